@@ -1,0 +1,63 @@
+"""Sequential experiments that find the best option: with a guarantee, few samples, fairness.
+
+The public names are loaded when first used, so that importing the package is cheap.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from fairtrial import confidence, errors, plots, subpopulations
+    from fairtrial.core import (
+        Environment,
+        Estimate,
+        Guarantee,
+        Policy,
+        Problem,
+        Progress,
+        Pull,
+        Recommendation,
+        Truth,
+    )
+    from fairtrial.simulation import Simulation, simulate
+    from fairtrial.study import Study
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Environment",
+    "Estimate",
+    "Guarantee",
+    "Policy",
+    "Problem",
+    "Progress",
+    "Pull",
+    "Recommendation",
+    "Simulation",
+    "Study",
+    "Truth",
+    "confidence",
+    "errors",
+    "plots",
+    "simulate",
+    "subpopulations",
+]
+
+_MODULES = frozenset({"confidence", "errors", "plots", "subpopulations"})
+_HOMES = {"Simulation": "simulation", "simulate": "simulation", "Study": "study"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _MODULES:
+        return importlib.import_module(f"fairtrial.{name}")
+    if name in __all__:
+        home = importlib.import_module(f"fairtrial.{_HOMES.get(name, 'core')}")
+        value = globals()[name] = getattr(home, name)
+        return value
+    raise AttributeError(f"module 'fairtrial' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,27 @@
+"""The contract: problem, pull, policy, environment, recommendation; seeds and validation."""
+
+from fairtrial.core.environment import Environment, Reading, Trajectory, Truth
+from fairtrial.core.parameters import Parametrized
+from fairtrial.core.policy import Policy
+from fairtrial.core.problem import Problem
+from fairtrial.core.pull import UNSOLICITED, Pull
+from fairtrial.core.recommendation import Estimate, Guarantee, Progress, Recommendation
+from fairtrial.core.run import Run, run_policy
+
+__all__ = [
+    "UNSOLICITED",
+    "Environment",
+    "Estimate",
+    "Guarantee",
+    "Parametrized",
+    "Policy",
+    "Problem",
+    "Progress",
+    "Pull",
+    "Reading",
+    "Recommendation",
+    "Run",
+    "Trajectory",
+    "Truth",
+    "run_policy",
+]

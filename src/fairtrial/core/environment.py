@@ -1,0 +1,94 @@
+"""The world that answers pulls: simulated, replayed from data, or a user's function."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from fairtrial.core.parameters import Parametrized
+from fairtrial.core.problem import Outcome, Problem
+from fairtrial.core.pull import Pull
+from fairtrial.errors import NotSupported
+
+__all__ = ["Environment", "Reading", "Trajectory", "Truth"]
+
+
+@dataclass(frozen=True, slots=True)
+class Truth:
+    """What a simulated or replayed world knows and a policy does not.
+
+    Parameters
+    ----------
+    best : object
+        The right answer: a label, a tuple of labels for a top-k problem, None for "no arm".
+    acceptable : tuple
+        Every answer that counts as right; `best` is one of them.
+    means : ndarray
+        The mean outcome of every action, shape as the family documents.
+    details : mapping of str to object
+        What a family adds.
+    """
+
+    best: Any
+    acceptable: tuple[Any, ...]
+    means: np.ndarray[Any, np.dtype[np.float64]]
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A partial reading of a pull: when it comes, counted from the start, and what it says."""
+
+    elapsed: float
+    value: float
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Trajectory:
+    """All that will happen to one pull if it is left alone.
+
+    Parameters
+    ----------
+    outcome : float, mapping, or None
+        The result; None if the pull will be lost.
+    delay : float
+        Time from the start to the outcome, or to the loss.
+    readings : tuple of Reading
+        Partial readings before that, in the order of time.
+    """
+
+    outcome: Outcome | None
+    delay: float = 1.0
+    readings: tuple[Reading, ...] = ()
+
+
+class Environment(Parametrized, ABC):
+    """Base of every world; a subclass writes `sample`, and `truth` if it knows it."""
+
+    problem: Problem
+
+    @abstractmethod
+    def sample(self, pull: Pull, generator: np.random.Generator) -> Outcome:
+        """Return the outcome of one pull."""
+
+    def trajectory(self, pull: Pull, generator: np.random.Generator) -> Trajectory:
+        """Return outcome, delay and partial readings of one pull; by default no delay matters."""
+        return Trajectory(self.sample(pull, generator))
+
+    def context(self, generator: np.random.Generator) -> dict[str, Any]:
+        """Return what the world says before the next decision; by default nothing."""
+        return {}
+
+    @property
+    def truth(self) -> Truth:
+        """The means and the right answer."""
+        raise NotSupported(f"{type(self).__name__} does not know the truth")
+
+    def metrics(self, pulls: np.ndarray[Any, np.dtype[np.int64]]) -> dict[str, float]:
+        """Return what a family measures of a run, from its pulls by action; by default nothing."""
+        return {}

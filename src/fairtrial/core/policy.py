@@ -1,0 +1,316 @@
+"""The policy: sampling rule, stopping rule and recommendation rule in one object."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairtrial.core.parameters import Parametrized, plain
+from fairtrial.core.problem import Outcome, Problem
+from fairtrial.core.pull import UNSOLICITED, Pull
+from fairtrial.core.recommendation import Guarantee, Progress, Recommendation
+from fairtrial.core.seeds import as_seed
+from fairtrial.core.validation import check_integer
+from fairtrial.errors import (
+    AlreadyTold,
+    ExperimentFinished,
+    NothingToAsk,
+    NotSupported,
+    UnknownPull,
+)
+
+if TYPE_CHECKING:
+    from fairtrial.core.environment import Environment
+    from fairtrial.core.run import Run
+
+__all__ = ["Choice", "Policy", "State"]
+
+Choice = int | tuple[int, int] | None
+"""What `Policy.choose` returns: an action, an action and a tag, or None for "nothing now"."""
+
+State = dict[str, NDArray[Any]]
+"""A policy's state: named NumPy arrays, never of Python objects."""
+
+
+class Policy(Parametrized, ABC):
+    """Base of every policy, yours and ours.
+
+    A subclass writes `choose` (what to try next), `learn` (take one result),
+    `stopped` and `recommend`, and names in `state_fields` the attributes that make
+    up its state. The base numbers the pulls, keeps track of those in flight, checks
+    what comes in, and saves and restores.
+
+    A policy is deterministic: the same problem, parameters, seed and sequence of
+    calls give the same pulls.
+
+    Parameters
+    ----------
+    problem : Problem
+        What is known and wanted.
+    seed : None, int or numpy.random.Generator
+        Source of the policy's own randomness, if it has any.
+
+    Attributes
+    ----------
+    asked, told : int
+        Pulls issued, and results received.
+    """
+
+    state_fields: ClassVar[tuple[str, ...]] = ()
+    """Attributes that make up the state: arrays, numbers or booleans."""
+
+    version: ClassVar[int] = 1
+    """Raised when the meaning of a saved state, or any decision, changes."""
+
+    expiry: ClassVar[Literal["drop", "reissue"]] = "drop"
+    """Whether a pull whose lease ran out counts as lost, or is handed out again."""
+
+    _not_parameters = frozenset({"problem", "seed"})
+
+    def __init__(self, problem: Problem, seed: int | np.random.Generator | None = None) -> None:
+        self.problem = problem
+        self.seed = as_seed(seed)
+        self.asked = 0
+        self.told = 0
+        self._outstanding: dict[int, tuple[int, int]] = {}
+        self._lost: dict[int, tuple[int, int]] = {}
+
+    # ------------------------------------------------------- what a subclass says
+
+    @abstractmethod
+    def choose(self, **context: Any) -> Choice:
+        """Return the action of the next pull (or action and tag), or None for "nothing now".
+
+        `self.asked` is the number that the pull will get. `context` is what the
+        world said beforehand (``group="naive"`` when patients arrive by themselves).
+        """
+
+    @abstractmethod
+    def learn(self, pull: Pull, outcome: Any) -> None:
+        """Take the outcome of a pull: solicited, late after a loss, or unsolicited."""
+
+    @property
+    @abstractmethod
+    def stopped(self) -> bool:
+        """Whether the policy has stopped; it then issues no more pulls."""
+
+    @abstractmethod
+    def recommend(self) -> Recommendation:
+        """Return the answer now."""
+
+    def read(self, pull: Pull, value: float, **details: Any) -> None:
+        """Take a partial reading of a pull in flight."""
+        raise NotSupported(f"{type(self).__name__} takes no partial readings")
+
+    def lose(self, pull: Pull, reason: str) -> None:
+        """Take note that a pull will have no outcome; by default nothing is to be done."""
+
+    def revise(self, pull: Pull, old: Any, new: Any) -> None:
+        """Take a correction of an outcome told before."""
+        raise NotSupported(f"{type(self).__name__} cannot correct an outcome that it was told")
+
+    def cancelled(self) -> list[Pull]:
+        """Return the pulls in flight whose results no longer matter: all, once stopped."""
+        return self.outstanding() if self.stopped else []
+
+    def progress(self) -> Progress:
+        """Return all that a plot or a page shows."""
+        return Progress(
+            recommendation=self.recommend(),
+            asked=self.asked,
+            told=self.told,
+            outstanding=len(self._outstanding),
+        )
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What the policy promises, under which assumptions."""
+        return Guarantee("none", proven=False, statement="no guarantee is claimed")
+
+    def compiled_run(
+        self, environment: Environment, generator: np.random.Generator, horizon: int | None
+    ) -> Run | None:
+        """Return a whole simulated run from compiled code, or None if there is none for it."""
+        return None
+
+    # ------------------------------------------------------------ what users call
+
+    @overload
+    def ask(self, **context: Any) -> Pull: ...
+    @overload
+    def ask(self, n: int, **context: Any) -> list[Pull]: ...
+    def ask(self, n: int | None = None, **context: Any) -> Pull | list[Pull]:
+        """Issue the next pull, or the next `n` of them as a list.
+
+        Parameters
+        ----------
+        n : int, optional
+            Number wanted. Without it one pull is returned, not a list.
+        **context
+            What the world says beforehand, where the family has such a thing:
+            ``group=`` for passive arrivals.
+
+        Returns
+        -------
+        Pull or list of Pull
+            The list is shorter than `n`, or empty, when no more can be issued now.
+
+        Raises
+        ------
+        ExperimentFinished
+            One pull was asked and the policy has stopped.
+        NothingToAsk
+            One pull was asked and none can be issued before the next result.
+        """
+        if n is not None:
+            pulls = []
+            for _ in range(check_integer("n", n, low=0)):
+                pull = self._issue(context)
+                if pull is None:
+                    break
+                pulls.append(pull)
+            return pulls
+        single = self._issue(context)
+        if single is None:
+            if self.stopped:
+                raise ExperimentFinished(f"{type(self).__name__} has stopped: see recommend()")
+            raise NothingToAsk("no pull can be issued before the next result")
+        return single
+
+    def _issue(self, context: dict[str, Any]) -> Pull | None:
+        if self.stopped:
+            return None
+        choice = self.choose(**context) if context else self.choose()
+        if choice is None:
+            return None
+        action, tag = choice if isinstance(choice, tuple) else (choice, 0)
+        pull = Pull(self.asked, action, self.problem.labels(action), tag)
+        self._outstanding[self.asked] = (action, tag)
+        self.asked += 1
+        return pull
+
+    def tell(self, pull: Pull, outcome: Outcome) -> None:
+        """Take the outcome of a pull: in any order, with any number outstanding.
+
+        Raises
+        ------
+        InvalidOutcome
+            If the problem refuses the outcome; nothing has changed then.
+        AlreadyTold
+            If the pull was told before.
+        UnknownPull
+            If the pull was never issued.
+        """
+        clean = self.problem.check_outcome(outcome)
+        number = pull.number
+        if number == UNSOLICITED:
+            self.learn(pull, clean)
+        else:
+            known = self._outstanding.get(number)
+            lost = None if known is not None else self._lost.get(number)
+            self._require_known(pull, known or lost)
+            self.learn(pull, clean)
+            if known is not None:
+                del self._outstanding[number]
+            else:
+                del self._lost[number]
+        self.told += 1
+
+    def report(self, pull: Pull, value: float, **details: Any) -> None:
+        """Take a partial reading of a pull in flight, where the family has them."""
+        clean = self.problem.check_outcome(value, "reading")
+        self._require_known(pull, self._outstanding.get(pull.number) or self._lost.get(pull.number))
+        self.read(pull, clean, **details)
+
+    def fail(self, pull: Pull, reason: str = "lost") -> None:
+        """Say that a pull will have no outcome (cancelled, expired, lost).
+
+        Should one come all the same, `tell` still takes it.
+        """
+        self._require_known(pull, self._outstanding.get(pull.number))
+        self.lose(pull, reason)
+        self._lost[pull.number] = self._outstanding.pop(pull.number)
+
+    def amend(self, pull: Pull, old: Outcome, new: Outcome) -> None:
+        """Correct an outcome told before.
+
+        The guarantee then says how far the evidence could be corrected with it.
+        """
+        clean_old, clean_new = self.problem.check_outcome(old), self.problem.check_outcome(new)
+        never_told = pull.number in self._outstanding or pull.number in self._lost
+        if pull.number >= self.asked or never_told:
+            raise UnknownPull(f"{pull!r} has no outcome to correct")
+        self.revise(pull, clean_old, clean_new)
+
+    def outstanding(self) -> list[Pull]:
+        """Return the pulls in flight, in the order in which they were issued."""
+        return [self._pull(number, *entry) for number, entry in self._outstanding.items()]
+
+    def in_flight(self, number: int) -> Pull:
+        """Return the pull in flight, or given up as lost, that has this number."""
+        entry = self._outstanding.get(number) or self._lost.get(number)
+        if entry is None:
+            raise UnknownPull(f"no pull number {number} is in flight")
+        return self._pull(number, *entry)
+
+    def _pull(self, number: int, action: int, tag: int) -> Pull:
+        return Pull(number, action, self.problem.labels(action), tag)
+
+    def _require_known(self, pull: Pull, entry: tuple[int, int] | None) -> None:
+        if entry is None:
+            if 0 <= pull.number < self.asked:
+                raise AlreadyTold(f"{pull!r} is no longer in flight: it was told or failed before")
+            raise UnknownPull(f"{pull!r} was never issued by this policy")
+        if entry[0] != pull.action:
+            issued = self._pull(pull.number, *entry)
+            raise UnknownPull(f"{pull!r} was never issued by this policy; it issued {issued!r}")
+
+    # -------------------------------------------------------------- save, restore
+
+    def get_state(self) -> State:
+        """Return the whole state as named arrays; `set_state` continues from it."""
+        state: State = {
+            "asked": np.array(self.asked),
+            "told": np.array(self.told),
+            "outstanding": _as_rows(self._outstanding),
+            "lost": _as_rows(self._lost),
+        }
+        for name in self.state_fields:
+            state[name] = np.array(getattr(self, name))
+        return state
+
+    def set_state(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Continue from a state that a policy of the same problem and parameters returned."""
+        self.asked = int(state["asked"])
+        self.told = int(state["told"])
+        self._outstanding = _from_rows(state["outstanding"])
+        self._lost = _from_rows(state["lost"])
+        for name in self.state_fields:
+            value = state[name]
+            setattr(self, name, value.item() if value.ndim == 0 else np.array(value))
+
+    def clone(self, **changes: Any) -> Self:
+        """Return a fresh policy, nothing asked yet; ``seed=`` gives it another seed."""
+        start = {"problem": self.problem, "seed": self.seed, **self.get_params()}
+        return type(self)(**{**start, **changes})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the policy's name and parameters as JSON's own types."""
+        parameters = self.get_params().items()
+        return {
+            "name": type(self).__name__,
+            **{name: plain(value, name) for name, value in parameters},
+        }
+
+
+def _as_rows(pulls: Mapping[int, tuple[int, int]]) -> NDArray[np.int64]:
+    rows = [(number, action, tag) for number, (action, tag) in pulls.items()]
+    return np.array(rows, dtype=np.int64).reshape(len(rows), 3)
+
+
+def _from_rows(rows: NDArray[Any]) -> dict[int, tuple[int, int]]:
+    return {int(number): (int(action), int(tag)) for number, action, tag in rows}

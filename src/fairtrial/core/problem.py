@@ -1,0 +1,147 @@
+"""What the experimenter knows and wants; it holds no truth about the means."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from fairtrial.core.parameters import Parametrized, plain
+from fairtrial.core.pull import UNSOLICITED, Pull
+from fairtrial.errors import InvalidArgument, InvalidOutcome
+
+__all__ = ["Outcome", "Problem"]
+
+Outcome = float | Mapping[str, Any]
+"""One result: a number, or a row of named fields."""
+
+
+class Problem(Parametrized, ABC):
+    """Base of every family's problem: frozen, validated on construction, written as JSON.
+
+    A subclass sets `family` and `schema`, keeps its arguments as attributes of the
+    same name, and says what its actions are.
+    """
+
+    family: ClassVar[str]
+    schema: ClassVar[int] = 1
+
+    # ------------------------------------------------------------------ actions
+
+    @property
+    @abstractmethod
+    def action_labels(self) -> Sequence[Mapping[str, Any]]:
+        """The labels of every action, in order: ``({"arm": "a", "group": "x"}, ...)``."""
+
+    @cached_property
+    def n_actions(self) -> int:
+        """The number of different pulls that can be chosen."""
+        return len(self.action_labels)
+
+    def labels(self, action: int) -> Mapping[str, Any]:
+        """Return the labels of one action."""
+        return self.action_labels[action]
+
+    def action(self, **labels: Any) -> int:
+        """Return the action that carries exactly these labels.
+
+        Raises
+        ------
+        InvalidArgument
+            If no action does.
+        """
+        try:
+            return self._actions_by_label[frozenset(labels.items())]
+        except (KeyError, TypeError):
+            known = "; ".join(
+                f"{name} in {sorted({str(row[name]) for row in self.action_labels})}"
+                for name in self.action_labels[0]
+            )
+            raise InvalidArgument("labels", f"must name one action: {known}", labels) from None
+
+    @cached_property
+    def _actions_by_label(self) -> dict[frozenset[tuple[str, Any]], int]:
+        return {frozenset(row.items()): index for index, row in enumerate(self.action_labels)}
+
+    def pull(self, **labels: Any) -> Pull:
+        """Return an unsolicited pull, to tell a policy of data that it did not ask for."""
+        action = self.action(**labels)
+        return Pull(UNSOLICITED, action, self.labels(action))
+
+    # ----------------------------------------------------------------- outcomes
+
+    def check_outcome(self, outcome: Any, name: str = "reward") -> Any:
+        """Return the outcome in its clean form; a real number unless a family says otherwise.
+
+        Raises
+        ------
+        InvalidOutcome
+            If it is not a finite number.
+        """
+        if type(outcome) is float and math.isfinite(outcome):
+            return outcome
+        number = isinstance(outcome, int | float | np.number) and not isinstance(outcome, bool)
+        if isinstance(outcome, np.bool_ | bool):
+            return float(outcome)
+        if not number or not math.isfinite(outcome):
+            raise InvalidOutcome(name, "must be finite", outcome)
+        return float(outcome)
+
+    # --------------------------------------------------------------------- JSON
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the problem as JSON's own types; `from_dict` gives it back."""
+        return {
+            "family": self.family,
+            "schema": self.schema,
+            **{name: plain(value, name) for name, value in self.get_params().items()},
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Return the problem that `to_dict` wrote.
+
+        Raises
+        ------
+        InvalidArgument
+            If the data are of another family, or of a newer schema.
+        """
+        arguments = dict(data)
+        family = arguments.pop("family", cls.family)
+        schema = arguments.pop("schema", cls.schema)
+        if family != cls.family:
+            raise InvalidArgument("family", f"must be {cls.family!r}", family)
+        if not isinstance(schema, int) or not 1 <= schema <= cls.schema:
+            raise InvalidArgument("schema", f"must be at most {cls.schema}", schema)
+        return cls(**arguments)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the canonical JSON: two problems are equal iff theirs are."""
+        text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Problem):
+            return NotImplemented
+        return type(self) is type(other) and self.to_dict() == other.to_dict()
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if getattr(self, "_frozen", False):
+            raise AttributeError(f"{type(self).__name__} is frozen; make a new one with clone()")
+        object.__setattr__(self, name, value)
+
+    def _freeze(self) -> None:
+        object.__setattr__(self, "_frozen", True)
+
+    def __repr__(self) -> str:
+        return Parametrized.__repr__(self)

@@ -1,0 +1,201 @@
+"""What a policy says: its answer with the guarantee behind it, and how far it has come."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+from fairtrial.core.parameters import plain
+
+__all__ = ["Estimate", "Guarantee", "Progress", "Recommendation", "Status"]
+
+Status = Literal["running", "decided", "undecided"]
+"""`decided`: stopped with an answer (which may be "no arm"); `undecided`: stopped without."""
+
+
+@dataclass(frozen=True, slots=True)
+class Guarantee:
+    """A promise by name: what it says, what it needs, and whether it is proven.
+
+    Parameters
+    ----------
+    name : str
+        The bound or rule that gives it.
+    proven : bool
+        False for a heuristic, however well it does in practice.
+    statement : str
+        What is promised, in one sentence.
+    assumptions : tuple of str
+        What has to be true for it.
+    source : str
+        Paper and theorem, or the page of the documentation with the proof.
+
+    Examples
+    --------
+    >>> Guarantee("stylised", False, "none").label
+    'heuristic'
+    """
+
+    name: str
+    proven: bool
+    statement: str
+    assumptions: tuple[str, ...] = ()
+    source: str = ""
+
+    @property
+    def label(self) -> str:
+        """``"proven"`` or ``"heuristic"``."""
+        return "proven" if self.proven else "heuristic"
+
+    def weakened(self, assumption: str) -> Guarantee:
+        """Return the same guarantee, no longer proven, with one more assumption."""
+        return replace(self, proven=False, assumptions=(*self.assumptions, assumption))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the guarantee as JSON's own types."""
+        return {
+            "name": self.name,
+            "proven": self.proven,
+            "statement": self.statement,
+            "assumptions": list(self.assumptions),
+            "source": self.source,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Recommendation:
+    """The answer of an experiment, or what is known while it runs.
+
+    Parameters
+    ----------
+    arm : object
+        The answer's label (a tuple of labels for a top-k problem); None when there is
+        no acceptable arm, or no answer yet: `status` tells which.
+    status : {"running", "decided", "undecided"}
+        Whether the policy has stopped, and if so with an answer.
+    leader : object
+        The label of what is best by the data so far; None for "no acceptable arm".
+    confidence : float or None
+        The probability with which the answer is right, as claimed by `guarantee`.
+    guarantee : Guarantee or None
+        What the confidence stands on.
+    reason : str
+        Why the policy stopped, or what it still waits for, in one sentence.
+    evidence : mapping of str to object
+        The numbers behind the reason.
+
+    Examples
+    --------
+    >>> Recommendation(arm=None, status="running", leader="zdv_ddi").decided
+    False
+    """
+
+    arm: Any
+    status: Status
+    leader: Any = None
+    confidence: float | None = None
+    guarantee: Guarantee | None = None
+    reason: str = ""
+    evidence: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def decided(self) -> bool:
+        """Whether the policy has stopped with an answer (which may be "no arm")."""
+        return self.status == "decided"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the recommendation as JSON's own types."""
+        return {
+            "arm": plain(self.arm),
+            "status": self.status,
+            "leader": plain(self.leader),
+            "confidence": self.confidence,
+            "guarantee": None if self.guarantee is None else self.guarantee.to_dict(),
+            "reason": self.reason,
+            "evidence": plain(self.evidence),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """What is known of one quantity: an action's mean, or an arm's overall quality.
+
+    Parameters
+    ----------
+    labels : mapping of str to object
+        What it is the mean of: ``{"arm": "zdv", "group": "naive"}``.
+    pulls : int
+        Results behind it.
+    mean, lower, upper : float or None
+        Estimate and the ends of an interval that holds at all times at once.
+    limit : float or None
+        The floor, share or gap that the quantity is held against.
+    """
+
+    labels: Mapping[str, Any]
+    pulls: int
+    mean: float | None = None
+    lower: float | None = None
+    upper: float | None = None
+    limit: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the estimate as JSON's own types."""
+        return {
+            **plain(self.labels),
+            "pulls": self.pulls,
+            "mean": self.mean,
+            "lower": self.lower,
+            "upper": self.upper,
+            "limit": self.limit,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far an experiment has come: all that a plot or a page shows.
+
+    Parameters
+    ----------
+    recommendation : Recommendation
+        The answer now.
+    asked, told, outstanding : int
+        Pulls issued, results received, pulls still waited for.
+    evidence, threshold : float or None
+        Evidence for the leader against what would stop the policy, in the same units.
+    remaining : float or None
+        A rough forecast of the pulls still needed.
+    actions : tuple of Estimate
+        One per action.
+    arms : tuple of Estimate
+        One per arm: its overall quality, as far as the family has one.
+    details : mapping of str to object
+        What a family adds.
+    """
+
+    recommendation: Recommendation
+    asked: int
+    told: int
+    outstanding: int
+    evidence: float | None = None
+    threshold: float | None = None
+    remaining: float | None = None
+    actions: tuple[Estimate, ...] = ()
+    arms: tuple[Estimate, ...] = ()
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the progress as JSON's own types."""
+        return {
+            "recommendation": self.recommendation.to_dict(),
+            "asked": self.asked,
+            "told": self.told,
+            "outstanding": self.outstanding,
+            "evidence": self.evidence,
+            "threshold": self.threshold,
+            "remaining": self.remaining,
+            "actions": [estimate.to_dict() for estimate in self.actions],
+            "arms": [estimate.to_dict() for estimate in self.arms],
+            "details": plain(self.details),
+        }

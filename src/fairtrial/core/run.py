@@ -1,0 +1,162 @@
+"""One run of a policy in an environment: the plain loop that every policy can take."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairtrial.core.environment import Environment
+from fairtrial.core.policy import Policy
+from fairtrial.core.pull import Pull
+from fairtrial.core.recommendation import Status
+
+__all__ = ["Run", "run_policy"]
+
+_READING, _END = 0, 1
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What one run came to.
+
+    Parameters
+    ----------
+    answer : object
+        The recommended label, or None: for "no arm" if decided, else for "no answer".
+    status : {"running", "decided", "undecided"}
+        `running` if the horizon ended a policy that had not stopped.
+    stopping_time : int
+        Results received until the end.
+    pulls : ndarray of int, shape (n_actions,)
+        Pulls issued, by action.
+    elapsed : float
+        Simulated time until the end; equal to `stopping_time` where nothing takes time.
+    extra : mapping of str to float
+        What a family adds.
+    """
+
+    answer: Any
+    status: Status
+    stopping_time: int
+    pulls: NDArray[np.int64]
+    elapsed: float
+    extra: Mapping[str, float] = field(default_factory=dict)
+
+
+def run_policy(
+    policy: Policy,
+    environment: Environment,
+    generator: np.random.Generator,
+    horizon: int | None = None,
+    parallel: int = 1,
+) -> Run:
+    """Run a fresh policy to its stop, or until `horizon` pulls have been issued.
+
+    Parameters
+    ----------
+    policy : Policy
+        Changed by the run.
+    environment : Environment
+        The world that answers.
+    generator : numpy.random.Generator
+        The world's randomness.
+    horizon : int, optional
+        Most pulls to issue.
+    parallel : int
+        Most pulls in flight at once. Each takes its delay; readings arrive on the way,
+        and a pull that the policy no longer needs is cancelled at once.
+
+    Returns
+    -------
+    Run
+    """
+    world = _World(policy, environment, generator, math.inf if horizon is None else horizon)
+    while world.fill(parallel):
+        world.advance()
+    answer = policy.recommend()
+    extra = {"cancelled": float(world.cancelled)} if world.cancelled else {}
+    return Run(
+        answer=answer.arm if answer.status == "decided" else None,
+        status=answer.status,
+        stopping_time=policy.told,
+        pulls=world.pulls,
+        elapsed=world.now,
+        extra={**extra, **environment.metrics(world.pulls)},
+    )
+
+
+class _World:
+    """Simulated time: the pulls in flight and the events they still have ahead of them."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        environment: Environment,
+        generator: np.random.Generator,
+        horizon: float,
+    ) -> None:
+        self.policy = policy
+        self.environment = environment
+        self.generator = generator
+        self.horizon = horizon
+        self.now = 0.0
+        self.cancelled = 0
+        self.pulls = np.zeros(policy.problem.n_actions, dtype=np.int64)
+        self._in_flight: dict[int, Pull] = {}
+        self._events: list[tuple[float, int, int, int, Any]] = []
+
+    def fill(self, parallel: int) -> bool:
+        """Start pulls up to the limits; return whether anything is still to come."""
+        while (
+            not self.policy.stopped
+            and len(self._in_flight) < parallel
+            and self.policy.asked < self.horizon
+        ):
+            context = self.environment.context(self.generator)
+            issued = self.policy.ask(1, **context)
+            if not issued:
+                break
+            self._start(issued[0])
+        return bool(self._in_flight) and not self.policy.stopped
+
+    def _start(self, pull: Pull) -> None:
+        path = self.environment.trajectory(pull, self.generator)
+        self.pulls[pull.action] += 1
+        self._in_flight[pull.number] = pull
+        for order, reading in enumerate(path.readings):
+            self._push(reading.elapsed, _READING, pull.number, order, reading)
+        self._push(path.delay, _END, pull.number, len(path.readings), path.outcome)
+
+    def _push(self, delay: float, kind: int, number: int, order: int, content: Any) -> None:
+        # Simultaneous events come in the order of (time, pull, its own events).
+        heapq.heappush(self._events, (self.now + delay, number, order, kind, content))
+
+    def advance(self) -> None:
+        """Let the next event happen, and all others of the same moment."""
+        self.now = self._events[0][0]
+        while self._events and self._events[0][0] == self.now and not self.policy.stopped:
+            _, number, _, kind, content = heapq.heappop(self._events)
+            pull = self._in_flight.get(number)
+            if pull is None:
+                continue
+            if kind == _READING:
+                self.policy.report(pull, content.value, **content.details)
+            else:
+                del self._in_flight[number]
+                if content is None:
+                    self.policy.fail(pull, "lost")
+                else:
+                    self.policy.tell(pull, content)
+            self._cancel()
+
+    def _cancel(self) -> None:
+        for pull in self.policy.cancelled():
+            if self._in_flight.pop(pull.number, None) is not None:
+                self.policy.fail(pull, "cancelled")
+                self.cancelled += 1

@@ -1,0 +1,69 @@
+"""Seeds: one integer from anything a caller may have, and streams that never overlap."""
+
+from __future__ import annotations
+
+import secrets
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairtrial.errors import InvalidArgument
+
+__all__ = ["as_seed", "seed_key", "spawn_seeds"]
+
+Seed = int | np.integer | np.random.Generator | None
+
+
+def as_seed(seed: Seed) -> int:
+    """Return the integer seed that `seed` stands for.
+
+    Parameters
+    ----------
+    seed : None, int or numpy.random.Generator
+        ``None`` draws fresh entropy; a generator gives its next 63 bits; a
+        non-negative integer is taken as it is.
+
+    Returns
+    -------
+    int
+        A non-negative integer, to be written down with the result.
+
+    Raises
+    ------
+    InvalidArgument
+        If `seed` is something else, or negative.
+
+    Examples
+    --------
+    >>> as_seed(7)
+    7
+    """
+    if seed is None:
+        return secrets.randbits(63)
+    if isinstance(seed, np.random.Generator):
+        return int(seed.integers(2**63))
+    if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
+        raise InvalidArgument("seed", "must be None, a non-negative integer or a Generator", seed)
+    return int(seed)
+
+
+def spawn_seeds(seed: int, number: int, start: int = 0) -> list[np.random.SeedSequence]:
+    """Return streams ``start .. start + number - 1`` of a seed, whoever asks for them.
+
+    Examples
+    --------
+    >>> spawn_seeds(0, 3)[2].generate_state(1) == spawn_seeds(0, 1, start=2)[0].generate_state(1)
+    array([ True])
+    """
+    return [np.random.SeedSequence(seed, spawn_key=(start + index,)) for index in range(number)]
+
+
+def seed_key(seed: int) -> NDArray[np.uint64]:
+    """Return the 128-bit key of a counter-based generator, as two unsigned words.
+
+    Examples
+    --------
+    >>> seed_key(7).dtype
+    dtype('uint64')
+    """
+    return np.random.SeedSequence(seed).generate_state(2, np.uint64).astype(np.uint64)

@@ -1,0 +1,106 @@
+"""From data to objects: the one place where a name in a file or a log becomes a class."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fairtrial.core.parameters import Parametrized
+from fairtrial.core.policy import Policy
+from fairtrial.core.problem import Problem
+from fairtrial.errors import InvalidArgument
+
+__all__ = ["FAMILIES", "family_module", "policy_class", "policy_from_dict", "problem_from_dict"]
+
+FAMILIES = ("subpopulations", "linear", "delayed", "causal", "allocation")
+
+
+def family_module(family: str) -> Any:
+    """Return a family's package, imported when first needed."""
+    if family not in FAMILIES:
+        raise InvalidArgument("family", f"must be one of {', '.join(FAMILIES)}", family)
+    name = f"fairtrial.{family}"
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise
+        raise InvalidArgument("family", "is not available in this version", family) from None
+
+
+def problem_from_dict(data: Mapping[str, Any], problems: Sequence[type[Problem]] = ()) -> Problem:
+    """Return the problem that `Problem.to_dict` wrote.
+
+    Parameters
+    ----------
+    data : mapping
+        With the key ``family``.
+    problems : sequence of type
+        Problem classes of the caller's own, found by their `family`.
+    """
+    family = data.get("family")
+    for own in problems:
+        if own.family == family:
+            return own.from_dict(data)
+    problem: Problem = family_module(str(family)).Problem.from_dict(data)
+    return problem
+
+
+def policy_class(
+    name: str, problem: Problem, policies: Sequence[type[Policy]] = ()
+) -> type[Policy]:
+    """Return the class of that name: one of `policies`, else one of the problem's family."""
+    for own in policies:
+        if own.__name__ == name:
+            return own
+    known = {}
+    if problem.family in FAMILIES:
+        module = family_module(problem.family)
+        known = {
+            key: value
+            for key, value in vars(module).items()
+            if inspect.isclass(value)
+            and issubclass(value, Policy)
+            and not inspect.isabstract(value)
+        }
+    if name not in known:
+        own_names = [own.__name__ for own in policies]
+        accepted = ", ".join(sorted([*known, *own_names])) or "a class given as policies=[...]"
+        raise InvalidArgument("policy", f"must be one of {accepted}", name)
+    return known[name]
+
+
+def policy_from_dict(
+    data: Mapping[str, Any],
+    problem: Problem,
+    seed: int | None,
+    policies: Sequence[type[Policy]] = (),
+) -> Policy:
+    """Return a fresh policy from the name and parameters that `Policy.to_dict` wrote."""
+    parameters = dict(data)
+    cls = policy_class(str(parameters.pop("name", "")), problem, policies)
+    accepted = [
+        name
+        for name in inspect.signature(cls.__init__).parameters
+        if name not in ("self", "problem", "seed")
+    ]
+    for name, value in parameters.items():
+        if name not in accepted:
+            raise InvalidArgument(
+                name, f"is not a parameter of {cls.__name__}; it takes {accepted}"
+            )
+        parameters[name] = _component(value, problem)
+    return cls(problem, **parameters, seed=seed)
+
+
+def _component(value: Any, problem: Problem) -> Any:
+    """Return the family's object that a mapping with a name stands for; else the value."""
+    if not isinstance(value, Mapping) or "name" not in value:
+        return value
+    arguments = dict(value)
+    cls = getattr(family_module(problem.family), str(arguments.pop("name")), None)
+    if cls is None or not inspect.isclass(cls) or not issubclass(cls, Parametrized):
+        raise InvalidArgument("name", f"must be a part of {problem.family}", value["name"])
+    return cls(**arguments)

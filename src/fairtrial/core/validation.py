@@ -1,0 +1,159 @@
+"""Checks of arguments: each returns the clean value or raises `InvalidArgument`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairtrial.errors import InvalidArgument
+
+__all__ = [
+    "check_array",
+    "check_choice",
+    "check_integer",
+    "check_labels",
+    "check_number",
+    "check_probability",
+]
+
+Floats = NDArray[np.float64]
+
+
+def check_number(
+    name: str,
+    value: object,
+    *,
+    low: float = -math.inf,
+    high: float = math.inf,
+    open_low: bool = False,
+) -> float:
+    """Return `value` as a finite float in [low, high] (or (low, high] if `open_low`).
+
+    Examples
+    --------
+    >>> check_number("slack", 0.5, low=0)
+    0.5
+    """
+    accepted = _accepted_range(low, high, open_low)
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
+        raise InvalidArgument(name, accepted, value)
+    number = float(value)
+    too_low = number <= low if open_low else number < low
+    if not math.isfinite(number) or too_low or number > high:
+        raise InvalidArgument(name, accepted, value)
+    return number
+
+
+def check_probability(name: str, value: object) -> float:
+    """Return `value` as a float strictly between 0 and 1.
+
+    Examples
+    --------
+    >>> check_probability("delta", 0.05)
+    0.05
+    """
+    number = value if isinstance(value, int | float | np.number) else math.nan
+    if isinstance(value, bool) or not 0.0 < float(number) < 1.0:
+        raise InvalidArgument(name, "must be a number strictly between 0 and 1", value)
+    return float(number)
+
+
+def check_integer(name: str, value: object, *, low: int | None = None) -> int:
+    """Return `value` as an int that is at least `low`.
+
+    Examples
+    --------
+    >>> check_integer("replications", 3, low=1)
+    3
+    """
+    accepted = "must be an integer" if low is None else f"must be an integer of at least {low}"
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise InvalidArgument(name, accepted, value)
+    if low is not None and value < low:
+        raise InvalidArgument(name, accepted, value)
+    return int(value)
+
+
+def check_choice(name: str, value: object, choices: Sequence[str]) -> str:
+    """Return `value` if it is one of `choices`.
+
+    Examples
+    --------
+    >>> check_choice("direction", "maximize", ["maximize", "minimize"])
+    'maximize'
+    """
+    if not isinstance(value, str) or value not in choices:
+        raise InvalidArgument(name, f"must be one of {', '.join(map(repr, choices))}", value)
+    return value
+
+
+def check_labels(name: str, value: object) -> tuple[str, ...]:
+    """Return labels as a tuple of distinct, non-empty strings; an int n means 0 .. n-1.
+
+    Examples
+    --------
+    >>> check_labels("arms", 3)
+    ('0', '1', '2')
+    """
+    accepted = "must be a non-empty list of distinct labels, or their number"
+    if isinstance(value, int | np.integer) and not isinstance(value, bool):
+        return tuple(map(str, range(check_integer(name, value, low=1))))
+    if isinstance(value, str | bytes) or not isinstance(value, Sequence | np.ndarray):
+        raise InvalidArgument(name, accepted, value)
+    labels = tuple(map(str, value))
+    if not labels or any(not label for label in labels) or len(set(labels)) != len(labels):
+        raise InvalidArgument(name, accepted, value)
+    return labels
+
+
+def check_array(
+    name: str,
+    value: ArrayLike,
+    shape: tuple[int | None, ...],
+    *,
+    finite: bool = True,
+) -> Floats:
+    """Return a read-only float copy of `value` whose shape matches; ``None`` matches any size.
+
+    Examples
+    --------
+    >>> check_array("means", [[1, 2], [3, 4]], (2, 2))
+    array([[1., 2.],
+           [3., 4.]])
+    """
+    try:
+        array = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidArgument(name, "must be an array of numbers", value) from None
+    fits = array.ndim == len(shape) and all(
+        wanted is None or wanted == size for wanted, size in zip(shape, array.shape, strict=True)
+    )
+    if not fits:
+        wanted = "(" + ", ".join("any" if s is None else str(s) for s in shape) + ")"
+        raise InvalidArgument(name, f"must have shape {wanted}; got shape {array.shape}")
+    if finite and not np.isfinite(array).all():
+        where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+        place = "[" + ", ".join(map(str, where)) + "]"
+        raise InvalidArgument(f"{name}{place}", "must be finite", float(array[where]))
+    array.setflags(write=False)
+    return array
+
+
+def index_of(name: str, label: Hashable, labels: Sequence[Any]) -> int:
+    """Return the position of `label` in `labels`."""
+    try:
+        return list(labels).index(label)
+    except ValueError:
+        raise InvalidArgument(name, f"must be one of {list(labels)}", label) from None
+
+
+def _accepted_range(low: float, high: float, open_low: bool) -> str:
+    if low == -math.inf and high == math.inf:
+        return "must be a finite number"
+    if high == math.inf:
+        return f"must be a finite number {'greater than' if open_low else 'of at least'} {low:g}"
+    return f"must be a number in {'(' if open_low else '['}{low:g}, {high:g}]"

@@ -1,0 +1,160 @@
+"""Every error that fairtrial raises on purpose, as one small family.
+
+All derive from `FairtrialError`. Bad arguments are also `ValueError`, look-ups
+that fail are also `LookupError`, so that callers who know nothing of this
+module still catch what they expect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+__all__ = [
+    "AlreadyTold",
+    "ConfigurationError",
+    "ConflictingOutcome",
+    "CorruptLog",
+    "ExperimentFinished",
+    "FairtrialError",
+    "InvalidArgument",
+    "InvalidOutcome",
+    "MissingExtra",
+    "NotSupported",
+    "NothingToAsk",
+    "SourceError",
+    "StorageBusy",
+    "StorageError",
+    "StudyError",
+    "StudyExists",
+    "StudyNotFound",
+    "UnknownPull",
+]
+
+
+class FairtrialError(Exception):
+    """Base of every error that fairtrial raises on purpose."""
+
+
+class InvalidArgument(FairtrialError, ValueError):
+    """An argument has a value that is not accepted.
+
+    Parameters
+    ----------
+    name : str
+        The argument's name as the caller wrote it.
+    accepted : str
+        What is accepted, to be read after the name: ``"must be in (0, 1)"``.
+    given : object, optional
+        What was given.
+
+    Examples
+    --------
+    >>> print(InvalidArgument("delta", "must be in (0, 1)", 2.0))
+    delta must be in (0, 1); got 2.0
+    """
+
+    _NOT_GIVEN = object()
+
+    def __init__(self, name: str, accepted: str, given: object = _NOT_GIVEN) -> None:
+        self.name = name
+        self.accepted = accepted
+        self.given = None if given is self._NOT_GIVEN else given
+        shown = "" if given is self._NOT_GIVEN else f"; got {_short(given)}"
+        super().__init__(f"{name} {accepted}{shown}")
+
+    def __reduce__(self) -> tuple[type[InvalidArgument], tuple[object, ...]]:
+        return type(self), (self.name, self.accepted, self.given)
+
+
+class InvalidOutcome(InvalidArgument):
+    """A reward, reading or record is refused; nothing was changed by it."""
+
+
+class NotSupported(FairtrialError, NotImplementedError):
+    """The policy, problem or environment does not offer what was asked of it."""
+
+
+class MissingExtra(FairtrialError, ImportError):
+    """A package of an optional extra is needed and is not installed."""
+
+    def __init__(self, purpose: str, extra: str) -> None:
+        self.purpose = purpose
+        self.extra = extra
+        super().__init__(f"{purpose} needs the extra '{extra}': pip install 'fairtrial[{extra}]'")
+
+    def __reduce__(self) -> tuple[type[MissingExtra], tuple[str, str]]:
+        return type(self), (self.purpose, self.extra)
+
+
+class ExperimentFinished(FairtrialError, RuntimeError):
+    """A pull was asked of a policy that has stopped."""
+
+
+class NothingToAsk(FairtrialError, RuntimeError):
+    """No pull can be given out now; one may be possible after the next result."""
+
+
+class UnknownPull(FairtrialError, LookupError):
+    """The pull was never issued here."""
+
+
+class AlreadyTold(FairtrialError, RuntimeError):
+    """The pull's outcome was told before."""
+
+
+class ConflictingOutcome(AlreadyTold):
+    """The pull's outcome was told before with another value."""
+
+
+class StudyError(FairtrialError):
+    """Base of the errors of a durable study."""
+
+
+class StudyExists(StudyError, ValueError):
+    """A study of that name exists already with another specification."""
+
+
+class StudyNotFound(StudyError, LookupError):
+    """The storage holds no study of that name."""
+
+
+class StorageError(StudyError, OSError):
+    """The storage cannot be used: unreadable, read-only, full, or of a newer schema."""
+
+
+class StorageBusy(StorageError):
+    """Another process held the storage for longer than the time-out."""
+
+
+class CorruptLog(StudyError):
+    """The event log contradicts itself; the message names the first event that does."""
+
+
+class SourceError(FairtrialError, RuntimeError):
+    """A source of rewards failed, hung, or gave something that is not a reward."""
+
+
+class ConfigurationError(FairtrialError, ValueError):
+    """A configuration has mistakes; all of them are listed.
+
+    Parameters
+    ----------
+    mistakes : sequence of str
+        One line a mistake, each beginning with its key path.
+    source : str
+        The file, or whatever else the configuration was read from.
+    """
+
+    def __init__(self, mistakes: Sequence[str], source: str = "configuration") -> None:
+        self.mistakes = tuple(mistakes)
+        self.source = source
+        count = "1 mistake" if len(self.mistakes) == 1 else f"{len(self.mistakes)} mistakes"
+        super().__init__("\n".join([f"{source}: {count}", *(f"  {m}" for m in self.mistakes)]))
+
+    def __reduce__(self) -> tuple[type[ConfigurationError], tuple[object, ...]]:
+        return type(self), (self.mistakes, self.source)
+
+
+def _short(value: object, limit: int = 120) -> str:
+    text = repr(value)
+    return text if len(text) <= limit else text[: limit - 3] + "..."
