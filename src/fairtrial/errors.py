@@ -58,12 +58,13 @@ class InvalidArgument(FairtrialError, ValueError):
     def __init__(self, name: str, accepted: str, given: object = _NOT_GIVEN) -> None:
         self.name = name
         self.accepted = accepted
+        self._arguments = (name, accepted) if given is self._NOT_GIVEN else (name, accepted, given)
         self.given = None if given is self._NOT_GIVEN else given
         shown = "" if given is self._NOT_GIVEN else f"; got {_short(given)}"
         super().__init__(f"{name} {accepted}{shown}")
 
     def __reduce__(self) -> tuple[type[InvalidArgument], tuple[object, ...]]:
-        return type(self), (self.name, self.accepted, self.given)
+        return type(self), self._arguments
 
 
 class InvalidOutcome(InvalidArgument):

@@ -38,6 +38,14 @@ class Truth:
     means: np.ndarray[Any, np.dtype[np.float64]]
     details: Mapping[str, Any] = field(default_factory=dict)
 
+    def accepts(self, answer: Any) -> bool:
+        """Return whether the answer is right.
+
+        A family overrides it where the right answers cannot be listed: sets of arms, say,
+        that are right in any order and within a tolerance.
+        """
+        return answer in self.acceptable
+
 
 @dataclass(frozen=True, slots=True)
 class Reading:
@@ -68,9 +76,18 @@ class Trajectory:
 
 
 class Environment(Parametrized, ABC):
-    """Base of every world; a subclass writes `sample`, and `truth` if it knows it."""
+    """Base of every world; a subclass writes `sample`, and `truth` if it knows it.
+
+    One environment serves many runs at a time, in several threads. A world that remembers
+    (data that are used up, means that drift, a context that the outcome depends on) does
+    so in the copy that its `begin` returns.
+    """
 
     problem: Problem
+
+    def begin(self, generator: np.random.Generator) -> Environment:
+        """Return the world of one run: this one, or for a world that remembers a fresh copy."""
+        return self
 
     @abstractmethod
     def sample(self, pull: Pull, generator: np.random.Generator) -> Outcome:
@@ -90,5 +107,9 @@ class Environment(Parametrized, ABC):
         raise NotSupported(f"{type(self).__name__} does not know the truth")
 
     def metrics(self, pulls: np.ndarray[Any, np.dtype[np.int64]]) -> dict[str, float]:
-        """Return what a family measures of a run, from its pulls by action; by default nothing."""
+        """Return what a family measures of a run; by default nothing.
+
+        What the numbers of pulls by action do not tell (their order, say) a world that
+        `begin` made for this run has seen.
+        """
         return {}

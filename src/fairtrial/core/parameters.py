@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from fractions import Fraction
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
-from fairtrial.errors import NotSupported
+from fairtrial.errors import InvalidArgument, NotSupported
 
-__all__ = ["Parametrized", "plain"]
+__all__ = ["Parametrized", "build", "plain"]
+
+_Built = TypeVar("_Built")
 
 
 class Parametrized:
@@ -40,11 +43,52 @@ class Parametrized:
 
     def clone(self, **changes: Any) -> Self:
         """Return a new object made from the same arguments, some of them changed."""
-        return type(self)(**{**self.get_params(), **changes})
+        return build(type(self), {**self.get_params(), **changes})
+
+
+def build(cls: type[_Built], arguments: Mapping[str, Any], **given: Any) -> _Built:
+    """Return an object of `cls` made from named arguments that a file or a log holds.
+
+    Parameters
+    ----------
+    cls : type
+        The class.
+    arguments : mapping of str to object
+        The constructor's arguments by name.
+    **given
+        Arguments that the caller adds, and that `arguments` must not hold.
+
+    Raises
+    ------
+    InvalidArgument
+        If an argument is unknown or missing.
+
+    Examples
+    --------
+    >>> build(Fraction, {"numerator": 1, "denominator": 3})
+    Fraction(1, 3)
+    """
+    parameters = {
+        name: parameter
+        for name, parameter in inspect.signature(cls).parameters.items()
+        if parameter.kind not in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
+    }
+    accepted = [name for name in parameters if name not in given]
+    for name, value in arguments.items():
+        if name not in accepted:
+            expected = ", ".join(accepted) or "nothing"
+            message = f"is not a parameter of {cls.__name__}, which takes {expected}"
+            raise InvalidArgument(name, message, value)
+    for name in accepted:
+        if parameters[name].default is inspect.Parameter.empty and name not in arguments:
+            raise InvalidArgument(name, f"is missing: {cls.__name__} needs it")
+    return cls(**arguments, **given)
 
 
 def plain(value: Any, what: str = "value") -> Any:
     """Return `value` in JSON's own types; a `Parametrized` becomes its name and arguments.
+
+    A fraction becomes text (``"1/3"``), a set a sorted list.
 
     Raises
     ------
@@ -56,16 +100,18 @@ def plain(value: Any, what: str = "value") -> Any:
     >>> plain(np.arange(3))
     [0, 1, 2]
     """
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
     if value is None or isinstance(value, bool | int | float | str):
         return value
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, np.ndarray):
-        return value.tolist()
+    if isinstance(value, Fraction):
+        return str(value)
     if isinstance(value, Mapping):
         return {str(key): plain(item, f"{what}.{key}") for key, item in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
+    if isinstance(value, list | tuple):
         return [plain(item, what) for item in value]
+    if isinstance(value, set | frozenset):
+        return sorted((plain(item, what) for item in value), key=repr)
     if isinstance(value, Parametrized):
         parameters = value.get_params().items()
         return {

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from functools import cached_property
+from operator import index
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.core.parameters import Parametrized, plain
+from fairtrial.core.parameters import Parametrized, build, plain
 from fairtrial.core.problem import Outcome, Problem
 from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import Guarantee, Progress, Recommendation
-from fairtrial.core.seeds import as_seed
+from fairtrial.core.seeds import as_seed, seed_key
 from fairtrial.core.validation import check_integer
 from fairtrial.errors import (
     AlreadyTold,
     ExperimentFinished,
+    InvalidArgument,
     NothingToAsk,
     NotSupported,
     UnknownPull,
@@ -45,7 +48,9 @@ class Policy(Parametrized, ABC):
     what comes in, and saves and restores.
 
     A policy is deterministic: the same problem, parameters, seed and sequence of
-    calls give the same pulls.
+    calls give the same pulls. One that draws at random takes its numbers from
+    `generator`. Parameters are kept as given and never changed: clones share them.
+    A constructor of one's own takes `problem` and `seed` as well, and hands them on.
 
     Parameters
     ----------
@@ -61,7 +66,7 @@ class Policy(Parametrized, ABC):
     """
 
     state_fields: ClassVar[tuple[str, ...]] = ()
-    """Attributes that make up the state: arrays, numbers or booleans."""
+    """Attributes that make up the state: arrays, numbers, booleans, lists of numbers."""
 
     version: ClassVar[int] = 1
     """Raised when the meaning of a saved state, or any decision, changes."""
@@ -69,9 +74,14 @@ class Policy(Parametrized, ABC):
     expiry: ClassVar[Literal["drop", "reissue"]] = "drop"
     """Whether a pull whose lease ran out counts as lost, or is handed out again."""
 
+    endless: ClassVar[bool] = False
+    """Whether it never stops by itself; a simulation then needs a horizon."""
+
     _not_parameters = frozenset({"problem", "seed"})
 
     def __init__(self, problem: Problem, seed: int | np.random.Generator | None = None) -> None:
+        if not isinstance(problem, Problem):
+            raise InvalidArgument("problem", "must be a Problem", problem)
         self.problem = problem
         self.seed = as_seed(seed)
         self.asked = 0
@@ -82,11 +92,12 @@ class Policy(Parametrized, ABC):
     # ------------------------------------------------------- what a subclass says
 
     @abstractmethod
-    def choose(self, **context: Any) -> Choice:
+    def choose(self, *args: Any, **context: Any) -> Choice:
         """Return the action of the next pull (or action and tag), or None for "nothing now".
 
         `self.asked` is the number that the pull will get. `context` is what the
-        world said beforehand (``group="naive"`` when patients arrive by themselves).
+        world said beforehand (``group="naive"`` when patients arrive by themselves); a
+        subclass declares the keywords it takes, if any: ``def choose(self, group=None)``.
         """
 
     @abstractmethod
@@ -103,8 +114,12 @@ class Policy(Parametrized, ABC):
         """Return the answer now."""
 
     def read(self, pull: Pull, value: float, **details: Any) -> None:
-        """Take a partial reading of a pull in flight."""
+        """Take a partial reading of a pull in flight, or given up as lost."""
         raise NotSupported(f"{type(self).__name__} takes no partial readings")
+
+    def read_late(self, pull: Pull, value: float, **details: Any) -> None:
+        """Take a reading that its pull's own outcome has overtaken; by default it is refused."""
+        raise AlreadyTold(f"{pull!r} was told before: its readings count no more")
 
     def lose(self, pull: Pull, reason: str) -> None:
         """Take note that a pull will have no outcome; by default nothing is to be done."""
@@ -125,6 +140,10 @@ class Policy(Parametrized, ABC):
             told=self.told,
             outstanding=len(self._outstanding),
         )
+
+    def metrics(self) -> dict[str, float]:
+        """Return what a family measures of the policy in a run; by default nothing."""
+        return {}
 
     @property
     def guarantee(self) -> Guarantee:
@@ -187,14 +206,37 @@ class Policy(Parametrized, ABC):
         choice = self.choose(**context) if context else self.choose()
         if choice is None:
             return None
-        action, tag = choice if isinstance(choice, tuple) else (choice, 0)
-        pull = Pull(self.asked, action, self.problem.labels(action), tag)
+        action, tag = self._checked(choice)
+        pull = self._pull(self.asked, action, tag)
         self._outstanding[self.asked] = (action, tag)
         self.asked += 1
         return pull
 
+    def _checked(self, choice: int | tuple[int, int]) -> tuple[int, int]:
+        """Return action and tag as Python integers, whatever integers `choose` returned."""
+        action, tag = choice if isinstance(choice, tuple) else (choice, 0)
+        try:
+            action, tag = index(action), index(tag)
+        except TypeError:
+            raise self._bad_choice(choice) from None
+        if not 0 <= action < self.problem.n_actions:
+            raise self._bad_choice(choice)
+        return action, tag
+
+    def _bad_choice(self, choice: object) -> InvalidArgument:
+        accepted = f"must return an action from 0 to {self.problem.n_actions - 1}, or None"
+        return InvalidArgument(f"{type(self).__name__}.choose", accepted, choice)
+
     def tell(self, pull: Pull, outcome: Outcome) -> None:
         """Take the outcome of a pull: in any order, with any number outstanding.
+
+        Parameters
+        ----------
+        pull : Pull
+            A pull in flight, one given up as lost, or ``problem.pull(arm=...)`` for data
+            that nobody asked for.
+        outcome : float or mapping
+            What came of it, as the problem types it.
 
         Raises
         ------
@@ -208,6 +250,7 @@ class Policy(Parametrized, ABC):
         clean = self.problem.check_outcome(outcome)
         number = pull.number
         if number == UNSOLICITED:
+            self._require_own_action(pull)
             self.learn(pull, clean)
         else:
             known = self._outstanding.get(number)
@@ -221,15 +264,47 @@ class Policy(Parametrized, ABC):
         self.told += 1
 
     def report(self, pull: Pull, value: float, **details: Any) -> None:
-        """Take a partial reading of a pull in flight, where the family has them."""
-        clean = self.problem.check_outcome(value, "reading")
-        self._require_known(pull, self._outstanding.get(pull.number) or self._lost.get(pull.number))
-        self.read(pull, clean, **details)
+        """Take a partial reading of a pull in flight, where the family has them.
+
+        Parameters
+        ----------
+        pull : Pull
+            The pull, still in flight or given up as lost.
+        value : float
+            The reading.
+        **details
+            What the family wants to know of it: its place, its time, its standard error.
+
+        Raises
+        ------
+        NotSupported
+            If the policy takes no readings.
+        InvalidOutcome
+            If the problem refuses the value; nothing has changed then.
+        AlreadyTold
+            If the pull was told before, and the family has no use for late readings.
+        UnknownPull
+            If the pull was never issued.
+        """
+        clean = self.problem.check_reading(value)
+        entry = self._outstanding.get(pull.number) or self._lost.get(pull.number)
+        if entry is None and 0 <= pull.number < self.asked:
+            self.read_late(pull, clean, **details)
+        else:
+            self._require_known(pull, entry)
+            self.read(pull, clean, **details)
 
     def fail(self, pull: Pull, reason: str = "lost") -> None:
         """Say that a pull will have no outcome (cancelled, expired, lost).
 
         Should one come all the same, `tell` still takes it.
+
+        Raises
+        ------
+        AlreadyTold
+            If the pull was told, or failed, before.
+        UnknownPull
+            If the pull was never issued.
         """
         self._require_known(pull, self._outstanding.get(pull.number))
         self.lose(pull, reason)
@@ -239,10 +314,20 @@ class Policy(Parametrized, ABC):
         """Correct an outcome told before.
 
         The guarantee then says how far the evidence could be corrected with it.
+
+        Raises
+        ------
+        NotSupported
+            If the policy cannot correct an outcome.
+        InvalidOutcome
+            If the problem refuses one of the two; nothing has changed then.
+        UnknownPull
+            If the pull was never told.
         """
         clean_old, clean_new = self.problem.check_outcome(old), self.problem.check_outcome(new)
-        never_told = pull.number in self._outstanding or pull.number in self._lost
-        if pull.number >= self.asked or never_told:
+        self._require_own_action(pull)
+        waited_for = pull.number in self._outstanding or pull.number in self._lost
+        if not UNSOLICITED <= pull.number < self.asked or waited_for:
             raise UnknownPull(f"{pull!r} has no outcome to correct")
         self.revise(pull, clean_old, clean_new)
 
@@ -257,22 +342,50 @@ class Policy(Parametrized, ABC):
             raise UnknownPull(f"no pull number {number} is in flight")
         return self._pull(number, *entry)
 
+    def is_lost(self, pull: Pull) -> bool:
+        """Return whether the pull was given up as lost; while `learn` takes it, it still is."""
+        return pull.number in self._lost
+
     def _pull(self, number: int, action: int, tag: int) -> Pull:
         return Pull(number, action, self.problem.labels(action), tag)
+
+    def _require_own_action(self, pull: Pull) -> None:
+        known = 0 <= pull.action < self.problem.n_actions
+        if not known or self.problem.labels(pull.action) != pull.labels:
+            raise UnknownPull(f"{pull!r} is not one of this problem's actions")
 
     def _require_known(self, pull: Pull, entry: tuple[int, int] | None) -> None:
         if entry is None:
             if 0 <= pull.number < self.asked:
                 raise AlreadyTold(f"{pull!r} is no longer in flight: it was told or failed before")
             raise UnknownPull(f"{pull!r} was never issued by this policy")
-        if entry[0] != pull.action:
+        if entry != (pull.action, pull.tag):
             issued = self._pull(pull.number, *entry)
             raise UnknownPull(f"{pull!r} was never issued by this policy; it issued {issued!r}")
+
+    def generator(self) -> np.random.Generator:
+        """Return random numbers for the decision at hand.
+
+        They depend on the seed and on the numbers of pulls asked and told, and on nothing
+        else: a policy that is restored or replayed decides as one that never paused.
+        """
+        counter = np.array([0, 0, self.told, self.asked], dtype=np.uint64)
+        return np.random.Generator(np.random.Philox(key=self._key, counter=counter))
+
+    @cached_property
+    def _key(self) -> NDArray[np.uint64]:
+        return seed_key(self.seed)
 
     # -------------------------------------------------------------- save, restore
 
     def get_state(self) -> State:
-        """Return the whole state as named arrays; `set_state` continues from it."""
+        """Return the whole state as named arrays; `set_state` continues from it.
+
+        Raises
+        ------
+        NotSupported
+            If one of `state_fields` holds what is no number, boolean or text.
+        """
         state: State = {
             "asked": np.array(self.asked),
             "told": np.array(self.told),
@@ -280,23 +393,43 @@ class Policy(Parametrized, ABC):
             "lost": _as_rows(self._lost),
         }
         for name in self.state_fields:
-            state[name] = np.array(getattr(self, name))
+            state[name] = self._as_array(name)
         return state
 
+    def _as_array(self, name: str) -> NDArray[Any]:
+        try:
+            array = np.array(getattr(self, name))
+        except ValueError:
+            array = np.array(None)
+        if array.dtype.hasobject:
+            message = f"{type(self).__name__}.{name} cannot be saved: it is no array of numbers"
+            raise NotSupported(message)
+        return array
+
     def set_state(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Continue from a state that a policy of the same problem and parameters returned."""
+        """Continue from a state that a policy of the same problem, parameters and seed returned.
+
+        Raises
+        ------
+        InvalidArgument
+            If a part of the state is missing; nothing has changed then.
+        """
+        for name in ("asked", "told", "outstanding", "lost", *self.state_fields):
+            if name not in state:
+                raise InvalidArgument("state", f"must have the field {name!r}", sorted(state))
         self.asked = int(state["asked"])
         self.told = int(state["told"])
         self._outstanding = _from_rows(state["outstanding"])
         self._lost = _from_rows(state["lost"])
         for name in self.state_fields:
+            is_list = isinstance(getattr(self, name, None), list)
             value = state[name]
-            setattr(self, name, value.item() if value.ndim == 0 else np.array(value))
+            setattr(self, name, value.tolist() if is_list or value.ndim == 0 else np.array(value))
 
     def clone(self, **changes: Any) -> Self:
         """Return a fresh policy, nothing asked yet; ``seed=`` gives it another seed."""
         start = {"problem": self.problem, "seed": self.seed, **self.get_params()}
-        return type(self)(**{**start, **changes})
+        return build(type(self), {**start, **changes})
 
     def to_dict(self) -> dict[str, Any]:
         """Return the policy's name and parameters as JSON's own types."""

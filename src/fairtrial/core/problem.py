@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from fairtrial.core.parameters import Parametrized, plain
+from fairtrial.core.parameters import Parametrized, build, plain
 from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.errors import InvalidArgument, InvalidOutcome
 
@@ -26,7 +26,7 @@ class Problem(Parametrized, ABC):
     """Base of every family's problem: frozen, validated on construction, written as JSON.
 
     A subclass sets `family` and `schema`, keeps its arguments as attributes of the
-    same name, and says what its actions are.
+    same name, ends its constructor with ``self._freeze()``, and says what its actions are.
     """
 
     family: ClassVar[str]
@@ -82,16 +82,19 @@ class Problem(Parametrized, ABC):
         Raises
         ------
         InvalidOutcome
-            If it is not a finite number.
+            If it is not a number, or not finite.
         """
-        if type(outcome) is float and math.isfinite(outcome):
-            return outcome
-        number = isinstance(outcome, int | float | np.number) and not isinstance(outcome, bool)
-        if isinstance(outcome, np.bool_ | bool):
-            return float(outcome)
-        if not number or not math.isfinite(outcome):
-            raise InvalidOutcome(name, "must be finite", outcome)
-        return float(outcome)
+        return _finite(outcome, name)
+
+    def check_reading(self, value: Any) -> float:
+        """Return a partial reading in its clean form; a real number, whatever an outcome is.
+
+        Raises
+        ------
+        InvalidOutcome
+            If it is not a number, or not finite.
+        """
+        return _finite(value, "reading")
 
     # --------------------------------------------------------------------- JSON
 
@@ -110,7 +113,8 @@ class Problem(Parametrized, ABC):
         Raises
         ------
         InvalidArgument
-            If the data are of another family, or of a newer schema.
+            If the data are of another family, or of a newer schema, or if they hold an
+            unknown argument or lack one.
         """
         arguments = dict(data)
         family = arguments.pop("family", cls.family)
@@ -118,19 +122,22 @@ class Problem(Parametrized, ABC):
         if family != cls.family:
             raise InvalidArgument("family", f"must be {cls.family!r}", family)
         if not isinstance(schema, int) or not 1 <= schema <= cls.schema:
-            raise InvalidArgument("schema", f"must be at most {cls.schema}", schema)
-        return cls(**arguments)
+            raise InvalidArgument("schema", f"must be an integer from 1 to {cls.schema}", schema)
+        return build(cls, arguments)
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the canonical JSON: two problems are equal iff theirs are."""
-        text = json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
+        """SHA-256 of the canonical JSON: two problems are equal iff theirs are.
+
+        There 0 and 0.0 are the same, as they are for the reader of a file.
+        """
+        text = json.dumps(_canonical(self.to_dict()), sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Problem):
             return NotImplemented
-        return type(self) is type(other) and self.to_dict() == other.to_dict()
+        return type(self) is type(other) and self.digest == other.digest
 
     def __hash__(self) -> int:
         return hash(self.digest)
@@ -145,3 +152,28 @@ class Problem(Parametrized, ABC):
 
     def __repr__(self) -> str:
         return Parametrized.__repr__(self)
+
+
+def _finite(value: Any, name: str) -> float:
+    if type(value) is float and math.isfinite(value):
+        return value
+    if not isinstance(value, int | float | np.integer | np.floating | np.bool_):
+        raise InvalidOutcome(name, "must be a number", value)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise InvalidOutcome(name, "must be finite", value)
+    return number
+
+
+def _canonical(data: Any) -> Any:
+    """Return JSON data in which no two spellings of a number remain."""
+    if isinstance(data, dict):
+        return {key: _canonical(item) for key, item in data.items()}
+    if isinstance(data, list):
+        return [_canonical(item) for item in data]
+    if isinstance(data, float) and data.is_integer():
+        return int(data)
+    return data

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +15,8 @@ from fairtrial.core.environment import Environment
 from fairtrial.core.policy import Policy
 from fairtrial.core.pull import Pull
 from fairtrial.core.recommendation import Status
+from fairtrial.core.validation import check_integer
+from fairtrial.errors import InvalidArgument
 
 __all__ = ["Run", "run_policy"]
 
@@ -39,6 +41,8 @@ class Run:
         Simulated time until the end; equal to `stopping_time` where nothing takes time.
     extra : mapping of str to float
         What a family adds.
+    cancelled : int
+        Pulls that were called back before their outcome came.
     """
 
     answer: Any
@@ -47,6 +51,7 @@ class Run:
     pulls: NDArray[np.int64]
     elapsed: float
     extra: Mapping[str, float] = field(default_factory=dict)
+    cancelled: int = 0
 
 
 def run_policy(
@@ -55,6 +60,7 @@ def run_policy(
     generator: np.random.Generator,
     horizon: int | None = None,
     parallel: int = 1,
+    watch: Callable[[Policy], None] | None = None,
 ) -> Run:
     """Run a fresh policy to its stop, or until `horizon` pulls have been issued.
 
@@ -67,28 +73,50 @@ def run_policy(
     generator : numpy.random.Generator
         The world's randomness.
     horizon : int, optional
-        Most pulls to issue.
+        Most pulls to issue; needed if the policy never stops by itself.
     parallel : int
         Most pulls in flight at once. Each takes its delay; readings arrive on the way,
         and a pull that the policy no longer needs is cancelled at once.
+    watch : callable, optional
+        Called with the policy after every result.
 
     Returns
     -------
     Run
+
+    Raises
+    ------
+    InvalidArgument
+        If the policy is not fresh, if `horizon` or `parallel` is not a positive integer, or
+        if there is no horizon for a policy that never stops by itself.
     """
-    world = _World(policy, environment, generator, math.inf if horizon is None else horizon)
+    if policy.asked:
+        raise InvalidArgument("policy", "must be fresh, with nothing asked yet", policy)
+    check_integer("parallel", parallel, low=1)
+    limit = check_horizon(horizon, policy)
+    world = _World(policy, environment.begin(generator), generator, limit, watch)
     while world.fill(parallel):
         world.advance()
     answer = policy.recommend()
-    extra = {"cancelled": float(world.cancelled)} if world.cancelled else {}
     return Run(
         answer=answer.arm if answer.status == "decided" else None,
         status=answer.status,
-        stopping_time=policy.told,
+        stopping_time=world.results,
         pulls=world.pulls,
         elapsed=world.now,
-        extra={**extra, **environment.metrics(world.pulls)},
+        extra={**policy.metrics(), **world.environment.metrics(world.pulls)},
+        cancelled=world.cancelled,
     )
+
+
+def check_horizon(horizon: int | None, policy: Policy) -> float:
+    """Return the most pulls that a run may issue; infinity if it ends by itself."""
+    if horizon is not None:
+        return check_integer("horizon", horizon, low=1)
+    if policy.endless:
+        name = type(policy).__name__
+        raise InvalidArgument("horizon", f"is needed: {name} never stops by itself", horizon)
+    return math.inf
 
 
 class _World:
@@ -100,12 +128,15 @@ class _World:
         environment: Environment,
         generator: np.random.Generator,
         horizon: float,
+        watch: Callable[[Policy], None] | None,
     ) -> None:
         self.policy = policy
         self.environment = environment
         self.generator = generator
         self.horizon = horizon
+        self.watch = watch
         self.now = 0.0
+        self.results = 0
         self.cancelled = 0
         self.pulls = np.zeros(policy.problem.n_actions, dtype=np.int64)
         self._in_flight: dict[int, Pull] = {}
@@ -142,21 +173,30 @@ class _World:
         self.now = self._events[0][0]
         while self._events and self._events[0][0] == self.now and not self.policy.stopped:
             _, number, _, kind, content = heapq.heappop(self._events)
-            pull = self._in_flight.get(number)
-            if pull is None:
-                continue
-            if kind == _READING:
-                self.policy.report(pull, content.value, **content.details)
-            else:
-                del self._in_flight[number]
-                if content is None:
-                    self.policy.fail(pull, "lost")
-                else:
-                    self.policy.tell(pull, content)
+            self._happen(self._in_flight[number], kind, content)
             self._cancel()
+            self._forget_cancelled()
+
+    def _happen(self, pull: Pull, kind: int, content: Any) -> None:
+        if kind == _READING:
+            self.policy.report(pull, content.value, **content.details)
+            return
+        del self._in_flight[pull.number]
+        if content is None:
+            self.policy.fail(pull, "lost")
+            return
+        self.policy.tell(pull, content)
+        self.results += 1
+        if self.watch is not None:
+            self.watch(self.policy)
 
     def _cancel(self) -> None:
         for pull in self.policy.cancelled():
             if self._in_flight.pop(pull.number, None) is not None:
                 self.policy.fail(pull, "cancelled")
                 self.cancelled += 1
+
+    def _forget_cancelled(self) -> None:
+        """Drop events that will not happen, so that they do not move the clock."""
+        while self._events and self._events[0][1] not in self._in_flight:
+            heapq.heappop(self._events)

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from fairtrial.core.parameters import Parametrized
+from fairtrial.core.parameters import Parametrized, build
 from fairtrial.core.policy import Policy
 from fairtrial.core.problem import Problem
 from fairtrial.errors import InvalidArgument
@@ -79,28 +79,20 @@ def policy_from_dict(
     policies: Sequence[type[Policy]] = (),
 ) -> Policy:
     """Return a fresh policy from the name and parameters that `Policy.to_dict` wrote."""
-    parameters = dict(data)
-    cls = policy_class(str(parameters.pop("name", "")), problem, policies)
-    accepted = [
-        name
-        for name in inspect.signature(cls.__init__).parameters
-        if name not in ("self", "problem", "seed")
-    ]
-    for name, value in parameters.items():
-        if name not in accepted:
-            raise InvalidArgument(
-                name, f"is not a parameter of {cls.__name__}; it takes {accepted}"
-            )
-        parameters[name] = _component(value, problem)
-    return cls(problem, **parameters, seed=seed)
+    arguments = dict(data)
+    cls = policy_class(str(arguments.pop("name", "")), problem, policies)
+    parameters = {name: _component(value, problem) for name, value in arguments.items()}
+    return build(cls, parameters, problem=problem, seed=seed)
 
 
 def _component(value: Any, problem: Problem) -> Any:
-    """Return the family's object that a mapping with a name stands for; else the value."""
-    if not isinstance(value, Mapping) or "name" not in value:
+    """Return the object that a mapping with a name stands for (a learner, a threshold)."""
+    if problem.family not in FAMILIES or not isinstance(value, Mapping) or "name" not in value:
         return value
     arguments = dict(value)
-    cls = getattr(family_module(problem.family), str(arguments.pop("name")), None)
+    name = str(arguments.pop("name"))
+    confidence = importlib.import_module("fairtrial.confidence")
+    cls = getattr(family_module(problem.family), name, None) or getattr(confidence, name, None)
     if cls is None or not inspect.isclass(cls) or not issubclass(cls, Parametrized):
-        raise InvalidArgument("name", f"must be a part of {problem.family}", value["name"])
-    return cls(**arguments)
+        raise InvalidArgument("name", f"must be a part of {problem.family} or confidence", name)
+    return build(cls, arguments)

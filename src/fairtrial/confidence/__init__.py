@@ -1,0 +1,24 @@
+"""Time-uniform bounds, thresholds and bets, each by name, with its source and assumptions."""
+
+from fairtrial.confidence.bounds import Bound, FiniteLIL, NormalMixture, PolynomialStitching
+from fairtrial.confidence.thresholds import (
+    GaussianMixture,
+    KaufmannKoolen,
+    Stylised,
+    StylisedWithoutHalf,
+    Threshold,
+    threshold_named,
+)
+
+__all__ = [
+    "Bound",
+    "FiniteLIL",
+    "GaussianMixture",
+    "KaufmannKoolen",
+    "NormalMixture",
+    "PolynomialStitching",
+    "Stylised",
+    "StylisedWithoutHalf",
+    "Threshold",
+    "threshold_named",
+]

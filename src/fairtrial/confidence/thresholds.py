@@ -1,0 +1,428 @@
+"""Stopping thresholds of the one-draw-at-a-time rules: each by name, proven or a heuristic.
+
+A *cell* is what one pull measures: an arm in a group. `level` is the error probability of
+one test, `delta` that of the whole answer; how many tests share `delta` is the family's.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairtrial.core import Guarantee, Parametrized
+from fairtrial.core.validation import check_choice, check_number, check_probability
+from fairtrial.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = [
+    "KAPPA_GRID",
+    "GaussianMixture",
+    "KaufmannKoolen",
+    "Stylised",
+    "StylisedWithoutHalf",
+    "Threshold",
+    "kaufmann_koolen_constant",
+    "threshold_named",
+]
+
+Floats = NDArray[np.float64]
+
+KAPPA_GRID: Floats = 8.0 * 4.0 ** np.arange(7, dtype=np.float64)
+"""Prior counts that the mixture is averaged over, so that no scale has to be guessed."""
+KAPPA_GRID.setflags(write=False)
+
+_ASSUMPTIONS = (
+    "given the past, each outcome's noise has mean zero and is sub-Gaussian with the known scale",
+    "whether and when an outcome is told does not depend on its value",
+)
+
+
+class Threshold(Parametrized, ABC):
+    """Base of the stopping thresholds.
+
+    Attributes
+    ----------
+    name : str
+        What it is called in `threshold_named`, in a configuration and in a result.
+    proven : bool
+        False for a heuristic.
+    source : str
+        Where it comes from.
+    assumptions : tuple of str
+        What has to be true for the guarantee.
+    """
+
+    name: ClassVar[str]
+    proven: ClassVar[bool]
+    source: ClassVar[str]
+    assumptions: ClassVar[tuple[str, ...]]
+
+    def guarantee(self, delta: float) -> Guarantee:
+        """Return what a rule promises that stops by this threshold.
+
+        Parameters
+        ----------
+        delta : float
+            Error probability of the whole answer, in (0, 1).
+
+        Returns
+        -------
+        Guarantee
+
+        Examples
+        --------
+        >>> GaussianMixture().guarantee(0.05).label
+        'proven'
+        """
+        return Guarantee(
+            name=self.name,
+            proven=self.proven,
+            statement=self._statement(check_probability("delta", delta)),
+            assumptions=self.assumptions,
+            source=self.source,
+        )
+
+    @abstractmethod
+    def _statement(self, delta: float) -> str:
+        """Return the promise in one sentence."""
+
+
+# ------------------------------------------------------------------------- heuristics
+
+
+@dataclass(frozen=True, repr=False)
+class Stylised(Threshold):
+    """The papers' heuristic: stop when Z exceeds ``ln((1 + ln t) / delta)``.
+
+    Z is half the weakest pitfall, t the number of results. Not a guarantee: where many
+    cells of the right answer are close to their floors, it can err three times as often as delta.
+
+    Examples
+    --------
+    >>> Stylised().threshold(1000, delta=0.1).round(4)
+    np.float64(4.3704)
+    """
+
+    name: ClassVar[str] = "stylised"
+    proven: ClassVar[bool] = False
+    source: ClassVar[str] = (
+        "Garivier, Kaufmann (2016), Optimal best arm identification with fixed confidence, "
+        "section 6; Wu, Zheng, Zhu, Best arm identification with fairness constraints on "
+        "subpopulations, section 4.2"
+    )
+    assumptions: ClassVar[tuple[str, ...]] = _ASSUMPTIONS
+
+    def threshold(self, rounds: ArrayLike, delta: float) -> Floats:
+        """Return what Z, half the weakest pitfall, has to exceed.
+
+        Parameters
+        ----------
+        rounds : array_like
+            Number of results so far, at least 1.
+        delta : float
+            Nominal error probability, in (0, 1).
+
+        Returns
+        -------
+        ndarray of float
+            Of the shape of `rounds`.
+        """
+        counts = _counts("rounds", rounds)
+        return np.asarray(stylised_threshold(counts, check_probability("delta", delta)))
+
+    def _statement(self, delta: float) -> str:
+        return (
+            f"aims at a wrong answer with probability at most {delta:g}; that is not proven, "
+            "and fails on some problems"
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class StylisedWithoutHalf(Stylised):
+    """The heuristic as the published tables have it; for their replication only.
+
+    The published figures compare twice Z, the pitfall without its factor 1/2, with the
+    stylised threshold; Z itself so has to exceed half of it.
+
+    Examples
+    --------
+    >>> StylisedWithoutHalf().threshold(1000, delta=0.1).round(4)
+    np.float64(2.1852)
+    """
+
+    name: ClassVar[str] = "stylised-without-half"
+    source: ClassVar[str] = (
+        "Wu, Zheng, Zhu, Best arm identification with fairness constraints on subpopulations: "
+        "what section 5 must have computed, against the printed formula"
+    )
+
+    def threshold(self, rounds: ArrayLike, delta: float) -> Floats:
+        """Return what Z has to exceed: half of the stylised threshold."""
+        return np.asarray(0.5 * super().threshold(rounds, delta))
+
+    def _statement(self, delta: float) -> str:
+        return f"reproduces published figures at delta = {delta:g}; errs more often than that"
+
+
+# ----------------------------------------------------------------------------- proven
+
+
+class _Proven(Threshold):
+    """A threshold that keeps the error probability under any sampling rule."""
+
+    proven: ClassVar[bool] = True
+    assumptions: ClassVar[tuple[str, ...]] = _ASSUMPTIONS
+
+    def _statement(self, delta: float) -> str:
+        return (
+            f"the probability of ever stopping with a wrong answer is at most {delta:g}, "
+            "under any sampling rule"
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class GaussianMixture(_Proven):
+    """Gaussian-mixture e-values: the proven default of the one-draw-at-a-time rules.
+
+    Under the null an e-value is a non-negative supermartingale from 1; it ever reaches
+    ``1 / level`` with probability at most `level` (Ville).
+
+    Parameters
+    ----------
+    kappa : float, optional
+        Prior count of the mixture, more than 0; near the count at which the tests will be
+        decided it is best. Without it, the e-values are averaged over `KAPPA_GRID`.
+
+    Examples
+    --------
+    >>> GaussianMixture().cell_threshold(50, level=0.05).round(4)
+    np.float64(2.9957)
+    >>> GaussianMixture(kappa=40).pair_threshold([40, 40], level=0.05).round(4)
+    array([3.6889])
+    """
+
+    kappa: float | None = None
+
+    name: ClassVar[str] = "certified"
+    source: ClassVar[str] = (
+        "Robbins (1970), Statistical methods related to the law of the iterated logarithm; "
+        "Kaufmann, Koolen (2021), Mixture martingales revisited, JMLR 22(246); worked out for "
+        "floors on subpopulations in fairtrial's documentation"
+    )
+
+    def __post_init__(self) -> None:
+        if self.kappa is not None:
+            check_number("kappa", self.kappa, low=0.0, open_low=True)
+
+    @property
+    def kappas(self) -> Floats:
+        """The prior counts in use, shape (G,)."""
+        return KAPPA_GRID if self.kappa is None else np.array([self.kappa], dtype=np.float64)
+
+    def cell_threshold(self, pulls: ArrayLike, level: float) -> Floats:
+        """Return what a cell's log e-value has to reach: ``ln(1 / level)`` at any count.
+
+        Parameters
+        ----------
+        pulls : array_like
+            Counts of the cells, at least 1.
+        level : float
+            Error probability of the test, in (0, 1).
+
+        Returns
+        -------
+        ndarray of float
+            Of the shape of `pulls`.
+        """
+        return np.full(_counts("pulls", pulls).shape, _log_inverse(level))
+
+    def pair_threshold(self, pulls: ArrayLike, level: float) -> Floats:
+        """Return what half a pair's pitfall has to reach, for any one of the prior counts.
+
+        The pitfall is the one with precisions shrunk to ``N^2 / ((N + kappa) sigma^2)``.
+
+        Parameters
+        ----------
+        pulls : array_like, shape (..., cells)
+            Counts, at least 1, of the cells that take part in the test.
+        level : float
+            Error probability of the test, in (0, 1).
+
+        Returns
+        -------
+        ndarray of float, shape (..., G)
+            One for each of `kappas`: ``ln(G / level) + 1/2 sum ln(1 + N / kappa)``.
+        """
+        counts = _cells(pulls)
+        penalties = mixture_penalty(counts[..., np.newaxis, :], self.kappas[:, np.newaxis])
+        return np.asarray(_log_inverse(level) + math.log(self.kappas.size) + penalties.sum(axis=-1))
+
+
+@dataclass(frozen=True, repr=False)
+class KaufmannKoolen(_Proven):
+    """The threshold of Kaufmann and Koolen: grows as ``ln ln N``, in practice far costlier.
+
+    It is compared with half the square of the standardised distance (one cell) or half the
+    pitfall (a pair), at plain precisions.
+
+    Examples
+    --------
+    >>> KaufmannKoolen().cell_threshold(100, level=0.05).round(4)
+    np.float64(8.9486)
+    """
+
+    name: ClassVar[str] = "kaufmann-koolen"
+    source: ClassVar[str] = (
+        "Kaufmann, Koolen (2021), Mixture martingales revisited with applications to sequential "
+        "tests and confidence intervals, JMLR 22(246), Gaussian case"
+    )
+
+    def cell_threshold(self, pulls: ArrayLike, level: float) -> Floats:
+        """Return ``2 ln(4 + ln N) + C(ln(1 / level))`` for each cell.
+
+        Parameters
+        ----------
+        pulls : array_like
+            Counts of the cells, at least 1.
+        level : float
+            Error probability of the test, in (0, 1).
+
+        Returns
+        -------
+        ndarray of float
+            Of the shape of `pulls`.
+        """
+        constant = kaufmann_koolen_constant(_log_inverse(level))
+        return np.asarray(iterated_logarithm_penalty(_counts("pulls", pulls)) + constant)
+
+    def pair_threshold(self, pulls: ArrayLike, level: float) -> Floats:
+        """Return the sum of ``2 ln(4 + ln N) + C(x / m)`` over m cells, ``x = ln(1 / level)``.
+
+        Parameters
+        ----------
+        pulls : array_like, shape (..., cells)
+            Counts, at least 1, of the cells that take part in the test.
+        level : float
+            Error probability of the test, in (0, 1).
+
+        Returns
+        -------
+        ndarray of float, shape (...)
+        """
+        counts = _cells(pulls)
+        cells = counts.shape[-1]
+        constant = kaufmann_koolen_constant(_log_inverse(level) / cells)
+        return np.asarray(iterated_logarithm_penalty(counts).sum(axis=-1) + cells * constant)
+
+
+def kaufmann_koolen_constant(x: float) -> float:
+    """Return C(x), the part of the threshold that depends on the level.
+
+    ``C(x) = min over lam in (1/2, 1) of (g(lam) + x) / lam`` with
+    ``g(lam) = 2 lam - 2 lam ln(4 lam) + ln zeta(2 lam) - 1/2 ln(1 - lam)``.
+
+    Parameters
+    ----------
+    x : float
+        Log of one over the level, shared among the cells of the test; at least 0.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> round(kaufmann_koolen_constant(3.0), 6)
+    4.648365
+    """
+    from scipy.optimize import minimize_scalar
+    from scipy.special import zeta
+
+    check_number("x", x, low=0.0)
+
+    def value(lam: float) -> float:
+        entropy = 2.0 * lam * (1.0 - math.log(4.0 * lam))
+        return (entropy + math.log(zeta(2.0 * lam)) - 0.5 * math.log(1.0 - lam) + x) / lam
+
+    # Every lam gives a valid threshold: to miss the minimum would cost draws, not validity.
+    found = minimize_scalar(value, bounds=(0.5, 1.0), method="bounded", options={"xatol": 1e-12})
+    return float(found.fun)
+
+
+# ------------------------------------------------------------------ formulas and names
+# Plain functions of their arguments: `_special` compiles these very ones for the kernels.
+
+
+def stylised_threshold(rounds: Any, delta: float) -> Any:
+    """Return ``ln((1 + ln t) / delta)``."""
+    return np.log((1.0 + np.log(rounds)) / delta)
+
+
+def mixture_penalty(pulls: Any, kappa: Any) -> Any:
+    """Return what one cell adds to a pair's mixture threshold: ``1/2 ln(1 + N / kappa)``."""
+    return 0.5 * np.log1p(pulls / kappa)
+
+
+def iterated_logarithm_penalty(pulls: Any) -> Any:
+    """Return what one cell adds to a Kaufmann-Koolen threshold: ``2 ln(4 + ln N)``."""
+    return 2.0 * np.log(4.0 + np.log(pulls))
+
+
+_BY_NAME: Mapping[str, type[Threshold]] = {
+    threshold.name: threshold
+    for threshold in (GaussianMixture, KaufmannKoolen, Stylised, StylisedWithoutHalf)
+}
+
+
+def threshold_named(name: str) -> Threshold:
+    """Return the threshold that a policy's argument ``stopping=`` names.
+
+    Parameters
+    ----------
+    name : {"certified", "kaufmann-koolen", "stylised", "stylised-without-half"}
+        The first two are proven, the others heuristics.
+
+    Returns
+    -------
+    Threshold
+
+    Raises
+    ------
+    InvalidArgument
+        If the name is none of these.
+
+    Examples
+    --------
+    >>> threshold_named("certified")
+    GaussianMixture()
+    """
+    return _BY_NAME[check_choice("stopping", name, list(_BY_NAME))]()
+
+
+def _log_inverse(level: float) -> float:
+    return -math.log(check_probability("level", level))
+
+
+def _counts(name: str, value: ArrayLike) -> Floats:
+    accepted = "must be finite numbers of at least 1"
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidArgument(name, accepted, value) from None
+    if not (np.isfinite(array) & (array >= 1.0)).all():
+        raise InvalidArgument(name, accepted, value)
+    return array
+
+
+def _cells(pulls: ArrayLike) -> Floats:
+    counts = _counts("pulls", pulls)
+    if counts.ndim == 0 or counts.shape[-1] == 0:
+        raise InvalidArgument("pulls", "must hold the counts of at least one cell", pulls)
+    return counts

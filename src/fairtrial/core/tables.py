@@ -1,0 +1,197 @@
+"""Tables of data: CSV by the standard library, Parquet where pandas is installed."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import zlib
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TextIO
+
+from fairtrial.errors import InvalidArgument, MissingExtra
+
+__all__ = ["read_table"]
+
+_SEPARATORS = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
+_ACCEPTED = (*_SEPARATORS, ".parquet")
+
+
+def read_table(
+    path: str | Path,
+    columns: Sequence[str] | None = None,
+    text: Collection[str] = (),
+) -> dict[str, list[Any]]:
+    r"""Return the columns of a table with a header.
+
+    Parameters
+    ----------
+    path : str or Path
+        A file that ends in .csv, .tsv (each also .gz) or .parquet.
+    columns : sequence of str, optional
+        The columns wanted; all without it.
+    text : collection of str
+        Columns that are labels: kept as text even where every value is a number.
+
+    Returns
+    -------
+    dict of str to list
+        Every column in the order of the rows: floats where the whole column is numeric,
+        else text.
+
+    Raises
+    ------
+    InvalidArgument
+        If the file cannot be read, is no table, has no rows, or lacks a column.
+    MissingExtra
+        If a Parquet file is given and pandas is not installed.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "trial.csv"
+    >>> _ = path.write_text("arm,reward\n1,0.5\n2,0.25\n")
+    >>> read_table(path)
+    {'arm': [1.0, 2.0], 'reward': [0.5, 0.25]}
+    >>> read_table(path, columns=["arm"], text=["arm"])
+    {'arm': ['1', '2']}
+    """
+    file = Path(path)
+    ending = next((end for end in _ACCEPTED if file.name.lower().endswith(end)), None)
+    if ending is None:
+        raise InvalidArgument("path", f"must end in {', '.join(_ACCEPTED)}", str(path))
+    with _readable(file):
+        if ending == ".parquet":
+            table = _read_parquet(file)
+        else:
+            table = _read_text(file, _SEPARATORS[ending])
+    wanted = list(table) if columns is None else list(columns)
+    _require_columns(file, wanted, list(table))
+    return {
+        name: _as_text(table[name]) if name in text else _as_numbers(table[name]) for name in wanted
+    }
+
+
+@contextmanager
+def _readable(file: Path) -> Iterator[None]:
+    """Turn whatever reading a file can raise into one error that names the file."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InvalidArgument("path", f"must be a readable file ({reason})", str(file)) from error
+    except (EOFError, zlib.error) as error:
+        raise InvalidArgument("path", f"must be an intact file ({error})", str(file)) from error
+    except UnicodeDecodeError as error:
+        raise InvalidArgument("path", f"must be UTF-8 text ({error.reason})", str(file)) from error
+
+
+# ------------------------------------------------------------------------ text files
+
+
+def _read_text(file: Path, separator: str) -> dict[str, list[Any]]:
+    with _open_text(file) as stream:
+        # Strict: a quote in the wrong place is an error, not a part of the value.
+        reader = csv.reader(stream, delimiter=separator, strict=True)
+        try:
+            header = next(reader, [])
+            _require_header(file, header)
+            rows = list(_rows_of_width(file, reader, len(header)))
+        except csv.Error as error:
+            line = max(reader.line_num, 1)
+            raise InvalidArgument(
+                "path", f"must be a well-formed table (line {line}: {error})", str(file)
+            ) from error
+    if not rows:
+        raise InvalidArgument("path", "must be a table with at least one row", str(file))
+    return {
+        name: list(values) for name, values in zip(header, zip(*rows, strict=True), strict=True)
+    }
+
+
+def _open_text(file: Path) -> TextIO:
+    # utf-8-sig drops the mark that spreadsheets put at the beginning.
+    if file.name.lower().endswith(".gz"):
+        return gzip.open(file, "rt", encoding="utf-8-sig", newline="")
+    return file.open(encoding="utf-8-sig", newline="")
+
+
+def _require_header(file: Path, header: list[str]) -> None:
+    if not header:
+        raise InvalidArgument("path", "must be a table with a header; it is empty", str(file))
+    repeated = sorted({name for name in header if header.count(name) > 1})
+    if repeated:
+        raise InvalidArgument(
+            "path",
+            f"must have distinct column names; {', '.join(map(repr, repeated))} repeat",
+            str(file),
+        )
+
+
+def _rows_of_width(file: Path, reader: Any, width: int) -> Iterator[list[str]]:
+    for row in reader:
+        if not row:
+            continue
+        if len(row) != width:
+            raise InvalidArgument(
+                "path",
+                f"must have {width} values in every row; line {reader.line_num} has {len(row)}",
+                str(file),
+            )
+        yield row
+
+
+# -------------------------------------------------------------------------- Parquet
+
+
+def _read_parquet(file: Path) -> dict[str, list[Any]]:
+    with file.open("rb") as stream:
+        stream.read(1)
+    try:
+        import pandas as pd
+        import pyarrow as pa
+    except ImportError:
+        raise MissingExtra(f"reading {file.name}", "data") from None
+    try:
+        frame = pd.read_parquet(file)
+    except (pa.ArrowException, ValueError) as error:
+        raise InvalidArgument("path", f"must be a Parquet file ({error})", str(file)) from error
+    if frame.empty:
+        raise InvalidArgument("path", "must be a table with at least one row", str(file))
+    return {str(name): frame[name].tolist() for name in frame.columns}
+
+
+# --------------------------------------------------------------------------- values
+
+
+def _require_columns(file: Path, wanted: list[str], existing: list[str]) -> None:
+    missing = [name for name in wanted if name not in existing]
+    if missing:
+        raise InvalidArgument(
+            "columns",
+            f"must be among those of {file.name}: {', '.join(map(repr, existing))}; "
+            f"missing: {', '.join(map(repr, missing))}",
+        )
+
+
+def _as_numbers(values: list[Any]) -> list[Any]:
+    try:
+        return [_number(value) for value in values]
+    except (TypeError, ValueError):
+        return _as_text(values)
+
+
+def _number(value: Any) -> float:
+    # Python reads "1_000" as a number; no table means it so.
+    if isinstance(value, str) and "_" in value:
+        raise ValueError(value)
+    return float(value)
+
+
+def _as_text(values: list[Any]) -> list[str]:
+    return [_label(value) for value in values]
+
+
+def _label(value: Any) -> str:
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)

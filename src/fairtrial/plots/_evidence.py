@@ -1,0 +1,127 @@
+"""The evidence on its way to the threshold."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fairtrial.core.recommendation import Progress
+from fairtrial.plots import _style as style
+from fairtrial.plots._floors import finite
+from fairtrial.plots._sources import Floats, Traced, reigns, trace_of
+from fairtrial.plots._words import decimals, fixed, shorten
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["evidence"]
+
+_NARROWEST_NAMED = 0.11
+"""Share of the axis below which a reign is too short to carry its leader's name."""
+
+
+def evidence(source: Traced | Sequence[Progress], *, ax: Axes | None = None) -> Figure:
+    """Draw the evidence for the leader against the threshold that stops the policy.
+
+    Changes of the leader are dotted lines, with the leader's name above its stretch.
+
+    Parameters
+    ----------
+    source : Study or sequence of Progress
+        Moments of one experiment, in order.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; by default on a new figure.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Raises
+    ------
+    InvalidArgument
+        If there is not one moment to draw.
+    MissingExtra
+        If matplotlib is not installed.
+
+    Examples
+    --------
+    >>> from fairtrial import Progress, Recommendation
+    >>> leads = Recommendation(arm=None, status="running", leader="b")
+    >>> trace = [Progress(leads, n, n, 0, evidence=n / 50, threshold=3.0) for n in range(100)]
+    >>> evidence(trace).axes[0].get_xlabel()
+    'results'
+    """
+    trace = trace_of(source)
+    if ax is None:
+        ax = style.new_figure(6.4, 3.4).subplots()
+    style.tidy(ax, grid="y")
+    told, gained, needed = series(trace)
+    ax.plot(told, gained, color=style.BLUE, linewidth=1.8, gid="evidence", zorder=3)
+    ax.plot(told[-1:], gained[-1:], "o", color=style.BLUE, markersize=5, zorder=4)
+    ax.plot(told, needed, color=style.VERMILLION, linewidth=1.6, linestyle=(0, (5, 2)))
+    ax.lines[-1].set_gid("threshold")
+    ax.set_xlabel("results", fontsize=style.SMALL, color=style.INK)
+    ax.set_ylabel("evidence for the leader\n(in the rule's units)", fontsize=style.SMALL)
+    if np.isfinite(gained).any():
+        _set_scale(ax, told, gained, needed)
+        _name_threshold(ax, told, needed)
+        _mark_leaders(ax, trace)
+    else:
+        style.message(ax, "no evidence is reported")
+    return style.root(ax)
+
+
+def series(trace: Sequence[Progress]) -> tuple[Floats, Floats, Floats]:
+    """Return results, evidence and threshold of every moment; NaN where there is none."""
+    return (
+        np.array([float(moment.told) for moment in trace]),
+        np.array([_or_nan(moment.evidence) for moment in trace]),
+        np.array([_or_nan(moment.threshold) for moment in trace]),
+    )
+
+
+def _or_nan(value: float | None) -> float:
+    clean = finite(value)
+    return float("nan") if clean is None else clean
+
+
+def _set_scale(ax: Axes, told: Floats, gained: Floats, needed: Floats) -> None:
+    from matplotlib.ticker import MaxNLocator, StrMethodFormatter
+
+    top = np.nanmax([*gained, *needed])
+    low = min(np.nanmin(gained), 0.0)
+    ax.set_ylim(low - 0.03 * (top - low), top + 0.22 * (top - low or 1.0))
+    ax.set_xlim(0, 1.02 * max(told[-1], 1.0))
+    ax.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+    ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+
+
+def _name_threshold(ax: Axes, told: Floats, needed: Floats) -> None:
+    known = np.flatnonzero(np.isfinite(needed))
+    if known.size:
+        last = float(needed[known[-1]])
+        # At the left, where the evidence is still low; the value is the last one.
+        ax.annotate(
+            f"threshold {fixed(last, decimals([last], 3))}",
+            (told[known[0]], needed[known[0]]),
+            xytext=(3, 3),
+            textcoords="offset points",
+            fontsize=style.SMALL,
+            color=style.DARK_VERMILLION,
+        )
+
+
+def _mark_leaders(ax: Axes, trace: Sequence[Progress]) -> None:
+    length = ax.get_xlim()[1]
+    for index, reign in enumerate(reigns(trace)):
+        if index:
+            line = ax.axvline(reign.start, color=style.MUTED, linewidth=0.9, linestyle=":")
+            line.set_gid("leader change")
+        width = (reign.end - reign.start) / length
+        if width >= _NARROWEST_NAMED:
+            place = {"transform": ax.get_xaxis_transform(), "va": "top", "color": style.MUTED}
+            name = shorten(reign.leader, max(5, int(60 * width)))
+            style.write(ax, reign.start + 0.008 * length, 0.985, name, gid="leader", **place)

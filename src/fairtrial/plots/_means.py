@@ -1,0 +1,207 @@
+"""What is known of every mean: estimates, anytime intervals, floors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from fairtrial.core.recommendation import Estimate, Progress
+from fairtrial.plots import _style as style
+from fairtrial.plots._floors import Standing, finite, limit_of, standing, visible_range
+from fairtrial.plots._sources import (
+    Grid,
+    HasProgress,
+    answered,
+    minimizes,
+    progress_of,
+    reported_actions,
+)
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
+    from matplotlib.lines import Line2D
+
+__all__ = ["means"]
+
+# A circle is on the right side of its limit, a cross on the wrong one; filled, the whole
+# interval is there too. A diamond has no limit.
+_MARKS = {
+    Standing.FREE: ("D", style.BLUE, style.BLUE),
+    Standing.KEPT: ("o", style.BLUE, style.BLUE),
+    Standing.LIKELY_KEPT: ("o", "white", style.BLUE),
+    Standing.LIKELY_BROKEN: ("X", "white", style.VERMILLION),
+    Standing.BROKEN: ("X", style.VERMILLION, style.VERMILLION),
+}
+_MEANINGS = {
+    Standing.FREE: "mean, no {limit}",
+    Standing.KEPT: "{limit} kept",
+    Standing.LIKELY_KEPT: "{limit} open, mean on its right side",
+    Standing.LIKELY_BROKEN: "{limit} open, mean on its wrong side",
+    Standing.BROKEN: "{limit} broken",
+}
+
+
+def means(source: Progress | HasProgress, *, figure: Figure | SubFigure | None = None) -> Figure:
+    """Draw every mean with its anytime interval and the floor that it is held against.
+
+    The first panel is the arms' overall quality, if the policy reports one; then comes
+    a panel for each group. Shape and fill of a mark tell how it stands to its floor:
+    a circle for a mean on the right side and a cross for one on the wrong side, filled
+    if the whole interval is there too. The answer, or the leader, is on a grey band.
+    A thin arrow at the edge is an interval that goes on beyond the axis.
+
+    Parameters
+    ----------
+    source : Study, Policy or Progress
+        What has the estimates.
+    figure : matplotlib.figure.Figure or SubFigure, optional
+        Where to draw; by default a new figure.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Raises
+    ------
+    InvalidArgument
+        If the source reports no estimates.
+    MissingExtra
+        If matplotlib is not installed.
+
+    Examples
+    --------
+    >>> from fairtrial import Estimate, Progress, Recommendation
+    >>> cell = Estimate({"arm": "a", "group": "x"}, 20, mean=.3, lower=.1, upper=.5, limit=0.)
+    >>> progress = Progress(
+    ...     Recommendation(arm=None, status="running"), asked=20, told=20, outstanding=0,
+    ...     actions=(cell,))
+    >>> [ax.get_title(loc="left") for ax in means(progress).axes]
+    ['x']
+    """
+    return draw_means(progress_of(source), minimizes(source), figure)
+
+
+def draw_means(progress: Progress, minimize: bool, figure: Figure | SubFigure | None) -> Figure:
+    """Draw the means of a progress whose direction is known."""
+    arms, panels = mean_panels(progress)
+    board = style.canvas(figure, *style.small_multiples_size(len(panels), len(arms)))
+    axes = style.small_multiples(board, [name for name, _ in panels])
+    span = visible_range([estimate for _, row in panels for estimate in row])
+    for ax, (_, estimates) in zip(axes, panels, strict=True):
+        ax.set_xlim(*span)
+        _draw_intervals(ax, estimates, span)
+        _draw_limits(ax, estimates)
+        _draw_means(ax, estimates, minimize)
+    _scale(axes)
+    style.name_rows(axes, arms, answered(progress.recommendation))
+    _explain(board, panels, minimize)
+    return style.root(board)
+
+
+def mean_panels(
+    progress: Progress,
+) -> tuple[tuple[str, ...], list[tuple[str, list[Estimate | None]]]]:
+    """Return the arms, and every panel's title with its estimates by arm."""
+    actions = reported_actions(progress)
+    grid = Grid.of([action.labels for action in actions])
+    panels = [(name or "mean", row) for name, row in grid.panels(actions)]
+    overall = {str(arm.labels.get("arm")): arm for arm in progress.arms}
+    if overall and any(grid.groups):
+        panels.insert(0, ("overall", [overall.get(arm) for arm in grid.arms]))
+    return grid.arms, panels
+
+
+def _draw_intervals(
+    ax: Axes, estimates: Sequence[Estimate | None], span: tuple[float, float]
+) -> None:
+    rows, lows, highs = [], [], []
+    for row, estimate in enumerate(estimates):
+        if estimate is None or (estimate.lower is None and estimate.upper is None):
+            continue
+        low, high = finite(estimate.lower), finite(estimate.upper)
+        rows.append(row)
+        lows.append(span[0] if low is None else max(low, span[0]))
+        highs.append(span[1] if high is None else min(high, span[1]))
+    ax.hlines(rows, lows, highs, color=style.BLUE, linewidth=1.6, gid="intervals", zorder=2)
+    for edge, ends, marker in ((span[0], lows, "<"), (span[1], highs, ">")):
+        beyond = [row for row, end in zip(rows, ends, strict=True) if end == edge]
+        at = [edge] * len(beyond)
+        ax.scatter(at, beyond, 14, style.BLUE, marker=marker, clip_on=False, gid="arrows")
+
+
+def _draw_limits(ax: Axes, estimates: Sequence[Estimate | None]) -> None:
+    at = [
+        (row, limit)
+        for row, estimate in enumerate(estimates)
+        if estimate is not None and (limit := limit_of(estimate)) is not None
+    ]
+    ax.vlines(
+        [limit for _, limit in at],
+        [row - 0.42 for row, _ in at],
+        [row + 0.42 for row, _ in at],
+        color=style.INK,
+        linewidth=1.6,
+        gid="limits",
+        zorder=2.5,
+    )
+
+
+def _draw_means(ax: Axes, estimates: Sequence[Estimate | None], minimize: bool) -> None:
+    for state, (marker, face, edge) in _MARKS.items():
+        at = [
+            (estimate.mean, row)
+            for row, estimate in enumerate(estimates)
+            if estimate is not None and standing(estimate, minimize) is state
+        ]
+        if at:
+            x, y = zip(*at, strict=True)
+            marks = ax.scatter(x, y, 30, marker=marker, facecolor=face, edgecolor=edge, zorder=3)
+            marks.set_gid(state.name)
+            marks.set_linewidth(1.3)
+    for row, estimate in enumerate(estimates):
+        if estimate is not None and standing(estimate, minimize) is Standing.UNKNOWN:
+            place = {"transform": ax.get_yaxis_transform(), "va": "center", "ha": "right"}
+            look = {"color": style.MUTED, "fontsize": 7, "gid": "no result"}
+            style.write(ax, 0.98, row, "no result", **place, **look)
+
+
+def _scale(axes: Sequence[Axes]) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    for ax in axes:
+        ax.xaxis.set_major_locator(MaxNLocator(3, steps=[1, 2, 2.5, 5, 10]))
+    last = style.bottom_left(axes)
+    last.set_xlabel("mean outcome", loc="left", fontsize=style.SMALL, color=style.INK)
+
+
+def _explain(
+    board: Figure | SubFigure,
+    panels: Sequence[tuple[str, Sequence[Estimate | None]]],
+    minimize: bool,
+) -> None:
+    from matplotlib.lines import Line2D
+
+    shown = [e for _, row in panels for e in row if e is not None]
+    limit = "ceiling" if minimize else "floor"
+    states = {standing(estimate, minimize) for estimate in shown}
+    marks = [_mark(state, limit) for state in _MARKS if state in states]
+    marks.append(Line2D([], [], label="anytime interval", color=style.BLUE, linewidth=1.6))
+    if any(limit_of(estimate) is not None for estimate in shown):
+        marks.append(Line2D([], [], label=limit, markeredgewidth=1.6, **style.UPRIGHT))
+    style.key(board, marks)
+
+
+def _mark(state: Standing, limit: str) -> Line2D:
+    from matplotlib.lines import Line2D
+
+    marker, face, edge = _MARKS[state]
+    return Line2D(
+        [],
+        [],
+        linestyle="none",
+        marker=marker,
+        markerfacecolor=face,
+        markeredgecolor=edge,
+        label=_MEANINGS[state].format(limit=limit),
+    )

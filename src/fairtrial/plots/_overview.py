@@ -1,0 +1,104 @@
+"""A whole study in one picture."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import TYPE_CHECKING
+
+from numpy.typing import ArrayLike
+
+from fairtrial.core.recommendation import Progress
+from fairtrial.plots import _style as style
+from fairtrial.plots._allocation import allocation
+from fairtrial.plots._evidence import evidence
+from fairtrial.plots._means import draw_means, mean_panels
+from fairtrial.plots._sources import StudyLike, minimizes
+from fairtrial.plots._words import because, ended, headline, pull_sentence, shorten, support
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure, SubFigure
+
+__all__ = ["overview"]
+
+_WIDTH = 10.5
+
+
+def overview(study: StudyLike, optimal: ArrayLike | None = None) -> Figure:
+    """Draw a study in one picture: decision, evidence, means with floors, allocation.
+
+    Parameters
+    ----------
+    study : Study
+        The experiment.
+    optimal : array_like, optional
+        Optimal shares by action, as in `allocation`.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Raises
+    ------
+    InvalidArgument
+        If `optimal` is not a distribution over the actions.
+    MissingExtra
+        If matplotlib is not installed.
+
+    Examples
+    --------
+    >>> import os
+    >>> import fairtrial as ft
+    >>> problem = ft.subpopulations.Problem(["a", "b"], ["x", "y"], reward_range=(0, 1))
+    >>> policy = ft.subpopulations.BlockBetting(problem, delta=0.05)
+    >>> with ft.Study.create(problem, policy, storage="memory://", name="trial", seed=7) as study:
+    ...     told = study.tell(study.ask(), 0.4)
+    ...     figure = overview(study)
+    >>> figure.savefig(os.devnull, format="png")
+    """
+    progress = study.progress()
+    heights = _heights(progress)
+    figure = style.new_figure(_WIDTH, sum(heights))
+    parts = figure.subfigures(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0]
+    left, right = parts[0].subfigures(1, 2, width_ratios=(0.42, 0.58))
+    _write_decision(left, study, progress)
+    evidence(study, ax=right.subplots())
+    if progress.actions:
+        _name(parts[1], "Means with anytime intervals")
+        draw_means(progress, minimizes(study), parts[1])
+        _name(parts[2], "Allocation of pulls")
+        allocation(progress, optimal, figure=parts[2])
+    return figure
+
+
+def _heights(progress: Progress) -> list[float]:
+    first = 2.9
+    if not progress.actions:
+        return [first]
+    arms, panels = mean_panels(progress)
+    groups = len({name for name, _ in panels} - {"overall"})
+    sizes = [style.small_multiples_size(n, len(arms))[1] for n in (len(panels), groups)]
+    return [first, *(size + 0.45 for size in sizes)]
+
+
+def _name(part: SubFigure, text: str) -> None:
+    part.suptitle(text, x=0.01, ha="left", fontsize=style.LARGE, color=style.INK)
+
+
+def _write_decision(part: SubFigure, study: StudyLike, progress: Progress) -> None:
+    ax = part.subplots()
+    ax.set_axis_off()
+    place = {"transform": ax.transAxes, "va": "top", "gid": "decision"}
+    recommendation = progress.recommendation
+    style.write(ax, 0, 0.98, shorten(study.name, 46), **place, color=style.MUTED)
+    head = textwrap.fill(shorten(headline(recommendation), 56), 30)
+    style.write(ax, 0, 0.88, head, **place, fontsize=15, fontweight="bold")
+    guarantee = recommendation.guarantee
+    lines = [
+        support(progress),
+        because(recommendation),
+        f"Guarantee: {ended(guarantee.statement)}" if guarantee and recommendation.decided else "",
+        pull_sentence(progress),
+    ]
+    below = 0.88 - 0.13 * (1 + head.count("\n"))
+    body = "\n".join(textwrap.fill(line, 56) for line in lines if line)
+    style.write(ax, 0, below, body, **place, fontsize=style.NORMAL, linespacing=1.4)

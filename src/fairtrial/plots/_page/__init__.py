@@ -1,0 +1,1 @@
+"""The report on one page: a section a module, over charts drawn in per cent."""

@@ -1,0 +1,132 @@
+"""The section on the arms: how good each is, and where the pulls went."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fairtrial.core.recommendation import Estimate
+from fairtrial.plots._floors import finite
+from fairtrial.plots._page import charts
+from fairtrial.plots._page.findings import Findings, places_of
+from fairtrial.plots._page.html import Markup, element, folded, label, section, table, text_of
+from fairtrial.plots._sources import Floats
+from fairtrial.plots._words import count, fixed, listed, number, percent, plural
+
+__all__ = ["arms"]
+
+
+def arms(found: Findings) -> Markup:
+    """Return the section."""
+    if not found.progress.actions:
+        return section("Arms", element("p", "The policy reports no estimates by action."))
+    return section("Arms", _qualities(found), _allocation(found))
+
+
+def _overall(found: Findings) -> list[Estimate]:
+    """One estimate per arm: its overall quality, or its mean where there are no groups."""
+    if found.progress.arms:
+        return list(found.progress.arms)
+    return [] if any(found.grid.groups) else list(found.progress.actions)
+
+
+def _qualities(found: Findings) -> Markup | None:
+    overall = _overall(found)
+    if not overall:
+        return None
+    arms = [str(next(iter(arm.labels.values()))) for arm in overall]
+    panels = [("overall mean, all groups" if any(found.grid.groups) else "mean", overall)]
+    known = [arm for arm in overall if finite(arm.mean) is not None]
+    ranked = sorted(known, key=lambda arm: (arm.mean or 0.0) * (1 if found.minimize else -1))
+    numbers = [f"{found.name(arm)} {_with_interval(arm)}" for arm in ranked]
+    order = "from the smallest" if found.minimize else "from the largest"
+    caption = f"Means with anytime intervals, {order}: {listed(numbers, 5) or 'no result yet'}."
+    places = places_of(overall)
+    rows = [
+        (
+            label(name),
+            count(arm.pulls),
+            *(fixed(value, places) for value in (arm.mean, arm.lower, arm.upper)),
+        )
+        for arm, name in zip(overall, arms, strict=True)
+    ]
+    heads = ("Arm", "Results", "Mean", "Lower", "Upper")
+    return text_of(
+        [
+            element("h3", "How good each arm is"),
+            charts.figure(
+                charts.interval_chart(arms, panels, found.best, found.minimize),
+                charts.interval_key(panels, found.minimize),
+                caption,
+                folded(
+                    f"The numbers: {plural(len(rows), 'arm')}",
+                    table("Estimates by arm", heads, rows, words={0}),
+                    len(rows),
+                ),
+            ),
+        ]
+    )
+
+
+def _with_interval(estimate: Estimate) -> str:
+    ends = "" if estimate.lower is None and estimate.upper is None else f" ({_interval(estimate)})"
+    return f"{number(estimate.mean, 3)}{ends}"
+
+
+def _interval(estimate: Estimate) -> str:
+    return f"{number(estimate.lower, 3)} to {number(estimate.upper, 3)}"
+
+
+def _allocation(found: Findings) -> Markup:
+    actions, grid = found.progress.actions, found.grid
+    pulls = np.array([action.pulls for action in actions], dtype=np.float64)
+    shares = pulls / max(pulls.sum(), 1.0)
+    panels = [(name or "all pulls", cells) for name, cells in grid.panels(range(len(actions)))]
+    total = plural(int(pulls.sum()), "result")
+    data = _allocation_table(found, shares)
+    return text_of(
+        [
+            element("h3", "Where the pulls went"),
+            charts.figure(
+                charts.bar_chart(grid.arms, panels, shares, found.optimal),
+                charts.bar_key(total, found.optimal is not None),
+                _allocation_caption(found, shares, total),
+                folded(f"The numbers: {plural(len(grid.arms), 'arm')}", data, len(grid.arms)),
+            ),
+        ]
+    )
+
+
+def _allocation_caption(found: Findings, shares: Floats, total: str) -> str:
+    if not shares.any():
+        return "No results yet."
+    most = int(shares.argmax())
+    action = found.progress.actions[most]
+    caption = (
+        f"Of {total}, most came from {found.name(action)}: "
+        f"{count(action.pulls)} ({percent(float(shares[most]))})."
+    )
+    if found.optimal is None:
+        return caption
+    misplaced = 0.5 * float(np.abs(shares - found.optimal).sum())
+    return f"{caption} {percent(misplaced)} of all went elsewhere than the optimal allocation asks."
+
+
+def _allocation_table(found: Findings, shares: Floats) -> Markup:
+    def cell(action: int | None) -> str:
+        if action is None:
+            return ""
+        text = f"{count(found.progress.actions[action].pulls)} ({percent(float(shares[action]))})"
+        return (
+            text if found.optimal is None else f"{text} / {percent(float(found.optimal[action]))}"
+        )
+
+    panels = found.grid.panels(range(len(shares)))
+    rows = [
+        (label(arm), *(cell(cells[row]) for _, cells in panels))
+        for row, arm in enumerate(found.grid.arms)
+    ]
+    what = "Results and share" + (
+        "" if found.optimal is None else ", and after the slash the optimal share"
+    )
+    heads = ("Arm", *(label(name or "all") for name, _ in panels))
+    return table(what, heads, rows, words={0})

@@ -1,0 +1,166 @@
+"""The section on the decision: answer, guarantee, what would change it, evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from fairtrial.core.recommendation import Progress
+from fairtrial.plots._floors import finite
+from fairtrial.plots._page import charts
+from fairtrial.plots._page.findings import Findings
+from fairtrial.plots._page.html import (
+    LABEL_LENGTH,
+    Markup,
+    bdi,
+    bullets,
+    element,
+    folded,
+    label,
+    section,
+    table,
+    text_of,
+)
+from fairtrial.plots._sources import answered, reigns
+from fairtrial.plots._words import (
+    because,
+    count,
+    decimals,
+    ended,
+    fixed,
+    headline,
+    listed,
+    number,
+    plural,
+    pull_sentence,
+    shorten,
+    support,
+)
+
+__all__ = ["decision"]
+
+_MOMENTS_LISTED = 24
+
+
+def decision(found: Findings, facts: Mapping[str, object]) -> Markup:
+    """Return the section."""
+    recommendation = found.progress.recommendation
+    verdict = element(
+        "div",
+        element("p", headline(recommendation), class_="answer"),
+        element("p", support(found.progress)),
+        element("p", because(recommendation)) if recommendation.reason else None,
+        element("p", "Used: ", pull_sentence(found.progress)),
+        class_="verdict" if recommendation.decided else "verdict open",
+    )
+    rows = [(name, bdi(value)) for name, value in facts.items()]
+    return section(
+        "Decision",
+        verdict,
+        table("Facts", ("Fact", "Value"), rows) if rows else None,
+        *_guarantee(found),
+        element("h3", "What would change it"),
+        bullets(_what_would_change_it(found)),
+        _evidence(found),
+    )
+
+
+def _guarantee(found: Findings) -> list[Markup]:
+    guarantee = found.progress.recommendation.guarantee
+    title = element("h3", "Guarantee")
+    if guarantee is None:
+        return [title, element("p", "The policy claims no guarantee.")]
+    kind = "Proven" if guarantee.proven else "Heuristic, not proven"
+    name = f" ({guarantee.name}): {ended(guarantee.statement)}"
+    parts = [title, element("p", element("strong", kind), name)]
+    if guarantee.assumptions:
+        parts += [element("p", "It assumes:"), bullets(map(ended, guarantee.assumptions))]
+    if guarantee.source:
+        parts.append(element("p", f"Source: {ended(guarantee.source)}"))
+    return parts
+
+
+def _what_would_change_it(found: Findings) -> list[str]:
+    progress = found.progress
+    correction = "A correction of results that it was told: the log is then replayed with them."
+    if progress.recommendation.decided:
+        points = ["Not more results: the policy has stopped, and its answer is final.", correction]
+    elif progress.recommendation.status == "undecided":
+        points = ["More results might: the policy stopped before it could decide.", correction]
+    else:
+        points = [f"Results that are still to come.{_shortfall(progress)}"]
+    if progress.recommendation.guarantee and progress.recommendation.guarantee.assumptions:
+        points.append("An assumption of the guarantee that does not hold.")
+    return points + _closest_calls(found)
+
+
+def _shortfall(progress: Progress) -> str:
+    gained, needed = finite(progress.evidence), finite(progress.threshold)
+    if gained is None or needed is None or gained >= needed:
+        return ""
+    return (
+        f" The evidence is {number(needed - gained, 3)} short of the threshold {number(needed, 3)}."
+    )
+
+
+def _closest_calls(found: Findings) -> list[str]:
+    own = [
+        (margin, action)
+        for action in found.limited
+        if str(action.labels.get("arm")) in found.best
+        and (margin := found.slack_of(action)) is not None
+    ]
+    if not own:
+        return []
+    margin, action = min(own, key=lambda pair: pair[0])
+    side = "above" if (margin >= 0) is not found.minimize else "below"
+    who = found.name(action)
+    where = f"the mean {number(action.mean)} is {number(abs(margin), 3)} {side} it"
+    return [f"Its narrowest {found.limit}, {number(action.limit)}, is that of {who}: {where}."]
+
+
+def _evidence(found: Findings) -> Markup:
+    changes = reigns(found.trace)
+    led = [f"{shorten(one.leader, LABEL_LENGTH)} from {count(one.start)}" for one in changes]
+    caption = f"{_standing_of_evidence(found.progress)} Who led: {listed(led, 6) or 'nobody yet'}."
+    moments = _some(found.trace)
+    places = decimals(v for one in moments for v in (one.evidence, one.threshold))
+    rows = [
+        (
+            count(moment.told),
+            fixed(moment.evidence, places),
+            fixed(moment.threshold, places),
+            label(", ".join(sorted(answered(moment.recommendation))) or "no arm"),
+        )
+        for moment in moments
+    ]
+    data = table(
+        "Evidence over time", ("Results", "Evidence", "Threshold", "Leader"), rows, words={3}
+    )
+    return text_of(
+        [
+            element("h3", "Evidence"),
+            charts.figure(
+                charts.evidence_chart(found.trace),
+                charts.evidence_key(len(changes) > 1),
+                caption,
+                folded(f"The numbers: {plural(len(rows), 'moment')}", data, 1000),
+            ),
+        ]
+    )
+
+
+def _standing_of_evidence(progress: Progress) -> str:
+    gained, needed = finite(progress.evidence), finite(progress.threshold)
+    after = f"after {plural(progress.told, 'result')}"
+    if gained is None:
+        return f"No evidence is reported {after}."
+    places = decimals([gained, needed], 3)
+    against = "" if needed is None else f" against a threshold of {fixed(needed, places)}"
+    return f"Evidence for the leader: {fixed(gained, places)}{against} {after}."
+
+
+def _some(trace: Sequence[Progress]) -> list[Progress]:
+    chosen = np.linspace(0, len(trace) - 1, min(_MOMENTS_LISTED, len(trace))).round()
+    return [trace[int(index)] for index in chosen]

@@ -1,0 +1,91 @@
+"""The section on fairness: every floor with its slack."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fairtrial.core.recommendation import Estimate
+from fairtrial.plots._floors import Standing, standing
+from fairtrial.plots._means import mean_panels
+from fairtrial.plots._page import charts
+from fairtrial.plots._page.findings import Findings, places_of
+from fairtrial.plots._page.html import LABEL_LENGTH, Markup, element, folded, label, section, table
+from fairtrial.plots._words import count, fixed, label_of, plural, shorten
+
+__all__ = ["fairness"]
+
+
+def fairness(found: Findings) -> Markup:
+    """Return the section."""
+    if not found.limited:
+        return section("Fairness", element("p", f"No group has a {found.limit}."))
+    arms, panels = mean_panels(found.progress)
+    groups = panels[len(panels) - len(found.grid.groups) :]
+    places = places_of(found.limited)
+    rows = [_limit_row(found, action, places) for action in found.limited]
+    heads = (
+        *(str(key).capitalize() for key in found.limited[0].labels),
+        "Results",
+        "Mean",
+        "Lower",
+        "Upper",
+        found.limit.capitalize(),
+        "Slack of mean",
+        "Slack of interval",
+        "Standing",
+    )
+    words = {*range(len(found.limited[0].labels)), len(heads) - 1}
+    data = table(f"Every {found.limit} with its slack", heads, rows, words=words)
+    return section(
+        "Fairness",
+        charts.figure(
+            charts.interval_chart(arms, groups, found.best, found.minimize),
+            charts.interval_key(groups, found.minimize),
+            _fairness_caption(found),
+            folded(f"The numbers: {plural(len(rows), found.limit)}", data, len(rows)),
+        ),
+    )
+
+
+def _limit_row(found: Findings, action: Estimate, places: int) -> tuple[object, ...]:
+    values = (
+        action.mean,
+        action.lower,
+        action.upper,
+        action.limit,
+        found.slack_of(action),
+        found.sure_slack_of(action),
+    )
+    return (
+        *(label(name) for name in action.labels.values()),
+        count(action.pulls),
+        *(fixed(value, places) for value in values),
+        element("span", standing(action, found.minimize).value.split(":")[0]),
+    )
+
+
+def _fairness_caption(found: Findings) -> str:
+    everything = _tally(found, found.limited)
+    own = [action for action in found.limited if str(action.labels.get("arm")) in found.best]
+    caption = f"{plural(len(found.limited), found.limit)}: {everything}."
+    if own:
+        best = shorten(label_of(tuple(sorted(found.best))), LABEL_LENGTH)
+        caption += f" Of {best}: {_tally(found, own)}."
+    if found.progress.recommendation.decided and own:
+        caption += (
+            f" Each interval stands by itself, and is wider than what the decision rests on: "
+            f"its guarantee covers the {found.limit}s of the answer together."
+        )
+    return f"{caption} A slack below 0 is on the wrong side."
+
+
+def _tally(found: Findings, actions: Sequence[Estimate]) -> str:
+    states = [standing(action, found.minimize) for action in actions]
+    parts = [
+        (states.count(Standing.KEPT), "kept for sure"),
+        (states.count(Standing.LIKELY_KEPT), "open with the mean on the right side"),
+        (states.count(Standing.LIKELY_BROKEN), "open with the mean on the wrong side"),
+        (states.count(Standing.BROKEN), "broken for sure"),
+        (states.count(Standing.UNKNOWN), "without a result"),
+    ]
+    return ", ".join(f"{number_of} {what}" for number_of, what in parts if number_of)

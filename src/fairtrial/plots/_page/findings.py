@@ -1,0 +1,79 @@
+"""What the sections of a report have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from numpy.typing import ArrayLike
+
+from fairtrial.core.recommendation import Estimate, Progress
+from fairtrial.plots._floors import finite, limit_of, slack
+from fairtrial.plots._page.html import LABEL_LENGTH
+from fairtrial.plots._sources import (
+    Floats,
+    Grid,
+    StudyLike,
+    answered,
+    minimizes,
+    optimal_shares,
+    trace_of,
+)
+from fairtrial.plots._words import decimals, shorten
+
+__all__ = ["Findings", "places_of"]
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What the sections have in common, read from the study once."""
+
+    study: StudyLike
+    progress: Progress
+    trace: list[Progress]
+    minimize: bool
+    optimal: Floats | None
+
+    @classmethod
+    def of(cls, study: StudyLike, optimal: ArrayLike | None) -> Findings:
+        """Read a study."""
+        shares = optimal_shares(optimal, study.problem.n_actions)
+        return cls(study, study.progress(), trace_of(study), minimizes(study), shares)
+
+    @property
+    def best(self) -> frozenset[str]:
+        """The arms that are the answer, or lead."""
+        return answered(self.progress.recommendation)
+
+    @property
+    def grid(self) -> Grid:
+        """The actions by arm and group."""
+        return Grid.of([action.labels for action in self.progress.actions])
+
+    @property
+    def limit(self) -> str:
+        """What a limit is called here."""
+        return "ceiling" if self.minimize else "floor"
+
+    @property
+    def limited(self) -> list[Estimate]:
+        """The actions that are held against a limit."""
+        return [action for action in self.progress.actions if limit_of(action) is not None]
+
+    def name(self, estimate: Estimate) -> str:
+        """Return what an estimate is of, for a sentence."""
+        return " / ".join(shorten(value, LABEL_LENGTH) for value in estimate.labels.values())
+
+    def slack_of(self, estimate: Estimate) -> float | None:
+        """Return how far the mean is on the right side of its limit."""
+        return slack(finite(estimate.mean), limit_of(estimate), self.minimize)
+
+    def sure_slack_of(self, estimate: Estimate) -> float | None:
+        """Return how far the whole interval is there."""
+        end = estimate.upper if self.minimize else estimate.lower
+        return slack(finite(end), limit_of(estimate), self.minimize)
+
+
+def places_of(estimates: Iterable[Estimate]) -> int:
+    """Return the decimals for a table of estimates."""
+    return decimals(value for one in estimates for value in (one.mean, one.lower, one.upper))

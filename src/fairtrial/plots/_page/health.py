@@ -1,0 +1,42 @@
+"""The section on health: whether the log replays, and what went astray."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fairtrial.plots._page.findings import Findings
+from fairtrial.plots._page.html import Markup, bdi, element, section, table
+from fairtrial.plots._words import count, number, plural
+
+__all__ = ["health"]
+
+
+def health(found: Findings) -> Markup:
+    """Return the section."""
+    check = found.study.verify()
+    if check.ok:
+        said = f"The log replays to the same decisions: {plural(check.events, 'event')} checked."
+        verdict = element("p", said)
+    else:
+        said = f"The log does not replay to the recorded decisions: {check.first_difference}."
+        verdict = element("p", element("strong", said), class_="warning")
+    rows = [(name, bdi(value)) for name, value in _flat(found.study.health())]
+    return section("Health", verdict, table("State of the study", ("What", "Value"), rows))
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
+    rows: list[tuple[str, str]] = []
+    for key, value in values.items():
+        name = f"{prefix}{str(key).replace('_', ' ')}"
+        if isinstance(value, Mapping):
+            rows += _flat(value, f"{name}: ")
+        elif isinstance(value, float):
+            rows.append((name, number(value)))
+        elif isinstance(value, bool | None):
+            rows.append((name, {True: "yes", False: "no", None: number(None)}[value]))
+        elif isinstance(value, int):
+            rows.append((name, count(value)))
+        else:
+            rows.append((name, str(value)))
+    return rows

@@ -1,0 +1,106 @@
+"""A study on one page that needs nothing but a browser."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+
+from numpy.typing import ArrayLike
+
+import fairtrial
+from fairtrial.errors import InvalidArgument
+from fairtrial.plots._page.arms import arms
+from fairtrial.plots._page.decision import decision
+from fairtrial.plots._page.fairness import fairness
+from fairtrial.plots._page.findings import Findings
+from fairtrial.plots._page.health import health
+from fairtrial.plots._page.html import Markup, bdi, element
+from fairtrial.plots._page.log import log
+from fairtrial.plots._sources import StudyLike
+
+__all__ = ["write_report"]
+
+
+def write_report(
+    study: StudyLike,
+    path: str | Path,
+    title: str | None = None,
+    facts: Mapping[str, object] | None = None,
+    optimal: ArrayLike | None = None,
+) -> Path:
+    """Write a study as one HTML file: decision, arms, fairness, health, log.
+
+    The file holds its own style and pictures, runs no script, asks the network for
+    nothing, and prints. The same study gives the same bytes. Matplotlib is not needed.
+
+    Parameters
+    ----------
+    study : Study
+        The experiment, in any state.
+    path : str or Path
+        Where to write; an existing file is replaced.
+    title : str, optional
+        The page's title; by default the study's name.
+    facts : mapping of str to object, optional
+        More that readers should know, one row each: ``{"lower bound": "812 pulls"}``.
+    optimal : array_like of shape (n_actions,) or (n_arms, n_groups), optional
+        Optimal shares by action, to hold the allocation against.
+
+    Returns
+    -------
+    Path
+        The file.
+
+    Raises
+    ------
+    InvalidArgument
+        If `optimal` is not a distribution over the actions, or the file cannot be written.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import fairtrial as ft
+    >>> problem = ft.subpopulations.Problem(["a", "b"], ["x", "y"], reward_range=(0, 1))
+    >>> policy = ft.subpopulations.BlockBetting(problem, delta=0.05)
+    >>> with ft.Study.create(problem, policy, storage="memory://", name="trial", seed=7) as study:
+    ...     told = study.tell(study.ask(), 0.4)
+    ...     page = write_report(study, Path(tempfile.mkdtemp()) / "trial.html")
+    >>> page.read_text(encoding="utf-8").startswith("<!doctype html>")
+    True
+    """
+    file = Path(path)
+    page = _page(Findings.of(study, optimal), title or study.name, facts or {})
+    try:
+        file.write_text(page, encoding="utf-8", newline="\n")
+    except OSError as error:
+        reason = f"must be a file that can be written ({error.strerror})"
+        raise InvalidArgument("path", reason, str(path)) from error
+    return file
+
+
+def _page(found: Findings, title: str, facts: Mapping[str, object]) -> str:
+    policy = "default-src 'none'; style-src 'unsafe-inline'"
+    style = Markup(
+        files("fairtrial.plots._page").joinpath("report.css").read_text(encoding="utf-8")
+    )
+    head = element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", http_equiv="Content-Security-Policy", content=policy),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("title", title),
+        element("style", Markup(style)),
+    )
+    main = element(
+        "main",
+        element("h1", bdi(title)),
+        decision(found, facts),
+        arms(found),
+        fairness(found),
+        health(found),
+        log(found),
+    )
+    footer = element("footer", f"Written by fairtrial {fairtrial.__version__}.")
+    body = element("html", head, element("body", main, footer), lang="en")
+    return f"<!doctype html>\n{body}\n"

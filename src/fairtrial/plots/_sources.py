@@ -1,0 +1,249 @@
+"""What pictures are made of: results and progress, whoever offers them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairtrial.core.parameters import Parametrized
+from fairtrial.core.problem import Problem
+from fairtrial.core.recommendation import Estimate, Progress, Recommendation
+from fairtrial.core.validation import check_array
+from fairtrial.errors import InvalidArgument
+
+__all__ = [
+    "EventLike",
+    "Floats",
+    "Grid",
+    "HasProgress",
+    "Reign",
+    "SimulationLike",
+    "Source",
+    "StudyLike",
+    "Traced",
+    "answered",
+    "minimizes",
+    "optimal_shares",
+    "progress_of",
+    "pulls_of",
+    "reigns",
+    "reported_actions",
+    "trace_of",
+]
+
+Floats = NDArray[np.float64]
+Item = TypeVar("Item")
+
+
+class SimulationLike(Protocol):
+    """Replications of one policy: what `fairtrial.simulate` returns."""
+
+    @property
+    def problem(self) -> Problem: ...
+    @property
+    def stopping_time(self) -> NDArray[Any]: ...
+    @property
+    def status(self) -> Sequence[Any] | NDArray[Any]: ...
+    @property
+    def pulls(self) -> NDArray[Any]: ...
+    @property
+    def lower_bound(self) -> float | None: ...
+
+
+class HasProgress(Protocol):
+    """A policy or a study: it knows how far it has come."""
+
+    def progress(self) -> Progress: ...
+
+
+class Traced(Protocol):
+    """A study: it can tell how far it had come at earlier moments."""
+
+    def trace(self, points: int = 200) -> Sequence[Progress]: ...
+
+
+class EventLike(Protocol):
+    """One entry of a study's log."""
+
+    @property
+    def seq(self) -> int: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def at(self) -> datetime: ...
+    @property
+    def action(self) -> int | None: ...
+    @property
+    def outcome(self) -> float | Mapping[str, Any] | None: ...
+    @property
+    def hash(self) -> str: ...
+
+
+class VerificationLike(Protocol):
+    """Whether a log replays to the decisions that it records."""
+
+    @property
+    def ok(self) -> bool: ...
+    @property
+    def events(self) -> int: ...
+    @property
+    def first_difference(self) -> str | None: ...
+
+
+class StudyLike(HasProgress, Traced, Protocol):
+    """A durable experiment: what `fairtrial.Study` is."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def problem(self) -> Problem: ...
+    @property
+    def policy(self) -> Parametrized: ...
+    @property
+    def seed(self) -> int: ...
+    @property
+    def head_hash(self) -> str: ...
+    def health(self) -> Mapping[str, Any]: ...
+    def verify(self) -> VerificationLike: ...
+    def events(self) -> Iterable[EventLike]: ...
+
+
+Source = Progress | HasProgress | SimulationLike
+
+
+def progress_of(source: object) -> Progress:
+    """Return the progress that `source` is or has."""
+    if isinstance(source, Progress):
+        return source
+    method = getattr(source, "progress", None)
+    progress = method() if callable(method) else None
+    if not isinstance(progress, Progress):
+        raise InvalidArgument("source", "must be a policy, a study or a Progress", source)
+    return progress
+
+
+def trace_of(source: object) -> list[Progress]:
+    """Return the moments of an experiment, in order; at least one."""
+    method = getattr(source, "trace", None)
+    trace = method() if callable(method) else source
+    if not isinstance(trace, Iterable):
+        raise InvalidArgument("source", "must be a study or a sequence of Progress", source)
+    moments = list(trace)
+    if not moments or not all(isinstance(moment, Progress) for moment in moments):
+        raise InvalidArgument("source", "must be a study or a sequence of Progress", source)
+    return moments
+
+
+def pulls_of(source: object) -> tuple[list[Mapping[str, Any]], NDArray[np.int64]]:
+    """Return the labels of every action and its pulls, over all replications together."""
+    pulls, problem = getattr(source, "pulls", None), getattr(source, "problem", None)
+    if isinstance(pulls, np.ndarray) and pulls.ndim == 2 and problem is not None:
+        return list(problem.action_labels), pulls.sum(axis=0, dtype=np.int64)
+    actions = reported_actions(progress_of(source))
+    return [action.labels for action in actions], np.array(
+        [action.pulls for action in actions], dtype=np.int64
+    )
+
+
+def reported_actions(progress: Progress) -> tuple[Estimate, ...]:
+    """Return the estimates by action, of a policy that reports them."""
+    if not progress.actions:
+        raise InvalidArgument("source", "must report estimates by action; its progress has none")
+    return progress.actions
+
+
+def optimal_shares(optimal: ArrayLike | None, n_actions: int) -> Floats | None:
+    """Return the optimal shares, one per action; arrays of arms by groups are flattened."""
+    if optimal is None:
+        return None
+    shares = check_array("optimal", np.ravel(optimal), (n_actions,))
+    if (shares < 0).any() or not np.isclose(shares.sum(), 1.0, atol=1e-6):
+        raise InvalidArgument("optimal", "must be non-negative shares that sum to 1", optimal)
+    return shares
+
+
+def minimizes(source: object) -> bool:
+    """Whether smaller outcomes are better, so that a limit is a ceiling and not a floor."""
+    return getattr(getattr(source, "problem", None), "direction", "maximize") == "minimize"
+
+
+def answered(recommendation: Recommendation) -> frozenset[str]:
+    """Return the arms that are the answer; while there is none, those that lead."""
+    best = recommendation.arm if recommendation.decided else recommendation.leader
+    if best is None:
+        return frozenset()
+    return frozenset(map(str, best)) if isinstance(best, tuple) else frozenset([str(best)])
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """Actions laid out for small multiples: a row for each arm, a panel for each group.
+
+    Examples
+    --------
+    >>> grid = Grid.of([{"arm": "a", "group": "x"}, {"arm": "a", "group": "y"}])
+    >>> grid.arms, grid.groups
+    (('a',), ('x', 'y'))
+    >>> grid.panels([10, 20])
+    [('x', [10]), ('y', [20])]
+    """
+
+    arms: tuple[str, ...]
+    groups: tuple[str, ...]
+    places: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def of(cls, labels: Sequence[Mapping[str, Any]]) -> Grid:
+        """Lay out actions by their labels; what is not the arm makes the group."""
+        pairs = [_arm_and_group(row) for row in labels]
+        arms = tuple(dict.fromkeys(arm for arm, _ in pairs))
+        groups = tuple(dict.fromkeys(group for _, group in pairs))
+        row, panel = _positions(arms), _positions(groups)
+        return cls(arms, groups, tuple((row[arm], panel[group]) for arm, group in pairs))
+
+    def panels(self, values: Sequence[Item]) -> list[tuple[str, list[Item | None]]]:
+        """Return every group's name with its values by arm, None where there is no action."""
+        table: list[list[Item | None]] = [[None] * len(self.arms) for _ in self.groups]
+        for (arm, group), value in zip(self.places, values, strict=True):
+            table[group][arm] = value
+        return list(zip(self.groups, table, strict=True))
+
+
+def _arm_and_group(labels: Mapping[str, Any]) -> tuple[str, str]:
+    arm_key = "arm" if "arm" in labels else next(iter(labels), "arm")
+    group = ", ".join(str(value) for key, value in labels.items() if key != arm_key)
+    return str(labels.get(arm_key, "")), group
+
+
+def _positions(names: Sequence[str]) -> dict[str, int]:
+    return {name: index for index, name in enumerate(names)}
+
+
+@dataclass(frozen=True, slots=True)
+class Reign:
+    """A stretch of an experiment with the same leader: from `start` to `end` results."""
+
+    leader: str
+    start: int
+    end: int
+
+
+def reigns(trace: Sequence[Progress]) -> list[Reign]:
+    """Return who led when; before the first result nobody does."""
+    found: list[Reign] = []
+    for moment in trace:
+        if moment.told == 0:
+            continue
+        leader = ", ".join(sorted(answered(moment.recommendation))) or "no arm"
+        if found and found[-1].leader == leader:
+            found[-1] = Reign(leader, found[-1].start, moment.told)
+            continue
+        if found:
+            found[-1] = Reign(found[-1].leader, found[-1].start, moment.told)
+        found.append(Reign(leader, moment.told if found else 0, moment.told))
+    return found

@@ -1,0 +1,212 @@
+"""Numbers and decisions in words, the same in figures and on the page."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from fairtrial.core.recommendation import Progress, Recommendation
+from fairtrial.plots._floors import finite
+
+__all__ = [
+    "because",
+    "clean",
+    "count",
+    "decimals",
+    "ended",
+    "fixed",
+    "headline",
+    "label_of",
+    "listed",
+    "number",
+    "percent",
+    "plural",
+    "pull_sentence",
+    "safe",
+    "shorten",
+    "support",
+]
+
+MINUS = "\N{MINUS SIGN}"
+NOTHING = "\N{EN DASH}"
+
+
+def number(value: float | None, digits: int = 4) -> str:
+    """Return a number as people write it, a dash for none.
+
+    Examples
+    --------
+    >>> number(1132.4), number(0.01234567), number(-2.5) == MINUS + "2.5"
+    ('1,132', '0.01235', True)
+    """
+    if value is None or math.isnan(value):
+        return NOTHING
+    if math.isinf(value):
+        return "∞" if value > 0 else MINUS + "∞"
+    size = abs(value)
+    text = f"{value:,.0f}" if 1000 <= size < 1e9 else f"{value:.{digits}g}"
+    return text.replace("-", MINUS)
+
+
+def decimals(values: Iterable[float | None], digits: int = 4) -> int:
+    """Return the decimals at which the largest of the values has that many digits.
+
+    Examples
+    --------
+    >>> decimals([0.25, -0.031]), decimals([1132.0, 2.5]), decimals([None])
+    (4, 0, 0)
+    """
+    largest = max((abs(value) for value in map(finite, values) if value is not None), default=0.0)
+    whole = math.floor(math.log10(largest)) if largest > 0 else digits - 1
+    return min(max(digits - 1 - whole, 0), 9)
+
+
+def fixed(value: float | None, places: int) -> str:
+    """Return a number with a given number of decimals, for columns of a table.
+
+    Examples
+    --------
+    >>> fixed(0.5, 3), fixed(1132.0, 0)
+    ('0.500', '1,132')
+    """
+    if finite(value) is None:
+        return number(value)
+    text = f"{value:,.{places}f}"
+    return text.replace("-", MINUS) if float(text.replace(",", "")) else text.replace("-", "")
+
+
+def count(value: float) -> str:
+    """Return a whole number with its thousands apart."""
+    return f"{round(value):,}"
+
+
+def percent(share: float) -> str:
+    """Return a share in per cent, with a decimal where it matters.
+
+    Examples
+    --------
+    >>> percent(0.25), percent(0.0312), percent(0.0002), percent(0)
+    ('25 %', '3.1 %', '<0.1 %', '0 %')
+    """
+    if 0 < share < 0.001:
+        return "<0.1 %"
+    return f"{100 * share:.3g} %" if share >= 0.1 else f"{100 * share:.2g} %"
+
+
+def plural(number_of: int, noun: str) -> str:
+    """Return a number with its noun.
+
+    Examples
+    --------
+    >>> plural(1, "pull"), plural(2000, "pull")
+    ('1 pull', '2,000 pulls')
+    """
+    return f"{count(number_of)} {noun}" if number_of == 1 else f"{count(number_of)} {noun}s"
+
+
+def safe(text: object) -> str:
+    """Return text without the characters that a page or a font cannot hold."""
+    return "".join("\ufffd" if _unprintable(char) else char for char in str(text))
+
+
+def _unprintable(char: str) -> bool:
+    return char not in "\n\t" and unicodedata.category(char) in ("Cc", "Cs")
+
+
+def clean(text: object) -> str:
+    """Return safe text on one line."""
+    return safe(" ".join(str(text).split()))
+
+
+def shorten(text: object, length: int) -> str:
+    """Return text of at most `length` characters; the middle goes, as labels share beginnings.
+
+    Examples
+    --------
+    >>> shorten("a rather long label 17", 12)
+    'a rath…el 17'
+    """
+    line = clean(text)
+    if len(line) <= length:
+        return line
+    tail = (length - 1) // 2
+    return f"{line[: length - 1 - tail]}…{line[len(line) - tail :]}"
+
+
+def label_of(answer: Any) -> str:
+    """Return the answer's label: several for a top-k problem, "no arm" for none."""
+    if answer is None:
+        return "no arm"
+    return clean(", ".join(map(str, answer)) if isinstance(answer, tuple) else answer)
+
+
+def headline(recommendation: Recommendation) -> str:
+    """Return the decision in a few words.
+
+    Examples
+    --------
+    >>> headline(Recommendation(arm="b", status="decided"))
+    'Answer: b'
+    >>> headline(Recommendation(arm=None, status="decided"))
+    'Answer: no arm is acceptable'
+    """
+    if recommendation.decided:
+        if recommendation.arm is None:
+            return "Answer: no arm is acceptable"
+        return f"Answer: {label_of(recommendation.arm)}"
+    if recommendation.status == "undecided":
+        return "No decision"
+    return "Still running: no decision yet"
+
+
+def support(progress: Progress) -> str:
+    """Return the confidence and what it stands on, or what the data say without a decision."""
+    recommendation = progress.recommendation
+    guarantee = recommendation.guarantee
+    basis = "" if guarantee is None else f" ({guarantee.label}: {clean(guarantee.name)})"
+    if recommendation.decided and recommendation.confidence is None:
+        return f"No confidence is claimed{basis}."
+    if recommendation.decided and recommendation.confidence is not None:
+        return f"Confidence {percent(recommendation.confidence)}{basis}."
+    if not progress.told:
+        return "There are no results yet."
+    yet = "yet " if recommendation.status == "running" else ""
+    leader = label_of(recommendation.leader)
+    return f"By the data so far: {leader}. That is not {yet}a decision."
+
+
+def because(recommendation: Recommendation) -> str:
+    """Return why the policy stopped or goes on, as a sentence; empty if it does not say."""
+    return f"Why: {ended(recommendation.reason)}" if recommendation.reason else ""
+
+
+def ended(text: str) -> str:
+    """Return text that ends as a sentence does.
+
+    Examples
+    --------
+    >>> ended("two are left"), ended("Two are left.")
+    ('two are left.', 'Two are left.')
+    """
+    line = clean(text)
+    return line if line.endswith((".", "!", "?")) else f"{line}."
+
+
+def pull_sentence(progress: Progress) -> str:
+    """Return the pulls used and, while it runs, those expected."""
+    sentence = f"{plural(progress.told, 'result')} of {plural(progress.asked, 'pull')}"
+    if progress.outstanding:
+        sentence += f", {count(progress.outstanding)} outstanding"
+    forecast = finite(progress.remaining)
+    if progress.recommendation.status == "running" and forecast is not None:
+        sentence += f"; about {count(forecast)} more expected"
+    return sentence + "."
+
+
+def listed(items: Sequence[str], most: int) -> str:
+    """Return items in a sentence; how many more there are, if there are too many."""
+    shown = list(items[:most])
+    rest = len(items) - len(shown)
+    return ", ".join(shown) + (f" and {rest} more" if rest else "")

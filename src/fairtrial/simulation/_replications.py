@@ -1,0 +1,73 @@
+"""What one worker does: replications of a task, each from its own two seeds."""
+
+from __future__ import annotations
+
+import importlib
+import pickle
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from fairtrial.core import Environment, Policy, Run, run_policy
+from fairtrial.core.seeds import spawn_seeds
+
+__all__ = ["Engine", "Task", "pack", "replicate", "start"]
+
+Engine = Literal["auto", "python"]
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """What is replicated; it travels to every worker."""
+
+    policy: Policy
+    environment: Environment
+    seed: int
+    horizon: int | None
+    parallel: int
+    engine: Engine
+
+
+def pack(task: Task) -> bytes:
+    """Return a task as bytes, for other processes.
+
+    A worker unpacks it inside `replicate`. If it were left to the executor, a class that the
+    worker cannot import would break a pool of processes, and let Dask wait for ever.
+    """
+    try:
+        # It comes with Dask, and also packs what was defined in a notebook.
+        packer = importlib.import_module("cloudpickle")
+    except ImportError:
+        packer = pickle
+    packed: bytes = packer.dumps(task)
+    return packed
+
+
+def replicate(task: Task | bytes, first: int, number: int) -> list[Run]:
+    """Return replications ``first .. first + number - 1`` of a task."""
+    if isinstance(task, bytes):
+        task = pickle.loads(task)  # noqa: S301 - packed by the process that asks
+        assert isinstance(task, Task)
+    return [_run(task, index) for index in range(first, first + number)]
+
+
+def start(template: Policy, seed: int, index: int) -> tuple[Policy, np.random.Generator]:
+    """Return a fresh policy for one replication, and the randomness of its world.
+
+    Both depend on the seed and the replication's number only: not on the worker, the size
+    of the chunks, or the engine.
+    """
+    (stream,) = spawn_seeds(seed, 1, start=index)
+    world, own = stream.spawn(2)
+    own_seed = int(own.generate_state(1, np.uint64)[0] >> np.uint64(1))
+    return template.clone(seed=own_seed), np.random.default_rng(world)
+
+
+def _run(task: Task, index: int) -> Run:
+    policy, generator = start(task.policy, task.seed, index)
+    if task.engine == "auto" and task.parallel == 1:
+        run = policy.compiled_run(task.environment, generator, task.horizon)
+        if run is not None:
+            return run
+    return run_policy(policy, task.environment, generator, task.horizon, task.parallel)

@@ -1,0 +1,207 @@
+"""Many runs of one policy in one world."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from contextlib import contextmanager
+
+import numpy as np
+
+from fairtrial.core import Environment, Policy, Run
+from fairtrial.core.run import check_horizon
+from fairtrial.core.seeds import as_seed
+from fairtrial.core.validation import check_choice, check_integer, check_number
+from fairtrial.errors import InvalidArgument
+from fairtrial.simulation._bar import bar
+from fairtrial.simulation._replications import Engine, Task, pack, replicate
+from fairtrial.simulation.results import Simulation
+
+__all__ = ["check_pair", "simulate"]
+
+_CHUNKS_PER_WORKER = 8
+
+
+def simulate(
+    policy: Policy,
+    environment: Environment,
+    replications: int,
+    seed: int | np.random.Generator | None = 0,
+    horizon: int | None = None,
+    executor: Executor | None = None,
+    workers: int | None = None,
+    parallel: int = 1,
+    progress: bool = False,
+    lower_bound: float | None = None,
+    engine: Engine = "auto",
+    chunk_size: int | None = None,
+) -> Simulation:
+    """Run a policy many times in a simulated world.
+
+    Replication i draws all its randomness from stream i of `seed`. The results are the same
+    for any executor, number of workers, size of the chunks, and engine.
+
+    Parameters
+    ----------
+    policy : Policy
+        A template: every replication runs a fresh clone of it with a seed of its own.
+    environment : Environment
+        The world that answers, made for the same problem.
+    replications : int
+        Number of runs.
+    seed : int, numpy.random.Generator or None
+        Source of all randomness; None draws fresh entropy. The result holds the integer.
+    horizon : int, optional
+        Most pulls of one run; needed if the policy never stops by itself.
+    executor : concurrent.futures.Executor, optional
+        Where the runs are done: threads, processes, ``dask_client.get_executor()``. It stays
+        open. By default a pool of threads is made: compiled runs use all cores in it.
+    workers : int, optional
+        Number of threads; with an `executor`, the number of its workers, to cut the work into
+        chunks that suit it. By default the number of cores.
+    parallel : int
+        Most pulls in flight at once within one run.
+    progress : bool
+        Show a progress bar, if standard error is a terminal.
+    lower_bound : float, optional
+        The mean stopping time that no policy can beat, for the summary.
+    engine : {"auto", "python"}
+        ``"python"`` forces the plain ask-and-tell loop where a compiled one exists.
+    chunk_size : int, optional
+        Runs that a worker does at a time.
+
+    Returns
+    -------
+    Simulation
+
+    Raises
+    ------
+    InvalidArgument
+        If an argument is not acceptable; nothing has run then.
+
+    Examples
+    --------
+    Any policy will do, for example this one, which compares two arms after ten pulls:
+
+    >>> from fairtrial.core import Environment, Policy, Problem, Recommendation, Truth
+    >>> class Coins(Problem):
+    ...     family = "coins"
+    ...     action_labels = ({"arm": "left"}, {"arm": "right"})
+    >>> class World(Environment):
+    ...     problem = Coins()
+    ...     truth = Truth("right", ("right",), np.array([0.4, 0.6]))
+    ...     def sample(self, pull, generator):
+    ...         return generator.random() < self.truth.means[pull.action]
+    >>> class TenPulls(Policy):
+    ...     def __init__(self, problem, seed=None):
+    ...         super().__init__(problem, seed)
+    ...         self.score = [0.0, 0.0]
+    ...     def choose(self):
+    ...         return self.asked % 2
+    ...     def learn(self, pull, outcome):
+    ...         self.score[pull.action] += outcome
+    ...     @property
+    ...     def stopped(self):
+    ...         return self.told == 10
+    ...     def recommend(self):
+    ...         arm = "left" if self.score[0] > self.score[1] else "right"
+    ...         return Recommendation(arm, "decided" if self.stopped else "running", leader=arm)
+    >>> result = simulate(TenPulls(Coins()), World(), replications=50)
+    >>> result.stopping_time.mean(), result.error_rate < 0.5
+    (np.float64(10.0), True)
+    """
+    check_pair(policy, environment)
+    replications = check_integer("replications", replications, low=1)
+    check_horizon(horizon, policy)
+    if lower_bound is not None:
+        lower_bound = check_number("lower_bound", lower_bound, low=0, open_low=True)
+    check_choice("engine", engine, ["auto", "python"])
+    task = Task(
+        policy=policy.clone(),
+        environment=environment,
+        seed=as_seed(seed),
+        horizon=horizon,
+        parallel=check_integer("parallel", parallel, low=1),
+        engine=engine,
+    )
+    threads = (os.cpu_count() or 1) if workers is None else check_integer("workers", workers, low=1)
+    chunks = _chunks(replications, threads, chunk_size)
+    started = time.perf_counter()
+    with _opened(executor, threads) as pool, bar(replications, shown=progress) as advance:
+        runs = list(_in_order(pool, task, chunks, advance))
+    return Simulation.from_runs(
+        runs,
+        policy=task.policy,
+        environment=environment,
+        seed=task.seed,
+        horizon=horizon,
+        parallel=task.parallel,
+        lower_bound=lower_bound,
+        seconds=time.perf_counter() - started,
+    )
+
+
+def check_pair(policy: object, environment: object) -> None:
+    """Require a policy and an environment that are made for the same problem."""
+    _check_instance("policy", policy, Policy)
+    _check_instance("environment", environment, Environment)
+    assert isinstance(policy, Policy)
+    assert isinstance(environment, Environment)
+    if environment.problem != policy.problem:
+        message = f"must be made for the policy's problem, {policy.problem!r}"
+        raise InvalidArgument("environment", message, environment)
+
+
+def _check_instance(name: str, value: object, base: type) -> None:
+    if isinstance(value, type) and issubclass(value, base):
+        raise InvalidArgument(
+            name, f"must be an object, not its class: {value.__name__}(...)", value
+        )
+    if not isinstance(value, base):
+        raise InvalidArgument(name, f"must be a fairtrial.{base.__name__}", value)
+
+
+def _chunks(replications: int, workers: int, size: int | None) -> list[tuple[int, int]]:
+    """Return first replication and number of every chunk."""
+    if size is None:
+        size = math.ceil(replications / (_CHUNKS_PER_WORKER * workers))
+    size = check_integer("chunk_size", size, low=1)
+    return [(first, min(size, replications - first)) for first in range(0, replications, size)]
+
+
+@contextmanager
+def _opened(executor: Executor | None, threads: int) -> Iterator[Executor]:
+    """Give the caller's executor as it is, or a pool that is closed at the end."""
+    if executor is not None:
+        if not callable(getattr(executor, "submit", None)):
+            message = "must be a concurrent.futures.Executor, such as client.get_executor() of Dask"
+            raise InvalidArgument("executor", message, executor)
+        yield executor
+        return
+    with ThreadPoolExecutor(threads, thread_name_prefix="fairtrial") as pool:
+        yield pool
+
+
+def _in_order(
+    executor: Executor,
+    task: Task,
+    chunks: Iterable[tuple[int, int]],
+    advance: Callable[[int], object],
+) -> Iterator[Run]:
+    """Yield all runs in the order of the replications; cancel what is left if one fails."""
+    cargo = task if isinstance(executor, ThreadPoolExecutor) else pack(task)
+    futures: list[Future[list[Run]]] = [
+        executor.submit(replicate, cargo, first, number) for first, number in chunks
+    ]
+    try:
+        for future in futures:
+            runs = future.result()
+            advance(len(runs))
+            yield from runs
+    except BaseException:
+        for future in futures:
+            future.cancel()
+        raise

@@ -1,0 +1,69 @@
+"""One run, looked at on the way."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fairtrial.core import Environment, Policy, Progress, run_policy
+from fairtrial.core.seeds import as_seed
+from fairtrial.core.validation import check_integer
+from fairtrial.simulation._replications import start
+from fairtrial.simulation.replicate import check_pair
+
+__all__ = ["trace"]
+
+
+def trace(
+    policy: Policy,
+    environment: Environment,
+    seed: int | np.random.Generator | None = 0,
+    horizon: int | None = None,
+    points: int = 200,
+    parallel: int = 1,
+) -> list[Progress]:
+    """Return a policy's progress at evenly spaced results of one run.
+
+    The run is replication 0 of `simulate` with the same arguments. It is done twice: once to
+    learn how long it is, once to look at it.
+
+    Parameters
+    ----------
+    policy : Policy
+        A template: the run takes a fresh clone of it.
+    environment : Environment
+        The world that answers, made for the same problem.
+    seed : int, numpy.random.Generator or None
+        Source of all randomness.
+    horizon : int, optional
+        Most pulls; needed if the policy never stops by itself.
+    points : int
+        Most looks; the first is before any result, the last at the end.
+    parallel : int
+        Most pulls in flight at once.
+
+    Returns
+    -------
+    list of Progress
+
+    Raises
+    ------
+    InvalidArgument
+        If an argument is not acceptable.
+    """
+    check_pair(policy, environment)
+    points = check_integer("points", points, low=2)
+    number = as_seed(seed)
+
+    fresh, generator = start(policy, number, index=0)
+    length = run_policy(fresh, environment, generator, horizon, parallel).stopping_time
+    marks = set(np.linspace(0, length, points).round().astype(int).tolist()) - {length}
+
+    fresh, generator = start(policy, number, index=0)
+    looks = [fresh.progress()]
+
+    def look(running: Policy) -> None:
+        if running.told in marks:
+            looks.append(running.progress())
+
+    run_policy(fresh, environment, generator, horizon, parallel, watch=look)
+    return [*looks, fresh.progress()]

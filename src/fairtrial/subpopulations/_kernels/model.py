@@ -1,0 +1,57 @@
+"""What the kernels are given: the problem in arrays, and the planes of a tracker's state."""
+
+from typing import NamedTuple
+
+import numba as nb
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Booleans = NDArray[np.bool_]
+
+
+class Model(NamedTuple):
+    """A problem as its kernels see it: maximise, against floors.
+
+    `weights` has shape (L,); `floors`, `lowered`, `raised`, `variances`, `costs` and
+    `active` have shape (K, L). The answer's own cells are held to `lowered`, its rivals'
+    to `raised`; both equal `floors` without slack. Inactive cells are never needed.
+    """
+
+    weights: Floats
+    floors: Floats
+    lowered: Floats
+    raised: Floats
+    variances: Floats
+    costs: Floats
+    active: Floats
+    slack: float
+
+
+def pack_model(model: Model) -> Floats:
+    """Return a model in one array: compiled code unpacks it faster than a tuple is passed."""
+    return np.concatenate([np.ravel(part) for part in model])
+
+
+@nb.njit(cache=True, nogil=True)
+def open_model(packed: Floats, arms: int, groups: int) -> Model:
+    """Return the named views of a packed model."""
+    cells = arms * groups
+    planes = packed[groups : groups + 6 * cells].reshape((6, arms, groups))
+    return Model(
+        packed[:groups],
+        planes[0],
+        planes[1],
+        planes[2],
+        planes[3],
+        planes[4],
+        planes[5],
+        packed[groups + 6 * cells],
+    )
+
+
+COUNTS, PENDING, SUMS, SQUARES, MEANS, PRECISIONS, CREDIT, SHARES = range(8)
+"""Planes of a tracker's state array, each of shape (K, L)."""
+
+PLANES = 8

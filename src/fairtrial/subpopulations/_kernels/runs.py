@@ -1,0 +1,229 @@
+"""What policies call: one choice, one reward, one loss, or a whole simulated run.
+
+Live and simulated decisions go through the same functions. Everything comes packed in
+few arrays, because passing an array to compiled code costs more than most decisions.
+"""
+
+import numba as nb
+import numpy as np
+
+from fairtrial.subpopulations._kernels.blocks import (
+    FINISHED,
+    all_wealth,
+    correct_reward,
+    leader_now,
+    next_draw,
+    open_book,
+    open_rules,
+    record_loss,
+    record_reward,
+    start_book,
+)
+from fairtrial.subpopulations._kernels.draws import draw
+from fairtrial.subpopulations._kernels.evidence import evidence_for, is_certain
+from fairtrial.subpopulations._kernels.model import (
+    COUNTS,
+    MEANS,
+    PRECISIONS,
+    Floats,
+    Integers,
+    Model,
+    open_model,
+)
+from fairtrial.subpopulations._kernels.sampling import (
+    ANY_GROUP,
+    BEST,
+    WEAKEST,
+    choose,
+    correct,
+    is_ready,
+    record,
+)
+
+# ------------------------------------------------------------ one draw at a time
+
+
+@nb.njit(cache=True, nogil=True)
+def ask_tracker(
+    packed: Floats, state: Floats, scan: Integers, values: Floats, rule: int, group: int,
+    start: float, guard: float, shares: Floats, key0: int, key1: int, number: int,
+) -> int:  # fmt: skip
+    """Return the next cell, as `choose` does."""
+    model = open_model(packed, state.shape[1], state.shape[2])
+    return choose(rule, model, state, scan, values, group, start, guard, shares, key0, key1, number)
+
+
+@nb.njit(cache=True, nogil=True)
+def _take_reward(
+    model: Model, state: Floats, scan: Integers, values: Floats,
+    cell: int, reward: float, solicited: bool, estimate_noise: bool,
+    kind: int, start: float, delta: float, level: float, kappas: Floats, constants: Floats,
+) -> bool:  # fmt: skip
+    record(model, state, scan, values, cell, reward, solicited, estimate_noise)
+    if not is_ready(model, state, start):
+        return False
+    return is_certain(
+        kind, scan[BEST], 0.5 * values[scan[WEAKEST]],
+        state[COUNTS], state[MEANS], state[PRECISIONS],
+        model, delta, level, kappas, constants,
+    )  # fmt: skip
+
+
+@nb.njit(cache=True, nogil=True)
+def tell_tracker(
+    packed: Floats, state: Floats, scan: Integers, values: Floats,
+    cell: int, reward: float, solicited: bool, estimate_noise: bool,
+    kind: int, start: float, delta: float, level: float, kappas: Floats, constants: Floats,
+) -> bool:  # fmt: skip
+    """Give a tracker one reward; return whether it may stop with its present answer."""
+    model = open_model(packed, state.shape[1], state.shape[2])
+    return _take_reward(
+        model, state, scan, values, cell, reward, solicited, estimate_noise,
+        kind, start, delta, level, kappas, constants,
+    )  # fmt: skip
+
+
+@nb.njit(cache=True, nogil=True)
+def correct_in_tracker(
+    packed: Floats, state: Floats, scan: Integers, values: Floats,
+    cell: int, old: float, new: float, estimate_noise: bool,
+) -> None:  # fmt: skip
+    """Replace a reward that a tracker was told."""
+    model = open_model(packed, state.shape[1], state.shape[2])
+    correct(model, state, scan, values, cell, old, new, estimate_noise)
+
+
+@nb.njit(cache=True, nogil=True)
+def tracker_evidence(
+    packed: Floats, state: Floats, scan: Integers, values: Floats,
+    kind: int, level: float, kappas: Floats, constants: Floats,
+) -> float:  # fmt: skip
+    """Return the evidence for a tracker's answer, NaN before every cell has a reward."""
+    model = open_model(packed, state.shape[1], state.shape[2])
+    if not is_ready(model, state, 1.0):
+        return np.nan
+    return evidence_for(
+        kind, scan[BEST], 0.5 * values[scan[WEAKEST]],
+        state[COUNTS], state[MEANS], state[PRECISIONS],
+        model, level, kappas, constants, -np.inf,
+    )  # fmt: skip
+
+
+@nb.njit(cache=True, nogil=True)
+def run_tracker(
+    packed: Floats, state: Floats, scan: Integers, values: Floats, estimate_noise: bool,
+    kind: int, start: float, delta: float, level: float, kappas: Floats, constants: Floats,
+    rule: int, guard: float, shares: Floats, key0: int, key1: int,
+    world: int, first: Floats, second: Floats, starts: Integers,
+    sign: float, generator: np.random.Generator, most: int,
+) -> tuple[int, bool]:  # fmt: skip
+    """Run a one-draw-at-a-time rule; return (draws, whether its test stopped it)."""
+    model = open_model(packed, state.shape[1], state.shape[2])
+    draws = 0
+    while draws < most:
+        cell = choose(
+            rule, model, state, scan, values, ANY_GROUP, start, guard, shares, key0, key1, draws
+        )
+        reward = sign * draw(world, first, second, starts, cell, generator)
+        draws += 1
+        if _take_reward(
+            model, state, scan, values, cell, reward, True, estimate_noise,
+            kind, start, delta, level, kappas, constants,
+        ):  # fmt: skip
+            return draws, True
+    return draws, False
+
+
+# ------------------------------------------------------------------ block betting
+
+
+@nb.njit(cache=True, nogil=True)
+def start_blocks(
+    packed: Floats, floats: Floats, integers: Integers,
+    arms: int, groups: int, slots: int,
+) -> None:  # fmt: skip
+    """Open the books of block betting."""
+    book = open_book(floats, integers, arms, groups, slots)
+    start_book(open_model(packed, arms, groups), open_rules(packed), book)
+
+
+@nb.njit(cache=True, nogil=True)
+def ask_blocks(
+    packed: Floats, floats: Floats, integers: Integers,
+    arms: int, groups: int, slots: int, group: int, batch: float,
+) -> tuple[int, int]:  # fmt: skip
+    """Return the next cell and the serial of its block, as `next_draw` does."""
+    model, rules = open_model(packed, arms, groups), open_rules(packed)
+    book = open_book(floats, integers, arms, groups, slots)
+    return next_draw(model, rules, book, group, batch)
+
+
+@nb.njit(cache=True, nogil=True)
+def tell_blocks(
+    packed: Floats, floats: Floats, integers: Integers,
+    arms: int, groups: int, slots: int, cell: int, serial: int, reward: float,
+) -> None:  # fmt: skip
+    """Give block betting one reward."""
+    model, rules = open_model(packed, arms, groups), open_rules(packed)
+    book = open_book(floats, integers, arms, groups, slots)
+    record_reward(model, rules, book, cell, serial, reward)
+
+
+@nb.njit(cache=True, nogil=True)
+def lose_in_blocks(
+    packed: Floats, floats: Floats, integers: Integers,
+    arms: int, groups: int, slots: int, cell: int, serial: int,
+) -> None:  # fmt: skip
+    """Tell block betting that a draw is lost."""
+    model, rules = open_model(packed, arms, groups), open_rules(packed)
+    book = open_book(floats, integers, arms, groups, slots)
+    record_loss(model, rules, book, cell, serial)
+
+
+@nb.njit(cache=True, nogil=True)
+def correct_in_blocks(
+    floats: Floats, integers: Integers,
+    arms: int, groups: int, slots: int, cell: int, old: float, new: float,
+) -> None:  # fmt: skip
+    """Replace a reward in the data that plans are made from."""
+    book = open_book(floats, integers, arms, groups, slots)
+    correct_reward(book, cell, old, new)
+
+
+@nb.njit(cache=True, nogil=True)
+def wealth_in_blocks(
+    packed: Floats, floats: Floats, integers: Integers,
+    arms: int, groups: int, slots: int,
+) -> Floats:  # fmt: skip
+    """Return the log wealth against every answer, "none" last."""
+    return all_wealth(
+        open_model(packed, arms, groups), open_book(floats, integers, arms, groups, slots)
+    )
+
+
+@nb.njit(cache=True, nogil=True)
+def leader_in_blocks(
+    packed: Floats, floats: Floats, integers: Integers, arms: int, groups: int, slots: int
+) -> int:
+    """Return the leader by all data so far (K stands for "none"), -1 before there are enough."""
+    book = open_book(floats, integers, arms, groups, slots)
+    return leader_now(open_model(packed, arms, groups), open_rules(packed), book)
+
+
+@nb.njit(cache=True, nogil=True)
+def run_blocks(
+    packed: Floats, floats: Floats, integers: Integers,
+    arms: int, groups: int, slots: int, batch: float,
+    world: int, first: Floats, second: Floats, starts: Integers,
+    sign: float, generator: np.random.Generator, most: int,
+) -> int:  # fmt: skip
+    """Run block betting; return the number of draws."""
+    model, rules = open_model(packed, arms, groups), open_rules(packed)
+    book = open_book(floats, integers, arms, groups, slots)
+    draws = 0
+    while draws < most and not book.control[FINISHED]:
+        cell, serial = next_draw(model, rules, book, ANY_GROUP, batch)
+        reward = sign * draw(world, first, second, starts, cell, generator)
+        record_reward(model, rules, book, cell, serial, reward)
+        draws += 1
+    return draws

@@ -1,0 +1,412 @@
+"""How many pulls the answer needs at least: the complexity T*, certified, and its shares."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairtrial.core.validation import check_array, check_number, check_probability
+from fairtrial.errors import InvalidArgument
+from fairtrial.subpopulations.problem import Problem
+
+__all__ = ["Complexity", "complexity"]
+
+Floats = NDArray[np.float64]
+
+_ROUNDING = 1e-12
+"""Differences below this, relative to the largest mean or floor, are taken for none."""
+
+_FLUID_STEPS = 20_000
+_MOST_ROUNDS = 1_000
+_NEAR = 1.1
+_BLENDS = (0.5, 0.05)
+_CUTS_PER_CELL = 8
+
+
+@dataclass(frozen=True, eq=False)
+class Complexity:
+    """What it costs to be sure of the answer, if the means are what they are assumed to be.
+
+    Attributes
+    ----------
+    value : float
+        T*: pulls (or cost, if the problem has costs) for each nat of evidence; infinite if
+        no number of pulls can tell. Known to be between `lower` and `upper`.
+    lower, upper : float
+        Certified bounds on T*.
+    weights : ndarray of shape (K, L), or None
+        Optimal shares of the pulls, with sum one: `upper` is their T. None if T* is infinite.
+        They need not be unique.
+    answer : str or None
+        The right answer: an arm's label, or None for "no arm".
+    reason : str
+        Why T* is infinite; else empty.
+    """
+
+    value: float
+    lower: float
+    upper: float
+    weights: Floats | None
+    answer: str | None
+    reason: str = ""
+
+    def lower_bound(self, delta: float) -> float:
+        """Return the least mean number of pulls (or cost) of any rule that errs at most `delta`.
+
+        With slack, several answers may be right: the bound is for rules that give `answer`.
+
+        Parameters
+        ----------
+        delta : float
+            Probability of a wrong answer that is accepted, in (0, 1).
+
+        Returns
+        -------
+        float
+            ``T* kl(delta, 1 - delta)``, with the certified `lower` for T*.
+
+        Notes
+        -----
+        Source: Garivier, Kaufmann (2016), "Optimal best arm identification with fixed
+        confidence", Theorem 1.
+
+        Examples
+        --------
+        >>> problem = Problem(["a", "b"], ["x"], floors=None, noise_std=1.0)
+        >>> round(complexity(problem, [[1.0], [0.5]]).lower_bound(0.05), 3)
+        84.8
+        """
+        information = self.kl(delta)
+        return self.lower * information if information > 0.0 else 0.0
+
+    @staticmethod
+    def kl(delta: float) -> float:
+        """Return kl(delta, 1 - delta), the evidence in nats that an error of `delta` needs.
+
+        Parameters
+        ----------
+        delta : float
+            In (0, 1). From one half on a coin will do: no evidence is needed.
+
+        Examples
+        --------
+        >>> round(Complexity.kl(0.1), 6)
+        1.75778
+        """
+        level = check_probability("delta", delta)
+        return (1.0 - 2.0 * level) * math.log((1.0 - level) / level) if level < 0.5 else 0.0
+
+
+def complexity(
+    problem: Problem,
+    means: ArrayLike,
+    tol: float = 1e-6,
+    arrivals: ArrayLike | None = None,
+    std: ArrayLike | None = None,
+) -> Complexity:
+    """Return the complexity T* of finding the right answer, certified, and its optimal shares.
+
+    No rule that errs with probability at most delta can do with fewer than
+    ``T* kl(delta, 1 - delta)`` pulls on average, whatever it knows of the means.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem. With `costs`, T* counts cost. With slack it is the complexity of the
+        answer that the policies give.
+    means : array-like of shape (K, L)
+        Assumed means.
+    tol : float
+        Relative distance of the certified bounds to be reached, in [1e-9, 1]. Very large
+        problems may fall short of it; the bounds returned say how far.
+    arrivals : array-like of shape (L,), optional
+        Probabilities that a group turns up, if groups come by themselves and only the arm
+        is chosen; any non-negative numbers. The costs must then be equal.
+    std : float or array-like of shape (K, L), optional
+        True standard deviations; the problem's by default. For rewards in a known range,
+        give the true ones: half the range, the default, is the largest possible.
+
+    Returns
+    -------
+    Complexity
+
+    Raises
+    ------
+    InvalidArgument
+        If an argument has the wrong shape or value, or `std` is needed and missing.
+
+    Notes
+    -----
+    T* is that of Gaussian rewards. For others it is a yardstick: with the true standard
+    deviations it is close to what the best rules need, and not a bound.
+
+    Source: Wu, Zheng, Zhu, "Best Arm Identification with Fairness Constraints on
+    Subpopulations", eq. (5) to (8). Solved by cutting planes: each linear programme gives
+    multipliers, from which the upper bound on 2 / T* is computed anew, so that it holds
+    whatever the solver's tolerance.
+
+    Examples
+    --------
+    >>> problem = Problem(3, {"x": 0.2, "y": 0.3, "z": 0.5}, noise_std=1.0)
+    >>> found = complexity(problem, [[0.2, 0.6, 0.8], [0.4, 0.4, 0.3], [-0.2, 1.0, 1.5]])
+    >>> found.answer, round(found.value, 3)
+    ('0', 190.884)
+    """
+    if not isinstance(problem, Problem):
+        raise InvalidArgument("problem", "must be a subpopulations.Problem", problem)
+    tolerance = check_number("tol", tol, low=1e-9, high=1.0)
+    instance = _instance(problem, means, arrivals, std)
+    answer = None if instance.best < 0 else problem.arms[instance.best]
+    if problem.shape[0] == 1 and not problem.floored.any():
+        any_shares = np.full(problem.shape, 1.0 / problem.n_actions)
+        return Complexity(0.0, 0.0, 0.0, any_shares, answer)
+    reason = _why_infinite(problem, instance)
+    if reason:
+        return Complexity(math.inf, math.inf, math.inf, None, answer, reason)
+    if answer is None and arrivals is None:
+        lower, upper, shares = _closed_form_of_none(instance)
+    else:
+        lower, upper, shares = _cutting_planes(instance, tolerance)
+    weights = shares / problem.costs
+    weights /= weights.sum()
+    weights.setflags(write=False)
+    return Complexity(0.5 * (lower + upper), lower, upper, weights, answer)
+
+
+# --------------------------------------------------------------------------- the instance
+
+
+class _Instance(NamedTuple):
+    """Problem and means in units of the largest standard deviation; shares are of the cost.
+
+    `totals`: what the shares sum to, all together (one entry) or in every group.
+    """
+
+    model: Any
+    means: Floats
+    best: int
+    totals: Floats
+
+
+def _instance(
+    problem: Problem, means: ArrayLike, arrivals: ArrayLike | None, std: ArrayLike | None
+) -> _Instance:
+    from fairtrial.subpopulations._kernels.model import Model
+    from fairtrial.subpopulations._kernels.pitfalls import empirical_best
+
+    given = problem.sign * _check_means(problem, means)
+    stds = _check_std(problem, std)
+    unit = stds.max()
+    floors = problem.sign * problem.floors
+    model = Model(
+        weights=problem.shares,
+        floors=floors / unit,
+        lowered=(floors - problem.floor_slack) / unit,
+        raised=(floors + problem.floor_slack) / unit,
+        variances=(stds / unit) ** 2 * problem.costs,
+        costs=problem.costs,
+        active=np.ones(problem.shape),
+        slack=problem.slack / unit,
+    )
+    signed = _on_floors(given / unit, model.floors)
+    best = int(empirical_best(signed, model.weights, model.floors))
+    return _Instance(model, signed, best, _check_arrivals(problem, arrivals))
+
+
+def _check_means(problem: Problem, means: ArrayLike) -> Floats:
+    given = check_array("means", means, problem.shape)
+    if problem.reward_range is not None:
+        low, high = problem.reward_range
+        if given.min() < low or given.max() > high:
+            raise InvalidArgument(
+                "means", f"must be in the reward_range [{low:g}, {high:g}]", means
+            )
+    return given
+
+
+def _check_std(problem: Problem, std: ArrayLike | None) -> Floats:
+    if std is None:
+        if problem.estimates_noise:
+            raise InvalidArgument("std", "must be given when the problem's noise is estimated")
+        return problem.scale
+    given = check_array("std", std, problem.shape if np.ndim(std) else ())
+    if (given <= 0.0).any():
+        raise InvalidArgument("std", "must be greater than 0 in every cell", std)
+    return np.broadcast_to(given, problem.shape)
+
+
+def _check_arrivals(problem: Problem, arrivals: ArrayLike | None) -> Floats:
+    if arrivals is None:
+        return np.ones(1)
+    given = check_array("arrivals", arrivals, (len(problem.groups),))
+    if (given < 0.0).any() or given.sum() == 0.0:
+        raise InvalidArgument("arrivals", "must be non-negative and not all zero", arrivals)
+    if np.ptp(problem.costs) > 0.0:
+        raise InvalidArgument("arrivals", "must be left out when the costs of cells differ")
+    return np.asarray(given / given.sum())
+
+
+def _on_floors(means: Floats, floors: Floats) -> Floats:
+    """Put means on their floors that differ from them by rounding only."""
+    apart = np.abs(means - floors)
+    return np.where(apart <= _rounding(means, floors), floors, means)
+
+
+def _rounding(means: Floats, floors: Floats) -> float:
+    largest_floor = np.abs(floors[np.isfinite(floors)]).max(initial=0.0)
+    return float(_ROUNDING * max(np.abs(means).max(), largest_floor))
+
+
+# ------------------------------------------------------------------ when no number suffices
+
+
+def _why_infinite(problem: Problem, instance: _Instance) -> str:
+    return (
+        _floor_exactly_met(problem, instance)
+        or _tie(problem, instance)
+        or _group_that_never_comes(problem, instance)
+    )
+
+
+def _floor_exactly_met(problem: Problem, instance: _Instance) -> str:
+    model, means, best, _ = instance
+    if best < 0:
+        return ""
+    margin = means[best] - model.lowered[best]
+    met = np.flatnonzero(margin <= _rounding(means, model.floors))
+    if not met.size:
+        return ""
+    return (
+        f"the mean of the best arm {problem.arms[best]!r} is exactly on its floor "
+        f"in group {problem.groups[met[0]]!r}"
+    )
+
+
+def _tie(problem: Problem, instance: _Instance) -> str:
+    model, means, best, _ = instance
+    if best < 0:
+        return ""
+    quality = means @ model.weights
+    tied = (means >= model.raised).all(axis=1)
+    tied &= quality[best] + model.slack - quality <= _rounding(means, model.floors)
+    tied[best] = False
+    if not tied.any():
+        return ""
+    rival = problem.arms[int(np.argmax(tied))]
+    return f"the arms {problem.arms[best]!r} and {rival!r} tie for best"
+
+
+def _group_that_never_comes(problem: Problem, instance: _Instance) -> str:
+    from fairtrial.subpopulations._kernels.planning import cuts_at, fluid_start
+
+    if instance.totals.all():
+        return ""
+    shares = fluid_start(*instance, 1)
+    information, _ = cuts_at(*instance[:3], shares, _NEAR)
+    if information > 0.0:
+        return ""
+    missing = [
+        repr(group)
+        for group, total in zip(problem.groups, instance.totals, strict=True)
+        if total == 0.0
+    ]
+    return f"the answer depends on a group that never turns up: {', '.join(missing)}"
+
+
+# ----------------------------------------------------------------------------- the solution
+
+
+def _closed_form_of_none(instance: _Instance) -> tuple[float, float, Floats]:
+    """No arm is feasible: for each only the floor matters that it fails most clearly."""
+    model, means = instance.model, instance.means
+    gain = np.maximum(model.raised - means, 0.0) ** 2 / model.variances
+    arms, clearest = np.arange(len(gain)), gain.argmax(axis=1)
+    effort = 1.0 / gain[arms, clearest]
+    shares = np.zeros_like(gain)
+    shares[arms, clearest] = effort / effort.sum()
+    needed = 2.0 * float(effort.sum())
+    return needed, needed, shares
+
+
+def _cutting_planes(instance: _Instance, tol: float) -> tuple[float, float, Floats]:
+    """Return certified bounds on T*, and the shares whose T is the upper one."""
+    from fairtrial.subpopulations._kernels.planning import fluid_start
+
+    bundle = _Bundle(instance, fluid_start(*instance, _FLUID_STEPS))
+    for _ in range(_MOST_ROUNDS):
+        before = bundle.information, bundle.ceiling
+        target = bundle.lower_ceiling()
+        if target is None or bundle.ceiling <= (1.0 + tol) * bundle.information:
+            break
+        for blend in _BLENDS:
+            bundle.look_at((1.0 - blend) * bundle.shares + blend * target)
+        if (bundle.information, bundle.ceiling) == before:
+            bundle.look_at(target)
+    return 2.0 / bundle.ceiling, 2.0 / bundle.information, bundle.shares
+
+
+class _Bundle:
+    """The best shares so far, their F (`information`), and the cuts: no F is above `ceiling`."""
+
+    def __init__(self, instance: _Instance, shares: Floats) -> None:
+        self._truth = instance[:3]
+        self._totals = instance.totals
+        self._cuts = np.empty((0, *shares.shape))
+        self.information = 0.0
+        self.ceiling = math.inf
+        self.look_at(shares)
+
+    def look_at(self, shares: Floats) -> None:
+        """Add the cuts at these shares; keep the shares if they are the best so far."""
+        from fairtrial.subpopulations._kernels.planning import cuts_at
+
+        information, cuts = cuts_at(*self._truth, shares, _NEAR)
+        self._cuts = np.concatenate([self._cuts, cuts])
+        self.ceiling = min([self.ceiling, *(self._worth(cut) for cut in cuts)])
+        if information > self.information:
+            self.information, self.shares = float(information), shares
+
+    def lower_ceiling(self) -> Floats | None:
+        """Combine the cuts to their lowest ceiling; return the shares that they leave best."""
+        from scipy.optimize import linprog
+
+        number, cells = len(self._cuts), self.shares.size
+        # The solver's tolerances are absolute: F and every share are counted in units that
+        # they can reach.
+        cuts = self._cuts.reshape(number, cells) / self.information
+        units = 1.0 / np.maximum(cuts.max(axis=0), 1.0)
+        found = linprog(
+            np.append(np.zeros(cells), -1.0),
+            A_ub=np.column_stack([-cuts * units, np.ones(number)]),
+            b_ub=np.zeros(number),
+            A_eq=np.column_stack([self._sums() * units, np.zeros(self._totals.size)]),
+            b_eq=self._totals,
+            method="highs-ds",
+            options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+        )
+        if found.x is None:
+            return None
+        multipliers = np.maximum(-found.ineqlin.marginals, 0.0)
+        multipliers /= multipliers.sum()
+        # Any convex combination of cuts is a cut: this holds however exact the solver was.
+        self.ceiling = min(self.ceiling, self._worth(np.tensordot(multipliers, self._cuts, 1)))
+        if number > _CUTS_PER_CELL * cells:
+            self._cuts = self._cuts[multipliers > 0.0]
+        return np.maximum(found.x[:cells] * units, 0.0).reshape(self.shares.shape)
+
+    def _sums(self) -> Floats:
+        """Return the matrix that sums flat shares, all together or in every group."""
+        arms, groups = self.shares.shape
+        return (
+            np.ones((1, arms * groups)) if self._totals.size == 1 else np.tile(np.eye(groups), arms)
+        )
+
+    def _worth(self, cut: Floats) -> float:
+        """Return the most that any shares can make of a cut."""
+        if self._totals.size == 1:
+            return float(cut.max())
+        return float(self._totals @ cut.max(axis=0))

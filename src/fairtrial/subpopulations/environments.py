@@ -1,0 +1,279 @@
+"""Worlds: Gaussian, Bernoulli, or replayed from the rows of a table; each knows its truth."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairtrial.core.environment import Environment, Truth
+from fairtrial.core.pull import Pull
+from fairtrial.core.validation import check_array
+from fairtrial.errors import InvalidArgument, InvalidOutcome
+from fairtrial.subpopulations.problem import Problem
+
+__all__ = ["BernoulliEnvironment", "GaussianEnvironment", "ReplayEnvironment"]
+
+Floats = NDArray[np.float64]
+
+
+class Source(NamedTuple):
+    """A world as the kernels see it."""
+
+    kind: int
+    first: Floats
+    second: Floats
+    starts: NDArray[np.int64]
+
+
+class CellEnvironment(Environment):
+    """A world in which every cell has its own distribution, whatever happened before."""
+
+    problem: Problem
+
+    @property
+    @abstractmethod
+    def cell_means(self) -> Floats:
+        """Mean reward by cell, shape (K, L)."""
+
+    @property
+    @abstractmethod
+    def cell_stds(self) -> Floats:
+        """Standard deviation of a reward by cell, shape (K, L)."""
+
+    @property
+    @abstractmethod
+    def source(self) -> Source:
+        """The world as the kernels see it."""
+
+    def sample(self, pull: Pull, generator: np.random.Generator) -> float:
+        """Return one reward of the pull's cell."""
+        from fairtrial.subpopulations._kernels.draws import draw
+
+        return float(draw(*self.source, pull.action, generator))
+
+    @cached_property
+    def truth(self) -> Truth:
+        """Means, qualities, feasibility and every acceptable answer."""
+        problem, means = self.problem, self.cell_means
+        signed = problem.sign * means
+        floors = problem.sign * problem.floors
+        quality = problem.sign * problem.quality(means)
+        kept = problem.feasible(means)
+        strictly = np.asarray((signed >= floors + problem.floor_slack).all(axis=1))
+        loosely = np.asarray((signed >= floors - problem.floor_slack).all(axis=1))
+        target = quality[strictly].max() if strictly.any() else -np.inf
+        good = [
+            arm
+            for index, arm in enumerate(problem.arms)
+            if loosely[index] and quality[index] >= target - problem.slack
+        ]
+        best = None
+        if kept.any():
+            best = problem.arms[int(np.argmax(np.where(kept, quality, -np.inf)))]
+        acceptable: tuple[Any, ...] = tuple(good) if strictly.any() else (*good, None)
+        return Truth(
+            best=best,
+            acceptable=acceptable,
+            means=means,
+            details={"quality": problem.quality(means), "feasible": kept},
+        )
+
+
+class GaussianEnvironment(CellEnvironment):
+    """Rewards with a normal distribution in every cell.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem; it must give `noise_std` unless `std` is given here.
+    means : array-like of shape (K, L)
+        The true means.
+    std : float or array-like of shape (K, L), optional
+        True standard deviations; the problem's by default.
+
+    Examples
+    --------
+    >>> problem = Problem(2, 2, noise_std=1.0)
+    >>> GaussianEnvironment(problem, [[0.5, 0.5], [1.0, -0.2]]).truth.best
+    '0'
+    """
+
+    def __init__(self, problem: Problem, means: ArrayLike, std: ArrayLike | None = None) -> None:
+        self.problem = problem
+        self.means = check_array("means", means, problem.shape)
+        self.std = std
+        if problem.reward_range is not None:
+            raise InvalidArgument(
+                "problem", "must give noise_std: Gaussian rewards have no range", problem
+            )
+        if std is None and problem.estimates_noise:
+            raise InvalidArgument("std", "must be given when the problem's noise is estimated")
+        stds = problem.scale if std is None else np.asarray(std, dtype=np.float64)
+        self._stds = check_array("std", np.broadcast_to(stds, problem.shape), problem.shape)
+        if (self._stds < 0).any():
+            raise InvalidArgument("std", "must not be negative", std)
+
+    @property
+    def cell_means(self) -> Floats:
+        """Mean reward by cell, shape (K, L)."""
+        return self.means
+
+    @property
+    def cell_stds(self) -> Floats:
+        """Standard deviation of a reward by cell, shape (K, L)."""
+        return self._stds
+
+    @cached_property
+    def source(self) -> Source:
+        """The world as the kernels see it."""
+        from fairtrial.subpopulations._kernels.draws import GAUSSIAN
+
+        return Source(GAUSSIAN, self.means.ravel(), self._stds.ravel(), np.zeros(1, np.int64))
+
+
+class BernoulliEnvironment(CellEnvironment):
+    """Rewards 1 or 0: clicks, cures, events.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem; a `reward_range`, if it gives one, must contain 0 and 1.
+    means : array-like of shape (K, L)
+        The true probabilities of a 1.
+
+    Examples
+    --------
+    >>> problem = Problem(2, 1, floors=0.5, reward_range=(0, 1))
+    >>> BernoulliEnvironment(problem, [[0.4], [0.3]]).truth.best is None
+    True
+    """
+
+    def __init__(self, problem: Problem, means: ArrayLike) -> None:
+        self.problem = problem
+        self.means = check_array("means", means, problem.shape)
+        if (self.means < 0).any() or (self.means > 1).any():
+            raise InvalidArgument("means", "must be probabilities in [0, 1]", means)
+        for reward in (0.0, 1.0):
+            problem.check_outcome(reward, "reward_range: a reward of this world")
+
+    @property
+    def cell_means(self) -> Floats:
+        """Mean reward by cell, shape (K, L)."""
+        return self.means
+
+    @property
+    def cell_stds(self) -> Floats:
+        """Standard deviation of a reward by cell, shape (K, L)."""
+        return np.sqrt(self.means * (1.0 - self.means))
+
+    @cached_property
+    def source(self) -> Source:
+        """The world as the kernels see it."""
+        from fairtrial.subpopulations._kernels.draws import BERNOULLI
+
+        return Source(BERNOULLI, self.means.ravel(), np.zeros(1), np.zeros(1, np.int64))
+
+
+class ReplayEnvironment(CellEnvironment):
+    """Rewards drawn, with replacement, from the rows of a table.
+
+    The truth is exactly the table's cell means.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem; every cell needs at least one row.
+    table : pandas.DataFrame or mapping of str to sequence
+        One row per observation.
+    arm, group, reward : str
+        Names of the columns.
+
+    Raises
+    ------
+    InvalidArgument
+        If a column is missing, a label is unknown, or a cell has no row.
+    InvalidOutcome
+        If a reward is refused by the problem; the row is named.
+
+    Examples
+    --------
+    >>> problem = Problem(["a", "b"], ["x"], floors=None, reward_range=(0, 1))
+    >>> rows = {"arm": ["a", "a", "b"], "group": ["x", "x", "x"], "reward": [0, 1, 1]}
+    >>> ReplayEnvironment(problem, rows).truth.means.tolist()
+    [[0.5], [1.0]]
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        table: Any,
+        arm: str = "arm",
+        group: str = "group",
+        reward: str = "reward",
+    ) -> None:
+        self.problem = problem
+        self.table = table
+        self.arm, self.group, self.reward = arm, group, reward
+        arms, groups, rewards = (_column(table, name) for name in (arm, group, reward))
+        if not len(arms) == len(groups) == len(rewards):
+            raise InvalidArgument("table", "must have columns of equal length")
+        self._rows = self._rows_by_cell(arms, groups, rewards)
+
+    def _rows_by_cell(
+        self, arms: Sequence[Any], groups: Sequence[Any], rewards: Sequence[Any]
+    ) -> list[Floats]:
+        arm_index = {label: index for index, label in enumerate(self.problem.arms)}
+        group_index = {label: index for index, label in enumerate(self.problem.groups)}
+        cells: list[list[float]] = [[] for _ in range(self.problem.n_actions)]
+        for row, (arm, group, reward) in enumerate(zip(arms, groups, rewards, strict=True)):
+            if str(arm) not in arm_index or str(group) not in group_index:
+                raise InvalidArgument(
+                    f"table row {row}",
+                    f"must name an arm of {list(arm_index)} and a group of {list(group_index)}",
+                    (arm, group),
+                )
+            try:
+                clean = self.problem.check_outcome(reward)
+            except InvalidOutcome as error:
+                raise InvalidOutcome(f"table row {row}: reward", error.accepted, reward) from None
+            action = arm_index[str(arm)] * len(group_index) + group_index[str(group)]
+            cells[action].append(clean)
+        for action, rows in enumerate(cells):
+            if not rows:
+                raise InvalidArgument(
+                    "table",
+                    f"must have a row for every cell; none for {self.problem.labels(action)}",
+                )
+        return [np.array(rows) for rows in cells]
+
+    @cached_property
+    def cell_means(self) -> Floats:
+        """Mean reward by cell, shape (K, L)."""
+        return np.array([rows.mean() for rows in self._rows]).reshape(self.problem.shape)
+
+    @cached_property
+    def cell_stds(self) -> Floats:
+        """Standard deviation of a reward by cell, shape (K, L)."""
+        return np.array([rows.std() for rows in self._rows]).reshape(self.problem.shape)
+
+    @cached_property
+    def source(self) -> Source:
+        """The world as the kernels see it."""
+        from fairtrial.subpopulations._kernels.draws import REPLAY
+
+        starts = np.concatenate([[0], np.cumsum([len(rows) for rows in self._rows])])
+        return Source(REPLAY, np.concatenate(self._rows), np.zeros(1), starts.astype(np.int64))
+
+
+def _column(table: Mapping[str, Any] | Any, name: str) -> Sequence[Any]:
+    try:
+        column = table[name]
+    except (KeyError, TypeError, IndexError):
+        known = list(getattr(table, "columns", table if isinstance(table, Mapping) else []))
+        raise InvalidArgument("table", f"must have the column {name!r}; it has {known}") from None
+    return list(column)

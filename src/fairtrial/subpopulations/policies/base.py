@@ -1,0 +1,232 @@
+"""What all policies of the family share: caps, estimates, and what they report."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairtrial.confidence.bounds import NormalMixture
+from fairtrial.core.environment import Environment
+from fairtrial.core.policy import Policy
+from fairtrial.core.recommendation import Estimate, Progress, Recommendation, Status
+from fairtrial.core.run import Run
+from fairtrial.core.validation import check_integer, check_probability, index_of
+from fairtrial.errors import InvalidArgument
+from fairtrial.subpopulations.environments import CellEnvironment
+from fairtrial.subpopulations.problem import Problem
+
+if TYPE_CHECKING:
+    from fairtrial.subpopulations._kernels.model import Model
+
+Floats = NDArray[np.float64]
+
+
+class FloorPolicy(Policy):
+    """What all policies of the family share: the problem in arrays, and what they report."""
+
+    problem: Problem
+
+    def __init__(
+        self,
+        problem: Problem,
+        delta: float,
+        max_pulls: int | None,
+        seed: int | np.random.Generator | None,
+    ) -> None:
+        if not isinstance(problem, Problem):
+            raise InvalidArgument("problem", "must be a subpopulations.Problem", problem)
+        super().__init__(problem, seed)
+        self.delta = check_probability("delta", delta)
+        self.max_pulls = None if max_pulls is None else check_integer("max_pulls", max_pulls, low=0)
+        self._sign = problem.sign
+        self._amended = 0
+
+    # ---------------------------------------------------------- what each rule says
+
+    @property
+    @abstractmethod
+    def _decided(self) -> bool:
+        """Whether the rule has stopped with an answer."""
+
+    @property
+    @abstractmethod
+    def _answer(self) -> int | None:
+        """The index of the answer, or of the leader: K stands for "no arm", None for "no idea"."""
+
+    @property
+    @abstractmethod
+    def _data(self) -> tuple[Floats, Floats]:
+        """Counts and sums by cell, shape (K, L), rewards as maximised."""
+
+    @abstractmethod
+    def _evidence(self) -> tuple[float | None, float | None]:
+        """Evidence for the leader and what it is held against, in nats."""
+
+    # --------------------------------------------------------------------- shared
+
+    @property
+    def stopped(self) -> bool:
+        """Whether there is an answer, or the cap on pulls is reached."""
+        return self._decided or (self.max_pulls is not None and self.told >= self.max_pulls)
+
+    def _column(self, group: str | None) -> int:
+        return -1 if group is None else index_of("group", group, self.problem.groups)
+
+    def _label(self, answer: int) -> str | None:
+        return None if answer == len(self.problem.arms) else self.problem.arms[answer]
+
+    def recommend(self) -> Recommendation:
+        """Return the answer now: an arm, "no arm" (None), or none yet (`status`)."""
+        status: Status = "decided" if self._decided else "undecided" if self.stopped else "running"
+        evidence, threshold = self._evidence()
+        answer = self._answer
+        leader = None if answer is None else self._label(answer)
+        return Recommendation(
+            arm=leader if self._decided else None,
+            status=status,
+            leader=leader,
+            confidence=1.0 - self.delta,
+            guarantee=self.guarantee,
+            reason=self._reason(status, answer),
+            evidence={"evidence": evidence, "threshold": threshold, "pulls": self.told},
+        )
+
+    def _reason(self, status: Status, answer: int | None) -> str:
+        if answer is None:
+            return "not every cell that matters has a result yet"
+        arm = self._label(answer)
+        if status == "decided":
+            found = (
+                "no arm keeps all its floors"
+                if arm is None
+                else f"{arm!r} is the best arm that keeps all its floors"
+            )
+            return f"the evidence suffices: {found}"
+        best = "no arm keeps all its floors" if arm is None else f"{arm!r} leads"
+        if status == "undecided":
+            return f"the cap of {self.max_pulls} pulls is reached; by the data so far {best}"
+        return f"by the data so far {best}; the evidence does not suffice yet"
+
+    def progress(self) -> Progress:
+        """Return estimates with anytime intervals, evidence, and a forecast of what is left."""
+        evidence, threshold = self._evidence()
+        return Progress(
+            recommendation=self.recommend(),
+            asked=self.asked,
+            told=self.told,
+            outstanding=len(self._outstanding),
+            evidence=evidence,
+            threshold=threshold,
+            remaining=self._remaining(),
+            actions=self._cell_estimates(),
+            arms=self._arm_estimates(),
+            details=self._details(),
+        )
+
+    def _remaining(self) -> float | None:
+        evidence, threshold = self._evidence()
+        if self.stopped:
+            return 0.0
+        if evidence is None or threshold is None or evidence <= 0.0:
+            return None
+        return self.told * max(0.0, threshold / evidence - 1.0)
+
+    def _details(self) -> Mapping[str, Any]:
+        return {}
+
+    def _scale(self) -> Floats:
+        return self.problem.scale
+
+    def _cell_estimates(self) -> tuple[Estimate, ...]:
+        counts, sums = self._data
+        radius = NormalMixture().radius(counts, self.delta, self._scale())
+        estimates = []
+        for action, labels in enumerate(self.problem.action_labels):
+            k, group = divmod(action, len(self.problem.groups))
+            count, floor = int(counts[k, group]), float(self.problem.floors[k, group])
+            mean = self._sign * sums[k, group] / count if count else None
+            estimates.append(
+                Estimate(
+                    labels=labels,
+                    pulls=count,
+                    mean=mean,
+                    lower=None if mean is None else self._clip(mean - radius[k, group]),
+                    upper=None if mean is None else self._clip(mean + radius[k, group]),
+                    limit=floor if math.isfinite(floor) else None,
+                )
+            )
+        return tuple(estimates)
+
+    def _arm_estimates(self) -> tuple[Estimate, ...]:
+        counts, sums = self._data
+        shares = self.problem.shares
+        radius = NormalMixture().radius(counts, self.delta / len(shares), self._scale())
+        estimates = []
+        for k, arm in enumerate(self.problem.arms):
+            used = shares > 0
+            known = bool((counts[k, used] > 0).all())
+            mean = reach = None
+            if known:
+                means = self._sign * sums[k, used] / counts[k, used]
+                mean = float(shares[used] @ means)
+                reach = float(shares[used] @ radius[k, used])
+            estimates.append(
+                Estimate(
+                    labels={"arm": arm},
+                    pulls=int(counts[k].sum()),
+                    mean=mean,
+                    lower=None if mean is None or reach is None else self._clip(mean - reach),
+                    upper=None if mean is None or reach is None else self._clip(mean + reach),
+                )
+            )
+        return tuple(estimates)
+
+    def _clip(self, value: float) -> float:
+        low, high = self.problem.reward_range or (-math.inf, math.inf)
+        return float(min(max(value, low), high))
+
+    def _most(self, horizon: int | None) -> int:
+        caps = [cap for cap in (horizon, self.max_pulls) if cap is not None]
+        return min(caps, default=2**62)
+
+    def _run(self, environment: CellEnvironment, counts: Floats, draws: int) -> Run:
+        """Return the finished compiled run of this policy."""
+        answer = self.recommend()
+        pulls = counts.ravel().astype(np.int64)
+        return Run(
+            answer=answer.arm,
+            status=answer.status,
+            stopping_time=draws,
+            pulls=pulls,
+            elapsed=float(draws),
+            extra=environment.metrics(pulls),
+        )
+
+    def _can_compile(self, environment: Environment) -> bool:
+        return isinstance(environment, CellEnvironment) and self.asked == self.told == 0
+
+
+def model_of(problem: Problem, informative_only: bool) -> Model:
+    """Return the problem as the kernels see it."""
+    from fairtrial.subpopulations._kernels.model import Model
+
+    floors = np.ascontiguousarray(problem.sign * problem.floors)
+    needed = np.ones(problem.shape, dtype=bool)
+    if informative_only:
+        matters = problem.shares > 0.0 if len(problem.arms) > 1 else np.zeros_like(problem.shares)
+        needed = problem.floored | (matters > 0.0)
+    return Model(
+        weights=np.array(problem.shares),
+        floors=floors,
+        lowered=floors - problem.floor_slack,
+        raised=floors + problem.floor_slack,
+        variances=np.array(problem.scale**2),
+        costs=np.array(problem.costs),
+        active=needed.astype(np.float64),
+        slack=float(problem.slack),
+    )

@@ -1,0 +1,252 @@
+"""What is known and wanted: arms, groups, weights and floors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairtrial.core.problem import Problem as BaseProblem
+from fairtrial.core.validation import (
+    check_array,
+    check_choice,
+    check_labels,
+    check_number,
+)
+from fairtrial.errors import InvalidArgument, InvalidOutcome
+
+__all__ = ["Problem"]
+
+Floats = NDArray[np.float64]
+ESTIMATED = "estimated"
+
+
+class Problem(BaseProblem):
+    """The best arm overall among those that fail no group.
+
+    An arm's quality is the weighted mean of its group means. An arm is feasible if every
+    floored group mean is at least its floor. The answer is the feasible arm of the
+    largest quality, or "no arm".
+
+    Parameters
+    ----------
+    arms : sequence of str, or int
+        Labels of the K arms, or their number.
+    groups : sequence of str, mapping of str to float, or int
+        Labels of the L groups; a mapping gives their weights as well.
+    weights : array-like of shape (L,), optional
+        Share of each group in the quality; any non-negative numbers, equal by default.
+    floors : float, None, or array-like of shape (L,) or (K, L)
+        What a group mean must reach. ``None`` or ``-inf`` leaves a cell free. With
+        ``direction="minimize"`` these are ceilings, and ``inf`` leaves a cell free.
+    noise_std : float, array-like of shape (K, L), or "estimated"
+        Standard deviation of a reward (of its sub-Gaussian bound), if it is known.
+        ``"estimated"`` takes each cell's sample value: no rule is proven for that.
+    reward_range : (float, float)
+        The range that every reward lies in, if that is what is known.
+    direction : {"maximize", "minimize"}
+        Which rewards are good.
+    costs : float or array-like of shape (K, L), optional
+        Cost of a pull, by cell; equal by default.
+    slack : float
+        Quality that may be given away: an answer within `slack` of the best will do.
+    floor_slack : float
+        How far below a floor the answer's cells may be, and above it its rivals' must be.
+
+    Raises
+    ------
+    InvalidArgument
+        If an argument is not acceptable; exactly one of `noise_std` and `reward_range`
+        must be given.
+
+    Notes
+    -----
+    Source: Wu, Zheng, Zhu, "Best Arm Identification with Fairness Constraints on
+    Subpopulations", section 2, with floors on any set of cells.
+
+    Examples
+    --------
+    >>> problem = Problem(["a", "b"], {"young": 0.4, "old": 0.6}, floors=0.0, reward_range=(-1, 1))
+    >>> problem.n_actions
+    4
+    >>> problem.labels(3)
+    {'arm': 'b', 'group': 'old'}
+    """
+
+    family = "subpopulations"
+    _not_parameters = frozenset()
+
+    def __init__(
+        self,
+        arms: Sequence[str] | int,
+        groups: Sequence[str] | Mapping[str, float] | int,
+        weights: ArrayLike | None = None,
+        floors: ArrayLike | None = 0.0,
+        noise_std: ArrayLike | str | None = None,
+        reward_range: tuple[float, float] | None = None,
+        direction: str = "maximize",
+        costs: ArrayLike | None = None,
+        slack: float = 0.0,
+        floor_slack: float = 0.0,
+    ) -> None:
+        self.arms = check_labels("arms", arms)
+        if isinstance(groups, Mapping):
+            if weights is not None:
+                raise InvalidArgument(
+                    "weights", "must be left out when groups is a mapping", weights
+                )
+            weights = list(groups.values())
+            groups = list(groups)
+        self.groups = check_labels("groups", groups)
+        self.shape = (len(self.arms), len(self.groups))
+        self.direction = check_choice("direction", direction, ["maximize", "minimize"])
+        self.weights = self._given_weights(weights)
+        self.floors = self._given_floors(floors)
+        self.noise_std, self.reward_range = self._given_noise(noise_std, reward_range)
+        self.costs = self._positive_cells("costs", 1.0 if costs is None else costs)
+        self.slack = check_number("slack", slack, low=0.0)
+        self.floor_slack = check_number("floor_slack", floor_slack, low=0.0)
+        self._freeze()
+
+    # --------------------------------------------------------------------- checks
+
+    def _given_weights(self, weights: ArrayLike | None) -> Floats:
+        groups = self.shape[1]
+        if weights is None:
+            return check_array("weights", np.full(groups, 1.0 / groups), (groups,))
+        given = check_array("weights", weights, (groups,), finite=False)
+        if not np.isfinite(given).all() or (given < 0).any() or given.sum() == 0:
+            raise InvalidArgument(
+                "weights", "must be finite, non-negative and not all zero", given.tolist()
+            )
+        return given
+
+    def _given_floors(self, floors: ArrayLike | None) -> Floats:
+        free = -math.inf if self.direction == "maximize" else math.inf
+        cells = np.full(self.shape, free)
+        if floors is not None:
+            filled = _none_as(free, floors)
+            cells = self._broadcast("floors", filled)
+        wrong = np.isnan(cells) | (cells == -free)
+        if wrong.any():
+            arm, group = map(int, np.argwhere(wrong)[0])
+            raise InvalidArgument(
+                f"floors[{self.arms[arm]}, {self.groups[group]}]",
+                f"must be a number, None, or {free}",
+                float(cells[arm, group]),
+            )
+        return check_array("floors", cells, self.shape, finite=False)
+
+    def _given_noise(
+        self, noise_std: ArrayLike | str | None, reward_range: Any
+    ) -> tuple[Floats | str | None, tuple[float, float] | None]:
+        if (noise_std is None) == (reward_range is None):
+            raise InvalidArgument(
+                "noise_std, reward_range",
+                "exactly one must be given: the noise if it is known, else the rewards' range",
+                (noise_std, reward_range),
+            )
+        if reward_range is not None:
+            try:
+                low, high = (check_number("reward_range", end) for end in reward_range)
+            except (TypeError, ValueError):
+                low = high = math.nan
+            if not low < high:
+                raise InvalidArgument(
+                    "reward_range", "must be two finite numbers, low < high", reward_range
+                )
+            return None, (low, high)
+        if isinstance(noise_std, str):
+            return check_choice("noise_std", noise_std, [ESTIMATED]), None
+        return self._positive_cells("noise_std", noise_std), None
+
+    def _positive_cells(self, name: str, value: ArrayLike | None) -> Floats:
+        cells = self._broadcast(name, value)
+        if not np.isfinite(cells).all() or (cells <= 0).any():
+            raise InvalidArgument(name, "must be finite and greater than 0", value)
+        return check_array(name, cells, self.shape)
+
+    def _broadcast(self, name: str, value: ArrayLike | None) -> Floats:
+        arms, groups = self.shape
+        accepted = f"must be a number or have shape ({groups},) or ({arms}, {groups})"
+        try:
+            given = np.asarray(value, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise InvalidArgument(name, accepted, value) from None
+        if given.shape not in ((), (groups,), self.shape):
+            raise InvalidArgument(name, f"{accepted}; got shape {given.shape}")
+        return np.broadcast_to(given, self.shape).copy()
+
+    # -------------------------------------------------------------------- meaning
+
+    @cached_property
+    def action_labels(self) -> tuple[dict[str, str], ...]:
+        """Arm and group of every cell, arm by arm."""
+        return tuple({"arm": arm, "group": group} for arm in self.arms for group in self.groups)
+
+    @cached_property
+    def shares(self) -> Floats:
+        """The weights, normalised to sum one; shape (L,)."""
+        return np.asarray(self.weights / self.weights.sum())
+
+    @property
+    def sign(self) -> float:
+        """1 if rewards are maximised, -1 if they are minimised."""
+        return 1.0 if self.direction == "maximize" else -1.0
+
+    @cached_property
+    def scale(self) -> Floats:
+        """Sub-Gaussian scale of a reward by cell, shape (K, L); half the range if bounded."""
+        if self.reward_range is not None:
+            return np.full(self.shape, 0.5 * (self.reward_range[1] - self.reward_range[0]))
+        return np.ones(self.shape) if isinstance(self.noise_std, str) else np.array(self.noise_std)
+
+    @property
+    def estimates_noise(self) -> bool:
+        """Whether the noise is to be estimated from the data."""
+        return isinstance(self.noise_std, str)
+
+    @cached_property
+    def floored(self) -> NDArray[np.bool_]:
+        """Which cells carry a floor; shape (K, L)."""
+        return np.isfinite(self.floors)
+
+    def quality(self, means: ArrayLike) -> Floats:
+        """Return the quality of every arm from means of shape (K, L)."""
+        quality: Floats = check_array("means", means, self.shape) @ self.shares
+        return quality
+
+    def feasible(self, means: ArrayLike) -> NDArray[np.bool_]:
+        """Return which arms keep all their floors, from means of shape (K, L)."""
+        given = self.sign * check_array("means", means, self.shape)
+        return np.asarray((given >= self.sign * self.floors).all(axis=1))
+
+    def check_outcome(self, outcome: Any, name: str = "reward") -> float:
+        """Return the reward as a float; it must be finite and inside the range, if there is one."""
+        reward: float = super().check_outcome(outcome, name)
+        if self.reward_range is not None:
+            low, high = self.reward_range
+            if not low <= reward <= high:
+                raise InvalidOutcome(name, f"must be in [{low:g}, {high:g}]", outcome)
+        return reward
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the problem as JSON's own types; free cells are written as null."""
+        data = super().to_dict()
+        data["floors"] = [
+            [value if math.isfinite(value) else None for value in row] for row in self.floors
+        ]
+        return data
+
+
+def _none_as(free: float, floors: Any) -> Any:
+    """Replace None by what stands for "free", at any depth of a list."""
+    if floors is None:
+        return free
+    if isinstance(floors, list | tuple):
+        return [_none_as(free, item) for item in floors]
+    return floors

@@ -1,0 +1,12 @@
+"""Settings for every test: hypothesis repeats itself, keeps no files and times nothing."""
+
+import sys
+from pathlib import Path
+
+from hypothesis import settings
+
+settings.register_profile("fairtrial", deadline=None, derandomize=True, database=None)
+settings.load_profile("fairtrial")
+
+# Worker processes inherit the path: so they find the tests' own policies and problems.
+sys.path.insert(0, str(Path(__file__).parent.parent))

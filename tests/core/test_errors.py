@@ -1,0 +1,64 @@
+"""Errors: what they say, what they can be caught as, and that they cross processes whole."""
+
+import pickle
+
+import pytest
+
+from fairtrial import errors
+from fairtrial.errors import ConfigurationError, InvalidArgument, InvalidOutcome, MissingExtra
+
+
+def test_every_error_is_of_the_family() -> None:
+    for name in errors.__all__:
+        assert issubclass(getattr(errors, name), errors.FairtrialError)
+
+
+@pytest.mark.parametrize(
+    ("error", "builtin"),
+    [
+        (InvalidArgument, ValueError),
+        (InvalidOutcome, ValueError),
+        (errors.NotSupported, NotImplementedError),
+        (MissingExtra, ImportError),
+        (errors.UnknownPull, LookupError),
+        (errors.StudyNotFound, LookupError),
+        (errors.StudyExists, ValueError),
+        (errors.StorageError, OSError),
+        (errors.ConflictingOutcome, errors.AlreadyTold),
+        (ConfigurationError, ValueError),
+    ],
+)
+def test_errors_can_be_caught_as_what_python_calls_them(error: type, builtin: type) -> None:
+    assert issubclass(error, builtin)
+
+
+def test_a_long_value_is_cut_short() -> None:
+    message = str(InvalidArgument("means", "must be short", "x" * 1000))
+    assert message.startswith("means must be short; got 'xxx")
+    assert message.endswith("...")
+    assert len(message) < 200
+
+
+def test_configuration_error_lists_all_mistakes() -> None:
+    one = ConfigurationError(["policy.delta must be in (0, 1)"], "trial.toml")
+    assert str(one) == "trial.toml: 1 mistake\n  policy.delta must be in (0, 1)"
+    assert str(ConfigurationError(["a", "b"])) == "configuration: 2 mistakes\n  a\n  b"
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        InvalidArgument("delta", "must be in (0, 1)", 2.0),
+        InvalidArgument("delta", "must be given", None),
+        InvalidArgument("means", "must have shape (3); got shape (2)"),
+        InvalidOutcome("reward", "must be finite", float("inf")),
+        MissingExtra("to_frame", "data"),
+        ConfigurationError(["a", "b"], "trial.toml"),
+        errors.UnknownPull("never issued"),
+    ],
+)
+def test_errors_arrive_unchanged_from_another_process(error: Exception) -> None:
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is type(error)
+    assert str(again) == str(error)
+    assert vars(again) == vars(error)

@@ -1,0 +1,106 @@
+"""Objects that remember how they were made, and how they are written down."""
+
+import json
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairtrial.core import Parametrized
+from fairtrial.core.parameters import build, plain
+from fairtrial.errors import InvalidArgument, NotSupported
+
+
+class Learner(Parametrized):
+    def __init__(self, rate, decay=0.5, arms=("a", "b"), table=None):
+        self.rate = rate
+        self.decay = decay
+        self.arms = arms
+        self.table = table
+
+
+def test_parameters_are_kept_as_given() -> None:
+    arms = ["x", "y"]
+    learner = Learner(1, arms=arms)
+    assert learner.get_params() == {"rate": 1, "decay": 0.5, "arms": arms, "table": None}
+    assert learner.get_params()["arms"] is arms
+
+
+@pytest.mark.parametrize(
+    ("learner", "text"),
+    [
+        (Learner(1), "Learner(rate=1)"),
+        (Learner(1, decay=0.5), "Learner(rate=1)"),
+        (Learner(1, decay=0.25), "Learner(rate=1, decay=0.25)"),
+        (Learner(1, arms=[[1], [2, 3]]), "Learner(rate=1, arms=[[1], [2, 3]])"),
+        (Learner(1, table=np.arange(2)), "Learner(rate=1, table=array([0, 1]))"),
+    ],
+)
+def test_repr_shows_what_differs_from_the_defaults(learner: Learner, text: str) -> None:
+    assert repr(learner) == text
+
+
+def test_a_clone_is_new_and_may_differ() -> None:
+    learner = Learner(1)
+    other = learner.clone(decay=0.1)
+    assert other is not learner
+    assert (other.rate, other.decay, learner.decay) == (1, 0.1, 0.5)
+    with pytest.raises(InvalidArgument, match=r"^speed is not a parameter of Learner, which takes"):
+        learner.clone(speed=3)
+
+
+def test_build_names_the_unknown_and_the_missing() -> None:
+    assert build(Learner, {"decay": 0.1}, rate=2).rate == 2
+    with pytest.raises(InvalidArgument, match=r"^rate is missing: Learner needs it$"):
+        build(Learner, {"decay": 0.1})
+    with pytest.raises(InvalidArgument, match=r"takes rate, decay, arms, table; got 3$"):
+        build(Learner, {"rate": 1, "Decay": 3})
+    with pytest.raises(InvalidArgument, match=r"^rate is not a parameter"):
+        build(Learner, {"rate": 1}, rate=2)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=10,
+)
+
+
+@given(JSON)
+def test_json_is_written_as_it_is(value: object) -> None:
+    assert plain(value) == value
+    assert json.loads(json.dumps(plain(value))) == value
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (np.float64(0.5), 0.5),
+        (np.int32(3), 3),
+        (np.bool_(True), True),
+        (np.array([[1, 2]]), [[1, 2]]),
+        (np.array(["a", None], dtype=object), ["a", None]),
+        (np.array(2.5), 2.5),
+        ((1, (2, 3)), [1, [2, 3]]),
+        (set("sequential"), sorted(set("sequential"))),
+        (Fraction(1, 3), "1/3"),
+        ({1: {"x": np.float32(0.5)}}, {"1": {"x": 0.5}}),
+        (
+            Learner(Fraction(1, 5)),
+            {"name": "Learner", "rate": "1/5", "decay": 0.5, "arms": ["a", "b"], "table": None},
+        ),
+    ],
+)
+def test_other_types_become_json(value: object, expected: object) -> None:
+    written = plain(value)
+    assert written == expected
+    assert type(written) is type(expected)
+    json.dumps(written)
+
+
+@pytest.mark.parametrize("value", [len, object(), {"deep": {"inside": len}}, 1j, np.complex128(1)])
+def test_what_is_no_data_is_refused_by_name(value: object) -> None:
+    with pytest.raises(NotSupported, match=r"^learner(\.deep\.inside)? cannot be written down"):
+        plain(value, "learner")

@@ -1,0 +1,209 @@
+"""Problems: frozen, validated, written as JSON; actions by label; outcomes by type."""
+
+import hashlib
+import json
+import math
+import pickle
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairtrial.core import UNSOLICITED
+from fairtrial.errors import InvalidArgument, InvalidOutcome
+from tests.core.toys import GroupProblem, RecordProblem, ToyProblem
+
+PROBLEM = GroupProblem(["a", "b"], ["x", "y", "z"])
+PROBLEMS = [
+    ToyProblem(3),
+    ToyProblem(["a", "b"], noise_std=0.5),
+    ToyProblem(np.array(["a", "b"]), np.float64(2)),
+    PROBLEM,
+    RecordProblem(["a"], bound=0.1),
+]
+
+# --------------------------------------------------------------------------- actions
+
+
+def test_actions_and_labels_are_each_others_inverse() -> None:
+    assert PROBLEM.n_actions == 6
+    for action in range(PROBLEM.n_actions):
+        assert PROBLEM.action(**PROBLEM.labels(action)) == action
+
+
+@pytest.mark.parametrize(
+    "labels", [{}, {"arm": "a"}, {"arm": "c", "group": "x"}, {"arm": "a", "group": []}]
+)
+def test_labels_of_no_action_are_refused(labels: dict[str, object]) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        PROBLEM.action(**labels)
+    expected = "labels must name one action: arm in ['a', 'b']; group in ['x', 'y', 'z']; got "
+    assert str(caught.value) == expected + repr(labels)
+
+
+def test_a_pull_by_label_is_unsolicited() -> None:
+    pull = PROBLEM.pull(arm="b", group="y")
+    assert (pull.number, pull.action, pull.group) == (UNSOLICITED, 4, "y")
+
+
+# -------------------------------------------------------------------------- outcomes
+
+
+@pytest.mark.parametrize(
+    ("outcome", "clean"),
+    [
+        (0.5, 0.5),
+        (1, 1.0),
+        (True, 1.0),
+        (np.bool_(False), 0.0),
+        (np.float32(0.5), 0.5),
+        (np.int8(3), 3.0),
+    ],
+)
+def test_a_real_number_is_an_outcome(outcome: object, clean: float) -> None:
+    checked = ToyProblem(2).check_outcome(outcome)
+    assert checked == clean
+    assert type(checked) is float
+
+
+@pytest.mark.parametrize("outcome", [math.nan, math.inf, -math.inf, np.float32("nan"), 10**400])
+def test_what_is_not_finite_is_refused_not_averaged(outcome: object) -> None:
+    with pytest.raises(InvalidOutcome, match=r"^reward must be finite; got "):
+        ToyProblem(2).check_outcome(outcome)
+
+
+@pytest.mark.parametrize("outcome", ["0.5", None, [0.5], np.array([0.5]), 1j, np.complex64(1), {}])
+def test_what_is_no_number_is_refused(outcome: object) -> None:
+    with pytest.raises(InvalidOutcome, match=r"^reward must be a number; got "):
+        ToyProblem(2).check_outcome(outcome)
+
+
+def test_a_family_types_its_own_outcomes() -> None:
+    problem = RecordProblem(["a"], bound=0.1)
+    clean = problem.check_outcome({"y": True, "s": 1, "v": np.float32(0)})
+    assert clean == {"s": 1.0, "v": 0.0, "y": 1.0}
+    with pytest.raises(InvalidOutcome, match=r"^record must have the fields s, v and y; got 0\.5"):
+        problem.check_outcome(0.5)
+    with pytest.raises(InvalidOutcome, match=r"^y must be finite; got nan"):
+        problem.check_outcome({"s": 0, "v": 0, "y": math.nan})
+    with pytest.raises(InvalidOutcome, match=r"^s must be 0 or 1; got 2"):
+        problem.check_outcome({"s": 2, "v": 0, "y": 0})
+
+
+def test_a_reading_is_a_number_whatever_an_outcome_is() -> None:
+    problem = RecordProblem(["a"], bound=0.1)
+    assert problem.check_reading(np.int64(2)) == 2.0
+    with pytest.raises(InvalidOutcome, match=r"^reading must be a number; got \{\}"):
+        problem.check_reading({})
+    with pytest.raises(InvalidOutcome, match=r"^reading must be finite; got inf"):
+        problem.check_reading(math.inf)
+
+
+# ---------------------------------------------------------------- frozen, equal, JSON
+
+
+@pytest.mark.parametrize("problem", PROBLEMS, ids=repr)
+def test_json_gives_the_same_problem_back(problem: ToyProblem) -> None:
+    text = json.dumps(problem.to_dict())
+    again = type(problem).from_dict(json.loads(text))
+    assert again == problem
+    assert again.digest == problem.digest
+    assert hash(again) == hash(problem)
+    assert again.action_labels == problem.action_labels
+
+
+@pytest.mark.parametrize("problem", PROBLEMS, ids=repr)
+def test_pickle_gives_the_same_problem_back(problem: ToyProblem) -> None:
+    again = pickle.loads(pickle.dumps(problem))
+    assert again == problem
+    with pytest.raises(AttributeError):
+        again.arms = 3
+
+
+def test_different_problems_differ() -> None:
+    assert len({problem.digest for problem in PROBLEMS}) == len(PROBLEMS)
+    assert len(set(PROBLEMS)) == len(PROBLEMS)
+    assert ToyProblem(2) != "ToyProblem(arms=2)"
+
+
+@given(st.integers(1, 10**6))
+def test_equality_and_digest_do_not_depend_on_how_a_number_is_written(number: int) -> None:
+    whole, real = ToyProblem(2, noise_std=number), ToyProblem(2, noise_std=float(number))
+    assert whole == real
+    assert whole.digest == real.digest
+    assert hash(whole) == hash(real)
+
+
+@given(st.floats(0.001, 1000), st.floats(0.001, 1000))
+def test_problems_are_equal_exactly_if_their_digests_are(one: float, other: float) -> None:
+    left, right = ToyProblem(2, noise_std=one), ToyProblem(2, noise_std=other)
+    assert (left == right) == (one == other) == (left.digest == right.digest)
+
+
+def test_the_digest_is_the_same_in_every_version() -> None:
+    # Stored with every study: another rule would make all of them strangers.
+    text = '{"arms":["a","b"],"family":"toy","noise_std":2,"schema":1}'
+    assert ToyProblem(("a", "b"), 2.0).digest == hashlib.sha256(text.encode()).hexdigest()
+
+
+@pytest.mark.parametrize("problem", PROBLEMS, ids=repr)
+def test_a_problem_is_frozen(problem: ToyProblem) -> None:
+    with pytest.raises(AttributeError, match=r"is frozen; make a new one with clone\(\)"):
+        problem.arms = ["other"]
+    with pytest.raises(AttributeError):
+        problem.anything = 1
+
+
+def test_a_clone_is_validated_too() -> None:
+    assert ToyProblem(["a"]).clone(noise_std=3.0).noise_std == 3.0
+    with pytest.raises(InvalidArgument, match=r"^noise_std must be"):
+        ToyProblem(["a"]).clone(noise_std=-1)
+
+
+def test_repr_is_how_it_was_made() -> None:
+    assert repr(ToyProblem(["a"], noise_std=2)) == "ToyProblem(arms=['a'], noise_std=2)"
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        ({"family": "toy", "arms": 2}, "family must be 'toy-records'; got 'toy'"),
+        ({"schema": 3, "arms": 2, "bound": 1}, "schema must be an integer from 1 to 2; got 3"),
+        ({"schema": 0, "arms": 2, "bound": 1}, "schema must be an integer from 1 to 2; got 0"),
+        ({"schema": "2", "arms": 2, "bound": 1}, "schema must be an integer from 1 to 2; got '2'"),
+        ({"arms": 2}, "bound is missing: RecordProblem needs it"),
+        (
+            {"arms": 2, "bound": 1, "bond": 1},
+            "bond is not a parameter of RecordProblem, which takes arms, bound; got 1",
+        ),
+        ({"arms": 2, "bound": 0}, "bound must be a finite number greater than 0; got 0"),
+    ],
+)
+def test_bad_data_are_refused_by_name(data: dict[str, object], message: str) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        RecordProblem.from_dict(data)
+    assert str(caught.value) == message
+
+
+def test_reading_data_does_not_change_them() -> None:
+    data = ToyProblem(2).to_dict()
+    before = dict(data)
+    ToyProblem.from_dict(data)
+    assert data == before
+
+
+def test_an_older_schema_is_read() -> None:
+    assert RecordProblem.from_dict({"schema": 1, "arms": 1, "bound": 1}).bound == 1
+
+
+def test_fractions_are_written_as_text() -> None:
+    class Shares(ToyProblem):
+        family = "toy-shares"
+
+        def __init__(self, arms, shares):
+            self.shares = shares
+            super().__init__(arms)
+
+    assert Shares(2, [Fraction(1, 5), "0.25"]).to_dict()["shares"] == ["1/5", "0.25"]

@@ -1,0 +1,101 @@
+"""Recommendations, guarantees and progress: what they say and how they are written down."""
+
+import json
+
+import numpy as np
+import pytest
+
+from fairtrial.core import Estimate, Guarantee, Progress, Recommendation
+
+GUARANTEE = Guarantee("union bound", True, "right with probability .9", ("Gaussian",), "section 1")
+
+
+def test_a_weakened_guarantee_is_a_heuristic_that_says_why() -> None:
+    weak = GUARANTEE.weakened("two outcomes were corrected")
+    assert (GUARANTEE.label, weak.label) == ("proven", "heuristic")
+    assert weak.assumptions == ("Gaussian", "two outcomes were corrected")
+    assert (weak.name, weak.statement, weak.source) == (
+        "union bound",
+        GUARANTEE.statement,
+        "section 1",
+    )
+    assert GUARANTEE.proven
+
+
+@pytest.mark.parametrize(
+    ("arm", "status", "decided"),
+    [
+        ("a", "decided", True),
+        (None, "decided", True),
+        (None, "undecided", False),
+        (None, "running", False),
+    ],
+)
+def test_decided_means_stopped_with_an_answer(arm: object, status: str, decided: bool) -> None:
+    assert Recommendation(arm, status).decided is decided
+
+
+def test_all_of_it_is_json() -> None:
+    recommendation = Recommendation(
+        ("a", "b"),
+        "decided",
+        leader=("a", "b"),
+        confidence=0.9,
+        guarantee=GUARANTEE,
+        reason="all others are worse",
+        evidence={"gaps": np.array([0.5, 0.25]), "n": np.int64(3)},
+    )
+    estimate = Estimate({"arm": "a", "group": "x"}, 3, 0.5, 0.25, 0.75, limit=0.0)
+    progress = Progress(
+        recommendation, 5, 3, 2, 4.5, 6.0, 12.0, (estimate,), (estimate,), {"phase": np.int8(2)}
+    )
+    written = json.loads(json.dumps(progress.to_dict()))
+    assert written == {
+        "recommendation": {
+            "arm": ["a", "b"],
+            "status": "decided",
+            "leader": ["a", "b"],
+            "confidence": 0.9,
+            "guarantee": {
+                "name": "union bound",
+                "proven": True,
+                "statement": "right with probability .9",
+                "assumptions": ["Gaussian"],
+                "source": "section 1",
+            },
+            "reason": "all others are worse",
+            "evidence": {"gaps": [0.5, 0.25], "n": 3},
+        },
+        "asked": 5,
+        "told": 3,
+        "outstanding": 2,
+        "evidence": 4.5,
+        "threshold": 6.0,
+        "remaining": 12.0,
+        "actions": [written["arms"][0]],
+        "arms": [
+            {
+                "arm": "a",
+                "group": "x",
+                "pulls": 3,
+                "mean": 0.5,
+                "lower": 0.25,
+                "upper": 0.75,
+                "limit": 0.0,
+            }
+        ],
+        "details": {"phase": 2},
+    }
+
+
+def test_a_bare_recommendation_is_json_too() -> None:
+    written = Recommendation(None, "running", leader="a").to_dict()
+    assert json.loads(json.dumps(written)) == written
+    assert (written["guarantee"], written["confidence"], written["evidence"]) == (None, None, {})
+
+
+def test_they_are_frozen() -> None:
+    with pytest.raises(AttributeError):
+        GUARANTEE.proven = False
+    with pytest.raises(AttributeError):
+        Recommendation(None, "running").arm = "a"

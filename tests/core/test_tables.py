@@ -1,0 +1,124 @@
+import csv
+import gzip
+import io
+import sys
+
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairtrial.core.tables import read_table
+from fairtrial.errors import InvalidArgument, MissingExtra
+
+
+def write(folder, content, name="trial.csv"):
+    path = folder / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def test_a_wholly_numeric_column_becomes_floats_and_another_stays_text(tmp_path):
+    path = write(tmp_path, "arm,dose,gain\na,1,0.5\nb,,-1e-3\n")
+    assert read_table(path) == {"arm": ["a", "b"], "dose": ["1", ""], "gain": [0.5, -0.001]}
+
+
+def test_only_the_columns_wanted_are_returned_in_the_order_wanted(tmp_path):
+    path = write(tmp_path, "a,b,c\n1,2,3\n")
+    assert list(read_table(path, ["c", "a"])) == ["c", "a"]
+
+
+def test_labels_that_look_like_numbers_are_kept_as_written(tmp_path):
+    path = write(tmp_path, "arm,reward\n01,1\n2,0\n")
+    assert read_table(path, text=["arm"]) == {"arm": ["01", "2"], "reward": [1.0, 0.0]}
+
+
+def test_underscores_do_not_make_a_number(tmp_path):
+    assert read_table(write(tmp_path, "site\n1_000\n2\n")) == {"site": ["1_000", "2"]}
+
+
+@pytest.mark.parametrize("name", ["t.csv.gz", "t.tsv", "t.tsv.gz", "T.CSV"])
+def test_the_ending_tells_separator_and_compression(tmp_path, name):
+    separator = "\t" if ".tsv" in name else ","
+    content = f"a{separator}b\n1{separator}x\n".encode()
+    if name.endswith(".gz"):
+        content = gzip.compress(content)
+    assert read_table(write(tmp_path, content, name)) == {"a": [1.0], "b": ["x"]}
+
+
+def test_a_byte_order_mark_quotes_and_blank_lines_are_understood(tmp_path):
+    path = write(tmp_path, '\ufeffarm,note\r\na,"x, ""y""\nz"\r\n\r\nb,w\r\n')
+    assert read_table(path) == {"arm": ["a", "b"], "note": ['x, "y"\nz', "w"]}
+
+
+def test_a_parquet_file_reads_like_the_same_csv(tmp_path):
+    frame = pd.DataFrame({"arm": [1, 2], "stratum": ["x", "y"], "gain": [0.5, 1.0]})
+    frame.to_parquet(tmp_path / "t.parquet")
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    text = ["arm"]
+    assert read_table(tmp_path / "t.parquet", text=text) == read_table(
+        tmp_path / "t.csv", text=text
+    )
+
+
+def test_parquet_without_pandas_names_the_extra(tmp_path, monkeypatch):
+    path = write(tmp_path, b"PAR1", "t.parquet")
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(MissingExtra, match=r"fairtrial\[data\]"):
+        read_table(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("t.csv", "", "must be a table with a header; it is empty"),
+        ("t.csv", "a,b\n", "at least one row"),
+        ("t.csv", "a,a\n1,2\n", "distinct column names; 'a' repeat"),
+        ("t.csv", "a,b\n1,2\n\n3\n", "2 values in every row; line 4 has 1"),
+        ("t.csv", "a,b\n1,2,3\n", "2 values in every row; line 2 has 3"),
+        ("t.csv", 'a,b\n1,"2"3\n', r"well-formed table \(line 2"),
+        ("t.csv", b"a,b\n\xff\xfe,1\n", "UTF-8 text"),
+        ("t.csv.gz", b"not compressed", "readable file"),
+        ("t.csv.gz", gzip.compress(b"a\n" + b"1\n" * 500)[:-12], "intact file"),
+        ("t.parquet", b"rubbish", "Parquet file"),
+        ("t.xlsx", b"", r"end in \.csv"),
+    ],
+)
+def test_a_file_that_is_no_table_is_refused_with_the_reason(tmp_path, name, content, message):
+    with pytest.raises(InvalidArgument, match=message) as caught:
+        read_table(write(tmp_path, content, name))
+    assert caught.value.name == "path"
+    assert name in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["absent.csv", "absent.parquet", "folder.csv"])
+def test_an_unreadable_file_is_refused_with_the_systems_reason(tmp_path, name):
+    (tmp_path / "folder.csv").mkdir()
+    with pytest.raises(InvalidArgument, match=r"readable file \((No such file|Is a directory)"):
+        read_table(tmp_path / name)
+
+
+def test_missing_columns_are_listed_together_with_those_that_exist(tmp_path):
+    path = write(tmp_path, "arm,gain\na,1\n")
+    with pytest.raises(InvalidArgument, match="'arm', 'gain'; missing: 'group', 'reward'"):
+        read_table(path, ["arm", "group", "reward"])
+
+
+words = st.text(
+    alphabet=st.characters(codec="utf-8", exclude_characters="\x00\ufeff"), min_size=1, max_size=8
+)
+
+
+@given(rows=st.lists(st.tuples(words, words), min_size=1, max_size=8))
+def test_any_text_survives_writing_and_reading(tmp_path_factory, rows):
+    stream = io.StringIO(newline="")
+    csv.writer(stream, quoting=csv.QUOTE_ALL).writerows([("left", "right"), *rows])
+    path = write(tmp_path_factory.mktemp("tables"), stream.getvalue())
+    table = read_table(path, text=["left", "right"])
+    assert list(zip(table["left"], table["right"], strict=True)) == rows
+
+
+@given(numbers=st.lists(st.floats(allow_nan=False), min_size=1, max_size=8))
+def test_numbers_survive_writing_and_reading(tmp_path_factory, numbers):
+    content = "\n".join(["reward", *map(repr, numbers)])
+    assert read_table(write(tmp_path_factory.mktemp("tables"), content)) == {"reward": numbers}

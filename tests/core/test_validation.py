@@ -1,0 +1,135 @@
+"""Checks of arguments: what passes, what is refused, and what the message names."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairtrial.core.validation import (
+    check_array,
+    check_choice,
+    check_integer,
+    check_labels,
+    check_number,
+    check_probability,
+    index_of,
+)
+from fairtrial.errors import InvalidArgument
+
+NO_NUMBERS = ["1", None, True, [1.0], np.array([1.0]), 1j, math.nan, math.inf, -math.inf]
+
+
+@pytest.mark.parametrize("value", NO_NUMBERS)
+def test_number_refuses_what_is_no_finite_number(value: object) -> None:
+    with pytest.raises(InvalidArgument, match=r"^slack must be a finite number; got "):
+        check_number("slack", value)
+
+
+@given(st.floats(-10, 10), st.floats(-5, 0), st.floats(0, 5), st.booleans())
+def test_number_accepts_exactly_its_range(
+    value: float, low: float, high: float, open_low: bool
+) -> None:
+    inside = low <= value <= high and not (open_low and value == low)
+    if inside:
+        assert check_number("x", value, low=low, high=high, open_low=open_low) == value
+    else:
+        with pytest.raises(InvalidArgument, match=r"^x must be a number in"):
+            check_number("x", value, low=low, high=high, open_low=open_low)
+
+
+@pytest.mark.parametrize("value", [3, 3.0, np.float32(3), np.int16(3)])
+def test_number_returns_a_python_float(value: object) -> None:
+    assert type(check_number("x", value)) is float
+
+
+@pytest.mark.parametrize(
+    ("limits", "message"),
+    [
+        ({"low": 0}, "x must be a finite number of at least 0; got -1"),
+        ({"low": 0, "open_low": True}, "x must be a finite number greater than 0; got -1"),
+        ({"low": 0, "high": 2}, "x must be a number in [0, 2]; got -1"),
+        ({"low": 0, "high": 2, "open_low": True}, "x must be a number in (0, 2]; got -1"),
+    ],
+)
+def test_number_says_what_is_accepted(limits: dict[str, float], message: str) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        check_number("x", -1, **limits)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("value", [0, 1, 0.0, 1.0, -0.1, 1.1, math.nan, True, "0.5", None])
+def test_probability_refuses_the_ends_and_beyond(value: object) -> None:
+    with pytest.raises(InvalidArgument, match=r"^delta must be a number strictly between 0 and 1"):
+        check_probability("delta", value)
+
+
+def test_probability_returns_a_python_float() -> None:
+    assert type(check_probability("delta", np.float32(0.5))) is float
+
+
+@pytest.mark.parametrize("value", [0, -1, 1.0, "1", True, None, math.nan, Fraction(2)])
+def test_integer_refuses_what_is_none_or_too_small(value: object) -> None:
+    with pytest.raises(InvalidArgument, match=r"^n must be an integer of at least 1; got"):
+        check_integer("n", value, low=1)
+
+
+def test_integer_returns_a_python_int() -> None:
+    assert type(check_integer("n", np.int64(4))) is int
+    with pytest.raises(InvalidArgument, match=r"^n must be an integer; got 1.5"):
+        check_integer("n", 1.5)
+
+
+@pytest.mark.parametrize("value", ["MAXIMIZE", 1, None, ["maximize"]])
+def test_choice_names_the_choices(value: object) -> None:
+    with pytest.raises(InvalidArgument, match="must be one of 'maximize', 'minimize'; got"):
+        check_choice("direction", value, ["maximize", "minimize"])
+
+
+@pytest.mark.parametrize("value", [[], "abc", None, 0, -1, ["a", "a"], ["a", ""], True, {"a"}, 1.5])
+def test_labels_refuse_what_is_no_list_of_distinct_labels(value: object) -> None:
+    with pytest.raises(InvalidArgument, match=r"^arms must be"):
+        check_labels("arms", value)
+
+
+def test_labels_become_text() -> None:
+    assert check_labels("arms", np.array(["a", "b"])) == ("a", "b")
+    assert check_labels("arms", (1, 2)) == ("1", "2")
+    assert check_labels("arms", np.int64(2)) == ("0", "1")
+
+
+def test_array_is_a_read_only_copy() -> None:
+    given_array = np.ones(3)
+    checked = check_array("means", given_array, (3,))
+    given_array[0] = 7
+    assert checked.tolist() == [1, 1, 1]
+    with pytest.raises(ValueError, match="read-only"):
+        checked[0] = 2
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ([1, 2], "means must have shape (any, 2); got shape (2,)"),
+        ([[1, 2, 3]], "means must have shape (any, 2); got shape (1, 3)"),
+        ([[1, 2], [3, math.nan]], "means[1, 1] must be finite; got nan"),
+        ([[1, 2], [3]], "means must be an array of numbers; got [[1, 2], [3]]"),
+        ([["a", "b"]], "means must be an array of numbers; got [['a', 'b']]"),
+    ],
+)
+def test_array_names_the_shape_or_the_entry(value: object, message: str) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        check_array("means", value, (None, 2))
+    assert str(caught.value) == message
+
+
+def test_array_may_hold_infinity_where_a_family_allows_it() -> None:
+    assert check_array("floors", [-math.inf], (1,), finite=False).tolist() == [-math.inf]
+
+
+def test_index_of_names_the_labels() -> None:
+    assert index_of("arm", "b", ("a", "b")) == 1
+    with pytest.raises(InvalidArgument, match=r"^arm must be one of \['a', 'b'\]; got 'c'"):
+        index_of("arm", "c", ("a", "b"))

@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairtrial.core import Estimate
+from fairtrial.plots._floors import Standing, standing, visible_range
+from tests.plots.plot_fakes import cell
+
+numbers = st.floats(-1e3, 1e3)
+
+
+@pytest.mark.parametrize(
+    ("mean", "half", "expected"),
+    [
+        (0.3, 0.1, Standing.KEPT),
+        (0.1, 0.1, Standing.KEPT),
+        (0.05, 0.1, Standing.LIKELY_KEPT),
+        (0.0, 0.1, Standing.LIKELY_KEPT),
+        (-0.05, 0.1, Standing.LIKELY_BROKEN),
+        (-0.3, 0.1, Standing.BROKEN),
+        (-0.3, None, Standing.LIKELY_BROKEN),
+        (None, None, Standing.UNKNOWN),
+    ],
+)
+def test_standing_against_a_floor_at_zero(mean, half, expected):
+    assert standing(cell(mean=mean, half=half), minimize=False) is expected
+
+
+@given(numbers, st.floats(0, 100), numbers)
+def test_a_ceiling_is_the_floor_of_the_mirror_image(mean, half, limit):
+    upright = Estimate({}, 1, mean, mean - half, mean + half, limit)
+    mirrored = Estimate({}, 1, -mean, -mean - half, -mean + half, -limit)
+    assert standing(upright, minimize=False) is standing(mirrored, minimize=True)
+
+
+@pytest.mark.parametrize("limit", [None, -math.inf, math.nan])
+def test_no_finite_limit_is_no_limit(limit):
+    assert standing(cell(limit=limit), minimize=False) is Standing.FREE
+
+
+@given(st.lists(st.tuples(numbers, st.floats(0, 1e3), numbers), min_size=1, max_size=20))
+def test_every_mean_and_limit_is_inside_the_visible_range(cells):
+    estimates = [Estimate({}, 1, m, m - h, m + h, limit) for m, h, limit in cells]
+    low, high = visible_range(estimates)
+    assert low < high
+    assert all(low < value < high for m, _, limit in cells for value in (m, limit))
+
+
+def test_one_cell_without_much_data_does_not_squeeze_the_others():
+    narrow = [cell(mean=0.1 * i, half=0.1) for i in range(9)]
+    low, high = visible_range([*narrow, cell(mean=0.2, half=50.0)])
+    assert high - low < 1.5
+
+
+@pytest.mark.parametrize("estimates", [[], [None], [cell(mean=None, limit=None)]])
+def test_without_any_number_there_is_still_an_axis(estimates):
+    assert visible_range(estimates) == (0.0, 1.0)

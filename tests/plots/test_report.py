@@ -1,0 +1,512 @@
+"""The report, read as a browser reads it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from dataclasses import dataclass, field, replace
+from html.parser import HTMLParser
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fairtrial.errors import InvalidArgument
+from fairtrial.plots import write_report
+from tests.plots.plot_fakes import (
+    BlockBetting,
+    FakeStudy,
+    GridProblem,
+    cell,
+    growing_trace,
+    progress_of_grid,
+)
+
+REPOSITORY = Path(__file__).parents[2]
+OPTIMAL = np.arange(1, 13) / 78
+NASTY = [
+    "<script>alert(1)</script>",
+    "\"quotes\" & 'apostrophes'",
+    "治療 \u202e reversed",
+    "control \x00\x07 and lone \ud800",
+    "x" * 300,
+]
+
+
+@dataclass
+class Node:
+    tag: str
+    attributes: dict[str, str | None]
+    children: list[Node | str] = field(default_factory=list)
+
+    def all(self, tag: str) -> list[Node]:
+        found = [self] if self.tag == tag else []
+        for child in self.children:
+            if isinstance(child, Node):
+                found += child.all(tag)
+        return found
+
+    def of_class(self, name: str) -> list[Node]:
+        return [n for n in self.everything() if name in (n.attributes.get("class") or "").split()]
+
+    def everything(self) -> list[Node]:
+        inner = [n for c in self.children if isinstance(c, Node) for n in c.everything()]
+        return [self, *inner]
+
+    @property
+    def text(self) -> str:
+        return "".join(c if isinstance(c, str) else c.text for c in self.children)
+
+
+class Reader(HTMLParser):
+    """Builds the tree and refuses what is not well-formed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.root = Node("root", {})
+        self.open = [self.root]
+
+    def handle_starttag(self, tag, attrs):
+        node = Node(tag, dict(attrs))
+        assert len(node.attributes) == len(attrs), f"<{tag}> repeats an attribute"
+        self.open[-1].children.append(node)
+        if tag != "meta":
+            self.open.append(node)
+
+    def handle_startendtag(self, tag, attrs):
+        self.open[-1].children.append(Node(tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open[-1].tag == tag, f"</{tag}> closes <{self.open[-1].tag}>"
+        self.open.pop()
+
+    def handle_data(self, data):
+        self.open[-1].children.append(data)
+
+
+def parse(page: str) -> Node:
+    reader = Reader()
+    reader.feed(page)
+    reader.close()
+    assert reader.open == [reader.root]
+    return reader.root
+
+
+@pytest.fixture
+def report(tmp_path):
+    def build(study=None, **options) -> Node:
+        path = write_report(study or FakeStudy(), tmp_path / "report.html", **options)
+        return parse(path.read_text(encoding="utf-8"))
+
+    return build
+
+
+def rows_of(table: Node) -> list[list[str]]:
+    return [
+        [cell.text for cell in row.children if isinstance(cell, Node)] for row in table.all("tr")
+    ]
+
+
+def table_named(page: Node, start: str) -> list[list[str]]:
+    (table,) = [t for t in page.all("table") if t.all("caption")[0].text.startswith(start)]
+    return rows_of(table)
+
+
+def section(page: Node, name: str) -> Node:
+    (found,) = [s for s in page.all("section") if s.all("h2")[0].text == name]
+    return found
+
+
+STUDIES = {
+    "decided": FakeStudy(),
+    "no arm": FakeStudy(progress_of_grid(answer=None)),
+    "undecided": FakeStudy(progress_of_grid(status="undecided")),
+    "running": FakeStudy(progress_of_grid(status="running")),
+    "no pulls": FakeStudy(progress_of_grid(status="running", told=0, answer=None, evidence=None)),
+    "no floors": FakeStudy(progress_of_grid(limit=None)),
+    "no groups": FakeStudy(
+        progress_of_grid(["a", "b"], [], answer="a"), GridProblem(["a", "b"], [])
+    ),
+    "no estimates": FakeStudy(replace(progress_of_grid(), actions=(), arms=())),
+    "nasty": FakeStudy(
+        progress_of_grid(NASTY, NASTY[:2], answer=NASTY[0]),
+        GridProblem(NASTY, NASTY[:2]),
+        name=NASTY[0],
+        policy=BlockBetting(delta=NASTY[1]),
+    ),
+}
+
+
+@pytest.fixture(params=STUDIES)
+def any_page(request, report):
+    return report(STUDIES[request.param])
+
+
+# ----------------------------------------------------------------------- the page
+
+
+def test_every_page_is_well_formed_and_names_language_title_and_width(any_page):
+    (html,) = any_page.all("html")
+    assert html.attributes["lang"] == "en"
+    assert len(any_page.all("title")) == len(any_page.all("h1")) == len(any_page.all("main")) == 1
+    assert any(m.attributes.get("name") == "viewport" for m in any_page.all("meta"))
+    assert [h.text for h in any_page.all("h2")] == ["Decision", "Arms", "Fairness", "Health", "Log"]
+
+
+def test_no_page_runs_or_fetches_anything(any_page):
+    tags = {node.tag for node in any_page.everything()}
+    assert not tags & {"script", "link", "img", "iframe", "object", "embed", "use", "base", "form"}
+    for node in any_page.everything():
+        assert not {"src", "href", "srcset", "action", "xlink:href"} & node.attributes.keys()
+        assert not any(name.startswith("on") for name in node.attributes)
+    (style,) = any_page.all("style")
+    assert not re.search(r"url\(|@import|https?:|//", style.text)
+
+
+def test_a_policy_of_contents_forbids_whatever_was_overlooked(any_page):
+    (policy,) = [m for m in any_page.all("meta") if "http-equiv" in m.attributes]
+    assert policy.attributes["content"] == "default-src 'none'; style-src 'unsafe-inline'"
+
+
+def test_every_figure_has_text_caption_key_and_one_table(any_page):
+    assert any_page.all("figure")
+    for figure in any_page.all("figure"):
+        (caption,) = figure.all("figcaption")
+        (picture,) = [n for n in figure.everything() if n.attributes.get("role") == "img"]
+        assert picture.attributes["aria-label"] == caption.text
+        assert caption.text.endswith(".")
+        assert len(figure.all("table")) == 1
+        assert figure.of_class("key")
+
+
+def test_captions_state_numbers(report):
+    for figure in report().all("figure"):
+        assert re.search(r"\d", figure.all("figcaption")[0].text)
+
+
+def test_every_table_has_a_caption_and_full_rows_with_heads(any_page):
+    for table in any_page.all("table"):
+        assert table.all("caption")[0].text
+        widths = {len(row) for row in rows_of(table)}
+        assert len(widths) == 1
+        assert {h.attributes["scope"] for h in table.all("th")} == {"col", "row"} or not table.all(
+            "tbody"
+        )[0].children
+
+
+def test_identifiers_are_unique_and_sections_are_labelled_by_them(any_page):
+    names = [n.attributes["id"] for n in any_page.everything() if "id" in n.attributes]
+    assert len(names) == len(set(names))
+    for part in any_page.all("section"):
+        assert part.attributes["aria-labelledby"] in names
+
+
+def test_hostile_labels_are_text_and_nothing_else(report):
+    page = report(STUDIES["nasty"], title="</title><b>", facts={"<i>": "<u>", "x&y": 3})
+    assert not {node.tag for node in page.everything()} & {"b", "i", "u", "script"}
+    assert page.all("title")[0].text == "</title><b>"
+    assert page.of_class("answer")[0].text == f"Answer: {NASTY[0]}"
+    assert table_named(page, "Facts")[1:] == [["<i>", "<u>"], ["x&y", "3"]]
+    assert "\x00" not in page.text
+
+
+def test_long_labels_lose_their_middle_and_keep_themselves_as_title(report):
+    page = report(STUDIES["nasty"])
+    (first, *_) = [n for n in page.all("bdi") if n.attributes.get("title") == "x" * 300]
+    assert len(first.text) == 48
+    assert max(len(n.text) for n in page.of_class("name")) <= 48
+
+
+def test_the_same_study_gives_the_same_bytes(tmp_path):
+    one = write_report(FakeStudy(), tmp_path / "one.html", optimal=OPTIMAL)
+    two = write_report(FakeStudy(), str(tmp_path / "two.html"), optimal=OPTIMAL)
+    assert one.read_bytes() == two.read_bytes()
+
+
+def test_many_arms_and_groups_stay_a_page_of_moderate_size(tmp_path):
+    arms, groups = [f"arm {i}" for i in range(40)], [f"group {i}" for i in range(10)]
+    study = FakeStudy(
+        progress_of_grid(arms, groups, answer="arm 3", told=40_000), GridProblem(arms, groups)
+    )
+    path = write_report(study, tmp_path / "big.html")
+    page = parse(path.read_text(encoding="utf-8"))
+    assert path.stat().st_size < 1_000_000
+    assert len(page.of_class("panel")) == 1 + 10 + 10
+    assert len(table_named(page, "Every floor")) == 1 + 400
+
+
+def test_the_report_needs_no_matplotlib(tmp_path):
+    code = (
+        "import sys; sys.modules['matplotlib'] = None\n"
+        "from fairtrial.plots import write_report\n"
+        "from tests.plots.plot_fakes import FakeStudy\n"
+        f"write_report(FakeStudy(), {str(tmp_path / 'r.html')!r})\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=REPOSITORY)
+
+
+def test_a_file_that_cannot_be_written_and_senseless_shares_are_refused(tmp_path):
+    with pytest.raises(InvalidArgument, match="path must be a file that can be written"):
+        write_report(FakeStudy(), tmp_path / "missing" / "report.html")
+    with pytest.raises(InvalidArgument, match="optimal must be non-negative shares"):
+        write_report(FakeStudy(), tmp_path / "report.html", optimal=2 * OPTIMAL)
+    assert list(tmp_path.iterdir()) == []
+
+
+# -------------------------------------------------------------------- what it says
+
+
+def test_decision_says_answer_guarantee_assumptions_source_and_pulls(report):
+    said = section(report(facts={"Patients": "2,139"}), "Decision").text
+    for part in (
+        "Answer: zdv_ddi",
+        "Confidence 95 % (proven: block betting).",
+        "Why: Every other answer was rejected.",
+        "1,322 results of 1,326 pulls, 4 outstanding.",
+        "Proven (block betting): The answer is wrong with probability at most 0.05.",
+        "Rewards lie in [-1, 1].",
+        "Source: Wealth processes and Ville's inequality, theorem 2.",
+        "Not more results: the policy has stopped, and its answer is final.",
+        "2,139",
+    ):
+        assert part in said
+
+
+def test_decision_of_a_running_study_says_what_is_missing(report):
+    progress = progress_of_grid(status="running", evidence=2.0, threshold=3.0)
+    said = section(report(FakeStudy(progress)), "Decision").text
+    assert "The evidence is 1 short of the threshold 3." in said
+    assert "about 420 more expected" in said
+    assert "Answer" not in said
+
+
+@pytest.mark.parametrize(
+    ("name", "answer"),
+    [
+        ("no arm", "Answer: no arm is acceptable"),
+        ("undecided", "No decision"),
+        ("no pulls", "Still running: no decision yet"),
+    ],
+)
+def test_answers_that_are_no_arm(report, name, answer):
+    assert report(STUDIES[name]).of_class("answer")[0].text == answer
+
+
+def test_a_heuristic_is_called_one(report):
+    end = progress_of_grid()
+    weak = end.recommendation.guarantee.weakened("Nothing was lost.")
+    progress = replace(end, recommendation=replace(end.recommendation, guarantee=weak))
+    said = section(report(FakeStudy(progress)), "Decision").text
+    assert "Heuristic, not proven" in said
+    assert "Nothing was lost." in said
+
+
+def test_without_a_guarantee_none_is_claimed(report):
+    end = progress_of_grid()
+    bare = replace(end, recommendation=replace(end.recommendation, guarantee=None))
+    assert "The policy claims no guarantee." in section(report(FakeStudy(bare)), "Decision").text
+
+
+def test_the_narrowest_floor_of_the_answer_is_named(report):
+    cells = [
+        cell(mean=mean, labels={"arm": arm, "group": group})
+        for arm, group, mean in (
+            ("a", "x", 0.5),
+            ("a", "y", 0.25),
+            ("b", "x", -3.0),
+            ("b", "y", 0.01),
+        )
+    ]
+    progress = replace(progress_of_grid(answer="a"), actions=tuple(cells), arms=())
+    study = FakeStudy(progress, GridProblem("ab", "xy"))
+    said = section(report(study), "Decision").text
+    assert "Its narrowest floor, 0, is that of a / y: the mean 0.25 is 0.25 above it." in said
+
+
+def test_evidence_is_drawn_to_scale(report):
+    trace = growing_trace(progress_of_grid())
+    page = report()
+    paths = {
+        n.attributes["class"]: n.attributes["d"]
+        for n in page.all("path")
+        if n.attributes.get("vector-effect")
+    }
+    points = [tuple(map(float, p.split(","))) for p in re.split("[ML]", paths["evidence"])[1:]]
+    assert len(points) == len(trace)
+    high = max(m.evidence for m in trace)
+    for (x, y), moment in zip(points, trace, strict=True):
+        assert x == pytest.approx(1000 * moment.told / 1322, abs=0.06)
+        assert y == pytest.approx(1000 * (1 - moment.evidence / (1.08 * high)), abs=0.06)
+    threshold = {float(p.split(",")[1]) for p in re.split("[ML]", paths["threshold"])[1:]}
+    assert list(threshold) == [pytest.approx(1000 * (1 - np.log(20) / (1.08 * high)), abs=0.06)]
+
+
+def test_leaders_fill_the_strip_under_the_evidence(report):
+    (strip,) = report().of_class("strip")
+    assert [span.text for span in strip.all("span")] == ["zdv", "ddi", "zdv_ddi"]
+    widths = [float(s.attributes["style"][6:-1]) for s in strip.all("span")]
+    assert sum(widths) == pytest.approx(100, abs=0.05)
+
+
+def test_arms_are_listed_with_results_and_intervals(report):
+    study = FakeStudy()
+    head, *rows = table_named(report(study), "Estimates by arm")
+    assert head == ["Arm", "Results", "Mean", "Lower", "Upper"]
+    for row, arm in zip(rows, study.end.arms, strict=True):
+        assert row[0] == arm.labels["arm"]
+        shown = [float(text.replace("\N{MINUS SIGN}", "-")) for text in row[2:]]
+        assert shown == pytest.approx([arm.mean, arm.lower, arm.upper], abs=5e-5)
+
+
+def test_allocation_bars_and_ticks_are_to_scale(report):
+    study = FakeStudy()
+    part = section(report(study, optimal=OPTIMAL), "Arms")
+    figure = part.all("figure")[1]
+    (chart,) = figure.of_class("panels")
+    shares = np.array([a.pulls for a in study.end.actions]) / study.end.told
+    most = 1.04 * max(shares.max(), OPTIMAL.max())
+    order = [3 * arm + group for group in range(3) for arm in range(4)]
+    widths = [float(n.attributes["width"][:-1]) for n in chart.of_class("bar")]
+    ticks = [float(n.attributes["x1"][:-1]) for n in chart.of_class("limit")]
+    assert widths == pytest.approx(100 * shares[order] / most, abs=0.01)
+    assert ticks == pytest.approx(100 * OPTIMAL[order] / most, abs=0.01)
+    misplaced = 50 * np.abs(shares - OPTIMAL).sum()
+    assert f"{misplaced:.3g} % of all went elsewhere" in figure.all("figcaption")[0].text
+
+
+def test_fairness_lists_every_floor_with_slack_and_standing(report):
+    cells = [
+        cell(mean=mean, half=0.1, limit=0.2, labels={"arm": arm, "group": "x"})
+        for arm, mean in {"a": 0.5, "b": 0.25, "c": 0.15, "d": 0.0}.items()
+    ]
+    progress = replace(progress_of_grid(answer="a"), actions=tuple(cells), arms=())
+    page = report(FakeStudy(progress, GridProblem("abcd", "x")))
+    _, *rows = table_named(page, "Every floor")
+    assert [row[-3:] for row in rows] == [
+        ["0.3000", "0.2000", "kept"],
+        ["0.0500", "\N{MINUS SIGN}0.0500", "open"],
+        ["\N{MINUS SIGN}0.0500", "\N{MINUS SIGN}0.1500", "open"],
+        ["\N{MINUS SIGN}0.2000", "\N{MINUS SIGN}0.3000", "broken"],
+    ]
+    caption = section(page, "Fairness").all("figcaption")[0].text
+    assert "4 floors: 1 kept for sure, 1 open with the mean on the right side" in caption
+    assert "Of a: 1 kept for sure." in caption
+    assert "its guarantee covers the floors of the answer together" in caption
+
+
+def test_ceilings_are_called_ceilings_and_slack_turns_around(report):
+    cells = (cell(mean=0.5, half=0.1, limit=0.2),)
+    progress = replace(progress_of_grid(answer="a"), actions=cells, arms=())
+    page = report(FakeStudy(progress, GridProblem("a", "x", "minimize")))
+    _, row = table_named(page, "Every ceiling")
+    assert row[-3:] == ["\N{MINUS SIGN}0.3000", "\N{MINUS SIGN}0.4000", "broken"]
+
+
+def test_marks_of_intervals_are_to_scale_and_tell_standing_without_colour(report):
+    cells = [
+        cell(mean=mean, half=0.1, labels={"arm": arm, "group": "x"})
+        for arm, mean in {"a": 0.5, "b": 0.05, "c": -0.05, "d": -0.5}.items()
+    ]
+    progress = replace(progress_of_grid(answer="a"), actions=tuple(cells), arms=())
+    page = report(FakeStudy(progress, GridProblem("abcd", "x")))
+    chart = section(page, "Fairness").of_class("panels")[0]
+    marks = [(n.attributes["x"], n.all("path")[0].attributes) for n in chart.of_class("mark")]
+    circle, cross = marks[0][1]["d"], marks[3][1]["d"]
+    assert circle != cross
+    assert [look["d"] for _, look in marks] == [circle, circle, cross, cross]
+    assert ["open" in look["class"] for _, look in marks] == [False, True, True, False]
+    at = [float(x[:-1]) for x, _ in marks]
+    (floor,) = {float(n.attributes["x1"][:-1]) for n in chart.of_class("limit")}
+    assert at[0] - floor == pytest.approx(10 * (at[1] - floor), abs=0.2)
+    assert at[3] < at[2] < floor < at[1] < at[0]
+
+
+def test_the_key_explains_the_marks_that_occur_and_no_others(report):
+    page = report(STUDIES["no floors"])
+    (key, *_) = section(page, "Arms").of_class("key")
+    assert [item.text for item in key.all("li")] == ["mean, no floor", "anytime interval"]
+
+
+def test_no_floor_is_said_so(report):
+    assert "No group has a floor." in section(report(STUDIES["no floors"]), "Fairness").text
+
+
+def test_health_shows_counts_and_that_the_log_replays(report):
+    page = report()
+    assert (
+        "The log replays to the same decisions: 2,650 events checked."
+        in section(page, "Health").text
+    )
+    rows = dict(table_named(page, "State of the study")[1:])
+    assert rows["late"] == "2"
+    assert rows["expiry"] == "drop"
+
+
+def test_a_log_that_does_not_replay_is_a_warning(report):
+    page = report(FakeStudy(healthy=False))
+    (warning,) = page.of_class("warning")
+    assert "event 17: recorded action 3, replayed action 5" in warning.text
+
+
+def test_nested_health_is_flattened(report):
+    study = FakeStudy()
+    study.health = lambda: {"pulls": {"open": 3, "late_by": 2.5}, "ok": True, "lease": None}
+    rows = table_named(report(study), "State of the study")[1:]
+    assert rows == [
+        ["pulls: open", "3"],
+        ["pulls: late by", "2.5"],
+        ["ok", "yes"],
+        ["lease", "\N{EN DASH}"],
+    ]
+
+
+def test_log_shows_both_ends_and_how_to_check(report):
+    page = report()
+    _, *rows = table_named(page, "First and last of 40 events")
+    assert [row[0] for row in rows] == [*map(str, range(1, 9)), "…", *map(str, range(33, 41))]
+    assert rows[0] == ["1", "ask", "zdv / upto52w", "", "2025-03-01 12:00:01", "ab" * 6]
+    assert rows[1][1:4] == ["tell", "zdv / over52w", "0.25"]
+    assert rows[8][1] == "24 left out"
+    origin = dict(table_named(page, "The study is this")[1:])
+    assert origin["seed"] == "7"
+    assert origin["last event, SHA-256"] == "9f" * 32
+    assert origin["policy"] == "BlockBetting(delta=0.05)"
+    assert origin["problem, SHA-256"] == FakeStudy().problem.digest
+
+
+@pytest.mark.parametrize("number_of", [0, 1, 8, 9, 16, 17])
+def test_short_logs_are_shown_whole(report, number_of):
+    study = FakeStudy()
+    events = (study.events() * 2)[:number_of]
+    study.events = lambda: iter(events)
+    _, *rows = table_named(report(study), "First and last of")
+    shown = [row[0] for row in rows]
+    assert len(shown) == min(number_of, 17)
+    assert ("…" in shown) == (number_of > 16)
+
+
+def test_the_command_to_check_is_quoted_for_the_shell(report):
+    page = report(FakeStudy(name="it's; rm -rf /"))
+    command, python = page.all("pre")[0].text.splitlines()
+    assert shlex.split(command) == [
+        "fairtrial",
+        "study",
+        "verify",
+        "it's; rm -rf /",
+        "--storage",
+        "STORAGE",
+    ]
+    assert python == 'ft.Study.open(STORAGE, "it\'s; rm -rf /").verify()'
+
+
+def test_an_event_of_named_fields_or_of_no_action_is_shown(report):
+    study = FakeStudy()
+    record, wait = study.events()[:2]
+    record.outcome = {"age": 31, "outcome": 1}
+    wait.action, wait.kind, wait.outcome = None, "wait", None
+    study.events = lambda: [record, wait]
+    _, first, second = table_named(report(study), "First and last of")
+    assert first[3] == "{'age': 31, 'outcome': 1}"
+    assert second[1:4] == ["wait", "", ""]

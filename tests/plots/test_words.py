@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairtrial.core import Recommendation
+from fairtrial.plots._words import (
+    clean,
+    decimals,
+    fixed,
+    headline,
+    number,
+    percent,
+    pull_sentence,
+    shorten,
+    support,
+)
+from tests.plots.plot_fakes import progress_of_grid
+
+
+@given(st.text(max_size=200), st.integers(5, 40))
+def test_shortened_text_fits_and_keeps_both_ends(text, length):
+    short = shorten(text, length)
+    assert len(short) <= length
+    whole = clean(text)
+    assert short == whole or (short[0] == whole[0] and short[-1] == whole[-1])
+
+
+@given(st.text())
+def test_cleaned_text_is_one_line_that_can_be_encoded(text):
+    line = clean(text)
+    line.encode("utf-8")
+    assert "\n" not in line
+    assert "\x00" not in line
+
+
+def test_numbers_that_are_not_there_or_not_finite_are_said_so():
+    assert number(None) == number(math.nan) == "\N{EN DASH}"
+    assert number(-math.inf) == "\N{MINUS SIGN}\N{INFINITY}"
+    assert fixed(None, 2) == "\N{EN DASH}"
+
+
+@given(st.lists(st.floats(1e-6, 1e6), min_size=1))
+def test_columns_show_their_largest_number_to_four_digits(values):
+    largest = max(values)
+    shown = float(fixed(largest, decimals(values)).replace(",", ""))
+    assert shown == pytest.approx(largest, rel=5e-4)
+
+
+def test_a_number_that_rounds_to_zero_has_no_sign():
+    assert fixed(-0.0001, 2) == "0.00"
+
+
+def test_small_shares_are_not_called_zero():
+    assert percent(1e-6) == "<0.1 %"
+
+
+@pytest.mark.parametrize(
+    ("recommendation", "expected"),
+    [
+        (Recommendation("b", "decided"), "Answer: b"),
+        (Recommendation(("b", "c"), "decided"), "Answer: b, c"),
+        (Recommendation(None, "decided"), "Answer: no arm is acceptable"),
+        (Recommendation(None, "undecided", leader="b"), "No decision"),
+        (Recommendation(None, "running", leader="b"), "Still running: no decision yet"),
+    ],
+)
+def test_headlines(recommendation, expected):
+    assert headline(recommendation) == expected
+
+
+def test_support_names_confidence_and_kind_of_guarantee():
+    assert support(progress_of_grid()) == "Confidence 95 % (proven: block betting)."
+
+
+def test_support_never_calls_a_leader_a_decision():
+    running = progress_of_grid(status="running")
+    assert support(running) == "By the data so far: zdv_ddi. That is not yet a decision."
+    undecided = progress_of_grid(status="undecided")
+    assert support(undecided) == "By the data so far: zdv_ddi. That is not a decision."
+    assert support(replace(running, told=0)) == "There are no results yet."
+
+
+def test_pulls_used_outstanding_and_expected():
+    running = progress_of_grid(status="running")
+    expected = "1,322 results of 1,326 pulls, 4 outstanding; about 420 more expected."
+    assert pull_sentence(running) == expected
+    assert "expected" not in pull_sentence(replace(running, remaining=math.inf))
+    assert pull_sentence(progress_of_grid()) == "1,322 results of 1,326 pulls, 4 outstanding."

@@ -1,0 +1,296 @@
+"""What a simulation says of its runs, against plain arithmetic and scipy."""
+
+from __future__ import annotations
+
+import json
+import math
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from fairtrial.core import Run
+from fairtrial.errors import InvalidArgument, MissingExtra, NotSupported
+from fairtrial.simulation import Simulation, Statistics, simulate
+from tests.core.toys import (
+    ArrivalBalance,
+    ArrivalWorld,
+    DelayedWorld,
+    FairChoice,
+    GaussianWorld,
+    GroupProblem,
+    LeadRace,
+    PartialRace,
+    RecordProblem,
+    RecordWorld,
+    ToyProblem,
+)
+
+PROBLEM = ToyProblem(["a", "b", "c"])
+WORLD = GaussianWorld(PROBLEM, [0.0, 1.0, 2.0])
+OUTCOMES = {
+    "right": ("c", "decided"),
+    "wrong": ("a", "decided"),
+    "no arm": (None, "decided"),
+    "no answer": (None, "undecided"),
+    "cut short": (None, "running"),
+}
+
+
+def made_of(kinds: list[str], times: list[int] | None = None, **changes: Any) -> Simulation:
+    """Return a simulation whose runs ended as named."""
+    times = times or [10 * (i + 1) for i in range(len(kinds))]
+    runs = [
+        Run(*OUTCOMES[kind], time, np.array([time, 0, 1]), float(time))
+        for kind, time in zip(kinds, times, strict=True)
+    ]
+    arguments = {
+        "policy": LeadRace(PROBLEM, seed=1),
+        "environment": WORLD,
+        "seed": 7,
+        "horizon": None,
+        "parallel": 1,
+        "lower_bound": None,
+        "seconds": 0.5,
+        **changes,
+    }
+    return Simulation.from_runs(runs, **arguments)
+
+
+ALL = ["right", "right", "wrong", "no arm", "no answer", "cut short", "right", "right"]
+
+# -------------------------------------------------------------------------- the arrays
+
+
+def test_every_run_is_right_or_wrong_or_undecided() -> None:
+    result = made_of(ALL)
+    assert result.decided.tolist() == [True, True, True, True, False, False, True, True]
+    assert result.correct.tolist() == [True, True, False, False, False, False, True, True]
+    assert result.wrong.tolist() == [False, False, True, True, False, False, False, False]
+    assert (result.error_rate, result.undecided_rate) == (2 / 8, 2 / 8)
+    assert (result.replications, len(result)) == (8, 8)
+
+
+def test_no_arm_is_right_where_it_is_the_truth() -> None:
+    problem = RecordProblem(["a"], bound=0.1)
+    world = RecordWorld(problem, [[0.0, 1.0]])
+    result = simulate(FairChoice(problem, budget=60), world, 4)
+    assert result.answer.tolist() == [None] * 4
+    assert result.correct.all()
+    assert result.error_rate == 0
+    cut_short = simulate(FairChoice(problem, budget=60), world, 4, horizon=30)
+    assert cut_short.answer.tolist() == [None] * 4
+    assert not cut_short.correct.any()
+    assert (cut_short.error_rate, cut_short.undecided_rate) == (0, 1)
+
+
+def test_the_arrays_have_the_types_that_are_promised() -> None:
+    result = simulate(LeadRace(PROBLEM), WORLD, 6)
+    assert (result.stopping_time.dtype, result.pulls.dtype) == (np.int64, np.int64)
+    assert (result.elapsed.dtype, result.cancelled.dtype) == (np.float64, np.int64)
+    assert (result.answer.dtype, result.correct.dtype) == (object, bool)
+    assert result.status.dtype.kind == "U"
+    assert result.pulls.shape == (6, 3)
+    assert result.pulls.sum(axis=1).tolist() == result.stopping_time.tolist()
+    with pytest.raises(ValueError, match="read-only"):
+        result.stopping_time[0] = 1
+    with pytest.raises(AttributeError):
+        result.seed = 3
+
+
+def test_answers_that_are_sets_stay_whole() -> None:
+    world = DelayedWorld(PROBLEM, [0.0, 3.0, 6.0], k=2)
+    result = simulate(PartialRace(PROBLEM, k=2), world, 5, parallel=3)
+    assert result.answer.shape == (5,)
+    assert all(set(answer) == {"b", "c"} for answer in result.answer)
+    assert result.correct.all()
+    assert result.cancelled.sum() > 0
+    assert (result.elapsed != result.stopping_time).any()
+    assert result.extra["late_readings"].tolist() == [0.0] * 5
+
+
+def test_what_a_run_lacks_is_not_a_number() -> None:
+    runs = [
+        Run("c", "decided", 1, np.array([1, 0, 0]), 1.0, {"forced": 2.0}),
+        Run("c", "decided", 1, np.array([1, 0, 0]), 1.0, {"rounds": 3.0}),
+    ]
+    extra = made_of(["right"]).extra
+    assert extra == {}
+    result = Simulation.from_runs(
+        runs,
+        policy=LeadRace(PROBLEM),
+        environment=WORLD,
+        seed=1,
+        horizon=None,
+        parallel=1,
+        lower_bound=None,
+        seconds=0.0,
+    )
+    np.testing.assert_array_equal(result.extra["forced"], [2.0, math.nan])
+    np.testing.assert_array_equal(result.extra["rounds"], [math.nan, 3.0])
+
+
+def test_what_was_run_is_written_down() -> None:
+    result = simulate(LeadRace(PROBLEM, delta=0.3), WORLD, 2, seed=5, horizon=9, lower_bound=4)
+    assert result.problem is PROBLEM
+    assert result.policy == "LeadRace(delta=0.3)"
+    assert result.truth.best == "c"
+    assert (result.seed, result.horizon, result.parallel, result.lower_bound) == (5, 9, 1, 4.0)
+    assert result.seconds > 0
+    assert repr(result) == "<Simulation: 2 runs of LeadRace(delta=0.3)>"
+
+
+def test_without_a_truth_no_answer_is_judged() -> None:
+    problem = GroupProblem(["a", "b"], ["x", "y"])
+    world = ArrivalWorld(problem, [[0, 1], [1, 0]], [0.5, 0.5])
+    result = simulate(ArrivalBalance(problem), world, 4)
+    assert result.truth is None
+    assert result.correct is None
+    for judge in ("wrong", "error_rate"):
+        with pytest.raises(NotSupported, match="does not know the truth"):
+            getattr(result, judge)
+    summary = result.summary()
+    assert (summary.wrong, summary.error_rate, summary.error_interval) == (None, None, None)
+    assert "wrong          unknown: the environment does not know the truth" in str(summary)
+    assert result.to_dict()["truth"] is None
+    assert "correct" not in result.to_frame().columns
+
+
+# ------------------------------------------------------------------------- the summary
+
+
+@given(st.lists(st.integers(1, 10**6), min_size=1, max_size=30))
+def test_means_errors_and_quantiles_are_those_of_numpy(times: list[int]) -> None:
+    summary = made_of(["right"] * len(times), times).summary(quantiles=[0.1, 0.5])
+    statistics = summary.stopping_time
+    assert statistics.mean == pytest.approx(sum(times) / len(times))
+    assert statistics.median == statistics.quantiles[0.5] == pytest.approx(float(np.median(times)))
+    assert statistics.quantiles[0.1] == np.quantile(times, 0.1)
+    if len(times) == 1:
+        assert statistics.standard_error is None
+    else:
+        assert statistics.standard_error == pytest.approx(stats.sem(times))
+    assert summary.pulls == pytest.approx({"a": statistics.mean, "b": 0.0, "c": 1.0})
+
+
+@given(st.integers(0, 30), st.integers(0, 30), st.floats(0.5, 0.999))
+def test_the_interval_of_the_error_rate_is_exact(wrong: int, others: int, level: float) -> None:
+    if wrong + others == 0:
+        return
+    summary = made_of(["wrong"] * wrong + ["right"] * others).summary(level=level)
+    expected = stats.binomtest(wrong, wrong + others).proportion_ci(level, method="exact")
+    assert summary.error_rate == wrong / (wrong + others)
+    assert summary.error_interval == pytest.approx((expected.low, expected.high), abs=1e-9)
+
+
+def test_undecided_runs_count_in_every_rate() -> None:
+    summary = made_of(ALL).summary()
+    assert (summary.wrong, summary.undecided, summary.replications) == (2, 2, 8)
+    assert (summary.error_rate, summary.undecided_rate) == (0.25, 0.25)
+
+
+def test_the_ratio_is_against_the_lower_bound() -> None:
+    assert made_of(["right"] * 2, [30, 50], lower_bound=20.0).summary().ratio == 2.0
+    assert made_of(["right"] * 2).summary().ratio is None
+
+
+def test_the_summary_reads_like_a_report() -> None:
+    text = str(made_of(ALL, lower_bound=9.0).summary())
+    assert text == "\n".join(
+        [
+            "8 runs of LeadRace()",
+            "  stopping time  45 ± 8.66, median 45, 5 % to 95 %: 13.5 to 76.5",
+            "  lower bound    9; the mean is 5 times as large",
+            "  wrong          2 of 8: 25 % (95 % interval 3.19 % to 65.1 %)",
+            "  undecided      2 of 8",
+            "  mean pulls     a 45, c 1, b 0",
+        ]
+    )
+
+
+def test_the_summary_shows_what_is_there_to_see_only() -> None:
+    one = made_of(["right"], [123456])
+    assert "stopping time  123,456, median 123,456" in str(one.summary())
+    assert "±" not in str(one.summary())
+    assert str(Statistics.of(np.array([1.0, 3.0]), [])) == "2 ± 1, median 2"
+    world = DelayedWorld(PROBLEM, [0.0, 3.0, 6.0], k=2)
+    text = str(simulate(PartialRace(PROBLEM, k=2), world, 3, parallel=3).summary())
+    assert "elapsed" in text
+    assert "late_readings  0" in text
+
+
+def test_a_long_list_of_actions_is_cut() -> None:
+    problem = ToyProblem(20, noise_std=0.1)
+    world = GaussianWorld(problem, np.arange(20))
+    text = str(simulate(LeadRace(problem), world, 2).summary())
+    assert text.endswith(", and 8 more")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"level": 1}, "level must be a number strictly between 0 and 1; got 1"),
+        ({"quantiles": [0.5, 1.5]}, "quantiles must be numbers in [0, 1]; got [0.5, 1.5]"),
+        ({"quantiles": 0.5}, "quantiles must have shape (any); got shape ()"),
+    ],
+)
+def test_bad_levels_are_refused(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        made_of(ALL).summary(**arguments)
+    assert str(caught.value) == message
+
+
+# --------------------------------------------------------------------------- as tables
+
+
+def test_the_table_has_a_row_per_replication() -> None:
+    frame = made_of(ALL).to_frame()
+    assert frame.shape == (8, 9)
+    assert frame.index.name == "replication"
+    assert list(frame.columns) == [
+        "status",
+        "answer",
+        "correct",
+        "stopping_time",
+        "elapsed",
+        "cancelled",
+        "pulls a",
+        "pulls b",
+        "pulls c",
+    ]
+    assert frame["pulls a"].tolist() == frame["stopping_time"].tolist()
+    assert frame.groupby("status")["correct"].sum().to_dict() == {
+        "decided": 4,
+        "running": 0,
+        "undecided": 0,
+    }
+
+
+def test_pulls_of_cells_are_named_by_all_labels() -> None:
+    problem = GroupProblem(["a", "b"], ["x", "y"])
+    world = ArrivalWorld(problem, [[0, 1], [1, 0]], [0.5, 0.5])
+    frame = simulate(ArrivalBalance(problem), world, 2).to_frame()
+    assert list(frame.columns)[-4:] == ["pulls a/x", "pulls a/y", "pulls b/x", "pulls b/y"]
+
+
+def test_a_table_needs_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(MissingExtra, match=r"^to_frame needs the extra 'data': pip install"):
+        made_of(ALL).to_frame()
+
+
+def test_everything_is_json() -> None:
+    result = made_of(ALL, lower_bound=9.0)
+    data = json.loads(json.dumps(result.to_dict()))
+    assert data["policy"] == "LeadRace()"
+    assert ToyProblem.from_dict(data["problem"]) == PROBLEM
+    assert data["truth"]["means"] == [0.0, 1.0, 2.0]
+    assert data["summary"]["stopping_time"]["mean"] == 45.0
+    assert data["summary"]["error_interval"] == pytest.approx(result.summary().error_interval)
+    assert data["runs"]["status"] == [OUTCOMES[kind][1] for kind in ALL]
+    assert data["runs"]["answer"] == [OUTCOMES[kind][0] for kind in ALL]
+    assert np.array(data["runs"]["pulls"]).shape == (8, 3)

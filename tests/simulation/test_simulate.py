@@ -1,0 +1,397 @@
+"""Replications: the same results wherever and however they are run."""
+
+from __future__ import annotations
+
+import math
+import multiprocessing
+import os
+import sys
+from collections.abc import Iterator
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairtrial.core import Environment, Policy, Pull, Recommendation, Run, run_policy
+from fairtrial.errors import InvalidArgument
+from fairtrial.simulation import Simulation, simulate
+from tests.core.toys import (
+    DelayedWorld,
+    GaussianWorld,
+    LeadRace,
+    PartialRace,
+    QuotaKeeper,
+    ToyProblem,
+    UsedUpWorld,
+)
+
+PROBLEM = ToyProblem(["a", "b", "c"])
+MEANS = [0.0, 1.0, 2.0]
+WORLD = GaussianWorld(PROBLEM, MEANS)
+
+
+class CoinToss(Policy):
+    """A user's policy in a module of their own: looks at random arms, names one at random."""
+
+    def __init__(self, problem: ToyProblem, pulls: int = 5, seed: Any = None) -> None:
+        super().__init__(problem, seed)
+        self.pulls = pulls
+        self.best = 0
+        self.highest = -math.inf
+
+    def choose(self) -> int:
+        return self.generator().integers(self.problem.n_actions)
+
+    def learn(self, pull: Pull, outcome: float) -> None:
+        if outcome > self.highest:
+            self.best, self.highest = pull.action, outcome
+
+    @property
+    def stopped(self) -> bool:
+        return self.told >= self.pulls
+
+    def recommend(self) -> Recommendation:
+        label = self.problem.label(self.best)
+        return Recommendation(label, "decided" if self.stopped else "running", leader=label)
+
+
+class Compiled(CoinToss):
+    """Pretends to have compiled code: runs the same loop and leaves a mark."""
+
+    def compiled_run(
+        self, environment: Environment, generator: np.random.Generator, horizon: int | None
+    ) -> Run | None:
+        if horizon == 1:
+            return None
+        run = run_policy(self, environment, generator, horizon)
+        return Run(run.answer, run.status, run.stopping_time, run.pulls, run.elapsed, {"mark": 1.0})
+
+
+class Failing(CoinToss):
+    """Fails in every other replication, by its seed."""
+
+    def learn(self, pull: Pull, outcome: float) -> None:
+        if self.seed % 2:
+            raise ZeroDivisionError(f"seed {self.seed}")
+        super().learn(pull, outcome)
+
+
+def assert_same(left: Simulation, right: Simulation) -> None:
+    """Require that all but the time taken is equal, to the last bit."""
+    for name in ("stopping_time", "answer", "status", "correct", "pulls", "elapsed", "cancelled"):
+        np.testing.assert_array_equal(getattr(left, name), getattr(right, name), strict=True)
+    assert left.extra.keys() == right.extra.keys()
+    for name, values in left.extra.items():
+        np.testing.assert_array_equal(values, right.extra[name], strict=True)
+    assert (left.problem, left.policy, left.seed) == (right.problem, right.policy, right.seed)
+
+
+CASES: dict[str, dict[str, Any]] = {
+    "stops by itself": {"policy": LeadRace(PROBLEM, delta=0.5), "environment": WORLD},
+    "asynchronous": {
+        "policy": PartialRace(PROBLEM, k=2, margin=1.5),
+        "environment": DelayedWorld(PROBLEM, MEANS, k=2),
+        "parallel": 3,
+    },
+    "never stops": {
+        "policy": QuotaKeeper(PROBLEM, [1, 2, 0], 10),
+        "environment": WORLD,
+        "horizon": 20,
+    },
+    "remembers": {
+        "policy": CoinToss(PROBLEM),
+        "environment": UsedUpWorld(PROBLEM, [[1.0, 2.0, 3.0, 4.0, 5.0]] * 3),
+    },
+    "of the user": {"policy": CoinToss(PROBLEM), "environment": WORLD},
+}
+
+
+@pytest.fixture(params=CASES.values(), ids=CASES)
+def case(request: pytest.FixtureRequest) -> dict[str, Any]:
+    if isinstance(request.param["environment"], UsedUpWorld):
+        return {**request.param, "replications": 11}
+    return {**request.param, "replications": 17}
+
+
+# ------------------------------------------------------------------- reproducibility
+
+
+def test_a_replication_is_a_run_with_two_seeds_of_its_own() -> None:
+    result = simulate(LeadRace(PROBLEM), WORLD, replications=5, seed=9)
+    for index, stream in enumerate(np.random.SeedSequence(9).spawn(5)):
+        world, own = stream.spawn(2)
+        seed = int(own.generate_state(1, np.uint64)[0]) // 2
+        run = run_policy(LeadRace(PROBLEM, seed=seed), WORLD, np.random.default_rng(world))
+        assert result.stopping_time[index] == run.stopping_time
+        assert result.answer[index] == run.answer
+        assert result.pulls[index].tolist() == run.pulls.tolist()
+
+
+def test_replications_differ_and_so_do_seeds() -> None:
+    one = simulate(LeadRace(PROBLEM), WORLD, replications=30, seed=1)
+    other = simulate(LeadRace(PROBLEM), WORLD, replications=30, seed=2)
+    assert len(set(one.stopping_time)) > 5
+    assert (one.stopping_time != other.stopping_time).any()
+
+
+def test_the_policys_own_randomness_differs_between_replications() -> None:
+    constant = GaussianWorld(PROBLEM.clone(noise_std=1e-9), [0, 0, 0])
+    result = simulate(CoinToss(constant.problem), constant, replications=20)
+    assert len({tuple(pulls) for pulls in result.pulls}) > 5
+
+
+def test_more_replications_begin_with_the_same_ones() -> None:
+    few = simulate(LeadRace(PROBLEM), WORLD, replications=7, seed=3)
+    many = simulate(LeadRace(PROBLEM), WORLD, replications=20, seed=3)
+    assert many.stopping_time[:7].tolist() == few.stopping_time.tolist()
+
+
+def test_the_template_and_its_seed_do_not_matter() -> None:
+    template = LeadRace(PROBLEM, seed=99)
+    template.tell(template.ask(), 3.0)
+    assert_same(simulate(template, WORLD, 5), simulate(LeadRace(PROBLEM), WORLD, 5))
+    assert (template.asked, template.told) == (1, 1)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 4])
+def test_results_do_not_depend_on_the_number_of_threads(case: dict[str, Any], workers: int) -> None:
+    expected = simulate(**case, workers=1, chunk_size=10**6)
+    assert_same(simulate(**case, workers=workers), expected)
+
+
+@settings(max_examples=10)
+@given(chunk_size=st.integers(1, 20), workers=st.integers(1, 5))
+def test_results_do_not_depend_on_the_chunks(chunk_size: int, workers: int) -> None:
+    arguments = CASES["never stops"] | {"replications": 13}
+    expected = simulate(**arguments)
+    assert_same(simulate(**arguments, chunk_size=chunk_size, workers=workers), expected)
+
+
+class Immediate(Executor):
+    """The simplest executor: does the work at once, and counts it."""
+
+    def __init__(self) -> None:
+        self.sizes: list[int] = []
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        future: Future[Any] = Future()
+        future.set_result(fn(*args, **kwargs))
+        self.sizes.append(len(future.result()))
+        return future
+
+
+def test_any_executor_will_do(case: dict[str, Any]) -> None:
+    assert_same(simulate(**case, executor=Immediate()), simulate(**case))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sizes"),
+    [
+        ({"workers": 1}, [3, 3, 3, 3, 3, 3, 2]),
+        ({"workers": 2}, [2] * 10),
+        ({"workers": 40}, [1] * 20),
+        ({"chunk_size": 9}, [9, 9, 2]),
+        ({"chunk_size": 99}, [20]),
+    ],
+)
+def test_the_work_is_cut_into_chunks(arguments: dict[str, int], sizes: list[int]) -> None:
+    executor = Immediate()
+    simulate(CoinToss(PROBLEM), WORLD, 20, executor=executor, **arguments)
+    assert executor.sizes == sizes
+
+
+# ------------------------------------------------------------- processes, also of Dask
+
+
+@pytest.fixture(scope="module")
+def processes() -> Iterator[Executor]:
+    with ProcessPoolExecutor(2, mp_context=multiprocessing.get_context("spawn")) as pool:
+        yield pool
+
+
+@pytest.mark.slow
+def test_results_do_not_depend_on_processes(case: dict[str, Any], processes: Executor) -> None:
+    assert_same(simulate(**case, executor=processes, workers=2), simulate(**case))
+
+
+@pytest.mark.slow
+def test_an_error_comes_back_from_a_process_as_it_was(processes: Executor) -> None:
+    with pytest.raises(ZeroDivisionError, match=r"^seed \d+$"):
+        simulate(Failing(PROBLEM), WORLD, 20, executor=processes)
+    assert simulate(CoinToss(PROBLEM), WORLD, 3, executor=processes).replications == 3
+
+
+def class_that_no_worker_can_import(monkeypatch: pytest.MonkeyPatch) -> type[CoinToss]:
+    """Return a policy of a module that exists in this process only."""
+    module = ModuleType("module_of_this_process_only")
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    hidden = type("Hidden", (CoinToss,), {"__module__": module.__name__})
+    vars(module)["Hidden"] = hidden
+    return hidden
+
+
+@pytest.mark.slow
+def test_a_class_that_a_process_cannot_import_is_named(
+    processes: Executor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hidden = class_that_no_worker_can_import(monkeypatch)
+    with pytest.raises(ModuleNotFoundError, match="module_of_this_process_only"):
+        simulate(hidden(PROBLEM), WORLD, 20, executor=processes)
+    assert simulate(CoinToss(PROBLEM), WORLD, 3, executor=processes).replications == 3
+
+
+def test_packing_does_with_what_python_brings(monkeypatch: pytest.MonkeyPatch) -> None:
+    expected = simulate(CoinToss(PROBLEM), WORLD, 4, executor=Immediate())
+    monkeypatch.setitem(sys.modules, "cloudpickle", None)
+    assert_same(simulate(CoinToss(PROBLEM), WORLD, 4, executor=Immediate()), expected)
+
+
+def test_threads_need_nothing_that_can_be_packed() -> None:
+    class Local(CoinToss):
+        def __init__(self, problem: ToyProblem, pulls: int = 5, seed: Any = None) -> None:
+            super().__init__(problem, pulls, seed)
+            self.rule = lambda: None
+
+    assert simulate(Local(PROBLEM), WORLD, 3).replications == 3
+
+
+@pytest.mark.slow
+def test_results_do_not_depend_on_a_cluster_of_dask(monkeypatch: pytest.MonkeyPatch) -> None:
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(
+            processes=True, n_workers=2, threads_per_worker=1, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        executor = client.get_executor()
+        for case in CASES.values():
+            arguments = case | {"replications": 9}
+            assert_same(simulate(**arguments, executor=executor, workers=2), simulate(**arguments))
+        hidden = class_that_no_worker_can_import(monkeypatch)
+        with pytest.raises(ModuleNotFoundError, match="module_of_this_process_only"):
+            simulate(hidden(PROBLEM), WORLD, 20, executor=executor)
+        assert len({os.getpid(), *client.run(os.getpid).values()}) == 3
+    assert cluster.status.name == "closed"
+
+
+# ------------------------------------------------------------------- compiled and plain
+
+
+def test_compiled_code_is_used_where_there_is_some() -> None:
+    compiled = simulate(Compiled(PROBLEM), WORLD, 8)
+    assert compiled.extra["mark"].tolist() == [1.0] * 8
+    plain = simulate(Compiled(PROBLEM), WORLD, 8, engine="python")
+    assert plain.extra == {}
+    assert compiled.stopping_time.tolist() == plain.stopping_time.tolist()
+    assert compiled.pulls.tolist() == plain.pulls.tolist()
+
+
+def test_compiled_code_may_decline() -> None:
+    assert simulate(Compiled(PROBLEM), WORLD, 3, horizon=1).extra == {}
+
+
+def test_parallel_pulls_are_for_the_plain_loop() -> None:
+    assert simulate(Compiled(PROBLEM), WORLD, 3, parallel=2).extra == {}
+
+
+# ---------------------------------------------------------------------------- failures
+
+
+def test_one_failure_ends_the_simulation_and_cancels_the_rest() -> None:
+    with ThreadPoolExecutor(1) as pool:
+        submitted: list[Future[Any]] = []
+        submit = pool.submit
+
+        def counting(*args: Any) -> Future[Any]:
+            submitted.append(submit(*args))
+            return submitted[-1]
+
+        pool.submit = counting
+        with pytest.raises(ZeroDivisionError, match="seed"):
+            simulate(Failing(PROBLEM), WORLD, 400, executor=pool, chunk_size=1)
+        assert len(submitted) == 400
+        assert any(future.cancelled() for future in submitted)
+        pool.submit = submit
+        assert simulate(CoinToss(PROBLEM), WORLD, 3, executor=pool).replications == 3
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"replications": 0}, "replications must be an integer of at least 1; got 0"),
+        ({"replications": 2.5}, "replications must be an integer of at least 1; got 2.5"),
+        ({"horizon": 0}, "horizon must be an integer of at least 1; got 0"),
+        ({"horizon": math.inf}, "horizon must be an integer of at least 1; got inf"),
+        ({"parallel": 0}, "parallel must be an integer of at least 1; got 0"),
+        ({"workers": 0}, "workers must be an integer of at least 1; got 0"),
+        ({"chunk_size": 0}, "chunk_size must be an integer of at least 1; got 0"),
+        ({"seed": -1}, "seed must be None, a non-negative integer or a Generator; got -1"),
+        ({"seed": "7"}, "seed must be None, a non-negative integer or a Generator; got '7'"),
+        ({"lower_bound": 0}, "lower_bound must be a finite number greater than 0; got 0"),
+        ({"lower_bound": math.inf}, "lower_bound must be a finite number greater than 0; got inf"),
+        ({"engine": "fast"}, "engine must be one of 'auto', 'python'; got 'fast'"),
+        ({"policy": LeadRace}, "policy must be an object, not its class: LeadRace(...)"),
+        ({"policy": "LeadRace"}, "policy must be a fairtrial.Policy; got 'LeadRace'"),
+        ({"policy": WORLD}, "policy must be a fairtrial.Policy; got GaussianWorld("),
+        ({"environment": GaussianWorld}, "environment must be an object, not its class: Gaussian"),
+        ({"environment": None}, "environment must be a fairtrial.Environment; got None"),
+        (
+            {"environment": GaussianWorld(ToyProblem(["a", "b"]), [1, 2])},
+            "environment must be made for the policy's problem, ToyProblem(arms=",
+        ),
+        (
+            {"policy": QuotaKeeper(PROBLEM, [1, 1, 1], 5)},
+            "horizon is needed: QuotaKeeper never stops by itself",
+        ),
+        (
+            {"executor": 4},
+            "executor must be a concurrent.futures.Executor, such as client.get_exec",
+        ),
+    ],
+)
+def test_bad_input_is_refused_before_anything_runs(changes: dict[str, Any], message: str) -> None:
+    executor = Immediate()
+    arguments: dict[str, Any] = {
+        "policy": LeadRace(PROBLEM),
+        "environment": WORLD,
+        "replications": 3,
+        "executor": executor,
+    }
+    with pytest.raises(InvalidArgument) as caught:
+        simulate(**{**arguments, **changes})
+    assert str(caught.value).startswith(message)
+    assert executor.sizes == []
+
+
+def test_an_equal_problem_is_the_same_problem() -> None:
+    assert simulate(LeadRace(ToyProblem(("a", "b", "c"))), WORLD, 2).replications == 2
+
+
+def test_a_seed_may_be_anything_that_numpy_users_have() -> None:
+    by_generator = simulate(CoinToss(PROBLEM), WORLD, 3, seed=np.random.default_rng(4))
+    again = simulate(CoinToss(PROBLEM), WORLD, 3, seed=by_generator.seed)
+    assert_same(by_generator, again)
+    assert simulate(CoinToss(PROBLEM), WORLD, 1, seed=None).seed >= 0
+
+
+# ------------------------------------------------------------------------ progress bar
+
+
+def test_a_bar_is_shown_on_a_terminal_only(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    simulate(CoinToss(PROBLEM), WORLD, 20, progress=True)
+    assert capsys.readouterr() == ("", "")
+    monkeypatch.setattr("rich.console.Console.is_terminal", True)
+    simulate(CoinToss(PROBLEM), WORLD, 20, progress=False)
+    assert capsys.readouterr() == ("", "")
+    simulate(CoinToss(PROBLEM), WORLD, 20, progress=True)
+    output, bar = capsys.readouterr()
+    assert output == ""
+    assert "replications" in bar
+    assert "20/20" in bar

@@ -1,0 +1,81 @@
+"""A trace: one run, looked at on the way."""
+
+from typing import Any
+
+import pytest
+
+from fairtrial.errors import InvalidArgument
+from fairtrial.simulation import simulate, trace
+from tests.core.toys import (
+    DelayedWorld,
+    GaussianWorld,
+    LeadRace,
+    PartialRace,
+    QuotaKeeper,
+    ToyProblem,
+)
+
+PROBLEM = ToyProblem(["a", "b", "c"])
+WORLD = GaussianWorld(PROBLEM, [0.0, 1.0, 1.5])
+
+
+def test_a_trace_is_replication_0_of_the_simulation() -> None:
+    result = simulate(LeadRace(PROBLEM), WORLD, 1, seed=4)
+    looks = trace(LeadRace(PROBLEM), WORLD, seed=4)
+    assert looks[-1].told == result.stopping_time[0]
+    assert looks[-1].recommendation.arm == result.answer[0]
+    assert [estimate.pulls for estimate in looks[-1].actions] == result.pulls[0].tolist()
+
+
+@pytest.mark.parametrize("points", [2, 3, 7, 21])
+def test_looks_are_evenly_spaced_from_the_start_to_the_end(points: int) -> None:
+    policy = QuotaKeeper(PROBLEM, [1, 1, 1], 9)
+    looks = trace(policy, WORLD, horizon=420, points=points)
+    step = 420 // (points - 1)
+    assert [look.told for look in looks] == list(range(0, 421, step))
+
+
+def test_a_short_run_is_seen_whole() -> None:
+    looks = trace(QuotaKeeper(PROBLEM, [1, 1, 1], 9), WORLD, horizon=5)
+    assert [look.told for look in looks] == [0, 1, 2, 3, 4, 5]
+
+
+def test_the_evidence_crosses_the_threshold_at_the_end_only() -> None:
+    looks = trace(LeadRace(PROBLEM), WORLD, points=20)
+    assert len(looks) == 20
+    assert [look.recommendation.status for look in looks] == ["running"] * 19 + ["decided"]
+    assert looks[-1].evidence > looks[-1].threshold
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_last_look_is_at_the_stop_even_if_a_reading_brought_it(seed: int) -> None:
+    world = DelayedWorld(PROBLEM, [0.0, 3.0, 6.0])
+    looks = trace(PartialRace(PROBLEM), world, seed=seed, parallel=3)
+    assert looks[-1].recommendation.decided
+    assert looks[-1].outstanding == 0
+    assert looks[0].told == 0
+
+
+def test_the_template_is_left_alone() -> None:
+    policy = LeadRace(PROBLEM)
+    trace(policy, WORLD)
+    assert policy.asked == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"points": 1}, "points must be an integer of at least 2; got 1"),
+        ({"horizon": 0}, "horizon must be an integer of at least 1; got 0"),
+        ({"parallel": 0}, "parallel must be an integer of at least 1; got 0"),
+        ({"seed": 1.5}, "seed must be None, a non-negative integer or a Generator; got 1.5"),
+        ({"policy": LeadRace}, "policy must be an object, not its class"),
+        ({"environment": "moon"}, "environment must be a fairtrial.Environment; got 'moon'"),
+        ({"policy": QuotaKeeper(PROBLEM, [0, 0, 0], 1)}, "horizon is needed"),
+    ],
+)
+def test_bad_input_is_refused(changes: dict[str, Any], message: str) -> None:
+    arguments: dict[str, Any] = {"policy": LeadRace(PROBLEM), "environment": WORLD}
+    with pytest.raises(InvalidArgument) as caught:
+        trace(**{**arguments, **changes})
+    assert str(caught.value).startswith(message)

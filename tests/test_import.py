@@ -1,0 +1,43 @@
+"""Importing the package is cheap: nothing heavy comes before it is used."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import fairtrial
+
+HEAVY = ["numpy", "numba", "scipy", "pandas", "matplotlib", "click", "rich", "pydantic"]
+
+
+def modules_after(code: str) -> set[str]:
+    """Return the modules that a fresh process has loaded once it has run `code`."""
+    program = f"{code}\nimport json, sys\nprint(json.dumps(sorted(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True)
+    return set(json.loads(done.stdout.splitlines()[-1]))
+
+
+def test_import_loads_nothing_heavy() -> None:
+    assert modules_after("import fairtrial").isdisjoint(HEAVY)
+
+
+def test_the_contract_and_simulation_load_neither_numba_nor_tables_nor_pictures() -> None:
+    loaded = modules_after("import fairtrial\nfairtrial.Policy, fairtrial.simulate")
+    assert "numpy" in loaded
+    assert loaded.isdisjoint({"numba", "scipy", "pandas", "matplotlib", "click", "rich"})
+
+
+def test_errors_load_alone() -> None:
+    assert modules_after("import fairtrial.errors").isdisjoint(HEAVY)
+
+
+@pytest.mark.parametrize("name", ["Policy", "Problem", "Pull", "Environment", "simulate"])
+def test_public_names_are_found_when_used(name: str) -> None:
+    assert name in dir(fairtrial)
+    assert getattr(fairtrial, name).__name__ == name
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        fairtrial.nonsense  # noqa: B018
