@@ -17,14 +17,19 @@ __all__ = ["Complexity", "complexity"]
 
 Floats = NDArray[np.float64]
 
-_ROUNDING = 1e-12
+_ROUNDING = 1e-10
 """Differences below this, relative to the largest mean or floor, are taken for none."""
+
+_LEAST_STD = 1e-7
+"""What a standard deviation of zero counts as, relative to the largest."""
 
 _FLUID_STEPS = 20_000
 _MOST_ROUNDS = 1_000
 _NEAR = 1.1
 _BLENDS = (0.5, 0.05)
 _CUTS_PER_CELL = 8
+_SOLVER_TOLERANCES = (1e-10, 1e-9, 1e-7)
+"""The sharpest makes the solver give up now and then."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,14 +126,15 @@ def complexity(
     means : array-like of shape (K, L)
         Assumed means.
     tol : float
-        Relative distance of the certified bounds to be reached, in [1e-9, 1]. Very large
-        problems may fall short of it; the bounds returned say how far.
+        Relative distance of the certified bounds to be reached, in [1e-9, 1]. Very large or
+        very ill-scaled problems may fall short of it: the bounds returned tell.
     arrivals : array-like of shape (L,), optional
         Probabilities that a group turns up, if groups come by themselves and only the arm
         is chosen; any non-negative numbers. The costs must then be equal.
     std : float or array-like of shape (K, L), optional
         True standard deviations; the problem's by default. For rewards in a known range,
-        give the true ones: half the range, the default, is the largest possible.
+        give the true ones: half the range, the default, is the largest possible. A cell of
+        zero counts as 1e-7 of the largest.
 
     Returns
     -------
@@ -234,9 +240,9 @@ def _check_std(problem: Problem, std: ArrayLike | None) -> Floats:
             raise InvalidArgument("std", "must be given when the problem's noise is estimated")
         return problem.scale
     given = check_array("std", std, problem.shape if np.ndim(std) else ())
-    if (given <= 0.0).any():
-        raise InvalidArgument("std", "must be greater than 0 in every cell", std)
-    return np.broadcast_to(given, problem.shape)
+    if (given < 0.0).any() or given.max() == 0.0:
+        raise InvalidArgument("std", "must be non-negative and not zero in every cell", std)
+    return np.broadcast_to(np.maximum(given, _LEAST_STD * given.max()), problem.shape)
 
 
 def _check_arrivals(problem: Problem, arrivals: ArrayLike | None) -> Floats:
@@ -280,8 +286,9 @@ def _floor_exactly_met(problem: Problem, instance: _Instance) -> str:
     met = np.flatnonzero(margin <= _rounding(means, model.floors))
     if not met.size:
         return ""
+    limit = "floor" if problem.sign > 0 else "ceiling"
     return (
-        f"the mean of the best arm {problem.arms[best]!r} is exactly on its floor "
+        f"the mean of the best arm {problem.arms[best]!r} is exactly on its {limit} "
         f"in group {problem.groups[met[0]]!r}"
     )
 
@@ -346,7 +353,8 @@ def _cutting_planes(instance: _Instance, tol: float) -> tuple[float, float, Floa
             bundle.look_at((1.0 - blend) * bundle.shares + blend * target)
         if (bundle.information, bundle.ceiling) == before:
             bundle.look_at(target)
-    return 2.0 / bundle.ceiling, 2.0 / bundle.information, bundle.shares
+    upper = 2.0 / bundle.information
+    return min(2.0 / bundle.ceiling, upper), upper, bundle.shares
 
 
 class _Bundle:
@@ -372,31 +380,43 @@ class _Bundle:
 
     def lower_ceiling(self) -> Floats | None:
         """Combine the cuts to their lowest ceiling; return the shares that they leave best."""
+        solution = self._solve_programme()
+        if solution is None:
+            return None
+        target, multipliers = solution
+        # Any convex combination of cuts is a cut: this holds however exact the solver was.
+        self.ceiling = min(self.ceiling, self._worth(np.tensordot(multipliers, self._cuts, 1)))
+        if len(self._cuts) > _CUTS_PER_CELL * target.size:
+            self._cuts = self._cuts[multipliers > 0.0]
+        return target
+
+    def _solve_programme(self) -> tuple[Floats, Floats] | None:
+        """Return the shares for which the lowest cut is highest, and the cuts' multipliers."""
         from scipy.optimize import linprog
 
         number, cells = len(self._cuts), self.shares.size
-        # The solver's tolerances are absolute: F and every share are counted in units that
-        # they can reach.
-        cuts = self._cuts.reshape(number, cells) / self.information
-        units = 1.0 / np.maximum(cuts.max(axis=0), 1.0)
-        found = linprog(
-            np.append(np.zeros(cells), -1.0),
-            A_ub=np.column_stack([-cuts * units, np.ones(number)]),
-            b_ub=np.zeros(number),
-            A_eq=np.column_stack([self._sums() * units, np.zeros(self._totals.size)]),
-            b_eq=self._totals,
-            method="highs-ds",
-            options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
-        )
-        if found.x is None:
-            return None
-        multipliers = np.maximum(-found.ineqlin.marginals, 0.0)
-        multipliers /= multipliers.sum()
-        # Any convex combination of cuts is a cut: this holds however exact the solver was.
-        self.ceiling = min(self.ceiling, self._worth(np.tensordot(multipliers, self._cuts, 1)))
-        if number > _CUTS_PER_CELL * cells:
-            self._cuts = self._cuts[multipliers > 0.0]
-        return np.maximum(found.x[:cells] * units, 0.0).reshape(self.shares.shape)
+        cuts = self._cuts.reshape(number, cells)
+        # The solver's tolerances are absolute: F is counted in units of the present one,
+        # and every cut in units of its largest entry.
+        units = cuts.max(axis=1)
+        for tolerance in _SOLVER_TOLERANCES:
+            found = linprog(
+                np.append(np.zeros(cells), -1.0),
+                A_ub=np.column_stack([-cuts / units[:, np.newaxis], self.information / units]),
+                b_ub=np.zeros(number),
+                A_eq=np.column_stack([self._sums(), np.zeros(self._totals.size)]),
+                b_eq=self._totals,
+                method="highs-ds",
+                options={
+                    "primal_feasibility_tolerance": tolerance,
+                    "dual_feasibility_tolerance": tolerance,
+                },
+            )
+            if found.x is not None:
+                multipliers = np.maximum(-found.ineqlin.marginals, 0.0) / units
+                target = np.maximum(found.x[:cells], 0.0).reshape(self.shares.shape)
+                return target, multipliers / multipliers.sum()
+        return None
 
     def _sums(self) -> Floats:
         """Return the matrix that sums flat shares, all together or in every group."""

@@ -20,7 +20,16 @@ from fairtrial.confidence._betting import (
     log_mixture,
     multiply_factor,
 )
-from fairtrial.subpopulations._kernels.model import Booleans, Floats, Integers, Model
+from fairtrial.subpopulations._kernels.model import (
+    Booleans,
+    Floats,
+    Integers,
+    Model,
+    copy_into,
+    divide,
+    fill,
+    total,
+)
 from fairtrial.subpopulations._kernels.pitfalls import none_value, pair_value
 
 NO_BET, FLOORS_OF_RIVAL, PAIR, CELL_OF_LEADER = range(4)
@@ -251,7 +260,7 @@ def reject_answers(model: Model, rules: Rules, book: Book) -> None:
 def start_book(model: Model, rules: Rules, book: Book) -> None:
     """Open the first block: the initial draws, on which nothing is betted."""
     arms, groups = model.floors.shape
-    book.shares[:, :] = 1.0 / (arms * groups)
+    fill(book.shares, 1.0 / (arms * groups))
     book.control[LEADER] = arms
     if not _none_is_possible(model):
         book.rejected[arms] = 1
@@ -273,12 +282,13 @@ def _open_block(book: Book, planned: Floats, target: int) -> int:
     book.control[OPEN] += 1
     book.control[BLOCKS] += 1
     book.target[slot] = target
-    book.waiting[slot] = int(planned.sum())
-    book.ledger[slot, :] = NO_BET
-    book.got[slot, :, :] = 0.0
-    book.block_sums[slot, :, :] = 0.0
+    book.waiting[slot] = int(total(planned))
+    for bet in range(book.ledger.shape[1]):
+        book.ledger[slot, bet] = NO_BET
     for k in range(planned.shape[0]):
         for group in range(planned.shape[1]):
+            book.got[slot, k, group] = 0.0
+            book.block_sums[slot, k, group] = 0.0
             book.planned[slot, k, group] = planned[k, group]
             book.to_issue[slot, k, group] = planned[k, group]
     return slot
@@ -307,7 +317,9 @@ def find_leader(model: Model, book: Book, means: Floats, precisions: Floats) -> 
     for k in range(arms):
         if book.rejected[k] or none_value(k, means, precisions, model.floors) > 0.0:
             continue
-        quality = (model.weights * means[k]).sum()
+        quality = 0.0
+        for group in range(means.shape[1]):
+            quality += model.weights[group] * means[k, group]
         if quality > best_quality:
             best = k
             best_quality = quality
@@ -333,7 +345,9 @@ def leader_now(model: Model, rules: Rules, book: Book) -> int:
     means = np.empty(model.floors.shape)
     variances = np.empty(model.floors.shape)
     summarise(model, rules, book, means, variances)
-    return find_leader(model, book, means, book.counts / variances)
+    precisions = np.empty(model.floors.shape)
+    divide(precisions, book.counts, variances)
+    return find_leader(model, book, means, precisions)
 
 
 @nb.njit(cache=True, nogil=True)
@@ -343,7 +357,8 @@ def needs_of(model: Model, rules: Rules, book: Book, leader: int, needs: Floats)
     Items 0 .. K-1: the rival k. Items K .. K+L-1: the floors of the leader.
     """
     arms, groups = model.floors.shape
-    needs[:] = -1.0
+    for item in range(needs.size):
+        needs[item] = -1.0
     for k in range(arms):
         if book.rejected[k] or k == leader:
             continue
@@ -367,7 +382,7 @@ def needs_of(model: Model, rules: Rules, book: Book, leader: int, needs: Floats)
         needs[arms + group] = largest if largest > 0.0 else -1.0
 
 
-@nb.njit(cache=True, nogil=True, inline="always")
+@nb.njit(cache=True, nogil=True)
 def item_value(
     item: int,
     leader: int,
@@ -396,7 +411,7 @@ def _item_gradient(
 ) -> None:
     """Fill an item's derivatives by the precisions, after `item_value` has filled `lam`."""
     arms, groups = means.shape
-    gradient[:, :] = 0.0
+    fill(gradient, 0.0)
     if item >= arms:
         group = item - arms
         gradient[leader, group] = (means[leader, group] - floors[leader, group]) ** 2
@@ -426,23 +441,33 @@ def find_shares(
     """
     arms, groups = means.shape
     weights, floors = model.weights, model.floors
-    per_cost = 1.0 / (variances * model.costs)
-    urgency = (1.0 + rules.kappa / np.maximum(present, 1e-300)) / (needs + rules.cost)
-    live = np.flatnonzero((needs >= 0.0) & (present > 0.0))
+    per_cost = np.empty((arms, groups))
+    shares = np.empty((arms, groups))
+    for k in range(arms):
+        for group in range(groups):
+            per_cost[k, group] = 1.0 / (variances[k, group] * model.costs[k, group])
+            shares[k, group] = 0.7 * book.shares[k, group] + 0.3 / (arms * groups)
+    urgency = np.empty(needs.size)
+    live = np.empty(needs.size, dtype=np.int64)
+    number = 0
+    for item in range(needs.size):
+        if needs[item] >= 0.0 and present[item] > 0.0:
+            urgency[item] = (1.0 + rules.kappa / present[item]) / (needs[item] + rules.cost)
+            live[number] = item
+            number += 1
     lam = np.empty((needs.size, 2, groups))
-    values = np.empty(live.size)
+    values = np.empty(needs.size)
     precisions = np.empty((arms, groups))
     gradient = np.empty((arms, groups))
-    shares = 0.7 * book.shares + 0.3 / (arms * groups)
     best = -1.0
     forecast = math.inf
-    for step in range(rules.steps if live.size else 0):
+    for step in range(rules.steps if number > 0 else 0):
         for k in range(arms):
             for group in range(groups):
                 precisions[k, group] = shares[k, group] * per_cost[k, group]
         weakest = 0
         least = math.inf
-        for i in range(live.size):
+        for i in range(number):
             item = live[i]
             values[i] = item_value(item, leader, means, precisions, weights, floors, lam)
             if values[i] * urgency[item] < least:
@@ -450,8 +475,10 @@ def find_shares(
                 weakest = i
         if least > best:
             best = least
-            forecast = np.max(2.0 * needs[live] / np.maximum(values, 1e-300))
-            book.shares[:, :] = shares
+            forecast = 0.0
+            for i in range(number):
+                forecast = max(forecast, 2.0 * needs[live[i]] / max(values[i], 1e-300))
+            copy_into(book.shares, shares)
         if values[weakest] <= 0.0:
             break
         _item_gradient(live[weakest], leader, means, floors, lam, gradient)
@@ -476,10 +503,13 @@ def find_support(
 ) -> int:
     """Mark the cells that some live item can use; return how many there are."""
     arms, groups = means.shape
-    support[:, :] = False
+    for k in range(arms):
+        for group in range(groups):
+            support[k, group] = False
     lam = np.empty((needs.size, 2, groups))
     gradient = np.empty((arms, groups))
-    precisions = book.shares / variances
+    precisions = np.empty((arms, groups))
+    divide(precisions, book.shares, variances)
     for item in range(needs.size):
         if needs[item] < 0.0:
             continue
@@ -515,14 +545,19 @@ def block_counts(
     planned: Floats,
 ) -> None:
     """Fill the draws of the next block: at least one in every cell of the support."""
-    planned[:, :] = np.where(support, book.shares / model.costs, 0.0)
-    total = planned.sum()
+    share = 0.0
+    for k in range(support.shape[0]):
+        for group in range(support.shape[1]):
+            planned[k, group] = 0.0
+            if support[k, group]:
+                planned[k, group] = book.shares[k, group] / model.costs[k, group]
+                share += planned[k, group]
     if size <= 0.0:
-        size = max(math.ceil(rules.growth * book.counts.sum()), rules.touch * number)
+        size = max(math.ceil(rules.growth * total(book.counts)), rules.touch * number)
     for k in range(support.shape[0]):
         for group in range(support.shape[1]):
             if support[k, group]:
-                planned[k, group] = max(1.0, np.round(size * planned[k, group] / total))
+                planned[k, group] = max(1.0, round(size * planned[k, group] / share))
 
 
 @nb.njit(cache=True, nogil=True)
@@ -535,7 +570,8 @@ def plan_block(model: Model, rules: Rules, book: Book, batch: float) -> None:
     means = np.empty((arms, groups))
     variances = np.empty((arms, groups))
     summarise(model, rules, book, means, variances)
-    precisions = book.counts / variances
+    precisions = np.empty((arms, groups))
+    divide(precisions, book.counts, variances)
     leader = find_leader(model, book, means, precisions)
     book.control[LEADER] = leader
     needs = np.empty(arms + groups)
@@ -597,7 +633,8 @@ def _bet_on_rival(
     them: then the effect is at most 0 under the null however inexact the solver.
     """
     arms, groups = means.shape
-    precisions = book.planned[slot] / variances
+    precisions = np.empty((arms, groups))
+    divide(precisions, book.planned[slot], variances)
     lam = np.zeros((1, 2, groups))
     multiplier = 0.0
     if leader < arms:
@@ -605,7 +642,8 @@ def _bet_on_rival(
             leader, k, means, precisions, leader, k, model.weights, model.floors, 0.0, lam, 0
         )
     else:
-        lam[0, 1, :] = np.maximum(means[k], model.floors[k])
+        for group in range(groups):
+            lam[0, 1, group] = max(means[k, group], model.floors[k, group])
     coefficients = book.coefficients[slot, k]
     centres = book.centres[slot, k]
     constant = 0.0
@@ -642,8 +680,8 @@ def _bet_on_cell(
     bet = model.floors.shape[0] + group
     counts = book.planned[slot, leader, group]
     floor = model.floors[leader, group]
-    book.coefficients[slot, bet, :, :] = 0.0
-    book.centres[slot, bet, :, :] = 0.0
+    fill(book.coefficients[slot, bet], 0.0)
+    fill(book.centres[slot, bet], 0.0)
     weight = counts / variances[leader, group]
     book.coefficients[slot, bet, 0, group] = weight
     book.centres[slot, bet, 0, group] = floor

@@ -11,7 +11,7 @@ from fairtrial.confidence._special import (
     mixture_penalty,
     stylised_threshold,
 )
-from fairtrial.subpopulations._kernels.model import Floats, Model
+from fairtrial.subpopulations._kernels.model import Floats, Model, total
 from fairtrial.subpopulations._kernels.pitfalls import NONE, pair_value
 
 STYLISED, STYLISED_WITHOUT_HALF, MIXTURE, ITERATED_LOGARITHM = 0, 1, 2, 3
@@ -93,7 +93,7 @@ def is_certain(
         kind, best, half_weakest, counts, means, precisions, model, level, kappas, constants, level
     )
     if kind in (STYLISED, STYLISED_WITHOUT_HALF):
-        return found > float(stylised_threshold(counts.sum(), delta))
+        return found > float(stylised_threshold(total(counts), delta))
     return found >= level
 
 

@@ -51,6 +51,43 @@ def open_model(packed: Floats, arms: int, groups: int) -> Model:
     )
 
 
+# Explicit loops: array expressions take numba a hundred times longer to compile.
+
+
+@nb.njit(cache=True, nogil=True)
+def fill(array: Floats, value: float) -> None:
+    """Set every entry of a matrix."""
+    for row in range(array.shape[0]):
+        for column in range(array.shape[1]):
+            array[row, column] = value
+
+
+@nb.njit(cache=True, nogil=True)
+def copy_into(target: Floats, source: Floats) -> None:
+    """Copy a matrix."""
+    for row in range(target.shape[0]):
+        for column in range(target.shape[1]):
+            target[row, column] = source[row, column]
+
+
+@nb.njit(cache=True, nogil=True)
+def divide(target: Floats, numerator: Floats, denominator: Floats) -> None:
+    """Fill a matrix with a quotient, entry by entry."""
+    for row in range(target.shape[0]):
+        for column in range(target.shape[1]):
+            target[row, column] = numerator[row, column] / denominator[row, column]
+
+
+@nb.njit(cache=True, nogil=True)
+def total(array: Floats) -> float:
+    """Return the sum of a matrix."""
+    found = 0.0
+    for row in range(array.shape[0]):
+        for column in range(array.shape[1]):
+            found += array[row, column]
+    return found
+
+
 COUNTS, PENDING, SUMS, SQUARES, MEANS, PRECISIONS, CREDIT, SHARES = range(8)
 """Planes of a tracker's state array, each of shape (K, L)."""
 

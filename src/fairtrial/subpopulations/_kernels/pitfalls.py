@@ -9,7 +9,7 @@ import math
 import numba as nb
 import numpy as np
 
-from fairtrial.subpopulations._kernels.model import Floats
+from fairtrial.subpopulations._kernels.model import Floats, fill
 
 NONE = -1
 """The answer "no arm is feasible"."""
@@ -189,7 +189,7 @@ def pitfall_gradient(
 ) -> float:
     """Fill the derivatives of one pitfall's value by the precisions; return the value."""
     arms, cells = means.shape
-    gradient[:, :] = 0.0
+    fill(gradient, 0.0)
     value = pitfall_value(index, best, means, precisions, weights, lowered, raised, slack, lam)
     if index >= arms:
         cell = index - arms

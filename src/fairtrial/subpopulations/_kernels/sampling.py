@@ -23,6 +23,9 @@ from fairtrial.subpopulations._kernels.model import (
     Floats,
     Integers,
     Model,
+    copy_into,
+    fill,
+    total,
 )
 from fairtrial.subpopulations._kernels.pitfalls import (
     NONE,
@@ -161,7 +164,7 @@ def choose(
     elif rule == EXACT:
         cell = _exact(model, state, group)
     elif rule == STATIC:
-        state[SHARES, :, :] = shares
+        copy_into(state[SHARES], shares)
         cell = _most_owed_share(state, group)
     elif rule == PLAIN:
         cell = _plain(model, state, group, key0, key1, number)
@@ -174,7 +177,7 @@ def choose(
 
 @nb.njit(cache=True, nogil=True)
 def _total_issued(state: Floats) -> float:
-    return state[COUNTS].sum() + state[PENDING].sum()
+    return total(state[COUNTS]) + total(state[PENDING])
 
 
 @nb.njit(cache=True, nogil=True)
@@ -213,15 +216,15 @@ def _most_owed(state: Floats, group: int) -> int:
 def _most_owed_share(state: Floats, group: int) -> int:
     """Return the cell whose draws lag furthest behind its share."""
     groups = state.shape[2]
-    total = _total_issued(state)
+    issued_so_far = _total_issued(state)
     most = -math.inf
     best = 0
     for k in range(state.shape[1]):
         for column in range(groups):
             if group == ANY_GROUP or column == group:
                 issued = state[COUNTS, k, column] + state[PENDING, k, column]
-                if total * state[SHARES, k, column] - issued > most:
-                    most = total * state[SHARES, k, column] - issued
+                if issued_so_far * state[SHARES, k, column] - issued > most:
+                    most = issued_so_far * state[SHARES, k, column] - issued
                     best = k * groups + column
     return best
 
@@ -259,7 +262,10 @@ def _gradient_of(
 
 @nb.njit(cache=True, nogil=True)
 def _touches(gradient: Floats, group: int) -> bool:
-    return bool((gradient[:, group] > 0.0).any())
+    touched = False
+    for k in range(gradient.shape[0]):
+        touched = touched or gradient[k, group] > 0.0
+    return touched
 
 
 @nb.njit(cache=True, nogil=True)
@@ -273,34 +279,43 @@ def _weakest_touching(
     gradient: Floats,
 ) -> None:
     """Leave in `gradient` that of the weakest pitfall which has a cell in the group."""
-    for index in np.argsort(values):
-        if values[index] < math.inf:
-            _gradient_of(index, best, model, state, lam, gradient)
-            if _touches(gradient, group):
-                return
+    lower = -math.inf
+    for _ in range(values.size):
+        index = -1
+        least = math.inf
+        for other in range(values.size):
+            if lower < values[other] < least:
+                least = values[other]
+                index = other
+        if index < 0:
+            return
+        _gradient_of(index, best, model, state, lam, gradient)
+        if _touches(gradient, group):
+            return
+        lower = least
 
 
 @nb.njit(cache=True, nogil=True)
 def _balanced_in_column(state: Floats, gradient: Floats, group: int) -> int:
-    total = 0.0
+    whole = 0.0
     for k in range(gradient.shape[0]):
-        total += state[PRECISIONS, k, group] * gradient[k, group]
+        whole += state[PRECISIONS, k, group] * gradient[k, group]
     for k in range(gradient.shape[0]):
-        state[CREDIT, k, group] += state[PRECISIONS, k, group] * gradient[k, group] / total
+        state[CREDIT, k, group] += state[PRECISIONS, k, group] * gradient[k, group] / whole
     return _most_owed(state, group)
 
 
 @nb.njit(cache=True, nogil=True)
 def _earn_credit(model: Model, state: Floats, gradient: Floats) -> None:
-    total = 0.0
+    whole = 0.0
     for k in range(gradient.shape[0]):
         for column in range(gradient.shape[1]):
             share = state[PRECISIONS, k, column] * gradient[k, column]
-            total += share / model.costs[k, column]
+            whole += share / model.costs[k, column]
     for k in range(gradient.shape[0]):
         for column in range(gradient.shape[1]):
             share = state[PRECISIONS, k, column] * gradient[k, column]
-            state[CREDIT, k, column] += share / model.costs[k, column] / total
+            state[CREDIT, k, column] += share / model.costs[k, column] / whole
 
 
 @nb.njit(cache=True, nogil=True)
@@ -350,7 +365,7 @@ def _paper(model: Model, state: Floats, group: int) -> int:
             for column in range(groups):
                 target[k, column] += shares[k, column]
         project_on_simplex(target)
-    exploration = 0.5 / math.sqrt((arms * groups) ** 2 + state[COUNTS].sum())
+    exploration = 0.5 / math.sqrt((arms * groups) ** 2 + total(state[COUNTS]))
     raise_to_floor(target, exploration)
     for k in range(arms):
         for column in range(groups):
@@ -394,8 +409,8 @@ def weakest_gradient(
 def none_allocation(model: Model, means: Floats, shares: Floats) -> None:
     """Fill the optimal shares when no arm is feasible, in closed form."""
     arms, groups = means.shape
-    shares[:, :] = 0.0
-    total = 0.0
+    fill(shares, 0.0)
+    scale = 0.0
     for k in range(arms):
         strongest = 0.0
         where = 0
@@ -406,24 +421,32 @@ def none_allocation(model: Model, means: Floats, shares: Floats) -> None:
                 strongest = value
                 where = column
         shares[k, where] = 1.0 / max(strongest, NEGLIGIBLE)
-        total += shares[k, where]
+        scale += shares[k, where]
     for k in range(arms):
         for column in range(groups):
-            shares[k, column] /= total
+            shares[k, column] /= scale
 
 
 @nb.njit(cache=True, nogil=True)
 def project_on_simplex(shares: Floats) -> None:
     """Replace the array by its Euclidean projection on the simplex."""
-    ordered = np.sort(shares.ravel())[::-1]
-    total = 0.0
+    arms, groups = shares.shape
+    ordered = np.empty(shares.size)
+    for place in range(shares.size):
+        at = place
+        value = shares[place // groups, place % groups]
+        while at > 0 and ordered[at - 1] < value:
+            ordered[at] = ordered[at - 1]
+            at -= 1
+        ordered[at] = value
+    whole = 0.0
     offset = 0.0
     for i in range(ordered.size):
-        total += ordered[i]
-        if ordered[i] - (total - 1.0) / (i + 1) > 0.0:
-            offset = (total - 1.0) / (i + 1)
-    for k in range(shares.shape[0]):
-        for column in range(shares.shape[1]):
+        whole += ordered[i]
+        if ordered[i] - (whole - 1.0) / (i + 1) > 0.0:
+            offset = (whole - 1.0) / (i + 1)
+    for k in range(arms):
+        for column in range(groups):
             shares[k, column] = max(0.0, shares[k, column] - offset)
 
 
@@ -490,12 +513,15 @@ def _plain(model: Model, state: Floats, group: int, key0: int, key1: int, number
             quality[k] += model.weights[column] * state[MEANS, k, column]
     shares = np.empty((1, arms))
     gaussian_allocation(quality, shares[0])
-    raise_to_floor(shares, 0.5 / math.sqrt(arms**2 + state[COUNTS].sum()))
+    raise_to_floor(shares, 0.5 / math.sqrt(arms**2 + total(state[COUNTS])))
     most = -math.inf
     arm = 0
     for k in range(arms):
         state[CREDIT, k, 0] += shares[0, k]
-        owed = state[CREDIT, k].sum() - state[COUNTS, k].sum() - state[PENDING, k].sum()
+        owed = 0.0
+        for column in range(state.shape[2]):
+            owed += state[CREDIT, k, column]
+            owed -= state[COUNTS, k, column] + state[PENDING, k, column]
         if owed > most:
             most = owed
             arm = k
@@ -515,29 +541,30 @@ def gaussian_allocation(quality: Floats, shares: Floats) -> None:
         if k != best:
             smallest = min(smallest, 0.5 * (quality[best] - quality[k]) ** 2)
     if arms == 1 or smallest <= NEGLIGIBLE:
-        shares[:] = 1.0 / arms
+        for k in range(arms):
+            shares[k] = 1.0 / arms
         return
     low, high = 0.0, smallest
     for _ in range(100):
         level = 0.5 * (low + high)
-        total = 0.0
+        whole = 0.0
         for k in range(arms):
             if k != best:
                 gap = 0.5 * (quality[best] - quality[k]) ** 2
-                total += (level / (gap - level)) ** 2 if gap > level else math.inf
-        if total > 1.0:
+                whole += (level / (gap - level)) ** 2 if gap > level else math.inf
+        if whole > 1.0:
             high = level
         else:
             low = level
-    total = 1.0
+    whole = 1.0
     for k in range(arms):
         shares[k] = 1.0
         if k != best:
             gap = 0.5 * (quality[best] - quality[k]) ** 2
             shares[k] = low / (gap - low)
-            total += shares[k]
+            whole += shares[k]
     for k in range(arms):
-        shares[k] /= total
+        shares[k] /= whole
 
 
 @nb.njit(cache=True, nogil=True)

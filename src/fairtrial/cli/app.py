@@ -1,0 +1,102 @@
+"""The command's frame: its subcommands, and how an error ends it.
+
+Subcommands import what they need when they run, so that help costs no more than click.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, NoReturn
+
+import click
+
+from fairtrial import __version__
+from fairtrial.cli.commands.demo import demo
+from fairtrial.cli.commands.plan import plan
+from fairtrial.cli.commands.reproduce import reproduce
+from fairtrial.cli.commands.run import run
+from fairtrial.cli.commands.simulate import simulate
+from fairtrial.cli.commands.study import study
+from fairtrial.cli.exits import EPILOG, ExitCode
+from fairtrial.cli.output import emit, error_document
+from fairtrial.errors import (
+    ConfigurationError,
+    CorruptLog,
+    FairtrialError,
+    InvalidArgument,
+    InvalidOutcome,
+    MissingExtra,
+    NotSupported,
+    StudyExists,
+    StudyNotFound,
+)
+
+__all__ = ["app", "main"]
+
+_USAGE_ERRORS = (
+    ConfigurationError,
+    InvalidArgument,
+    MissingExtra,
+    NotSupported,
+    StudyExists,
+    StudyNotFound,
+)
+
+
+class _App(click.Group):
+    """A group that ends every foreseen error with a plain message and its exit code."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        ctx.meta["fairtrial.json"] = "--json" in args
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except FairtrialError as error:
+            _fail(ctx, error, str(error), _exit_code(error))
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            _fail(ctx, error, str(error), ExitCode.FAILURE)
+        except click.ClickException as error:
+            if not ctx.meta["fairtrial.json"]:
+                raise
+            _fail(ctx, error, error.format_message(), ExitCode(error.exit_code))
+        except (KeyboardInterrupt, click.Abort) as error:
+            _fail(ctx, error, "interrupted", ExitCode.INTERRUPTED)
+
+
+def _exit_code(error: FairtrialError) -> ExitCode:
+    if isinstance(error, CorruptLog):
+        return ExitCode.NOT_VERIFIED
+    # A reward that is refused is the source's fault, not the command line's.
+    if isinstance(error, _USAGE_ERRORS) and not isinstance(error, InvalidOutcome):
+        return ExitCode.USAGE
+    return ExitCode.FAILURE
+
+
+def _fail(ctx: click.Context, error: BaseException, message: str, code: ExitCode) -> NoReturn:
+    if ctx.meta["fairtrial.json"]:
+        emit(error_document(error, message))
+    click.echo(f"fairtrial: {message}", err=True)
+    raise click.exceptions.Exit(code)
+
+
+@click.group(
+    cls=_App,
+    epilog=EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(__version__, prog_name="fairtrial")
+def app() -> None:
+    """Sequential experiments that find the best option: with a guarantee, few samples, fairness."""
+
+
+for _command in (run, plan, simulate, study, demo, reproduce):
+    app.add_command(_command)
+
+
+def main() -> None:
+    """Run the command line and exit with its code."""
+    sys.exit(app(prog_name="fairtrial"))

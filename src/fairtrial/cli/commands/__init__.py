@@ -1,0 +1,1 @@
+"""The subcommands: each says its options, and imports its work when it runs."""

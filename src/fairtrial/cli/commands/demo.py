@@ -1,0 +1,132 @@
+"""`fairtrial demo`: a real clinical trial, decided by a proven rule."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from fairtrial.cli.exits import EPILOG, ExitCode
+from fairtrial.cli.output import emit, json_option
+
+if TYPE_CHECKING:
+    from fairtrial.cli.demonstration import Demonstration, Variant
+
+__all__ = ["demo"]
+
+_INTRODUCTION = """\
+The ACTG 175 trial: which treatment of HIV gains most CD4 cells, if no stratum of patients may lose
+any? Every pull draws the result of a real patient of the trial, with replacement.
+"""
+
+
+@click.command(epilog=EPILOG, short_help="Decide a real clinical trial, with a proof.")
+@click.option(
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=Path("fairtrial-demo"),
+    show_default=True,
+    help="Where the study, the picture and the report are kept.",
+)
+@click.option("--seed", type=click.IntRange(min=0), default=7, show_default=True)
+@click.option(
+    "--delta",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=0.05,
+    show_default=True,
+    help="Probability of a wrong answer that is accepted.",
+)
+@click.option("--keep", is_flag=True, help="Go on with the study that is there.")
+@json_option
+def demo(output: Path, seed: int, delta: float, keep: bool, as_json: bool) -> None:
+    """Decide a real clinical trial by a proven rule, and explain and audit the decision."""
+    if not as_json:
+        click.echo(_INTRODUCTION)
+        click.echo(
+            "Getting ready (the first time, code is compiled for about a minute) ...", err=True
+        )
+    from fairtrial.cli.demonstration import demonstrate, variants
+
+    result = demonstrate(output, seed=seed, delta=delta, keep=keep)
+    if result.ending == "interrupted":
+        click.echo(f"Interrupted. To go on: fairtrial demo --keep --output {output}", err=True)
+        raise click.exceptions.Exit(ExitCode.INTERRUPTED)
+    if not as_json:
+        _print_result(result, output)
+    others = variants(seed=seed, delta=delta)
+    if as_json:
+        emit(_document(result, others))
+    else:
+        _print_variants(others)
+    if result.verification is None or not result.verification.ok:
+        raise click.exceptions.Exit(ExitCode.NOT_VERIFIED)
+
+
+def _document(result: Demonstration, others: list[Variant]) -> dict[str, object]:
+    from fairtrial.cli.commands.study import verification_document
+    from fairtrial.cli.demonstration import PATIENTS
+
+    return {
+        "progress": result.progress.to_dict(),
+        "patients_in_trial": PATIENTS,
+        "lower_bound": result.lower_bound,
+        "right_answer": result.best,
+        "verification": verification_document(result.verification),
+        "picture": None if result.picture is None else str(result.picture),
+        "report": None if result.report is None else str(result.report),
+        "variants": [variant.to_dict() for variant in others],
+    }
+
+
+def _print_result(result: Demonstration, output: Path) -> None:
+    from fairtrial.cli.commands.study import verification_text
+    from fairtrial.cli.demonstration import PATIENTS
+    from fairtrial.cli.display import answer_text, wrapped
+
+    right = result.progress.recommendation.arm == result.best
+    paragraphs = {
+        "Pulls": (
+            f"{result.progress.told:,}; the trial had {PATIENTS:,} patients. Were the rewards "
+            "Gaussian with the same spread, no rule that is right as often could do with fewer "
+            f"than {result.lower_bound:,.0f} on average, even if it knew that spread"
+        ),
+        "Truth": f"in these records {result.best}: the answer is {'right' if right else 'wrong'}",
+        "Audit": verification_text(result.verification),
+        "Picture": str(result.picture or "none, since it needs the extra 'plots'"),
+        "Report": str(result.report),
+        "Study": (
+            f'{output / "study.db"}, written with durability "process": the demonstration does '
+            "without the flush to the disk at every pull that is the default"
+        ),
+    }
+    click.echo(answer_text(result.progress))
+    for label, text in paragraphs.items():
+        click.echo(wrapped(label, text))
+
+
+def _print_variants(others: list[Variant]) -> None:
+    from fairtrial.cli.display import wrapped
+
+    click.echo("\nA harder question on the same patients: who lives on without progression?")
+    for variant in others:
+        click.echo(wrapped(f"floor {variant.floor:.2f}", _variant_text(variant)))
+
+
+def _variant_text(variant: Variant) -> str:
+    from fairtrial.cli.demonstration import PATIENTS
+
+    recommendation, told = variant.progress.recommendation, variant.progress.told
+    yardstick = f"by the same yardstick no rule could do with fewer than {variant.lower_bound:,.0f}"
+    if not recommendation.decided:
+        leader = recommendation.leader or "that no arm is acceptable"
+        return (
+            f"cannot decide within the budget of {told:,} patients; {leader} leads, "
+            f"without any guarantee ({yardstick})"
+        )
+    pulls = f"{told:,} pulls"
+    if told > PATIENTS:
+        pulls += ", more than the trial had patients"
+    if recommendation.arm is None:
+        return f"no arm is acceptable: each is below the floor in some stratum ({pulls})"
+    return f"{recommendation.arm} ({pulls}; {yardstick})"

@@ -1,0 +1,252 @@
+"""`fairtrial study`: look at studies, audit them, take their logs elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from fairtrial.cli.exits import EPILOG, ExitCode
+from fairtrial.cli.output import emit, json_option, shown_number
+
+if TYPE_CHECKING:
+    from fairtrial.study import Event, Study, Verification
+
+__all__ = ["study", "verification_document", "verification_text"]
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_STORAGE_HELP = "Address of the storage, such as sqlite:///trial.db."
+
+
+def _storage_option(command: Command) -> Command:
+    return click.option("--storage", envvar="FAIRTRIAL_STORAGE", help=_STORAGE_HELP)(command)
+
+
+@click.group(epilog=EPILOG, short_help="Look at studies, audit them, export their logs.")
+def study() -> None:
+    """Look at studies, audit them, and take their logs elsewhere.
+
+    STUDY is a study's name, kept in the storage that --storage or the environment variable
+    FAIRTRIAL_STORAGE names; or a configuration file (*.toml) that names both.
+    """
+
+
+# ------------------------------------------------------------------------ subcommands
+
+
+@study.command("list", epilog=EPILOG)
+@click.argument("config", type=click.Path(path_type=Path), required=False)
+@_storage_option
+@json_option
+def list_(config: Path | None, storage: str | None, as_json: bool) -> None:
+    """List the studies of a storage: that of --storage, or of the file CONFIG."""
+    from fairtrial.cli.config import load_study_section
+    from fairtrial.study import list_studies
+
+    address = load_study_section(config).storage if config else _required(storage)
+    found = list_studies(address)
+    if as_json:
+        studies = [
+            {
+                "name": item.name,
+                "status": item.status,
+                "events": item.events,
+                "family": item.family,
+                "policy": item.policy,
+                "seed": item.seed,
+                "created_at": item.created_at.isoformat(),
+            }
+            for item in found
+        ]
+        emit({"storage": address, "studies": studies})
+        return
+    rows = [
+        (item.name, item.status, f"{item.events:,}", item.policy, f"{item.created_at:%Y-%m-%d}")
+        for item in found
+    ]
+    _print_rows(("study", "status", "events", "policy", "since"), rows)
+
+
+@study.command(epilog=EPILOG)
+@click.argument("study")
+@_storage_option
+@json_option
+def show(study: str, storage: str | None, as_json: bool) -> None:
+    """Show how far STUDY has come: the answer, the evidence, the estimates, its health."""
+    from fairtrial.cli.display import answer_text, estimates_table, print_table, wrapped
+
+    with _open(study, storage) as opened:
+        progress, health = opened.progress(), opened.health()
+        if as_json:
+            emit(
+                {
+                    "study": opened.name,
+                    "seed": opened.seed,
+                    "progress": progress.to_dict(),
+                    "health": health,
+                }
+            )
+        else:
+            click.echo(answer_text(progress))
+            for title, estimates in (("Arms", progress.arms), ("Actions", progress.actions)):
+                if estimates:
+                    print_table(estimates_table(title, estimates))
+            click.echo(wrapped("Health", _health_text(health)))
+    if not progress.recommendation.decided:
+        raise click.exceptions.Exit(ExitCode.NO_ANSWER)
+
+
+@study.command(epilog=EPILOG)
+@click.argument("study")
+@click.option("--last", type=click.IntRange(min=1), help="Only so many events from the end.")
+@_storage_option
+@json_option
+def history(study: str, last: int | None, storage: str | None, as_json: bool) -> None:
+    """Print the log of STUDY, event by event."""
+    with _open(study, storage) as opened:
+        events = list(_last(opened, last))
+        if as_json:
+            emit({"study": opened.name, "events": [_event_document(opened, e) for e in events]})
+        else:
+            names = list(opened.problem.action_labels[0])
+            _print_rows(
+                ("event", "at", "kind", "pull", *names, "value", "note"),
+                (_event_row(opened, event, names) for event in events),
+            )
+
+
+@study.command(epilog=EPILOG)
+@click.argument("study")
+@_storage_option
+@json_option
+def verify(study: str, storage: str | None, as_json: bool) -> None:
+    """Audit STUDY: its chain of hashes, and every decision derived again from the log."""
+    with _open(study, storage) as opened:
+        found = opened.verify()
+        name = opened.name
+    if as_json:
+        emit({"study": name, "verification": verification_document(found)})
+    else:
+        click.echo(f"{name}: {verification_text(found)}")
+    if not found.ok:
+        raise click.exceptions.Exit(ExitCode.NOT_VERIFIED)
+
+
+@study.command(epilog=EPILOG)
+@click.argument("study")
+@click.argument("path", type=click.Path(path_type=Path, dir_okay=False))
+@_storage_option
+@json_option
+def export(study: str, path: Path, storage: str | None, as_json: bool) -> None:
+    """Write the log of STUDY to PATH, which ends in .jsonl (everything), .csv or .parquet."""
+    with _open(study, storage) as opened:
+        written = opened.export(path)
+        name = opened.name
+    if as_json:
+        emit({"study": name, "path": str(written)})
+    else:
+        click.echo(f"{name}: the log is in {written}")
+
+
+# ----------------------------------------------------------------------- what is meant
+
+
+def _open(study: str, storage: str | None) -> Study:
+    from fairtrial.cli.config import load_study_section
+    from fairtrial.study import Study
+
+    if study.endswith(".toml"):
+        section = load_study_section(study)
+        return Study.open(section.storage, section.name, durability=section.durability)
+    return Study.open(_required(storage), study)
+
+
+def _required(storage: str | None) -> str:
+    if storage is None:
+        raise click.UsageError(
+            "which storage? Give --storage, set FAIRTRIAL_STORAGE, or name a configuration file"
+        )
+    return storage
+
+
+# ---------------------------------------------------------------------- what is shown
+
+
+def verification_document(found: Verification | None) -> dict[str, Any] | None:
+    """Return an audit as JSON's own types."""
+    if found is None:
+        return None
+    return {"ok": found.ok, "events": found.events, "first_difference": found.first_difference}
+
+
+def verification_text(found: Verification | None) -> str:
+    """Return an audit in one sentence."""
+    if found is None:
+        return "not done"
+    if found.ok:
+        return (
+            f"verified: {found.events:,} events, none altered, "
+            "and every decision follows from those before it"
+        )
+    return f"NOT verified: after {found.events:,} good events, {found.first_difference}"
+
+
+def _health_text(health: dict[str, Any]) -> str:
+    counts = [f"{value} {name}" for name, value in health.items() if isinstance(value, int)]
+    return ", ".join(counts)
+
+
+def _last(opened: Study, last: int | None) -> Iterator[Event]:
+    if last is None:
+        return opened.events()
+    length = sum(1 for _ in opened.events())
+    return islice(opened.events(after=max(0, length - last)), last)
+
+
+def _labels(opened: Study, event: Event) -> dict[str, Any]:
+    return {} if event.action is None else dict(opened.problem.labels(event.action))
+
+
+def _event_document(opened: Study, event: Event) -> dict[str, Any]:
+    return {
+        "seq": event.seq,
+        "at": event.at.isoformat(),
+        "kind": event.kind,
+        "pull_id": event.pull_id,
+        "number": event.number,
+        **_labels(opened, event),
+        "value": event.value,
+        "actor": event.actor,
+        "body": dict(event.body),
+        "hash": event.hash,
+    }
+
+
+def _event_row(opened: Study, event: Event, names: list[str]) -> tuple[str, ...]:
+    labels = _labels(opened, event)
+    return (
+        str(event.seq),
+        f"{event.at:%Y-%m-%d %H:%M:%S}",
+        event.kind,
+        "-" if event.number is None else str(event.number),
+        *(str(labels.get(name, "-")) for name in names),
+        shown_number(event.value),
+        str(event.body.get("reason", "")),
+    )
+
+
+def _print_rows(columns: tuple[str, ...], rows: Any) -> None:
+    from rich.table import Table
+
+    from fairtrial.cli.display import print_table
+
+    table = Table()
+    for name in columns:
+        table.add_column(name)
+    for row in rows:
+        table.add_row(*row)
+    print_table(table)

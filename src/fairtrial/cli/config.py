@@ -1,0 +1,253 @@
+"""A configuration file, checked whole: all that is wrong with it is said at once."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any, Literal
+
+from fairtrial.cli.construction import (
+    build_environment,
+    build_policy,
+    build_problem,
+    build_replay,
+    check_command,
+    in_words,
+)
+from fairtrial.cli.sections import (
+    SECTIONS,
+    CommandSource,
+    PlanSection,
+    ReplaySource,
+    SimulatedSource,
+    SourceSection,
+    StudySection,
+    did_you_mean,
+    parse_section,
+)
+from fairtrial.core import Environment, Policy, Problem
+from fairtrial.errors import ConfigurationError, InvalidArgument
+from fairtrial.study.location import parse_storage
+
+__all__ = ["Configuration", "load_configuration", "load_study_section", "resolve_storage"]
+
+Purpose = Literal["run", "plan", "simulate"]
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """An experiment as a file describes it, with nothing left to check.
+
+    Parameters
+    ----------
+    folder : Path
+        Where the file lies; its paths are relative to that.
+    study : StudySection
+        Name, storage (made absolute), seed and durability.
+    problem : Problem
+        What is known and wanted.
+    policy : Policy
+        Fresh, with the study's seed.
+    source : ReplaySource, SimulatedSource, CommandSource or None
+        Where rewards come from.
+    environment : Environment or None
+        The world of a simulated or replayed source.
+    plan : PlanSection
+        What to assume when planning.
+    assumed : Environment or None
+        The world around the plan's own means, if it gives them.
+    """
+
+    folder: Path
+    study: StudySection
+    problem: Problem
+    policy: Policy
+    source: SourceSection | None
+    environment: Environment | None
+    plan: PlanSection
+    assumed: Environment | None
+
+    @property
+    def world(self) -> Environment:
+        """The world to plan and simulate in: around the plan's means, else the source's."""
+        world = self.assumed or self.environment
+        assert world is not None, "checked when the file was loaded"
+        return world
+
+
+def load_configuration(path: str | Path, purpose: Purpose) -> Configuration:
+    """Return what a configuration file describes.
+
+    Parameters
+    ----------
+    path : str or Path
+        A TOML file.
+    purpose : {"run", "plan", "simulate"}
+        What it is needed for: to run needs a source, the others a world to simulate.
+
+    Raises
+    ------
+    ConfigurationError
+        If anything is wrong with it; every mistake is listed with its key path.
+    """
+    file = Path(path)
+    draft = _Draft(_read_toml(file), file.parent, purpose)
+    if draft.mistakes:
+        raise ConfigurationError(draft.mistakes, str(file))
+    return draft.finished()
+
+
+def load_study_section(path: str | Path) -> StudySection:
+    """Return the section [study] alone, for commands that only look at a study."""
+    file = Path(path)
+    data = _read_toml(file)
+    mistakes: list[str] = []
+    study = _parsed_study(data, file.parent, mistakes)
+    if study is None:
+        raise ConfigurationError(mistakes, str(file))
+    return study
+
+
+def resolve_storage(storage: str, folder: Path) -> str:
+    """Return the storage's address with a relative path taken from `folder`.
+
+    Raises
+    ------
+    InvalidArgument
+        If it is no address of a storage.
+
+    Examples
+    --------
+    >>> resolve_storage("sqlite:///trial.db", Path("/data"))
+    'sqlite:////data/trial.db'
+    """
+    file = parse_storage(storage)
+    return storage if file is None else f"sqlite:///{(folder / file).absolute()}"
+
+
+def _read_toml(file: Path) -> dict[str, Any]:
+    try:
+        with file.open("rb") as stream:
+            return tomllib.load(stream)
+    except OSError as error:
+        raise ConfigurationError([f"cannot be read: {error.strerror}"], str(file)) from error
+    except UnicodeDecodeError as error:
+        raise ConfigurationError([f"must be UTF-8 text: {error}"], str(file)) from error
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError([f"must be TOML: {error}"], str(file)) from error
+
+
+class _Draft:
+    """The sections as far as they could be made into objects, and all that is wrong with them."""
+
+    def __init__(self, data: Mapping[str, Any], folder: Path, purpose: Purpose) -> None:
+        self._data = data
+        self._folder = folder
+        self._found: dict[str, list[str]] = {name: [] for name in SECTIONS}
+        self._study = _parsed_study(data, folder, self._found["study"])
+        self._source: SourceSection | None = self._parsed("source") if "source" in data else None
+        self._plan: PlanSection | None = self._parsed("plan")
+        self._problem = self._build_problem()
+        self._policy = self._build_policy()
+        # Labels and rewards can only be held against a problem that is right itself.
+        sound = not self._found["problem"]
+        self._environment = self._build_environment() if sound else None
+        self._assumed = self._build_assumed() if sound else None
+        self._require_for(purpose)
+
+    @property
+    def mistakes(self) -> list[str]:
+        """All that is wrong, section by section."""
+        return [*_unknown_sections(self._data), *chain.from_iterable(self._found.values())]
+
+    def finished(self) -> Configuration:
+        """Return the configuration, once there are no mistakes."""
+        assert self._study is not None
+        assert self._plan is not None
+        assert self._problem is not None
+        assert self._policy is not None
+        return Configuration(
+            folder=self._folder,
+            study=self._study,
+            problem=self._problem,
+            policy=self._policy,
+            source=self._source,
+            environment=self._environment,
+            plan=self._plan,
+            assumed=self._assumed,
+        )
+
+    def _parsed(self, name: str) -> Any:
+        return parse_section(name, self._data.get(name, {}), self._found[name])
+
+    def _build_problem(self) -> Problem | None:
+        section = self._data.get("problem")
+        if isinstance(section, Mapping):
+            return build_problem(section, self._found["problem"])
+        self._found["problem"].append(
+            "problem: is required: a section with the family and its arguments"
+        )
+        return None
+
+    def _build_policy(self) -> Policy | None:
+        section = self._data.get("policy", {})
+        if not isinstance(section, Mapping):
+            self._found["policy"].append(f"policy: must be a section with keys; got {section!r}")
+            return None
+        if self._problem is None:
+            return None
+        seed = self._study.seed if self._study is not None else None
+        return build_policy(section, self._problem, seed, self._found["policy"])
+
+    def _build_environment(self) -> Environment | None:
+        source, mistakes = self._source, self._found["source"]
+        if self._problem is None or source is None:
+            return None
+        if isinstance(source, ReplaySource):
+            return build_replay(self._problem, source, self._folder, mistakes)
+        if isinstance(source, SimulatedSource):
+            return build_environment(self._problem, source, "source", mistakes)
+        check_command(self._problem, source, mistakes)
+        return None
+
+    def _build_assumed(self) -> Environment | None:
+        if self._problem is None or self._plan is None or self._plan.means is None:
+            return None
+        return build_environment(self._problem, self._plan, "plan", self._found["plan"])
+
+    def _require_for(self, purpose: Purpose) -> None:
+        """Note what the purpose needs and the file leaves out (a wrong section is not left out)."""
+        if purpose == "run":
+            if "source" not in self._data:
+                self._found["source"].append("source: is required: where the rewards come from")
+            return
+        has_world = "source" in self._data and not isinstance(self._source, CommandSource)
+        if not has_world and self._plan is not None and self._plan.means is None:
+            self._found["plan"].append(
+                "plan.means: is required to simulate: the means to assume, "
+                "or a source that has them"
+            )
+
+
+def _unknown_sections(data: Mapping[str, Any]) -> list[str]:
+    return [
+        f"{key}: is not a section here; {did_you_mean(key, SECTIONS)}"
+        for key in data
+        if key not in SECTIONS
+    ]
+
+
+def _parsed_study(
+    data: Mapping[str, Any], folder: Path, mistakes: list[str]
+) -> StudySection | None:
+    study: StudySection | None = parse_section("study", data.get("study", {}), mistakes)
+    if study is None:
+        return None
+    try:
+        return study.model_copy(update={"storage": resolve_storage(study.storage, folder)})
+    except InvalidArgument as error:
+        mistakes.append(in_words("study", error))
+        return None

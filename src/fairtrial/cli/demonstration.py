@@ -1,0 +1,222 @@
+"""The demonstration: a real clinical trial, decided by a proven rule, explained and audited."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fairtrial.cli.display import reporter
+from fairtrial.cli.planning import complexity_in
+from fairtrial.cli.running import Ending, Interruption, drive
+from fairtrial.cli.sources import WorldRewards
+from fairtrial.core import Progress, run_policy
+from fairtrial.data import actg175
+from fairtrial.errors import MissingExtra, StudyNotFound
+from fairtrial.study import Study, Verification
+from fairtrial.subpopulations import BlockBetting, Problem, ReplayEnvironment
+
+if TYPE_CHECKING:
+    from fairtrial.subpopulations import Complexity
+
+__all__ = ["PATIENTS", "Demonstration", "Variant", "demonstrate", "variants"]
+
+PATIENTS = 2139
+ARMS = ("zdv", "zdv_ddi", "zdv_ddc", "ddi")
+STRATA = {"naive": 0.414, "upto52w": 0.192, "over52w": 0.394}
+
+_NAME = "actg175"
+_FILES = ("study.db", "study.db-wal", "study.db-shm", "actg175.png", "actg175.html")
+
+
+@dataclass(frozen=True)
+class Demonstration:
+    """What came of the demonstration's study.
+
+    Parameters
+    ----------
+    ending : {"stopped", "limit", "interrupted"}
+        Why it ended.
+    progress : Progress
+        The answer and all estimates.
+    complexity : Complexity
+        Of the trial's own records, with their true spread.
+    lower_bound : float
+        Mean number of pulls that no rule beats which is right as often, for Gaussian rewards
+        of the same spread.
+    best : object
+        The right answer in these records.
+    verification : Verification or None
+        Of the study's log; None after an interruption.
+    picture, report : Path or None
+        What was written: nothing after an interruption, and no picture without matplotlib.
+    """
+
+    ending: Ending
+    progress: Progress
+    complexity: Complexity
+    lower_bound: float
+    best: Any
+    verification: Verification | None = None
+    picture: Path | None = None
+    report: Path | None = None
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A question that is harder: what the rule says when the data do not suffice, or no arm does.
+
+    Parameters
+    ----------
+    floor : float
+        Share of patients without an event that every stratum must reach.
+    budget : int or None
+        Patients that may be used; None for as many as it takes.
+    progress : Progress
+        What the rule came to.
+    lower_bound : float
+        Mean number of pulls that no rule beats which is right as often, for Gaussian rewards
+        of the same spread.
+    """
+
+    floor: float
+    budget: int | None
+    progress: Progress
+    lower_bound: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the variant as JSON's own types."""
+        return {
+            "floor": self.floor,
+            "budget": self.budget,
+            "lower_bound": self.lower_bound,
+            "told": self.progress.told,
+            "recommendation": self.progress.recommendation.to_dict(),
+        }
+
+
+def demonstrate(folder: Path, *, seed: int, delta: float, keep: bool) -> Demonstration:
+    """Run the trial as a study on disk, to its proven stop, and write picture and report.
+
+    Parameters
+    ----------
+    folder : Path
+        Where the study, the picture and the report are kept.
+    seed : int
+        Of the study; another seed replays other patients.
+    delta : float
+        Probability of a wrong answer that is accepted.
+    keep : bool
+        Go on with the study that the folder holds, instead of starting anew.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    world = _trial("cd4", floors=0.0, reward_range=(-1.0, 1.0))
+    complexity = complexity_in(world.problem, world)
+    lower_bound = complexity.lower_bound(delta)
+    with _study(folder, world.problem, seed=seed, delta=delta, keep=keep) as study:
+        ending = _run(study, _storage(folder), world)
+        progress = study.progress()
+        result = Demonstration(ending, progress, complexity, lower_bound, world.truth.best)
+        if ending == "interrupted":
+            return result
+        facts = _facts(progress, lower_bound)
+        return replace(
+            result,
+            verification=study.verify(),
+            picture=_draw(study, folder, complexity),
+            report=_write_report(study, folder, complexity, facts),
+        )
+
+
+def variants(*, seed: int, delta: float) -> list[Variant]:
+    """Return what the rule says of survival without an event, with three floors."""
+    return [
+        _variant(floor, budget, seed=seed, delta=delta)
+        for floor, budget in ((0.70, PATIENTS), (0.75, PATIENTS), (0.78, None))
+    ]
+
+
+def _variant(floor: float, budget: int | None, *, seed: int, delta: float) -> Variant:
+    world = _trial("event_free", floors=floor, reward_range=(0.0, 1.0))
+    policy = BlockBetting(world.problem, delta=delta, max_pulls=budget)
+    run_policy(policy, world, np.random.default_rng(seed))
+    bound = complexity_in(world.problem, world).lower_bound(delta)
+    return Variant(floor, budget, policy.progress(), bound)
+
+
+def _trial(outcome: Any, **limits: Any) -> ReplayEnvironment:
+    problem = Problem(arms=ARMS, groups=STRATA, **limits)
+    return ReplayEnvironment(problem, actg175(outcome), group="stratum")
+
+
+def _study(folder: Path, problem: Problem, *, seed: int, delta: float, keep: bool) -> Study:
+    storage = _storage(folder)
+    if keep:
+        try:
+            return Study.open(storage, _NAME)
+        except StudyNotFound:
+            pass
+    else:
+        for name in _FILES:
+            (folder / name).unlink(missing_ok=True)
+    policy = BlockBetting(problem, delta=delta)
+    # It need not survive a power cut: it can be had again from its seed.
+    return Study.create(
+        problem, policy, storage=storage, name=_NAME, seed=seed, durability="process"
+    )
+
+
+def _storage(folder: Path) -> str:
+    return f"sqlite:///{(folder / 'study.db').absolute()}"
+
+
+def _run(study: Study, storage: str, world: ReplayEnvironment) -> Ending:
+    source = WorldRewards(world, study.seed)
+    with Interruption() as interruption, reporter(_NAME) as display:
+        return drive(study, storage, source, display, interruption)
+
+
+def _facts(progress: Progress, lower_bound: float) -> Mapping[str, object]:
+    return {
+        "Data": (
+            f"{PATIENTS:,} patients of the ACTG 175 trial (Hammer et al. 1996), replayed: each "
+            "pull draws one patient of its arm and stratum, with replacement"
+        ),
+        "Reward": (
+            "CD4 cells gained in 20 weeks, in units of 200 per cubic millimetre, clipped to [-1, 1]"
+        ),
+        "Pulls": f"{progress.told:,}; the trial had {PATIENTS:,} patients",
+        "Yardstick": (
+            f"{lower_bound:,.0f} pulls: the least mean number that any rule needs which is right "
+            "as often, if rewards are Gaussian with the spread of these"
+        ),
+    }
+
+
+def _draw(study: Study, folder: Path, complexity: Complexity) -> Path | None:
+    try:
+        from fairtrial.plots import overview
+
+        figure = overview(study, optimal=complexity.weights)
+    except MissingExtra:
+        return None
+    path = folder / f"{_NAME}.png"
+    figure.savefig(path, dpi=150, bbox_inches="tight", pad_inches=0.15)
+    return path
+
+
+def _write_report(
+    study: Study, folder: Path, complexity: Complexity, facts: Mapping[str, object]
+) -> Path:
+    from fairtrial.plots import write_report
+
+    return write_report(
+        study,
+        folder / f"{_NAME}.html",
+        title="ACTG 175, decided by block betting",
+        facts=facts,
+        optimal=complexity.weights,
+    )

@@ -1,0 +1,262 @@
+"""How a study is shown: while it runs, and its answer with the guarantee behind it."""
+
+from __future__ import annotations
+
+import textwrap
+import time
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+import click
+import numpy as np
+from numpy.typing import ArrayLike
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from fairtrial.cli.output import shown_number
+from fairtrial.core import Estimate, Progress, Recommendation
+
+__all__ = [
+    "Reporter",
+    "answer_text",
+    "estimates_table",
+    "print_table",
+    "reporter",
+    "shares_table",
+    "wrapped",
+]
+
+_LIVE_SECONDS = 0.2
+_LINE_SECONDS = 5.0
+_BAR_WIDTH = 40
+_WIDTH_OF_FILES = 120
+
+
+class Reporter(Protocol):
+    """Shows how far a study has come, now and then."""
+
+    def __enter__(self) -> Self: ...
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...
+
+    def due(self) -> bool:
+        """Return whether it is time to show something."""
+        ...
+
+    def show(self, progress: Progress) -> None:
+        """Show the progress."""
+        ...
+
+
+def reporter(title: str) -> Reporter:
+    """Return a live display where standard error is a terminal, else occasional lines there."""
+    console = Console(stderr=True)
+    if console.is_terminal and not console.is_dumb_terminal:
+        return _LiveReporter(title, console)
+    return _LineReporter(title)
+
+
+class _Clock:
+    """Says when something is due again."""
+
+    def __init__(self, seconds: float) -> None:
+        self._seconds = seconds
+        self._next = time.monotonic() + seconds
+
+    def due(self) -> bool:
+        return time.monotonic() >= self._next
+
+    def restart(self) -> None:
+        self._next = time.monotonic() + self._seconds
+
+
+class _LiveReporter:
+    def __init__(self, title: str, console: Console) -> None:
+        self._title = title
+        self._clock = _Clock(_LIVE_SECONDS)
+        self._live = Live(console=console, auto_refresh=False, transient=True)
+
+    def __enter__(self) -> Self:
+        self._live.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._live.stop()
+
+    def due(self) -> bool:
+        return self._clock.due()
+
+    def show(self, progress: Progress) -> None:
+        self._live.update(_panel(self._title, progress), refresh=True)
+        self._clock.restart()
+
+
+class _LineReporter:
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._clock = _Clock(_LINE_SECONDS)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        return None
+
+    def due(self) -> bool:
+        return self._clock.due()
+
+    def show(self, progress: Progress) -> None:
+        click.echo(f"{self._title}: {_in_a_line(progress)}", err=True)
+        self._clock.restart()
+
+
+def _in_a_line(progress: Progress) -> str:
+    parts = [f"{progress.told:,} pulls", f"leader {_name(progress.recommendation.leader)}"]
+    if progress.evidence is not None and progress.threshold is not None:
+        parts.append(f"evidence {progress.evidence:.2f} of {progress.threshold:.2f}")
+    if progress.remaining:
+        parts.append(f"about {_rounded(progress.remaining)} pulls left")
+    return ", ".join(parts)
+
+
+def _panel(title: str, progress: Progress) -> RenderableType:
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim")
+    grid.add_column()
+    grid.add_row("leader", Text(_name(progress.recommendation.leader), style="bold"))
+    if progress.evidence is not None and progress.threshold is not None:
+        grid.add_row("evidence", _bar(progress.evidence, progress.threshold))
+        grid.add_row("", f"{progress.evidence:.2f} of the {progress.threshold:.2f} that decide")
+    left = f", about {_rounded(progress.remaining)} left" if progress.remaining else ""
+    grid.add_row("pulls", f"{progress.told:,}{left}")
+    return Group(Text(title, style="bold"), grid, Text("Ctrl-C stops safely", style="dim"))
+
+
+def _bar(evidence: float, threshold: float) -> ProgressBar:
+    return ProgressBar(total=threshold, completed=max(0.0, evidence), width=_BAR_WIDTH)
+
+
+def _rounded(number: float) -> str:
+    """Return a forecast with no more digits than it is worth."""
+    return f"{float(f'{number:.2g}'):,.0f}"
+
+
+def _name(label: object) -> str:
+    return "no arm" if label is None else str(label)
+
+
+# ------------------------------------------------------------------------- the answer
+
+
+def answer_text(progress: Progress) -> str:
+    """Return the answer, why it is given, and the guarantee behind it, as paragraphs."""
+    recommendation = progress.recommendation
+    lines = [_headline(recommendation, progress.told)]
+    if recommendation.reason:
+        lines.append(wrapped("Why", recommendation.reason))
+    if recommendation.decided:
+        lines.extend(_guarantee(recommendation))
+    elif progress.told and progress.evidence is not None and progress.threshold is not None:
+        lines.append(wrapped("So far", _in_a_line(progress)))
+    return "\n".join(lines)
+
+
+def _headline(recommendation: Recommendation, pulls: int) -> str:
+    if recommendation.decided:
+        answer = "no arm is acceptable" if recommendation.arm is None else str(recommendation.arm)
+        return f"Answer: {answer}  ({pulls:,} pulls)"
+    if not pulls:
+        return "No answer yet: no result so far"
+    leader = f"the leader is {_name(recommendation.leader)}, without a guarantee"
+    if recommendation.status == "undecided":
+        return f"No answer: not decided after {pulls:,} pulls; {leader}"
+    return f"No answer yet: running, {pulls:,} pulls so far; {leader}"
+
+
+def _guarantee(recommendation: Recommendation) -> list[str]:
+    guarantee = recommendation.guarantee
+    if guarantee is None:
+        return [wrapped("Guarantee", "none is claimed")]
+    lines = [wrapped("Guarantee", f"{guarantee.statement} ({guarantee.label}: {guarantee.name})")]
+    if guarantee.assumptions:
+        lines.append(wrapped("Provided", "; ".join(guarantee.assumptions)))
+    return lines
+
+
+def wrapped(label: str, text: str) -> str:
+    """Return a labelled paragraph.
+
+    Examples
+    --------
+    >>> print(wrapped("Why", "every other arm is rejected"))
+      Why         every other arm is rejected
+    """
+    return textwrap.fill(
+        text, width=96, initial_indent=f"  {label:<12}", subsequent_indent=" " * 14
+    )
+
+
+# --------------------------------------------------------------------------- tables
+
+
+def estimates_table(title: str, estimates: Sequence[Estimate]) -> Table:
+    """Return a table of estimates with their intervals and limits."""
+    table = Table(title=title, title_justify="left")
+    for name in estimates[0].labels:
+        table.add_column(str(name))
+    for name in ("pulls", "mean", "interval at all times", "limit"):
+        table.add_column(name, justify="right")
+    for estimate in estimates:
+        table.add_row(
+            *(str(label) for label in estimate.labels.values()),
+            f"{estimate.pulls:,}",
+            shown_number(estimate.mean),
+            _interval(estimate),
+            shown_number(estimate.limit),
+        )
+    return table
+
+
+def shares_table(title: str, labels: Sequence[Mapping[str, Any]], shares: ArrayLike) -> Table:
+    """Return a table of the share of every action, the largest first."""
+    table = Table(title=title, title_justify="left")
+    for name in labels[0]:
+        table.add_column(str(name))
+    table.add_column("share", justify="right")
+    rows = zip(labels, np.ravel(shares).tolist(), strict=True)
+    for row, share in sorted(rows, key=lambda pair: -pair[1]):
+        table.add_row(*(str(label) for label in row.values()), f"{100 * share:.1f} %")
+    return table
+
+
+def _interval(estimate: Estimate) -> str:
+    if estimate.lower is None and estimate.upper is None:
+        return "-"
+    return f"{shown_number(estimate.lower)} to {shown_number(estimate.upper)}"
+
+
+def print_table(table: Table) -> None:
+    """Print a table on standard output, coloured only on a terminal that wants it."""
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=_WIDTH_OF_FILES)
+    console.print(table)

@@ -1,0 +1,36 @@
+"""What the command's exit code says."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+__all__ = ["EPILOG", "ExitCode"]
+
+
+class ExitCode(IntEnum):
+    """The exit codes, each with its one meaning."""
+
+    OK = 0
+    FAILURE = 1
+    USAGE = 2
+    NO_ANSWER = 3
+    NOT_VERIFIED = 4
+    INTERRUPTED = 130
+
+    @property
+    def meaning(self) -> str:
+        """The meaning in one line."""
+        return _MEANINGS[self]
+
+
+_MEANINGS = {
+    ExitCode.OK: "done; of a study: decided",
+    ExitCode.FAILURE: "something failed on the way: a source of rewards, the storage",
+    ExitCode.USAGE: "a mistake in the command line or in the configuration",
+    ExitCode.NO_ANSWER: "no answer: the study is undecided or still running",
+    ExitCode.NOT_VERIFIED: "the study's log does not verify",
+    ExitCode.INTERRUPTED: "interrupted; nothing acknowledged is lost",
+}
+
+# \b keeps click from filling the lines into a paragraph.
+EPILOG = "\b\nExit codes:\n" + "\n".join(f"  {code:<4}{code.meaning}" for code in ExitCode)

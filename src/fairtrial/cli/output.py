@@ -1,0 +1,68 @@
+"""What goes to standard output: text for people, or one JSON document."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import click
+
+from fairtrial.errors import ConfigurationError
+
+__all__ = ["emit", "error_document", "json_option", "shown_number"]
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_ROUNDING = 1e-12
+
+
+def json_option(command: Command) -> Command:
+    """Give a command the option ``--json``."""
+    return click.option(
+        "--json",
+        "as_json",
+        is_flag=True,
+        help="Print one JSON document on standard output, and nothing else there.",
+    )(command)
+
+
+def emit(document: Mapping[str, Any]) -> None:
+    """Print a document as JSON; a number that JSON has no word for becomes null."""
+    click.echo(json.dumps(_finite(document), indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def error_document(error: BaseException, message: str) -> dict[str, Any]:
+    """Return an error as a document."""
+    about: dict[str, Any] = {"type": type(error).__name__, "message": message}
+    if isinstance(error, ConfigurationError):
+        about |= {"source": error.source, "mistakes": list(error.mistakes)}
+    return {"error": about}
+
+
+def shown_number(value: float | None, digits: int = 4) -> str:
+    """Return a number as people read it.
+
+    Examples
+    --------
+    >>> shown_number(12345.678), shown_number(0.123456), shown_number(None)
+    ('12,346', '0.1235', '-')
+    """
+    if value is None or math.isnan(value):
+        return "-"
+    if abs(value) < _ROUNDING:
+        return "0"
+    if abs(value) >= 1000 and math.isfinite(value):
+        return f"{value:,.0f}"
+    return f"{value:.{digits}g}"
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return value

@@ -1,0 +1,130 @@
+"""How many pulls will it take: the bound that no rule beats, and what this policy needs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fairtrial.cli.config import Configuration
+from fairtrial.core import Environment, Problem
+from fairtrial.core.specification import family_module
+from fairtrial.simulation import Simulation, simulate
+
+if TYPE_CHECKING:
+    from fairtrial.subpopulations import Complexity
+
+__all__ = ["Plan", "complexity_in", "make_plan", "simulate_configuration"]
+
+_HORIZON_IN_BOUNDS = 100
+_SMALLEST_SPREAD = 1e-6
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What an experiment will take, if the world is as assumed.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem planned for.
+    delta : float
+        The probability of a wrong answer that is accepted.
+    answer : object
+        The right answer in the assumed world; None for "no arm".
+    complexity : Complexity
+        T*, certified from both sides, and the optimal allocation.
+    simulation : Simulation or None
+        Runs of the policy in that world; None where no rule could ever stop.
+    """
+
+    problem: Problem
+    delta: float
+    answer: Any
+    complexity: Complexity
+    simulation: Simulation | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plan as JSON's own types."""
+        simulated = None if self.simulation is None else self.simulation.summary().to_dict()
+        return {
+            "delta": self.delta,
+            "answer": self.answer,
+            "complexity": self.complexity.value,
+            "complexity_lower": self.complexity.lower,
+            "complexity_upper": self.complexity.upper,
+            "reason": self.complexity.reason,
+            "lower_bound": self.complexity.lower_bound(self.delta),
+            "allocation": self._allocation(),
+            "simulated": simulated,
+        }
+
+    def _allocation(self) -> list[dict[str, Any]] | None:
+        if self.complexity.weights is None:
+            return None
+        shares = np.ravel(self.complexity.weights).tolist()
+        rows = zip(self.problem.action_labels, shares, strict=True)
+        return [{**labels, "share": share} for labels, share in rows]
+
+
+def make_plan(configuration: Configuration, delta: float | None = None) -> Plan:
+    """Return the plan of a configuration; `delta` replaces its own."""
+    world = configuration.world
+    if delta is None:
+        delta = _delta(configuration)
+    complexity = complexity_in(configuration.problem, world)
+    bound = complexity.lower_bound(delta)
+    simulation = None
+    if math.isfinite(bound):
+        simulation = simulate_configuration(
+            configuration, delta=delta, seed=configuration.study.seed or 0, lower_bound=bound
+        )
+    return Plan(configuration.problem, delta, world.truth.best, complexity, simulation)
+
+
+def simulate_configuration(
+    configuration: Configuration,
+    *,
+    seed: int,
+    delta: float | None = None,
+    replications: int | None = None,
+    lower_bound: float | None = None,
+) -> Simulation:
+    """Return runs of the configuration's policy in its assumed world.
+
+    Without a cap in the file a run ends after 100 times the bound that no rule beats.
+    """
+    if delta is None:
+        delta = _delta(configuration)
+    world, plan, policy = configuration.world, configuration.plan, configuration.policy
+    if lower_bound is None:
+        lower_bound = complexity_in(configuration.problem, world).lower_bound(delta)
+    finite = math.isfinite(lower_bound) and lower_bound > 0
+    cap = math.ceil(_HORIZON_IN_BOUNDS * lower_bound) if finite else None
+    return simulate(
+        policy.clone(delta=delta) if delta != getattr(policy, "delta", delta) else policy,
+        world,
+        replications=replications or plan.replications,
+        seed=seed,
+        horizon=plan.max_pulls or cap,
+        progress=True,
+        lower_bound=lower_bound if finite else None,
+    )
+
+
+def complexity_in(problem: Problem, world: Environment) -> Complexity:
+    """Return the complexity of finding the answer in a world whose truth and spread are known.
+
+    Where rewards are not Gaussian it is a yardstick: what Gaussian ones of that spread need.
+    """
+    spread = np.maximum(getattr(world, "cell_stds"), _SMALLEST_SPREAD)  # noqa: B009
+    family = family_module(problem.family)
+    complexity: Complexity = family.complexity(problem, world.truth.means, std=spread)
+    return complexity
+
+
+def _delta(configuration: Configuration) -> float:
+    own = getattr(configuration.policy, "delta", 0.05)
+    return own if configuration.plan.delta is None else configuration.plan.delta

@@ -1,0 +1,139 @@
+"""The loop that runs a study: ask, measure, tell, until it stops or somebody stops it."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from fairtrial.cli.runners import joined
+from fairtrial.errors import ExperimentFinished, NothingToAsk
+
+if TYPE_CHECKING:
+    from fairtrial.cli.display import Reporter
+    from fairtrial.cli.sources import RewardSource
+    from fairtrial.study import Study, StudyPull
+
+__all__ = ["Ending", "Interruption", "drive"]
+
+Ending = Literal["stopped", "limit", "interrupted"]
+"""Why a session ended: the study stopped, the session's pulls were used up, or Ctrl-C."""
+
+_WAIT_SECONDS = 0.1
+
+
+def drive(
+    study: Study,
+    storage: str,
+    source: RewardSource,
+    display: Reporter,
+    interrupted: Callable[[], bool],
+    limit: int | None = None,
+) -> Ending:
+    """Run a study until it stops, `limit` pulls are told, or an interruption is asked for.
+
+    A pull that a dead process left open is measured first. If a source fails or is interrupted
+    its pull stays open, so that the next session measures that very pull.
+
+    Raises
+    ------
+    SourceError
+        If the source fails; all that was told before is kept.
+    """
+    with joined(study, storage) as left_open:
+        session = _Session(study, left_open, interrupted)
+        try:
+            for told, pull in enumerate(session.pulls(), start=1):
+                session.tell(pull, source.reward(pull), last=told == limit)
+                if display.due():
+                    display.show(study.progress())
+        except KeyboardInterrupt:
+            return "interrupted"
+    if study.policy.stopped:
+        return "stopped"
+    return "interrupted" if interrupted() else "limit"
+
+
+class _Session:
+    """Hands out pulls one after the other, each after the one before was told."""
+
+    def __init__(
+        self, study: Study, left_open: Iterable[StudyPull], interrupted: Callable[[], bool]
+    ) -> None:
+        self._study = study
+        self._left_open = deque(left_open)
+        self._interrupted = interrupted
+        self._next: StudyPull | None = None
+        self._ended = False
+
+    def pulls(self) -> Iterator[StudyPull]:
+        """Yield the next pull while there is one and nobody asks to end."""
+        while not self._ended and not self._interrupted():
+            pull = self._take()
+            if pull is not None:
+                yield pull
+
+    def tell(self, pull: StudyPull, reward: float, *, last: bool) -> None:
+        """Tell a reward, and in the same write ask for what comes next, unless nothing shall."""
+        self._ended = last
+        if last or self._left_open or self._interrupted():
+            self._study.tell(pull, reward)
+        else:
+            self._next = self._study.tell_and_ask(pull, reward)
+
+    def _take(self) -> StudyPull | None:
+        if self._left_open:
+            return self._left_open.popleft()
+        pull, self._next = self._next, None
+        return pull or self._ask()
+
+    def _ask(self) -> StudyPull | None:
+        try:
+            return self._study.ask()
+        except ExperimentFinished:
+            self._ended = True
+        except NothingToAsk:
+            # Another runner's result is needed first.
+            time.sleep(_WAIT_SECONDS)
+        return None
+
+
+class Interruption:
+    """Ctrl-C (or a polite request to end) as a flag, looked at between two pulls.
+
+    So no write is ever cut short. The second Ctrl-C raises `KeyboardInterrupt` at once: the
+    storage's transactions keep the study whole even then.
+    """
+
+    _signals = (signal.SIGINT, signal.SIGTERM)
+
+    def __init__(self) -> None:
+        self.requested = False
+        self._before: dict[signal.Signals, Any] = {}
+
+    def __call__(self) -> bool:
+        """Return whether the end was requested."""
+        return self.requested
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            self._before = {number: signal.signal(number, self._note) for number in self._signals}
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        if self.requested:
+            raise KeyboardInterrupt
+        self.requested = True

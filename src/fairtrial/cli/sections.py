@@ -1,0 +1,156 @@
+"""The sections of a configuration file, and what pydantic finds wrong in them, in plain words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+__all__ = [
+    "SECTIONS",
+    "CommandSource",
+    "PlanSection",
+    "ReplaySource",
+    "SimulatedSource",
+    "SourceSection",
+    "StudySection",
+    "did_you_mean",
+    "parse_section",
+]
+
+SECTIONS = ("study", "problem", "policy", "source", "plan")
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+
+
+class StudySection(_Section):
+    """Which study, and where it is kept."""
+
+    name: str = Field(min_length=1)
+    storage: str = Field(default="sqlite:///fairtrial.db", min_length=1)
+    seed: int | None = Field(default=None, ge=0)
+    durability: Literal["full", "process"] = "full"
+
+
+class ReplaySource(_Section):
+    """Rewards drawn from the rows of a table, with replacement."""
+
+    kind: Literal["replay"]
+    table: str
+    arm: str = "arm"
+    group: str | None = None
+    reward: str = "reward"
+
+
+class SimulatedSource(_Section):
+    """Rewards drawn around means that are given."""
+
+    kind: Literal["simulate"]
+    means: Any
+    std: Any = None
+    noise: Literal["gaussian", "bernoulli"] | None = None
+
+
+class CommandSource(_Section):
+    """Rewards measured by a shell command: the last line that it prints."""
+
+    kind: Literal["command"]
+    run: str = Field(min_length=1)
+    timeout: float = Field(default=600.0, gt=0, allow_inf_nan=False)
+    retries: int = Field(default=0, ge=0)
+
+
+SourceSection = ReplaySource | SimulatedSource | CommandSource
+
+
+class PlanSection(_Section):
+    """What `plan` and `simulate` assume."""
+
+    means: Any = None
+    std: Any = None
+    noise: Literal["gaussian", "bernoulli"] | None = None
+    replications: int = Field(default=200, ge=2)
+    delta: float | None = Field(default=None, gt=0, lt=1)
+    max_pulls: int | None = Field(default=None, ge=1)
+
+
+_MODELS: dict[str, Any] = {
+    "study": StudySection,
+    "source": Annotated[SourceSection, Field(discriminator="kind")],
+    "plan": PlanSection,
+}
+_KINDS: dict[str, type[BaseModel]] = {
+    "replay": ReplaySource,
+    "simulate": SimulatedSource,
+    "command": CommandSource,
+}
+
+
+def parse_section(name: str, data: object, mistakes: list[str]) -> Any:
+    """Return the section as an object, or None after adding its mistakes to the list."""
+    try:
+        return TypeAdapter(_MODELS[name]).validate_python(data)
+    except ValidationError as error:
+        mistakes.extend(_in_words(name, mistake) for mistake in error.errors())
+        return None
+
+
+def did_you_mean(given: str, accepted: Iterable[str]) -> str:
+    """Return a remark on a name that is not accepted.
+
+    Examples
+    --------
+    >>> did_you_mean("tabel", ["table", "arm"])
+    "did you mean 'table'? accepted: arm, table"
+    """
+    names = sorted(accepted)
+    close = get_close_matches(given, names, n=1)
+    hint = f"did you mean {close[0]!r}? " if close else ""
+    return f"{hint}accepted: {', '.join(names)}"
+
+
+def _in_words(section: str, mistake: Mapping[str, Any]) -> str:
+    path = [section, *(str(part) for part in mistake["loc"])]
+    fields = _fields(section, path)
+    if section == "source" and len(path) > 1:
+        del path[1]  # the kind, which pydantic puts there
+    if mistake["type"] == "extra_forbidden":
+        return f"{'.'.join(path)}: is not a key here; {did_you_mean(path[-1], fields)}"
+    if mistake["type"] == "missing":
+        return f"{'.'.join(path)}: is required"
+    if mistake["type"].startswith("union_tag"):
+        return f"{section}.kind: {_about_kind(mistake['input'])}"
+    if len(path) == 1:
+        return f"{section}: must be a section with keys; got {mistake['input']!r}"
+    return f"{'.'.join(path)}: {_accepted(mistake)}; got {mistake['input']!r}"
+
+
+def _fields(section: str, path: list[str]) -> Iterable[str]:
+    if section == "source":
+        return _KINDS[path[1]].model_fields if len(path) > 1 else ()
+    model: type[BaseModel] = _MODELS[section]
+    return model.model_fields
+
+
+def _about_kind(given: Mapping[str, Any]) -> str:
+    accepted = ", ".join(map(repr, _KINDS))
+    if "kind" not in given:
+        return f"is required: one of {accepted}"
+    return f"must be one of {accepted}; got {given['kind']!r}"
+
+
+def _accepted(mistake: Mapping[str, Any]) -> str:
+    text: str = mistake["msg"]
+    for said, meant in (
+        ("Input should", "must"),
+        ("String should", "must"),
+        ("a valid integer", "an integer"),
+        ("a valid ", "a "),
+        ("at least 1 character", "at least one character"),
+    ):
+        text = text.replace(said, meant)
+    return text

@@ -1,0 +1,40 @@
+import json
+
+import pytest
+from click.testing import CliRunner, Result
+
+from fairtrial.cli.app import app
+from tests.cli.configurations import write_table
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """A folder with a table of rewards; it is also where commands run."""
+    write_table(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("FAIRTRIAL_STORAGE", raising=False)
+    return tmp_path
+
+
+@pytest.fixture
+def invoke():
+    """Run a command in this process; what was not foreseen is raised here."""
+
+    def invoke(*arguments: object, **options: object) -> Result:
+        result = CliRunner().invoke(app, [str(a) for a in arguments], **options)
+        if result.exception is not None and not isinstance(result.exception, SystemExit):
+            raise result.exception
+        return result
+
+    return invoke
+
+
+@pytest.fixture
+def document(invoke):
+    """Run a command with --json; return its one document, and the result."""
+
+    def document(*arguments: object):
+        result = invoke(*arguments, "--json")
+        return json.loads(result.stdout), result
+
+    return document

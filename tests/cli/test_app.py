@@ -1,0 +1,113 @@
+"""The command's frame: help, exit codes, errors."""
+
+import click
+import pytest
+
+from fairtrial import errors
+from fairtrial.cli import ExitCode
+from fairtrial.cli.app import app
+from tests.cli.configurations import replayed, write
+
+
+def commands(group=app, path=()):
+    for name, command in group.commands.items():
+        if isinstance(command, click.Group):
+            yield from commands(command, (*path, name))
+        yield (*path, name)
+
+
+@pytest.mark.parametrize("path", [(), *commands()])
+def test_every_help_says_what_the_exit_codes_mean(invoke, path):
+    result = invoke(*path, "--help")
+    assert result.exit_code == ExitCode.OK
+    for code in ExitCode:
+        assert f"  {code:<4}{code.meaning}" in result.stdout
+
+
+@pytest.mark.parametrize("path", list(commands()))
+def test_every_command_offers_json(path):
+    command = app
+    for name in path:
+        command = command.commands[name]
+    if not isinstance(command, click.Group):
+        assert "--json" in [option for parameter in command.params for option in parameter.opts]
+
+
+def test_the_version_is_the_packages(invoke):
+    import fairtrial
+
+    assert fairtrial.__version__ in invoke("--version").stdout
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["runn"], ["run"], ["run", "a.toml", "--pulls", "0"], ["study", "shw"], ["plan", "--no-such"]],
+)
+def test_a_mistake_in_the_command_line_is_told_as_text_and_as_json(invoke, document, arguments):
+    result = invoke(*arguments)
+    assert (result.exit_code, result.stdout) == (ExitCode.USAGE, "")
+    assert "Error" in result.stderr
+    found, result = document(*arguments)
+    assert result.exit_code == ExitCode.USAGE
+    assert found["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (errors.ConfigurationError(["study.name: is required"], "a.toml"), ExitCode.USAGE),
+        (errors.InvalidArgument("delta", "must be small", 3), ExitCode.USAGE),
+        (errors.MissingExtra("drawing", "plots"), ExitCode.USAGE),
+        (errors.StudyNotFound("no such study"), ExitCode.USAGE),
+        (errors.StudyExists("another one"), ExitCode.USAGE),
+        (errors.InvalidOutcome("reward", "must be finite", 3), ExitCode.FAILURE),
+        (errors.SourceError("the probe is broken"), ExitCode.FAILURE),
+        (errors.StorageBusy("locked"), ExitCode.FAILURE),
+        (errors.StorageError("disk full"), ExitCode.FAILURE),
+        (OSError(28, "No space left on device", "report.html"), ExitCode.FAILURE),
+        (errors.CorruptLog("event 3"), ExitCode.NOT_VERIFIED),
+        (KeyboardInterrupt(), ExitCode.INTERRUPTED),
+    ],
+)
+def test_every_error_has_its_exit_code_and_is_said_in_both_ways(
+    folder, invoke, document, monkeypatch, error, code
+):
+    def fail(*arguments, **options):
+        raise error
+
+    monkeypatch.setattr("fairtrial.cli.running.drive", fail)
+    path = write(folder, replayed())
+    result = invoke("run", path)
+    assert (result.exit_code, result.stdout) == (code, "")
+    assert (str(error) or "interrupted") in result.stderr
+    found, result = document("run", path)
+    assert result.exit_code == code
+    assert found["error"]["type"] == type(error).__name__
+
+
+def test_what_nobody_foresaw_is_not_hidden(folder, invoke, monkeypatch):
+    def fail(*arguments, **options):
+        raise RuntimeError("a mistake in fairtrial")
+
+    monkeypatch.setattr("fairtrial.cli.running.drive", fail)
+    with pytest.raises(RuntimeError, match="a mistake in fairtrial"):
+        invoke("run", write(folder, replayed()))
+
+
+def test_the_paper_is_reproduced_by_its_own_module(folder, invoke, document, monkeypatch):
+    from fairtrial.reproduce import baics
+
+    class Report:
+        def to_dict(self):
+            return {"agrees": True}
+
+    def main(**options):
+        click.echo(f"tables with {options}")
+        return Report()
+
+    monkeypatch.setattr(baics, "main", main)
+    expected = "tables with {'quick': True, 'output': None, 'email_data': None}\n"
+    assert invoke("reproduce", "baics", "--quick").stdout == expected
+    found, result = document("reproduce", "baics", "--quick")
+    assert found == {"agrees": True}
+    assert expected in result.stderr

@@ -1,0 +1,293 @@
+import tomllib
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fairtrial.cli.config import load_configuration, load_study_section
+from fairtrial.errors import ConfigurationError
+from fairtrial.subpopulations import BalancedTracking, BlockBetting
+from tests.cli.configurations import ROWS, replayed, write, write_table
+
+
+@pytest.fixture
+def folder(tmp_path):
+    write_table(tmp_path)
+    return tmp_path
+
+
+def load(folder, purpose="run", **changes):
+    return load_configuration(write(folder, replayed(**changes)), purpose)
+
+
+def mistakes(folder, purpose="run", **changes):
+    with pytest.raises(ConfigurationError) as caught:
+        load(folder, purpose, **changes)
+    return list(caught.value.mistakes)
+
+
+def changed(section, **keys):
+    return {section: {**replayed()[section], **keys}}
+
+
+# ------------------------------------------------------------------- what is accepted
+
+
+def test_a_file_becomes_problem_policy_and_world(folder):
+    configuration = load(folder)
+    assert configuration.problem.arms == ("a", "b")
+    assert configuration.problem.shares.tolist() == [0.5, 0.5]
+    assert isinstance(configuration.policy, BlockBetting)
+    assert (configuration.policy.delta, configuration.policy.seed) == (0.05, 7)
+    assert configuration.environment.truth.means == pytest.approx(
+        np.array([[0.8, 0.7], [0.2, 0.0]])
+    )
+
+
+def test_block_betting_is_the_default_policy(folder):
+    assert isinstance(load(folder, policy=None).policy, BlockBetting)
+
+
+def test_a_policys_keys_are_its_constructors_arguments(folder):
+    policy = load(folder, policy={"name": "BalancedTracking", "delta": 0.1, "max_pulls": 9}).policy
+    assert isinstance(policy, BalancedTracking)
+    assert (policy.delta, policy.max_pulls) == (0.1, 9)
+
+
+def test_paths_are_relative_to_the_file(folder):
+    storage = load(folder).study.storage
+    assert storage == f"sqlite:///{folder}/small.db"
+    absolute = changed("study", storage=f"sqlite:///{folder}/elsewhere.db")
+    assert load(folder, **absolute).study.storage == f"sqlite:///{folder}/elsewhere.db"
+
+
+def test_a_study_in_memory_stays_there(folder):
+    assert load(folder, **changed("study", storage="memory://")).study.storage == "memory://"
+
+
+def test_the_study_section_can_be_read_alone(folder):
+    path = write(folder, {"study": replayed()["study"], "problem": {"nonsense": 1}})
+    assert load_study_section(path).name == "small"
+
+
+NOISY = {"family": "subpopulations", "arms": ["a", "b"], "groups": ["x", "y"], "noise_std": 1.0}
+
+
+@pytest.mark.parametrize(
+    "means",
+    [
+        [[1.0, 2.0], [3.0, 4.0]],
+        {"a": [1, 2], "b": [3, 4]},
+        {"b": {"y": 4, "x": 3}, "a": {"x": 1, "y": 2}},
+        [{"x": 1, "y": 2}, [3, 4]],
+    ],
+)
+def test_means_are_given_by_label_or_in_the_order_of_the_labels(folder, means):
+    world = load(folder, problem=NOISY, source={"kind": "simulate", "means": means}).environment
+    assert type(world).__name__ == "GaussianEnvironment"
+    assert world.truth.means.tolist() == [[1, 2], [3, 4]]
+
+
+def test_bounded_rewards_are_simulated_as_zeros_and_ones_or_with_the_given_spread(folder):
+    means = [[0.5, 0.25], [0.1, 0.2]]
+    coins = load(folder, source={"kind": "simulate", "means": means}).environment
+    assert type(coins).__name__ == "BernoulliEnvironment"
+    spread = load(folder, source={"kind": "simulate", "means": means, "std": 0.5}).environment
+    assert spread.truth.means == pytest.approx(np.array(means))
+    assert spread.cell_stds == pytest.approx(np.full((2, 2), 0.5))
+
+
+def test_planning_takes_the_plans_means_before_the_sources(folder):
+    configuration = load(folder, "plan", plan={"means": [[0.1, 0.1], [0.2, 0.2]]})
+    assert configuration.world.truth.best == "b"
+    assert load(folder, "plan").world.truth.best == "a"
+
+
+# ------------------------------------------------------------------- what is refused
+
+
+def test_all_mistakes_are_reported_at_once_in_the_order_of_the_sections(folder):
+    found = mistakes(
+        folder,
+        stduy={"a": 1},
+        study={"name": 3, "seed": -1},
+        problem={**replayed()["problem"], "arms": ["a", "a"], "floors": [1, 2, 3], "floor": 1},
+        policy={"delta": 2, "max_pull": 3},
+        source={"kind": "replay", "tabel": "rows.csv"},
+        plan={"replications": 0},
+    )
+    assert [line.split(":")[0] for line in found] == [
+        "stduy",
+        "study.name",
+        "study.seed",
+        "problem.floor",
+        "problem.arms",
+        "problem.floors",
+        "policy.max_pull",
+        "policy.delta",
+        "source.table",
+        "source.tabel",
+        "plan.replications",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        ({"study": {}}, "study.name: is required"),
+        (changed("study", name=""), "study.name: must have at least one character; got ''"),
+        (changed("study", seed="7"), "study.seed: must be an integer; got '7'"),
+        (changed("study", seed=True), "study.seed: must be an integer; got True"),
+        (
+            changed("study", durability="ful"),
+            "study.durability: must be 'full' or 'process'; got 'ful'",
+        ),
+        (changed("study", storage="ftp://host/x"), 'study.storage: must be "sqlite:///file.db"'),
+        (changed("study", nam="x"), "study.nam: is not a key here; did you mean 'name'?"),
+        ({"problem": None}, "problem: is required"),
+        (changed("problem", family=None), "problem.family"),
+        (changed("problem", family="subpopulation"), "problem.family: must be one of"),
+        ({"problem": {"family": "subpopulations"}}, "problem.arms: is required"),
+        (changed("problem", noise_std=1.0), "problem.noise_std, reward_range: exactly one"),
+        (changed("problem", groups={"x": -1, "y": 2}), "problem.weights: must be finite, non-neg"),
+        (changed("problem", floors=[1, 2, 3]), "problem.floors: must be a number or have shape"),
+        (changed("policy", name="Bandit"), "policy.name: must be one of BalancedTracking"),
+        (changed("policy", name=3), "policy.name: must be one of"),
+        (changed("policy", delta=1), "policy.delta: must be a number strictly between 0 and 1"),
+        (changed("policy", stoping=1), "policy.stoping: is not a key here"),
+        ({"policy": {"name": "BlockBetting"}, "problem": {**NOISY, "slack": 0.1}}, "policy"),
+        ({"source": None}, "source: is required"),
+        ({"source": {}}, "source.kind: is required: one of 'replay', 'simulate', 'command'"),
+        ({"source": {"kind": "replays"}}, "source.kind: must be one of"),
+        (changed("source", table="absent.csv"), "source.table: must be a readable file (No such"),
+        (changed("source", table="."), "source.table: must end in .csv"),
+        (changed("source", reward="gain"), "source.reward: must be a column of rows.csv"),
+        (changed("source", group=None), "source.group: is required"),
+        ({"source": {"kind": "simulate"}}, "source.means: is required"),
+        (
+            {"source": {"kind": "simulate", "means": {"a": [0, 0], "c": [0, 0]}}},
+            "source.means.c: is not an arm; accepted: a, b",
+        ),
+        (
+            {"source": {"kind": "simulate", "means": [[0, 0]]}},
+            "source.means: must have one entry per arm (a, b); got 1",
+        ),
+        (
+            {"source": {"kind": "simulate", "means": {"a": 1, "b": [0, 0]}}},
+            "source.means.a: must be a list in the order of the groups, or a table by group; got 1",
+        ),
+        ({"source": {"kind": "simulate", "means": [["u", 0], [0, 0]]}}, "source.means: must be an"),
+        ({"source": {"kind": "simulate", "means": [[2, 0], [0, 0]]}}, "source.means: must be prob"),
+        (
+            {"source": {"kind": "simulate", "means": [[1, 0], [0, 0]], "std": 0.5}},
+            "source.std: must be positive and keep mean - std and mean + std in the reward_range",
+        ),
+        (
+            {"source": {"kind": "simulate", "means": [[1, 0], [0, 0]], "noise": "gaussian"}},
+            "problem: must give noise_std",
+        ),
+        ({"source": {"kind": "command"}}, "source.run: is required"),
+        ({"source": {"kind": "command", "run": "x", "timeout": 0}}, "source.timeout: must be gre"),
+        (
+            {"source": {"kind": "command", "run": "measure {arms}"}},
+            "source.run: has the placeholder {arms}; did you mean 'arm'?",
+        ),
+        ({"plan": {"delta": 0}}, "plan.delta: must be greater than 0; got 0"),
+        ({"plan": {"means": [[0, 0], [0, 7]]}}, "plan.means: must be probabilities"),
+    ],
+)
+def test_each_mistake_is_named_by_its_key_path(folder, changes, expected):
+    changes = {
+        name: section and {key: value for key, value in section.items() if value is not None}
+        for name, section in changes.items()
+    }
+    found = mistakes(folder, **changes)
+    assert [line for line in found if line.startswith(expected)], found
+
+
+def test_every_mistake_in_a_table_is_listed_with_its_row(folder):
+    rows = [*ROWS[:4], ("c", "x", 0.1), ("a", "z", "much"), ("a", "x", 1.5), ("a", "x", "nan")]
+    write_table(folder, [*rows, ("a", "x", -3)])
+    assert mistakes(folder) == [
+        (
+            "source.arm: column 'arm' holds 'c' in 1 rows, which is not an arm of the problem; "
+            "accepted: a, b"
+        ),
+        "source.arm: column 'arm' has no row with 'b'",
+        (
+            "source.group: column 'group' holds 'z' in 1 rows, "
+            "which is not a group of the problem; accepted: x, y"
+        ),
+        "source.reward: column 'reward', row 6: must be a number; got 'much'",
+        "source.reward: column 'reward', row 7: must be in [-1, 1]; got 1.5",
+        "source.reward: column 'reward', row 8: must be a finite number; got nan",
+        "source.reward: column 'reward': 1 more such rows",
+    ]
+
+
+def test_a_cell_without_rows_is_a_mistake(folder):
+    write_table(folder, [row for row in ROWS if row[:2] != ("b", "y")])
+    assert "none for {'arm': 'b', 'group': 'y'}" in mistakes(folder)[0]
+
+
+@pytest.mark.parametrize("purpose", ["plan", "simulate"])
+def test_a_command_cannot_be_planned_for_without_means(folder, purpose):
+    command = {"kind": "command", "run": "measure {arm}"}
+    assert mistakes(folder, purpose, source=command)[0].startswith("plan.means: is required")
+    means = {"means": [[0.5, 0.5], [0.1, 0.1]]}
+    assert load(folder, purpose, source=command, plan=means).world.truth.best == "a"
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (b"[study\nname = 1", "must be TOML: Expected ']' at the end of a table declaration (at l"),
+        (b"name = '\xff'", "must be UTF-8 text"),
+        (None, "cannot be read: No such file or directory"),
+    ],
+)
+def test_a_file_that_is_no_toml_is_refused_with_the_place(tmp_path, content, expected):
+    path = tmp_path / "trial.toml"
+    if content is not None:
+        path.write_bytes(content)
+    for load_it in (lambda: load_configuration(path, "run"), lambda: load_study_section(path)):
+        with pytest.raises(ConfigurationError) as caught:
+            load_it()
+        assert caught.value.mistakes[0].startswith(expected)
+        assert str(path) in str(caught.value)
+
+
+scalars = st.one_of(
+    st.booleans(),
+    st.integers(-3, 3),
+    st.just(-(10**400)),
+    st.floats(),
+    st.sampled_from(["", "a", "x", "replay", "command", "rows.csv", "BlockBetting"]),
+)
+values = st.recursive(
+    scalars,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.dictionaries(st.sampled_from(["a", "x", "name"]), inner)
+    ),
+    max_leaves=4,
+)
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data(), replacement=values)
+def test_no_file_whatever_it_says_is_answered_with_anything_but_a_list_of_mistakes(
+    folder, data, replacement
+):
+    sections = replayed(plan={"means": [[0.5, 0.5], [0.1, 0.1]], "replications": 5})
+    section = data.draw(st.sampled_from(sorted(sections)))
+    keys = [*sorted(sections[section]), "delta", "std", "noise_std", "weights", "batch", "new"]
+    sections[section][data.draw(st.sampled_from(keys))] = replacement
+    path = write(folder, sections)
+    tomllib.loads(path.read_text())
+    lines = ()
+    try:
+        load_configuration(path, "run")
+    except ConfigurationError as error:
+        lines = error.mistakes
+    assert all(line.split(".")[0].split(":")[0] in sections for line in lines)

@@ -1,0 +1,103 @@
+"""`fairtrial plan` and `fairtrial simulate`."""
+
+import math
+
+import pytest
+
+from fairtrial.cli import ExitCode
+from tests.cli.configurations import replayed, write
+
+# The example of the function `complexity`: T* = 190.884 by an independent solver.
+EXAMPLE = {
+    "problem": {
+        "family": "subpopulations",
+        "arms": 3,
+        "groups": {"x": 0.2, "y": 0.3, "z": 0.5},
+        "noise_std": 1.0,
+    },
+    "source": {
+        "kind": "simulate",
+        "means": [[0.2, 0.6, 0.8], [0.4, 0.4, 0.3], [-0.2, 1.0, 1.5]],
+    },
+    "plan": {"replications": 20},
+}
+
+
+def kl(delta):
+    return (1 - 2 * delta) * math.log((1 - delta) / delta)
+
+
+def test_a_plan_gives_the_bound_the_optimal_allocation_and_simulated_runs(folder, document):
+    found, result = document("plan", write(folder, replayed(**EXAMPLE)))
+    assert result.exit_code == ExitCode.OK
+    assert found["answer"] == "0"
+    assert found["complexity"] == pytest.approx(190.884, rel=1e-5)
+    assert found["complexity_lower"] <= found["complexity"] <= found["complexity_upper"]
+    assert found["lower_bound"] == pytest.approx(190.884 * kl(0.05), rel=1e-5)
+    assert sum(cell["share"] for cell in found["allocation"]) == pytest.approx(1.0)
+    assert [cell["group"] for cell in found["allocation"][:3]] == ["x", "y", "z"]
+    simulated = found["simulated"]
+    assert simulated["replications"] == 20
+    assert simulated["stopping_time"]["mean"] > found["lower_bound"]
+    assert simulated["lower_bound"] == found["lower_bound"]
+
+
+def test_a_plan_is_made_for_the_delta_asked_for(folder, document):
+    path = write(folder, replayed(**EXAMPLE, policy={"delta": 0.01}))
+    plans = {
+        0.01: document("plan", path)[0],
+        0.2: document("plan", path, "--delta", 0.2)[0],
+    }
+    for delta, found in plans.items():
+        assert found["delta"] == delta
+        assert found["lower_bound"] == pytest.approx(190.884 * kl(delta), rel=1e-5)
+    means = [found["simulated"]["stopping_time"]["mean"] for found in plans.values()]
+    assert means[0] > means[1]
+
+
+def test_the_plans_own_delta_means_and_spread_come_before_the_files(folder, document):
+    plan = {"means": {"a": [0.2, 0.2], "b": [0.5, 0.5]}, "std": 0.4, "delta": 0.1}
+    found, _ = document("plan", write(folder, replayed(plan={**plan, "replications": 10})))
+    assert (found["answer"], found["delta"]) == ("b", 0.1)
+
+
+def test_the_text_of_a_plan_says_the_same(folder, invoke):
+    result = invoke("plan", write(folder, replayed(**EXAMPLE)))
+    assert result.exit_code == ExitCode.OK
+    for part in ("T*", "190.88", "Lower bound", "20 runs of BlockBetting", "Optimal allocation"):
+        assert part in result.stdout
+
+
+def test_a_tie_is_said_to_take_for_ever_and_nothing_is_simulated(folder, invoke, document):
+    tie = {"kind": "simulate", "means": [[0.5, 0.5], [0.5, 0.5]]}
+    path = write(folder, replayed(source=tie))
+    found, result = document("plan", path)
+    assert result.exit_code == ExitCode.OK
+    assert (found["complexity"], found["lower_bound"], found["allocation"]) == (None, None, None)
+    assert found["simulated"] is None
+    assert found["reason"]
+    assert f"no rule can ever stop: {found['reason']}"[:60] in invoke("plan", path).stdout
+
+
+def test_a_plan_that_cannot_be_made_is_a_mistake(folder, document):
+    found, result = document("plan", write(folder, replayed(source=None)))
+    assert result.exit_code == ExitCode.USAGE
+    assert found["error"]["mistakes"][0].startswith("plan.means: is required")
+
+
+def test_simulations_repeat_themselves_by_their_seed(folder, document):
+    path = write(folder, replayed(**EXAMPLE))
+    first, again, other = (
+        document("simulate", path, "--replications", 15, "--seed", seed)[0] for seed in (1, 1, 2)
+    )
+    assert first == again
+    assert first["stopping_time"] != other["stopping_time"]
+    assert (first["replications"], first["seed"], first["wrong"]) == (15, 1, 0)
+
+
+def test_simulated_runs_end_at_the_plans_cap(folder, document, invoke):
+    path = write(folder, replayed(plan={"max_pulls": 20, "replications": 4}))
+    found, result = document("simulate", path)
+    assert result.exit_code == ExitCode.OK
+    assert (found["horizon"], found["undecided"]) == (20, 4)
+    assert "4 runs of BlockBetting" in invoke("simulate", path).stdout

@@ -1,0 +1,168 @@
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairtrial.cli.sources import CommandRewards, WorldRewards, fill_placeholders
+from fairtrial.core import Pull
+from fairtrial.errors import SourceError
+from fairtrial.subpopulations import GaussianEnvironment, Problem
+
+PROBLEM = Problem(["a", "b c"], ["x", "y"], reward_range=(-1, 1))
+PULL = Pull(7, 2, {"arm": "b c", "group": "x"})
+
+
+def command(text, **options):
+    return CommandRewards(text, PROBLEM, **options)
+
+
+def failure(text, **options):
+    with pytest.raises(SourceError) as caught:
+        command(text, **options).reward(PULL)
+    return str(caught.value)
+
+
+# ------------------------------------------------------------------ simulated worlds
+
+
+def gaussian_world():
+    problem = Problem(2, 2, noise_std=1.0)
+    return GaussianEnvironment(problem, [[0, 1], [2, 3]])
+
+
+@given(st.integers(0, 2**40), st.integers(0, 2**31))
+def test_a_worlds_reward_is_a_function_of_seed_and_pull_number_alone(seed, number):
+    world, pull = gaussian_world(), Pull(number, 1, {})
+    first = WorldRewards(world, seed)
+    first.reward(Pull(number + 1, 0, {}))
+    assert first.reward(pull) == WorldRewards(world, seed).reward(pull)
+
+
+def test_rewards_of_different_pulls_and_seeds_are_independent_draws_of_the_cell():
+    world = gaussian_world()
+    draws = np.array(
+        [[WorldRewards(world, seed).reward(Pull(n, 1, {})) for n in range(200)] for seed in (0, 1)]
+    )
+    # 400 standard normal draws around 1: four standard errors of mean, correlation and spread.
+    assert abs(draws.mean() - 1.0) < 4 / 20
+    assert abs(np.corrcoef(draws)[0, 1]) < 4 / np.sqrt(200)
+    assert abs(draws.std() - 1.0) < 4 / np.sqrt(800)
+
+
+# ------------------------------------------------------------------ shell commands
+
+
+def test_the_last_line_that_a_command_prints_is_the_reward():
+    assert command("echo measuring; echo ' 0.25 '; echo").reward(PULL) == 0.25
+
+
+def test_labels_and_number_come_as_quoted_placeholders_and_as_variables(tmp_path):
+    script = (
+        "echo {arm}/{group}/{pull}/$FAIRTRIAL_ARM/$FAIRTRIAL_GROUP/$FAIRTRIAL_PULL > seen; echo 0"
+    )
+    command(script, folder=tmp_path).reward(PULL)
+    assert (tmp_path / "seen").read_text() == "b c/x/7/b c/x/7\n"
+
+
+@pytest.mark.parametrize(
+    "text", ["awk '{print}'", "echo ${arm}", "echo {unknown}", "f() { echo 1; }"]
+)
+def test_braces_that_are_not_ours_are_left_to_the_shell(text):
+    assert fill_placeholders(text, {"arm": "a"}) == text
+
+
+@given(label=st.text(alphabet=st.characters(codec="utf-8", exclude_characters="\x00"), max_size=20))
+def test_no_label_can_break_out_of_its_place_in_the_command(label):
+    import shlex
+
+    assert shlex.split(fill_placeholders("measure {arm} end", {"arm": label})) == [
+        "measure",
+        label,
+        "end",
+    ]
+
+
+def test_a_failing_command_is_reported_with_pull_code_and_the_end_of_its_errors():
+    message = failure("seq 20 >&2; exit 3")
+    assert "pull 7 (arm b c, group x): the command exited with code 3" in message
+    assert "command: seq 20 >&2; exit 3" in message
+    assert "    20" in message
+    assert "    10\n" not in message  # only the last ten lines
+
+
+@pytest.mark.parametrize(
+    ("text", "trouble"),
+    [
+        ("true", "printed nothing"),
+        ("echo rubbish", "printed 'rubbish' as its last line, which is not a number"),
+        ("echo 0.5 cells", "not a number"),
+        ("echo nan", "a reward must be finite"),
+        ("echo inf", "a reward must be finite"),
+        ("echo 1.5", r"a reward must be in [-1, 1]"),
+        ("kill -9 $$", "was ended by signal 9"),
+        ("no-such-command-here", "exited with code 127"),
+    ],
+)
+def test_what_is_not_a_reward_is_refused(text, trouble):
+    assert trouble in failure(text)
+
+
+def test_a_folder_that_is_not_there_is_reported(tmp_path):
+    assert "could not be started" in failure("echo 1", folder=tmp_path / "absent")
+
+
+def test_a_hanging_command_is_ended_with_all_that_it_started(tmp_path):
+    message = failure("sleep 60 & echo $! > child; wait", timeout=0.3, folder=tmp_path)
+    assert "did not end within 0.3 s and was stopped" in message
+    assert ended(int((tmp_path / "child").read_text()))
+
+
+def test_a_command_that_ignores_the_request_to_end_is_killed(tmp_path):
+    failure("trap '' TERM; echo $$ > shell; sleep 60", timeout=0.3, folder=tmp_path)
+    assert ended(int((tmp_path / "shell").read_text()))
+
+
+def test_a_child_left_in_the_background_does_not_keep_us_waiting(tmp_path):
+    started = time.monotonic()
+    assert command("sleep 30 & echo $! > child; echo 1", folder=tmp_path).reward(PULL) == 1.0
+    assert time.monotonic() - started < 20
+    os.kill(int((tmp_path / "child").read_text()), signal.SIGKILL)
+
+
+def test_a_command_is_tried_again_as_often_as_was_said(tmp_path):
+    script = "echo x >> tries; test $(wc -l < tries) -ge 3 && echo 0.5"
+    assert "exited with code 1" in failure(script, retries=1, folder=tmp_path)
+    assert command(script, retries=1, folder=tmp_path).reward(PULL) == 0.5
+
+
+def test_an_interruption_ends_the_command_and_is_not_tried_again(tmp_path):
+    asked = threading.Event()
+    script = "echo x >> tries; sleep 60"
+    source = command(script, retries=5, folder=tmp_path, interrupted=asked.is_set)
+    threading.Timer(0.5, asked.set).start()
+    with pytest.raises(KeyboardInterrupt):
+        source.reward(PULL)
+    assert (tmp_path / "tries").read_text() == "x\n"
+
+
+def test_output_of_any_size_and_encoding_is_taken(tmp_path):
+    script = "yes '\xff filler' | head -c 3000000; printf '\\n\\377\\n0.5'"
+    assert command(script).reward(PULL) == 0.5
+
+
+def ended(process):
+    for _ in range(100):
+        try:
+            with Path(f"/proc/{process}/stat").open() as stream:
+                if stream.read().rsplit(")", 1)[1].split()[0] == "Z":
+                    return True
+        except FileNotFoundError:
+            return True
+        time.sleep(0.05)
+    return False

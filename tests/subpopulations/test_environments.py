@@ -1,0 +1,147 @@
+"""Worlds: what they draw and what they know."""
+
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fairtrial.errors import InvalidArgument, InvalidOutcome
+from fairtrial.subpopulations import (
+    BernoulliEnvironment,
+    GaussianEnvironment,
+    Problem,
+    ReplayEnvironment,
+)
+
+MEANS = [[0.2, 0.6], [0.4, 0.3], [-0.2, 1.0]]
+
+
+def brute_force_acceptable(problem: Problem, means: np.ndarray) -> set[str | None]:
+    """Read the guarantee with slack word by word."""
+    acceptable: set[str | None] = set()
+    sign = problem.sign
+    quality = {a: sign * problem.quality(means)[k] for k, a in enumerate(problem.arms)}
+    beats = [
+        arm
+        for k, arm in enumerate(problem.arms)
+        if all(
+            sign * means[k, g] >= sign * problem.floors[k, g] + problem.floor_slack
+            for g in range(len(problem.groups))
+        )
+    ]
+    for k, arm in enumerate(problem.arms):
+        keeps = all(
+            sign * means[k, g] >= sign * problem.floors[k, g] - problem.floor_slack
+            for g in range(len(problem.groups))
+        )
+        if keeps and not any(quality[b] > quality[arm] + problem.slack for b in beats):
+            acceptable.add(arm)
+    if not beats:
+        acceptable.add(None)
+    return acceptable
+
+
+@pytest.mark.parametrize("slack", [0.0, 0.05, 0.3])
+@pytest.mark.parametrize("floor_slack", [0.0, 0.1, 0.25])
+@pytest.mark.parametrize("direction", ["maximize", "minimize"])
+def test_acceptable_answers_are_those_of_the_guarantee(
+    slack: float, floor_slack: float, direction: str
+) -> None:
+    generator = np.random.default_rng(5)
+    for _ in range(50):
+        means = generator.normal(0, 0.4, (4, 2))
+        problem = Problem(
+            4, 2, noise_std=1.0, slack=slack, floor_slack=floor_slack, direction=direction
+        )
+        truth = GaussianEnvironment(problem, means).truth
+        assert set(truth.acceptable) == brute_force_acceptable(problem, means)
+        assert truth.best in truth.acceptable
+
+
+def test_best_ignores_infeasible_arms_however_good() -> None:
+    assert GaussianEnvironment(Problem(3, 2, noise_std=1.0), MEANS).truth.best == "0"
+    assert GaussianEnvironment(Problem(3, 2, floors=None, noise_std=1.0), MEANS).truth.best in "02"
+    assert GaussianEnvironment(Problem(3, 2, floors=2.0, noise_std=1.0), MEANS).truth.best is None
+
+
+def test_ties_are_all_acceptable() -> None:
+    problem = Problem(2, 1, floors=None, noise_std=1.0)
+    assert GaussianEnvironment(problem, [[1.0], [1.0]]).truth.acceptable == ("0", "1")
+
+
+@pytest.mark.statistical
+def test_draws_have_the_stated_means_and_deviations() -> None:
+    draws = 20_000  # tolerance: 5 standard errors
+    gaussian = GaussianEnvironment(Problem(3, 2, noise_std=0.7), MEANS)
+    binary = BernoulliEnvironment(Problem(1, 2, reward_range=(0, 1)), [[0.3, 0.9]])
+    for world in (gaussian, binary):
+        generator = np.random.default_rng(1)
+        for action in range(world.problem.n_actions):
+            pull = world.problem.pull(**world.problem.labels(action))
+            sample = np.array([world.sample(pull, generator) for _ in range(draws)])
+            cell = np.unravel_index(action, world.problem.shape)
+            spread = world.cell_stds[cell]
+            assert abs(sample.mean() - world.cell_means[cell]) < 5 * spread / math.sqrt(draws)
+            assert abs(sample.std() - spread) < 5 * spread / math.sqrt(draws)
+
+
+def test_replay_draws_only_rows_of_the_cell_and_knows_their_means() -> None:
+    problem = Problem(["a", "b"], ["x", "y"], reward_range=(0, 1))
+    table = pd.DataFrame(
+        {
+            "treatment": ["a", "a", "b", "b", "b", "a"],
+            "stratum": ["x", "y", "x", "y", "y", "x"],
+            "gain": [0.1, 0.2, 0.3, 0.4, 0.8, 0.5],
+        }
+    )
+    world = ReplayEnvironment(problem, table, "treatment", "stratum", "gain")
+    assert np.allclose(world.truth.means, [[0.3, 0.2], [0.3, 0.6]])
+    generator = np.random.default_rng(0)
+    pull = problem.pull(arm="b", group="y")
+    assert {world.sample(pull, generator) for _ in range(60)} == {0.4, 0.8}
+
+
+def test_a_mapping_of_columns_is_a_table_too() -> None:
+    problem = Problem(["a"], ["x"], reward_range=(0, 1))
+    world = ReplayEnvironment(problem, {"arm": ["a"], "group": ["x"], "reward": [1]})
+    assert world.truth.means.tolist() == [[1.0]]
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        ({"arm": ["a"], "group": ["x"]}, "must have the column 'reward'; it has"),
+        ({"arm": ["c"], "group": ["x"], "reward": [0]}, "row 0 must name an arm"),
+        ({"arm": ["a"], "group": ["z"], "reward": [0]}, "row 0 must name an arm"),
+        ({"arm": ["a"], "group": ["x"], "reward": [0.5, 1]}, "columns of equal length"),
+        ({"arm": ["a"], "group": ["x"], "reward": [0.5]}, "must have a row for every cell"),
+    ],
+)
+def test_a_table_that_does_not_fit_is_refused(columns: dict[str, list], message: str) -> None:
+    problem = Problem(["a", "b"], ["x"], reward_range=(0, 1))
+    with pytest.raises(InvalidArgument, match=message):
+        ReplayEnvironment(problem, columns)
+
+
+@pytest.mark.parametrize("reward", [7.0, math.nan, "many"])
+def test_a_row_with_an_impossible_reward_is_named(reward: object) -> None:
+    problem = Problem(["a"], ["x"], reward_range=(0, 1))
+    with pytest.raises(InvalidOutcome, match="table row 1: reward"):
+        ReplayEnvironment(problem, {"arm": ["a"] * 2, "group": ["x"] * 2, "reward": [1, reward]})
+
+
+def test_worlds_refuse_means_that_cannot_be() -> None:
+    problem = Problem(2, 2, noise_std=1.0)
+    with pytest.raises(InvalidArgument, match=r"means must have shape \(2, 2\)"):
+        GaussianEnvironment(problem, [[1.0]])
+    with pytest.raises(InvalidArgument, match=r"means\[0, 1\] must be finite"):
+        GaussianEnvironment(problem, [[1.0, math.nan], [0, 0]])
+    with pytest.raises(InvalidArgument, match="must be probabilities"):
+        BernoulliEnvironment(problem, [[1.0, 1.2], [0, 0]])
+    with pytest.raises(InvalidArgument, match="std must be given"):
+        GaussianEnvironment(Problem(1, 1, noise_std="estimated"), [[0.0]])
+    with pytest.raises(InvalidArgument, match="must give noise_std"):
+        GaussianEnvironment(Problem(1, 1, reward_range=(0, 1)), [[0.0]])
+    with pytest.raises(InvalidOutcome, match="reward of this world"):
+        BernoulliEnvironment(Problem(1, 1, reward_range=(0, 0.5)), [[0.5]])

@@ -1,0 +1,153 @@
+"""What a problem accepts, refuses, and writes down."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairtrial.errors import InvalidArgument, InvalidOutcome
+from fairtrial.subpopulations import Problem
+
+
+def test_weights_are_equal_by_default_and_normalised_otherwise() -> None:
+    assert Problem(2, 4, noise_std=1.0).shares.tolist() == [0.25] * 4
+    problem = Problem(2, 2, weights=[1, 3], noise_std=1.0)
+    assert problem.shares.tolist() == [0.25, 0.75]
+    assert problem.weights.tolist() == [1.0, 3.0]
+
+
+def test_a_mapping_gives_groups_and_weights() -> None:
+    problem = Problem(["a"], {"x": 2, "y": 6}, noise_std=1.0)
+    assert problem.groups == ("x", "y")
+    assert problem.shares.tolist() == [0.25, 0.75]
+
+
+def test_floors_may_be_a_number_one_per_group_or_one_per_cell() -> None:
+    assert Problem(2, 2, floors=0.5, noise_std=1.0).floors.tolist() == [[0.5, 0.5]] * 2
+    by_group = Problem(2, 2, floors=[0.5, None], noise_std=1.0).floors
+    assert by_group.tolist() == [[0.5, -math.inf]] * 2
+    by_cell = Problem(2, 2, floors=[[0, None], [1, 2]], noise_std=1.0).floors
+    assert by_cell.tolist() == [[0.0, -math.inf], [1.0, 2.0]]
+    assert not Problem(2, 2, floors=None, noise_std=1.0).floored.any()
+
+
+def test_ceilings_of_a_minimised_problem_are_free_at_plus_infinity() -> None:
+    problem = Problem(1, 2, floors=[0.5, None], noise_std=1.0, direction="minimize")
+    assert problem.floors.tolist() == [[0.5, math.inf]]
+    assert problem.feasible([[0.4, 99.0]]).tolist() == [True]
+    assert problem.feasible([[0.6, 0.0]]).tolist() == [False]
+
+
+def test_a_mean_exactly_on_its_floor_is_feasible() -> None:
+    assert Problem(1, 1, floors=0.3, noise_std=1.0).feasible([[0.3]]).all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"weights": [1, -1]}, "weights must be finite, non-negative and not all zero"),
+        ({"weights": [0, 0]}, "weights must be finite, non-negative and not all zero"),
+        ({"weights": [math.nan, 1]}, "weights must be finite, non-negative and not all zero"),
+        ({"weights": [math.inf, 1]}, "weights must be finite, non-negative and not all zero"),
+        ({"weights": [1, 2, 3]}, r"weights must have shape \(2\); got shape \(3,\)"),
+        ({"arms": []}, "arms must be a non-empty list of distinct labels"),
+        ({"arms": 0}, "arms must be an integer of at least 1"),
+        ({"arms": ["a", "a"]}, "arms must be a non-empty list of distinct labels"),
+        ({"groups": []}, "groups must be a non-empty list of distinct labels"),
+        ({"groups": 0}, "groups must be an integer of at least 1"),
+        ({"floors": math.nan}, r"floors\[0, 0\] must be a number, None, or -inf"),
+        ({"floors": math.inf}, r"floors\[0, 0\] must be a number, None, or -inf"),
+        ({"floors": [0, 0, 0]}, r"floors must be a number or have shape \(2,\) or \(3, 2\)"),
+        ({"floors": "low"}, "floors must be a number or have shape"),
+        ({"noise_std": 0.0}, "noise_std must be finite and greater than 0"),
+        ({"noise_std": -1.0}, "noise_std must be finite and greater than 0"),
+        ({"noise_std": math.nan}, "noise_std must be finite and greater than 0"),
+        ({"noise_std": math.inf}, "noise_std must be finite and greater than 0"),
+        ({"noise_std": [[1, 1]]}, "noise_std must be a number or have shape"),
+        ({"noise_std": "guess"}, "noise_std must be one of 'estimated'"),
+        ({"noise_std": None}, "exactly one must be given"),
+        ({"reward_range": (0, 1)}, "exactly one must be given"),
+        ({"noise_std": None, "reward_range": (1, 1)}, "reward_range must be two finite numbers"),
+        ({"noise_std": None, "reward_range": (1, 0)}, "reward_range must be two finite numbers"),
+        ({"noise_std": None, "reward_range": (0, math.inf)}, "reward_range must be"),
+        ({"noise_std": None, "reward_range": 3}, "reward_range must be two finite numbers"),
+        ({"direction": "up"}, "direction must be one of 'maximize', 'minimize'"),
+        ({"costs": 0.0}, "costs must be finite and greater than 0"),
+        ({"slack": -0.1}, "slack must be a finite number of at least 0"),
+        ({"floor_slack": math.nan}, "floor_slack must be a finite number of at least 0"),
+    ],
+)
+def test_bad_arguments_are_named(arguments: dict[str, object], message: str) -> None:
+    given_arguments = {"arms": 3, "groups": 2, "noise_std": 1.0, **arguments}
+    with pytest.raises(InvalidArgument, match=message):
+        Problem(**given_arguments)  # type: ignore[arg-type]
+
+
+def test_weights_beside_a_mapping_of_groups_are_refused() -> None:
+    with pytest.raises(InvalidArgument, match="weights must be left out"):
+        Problem(1, {"x": 1.0}, weights=[1.0], noise_std=1.0)
+
+
+@pytest.mark.parametrize("reward", [math.nan, math.inf, -math.inf, None, "1", [1.0]])
+def test_a_reward_that_is_no_finite_number_is_refused(reward: object) -> None:
+    with pytest.raises(InvalidOutcome, match="reward"):
+        Problem(1, 1, noise_std=1.0).check_outcome(reward)
+
+
+@pytest.mark.parametrize("reward", [-0.01, 1.01])
+def test_a_reward_outside_its_range_is_refused(reward: float) -> None:
+    with pytest.raises(InvalidOutcome, match=r"reward must be in \[0, 1\]"):
+        Problem(1, 1, reward_range=(0, 1)).check_outcome(reward)
+
+
+def test_actions_are_cells_arm_by_arm() -> None:
+    problem = Problem(["a", "b"], ["x", "y", "z"], noise_std=1.0)
+    assert problem.n_actions == 6
+    assert problem.labels(4) == {"arm": "b", "group": "y"}
+    assert problem.action(arm="b", group="y") == 4
+    with pytest.raises(InvalidArgument, match="labels"):
+        problem.action(arm="c", group="y")
+
+
+def test_a_problem_is_frozen() -> None:
+    problem = Problem(1, 1, noise_std=1.0)
+    with pytest.raises(AttributeError, match="frozen"):
+        problem.arms = ("b",)
+    with pytest.raises(ValueError, match="read-only"):
+        problem.floors[0, 0] = 9.0
+
+
+levels = st.none() | st.floats(-5, 5)
+
+
+@given(
+    floors=st.lists(st.lists(levels, min_size=2, max_size=2), min_size=3, max_size=3),
+    weights=st.lists(st.floats(0.01, 9), min_size=2, max_size=2),
+    bounded=st.booleans(),
+    direction=st.sampled_from(["maximize", "minimize"]),
+    slack=st.floats(0, 1),
+)
+def test_json_round_trip_gives_the_same_problem(
+    floors: list[list[float | None]],
+    weights: list[float],
+    bounded: bool,
+    direction: str,
+    slack: float,
+) -> None:
+    noise = {"reward_range": (-1, 2)} if bounded else {"noise_std": [[1, 2], [3, 4], [5, 6]]}
+    problem = Problem(
+        ["a", "b", "c"],
+        ["x", "y"],
+        weights=weights,
+        floors=floors,  # type: ignore[arg-type]
+        direction=direction,
+        slack=slack,
+        **noise,  # type: ignore[arg-type]
+    )
+    copy = Problem.from_dict(json.loads(json.dumps(problem.to_dict())))
+    assert copy == problem
+    assert copy.digest == problem.digest
+    assert np.array_equal(copy.floors, problem.floors)
