@@ -1,0 +1,240 @@
+"""The documentation is true: its code runs, its links lead somewhere, its commands exist."""
+
+import contextlib
+import doctest
+import io
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+ROOT = Path(__file__).parent.parent
+DOCS = ROOT / "docs"
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")),
+    *sorted(DOCS.rglob("*.md")),
+]
+BLOCK = re.compile(
+    r"(?P<before><!-- no-run: [^>]+-->\n)?^(?P<fence>`{3,})(?P<language>\w*)(?P<title>[^\n]*)\n"
+    r"(?P<text>.*?)^(?P=fence)$",
+    re.MULTILINE | re.DOTALL,
+)
+LINK = re.compile(r"\]\(([^)\s]+)\)")
+EXTERNAL_ASSET = re.compile(
+    r"!\[[^\]]*\]\(\s*(?:https?:)?//"
+    r"|<(?:script|img|iframe|source)\b[^>]*\bsrc=[\"']?(?:https?:)?//"
+    r"|<link\b[^>]*\bhref=[\"']?(?:https?:)?//"
+)
+FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+
+
+def name_of(page):
+    return str(page.relative_to(ROOT))
+
+
+def blocks(page):
+    return list(BLOCK.finditer(page.read_text(encoding="utf-8")))
+
+
+def with_language(language):
+    found = {page: [b for b in blocks(page) if b["language"] == language] for page in PAGES}
+    return [page for page, matches in found.items() if matches]
+
+
+def prose(page):
+    return BLOCK.sub("", page.read_text(encoding="utf-8"))
+
+
+def anchors(page):
+    heads = re.findall(r"^#+ (.+)$", prose(page), re.MULTILINE)
+    return {re.sub(r"[^\w\s-]", "", head).strip().lower().replace(" ", "-") for head in heads}
+
+
+@pytest.fixture
+def workplace(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+# ------------------------------------------------------------------------------- code
+
+
+@pytest.mark.parametrize("page", with_language("python"), ids=name_of)
+def test_the_code_of_a_page_runs_and_prints_what_the_page_says(page, workplace):
+    names = {"__name__": "page"}
+    printed = ""
+    for block in blocks(page):
+        if block["language"] == "python" and not block["before"]:
+            line = page.read_text(encoding="utf-8").count("\n", 0, block.start("text"))
+            code = compile("\n" * line + block["text"], str(page), "exec")
+            with contextlib.redirect_stdout(io.StringIO()) as output:
+                exec(code, names)
+            printed = output.getvalue()
+        elif 'title="Output"' in block["title"]:
+            assert doctest.OutputChecker().check_output(block["text"], printed, FLAGS), printed
+    if study := names.get("study"):
+        study.close()
+
+
+def test_a_wrong_output_would_be_seen():
+    assert not doctest.OutputChecker().check_output("1456 patients\n", "1457 patients\n", FLAGS)
+
+
+@pytest.mark.parametrize("page", with_language("toml"), ids=name_of)
+def test_every_configuration_of_a_page_is_accepted(page, workplace):
+    from fairtrial.cli.config import load_configuration
+
+    shipped = ROOT / "src/fairtrial/data/actg175/actg175.csv.gz"
+    shutil.copy(shipped, workplace / shipped.name)
+    sections = {}
+    for block in blocks(page):
+        if block["language"] == "toml":
+            # A block with some sections only stands for the file before it, with those changed.
+            sections |= {
+                part[1]: part[0]
+                for part in re.finditer(r"^\[(\w+)\]\n(?:(?!^\[\w+\]).*\n?)*", block["text"], re.M)
+            }
+            file = workplace / "trial.toml"
+            file.write_text("".join(sections.values()), encoding="utf-8")
+            load_configuration(file, "run" if "source" in sections else "plan")
+
+
+# ----------------------------------------------------------------------------- command
+
+
+def commands_of(page):
+    lines = [
+        line.removeprefix("$ ").partition(" #")[0]
+        for block in blocks(page)
+        if block["language"] == "console"
+        for line in block["text"].splitlines()
+        if line.startswith("$ ")
+    ]
+    inline = re.findall(r"(?<!`)`((?:fairtrial|\./dev) [^`\n]+)`", prose(page))
+    return [line.split() for line in [*lines, *inline]]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if commands_of(page)], ids=name_of)
+def test_every_command_of_a_page_exists(page):
+    from fairtrial.cli.app import app
+
+    jobs = subprocess.run([ROOT / "dev", "help"], capture_output=True, text=True, check=True).stdout
+    for program, *words in commands_of(page):
+        if program == "./dev":
+            assert re.search(rf"^  {words[0]}\s", jobs, re.MULTILINE), words
+            continue
+        assert program == "fairtrial", program
+        command = app
+        while (
+            isinstance(command, click.Group) and words and words[0].isalpha() and words[0].islower()
+        ):
+            assert words[0] in command.commands, words
+            command = command.commands[words.pop(0)]
+        options = {name for parameter in command.params for name in parameter.opts}
+        for word in words:
+            assert not word.startswith("--") or word in {*options, "--help"}, (command.name, word)
+
+
+def test_the_reference_tells_of_every_command_and_option():
+    from fairtrial.cli.app import app
+
+    text = (DOCS / "reference/command.md").read_text(encoding="utf-8")
+    everywhere = {"--help", "--json", "--version", "--storage"}
+
+    def check(command, path):
+        if isinstance(command, click.Group):
+            for name, sub in command.commands.items():
+                check(sub, f"{path} {name}")
+            return
+        rows = [line for line in text.splitlines() if line.startswith(f"| `{path}")]
+        assert len(rows) == 1, path
+        for parameter in command.params:
+            for name in parameter.opts:
+                known = name in everywhere or not name.startswith("--") or name in rows[0]
+                assert known, (path, name)
+
+    check(app, "fairtrial")
+
+
+def test_the_reference_tells_every_exit_code_in_the_same_words():
+    from fairtrial.cli.exits import ExitCode
+
+    text = (DOCS / "reference/command.md").read_text(encoding="utf-8")
+    for code in ExitCode:
+        assert f"| {code:d} | {code.meaning} |" in text
+
+
+def test_the_reference_tells_every_key_of_a_configuration():
+    import inspect
+
+    from fairtrial import subpopulations
+    from fairtrial.cli.sections import (
+        CommandSource,
+        PlanSection,
+        ReplaySource,
+        SimulatedSource,
+        StudySection,
+    )
+
+    text = (DOCS / "reference/configuration.md").read_text(encoding="utf-8")
+    models = (StudySection, ReplaySource, SimulatedSource, CommandSource, PlanSection)
+    keys = {key for model in models for key in model.model_fields}
+    classes = (subpopulations.Problem, subpopulations.BlockBetting, subpopulations.ExactTracking)
+    keys |= {key for cls in classes for key in inspect.signature(cls).parameters}
+    missing = {
+        key for key in keys - {"problem"} if f"`{key}`" not in text and f"`{key} =" not in text
+    }
+    assert not missing
+
+
+# ------------------------------------------------------------------------------- links
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_every_link_of_a_page_leads_somewhere(page):
+    for link in LINK.findall(prose(page)):
+        if re.match(r"https?://|#fairtrial", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        assert target.is_file(), link
+        if anchor and not anchor.startswith("fairtrial."):
+            assert anchor in anchors(target), link
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_no_page_fetches_anything_from_elsewhere(page):
+    assert not EXTERNAL_ASSET.search(page.read_text(encoding="utf-8"))
+
+
+def test_every_page_is_in_the_navigation():
+    text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    listed = re.findall(r"^\s+- [^:\n]+: (\S+\.md)$", text, re.MULTILINE)
+    assert sorted(listed) == sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md"))
+
+
+def test_the_pages_that_guarantees_refer_to_exist():
+    source = "\n".join(path.read_text() for path in (ROOT / "src").rglob("*.py"))
+    named = set(re.findall(r"docs/[\w/-]+\.md", source))
+    assert named
+    assert all((ROOT / name).is_file() for name in named)
+
+
+def test_pictures_are_small():
+    pictures = list((DOCS / "images").iterdir())
+    assert pictures
+    assert all(picture.stat().st_size < 150_000 for picture in pictures)
+
+
+@pytest.mark.slow
+def test_the_site_builds_without_warnings_and_fetches_nothing(tmp_path):
+    site = tmp_path / "site"
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(site)]
+    built = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert built.returncode == 0, built.stderr
+    for page in site.rglob("*.html"):
+        assert not EXTERNAL_ASSET.search(page.read_text(encoding="utf-8")), page

@@ -1,0 +1,79 @@
+"""The examples run, and come to the answer that is right in their worlds."""
+
+import importlib.util
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from fairtrial.cli import ExitCode
+from fairtrial.cli.app import app
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+
+
+@pytest.fixture
+def load(monkeypatch):
+    def loaded(name):
+        spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+        module = importlib.util.module_from_spec(spec)
+        # A class of the module is found there when it is sent to a worker.
+        monkeypatch.setitem(sys.modules, name, module)
+        spec.loader.exec_module(module)
+        return module
+
+    return loaded
+
+
+def test_every_example_is_tested():
+    tested = {"actg175_study.py", "compare_policies.py", "own_policy.py", "passive_arrivals.py"}
+    assert {path.name for path in EXAMPLES.iterdir() if path.suffix in (".py", ".toml")} == {
+        *tested,
+        "trial.toml",
+    }
+
+
+def test_the_trial_is_decided_audited_and_drawn(load, tmp_path, capsys):
+    load("actg175_study").main(tmp_path, dpi=50)
+    printed = capsys.readouterr().out
+    assert "zdv_ddi" in printed
+    assert "ok=True" in printed
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "trial.db",
+        "actg175.html",
+        "actg175.png",
+    }
+
+
+def test_passive_arrivals_find_the_arm_that_fails_nobody(load):
+    answer = load("passive_arrivals").main()
+    assert answer.arm == "new drug"
+    assert answer.guarantee.proven
+
+
+def test_a_policy_of_ones_own_runs_in_a_simulation_and_in_a_study(load, capsys):
+    result = load("own_policy").main(replications=10)
+    assert result.correct.all()
+    assert "green True" in capsys.readouterr().out
+
+
+def test_the_comparison_holds_every_policy_against_the_bound(load):
+    results = load("compare_policies").main(replications=10)
+    means = {name: result.stopping_time.mean() for name, result in results.items()}
+    assert means["BlockBetting (proven)"] < means["BalancedTracking (proven)"]
+    assert all(result.summary().ratio > 1 for result in results.values())
+
+
+def test_the_configuration_runs(tmp_path):
+    from click.testing import CliRunner
+
+    text = (EXAMPLES / "trial.toml").read_text(encoding="utf-8")
+    table = '"../src/fairtrial/data/actg175/actg175.csv.gz"'
+    assert table in text
+    shutil.copy((EXAMPLES / table.strip('"')).resolve(), tmp_path)
+    file = tmp_path / "trial.toml"
+    file.write_text(text.replace(table, '"actg175.csv.gz"'), encoding="utf-8")
+    done = CliRunner().invoke(app, ["run", str(file), "--pulls", "100"])
+    assert done.exit_code == ExitCode.NO_ANSWER, done.output
+    assert "100 pulls" in done.output
