@@ -103,10 +103,10 @@ def _name_threshold(ax: Axes, told: Floats, needed: Floats) -> None:
     known = np.flatnonzero(np.isfinite(needed))
     if known.size:
         last = float(needed[known[-1]])
-        # At the left, where the evidence is still low; the value is the last one.
+        # Left of the middle: the evidence is still low there, the early leaders are past.
         ax.annotate(
             f"threshold {fixed(last, decimals([last], 3))}",
-            (told[known[0]], needed[known[0]]),
+            (told[known[known.size // 5]], needed[known[known.size // 5]]),
             xytext=(3, 3),
             textcoords="offset points",
             fontsize=style.SMALL,

@@ -34,7 +34,7 @@ def simulate(
     executor: Executor | None = None,
     workers: int | None = None,
     parallel: int = 1,
-    progress: bool = False,
+    progress: bool = True,
     lower_bound: float | None = None,
     engine: Engine = "auto",
     chunk_size: int | None = None,
