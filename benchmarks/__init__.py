@@ -1,0 +1,1 @@
+"""How fast fairtrial is: scripts that print figures, and judge nothing."""

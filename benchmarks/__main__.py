@@ -1,0 +1,51 @@
+"""Run the benchmarks: all of them, or the ones named.
+
+./dev bench [--quick] [NAME ...]
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from benchmarks import betting, compilation, live, replications, rounds, start
+
+
+def _study(*, quick: bool) -> None:
+    print("\nstudies on disk", flush=True)
+    script = Path(__file__).with_name("study_throughput.py")
+    sizes = ["--pairs", "300", "--events", "50000"] if quick else []
+    subprocess.run([sys.executable, script, *sizes], check=True)
+
+
+BENCHMARKS: dict[str, Callable[..., None]] = {
+    "start": start.run,
+    "live": live.run,
+    "rounds": rounds.run,
+    "betting": betting.run,
+    "replications": replications.run,
+    "study": _study,
+    "compilation": compilation.run,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="./dev bench", description=__doc__.splitlines()[0])
+    parser.add_argument("--quick", action="store_true", help="few repetitions, the main cases")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(BENCHMARKS))
+    options = parser.parse_args()
+    for name in options.names:
+        if name not in BENCHMARKS:
+            parser.error(f"NAME must be one of {', '.join(BENCHMARKS)}; got {name!r}")
+    print(f"{os.cpu_count()} cores, Python {platform.python_version()}")
+    for name in options.names or BENCHMARKS:
+        BENCHMARKS[name](quick=options.quick)
+
+
+if __name__ == "__main__":
+    main()

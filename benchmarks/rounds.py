@@ -1,0 +1,59 @@
+"""What a simulated round costs: choose a cell, draw, update the evidence, test."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+
+from benchmarks.measuring import heading, measure, show
+from fairtrial.subpopulations import (
+    BalancedTracking,
+    ExactTracking,
+    GaussianEnvironment,
+    PlainTrackAndStop,
+    Problem,
+    RoundRobin,
+    TrackAndStop,
+    UniformSampling,
+)
+
+POLICIES = (
+    (BalancedTracking, "stylised", {3: "", 10: "5"}),
+    (BalancedTracking, "certified", {}),
+    (BalancedTracking, "kaufmann-koolen", {}),
+    (TrackAndStop, "stylised", {}),
+    (ExactTracking, "stylised", {}),
+    (PlainTrackAndStop, "stylised", {}),
+    (UniformSampling, "stylised", {}),
+    (RoundRobin, "stylised", {}),
+)
+
+UNREACHABLE = 1e-300
+"""So small a risk that no run stops before its last round."""
+
+
+def run(*, quick: bool) -> None:
+    repetitions, number = (3, 5_000) if quick else (9, 20_000)
+    for size in (3, 10):
+        heading(f"a round at {size} x {size}", "us")
+        world = _world(size)
+        for policy, stopping, targets in POLICIES[: 1 if quick else None]:
+            template = policy(world.problem, delta=UNREACHABLE, stopping=stopping)
+            rounds = number if policy is not ExactTracking else number // 20
+            work = partial(_play, template, world, rounds)
+            work()
+            timing = measure(work, repetitions).per(rounds)
+            show(f"{policy.__name__}, {stopping}", timing, 1e6, targets.get(size, ""))
+
+
+def _world(size: int) -> GaussianEnvironment:
+    """Return arms whose qualities differ a little, some of them short of a floor."""
+    means = np.random.default_rng(size).normal(0.5, 0.3, (size, size))
+    return GaussianEnvironment(Problem(size, size, floors=0.0, noise_std=1.0), means)
+
+
+def _play(template: BalancedTracking, world: GaussianEnvironment, rounds: int) -> None:
+    run = template.clone().compiled_run(world, np.random.default_rng(1), rounds)
+    assert run is not None
+    assert run.stopping_time == rounds

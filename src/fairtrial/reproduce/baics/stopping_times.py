@@ -1,0 +1,269 @@
+"""Mean stopping times of the one-draw-at-a-time rules, against the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from fairtrial.confidence import GaussianMixture
+from fairtrial.reproduce.baics.instances import E1, E2, NONE_FEASIBLE, Instance
+from fairtrial.reproduce.baics.laboratory import (
+    Laboratory,
+    Stopping,
+    right_answers,
+    same_share,
+    share,
+    tracker,
+)
+from fairtrial.reproduce.baics.report import AGREES, Measured, Row, Section, Table
+from fairtrial.simulation import Simulation
+
+__all__ = [
+    "PAPER_CAP",
+    "STOPPING_RULES",
+    "STOPPING_TIMES",
+    "StoppingTimeRow",
+    "capped",
+    "stopping_times",
+]
+
+PAPER_CAP = 15_000
+"""Rounds at which the paper gave a run up."""
+
+
+@dataclass(frozen=True)
+class StoppingTimeRow:
+    """One mean stopping time of the reference, and the policy that it is of.
+
+    Parameters
+    ----------
+    instance : Instance
+        The world.
+    delta : float
+        Risk.
+    sampling, stopping : str or Threshold
+        The policy's two rules.
+    reference : Measured
+        The reference's mean and its standard error.
+    runs : tuple of int
+        Our replications, in full and quick.
+    """
+
+    instance: Instance
+    delta: float
+    sampling: str
+    stopping: Stopping
+    reference: Measured
+    runs: tuple[int, int]
+
+    def simulate(self, lab: Laboratory) -> Simulation:
+        """Return our runs."""
+        policy = tracker(self.sampling, self.instance, self.delta, self.stopping)
+        return lab.simulate(self.instance, policy, self.runs)
+
+
+def _sampling(
+    instance: Instance, delta: float, runs: tuple[int, int], **references: str
+) -> Iterator[StoppingTimeRow]:
+    """Yield rows of sampling rules, all with the paper's stopping rule."""
+    for keyword, text in references.items():
+        name = _SAMPLING[keyword]
+        yield StoppingTimeRow(
+            instance, delta, name, "stylised", Measured.parse(text), _spared(runs, name, "track")
+        )
+
+
+def _stopping(
+    instance: Instance, delta: float, runs: tuple[int, int], **references: str
+) -> Iterator[StoppingTimeRow]:
+    """Yield rows of stopping rules, all under balanced sampling."""
+    for keyword, text in references.items():
+        rule = _STOPPING[keyword]
+        number = _spared(runs, keyword, "kaufmann_koolen")
+        yield StoppingTimeRow(instance, delta, "balanced", rule, Measured.parse(text), number)
+
+
+def _spared(runs: tuple[int, int], name: str, slow: str) -> tuple[int, int]:
+    """Return fewer runs for a rule that is ten times as slow as the others."""
+    return (runs[0] // 2, max(12, runs[1] // 3)) if name == slow else runs
+
+
+_SAMPLING = {
+    "balanced": "balanced",
+    "forced": "balanced, forced exploration",
+    "paper": "T-a-SCS",
+    "track": "track",
+    "static": "static w*",
+    "plain": "T-a-S",
+    "uniform": "uniform",
+    "round_robin": "round robin",
+}
+
+_STOPPING: dict[str, Stopping] = {
+    "certified": "certified",
+    "kappa_40": GaussianMixture(kappa=40.0),
+    "kappa_10": GaussianMixture(kappa=10.0),
+    "kaufmann_koolen": "kaufmann-koolen",
+}
+
+STOPPING_TIMES = (
+    *_sampling(
+        E1,
+        0.1,
+        (300, 100),
+        balanced="730 (11)",
+        paper="1077 (16)",
+        track="796 (37)",
+        static="1235 (24)",
+        forced="755 (16)",
+        plain="3454 (93)",
+        uniform="4455 (151)",
+        round_robin="2627 (50)",
+    ),
+    *_sampling(
+        E1,
+        0.01,
+        (300, 60),
+        balanced="1190 (14)",
+        paper="1648 (29)",
+        track="1254 (40)",
+        static="1903 (29)",
+    ),
+    *_sampling(
+        E1,
+        1e-4,
+        (300, 60),
+        balanced="2072 (19)",
+        paper="2658 (38)",
+        track="2221 (60)",
+        static="2901 (35)",
+    ),
+    *_sampling(
+        E2,
+        0.1,
+        (300, 30),
+        balanced="6929 (362)",
+        paper="7753 (421)",
+        track="7496 (953)",
+        static="12358 (420)",
+    ),
+    *_sampling(E2, 0.01, (200, 20), balanced="12199 (443)"),
+    *_sampling(E2, 1e-4, (200, 20), balanced="20248 (781)"),
+    *_sampling(NONE_FEASIBLE, 0.1, (600, 200), balanced="104 (1.7)", paper="134 (2.1)"),
+)
+
+STOPPING_RULES = (
+    *_stopping(
+        E1,
+        0.1,
+        (300, 60),
+        certified="2619 (42)",
+        kappa_40="2171 (48)",
+        kappa_10="2656 (59)",
+        kaufmann_koolen="7765 (76)",
+    ),
+    *_stopping(
+        E1,
+        0.01,
+        (300, 60),
+        certified="3078 (53)",
+        kappa_40="2710 (53)",
+        kappa_10="3298 (65)",
+        kaufmann_koolen="8368 (80)",
+    ),
+    *_stopping(E1, 1e-4, (300, 60), certified="4200 (58)", kappa_40="3787 (62)"),
+    *_stopping(E2, 0.1, (150, 16), certified="23993 (902)", kaufmann_koolen="85332 (2410)"),
+    *_stopping(NONE_FEASIBLE, 0.1, (600, 200), certified="178 (3)", kappa_40="177 (3)"),
+)
+
+_RIGHT = {
+    ("E1", "balanced"): (0.997, 1000),
+    ("E1", "T-a-SCS"): (1.000, 500),
+    ("E2", "balanced"): (0.976, 500),
+    ("E2", "T-a-SCS"): (0.990, 300),
+}
+"""Shares of right answers by the reference at delta .1, and its number of runs."""
+
+_UNFINISHED = (("T-a-S", 0.70), ("uniform", 0.40))
+"""Shares of the reference's 60 runs on E2 that 15,000 rounds did not finish."""
+
+
+def stopping_times(lab: Laboratory) -> Section:
+    """Compare mean stopping times with the reference."""
+    sampling = [_stopping_time_row(lab, row) for row in STOPPING_TIMES]
+    stopping = [_stopping_time_row(lab, row) for row in STOPPING_RULES]
+    right = [
+        _right_row(lab, row, *_RIGHT[key])
+        for row in STOPPING_TIMES
+        if row.delta == 0.1 and (key := (row.instance.name, row.sampling)) in _RIGHT
+    ]
+    unfinished = [_unfinished_row(lab, name, share) for name, share in _UNFINISHED]
+    return Section(
+        "stopping-times",
+        "Mean stopping times",
+        "Mean number of pulls with its standard error; initial pulls are counted. A row agrees if "
+        "ours and the reference differ by at most four standard errors of their difference. "
+        "The stylised rule is the paper's, with the half, and a heuristic; certified and "
+        "Kaufmann-Koolen are proven.",
+        (
+            Table(tuple(sampling), "Sampling rules, stylised stopping"),
+            Table(tuple(stopping), "Stopping rules, balanced sampling"),
+            Table(tuple(right), "Share of right answers, stylised stopping"),
+            Table(tuple(unfinished), "Share of runs on E2 that 15,000 rounds do not finish"),
+        ),
+    )
+
+
+def _stopping_time_row(lab: Laboratory, row: StoppingTimeRow) -> Row:
+    runs = row.simulate(lab)
+    ours = Measured.of(runs.stopping_time)
+    bound = row.instance.complexity().lower_bound(row.delta)
+    return {
+        "instance": row.instance.name,
+        "delta": row.delta,
+        "sampling": row.sampling,
+        "stopping": _name_of(row.stopping),
+        "runs": runs.replications,
+        "ours": ours,
+        "reference": row.reference,
+        "times the bound": round(ours.mean / bound, 2),
+        AGREES: ours.agrees_with(row.reference),
+    }
+
+
+def _name_of(stopping: Stopping) -> str:
+    if isinstance(stopping, GaussianMixture):
+        return f"certified, kappa = {stopping.kappa:g}"
+    return str(stopping)
+
+
+def _right_row(lab: Laboratory, row: StoppingTimeRow, reference: float, theirs: int) -> Row:
+    runs = row.simulate(lab)
+    hits = right_answers(runs)
+    return {
+        "instance": row.instance.name,
+        "delta": row.delta,
+        "sampling": row.sampling,
+        "runs": runs.replications,
+        "ours": share(hits, runs.replications),
+        "reference": Measured(reference),
+        AGREES: same_share(hits, runs.replications, reference, theirs),
+    }
+
+
+def capped(lab: Laboratory, sampling: str, stopping: Stopping) -> Simulation:
+    """Return runs on E2 that are given up where the paper gave them up."""
+    policy = tracker(sampling, E2, 0.1, stopping)
+    return lab.simulate(E2, policy, (300, 30), horizon=PAPER_CAP)
+
+
+def _unfinished_row(lab: Laboratory, sampling: str, reference: float) -> Row:
+    runs = capped(lab, sampling, "stylised")
+    unfinished = int((~runs.decided).sum())
+    return {
+        "sampling": sampling,
+        "runs": runs.replications,
+        "ours": share(unfinished, runs.replications),
+        "reference": Measured(reference),
+        AGREES: same_share(unfinished, runs.replications, reference, 60),
+    }

@@ -1,0 +1,18 @@
+"""The durable experiment: a policy, its seed, and an append-only log of all that happened."""
+
+from fairtrial.study.audit import Verification
+from fairtrial.study.location import list_studies
+from fairtrial.study.log import Event
+from fairtrial.study.pull import StudyPull
+from fairtrial.study.store import Store, StudySummary
+from fairtrial.study.study import Study
+
+__all__ = [
+    "Event",
+    "Store",
+    "Study",
+    "StudyPull",
+    "StudySummary",
+    "Verification",
+    "list_studies",
+]

@@ -1,0 +1,160 @@
+"""The audit: the chain of hashes, and every decision derived again from the log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+import numpy as np
+
+from fairtrial.core import Policy
+from fairtrial.core.policy import State
+from fairtrial.errors import CorruptLog
+from fairtrial.study.log import PullRow, Record, project, seal
+from fairtrial.study.replica import Replica
+from fairtrial.study.store import Store, StudyRow
+
+__all__ = ["Auditor", "Verification", "verify"]
+
+_BATCH = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """What an audit of a study found.
+
+    Parameters
+    ----------
+    ok : bool
+        Whether the log is whole and every recorded decision came out again.
+    events : int
+        Events checked, up to the first difference.
+    first_difference : str or None
+        What is wrong, and at which event.
+    """
+
+    ok: bool
+    events: int
+    first_difference: str | None = None
+
+
+class Auditor:
+    """Goes through a log from its beginning, and stops at the first event that is wrong.
+
+    Parameters
+    ----------
+    policy : Policy
+        Fresh.
+    spec_sha256 : str
+        What the first event follows.
+    """
+
+    def __init__(self, policy: Policy, spec_sha256: str) -> None:
+        self.replica = Replica(policy)
+        self.head_hash = spec_sha256
+        self.pulls: dict[str, PullRow] = {}
+
+    @property
+    def events(self) -> int:
+        """Number of events that are right."""
+        return self.replica.seq
+
+    def check(self, records: Sequence[Record]) -> None:
+        """Check the next events.
+
+        Raises
+        ------
+        CorruptLog
+            At the first that does not follow from those before.
+        """
+        length, problem = self._chained(records)
+        sound = records[:length]
+        self.replica.replay(record.step for record in sound)
+        self._project(sound)
+        if problem is not None:
+            raise CorruptLog(problem)
+
+    def _chained(self, records: Sequence[Record]) -> tuple[int, str | None]:
+        """Return how many events follow each other, and what is wrong with the next."""
+        for length, record in enumerate(records):
+            expected = self.events + length + 1
+            if record.seq != expected:
+                return length, f"event {expected} is missing; the next one is {record.seq}"
+            if not _follows(record, self.head_hash):
+                return length, f"event {expected}: its hash is not that of what it says"
+            self.head_hash = record.hash
+        return len(records), None
+
+    def _project(self, records: Sequence[Record]) -> None:
+        for record in records:
+            try:
+                row = project(record, self.pulls.get(str(record.pull_id)))
+            except ValueError as error:
+                raise CorruptLog(f"event {record.seq}: {error}") from None
+            if row is not None:
+                self.pulls[row.pull_id] = row
+
+
+def verify(store: Store, study: StudyRow, policy: Policy, live: State | None) -> Verification:
+    """Audit a study up to the head that `study` names.
+
+    Parameters
+    ----------
+    store : Store
+        Where it is.
+    study : StudyRow
+        Its head.
+    policy : Policy
+        Fresh.
+    live : dict of str to ndarray, or None
+        The state in use at that head, if there is one that can be saved.
+    """
+    auditor = Auditor(policy, study.spec_sha256)
+    try:
+        records = store.records(study.id, until=study.head_seq)
+        while batch := list(islice(records, _BATCH)):
+            auditor.check(batch)
+        _check_head(auditor, study)
+        _check_pulls(auditor, store, study)
+        _check_state(auditor, live)
+    except CorruptLog as error:
+        return Verification(False, auditor.events, str(error))
+    return Verification(True, auditor.events)
+
+
+def _follows(record: Record, head_hash: str) -> bool:
+    try:
+        return record.hash == seal(head_hash, record)
+    except (TypeError, ValueError):
+        # A column of a kind that was never written.
+        return False
+
+
+def _check_head(auditor: Auditor, study: StudyRow) -> None:
+    if (auditor.events, auditor.head_hash) != (study.head_seq, study.head_hash):
+        raise CorruptLog(
+            f"the log ends with event {auditor.events}, and not with event {study.head_seq}, "
+            "which the study names as its head"
+        )
+
+
+def _check_pulls(auditor: Auditor, store: Store, study: StudyRow) -> None:
+    recorded = {row.pull_id: row for row in store.pulls(study.id)}
+    # Other processes go on meanwhile: what they touched since is not compared.
+    later = {record.pull_id for record in store.records(study.id, after=study.head_seq)}
+    for pull_id in (auditor.pulls.keys() | recorded.keys()) - later:
+        if auditor.pulls.get(pull_id) != recorded.get(pull_id):
+            raise CorruptLog(f"pull {pull_id}: the table of pulls does not say what the log says")
+
+
+def _check_state(auditor: Auditor, live: State | None) -> None:
+    if live is not None and not _same(auditor.replica.policy.get_state(), live):
+        raise CorruptLog("the policy in use is not in the state that the log leads to")
+
+
+def _same(left: State, right: State) -> bool:
+    return left.keys() == right.keys() and all(
+        np.array_equal(left[name], right[name], equal_nan=left[name].dtype.kind in "fc")
+        for name in left
+    )

@@ -1,0 +1,293 @@
+"""The event log: what one record holds, how records are chained, what they say of a pull."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, NamedTuple, Self
+
+__all__ = [
+    "KINDS",
+    "TELLS",
+    "Event",
+    "PullRow",
+    "Record",
+    "Result",
+    "Step",
+    "canonical",
+    "outcome_of",
+    "project",
+    "seal",
+    "to_json",
+]
+
+KINDS = (
+    "ask",
+    "wait",
+    "reissue",
+    "extend",
+    "report",
+    "tell",
+    "late_tell",
+    "unsolicited",
+    "amend",
+    "expire",
+    "cancel",
+    "fail",
+)
+"""Every kind of event.
+
+`wait`: a pull was asked for and the policy had none to give. `late_tell`: an outcome that
+came after its lease had run out, or after its pull had been given up.
+"""
+
+TELLS = ("tell", "late_tell", "unsolicited")
+"""The kinds that bring a first outcome."""
+
+_GIVEN_UP = {"expire": "expired", "cancel": "cancelled", "fail": "lost"}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
+"""Return the one JSON text of some data: keys sorted, no blanks, NaN and infinity refused."""
+
+
+class Record(NamedTuple):
+    """One event as it is stored; times are microseconds since 1970 (UTC)."""
+
+    seq: int
+    kind: str
+    pull_id: str | None
+    number: int | None
+    action: int | None
+    tag: int | None
+    value: float | None
+    stage: int | None
+    lease_until: int | None
+    at: int
+    actor: str | None
+    request_id: str | None
+    body: str | None
+    hash: str
+
+    @property
+    def step(self) -> Step:
+        """The part of the event that a replay needs."""
+        return Step(
+            self.seq,
+            self.kind,
+            self.number,
+            self.action,
+            self.tag,
+            self.value,
+            self.stage,
+            self.body,
+        )
+
+
+class Step(NamedTuple):
+    """What a replay needs of an event."""
+
+    seq: int
+    kind: str
+    number: int | None
+    action: int | None
+    tag: int | None
+    value: float | None
+    stage: int | None
+    body: str | None
+
+
+class PullRow(NamedTuple):
+    """What the log says of one pull so far: a projection, rebuilt from the log at any time.
+
+    `told_seq` is the event of the first outcome, `value_seq` that of the outcome on record,
+    `closed_seq` the one that gave the pull up.
+    """
+
+    pull_id: str
+    number: int
+    action: int
+    tag: int
+    state: str
+    lease_until: int | None
+    worker: str | None
+    context: str | None
+    asked_seq: int
+    told_seq: int | None = None
+    value_seq: int | None = None
+    closed_seq: int | None = None
+
+
+class Result(NamedTuple):
+    """An outcome as it is stored: a number, or named fields; the other is None."""
+
+    value: float | None
+    fields: Mapping[str, Any] | None = None
+
+    @property
+    def outcome(self) -> float | Mapping[str, Any]:
+        """The outcome as the policy takes it."""
+        return self.value if self.fields is None else self.fields  # type: ignore[return-value]
+
+
+def outcome_of(value: float | None, body: str | None) -> Any:
+    """Return the outcome that a record holds, in its column or in its body."""
+    return value if value is not None or body is None else json.loads(body)["outcome"]
+
+
+# ------------------------------------------------------------------------------ chain
+
+
+def to_json(**parts: Any) -> str | None:
+    """Return the canonical JSON of the parts that are not None; None if all are.
+
+    Examples
+    --------
+    >>> to_json(reason="typing error", old=None)
+    '{"reason":"typing error"}'
+    """
+    kept = {name: part for name, part in parts.items() if part is not None}
+    return canonical(kept) if kept else None
+
+
+def seal(previous: str, record: Record) -> str:
+    """Return the hash that makes a record follow the one whose hash is `previous`.
+
+    It is SHA-256 of the previous hash (hexadecimal digits) and the canonical JSON of all
+    fields of the record but its hash, in their order, as a list.
+    """
+    return hashlib.sha256((previous + canonical(record[:-1])).encode()).hexdigest()
+
+
+# ------------------------------------------------------------------------- projection
+
+
+def project(record: Record, row: PullRow | None) -> PullRow | None:
+    """Return what the log says of a pull after this record, given what it said before.
+
+    Raises
+    ------
+    ValueError
+        If the record cannot follow: it speaks of a pull that is not there, or anew of one
+        that is.
+    """
+    kind, seq = record.kind, record.seq
+    if kind == "wait":
+        return None
+    if (row is None) != (kind in ("ask", "unsolicited")):
+        raise ValueError(f"{kind} of pull {record.pull_id}, which is not expected there")
+    if row is None:
+        return _first_row(record)
+    if kind in ("tell", "late_tell"):
+        return row._replace(state="told", lease_until=None, told_seq=seq, value_seq=seq)
+    if kind == "amend":
+        return row._replace(value_seq=seq)
+    if kind == "extend":
+        return row._replace(lease_until=record.lease_until)
+    if kind == "reissue":
+        return row._replace(lease_until=record.lease_until, worker=record.actor)
+    if kind in _GIVEN_UP:
+        return row._replace(state=_GIVEN_UP[kind], lease_until=None, closed_seq=seq)
+    return row
+
+
+def _first_row(record: Record) -> PullRow:
+    told = record.seq if record.kind == "unsolicited" else None
+    parts = json.loads(record.body) if record.body and told is None else {}
+    context = parts.get("context")
+    return PullRow(
+        pull_id=str(record.pull_id),
+        number=int(record.number or 0),
+        action=int(record.action or 0),
+        tag=int(record.tag or 0),
+        state="open" if told is None else "told",
+        lease_until=record.lease_until,
+        worker=record.actor if told is None else None,
+        context=None if context is None else canonical(context),
+        asked_seq=record.seq,
+        told_seq=told,
+        value_seq=told,
+    )
+
+
+# ----------------------------------------------------------------------------- public
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One event of a study's log.
+
+    Parameters
+    ----------
+    seq : int
+        Its place in the log, from 1.
+    kind : str
+        What happened: ``ask``, ``wait``, ``reissue``, ``extend``, ``report``, ``tell``,
+        ``late_tell``, ``unsolicited``, ``amend``, ``expire``, ``cancel`` or ``fail``.
+    at : datetime
+        When, by the store's clock (UTC). Events are ordered by `seq`, not by it.
+    pull_id : str or None
+        The pull that it is about.
+    number, action, tag : int or None
+        That pull's number, action and the policy's note on it.
+    value : float or None
+        An outcome or reading that is a number.
+    stage : int or None
+        Which of several partial readings it is.
+    lease_until : datetime or None
+        When the pull is due.
+    actor, request_id : str or None
+        Who, and the caller's own key of the request.
+    body : mapping
+        The rest: ``context``, ``outcome`` (of named fields), ``old``, ``reason``, ``details``.
+    hash : str
+        SHA-256 of the event before and of this one: tamper evidence.
+    """
+
+    seq: int
+    kind: str
+    at: datetime
+    pull_id: str | None
+    number: int | None
+    action: int | None
+    tag: int | None
+    value: float | None
+    stage: int | None
+    lease_until: datetime | None
+    actor: str | None
+    request_id: str | None
+    hash: str
+    body: Mapping[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, record: Record) -> Self:
+        """Return the event that the record stores."""
+        return cls(
+            seq=record.seq,
+            kind=record.kind,
+            at=as_time(record.at),
+            pull_id=record.pull_id,
+            number=record.number,
+            action=record.action,
+            tag=record.tag,
+            value=record.value,
+            stage=record.stage,
+            lease_until=None if record.lease_until is None else as_time(record.lease_until),
+            actor=record.actor,
+            request_id=record.request_id,
+            hash=record.hash,
+            body=json.loads(record.body) if record.body else {},
+        )
+
+    @property
+    def outcome(self) -> float | Mapping[str, Any] | None:
+        """The outcome or reading: a number, or named fields."""
+        return self.body.get("outcome") if self.value is None else self.value
+
+
+def as_time(microseconds: int) -> datetime:
+    """Return the moment so many microseconds after 1970 (UTC)."""
+    return _EPOCH + timedelta(microseconds=microseconds)

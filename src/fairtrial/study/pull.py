@@ -1,0 +1,72 @@
+"""A pull of a study: it can be sent anywhere, and its outcome may come back any day."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from fairtrial.core import Pull
+from fairtrial.errors import NotSupported
+
+if TYPE_CHECKING:
+    from fairtrial.study.log import Event
+    from fairtrial.study.study import Study
+
+__all__ = ["StudyPull"]
+
+
+class StudyPull(Pull):
+    """A pull with an identity of its own, by which any process can tell its outcome.
+
+    A copy that was sent to another process is no longer bound to the study there: tell the
+    outcome by its `id`.
+
+    Parameters
+    ----------
+    number, action, labels, tag
+        As in `Pull`.
+    id : str
+        128 random bits as hexadecimal digits.
+    study : Study or None
+        The study that issued it.
+    """
+
+    __slots__ = ("id", "study")
+
+    def __init__(
+        self,
+        number: int,
+        action: int,
+        labels: Mapping[str, Any],
+        tag: int,
+        id: str,  # noqa: A002 - a pull's id, as users write it
+        study: Study | None = None,
+    ) -> None:
+        super().__init__(number, action, labels, tag)
+        self.id = id
+        self.study = study
+
+    def report(self, value: float, **details: Any) -> Event:
+        """Give a partial reading of this pull: `Study.report`."""
+        return self._bound.report(self, value, **details)
+
+    def should_stop(self) -> bool:
+        """Return whether this pull's outcome no longer matters: `Study.should_stop`."""
+        return self._bound.should_stop(self)
+
+    @property
+    def _bound(self) -> Study:
+        if self.study is None:
+            raise NotSupported(f"{self!r} is a copy without its study; call the study's method")
+        return self.study
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.number, self.action, dict(self.labels), self.tag, self.id)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, StudyPull):
+            return self.id == other.id
+        return super().__eq__(other)
+
+    def __hash__(self) -> int:
+        return super().__hash__()

@@ -1,0 +1,180 @@
+"""The database's tables, and the numbered steps that lead to them from every older schema."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from fairtrial.errors import StorageError
+
+__all__ = ["APPLICATION_ID", "STEPS", "prepare"]
+
+APPLICATION_ID = 0x46547269
+"""Marks a database as ours (``PRAGMA application_id``): "FTri"."""
+
+_FIRST = (
+    """CREATE TABLE meta (
+        key TEXT PRIMARY KEY,
+        value TEXT NOT NULL
+    ) WITHOUT ROWID""",
+    """CREATE TABLE study (
+        id INTEGER PRIMARY KEY,
+        name TEXT NOT NULL UNIQUE,
+        spec_json TEXT NOT NULL,
+        spec_sha256 TEXT NOT NULL,
+        seed TEXT NOT NULL,
+        policy_version INTEGER NOT NULL,
+        created_with TEXT NOT NULL,
+        created_at INTEGER NOT NULL,
+        status TEXT NOT NULL,
+        head_seq INTEGER NOT NULL,
+        head_hash TEXT NOT NULL,
+        duplicates INTEGER NOT NULL
+    )""",
+    """CREATE TABLE event (
+        study_id INTEGER NOT NULL REFERENCES study (id),
+        seq INTEGER NOT NULL,
+        kind TEXT NOT NULL,
+        pull_id TEXT,
+        number INTEGER,
+        action INTEGER,
+        tag INTEGER,
+        value REAL,
+        stage INTEGER,
+        lease_until INTEGER,
+        at INTEGER NOT NULL,
+        actor TEXT,
+        request_id TEXT,
+        body TEXT,
+        hash TEXT NOT NULL,
+        PRIMARY KEY (study_id, seq)
+    ) WITHOUT ROWID""",
+    """CREATE UNIQUE INDEX event_request ON event (study_id, request_id)
+        WHERE request_id IS NOT NULL""",
+    """CREATE INDEX event_rare ON event (study_id, kind)
+        WHERE kind NOT IN ('ask', 'report', 'tell')""",
+    """CREATE TABLE pull (
+        study_id INTEGER NOT NULL REFERENCES study (id),
+        pull_id TEXT NOT NULL,
+        number INTEGER NOT NULL,
+        action INTEGER NOT NULL,
+        tag INTEGER NOT NULL,
+        state TEXT NOT NULL,
+        lease_until INTEGER,
+        worker TEXT,
+        context TEXT,
+        asked_seq INTEGER NOT NULL,
+        told_seq INTEGER,
+        value_seq INTEGER,
+        closed_seq INTEGER,
+        PRIMARY KEY (study_id, pull_id)
+    ) WITHOUT ROWID""",
+    "CREATE INDEX pull_open ON pull (study_id, number) WHERE state = 'open'",
+    """CREATE INDEX pull_lease ON pull (study_id, lease_until)
+        WHERE state = 'open' AND lease_until IS NOT NULL""",
+    """CREATE TABLE snapshot (
+        study_id INTEGER NOT NULL REFERENCES study (id),
+        seq INTEGER NOT NULL,
+        policy TEXT NOT NULL,
+        policy_version INTEGER NOT NULL,
+        state BLOB NOT NULL,
+        sha256 TEXT NOT NULL,
+        PRIMARY KEY (study_id, seq)
+    ) WITHOUT ROWID""",
+    """CREATE TRIGGER event_is_never_changed BEFORE UPDATE ON event
+        BEGIN SELECT RAISE(ABORT, 'the event log is append-only'); END""",
+    """CREATE TRIGGER event_is_never_removed BEFORE DELETE ON event
+        BEGIN SELECT RAISE(ABORT, 'the event log is append-only'); END""",
+    # INSERT OR REPLACE removes a row without asking the trigger on DELETE.
+    """CREATE TRIGGER event_is_never_replaced BEFORE INSERT ON event
+        WHEN EXISTS (SELECT 1 FROM event WHERE study_id = NEW.study_id AND seq = NEW.seq)
+        BEGIN SELECT RAISE(ABORT, 'the event log is append-only'); END""",
+    """CREATE TRIGGER study_is_never_changed
+        BEFORE UPDATE OF id, name, spec_json, spec_sha256, seed, policy_version, created_with,
+        created_at ON study
+        BEGIN SELECT RAISE(ABORT, 'the specification of a study is immutable'); END""",
+    """CREATE TRIGGER study_is_never_removed BEFORE DELETE ON study
+        BEGIN SELECT RAISE(ABORT, 'a study is never removed'); END""",
+)
+
+STEPS: tuple[tuple[str, ...], ...] = (_FIRST,)
+"""Step n leads from schema n to schema n + 1. A step that was released is never edited."""
+
+
+def prepare(connection: sqlite3.Connection, path: Path | None, version: str) -> None:
+    """Bring a database to the newest schema, from nothing or from an older one.
+
+    Parameters
+    ----------
+    connection : sqlite3.Connection
+        In autocommit mode.
+    path : Path or None
+        Its file, for messages and for the copy that is made before a change.
+    version : str
+        Our own, written into a new database.
+
+    Raises
+    ------
+    StorageError
+        If the database is another program's, or of a newer schema.
+    """
+    if _schema_of(connection, path) == len(STEPS):
+        return
+    if path is not None:
+        _require_write_ahead_log(connection, path)
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        _advance(connection, path, version)
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+def _schema_of(connection: sqlite3.Connection, path: Path | None) -> int:
+    """Return the database's schema; 0 if it is empty."""
+    schema = int(connection.execute("PRAGMA user_version").fetchone()[0])
+    owner = int(connection.execute("PRAGMA application_id").fetchone()[0])
+    tables = int(connection.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
+    if owner != APPLICATION_ID and (owner or schema or tables):
+        raise StorageError(f"{path} is a database of another program; choose another file")
+    if schema > len(STEPS):
+        raise StorageError(
+            f"{path} has schema {schema}, and this version of fairtrial reads schemas up to "
+            f"{len(STEPS)}: it was written by a newer version"
+        )
+    return schema
+
+
+def _require_write_ahead_log(connection: sqlite3.Connection, path: Path) -> None:
+    mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
+    if mode != "wal":
+        raise StorageError(f"{path}: SQLite cannot keep a write-ahead log here (it says {mode!r})")
+
+
+def _advance(connection: sqlite3.Connection, path: Path | None, version: str) -> None:
+    # Another process may have done it while this one waited for the lock.
+    schema = _schema_of(connection, path)
+    if path is not None and 0 < schema < len(STEPS):
+        _copy_aside(path, schema)
+    for step in STEPS[schema:]:
+        for statement in step:
+            connection.execute(statement)
+    if schema == 0:
+        connection.execute("INSERT INTO meta VALUES ('created_with', ?)", (version,))
+    connection.execute("INSERT OR REPLACE INTO meta VALUES ('schema', ?)", (str(len(STEPS)),))
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version = {len(STEPS)}")
+
+
+def _copy_aside(path: Path, schema: int) -> None:
+    """Keep a copy beside the file, under a name that is not taken."""
+    base = path.with_name(f"{path.name}.schema-{schema}.bak")
+    copy, number = base, 1
+    while copy.exists():
+        number += 1
+        copy = base.with_name(f"{base.name}.{number}")
+    # Through a connection of its own: SQLite copies nothing for one that is about to write.
+    with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(copy)) as target:
+        source.backup(target)

@@ -1,0 +1,108 @@
+"""Snapshots: a policy's arrays as bytes, sealed to the event after which they were taken."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from fairtrial.core import Policy
+from fairtrial.errors import FairtrialError
+from fairtrial.study.store import Snapshot
+
+__all__ = ["restore", "take", "undeclared"]
+
+_DEPTH = 6
+_PREFIX = "state."
+
+
+def take(policy: Policy, seq: int, head_hash: str) -> Snapshot:
+    """Return a snapshot of the policy after the event with that number and hash.
+
+    Raises
+    ------
+    NotSupported
+        If the policy's state is not made of arrays.
+    """
+    stream = io.BytesIO()
+    # The prefix keeps a field called "file" from being taken for an argument.
+    arrays: dict[str, Any] = {_PREFIX + name: array for name, array in policy.get_state().items()}
+    np.savez(stream, **arrays)
+    state = stream.getvalue()
+    name, version = type(policy).__name__, type(policy).version
+    return Snapshot(seq, name, version, state, _seal(head_hash, name, version, state))
+
+
+def restore(snapshot: Snapshot, fresh: Policy, head_hash: str) -> bool:
+    """Put a fresh policy into the snapshot's state; return False if it cannot be trusted.
+
+    It is trusted if it is unchanged, of this policy at this version, and taken after the
+    event with this hash.
+    """
+    name, version = type(fresh).__name__, type(fresh).version
+    if snapshot.sha256 != _seal(head_hash, name, version, snapshot.state):
+        return False
+    try:
+        with np.load(io.BytesIO(snapshot.state), allow_pickle=False) as arrays:
+            fresh.set_state({name.removeprefix(_PREFIX): arrays[name] for name in arrays})
+    except (FairtrialError, ArithmeticError, AttributeError, LookupError, TypeError, ValueError):
+        # What an older policy of the same version number left, the log can tell as well.
+        return False
+    return True
+
+
+def _seal(head_hash: str, name: str, version: int, state: bytes) -> str:
+    return hashlib.sha256(f"{head_hash}:{name}:{version}:".encode() + state).hexdigest()
+
+
+# ------------------------------------------------------------------- is the state whole?
+
+
+def undeclared(policy: Policy) -> list[str]:
+    """Return the attributes that `state_fields` forgets: they differ after a restore.
+
+    A policy with a `get_state` of its own is trusted.
+    """
+    if type(policy).get_state is not Policy.get_state:
+        return []
+    restored = policy.clone()
+    restored.set_state(policy.get_state())
+    found = vars(restored)
+    return [
+        name
+        for name, value in vars(policy).items()
+        if not isinstance(getattr(type(policy), name, None), cached_property)
+        and (name not in found or _differ(value, found[name], _DEPTH))
+    ]
+
+
+def _differ(left: Any, right: Any, depth: int) -> bool:
+    """Return whether two values are certainly not the same."""
+    if left is right or depth == 0:
+        return False
+    if isinstance(left, np.ndarray | np.generic | int | float | complex | str | bytes):
+        return not _equal(left, right)
+    if isinstance(left, np.random.Generator) and isinstance(right, np.random.Generator):
+        return _differ(left.bit_generator.state, right.bit_generator.state, depth - 1)
+    if type(left) is not type(right):
+        return True
+    if isinstance(left, Mapping):
+        keys = left.keys()
+        return keys != right.keys() or any(_differ(left[k], right[k], depth - 1) for k in keys)
+    if isinstance(left, Sequence):
+        pairs = zip(left, right, strict=False)
+        return len(left) != len(right) or any(_differ(a, b, depth - 1) for a, b in pairs)
+    if isinstance(left, set | frozenset):
+        return bool(left != right)
+    return _differ(getattr(left, "__dict__", None), getattr(right, "__dict__", None), depth - 1)
+
+
+def _equal(left: Any, right: Any) -> bool:
+    try:
+        return np.array_equal(left, right, equal_nan=True)
+    except TypeError:
+        return np.array_equal(left, right)

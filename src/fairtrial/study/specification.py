@@ -1,0 +1,152 @@
+"""What a study was made from, and never changes: problem, policy with parameters, seed."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+from fairtrial.core import Policy, Problem
+from fairtrial.core.specification import (
+    FAMILIES,
+    policy_class,
+    policy_from_dict,
+    problem_from_dict,
+)
+from fairtrial.errors import InvalidArgument, NotSupported
+
+__all__ = ["Specification"]
+
+
+@dataclass(frozen=True)
+class Specification:
+    """A study's specification as data.
+
+    Parameters
+    ----------
+    problem, policy : mapping
+        What `Problem.to_dict` and `Policy.to_dict` wrote.
+    seed : int
+        The policy's.
+    """
+
+    problem: Mapping[str, Any]
+    policy: Mapping[str, Any]
+    seed: int
+
+    @classmethod
+    def of(cls, problem: Problem, policy: Policy, seed: int) -> Self:
+        """Return the specification of a study to be made.
+
+        Raises
+        ------
+        NotSupported
+            If a parameter cannot be written down.
+        """
+        spec = cls(problem.to_dict(), policy.to_dict(), seed)
+        return cls.from_json(spec.to_json())
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Return the specification that `to_json` wrote."""
+        data = json.loads(text)
+        return cls(data["problem"], data["policy"], data["seed"])
+
+    def to_json(self) -> str:
+        """Return the specification as canonical JSON."""
+        parts = {"problem": self.problem, "policy": self.policy, "seed": self.seed}
+        return json.dumps(parts, sort_keys=True, separators=(",", ":"))
+
+    @property
+    def sha256(self) -> str:
+        """SHA-256 of the canonical JSON: the hash that the log's first event follows."""
+        return hashlib.sha256(self.to_json().encode()).hexdigest()
+
+    def build(
+        self,
+        name: str,
+        policies: Sequence[type[Policy]] = (),
+        problems: Sequence[type[Problem]] = (),
+    ) -> Policy:
+        """Return a fresh policy, with its problem.
+
+        Parameters
+        ----------
+        name : str
+            The study's, for messages.
+        policies, problems : sequence of type
+            The caller's own classes.
+
+        Raises
+        ------
+        InvalidArgument
+            If a class of the caller's own is needed and was not given.
+        """
+        problem = self._problem(name, problems)
+        self._require_policy(name, problem, policies)
+        return policy_from_dict(self.policy, problem, self.seed, policies)
+
+    def _problem(self, name: str, problems: Sequence[type[Problem]]) -> Problem:
+        family = self.problem["family"]
+        if family not in FAMILIES and family not in [own.family for own in problems]:
+            raise InvalidArgument(
+                "problems",
+                f"must hold the class of the family {family!r}, which study {name!r} was made "
+                "with and fairtrial does not have: open it with problems=[TheClass]",
+                list(problems),
+            )
+        return problem_from_dict(self.problem, problems)
+
+    def _require_policy(
+        self, name: str, problem: Problem, policies: Sequence[type[Policy]]
+    ) -> None:
+        wanted = self.policy["name"]
+        try:
+            policy_class(wanted, problem, policies)
+        except InvalidArgument:
+            raise InvalidArgument(
+                "policies",
+                f"must hold the class {wanted!r}, which study {name!r} was made with and "
+                f"fairtrial does not have: open it with policies=[{wanted}]",
+                list(policies),
+            ) from None
+
+    def require_faithful(self, policy: Policy) -> None:
+        """Raise if a policy built from this does not have the parameters written here.
+
+        Raises
+        ------
+        NotSupported
+            If one changed on the way through JSON.
+        """
+        rebuilt = Specification.of(policy.problem, policy, policy.seed)
+        changed = self.difference(rebuilt)
+        if changed:
+            raise NotSupported(f"{self.policy['name']} is not the same when read back: {changed}")
+
+    def difference(self, other: Specification) -> str:
+        """Return where two specifications differ, in words; empty if nowhere."""
+        mine, theirs = _flat(json.loads(self.to_json())), _flat(json.loads(other.to_json()))
+        keys = [key for key in {**mine, **theirs} if _differ(mine, theirs, key)]
+        return "; ".join(
+            f"{key} is {mine.get(key, 'not there')} and {theirs.get(key, 'not there')}"
+            for key in sorted(keys)
+        )
+
+
+def _flat(data: Any, path: str = "") -> dict[str, Any]:
+    if not isinstance(data, dict):
+        return {path: data}
+    parts: dict[str, Any] = {}
+    for key, item in data.items():
+        parts |= _flat(item, f"{path}.{key}" if path else key)
+    return parts
+
+
+def _differ(left: Mapping[str, Any], right: Mapping[str, Any], key: str) -> bool:
+    if key not in left or key not in right:
+        return True
+    # 0 and 0.0 are the same number, however they were written; NaN is itself.
+    return bool(left[key] != right[key]) and repr(left[key]) != repr(right[key])

@@ -1,0 +1,155 @@
+"""What a study needs of a place to keep it. One test-suite runs against every store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple, Protocol, runtime_checkable
+
+from fairtrial.study.log import PullRow, Record, Step
+
+__all__ = ["NewStudy", "Snapshot", "Store", "StudyRow", "StudySummary"]
+
+
+class NewStudy(NamedTuple):
+    """A study to be written down; all of it is immutable."""
+
+    name: str
+    spec_json: str
+    spec_sha256: str
+    seed: str
+    policy_version: int
+    created_with: str
+    created_at: int
+
+
+class StudyRow(NamedTuple):
+    """A study as it is stored: what is immutable, and the head of its log."""
+
+    id: int
+    name: str
+    spec_json: str
+    spec_sha256: str
+    seed: str
+    policy_version: int
+    created_with: str
+    created_at: int
+    status: str
+    head_seq: int
+    head_hash: str
+    duplicates: int
+
+
+class Snapshot(NamedTuple):
+    """A policy's arrays after an event: a cache that may be thrown away."""
+
+    seq: int
+    policy: str
+    policy_version: int
+    state: bytes
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class StudySummary:
+    """One line of a list of studies.
+
+    Parameters
+    ----------
+    name : str
+        The study's name.
+    status : {"running", "decided", "undecided"}
+        After its last event.
+    events : int
+        Length of its log.
+    family, policy : str
+        Of its problem, and the name of its policy.
+    seed : int
+        The policy's.
+    created_at : datetime
+        When it was made (UTC).
+    """
+
+    name: str
+    status: str
+    events: int
+    family: str
+    policy: str
+    seed: int
+    created_at: datetime
+
+
+@runtime_checkable
+class Store(Protocol):
+    """Keeps studies: append-only logs with a head, a projection of pulls, and snapshots.
+
+    Errors are those of `fairtrial.errors`: `StorageBusy` if another process holds the
+    store for too long, else `StorageError`. One store may be used by several threads.
+    """
+
+    @property
+    def url(self) -> str:
+        """The address that opens it again."""
+
+    def now(self) -> int:
+        """Return the store's clock: microseconds since 1970 (UTC); it may run backwards."""
+
+    def close(self) -> None:
+        """Let go of it."""
+
+    def transaction(self) -> AbstractContextManager[None]:
+        """Return a context in which this process alone writes; all or nothing is kept."""
+
+    def insert_study(self, new: NewStudy) -> StudyRow:
+        """Write a study down, within a transaction; its log is empty."""
+
+    def find_study(self, name: str) -> StudyRow | None:
+        """Return the study of that name."""
+
+    def read_study(self, study_id: int) -> StudyRow:
+        """Return the study as it is now; within a transaction nobody else changes it."""
+
+    def studies(self) -> list[StudyRow]:
+        """Return all studies, the oldest first."""
+
+    def append(
+        self,
+        study: StudyRow,
+        records: Sequence[Record],
+        pulls: Sequence[PullRow],
+        status: str,
+        duplicates: int = 0,
+    ) -> StudyRow:
+        """Add events and their projection, within a transaction; return the study after them.
+
+        The head must still be that of `study`: else nothing is kept, and `StorageError`.
+        """
+
+    def records(self, study_id: int, after: int = 0, until: int | None = None) -> Iterator[Record]:
+        """Yield events ``after < seq <= until`` in order, without holding anybody up."""
+
+    def steps(self, study_id: int, after: int = 0, until: int | None = None) -> Iterator[Step]:
+        """Yield the same events, of each only what a replay needs."""
+
+    def request(self, study_id: int, request_id: str) -> Record | None:
+        """Return the event that carries the request's key."""
+
+    def pull(self, study_id: int, pull_id: str) -> PullRow | None:
+        """Return one pull."""
+
+    def pulls(self, study_id: int) -> Iterator[PullRow]:
+        """Yield every pull, in the order in which they entered the log."""
+
+    def open_pulls(self, study_id: int, due_by: int | None = None) -> list[PullRow]:
+        """Return the open pulls by number; with `due_by` those whose lease ends by then."""
+
+    def counts(self, study_id: int) -> Mapping[str, int]:
+        """Return the numbers of events by kind, of all kinds but ask, report and tell."""
+
+    def save_snapshot(self, study_id: int, snapshot: Snapshot) -> None:
+        """Keep a snapshot, in a transaction of its own; drop all but the newest two."""
+
+    def snapshots(self, study_id: int) -> Iterator[Snapshot]:
+        """Yield the snapshots, the newest first."""

@@ -1,0 +1,342 @@
+"""One write: the policy decides or takes note, and events say what happened."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Mapping
+from typing import Any
+
+from fairtrial.core import UNSOLICITED, Pull
+from fairtrial.errors import AlreadyTold, ConflictingOutcome, InvalidArgument, UnknownPull
+from fairtrial.study.log import (
+    TELLS,
+    PullRow,
+    Record,
+    Result,
+    outcome_of,
+    project,
+    seal,
+    to_json,
+)
+from fairtrial.study.replica import Replica
+from fairtrial.study.store import Store, StudyRow
+
+__all__ = ["Writer"]
+
+_ISSUES = ("ask", "reissue")
+_BLANK = Record(0, "", None, None, None, None, None, None, None, 0, None, None, None, "")
+
+
+class Writer:
+    """Collects the events of one write, within a transaction of the store.
+
+    Nothing is written before `flush`. The replica moves at once; if the transaction fails
+    it is left ahead of the log, which its cache notices.
+
+    Parameters
+    ----------
+    store : Store
+        In a transaction.
+    study : StudyRow
+        The study, locked.
+    replica : Replica
+        At the study's head.
+    """
+
+    def __init__(self, store: Store, study: StudyRow, replica: Replica) -> None:
+        self._store = store
+        self._study = study
+        self._replica = replica
+        self._now = store.now()
+        self._records: list[Record] = []
+        self._pulls: dict[str, PullRow] = {}
+        self._duplicates = 0
+
+    @property
+    def last(self) -> Record | None:
+        """The last event of this write."""
+        return self._records[-1] if self._records else None
+
+    def flush(self) -> StudyRow:
+        """Write everything; return the study after it."""
+        if not self._records and not self._duplicates:
+            return self._study
+        return self._store.append(
+            self._study,
+            self._records,
+            list(self._pulls.values()),
+            self._replica.status if self._records else self._study.status,
+            self._duplicates,
+        )
+
+    # --------------------------------------------------------------------- leases
+
+    def expire_leases(self) -> bool:
+        """Give up the pulls whose lease has run out, if the policy drops such; say if any."""
+        if self._replica.policy.expiry != "drop":
+            return False
+        due = self._store.open_pulls(self._study.id, due_by=self._now)
+        for row in due:
+            self._take("expire", row)
+        return bool(due)
+
+    def extend(self, pull_id: str, lease: float) -> Record:
+        """Let the lease of an open pull run from now."""
+        row = self._open_pull(pull_id)
+        return self._take("extend", row, lease_until=self._until(lease))
+
+    def _until(self, lease: float | None) -> int | None:
+        return None if lease is None else self._now + round(lease * 1e6)
+
+    # ----------------------------------------------------------------------- asks
+
+    def ask(
+        self,
+        n: int,
+        context: Mapping[str, Any],
+        worker: str | None = None,
+        lease: float | None = None,
+        request_id: str | None = None,
+    ) -> list[PullRow]:
+        """Issue up to `n` pulls: first those that wait to be handed out again, then new ones."""
+        earlier = self._earlier(request_id, _ISSUES)
+        if earlier is not None:
+            return self._issued_then(earlier)
+        again = self._waiting_again(n, context)
+        fresh, exhausted = self._decide(n - len(again), context)
+        items: list[PullRow | Pull] = [*again, *fresh]
+        # A request's key and the number of its pulls stand on the first of them.
+        count = len(items) if request_id is not None and len(items) > 1 else None
+        rows = [
+            self._issue(
+                item,
+                lease_until=self._until(lease),
+                actor=worker,
+                request_id=request_id if place == 0 else None,
+                body=to_json(context=context or None, count=count if place == 0 else None),
+            )
+            for place, item in enumerate(items)
+        ]
+        if exhausted:
+            self._add("wait", body=to_json(context=context or None))
+        return rows
+
+    def _waiting_again(self, n: int, context: Mapping[str, Any]) -> list[PullRow]:
+        """Return pulls whose lease ran out and that answer the same context as this ask."""
+        if self._replica.policy.expiry != "reissue":
+            return []
+        due = self._store.open_pulls(self._study.id, due_by=self._now)
+        wanted = to_json(**context)
+        return [row for row in due if row.context == wanted][:n]
+
+    def _decide(self, n: int, context: Mapping[str, Any]) -> tuple[list[Pull], bool]:
+        """Return up to `n` new pulls, and whether the policy had fewer although it runs."""
+        pulls: list[Pull] = []
+        if self._replica.last == ("wait", to_json(context=context or None)):
+            return pulls, False
+        while len(pulls) < n:
+            pull = self._replica.ask(context)
+            if pull is None:
+                return pulls, not self._replica.policy.stopped
+            pulls.append(pull)
+        return pulls, False
+
+    def _issue(self, item: PullRow | Pull, **columns: Any) -> PullRow:
+        if isinstance(item, PullRow):
+            record = self._add("reissue", item, **_pull_columns(item), **columns)
+        else:
+            record = self._add(
+                "ask",
+                pull_id=secrets.token_hex(16),
+                number=item.number,
+                action=item.action,
+                tag=item.tag,
+                **columns,
+            )
+        return self._pulls[str(record.pull_id)]
+
+    def _issued_then(self, first: Record) -> list[PullRow]:
+        """Return the pulls that a request got when it came first."""
+        count = json.loads(first.body or "{}").get("count", 1)
+        records = self._store.records(self._study.id, first.seq - 1, first.seq - 1 + count)
+        return [self._pull(str(record.pull_id)) for record in records]
+
+    # ---------------------------------------------------------------------- tells
+
+    def tell(
+        self,
+        pull_id: str,
+        result: Result,
+        actor: str | None = None,
+        request_id: str | None = None,
+    ) -> Record:
+        """Take the outcome of a pull, or give the first answer again."""
+        earlier = self._earlier(request_id, TELLS)
+        if earlier is not None and earlier.pull_id != pull_id:
+            raise _used_before(request_id)
+        row = self._pull(pull_id)
+        if row.told_seq is not None:
+            return self._told_before(row.told_seq, result)
+        in_time = row.lease_until is None or row.lease_until > self._now
+        return self._take(
+            "tell" if row.state == "open" and in_time else "late_tell",
+            row,
+            value=result.value,
+            actor=actor,
+            request_id=request_id,
+            body=to_json(outcome=result.fields),
+        )
+
+    def tell_unsolicited(
+        self,
+        action: int,
+        result: Result,
+        actor: str | None = None,
+        request_id: str | None = None,
+    ) -> Record:
+        """Take a result that nobody asked for."""
+        earlier = self._earlier(request_id, TELLS)
+        if earlier is not None:
+            if (earlier.kind, earlier.action) != ("unsolicited", action):
+                raise _used_before(request_id)
+            return self._told_before(earlier.seq, result)
+        return self._add(
+            "unsolicited",
+            pull_id=secrets.token_hex(16),
+            number=UNSOLICITED,
+            action=action,
+            tag=0,
+            value=result.value,
+            actor=actor,
+            request_id=request_id,
+            body=to_json(outcome=result.fields),
+            perform=True,
+        )
+
+    def _told_before(self, seq: int, result: Result) -> Record:
+        first = self._record(seq)
+        told = outcome_of(first.value, first.body)
+        if told != result.outcome:
+            raise ConflictingOutcome(
+                f"pull {first.pull_id} was told {told!r} before, and now {result.outcome!r}; "
+                "correct it with amend(pull, value, reason)"
+            )
+        self._duplicates += 1
+        return first
+
+    def amend(self, pull_id: str, result: Result, reason: str, actor: str | None = None) -> Record:
+        """Correct an outcome; one that is on record already stays as it is."""
+        row = self._pull(pull_id)
+        if row.value_seq is None:
+            raise UnknownPull(f"pull {pull_id} has no outcome to correct: it was never told")
+        current = self._record(row.value_seq)
+        old = outcome_of(current.value, current.body)
+        if old == result.outcome:
+            return current
+        return self._take(
+            "amend",
+            row,
+            value=result.value,
+            actor=actor,
+            body=to_json(outcome=result.fields, old=old, reason=reason),
+        )
+
+    # --------------------------------------------------------------- other events
+
+    def report(
+        self,
+        pull_id: str,
+        value: float,
+        details: Mapping[str, Any],
+        actor: str | None = None,
+        request_id: str | None = None,
+    ) -> Record:
+        """Take a partial reading."""
+        earlier = self._earlier(request_id, ("report",))
+        if earlier is not None:
+            if (earlier.pull_id, earlier.value) != (pull_id, value):
+                raise _used_before(request_id)
+            return earlier
+        rest = dict(details)
+        stage = rest.pop("stage") if _is_stage(rest.get("stage")) else None
+        return self._take(
+            "report",
+            self._pull(pull_id),
+            value=value,
+            stage=stage,
+            actor=actor,
+            request_id=request_id,
+            body=to_json(details=rest or None),
+        )
+
+    def give_up(self, kind: str, pull_id: str, reason: str, actor: str | None = None) -> Record:
+        """Say that a pull will have no outcome; one that was given up before stays so."""
+        row = self._pull(pull_id)
+        if row.told_seq is not None:
+            raise AlreadyTold(f"pull {pull_id} was told before: there is nothing to give up")
+        if row.closed_seq is not None:
+            return self._record(row.closed_seq)
+        return self._take(kind, row, actor=actor, body=to_json(reason=reason))
+
+    # -------------------------------------------------------------------- the log
+
+    def _take(self, kind: str, row: PullRow, **columns: Any) -> Record:
+        """Let the policy take an event of a known pull, and write it down."""
+        return self._add(kind, row, perform=True, **_pull_columns(row), **columns)
+
+    def _add(
+        self, kind: str, row: PullRow | None = None, *, perform: bool = False, **columns: Any
+    ) -> Record:
+        previous = self.last
+        seq, digest = self._study.head_seq, self._study.head_hash
+        if previous is not None:
+            seq, digest = previous.seq, previous.hash
+        blank = _BLANK._replace(seq=seq + 1, kind=kind, at=self._now, **columns)
+        record = blank._replace(hash=seal(digest, blank))
+        if perform:
+            self._replica.perform(record.step)
+        self._records.append(record)
+        after = project(record, row)
+        if after is not None:
+            self._pulls[after.pull_id] = after
+        return record
+
+    def _find(self, pull_id: str) -> PullRow | None:
+        return self._pulls.get(pull_id) or self._store.pull(self._study.id, pull_id)
+
+    def _pull(self, pull_id: str) -> PullRow:
+        row = self._find(pull_id)
+        if row is None:
+            raise UnknownPull(f"pull {pull_id} was never issued by study {self._study.name!r}")
+        return row
+
+    def _open_pull(self, pull_id: str) -> PullRow:
+        row = self._pull(pull_id)
+        if row.state != "open":
+            raise AlreadyTold(f"pull {pull_id} is no longer open: it is {row.state}")
+        return row
+
+    def _record(self, seq: int) -> Record:
+        if seq > self._study.head_seq:
+            return self._records[seq - self._study.head_seq - 1]
+        return next(iter(self._store.records(self._study.id, seq - 1, seq)))
+
+    def _earlier(self, request_id: str | None, kinds: tuple[str, ...]) -> Record | None:
+        """Return the event that the same request wrote when it came first."""
+        found = None if request_id is None else self._store.request(self._study.id, request_id)
+        if found is not None and found.kind not in kinds:
+            raise _used_before(request_id)
+        return found
+
+
+def _pull_columns(row: PullRow) -> dict[str, Any]:
+    return {"pull_id": row.pull_id, "number": row.number, "action": row.action, "tag": row.tag}
+
+
+def _used_before(request_id: str | None) -> InvalidArgument:
+    return InvalidArgument("request_id", "was used before, for another request", request_id)
+
+
+def _is_stage(value: object) -> bool:
+    return type(value) is int and abs(value) < 2**63

@@ -1,0 +1,43 @@
+"""Stores and clocks that the tests of studies share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fairtrial.study import Study
+from fairtrial.study.sqlite import SQLiteStore
+from tests.study.tools import Clock
+from tests.study.toys import Elimination, ToyProblem
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture(params=["file", "memory"])
+def store(request, tmp_path, clock):
+    """Every store there is; another implementation joins by a line here."""
+    path = tmp_path / "study.db" if request.param == "file" else None
+    opened = SQLiteStore(path, "process", clock=clock)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def path(tmp_path) -> Path:
+    return tmp_path / "trial.db"
+
+
+@pytest.fixture
+def make_study(store):
+    """Return a function that makes a study of a toy policy in the store."""
+
+    def make(policy=Elimination, problem=None, name="toy", seed=7, **parameters) -> Study:
+        problem = ToyProblem() if problem is None else problem
+        template = policy(problem, **parameters)
+        return Study.create(problem, template, storage=store, name=name, seed=seed)
+
+    return make

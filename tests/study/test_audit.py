@@ -1,0 +1,196 @@
+"""The audit finds whatever was changed, and names the first event that is wrong."""
+
+import hashlib
+import json
+
+import pytest
+
+from fairtrial.errors import CorruptLog
+from fairtrial.study import Study, Verification
+from tests.study.tools import chain, connect
+from tests.study.toys import OWN, Averaging, Racing, RecordProblem, Serving, ToyProblem
+
+
+@pytest.fixture
+def study(path):
+    problem = ToyProblem()
+    study = Study.create(
+        problem, Racing(problem, slots=4), storage=path, name="toy", seed=1, durability="process"
+    )
+    for index in range(6):
+        pull = study.ask(worker="w", request_id=f"r{index}")
+        pull.report(0.5, stage=1)
+        study.tell(pull, float(index))
+    study.ask()
+    return study
+
+
+def tamper(path, *statements):
+    connection = connect(path)
+    for name in ("event_is_never_changed", "event_is_never_removed", "study_is_never_changed"):
+        connection.execute(f"DROP TRIGGER {name}")
+    for statement in statements:
+        assert connection.execute(statement).rowcount > 0
+    connection.close()
+
+
+def reopened(path):
+    return Study.open(path, "toy", **OWN)
+
+
+def test_a_sound_log_verifies(study):
+    assert study.verify() == Verification(True, 19, None)
+
+
+def test_an_empty_log_verifies(path):
+    problem = ToyProblem()
+    study = Study.create(problem, Serving(problem), storage=path, name="toy")
+    assert study.verify() == Verification(True, 0, None)
+
+
+def test_the_chain_is_what_the_documentation_says(study, path):
+    stored = [event.hash for event in study.events()]
+    assert stored == chain(path)
+    assert study.head_hash == stored[-1]
+
+
+def test_the_first_hash_follows_the_specification(study, path):
+    connection = connect(path)
+    spec, digest = connection.execute("SELECT spec_json, spec_sha256 FROM study").fetchone()
+    assert hashlib.sha256(spec.encode()).hexdigest() == digest
+    assert json.loads(spec) == {
+        "problem": {"family": "study-toy", "schema": 1, "arms": 3},
+        "policy": {"name": "Racing", "slots": 4, "budget": 40},
+        "seed": 1,
+    }
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "value = value + 1e-12",
+        "value = NULL",
+        "value = 'text'",
+        "value = x'00'",
+        "value = 9e999",
+        "at = at + 1",
+        "actor = 'somebody else'",
+        "request_id = 'another'",
+        "stage = 9",
+        "number = number + 1",
+        "action = (action + 1) % 3",
+        "action = 99",
+        "tag = tag + 1",
+        "kind = 'late_tell'",
+        "body = '{}'",
+        "lease_until = 1",
+        "pull_id = '0'",
+    ],
+)
+def test_every_column_is_sealed(study, path, change):
+    tamper(path, f"UPDATE event SET {change} WHERE seq = 9")
+    found = reopened(path).verify()
+    assert (found.ok, found.events) == (False, 8)
+    assert found.first_difference == "event 9: its hash is not that of what it says"
+
+
+def test_a_missing_event_is_found(study, path):
+    tamper(path, "DELETE FROM event WHERE seq = 5")
+    assert reopened(path).verify().first_difference == "event 5 is missing; the next one is 6"
+
+
+def test_a_shortened_log_is_found(study, path):
+    tamper(path, "DELETE FROM event WHERE seq > 15")
+    found = reopened(path).verify()
+    assert found.first_difference.startswith("the log ends with event 15, and not with event 19")
+
+
+def test_a_forged_chain_is_found_by_replay(study, path):
+    """Somebody who seals the whole log anew cannot make the policy have decided otherwise."""
+    forged = "UPDATE event SET action = (action + 1) % 3 WHERE number = 2"
+    tamper(path, forged)
+    hashes = chain(path)
+    connection = connect(path)
+    for seq, digest in enumerate(hashes, start=1):
+        connection.execute("UPDATE event SET hash = ? WHERE seq = ?", (digest, seq))
+    connection.execute("UPDATE study SET head_hash = ?", (hashes[-1],))
+    found = reopened(path).verify()
+    assert not found.ok
+    assert found.first_difference.startswith("event 7: the log says pull 2")
+    with pytest.raises(CorruptLog, match="event 7"):
+        reopened(path).recommend()
+
+
+@pytest.mark.parametrize(
+    "change", ["kind = 'tell'", "kind = 'nonsense'", "number = NULL", "body = 'no JSON'"]
+)
+def test_a_forged_chain_of_nonsense_is_found(study, path, change):
+    tamper(path, f"UPDATE event SET {change} WHERE seq = 10")
+    hashes = chain(path)
+    connection = connect(path)
+    for seq, digest in enumerate(hashes, start=1):
+        connection.execute("UPDATE event SET hash = ? WHERE seq = ?", (digest, seq))
+    connection.execute("UPDATE study SET head_hash = ?", (hashes[-1],))
+    assert reopened(path).verify().first_difference.startswith("event 10")
+
+
+def test_a_changed_specification_does_not_open(study, path):
+    tamper(path, "UPDATE study SET spec_json = replace(spec_json, '\"slots\":4', '\"slots\":5')")
+    with pytest.raises(CorruptLog, match="not the one that it was made with"):
+        reopened(path)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE pull SET state = 'open' WHERE number = 0",
+        "UPDATE pull SET action = action + 1 WHERE number = 0",
+        "UPDATE pull SET value_seq = 4 WHERE number = 0",
+        "DELETE FROM pull WHERE number = 0",
+        "INSERT INTO pull SELECT 1, 'x', 9, 0, 0, 'open', NULL, NULL, NULL, 1, 2, 2, 2 LIMIT 1",
+    ],
+)
+def test_a_changed_table_of_pulls_is_found(study, path, change):
+    connect(path).execute(change)
+    assert "the table of pulls does not say what the log says" in study.verify().first_difference
+
+
+def test_a_policy_in_another_state_than_the_log_says_is_found(study):
+    study.policy.sums += 1
+    assert "the policy in use is not in the state" in study.verify().first_difference
+
+
+def test_the_log_cannot_be_changed_by_accident(study, path):
+    connection = connect(path)
+    for statement in (
+        "UPDATE event SET value = 0",
+        "DELETE FROM event WHERE seq = 1",
+        "INSERT OR REPLACE INTO event SELECT * FROM event WHERE seq = 1",
+        "UPDATE study SET seed = '2'",
+        "UPDATE study SET spec_json = '{}'",
+        "DELETE FROM study",
+    ):
+        with pytest.raises(Exception, match=r"append-only|immutable|never removed"):
+            connection.execute(statement)
+    assert study.verify().ok
+
+
+def test_records_are_audited_too(path):
+    problem = RecordProblem()
+    study = Study.create(problem, Averaging(problem), storage=path, name="toy")
+    study.tell(study.ask(), {"s": 1, "y": 0.5})
+    tamper(path, "UPDATE event SET body = replace(body, '0.5', '0.6') WHERE seq = 2")
+    assert reopened(path).verify().first_difference.startswith("event 2")
+
+
+def test_an_audit_is_not_confused_by_others_who_go_on(study, path, monkeypatch):
+    other = reopened(path)
+    original = type(study._store).pulls
+
+    def pulls(self, study_id):
+        other.tell(other.outstanding()[0], 1.0)
+        other.ask(2)
+        return original(self, study_id)
+
+    monkeypatch.setattr(type(study._store), "pulls", pulls)
+    assert study.verify() == Verification(True, 19, None)

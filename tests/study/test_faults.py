@@ -1,0 +1,414 @@
+"""What goes wrong around a study: disks, other programs, other processes, power."""
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from fairtrial.errors import StorageBusy, StorageError
+from fairtrial.study import Study, list_studies
+from fairtrial.study.sqlite import SQLiteStore
+from tests.study.tools import FailingStore, Fault, as_ordinary_user, connect, replayed, same_state
+from tests.study.toys import OWN, Racing, Serving, ToyProblem
+
+
+def make(storage, policy=Serving, **more):
+    problem = ToyProblem()
+    return Study.create(problem, policy(problem), storage=storage, name="toy", seed=7, **more)
+
+
+def reopened(path, **more):
+    return Study.open(path, "toy", **OWN, **more)
+
+
+def events(study):
+    return list(study.events())
+
+
+# ------------------------------------------------------------------------ fault points
+
+
+@pytest.mark.parametrize("point", ["after begin", "before insert", "before commit"])
+@pytest.mark.parametrize("call", ["ask", "tell", "report", "fail", "fused", "many"])
+def test_a_fault_between_begin_and_commit_leaves_nothing_behind(path, point, call):
+    store = FailingStore(path, "process")
+    study = make(store, Racing)
+    first, second, third = study.ask(3)
+    study.report(first, 0.5, stage=0)
+    study.tell(third, 1.0)
+    before, state = events(study), study.policy.get_state()
+    calls = {
+        "ask": lambda: study.ask(2, lease=9),
+        "tell": lambda: study.tell(first, 2.0),
+        "report": lambda: study.report(first, 0.25, stage=1),
+        "fail": lambda: study.fail(first),
+        "fused": lambda: study.tell_and_ask(first, 2.0),
+        "many": lambda: study.tell_many([(first, 1.0), (second, 2.0)]),
+    }
+    store.fail_at = point
+    with pytest.raises(Fault):
+        calls[call]()
+    assert events(study) == before
+    assert all((state[key] == value).all() for key, value in study.policy.get_state().items())
+    calls[call]()
+    assert same_state(study.policy, replayed(study))
+    assert reopened(path).verify().ok
+
+
+def test_an_interruption_by_the_keyboard_leaves_nothing_behind(path, monkeypatch):
+    study = make(path)
+    pull = study.ask()
+
+    def interrupted(self, pull, outcome):
+        self.sums += 1
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Serving, "learn", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            study.tell(pull, 1.0)
+    study.tell(pull, 1.0)
+    assert study.verify().ok
+
+
+def test_a_snapshot_that_fails_does_not_take_the_outcome_with_it(path, monkeypatch):
+    study = make(path)
+    monkeypatch.setattr("fairtrial.study.replica.SNAPSHOT_EVERY", 1)
+
+    def full(self, study_id, snapshot):
+        raise StorageError("disk full")
+
+    monkeypatch.setattr(SQLiteStore, "save_snapshot", full)
+    study.tell(study.ask(), 1.0)
+    study.close()
+    assert reopened(path).policy.told == 1
+
+
+# --------------------------------------------------------------------------- full disks
+
+
+def test_a_full_disk_is_named_and_nothing_is_lost(path):
+    study = make(path)
+    told = []
+    connection = study._store._connection
+    pages = connection.execute("PRAGMA page_count").fetchone()[0]
+    connection.execute(f"PRAGMA max_page_count = {pages + 5}")
+
+    def run():
+        while True:
+            pull = study.ask()
+            study.tell(pull, 0.5)
+            told.append(pull.id)
+
+    with pytest.raises(StorageError, match="disk is full; nothing of this write was kept"):
+        run()
+    assert told
+    assert [event.pull_id for event in study.events() if event.kind == "tell"] == told
+    assert study.policy.told == len(told)
+    connection.execute("PRAGMA max_page_count = 1000000")
+    study.ask()
+    assert study.verify().ok
+    assert same_state(reopened(path).policy, study.policy)
+
+
+FULL = """
+    import resource, signal, sys
+    from fairtrial.errors import StorageError
+    from fairtrial.study import Study
+    from tests.study.toys import Serving, ToyProblem
+
+    problem = ToyProblem()
+    study = Study.create(problem, Serving(problem), storage=sys.argv[1], name="toy")
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000))
+    told = 0
+    try:
+        while True:
+            study.tell(study.ask(), 0.5)
+            told += 1
+            print(told, flush=True)
+    except StorageError as error:
+        print(type(error).__name__, flush=True)
+"""
+
+
+def test_a_file_that_may_not_grow_any_more_keeps_all_that_was_acknowledged(path):
+    command = [sys.executable, "-c", textwrap.dedent(FULL), str(path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True)
+    *numbers, last = done.stdout.split()
+    assert last == "StorageError"
+    study = reopened(path)
+    assert study.policy.told == int(numbers[-1]) > 0
+    assert study.verify().ok
+
+
+# ------------------------------------------------------------------- read-only storage
+
+
+@pytest.fixture
+def open_folder():
+    """A folder that an ordinary user may enter: pytest's own may be root's alone."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    yield folder
+    folder.chmod(0o755)
+    shutil.rmtree(folder)
+
+
+def test_a_read_only_folder_is_named(open_folder):
+    open_folder.chmod(0o555)
+
+    @as_ordinary_user
+    def check():
+        with pytest.raises(StorageError, match="folder readable and writable"):
+            make(open_folder / "new.db")
+
+
+def test_a_finished_study_can_be_read_where_nothing_can_be_written(open_folder):
+    path = open_folder / "trial.db"
+    with make(path) as study:
+        study.tell(study.ask(), 1.0)
+        pull = study.ask()
+    path.chmod(0o444)
+    open_folder.chmod(0o555)
+
+    @as_ordinary_user
+    def check():
+        with reopened(path) as study:
+            assert study.verify().ok
+            assert study.outstanding() == [pull]
+            for write in (study.ask, lambda: study.tell(pull, 1.0)):
+                with pytest.raises(StorageError, match="read-only"):
+                    write()
+            assert same_state(study.policy, replayed(study))
+
+    assert [item.name for item in open_folder.iterdir()] == ["trial.db"]
+
+
+def test_a_study_in_use_is_not_read_without_its_log_where_nothing_can_be_written(open_folder):
+    path = open_folder / "trial.db"
+    study = make(path)
+    study.ask()
+    for item in open_folder.iterdir():
+        item.chmod(0o444)
+    open_folder.chmod(0o555)
+
+    @as_ordinary_user
+    def check():
+        try:
+            found = reopened(path)
+        except StorageError:
+            return
+        assert len(events(found)) == 1
+
+
+def test_a_file_that_may_not_be_read_is_named(open_folder):
+    path = open_folder / "trial.db"
+    make(path).close()
+    path.chmod(0o000)
+
+    @as_ordinary_user
+    def check():
+        with pytest.raises(StorageError, match=r"trial\.db"):
+            reopened(path)
+
+
+def test_a_read_only_file_in_a_writable_folder_can_be_read(open_folder):
+    path = open_folder / "trial.db"
+    with make(path) as study:
+        study.ask()
+    path.chmod(0o444)
+    open_folder.chmod(0o777)
+
+    @as_ordinary_user
+    def check():
+        with reopened(path) as study:
+            assert study.policy.asked == 1
+            with pytest.raises(StorageError, match="read-only"):
+                study.ask()
+
+
+# --------------------------------------------------------------------- several processes
+
+
+WORKER = """
+    import sys
+    from fairtrial.study import Study
+    from tests.study.toys import OWN
+
+    with Study.open(sys.argv[1], "toy", **OWN) as study:
+        for _ in range(int(sys.argv[2])):
+            pull = study.ask(worker=sys.argv[3])
+            study.tell(pull, pull.number / 7)
+"""
+
+
+def test_several_processes_share_a_study(path):
+    study = make(path)
+    command = [sys.executable, "-c", textwrap.dedent(WORKER), str(path), "40"]
+    workers = [subprocess.Popen([*command, f"worker {index}"]) for index in range(2)]
+    for _ in range(40):
+        pull = study.ask()
+        study.tell(pull, pull.number / 7)
+    assert [worker.wait(timeout=120) for worker in workers] == [0, 0]
+    assert study.policy.told == 120
+    numbers = [event.number for event in study.events() if event.kind == "ask"]
+    assert numbers == list(range(120))
+    assert study.verify().ok
+    assert same_state(study.policy, replayed(study))
+
+
+def test_a_storage_that_another_process_holds_is_busy(path):
+    study = make(SQLiteStore(path, busy_timeout=0.2))
+    other = connect(path)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StorageBusy, match=r"locked by another process for 0\.2 s"):
+        study.ask()
+    other.execute("ROLLBACK")
+    study.ask()
+    assert study.verify().events == 1
+
+
+def test_looking_does_not_wait_for_a_writer(path):
+    study = make(SQLiteStore(path, busy_timeout=0.2))
+    study.ask()
+    other = connect(path)
+    other.execute("BEGIN IMMEDIATE")
+    assert study.progress().asked == 1
+    assert reopened(path).verify().ok
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="only where processes fork")
+def test_a_fork_must_open_the_study_anew(path):
+    study = make(path)
+    study.ask()
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            study.ask()
+        except StorageError as error:
+            os.write(writer, str(error).encode())
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+    assert b"open the study anew in every process" in os.read(reader, 1000)
+    study.ask()
+    assert study.verify().ok
+
+
+# ------------------------------------------------------------------------ damaged files
+
+
+@pytest.mark.parametrize("what", ["removed", "replaced"])
+def test_a_file_that_vanishes_under_an_open_study_is_noticed(path, what):
+    study = make(path)
+    study.ask()
+    if what == "removed":
+        path.rename(path.with_name("elsewhere.db"))
+    else:
+        copy = path.with_name("copy.db")
+        shutil.copy(path, copy)
+        copy.replace(path)
+    with pytest.raises(StorageError, match="removed or replaced while it was open"):
+        study.ask()
+
+
+def test_a_truncated_write_ahead_log_loses_its_end_and_nothing_else(path):
+    study = make(path)
+    for _ in range(20):
+        study.tell(study.ask(), 0.5)
+    log = path.with_name("trial.db-wal")
+    whole = [event.hash for event in study.events()]
+    copy = path.with_name("copy.db")
+    lengths = []
+    for share in (0.0, 0.3, 0.61, 0.97, 1.0):
+        shutil.copy(path, copy)
+        content = log.read_bytes()
+        copy.with_name("copy.db-wal").write_bytes(content[: int(share * len(content))])
+        copy.with_name("copy.db-shm").unlink(missing_ok=True)
+        try:
+            found = reopened(copy)
+        except (StorageError, LookupError):
+            assert share < 0.5
+            continue
+        kept = [event.hash for event in found.events()]
+        assert kept == whole[: len(kept)]
+        assert found.verify().ok
+        found.tell(found.ask(), 1.0)
+        assert found.verify().ok
+        lengths.append(len(kept))
+        found.close()
+    assert lengths == sorted(lengths)
+    assert lengths[-1] == 40
+
+
+@pytest.mark.parametrize("content", [b"not a database at all, but long enough", b"x" * 5000])
+def test_a_file_that_is_no_database_is_named(path, content):
+    path.write_bytes(content)
+    with pytest.raises(StorageError, match="not an SQLite database"):
+        make(path)
+    assert path.read_bytes() == content
+
+
+def test_the_database_of_another_program_is_left_alone(path):
+    connection = connect(path)
+    connection.execute("CREATE TABLE theirs (x)")
+    connection.close()
+    before = path.read_bytes()
+    with pytest.raises(StorageError, match="database of another program"):
+        make(path)
+    assert path.read_bytes() == before
+
+
+def test_an_empty_file_becomes_a_storage(path):
+    path.touch()
+    make(path).ask()
+    assert list_studies(path)[0].events == 1
+
+
+def test_damaged_pages_are_named(path):
+    with make(path) as study:
+        for _ in range(50):
+            study.tell(study.ask(), 0.5)
+    content = bytearray(path.read_bytes())
+    content[4096:] = b"\xff" * (len(content) - 4096)
+    path.write_bytes(content)
+    with pytest.raises(StorageError, match="damaged"):
+        reopened(path).verify()
+
+
+def test_a_text_that_is_no_unicode_is_named(path):
+    study = make(path)
+    pull = study.ask()
+    connect(path).execute("UPDATE pull SET worker = CAST(x'ff' AS TEXT)")
+    with pytest.raises(StorageError):
+        study.tell(pull, 1.0)
+
+
+def test_durability_sets_what_sqlite_waits_for(path):
+    for durability, level in (("full", 2), ("process", 1)):
+        store = SQLiteStore(path, durability)
+        assert store._connection.execute("PRAGMA synchronous").fetchone()[0] == level
+        assert store._connection.execute("PRAGMA journal_mode").fetchone()[0] == "wal"
+        store.close()
+    with pytest.raises(ValueError, match="durability must be one of 'full', 'process'"):
+        SQLiteStore(path, "none")
+
+
+def test_full_durability_is_the_default(path):
+    study = make(path)
+    assert study._store._connection.execute("PRAGMA synchronous").fetchone()[0] == 2
+
+
+def test_sqlite_reports_integrity(path):
+    with make(path) as study:
+        study.ask(100)
+    assert connect(path).execute("PRAGMA integrity_check").fetchone() == ("ok",)
+    assert sqlite3.threadsafety >= 1

@@ -1,0 +1,347 @@
+"""Anything in any order, by two interleaved handles: the log and the policy never disagree."""
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+
+from fairtrial.errors import (
+    AlreadyTold,
+    ConflictingOutcome,
+    FairtrialError,
+    InvalidArgument,
+    NotSupported,
+    UnknownPull,
+)
+from fairtrial.study import Study, replica
+from tests.study.tools import Clock, FailingStore, Fault, chain, connect, replayed, same_state
+from tests.study.toys import OWN, Elimination, Racing, Serving, ToyProblem
+
+LONG = os.environ.get("FAIRTRIAL_LONG") == "1"
+
+values = st.floats(-3, 3).map(lambda value: round(value, 3))
+handles = st.integers(0, 1)
+indices = st.integers(0, 200)
+
+
+class StudyMachine(RuleBasedStateMachine):
+    """Drives a study as its users, its workers and bad luck would.
+
+    `pulls` is the model: for every pull that was acknowledged its state and outcome.
+    """
+
+    policies = (Elimination, Racing, Serving)
+    snapshot_every = 5
+
+    def open_store(self):
+        """Return a new handle on the storage; another kind of store overrides this."""
+        return FailingStore(self.folder / "study.db", "process", clock=self.clock)
+
+    # ------------------------------------------------------------------ begin and end
+
+    @initialize(policy=st.sampled_from(policies), seed=st.integers(0, 100))
+    def create(self, policy, seed):
+        self.folder = Path(tempfile.mkdtemp())
+        self.clock = Clock()
+        self.pulls = {}
+        self.requests = {}
+        self.counts = dict.fromkeys(["late", "amended", "duplicates", "unsolicited"], 0)
+        self.stores = [self.open_store(), self.open_store()]
+        problem = ToyProblem()
+        self.reissues = policy.expiry == "reissue"
+        self.takes_readings = policy is Racing
+        Study.create(problem, policy(problem), storage=self.stores[0], name="toy", seed=seed)
+        self.studies = [Study.open(store, "toy", **OWN) for store in self.stores]
+
+    def teardown(self):
+        if not hasattr(self, "folder"):
+            return
+        try:
+            for study in self.studies:
+                found = study.verify()
+                assert found.ok, found.first_difference
+                study.close()
+            for store in self.stores:
+                store.close()
+        finally:
+            shutil.rmtree(self.folder)
+
+    # -------------------------------------------------------------------- what is known
+
+    def pick(self, index, *states):
+        """Return one of the pulls in these states, if there is one."""
+        known = [key for key, pull in self.pulls.items() if pull["state"] in states]
+        return known[index % len(known)] if known else None
+
+    def note_expired(self):
+        """Let the model know of the leases that this write finds to have run out."""
+        if self.reissues:
+            return
+        for pull in self.pulls.values():
+            if pull["state"] == "open" and self.is_overdue(pull):
+                pull["state"] = "given up"
+
+    def is_overdue(self, pull):
+        return pull["until"] is not None and pull["until"] <= self.clock.seconds
+
+    def note_issued(self, issued, lease):
+        until = None if lease is None else self.clock.seconds + lease
+        for pull in issued:
+            known = self.pulls.get(pull.id)
+            if known is not None:
+                assert self.reissues
+                assert known["state"] == "open"
+                assert self.is_overdue(known)
+            self.pulls[pull.id] = {"state": "open", "until": until, "value": None}
+
+    # ------------------------------------------------------------------------------ asks
+
+    @rule(by=handles, n=st.integers(0, 4), lease=st.sampled_from([None, None, 10, 100]))
+    def ask(self, by, n, lease):
+        self.note_expired()
+        self.note_issued(self.studies[by].ask(n, lease=lease), lease)
+
+    @rule(by=handles, n=st.integers(1, 3), key=st.sampled_from(["r1", "r2", "r3"]))
+    def ask_with_a_key(self, by, n, key):
+        self.note_expired()
+        issued = self.studies[by].ask(n, request_id=key)
+        if key in self.requests:
+            assert [pull.id for pull in issued] == self.requests[key]
+        elif issued:
+            self.note_issued(issued, None)
+            self.requests[key] = [pull.id for pull in issued]
+
+    @rule(by=handles, index=indices, lease=st.sampled_from([10, 1000]))
+    def extend(self, by, index, lease):
+        pull = self.pick(index, "open")
+        self.note_expired()
+        if pull is None:
+            return
+        if self.pulls[pull]["state"] == "open":
+            self.studies[by].extend(pull, lease)
+            self.pulls[pull]["until"] = self.clock.seconds + lease
+        else:
+            with pytest.raises(AlreadyTold):
+                self.studies[by].extend(pull, lease)
+
+    # ----------------------------------------------------------------------------- tells
+
+    def note_told(self, pull, value, event):
+        known = self.pulls[pull]
+        late = known["state"] == "given up" or self.is_overdue(known)
+        assert event.kind == ("late_tell" if late else "tell")
+        self.counts["late"] += late
+        known.update(state="told", first=value, value=value, event=event, until=None)
+
+    @rule(by=handles, index=indices, value=values)
+    def tell(self, by, index, value):
+        pull = self.pick(index, "open", "given up")
+        self.note_expired()
+        if pull is not None:
+            self.note_told(pull, value, self.studies[by].tell(pull, value))
+
+    @rule(by=handles, index=indices, value=values)
+    def tell_and_ask(self, by, index, value):
+        pull = self.pick(index, "open", "given up")
+        if pull is None:
+            return
+        self.note_expired()
+        following = self.studies[by].tell_and_ask(pull, value)
+        [event] = [e for e in self.studies[by].events() if e.pull_id == pull and "tell" in e.kind]
+        self.note_told(pull, value, event)
+        self.note_issued([] if following is None else [following], None)
+
+    @rule(by=handles, some=st.lists(st.tuples(indices, values), max_size=4))
+    def tell_many(self, by, some):
+        chosen = {self.pick(index, "open", "given up"): value for index, value in some}
+        chosen.pop(None, None)
+        self.note_expired()
+        events = self.studies[by].tell_many(list(chosen.items()))
+        for (pull, value), event in zip(chosen.items(), events, strict=True):
+            self.note_told(pull, value, event)
+
+    @rule(by=handles, index=indices)
+    def tell_again(self, by, index):
+        pull = self.pick(index, "told")
+        self.note_expired()
+        if pull is not None:
+            known = self.pulls[pull]
+            assert self.studies[by].tell(pull, known["first"]) == known["event"]
+            self.counts["duplicates"] += 1
+
+    @rule(by=handles, index=indices)
+    def contradict(self, by, index):
+        pull = self.pick(index, "told")
+        self.note_expired()
+        if pull is not None:
+            with pytest.raises(ConflictingOutcome):
+                self.studies[by].tell(pull, self.pulls[pull]["first"] + 1)
+
+    @rule(by=handles, arm=st.sampled_from(["0", "1", "2"]), value=values)
+    def tell_unasked(self, by, arm, value):
+        self.note_expired()
+        study = self.studies[by]
+        event = study.tell(study.problem.pull(arm=arm), value)
+        self.counts["unsolicited"] += 1
+        self.pulls[event.pull_id] = {"state": "told", "first": value, "value": value}
+        self.pulls[event.pull_id].update(event=event, until=None)
+
+    @rule(by=handles, index=indices, value=values)
+    def amend(self, by, index, value):
+        pull = self.pick(index, "told")
+        self.note_expired()
+        if pull is not None:
+            self.studies[by].amend(pull, value, "typing error")
+            self.counts["amended"] += self.pulls[pull]["value"] != value
+            self.pulls[pull]["value"] = value
+
+    # ------------------------------------------------------------------ the other events
+
+    @rule(by=handles, index=indices, value=values, stage=st.integers(0, 3))
+    def report(self, by, index, value, stage):
+        pull = self.pick(index, "open", "given up")
+        self.note_expired()
+        if pull is None:
+            return
+        if self.takes_readings:
+            self.studies[by].report(pull, value, stage=stage)
+        else:
+            with pytest.raises(NotSupported):
+                self.studies[by].report(pull, value)
+
+    @rule(by=handles, index=indices, how=st.sampled_from(["cancel", "fail"]))
+    def give_up(self, by, index, how):
+        pull = self.pick(index, "open", "given up")
+        self.note_expired()
+        if pull is not None:
+            getattr(self.studies[by], how)(pull)
+            self.pulls[pull].update(state="given up", until=None)
+
+    @rule(by=handles, how=st.sampled_from(["tell", "cancel", "report", "amend", "extend"]))
+    def name_a_pull_that_was_never_issued(self, by, how):
+        self.note_expired()
+        rest = {"tell": [1.0], "report": [1.0], "amend": [1.0, "x"], "extend": [9.0]}
+        with pytest.raises(UnknownPull):
+            getattr(self.studies[by], how)("0" * 32, *rest.get(how, []))
+
+    @rule(by=handles)
+    def ask_badly(self, by):
+        with pytest.raises(InvalidArgument):
+            self.studies[by].ask(-1)
+
+    # ---------------------------------------------------------------------- bad luck
+
+    @rule(seconds=st.sampled_from([1, 20, 200, -50, -5000]))
+    def let_time_pass(self, seconds):
+        self.clock.advance(seconds)
+
+    @rule(by=handles)
+    def reopen(self, by):
+        self.studies[by].close()
+        self.stores[by].close()
+        self.stores[by] = self.open_store()
+        self.studies[by] = Study.open(self.stores[by], "toy", **OWN)
+
+    @rule(by=handles)
+    def open_another_handle(self, by):
+        self.studies[by] = Study.open(self.stores[by], "toy", **OWN)
+
+    @rule()
+    def drop_the_snapshots(self):
+        connect(self.folder / "study.db").execute("DELETE FROM snapshot")
+
+    @rule()
+    def damage_the_snapshots(self):
+        connect(self.folder / "study.db").execute(
+            "UPDATE snapshot SET state = substr(state, 1, length(state) / 2)"
+        )
+
+    @rule(
+        by=handles,
+        point=st.sampled_from(["after begin", "before insert", "before commit"]),
+        what=st.sampled_from(["ask", "tell", "both"]),
+        index=indices,
+    )
+    def fail_in_the_middle(self, by, point, what, index):
+        study, store = self.studies[by], self.stores[by]
+        pull = self.pick(index, "open", "given up")
+        if any(self.is_overdue(known) for known in self.pulls.values()):
+            return  # the fault would hit the write that notes the leases
+        store.fail_at = point
+        try:
+            if what == "ask" or pull is None:
+                study.ask(2)
+            elif what == "tell":
+                study.tell(pull, 1.0)
+            else:
+                study.tell_and_ask(pull, 1.0)
+        except Fault:
+            pass
+        except FairtrialError:
+            raise AssertionError("only the fault itself was expected") from None
+        finally:
+            store.fail_at = None
+
+    # --------------------------------------------------------------------- invariants
+
+    @precondition(lambda self: hasattr(self, "folder"))
+    @invariant()
+    def the_log_is_whole(self):
+        connection = connect(self.folder / "study.db")
+        events = connection.execute("SELECT seq, hash, pull_id, kind, number FROM event").fetchall()
+        head = connection.execute("SELECT head_seq, head_hash FROM study").fetchone()
+        connection.close()
+        assert [event[0] for event in events] == list(range(1, len(events) + 1))
+        assert [event[1] for event in events] == chain(self.folder / "study.db")
+        assert head[0] == len(events)
+        asks = [event for event in events if event[3] == "ask"]
+        assert len({event[2] for event in asks}) == len(asks)
+        assert [event[4] for event in asks] == list(range(len(asks)))
+        told = [event[2] for event in events if event[3] in ("tell", "late_tell", "unsolicited")]
+        assert len(set(told)) == len(told)
+
+    @precondition(lambda self: hasattr(self, "folder"))
+    @invariant()
+    def both_handles_are_where_a_replay_by_hand_leads(self):
+        one, two = self.studies
+        expected = replayed(one)
+        assert same_state(one.policy, expected)
+        assert same_state(two.policy, expected)
+        assert one.head_hash == two.head_hash
+
+    @precondition(lambda self: hasattr(self, "folder"))
+    @invariant()
+    def nothing_acknowledged_is_lost_or_doubled(self):
+        study = self.studies[0]
+        told = {pull: known for pull, known in self.pulls.items() if known["state"] == "told"}
+        rows = {row.pull_id: row for row in study._store.pulls(1)}
+        assert {pull for pull, row in rows.items() if row.state == "told"} == set(told)
+        assert study.policy.told == len(told)
+        for pull, known in told.items():
+            [record] = study._store.records(1, rows[pull].value_seq - 1, rows[pull].value_seq)
+            assert record.value == known["value"]
+        assert set(self.pulls) <= set(rows)
+        health = study.health()
+        assert {name: health[name] for name in self.counts} == self.counts
+
+
+def test_anything_in_any_order(monkeypatch):
+    monkeypatch.setattr(replica, "SNAPSHOT_EVERY", StudyMachine.snapshot_every)
+    effort = settings(
+        max_examples=1_000 if LONG else 60,
+        stateful_step_count=60 if LONG else 30,
+        print_blob=True,
+    )
+    run_state_machine_as_test(StudyMachine, settings=effort)

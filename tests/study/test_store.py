@@ -1,0 +1,288 @@
+"""The conformance suite: what every store must do, whatever is behind it."""
+
+import threading
+
+import pytest
+
+from fairtrial.errors import StorageError
+from fairtrial.study.log import PullRow, Record, seal
+from fairtrial.study.store import NewStudy, Snapshot, Store
+from tests.study.tools import Fault
+
+SPEC = "ab" * 32
+
+
+def new_study(name="a", **changes):
+    new = NewStudy(name, '{"seed":1}', SPEC, "1", 3, "0.1", 1_800_000_000_000_000)
+    return new._replace(**changes)
+
+
+def insert(store, name="a"):
+    with store.transaction():
+        return store.insert_study(new_study(name))
+
+
+def record(seq, kind="ask", previous=SPEC, **columns):
+    blank = Record(seq, kind, None, None, None, None, None, None, None, seq, None, None, None, "")
+    blank = blank._replace(**columns)
+    return blank._replace(hash=seal(previous, blank))
+
+
+def log(length, previous=SPEC, first=1, **columns):
+    records = []
+    for seq in range(first, first + length):
+        records.append(record(seq, previous=previous, pull_id=f"p{seq}", **columns))
+        previous = records[-1].hash
+    return records
+
+
+def row(pull_id="p1", number=0, **changes):
+    return PullRow(pull_id, number, 1, 0, "open", None, None, None, 1)._replace(**changes)
+
+
+def append(store, study, records, pulls=(), **more):
+    with store.transaction():
+        return store.append(study, records, list(pulls), "running", **more)
+
+
+# ----------------------------------------------------------------------------- studies
+
+
+def test_it_is_a_store(store):
+    assert isinstance(store, Store)
+
+
+def test_a_study_is_found_by_name_with_an_empty_log(store):
+    study = insert(store)
+    assert store.find_study("a") == study
+    assert store.find_study("b") is None
+    assert store.read_study(study.id) == study
+    assert study[1:8] == new_study()
+    assert (study.head_seq, study.head_hash, study.status, study.duplicates) == (
+        0,
+        SPEC,
+        "running",
+        0,
+    )
+
+
+def test_studies_are_listed_oldest_first(store):
+    assert store.studies() == []
+    one, two = insert(store, "z"), insert(store, "a")
+    assert store.studies() == [one, two]
+
+
+def test_names_are_unique(store):
+    insert(store)
+    with pytest.raises(StorageError):
+        insert(store)
+    assert len(store.studies()) == 1
+
+
+def test_odd_names_are_names(store):
+    for name in ("ß 漢字 🎲", "a'; DROP TABLE study; --", "%_\\"):
+        insert(store, name)
+        assert store.find_study(name).name == name
+
+
+def test_the_clock_counts_microseconds(store, clock):
+    before = store.now()
+    clock.advance(1.5)
+    assert store.now() - before == 1_500_000
+
+
+# ---------------------------------------------------------------------------- the log
+
+
+def test_what_is_appended_is_read_back(store):
+    study = insert(store)
+    full = record(
+        1,
+        "report",
+        pull_id="p1",
+        number=2**40,
+        action=3,
+        tag=-1,
+        value=0.1,
+        stage=2,
+        lease_until=2**52,
+        actor="a",
+        request_id="r",
+        body='{"x":1}',
+    )
+    after = append(store, study, [full])
+    assert list(store.records(study.id)) == [full]
+    assert [tuple(step) for step in store.steps(study.id)] == [tuple(full.step)]
+    assert (after.head_seq, after.head_hash) == (1, full.hash)
+    assert store.read_study(study.id) == after
+
+
+def test_ranges_of_the_log(store):
+    study = insert(store)
+    records = log(12)
+    append(store, study, records)
+    assert list(store.records(study.id, after=3, until=7)) == records[3:7]
+    assert [step[0] for step in store.steps(study.id, after=10)] == [11, 12]
+    assert list(store.records(study.id, after=12)) == []
+
+
+def test_long_logs_are_read_in_pages(store, monkeypatch):
+    monkeypatch.setattr("fairtrial.study.sqlite._PAGE", 5)
+    study = insert(store)
+    for length in (10, 3):
+        study = append(store, study, log(length, study.head_hash, study.head_seq + 1))
+    assert [record.seq for record in store.records(study.id)] == list(range(1, 14))
+    assert [step[0] for step in store.steps(study.id, until=10)] == list(range(1, 11))
+
+
+def test_logs_of_two_studies_are_apart(store):
+    one, two = insert(store, "one"), insert(store, "two")
+    append(store, one, log(2, request_id=None))
+    append(store, two, [record(1, request_id="r", pull_id="p1")], [row()])
+    assert len(list(store.records(one.id))) == 2
+    assert store.request(one.id, "r") is None
+    assert store.pull(one.id, "p1") is None
+    assert store.request(two.id, "r").seq == 1
+
+
+def test_a_moved_head_keeps_everything_out(store):
+    study = insert(store)
+    append(store, study, log(1), [row()])
+    with pytest.raises(StorageError):
+        append(store, study, log(1), [row(state="told")])
+    stale = study._replace(head_seq=1)
+    with pytest.raises(StorageError, match="head of study 'a' moved"):
+        append(store, stale, [record(2)], [row(state="told")])
+    assert len(list(store.records(study.id))) == 1
+    assert store.pull(study.id, "p1").state == "open"
+
+
+def test_a_request_has_one_event(store):
+    study = insert(store)
+    study = append(store, study, [record(1, request_id="r")])
+    with pytest.raises(StorageError):
+        append(store, study, [record(2, previous=study.head_hash, request_id="r")])
+    assert store.request(study.id, "r").seq == 1
+    assert store.request(study.id, "s") is None
+    assert store.read_study(study.id).head_seq == 1
+
+
+def test_duplicates_are_counted_without_an_event(store):
+    study = insert(store)
+    study = append(store, study, log(1))
+    study = append(store, study, [], duplicates=2)
+    assert (study.head_seq, study.duplicates) == (1, 2)
+    assert store.read_study(study.id) == study
+
+
+def test_rare_kinds_are_counted(store):
+    study = insert(store)
+    kinds = ["ask", "tell", "report", "amend", "late_tell", "amend", "expire"]
+    previous, records = SPEC, []
+    for seq, kind in enumerate(kinds, start=1):
+        records.append(record(seq, kind, previous))
+        previous = records[-1].hash
+    append(store, study, records)
+    assert store.counts(study.id) == {"amend": 2, "late_tell": 1, "expire": 1}
+
+
+# ------------------------------------------------------------------------ transactions
+
+
+def test_an_error_in_a_transaction_undoes_all_of_it(store):
+    study = insert(store)
+
+    def fail():
+        with store.transaction():
+            store.append(study, log(2), [row()], "decided")
+            store.insert_study(new_study("b"))
+            assert store.read_study(study.id).head_seq == 2
+            raise Fault
+
+    with pytest.raises(Fault):
+        fail()
+    assert store.read_study(study.id) == study
+    assert list(store.records(study.id)) == []
+    assert store.pull(study.id, "p1") is None
+    assert [item.name for item in store.studies()] == ["a"]
+
+
+def test_threads_take_turns(store):
+    study_id = insert(store).id
+
+    def work():
+        for _ in range(20):
+            with store.transaction():
+                study = store.read_study(study_id)
+                [event] = log(1, study.head_hash, study.head_seq + 1)
+                store.append(study, [event], [], "running")
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert store.read_study(study_id).head_seq == 80
+
+
+# ------------------------------------------------------------------------------- pulls
+
+
+def test_pulls_are_written_anew(store):
+    study = insert(store)
+    first = row(lease_until=5, worker="w", context='{"g":"x"}')
+    study = append(store, study, log(1), [first])
+    assert store.pull(study.id, "p1") == first
+    told = first._replace(state="told", lease_until=None, told_seq=2, value_seq=2)
+    append(store, study, log(1, study.head_hash, 2), [told])
+    assert store.pull(study.id, "p1") == told
+    assert store.pull(study.id, "p2") is None
+
+
+def test_open_pulls_come_by_number_and_by_due_date(store):
+    study = insert(store)
+    rows = [
+        row("d", 3, lease_until=30, asked_seq=1),
+        row("a", 0, lease_until=20, asked_seq=2),
+        row("b", 1, asked_seq=3),
+        row("c", 2, lease_until=10, state="told", asked_seq=4),
+    ]
+    append(store, study, log(4), rows)
+    assert [item.pull_id for item in store.open_pulls(study.id)] == ["a", "b", "d"]
+    assert [item.pull_id for item in store.open_pulls(study.id, due_by=30)] == ["a", "d"]
+    assert [item.pull_id for item in store.open_pulls(study.id, due_by=29)] == ["a"]
+    assert [item.pull_id for item in store.pulls(study.id)] == ["d", "a", "b", "c"]
+
+
+# --------------------------------------------------------------------------- snapshots
+
+
+def test_the_newest_two_snapshots_are_kept(store):
+    study = insert(store)
+    snapshots = [Snapshot(seq, "P", 1, bytes([seq]) * 9, "h") for seq in (1, 2, 5)]
+    assert list(store.snapshots(study.id)) == []
+    for snapshot in snapshots:
+        store.save_snapshot(study.id, snapshot)
+    assert list(store.snapshots(study.id)) == snapshots[:0:-1]
+    again = snapshots[-1]._replace(state=b"other")
+    store.save_snapshot(study.id, again)
+    assert next(iter(store.snapshots(study.id))) == again
+
+
+def test_snapshots_of_two_studies_are_apart(store):
+    one, two = insert(store, "one"), insert(store, "two")
+    store.save_snapshot(one.id, Snapshot(1, "P", 1, b"1", "h"))
+    for seq in (1, 2, 3):
+        store.save_snapshot(two.id, Snapshot(seq, "P", 1, b"2", "h"))
+    assert [item.seq for item in store.snapshots(one.id)] == [1]
+
+
+# ------------------------------------------------------------------------------ closing
+
+
+def test_a_closed_store_says_so(store):
+    study = insert(store)
+    store.close()
+    store.close()
+    with pytest.raises(StorageError):
+        store.read_study(study.id)

@@ -1,0 +1,307 @@
+"""Logs as files: what is written can be read, moved, and not be forged."""
+
+import csv
+import json
+import sys
+
+import pandas as pd
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from fairtrial.errors import (
+    CorruptLog,
+    FairtrialError,
+    InvalidArgument,
+    MissingExtra,
+    StorageError,
+    StudyExists,
+)
+from fairtrial.study import Study, list_studies
+from fairtrial.study.sqlite import SQLiteStore
+from tests.study.tools import replayed, same_state
+from tests.study.toys import (
+    OWN,
+    Arrivals,
+    Averaging,
+    GroupProblem,
+    Racing,
+    RecordProblem,
+    Serving,
+    ToyProblem,
+)
+
+
+@pytest.fixture
+def study(make_study, clock):
+    """A study in which everything has happened that can happen."""
+    study = make_study(Racing, ToyProblem(["a", "b", 'ß, "c"']), slots=5)
+    first, second, third, fourth, _ = study.ask(5, worker="lab 1", request_id="r")
+    expiring = study.ask(1, note="full")
+    assert expiring == []
+    study.report(first, 0.5, stage=1, note="first look")
+    clock.advance(12.5)
+    study.tell(first, 1 / 3, actor="nurse\n2")
+    study.amend(first, 1e-300, 'said "oops"')
+    study.cancel(second)
+    study.fail(third, "spoilt")
+    study.tell(third, -0.25)
+    study.extend(fourth, 0.5)
+    clock.advance(1)
+    study.tell(study.problem.pull(arm="b"), 2.0)
+    return study
+
+
+def imported(path, storage="memory://", **more):
+    return Study.import_log(path, storage=storage, **OWN, **more)
+
+
+def edited(source, target, edit):
+    """Write the log anew with its lines, as data, changed by `edit`."""
+    lines = [json.loads(line) for line in source.read_text(encoding="utf-8").splitlines()]
+    edit(lines)
+    target.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
+    return target
+
+
+# ------------------------------------------------------------------------ export, import
+
+
+def test_a_log_that_was_moved_has_the_same_head(study, tmp_path):
+    path = study.export(tmp_path / "log.jsonl")
+    copy = imported(path, tmp_path / "copy.db")
+    assert copy.head_hash == study.head_hash
+    assert list(copy.events()) == list(study.events())
+    assert list(copy._store.pulls(1)) == list(study._store.pulls(1))
+    assert copy.verify().ok
+    assert same_state(copy.policy, replayed(study))
+    assert copy.export(tmp_path / "again.jsonl").read_bytes() == path.read_bytes()
+
+
+def test_a_moved_study_goes_on(study, tmp_path):
+    copy = imported(study.export(tmp_path / "log.jsonl"), tmp_path / "copy.db", name="copy")
+    mine, theirs = study.ask(2), copy.ask(2)
+    assert [pull.action for pull in mine] == [pull.action for pull in theirs]
+    copy.tell(study.outstanding()[0].id, 1.0)
+    assert [item.name for item in list_studies(tmp_path / "copy.db")] == ["copy"]
+    assert copy.verify().ok
+
+
+def test_long_logs_are_moved_in_parts(make_study, tmp_path, monkeypatch):
+    monkeypatch.setattr("fairtrial.study.transfer._BATCH", 7)
+    study = make_study(Serving)
+    study.tell_many([(pull, 0.5) for pull in study.ask(20)])
+    copy = imported(study.export(tmp_path / "log.jsonl"))
+    assert (copy.head_hash, copy.verify().ok) == (study.head_hash, True)
+
+
+def test_records_and_contexts_are_moved(make_study, tmp_path):
+    records = make_study(Averaging, RecordProblem(), name="records")
+    records.tell(records.ask(), {"s": 1, "y": 0.1})
+    groups = make_study(Arrivals, GroupProblem(), name="groups")
+    groups.ask(group="y")
+    for study in (records, groups):
+        copy = imported(study.export(tmp_path / f"{study.name}.jsonl"))
+        assert (copy.head_hash, copy.verify().ok) == (study.head_hash, True)
+
+
+def test_an_empty_study_can_be_moved(make_study, tmp_path):
+    study = make_study()
+    copy = imported(study.export(tmp_path / "log.jsonl"))
+    assert (copy.seed, copy.head_hash) == (study.seed, study.head_hash)
+    assert copy.ask().action == study.ask().action
+
+
+def test_a_stopped_study_keeps_its_status(make_study, tmp_path):
+    study = make_study(Racing, budget=1)
+    study.tell(study.ask(), 1.0)
+    store = SQLiteStore()
+    imported(study.export(tmp_path / "log.jsonl"), store)
+    assert list_studies(store)[0].status == "decided"
+
+
+def test_a_name_that_is_taken_is_refused(study, tmp_path):
+    path = study.export(tmp_path / "log.jsonl")
+    with pytest.raises(StudyExists, match="'toy' already; give another name"):
+        imported(path, study._store)
+    assert imported(path, study._store, name="other").name == "other"
+
+
+def test_the_classes_needed_are_named(study, tmp_path):
+    path = study.export(tmp_path / "log.jsonl")
+    with pytest.raises(InvalidArgument, match="problems must hold the class"):
+        Study.import_log(path, storage="memory://")
+
+
+# --------------------------------------------------------------------------- bad files
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (lambda lines: lines.pop(0), "line 1 is not the header"),
+        (lambda lines: lines[0].update(fairtrial_log=2), "line 1 is not the header"),
+        (lambda lines: lines[0].pop("name"), "line 1 has no field 'name'"),
+        (lambda lines: lines[0]["specification"].pop("seed"), "line 1 has no field 'seed'"),
+        (lambda lines: lines[0].update(events=True), "'events' that is no int"),
+        (lambda lines: lines[3].update(value="1"), "line 4 has a field 'value' that is no float"),
+        (lambda lines: lines[3].update(value=9e999), "line 4 has a field 'value'"),
+        (lambda lines: lines[3].update(stage=2**63), "line 4 has a field 'stage'"),
+        (lambda lines: lines[3].update(actor="\ud800"), "line 4 has a field 'actor'"),
+        (lambda lines: lines[3].update(extra=1), "line 4 has an unknown field 'extra'"),
+        (lambda lines: lines[3].update(kind="guess"), "line 4 has an unknown kind 'guess'"),
+        (lambda lines: lines[3].update(body={"x": float("nan")}), "line 4 has a body"),
+        (lambda lines: lines[3].pop("hash"), "line 4 has no field 'hash'"),
+        (lambda lines: lines[3].update(action=2), "event 3: its hash"),
+        (lambda lines: lines[8].update(value=0.0), "event 8: its hash"),
+        (lambda lines: lines.pop(4), "event 4 is missing"),
+        (lambda lines: lines.pop(), "and not with the event 15"),
+        (lambda lines: lines.insert(2, lines[1]), "event 2 is missing; the next one is 1"),
+        (lambda lines: lines[0]["specification"].update(seed=8), "event 1: its hash"),
+        (lambda lines: lines[0].update(head_hash="00"), "and not with the event"),
+    ],
+)
+def test_a_changed_file_is_refused_and_nothing_is_kept(study, tmp_path, edit, message):
+    path = edited(study.export(tmp_path / "log.jsonl"), tmp_path / "bad.jsonl", edit)
+    storage = SQLiteStore(tmp_path / "copy.db")
+    with pytest.raises(CorruptLog, match=message):
+        imported(path, storage)
+    assert storage.studies() == []
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\n", b"[]\n", b"{}\n", b"\xff\xfe", b"{" * 100_000, b'{"fairtrial_log": 1}']
+)
+def test_a_file_that_is_no_log_is_refused(tmp_path, content):
+    path = tmp_path / "log.jsonl"
+    path.write_bytes(content)
+    with pytest.raises(CorruptLog, match=r"log\.jsonl"):
+        imported(path)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(StorageError, match="cannot be read: No such file"):
+        imported(tmp_path / "none.jsonl")
+
+
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_no_garbled_file_is_taken_or_breaks_anything(study, tmp_path, data):
+    path = tmp_path / "log.jsonl"
+    whole = study.export(path).read_bytes()
+    start = data.draw(st.integers(0, len(whole) - 1))
+    end = data.draw(st.integers(start, min(len(whole), start + 40)))
+    garbage = data.draw(
+        st.one_of(
+            st.binary(max_size=6),
+            st.sampled_from([b"null", b"-1", b"1e999", b"{}", b'""', b"\n", b"[[", b"9" * 30]),
+        )
+    )
+    path.write_bytes(whole[:start] + garbage + whole[end:])
+    try:
+        copy = imported(path)
+    except FairtrialError:
+        return
+    # What is not sealed may differ: how the file is laid out, and who made it when.
+    assert copy.head_hash == study.head_hash
+
+
+# ------------------------------------------------------------------------------ tables
+
+
+def test_history_is_one_row_per_event(study):
+    frame = study.history()
+    assert frame.index.tolist() == [event.seq for event in study.events()]
+    assert frame["kind"].tolist() == [event.kind for event in study.events()]
+    told = frame[frame.kind == "tell"]
+    assert told["value"].tolist() == [1 / 3]
+    assert set(told["arm"]) <= {"a", "b", 'ß, "c"'}
+    assert str(frame["at"].dtype) == "datetime64[us, UTC]"
+    assert frame.loc[frame.kind == "amend", "reason"].tolist() == ['said "oops"']
+    assert frame.loc[frame.kind == "report", "stage"].tolist() == [1]
+
+
+def test_the_fields_of_outcomes_are_columns(make_study):
+    study = make_study(Averaging, RecordProblem())
+    study.tell(study.ask(), {"s": 1, "y": 0.5})
+    frame = study.history()
+    assert frame["outcome_y"].tolist()[1] == 0.5
+    assert pd.isna(frame["outcome_s"].iloc[0])
+
+
+def test_an_empty_history_has_its_columns(make_study):
+    frame = make_study().history()
+    assert len(frame) == 0
+    assert {"kind", "arm", "value"} <= set(frame.columns)
+
+
+def test_a_label_with_the_name_of_a_column_gets_another(make_study):
+    class Awkward(ToyProblem):
+        family = "awkward"
+
+        @property
+        def action_labels(self):
+            return [{"value": name} for name in self.names]
+
+    study = make_study(Serving, Awkward(["x"]))
+    study.ask()
+    assert study.history()["label_value"].tolist() == ["x"]
+
+
+def test_csv_holds_what_history_shows(study, tmp_path):
+    path = study.export(tmp_path / "log.csv")
+    with path.open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    frame = study.history()
+    assert [int(row["seq"]) for row in rows] == frame.index.tolist()
+    assert [row["arm"] or None for row in rows] == [
+        None if pd.isna(arm) else arm for arm in frame["arm"]
+    ]
+    assert [float(row["value"]) for row in rows if row["kind"] == "tell"] == [1 / 3]
+    assert "nurse\n2" in [row["actor"] for row in rows]
+
+
+def test_parquet_holds_what_history_shows(study, tmp_path):
+    path = study.export(tmp_path / "log.parquet")
+    pd.testing.assert_frame_equal(pd.read_parquet(path), study.history(), check_dtype=False)
+
+
+@pytest.mark.parametrize("name", ["log.txt", "log", "log.json"])
+def test_an_unknown_ending_is_refused(study, tmp_path, name):
+    with pytest.raises(InvalidArgument, match=r"path must end in \.jsonl, \.csv, \.parquet"):
+        study.export(tmp_path / name)
+    assert not (tmp_path / name).exists()
+
+
+def test_a_file_that_cannot_be_written_is_named(study, tmp_path):
+    with pytest.raises(StorageError, match="cannot be written"):
+        study.export(tmp_path / "no folder" / "log.csv")
+    (tmp_path / "folder.csv").mkdir()
+    with pytest.raises(StorageError, match="cannot be written"):
+        study.export(tmp_path / "folder.csv")
+
+
+def test_an_export_that_fails_leaves_the_old_file(study, tmp_path, monkeypatch):
+    path = study.export(tmp_path / "log.jsonl")
+    before = path.read_bytes()
+    study.ask()
+
+    def broken(record):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("fairtrial.study.transfer._line", broken)
+    with pytest.raises(StorageError, match="No space left on device"):
+        study.export(path)
+    assert path.read_bytes() == before
+    assert [item.name for item in tmp_path.iterdir() if "part" in item.name] == []
+
+
+def test_missing_packages_are_named(study, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(MissingExtra, match=r"fairtrial\[data\]"):
+        study.history()
+    monkeypatch.undo()
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingExtra, match=r"fairtrial\[data\]"):
+        study.export(tmp_path / "log.parquet")
+    assert study.export(tmp_path / "log.csv").exists()

@@ -1,0 +1,137 @@
+"""What tests of studies need: a clock, and slow, obvious doubles of what a study does."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sqlite3
+import traceback
+
+import numpy as np
+
+from fairtrial.core import Pull
+from fairtrial.study.sqlite import SQLiteStore
+
+
+class Clock:
+    """A clock that goes where it is told to."""
+
+    def __init__(self) -> None:
+        self.seconds = 1_800_000_000.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+    def advance(self, seconds: float) -> None:
+        self.seconds += seconds
+
+
+class FailingStore(SQLiteStore):
+    """Fails at a chosen point of the next write."""
+
+    fail_at: str | None = None
+
+    def _hit(self, point: str) -> None:
+        if self.fail_at == point:
+            self.fail_at = None
+            raise Fault(point)
+
+    def read_study(self, study_id):
+        study = super().read_study(study_id)
+        if self._connection.in_transaction:
+            self._hit("after begin")
+        return study
+
+    def append(self, *args, **kwargs):
+        self._hit("before insert")
+        row = super().append(*args, **kwargs)
+        self._hit("before commit")
+        return row
+
+
+class Fault(Exception):
+    """Something that nobody expected."""
+
+
+def connect(path) -> sqlite3.Connection:
+    return sqlite3.connect(path, isolation_level=None)
+
+
+COLUMNS = (
+    *("seq", "kind", "pull_id", "number", "action", "tag", "value", "stage", "lease_until"),
+    *("at", "actor", "request_id", "body"),
+)
+
+
+def chain(path, study_id=1) -> list[str]:
+    """Return the hashes that the rows of a database should have, from their description alone."""
+    connection = connect(path)
+    text = connection.execute("SELECT spec_json FROM study WHERE id = ?", (study_id,)).fetchone()
+    previous = hashlib.sha256(text[0].encode()).hexdigest()
+    hashes = []
+    query = f"SELECT {', '.join(COLUMNS)} FROM event WHERE study_id = ? ORDER BY seq"
+    for row in connection.execute(query, (study_id,)):
+        record = json.dumps(list(row), separators=(",", ":"))
+        previous = hashlib.sha256((previous + record).encode()).hexdigest()
+        hashes.append(previous)
+    connection.close()
+    return hashes
+
+
+def replayed(study):
+    """Return a fresh policy that was driven through the log, event by event, by hand."""
+    policy = type(study.policy)(study.problem, **study.policy.get_params(), seed=study.seed)
+    pulls = {}
+    for event in study.events():
+        body = event.body
+        pull = pulls.get(event.pull_id)
+        if event.kind == "ask":
+            pulls[event.pull_id] = policy.ask(**body.get("context", {}))
+            assert pulls[event.pull_id].action == event.action
+        elif event.kind == "wait":
+            assert policy.ask(1, **body.get("context", {})) == []
+        elif event.kind == "unsolicited":
+            labels = study.problem.labels(event.action)
+            pulls[event.pull_id] = Pull(-1, event.action, labels)
+            policy.tell(pulls[event.pull_id], event.outcome)
+        elif event.kind in ("tell", "late_tell"):
+            policy.tell(pull, event.outcome)
+        elif event.kind == "report":
+            stage = {} if event.stage is None else {"stage": event.stage}
+            policy.report(pull, event.value, **stage, **body.get("details", {}))
+        elif event.kind == "amend":
+            policy.amend(pull, body["old"], event.outcome)
+        elif event.kind == "expire":
+            policy.fail(pull, "expired")
+        elif event.kind == "cancel":
+            policy.fail(pull, "cancelled")
+        elif event.kind == "fail":
+            policy.fail(pull, body["reason"])
+        else:
+            assert event.kind in ("extend", "reissue")
+    return policy
+
+
+def same_state(left, right) -> bool:
+    mine, theirs = left.get_state(), right.get_state()
+    return mine.keys() == theirs.keys() and all(
+        np.array_equal(mine[name], theirs[name]) for name in mine
+    )
+
+
+def as_ordinary_user(check) -> None:
+    """Run a check in a process without root's right to write anywhere, if this one has it."""
+    if os.geteuid() != 0:
+        check()
+        return
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setuid(65534)
+            check()
+            os._exit(0)
+        except BaseException:  # noqa: BLE001 - whatever it is, the parent shall hear of it
+            traceback.print_exc()
+            os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0, "the check failed as an ordinary user"

@@ -1,0 +1,641 @@
+"""Block betting for floors, slow and obvious, written from the mathematics alone.
+
+It shares no code with the package: plain floats, dictionaries of cells, a root finder for the
+inner problem, and the logarithm of every single factor. Rewards are maximised; whoever
+minimises negates rewards, floors and range first.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any
+
+from scipy.optimize import brentq
+
+GRID = 24
+OM = 1.5
+ETA = 0.5
+COST = 1.5
+KAPPA = 1.0
+GAMMA = 0.03
+SMALLEST_SHARE_BLOCK = 2
+STEPS = 150
+TAU = 0.5
+TAU_NONE = 1.0
+CAP = 0.4
+PRIOR_DRAWS = 2.0
+
+Cell = tuple[int, int]
+NONE = "none"
+
+
+# ------------------------------------------------------------------------------ the bet
+
+
+def grid(m: float) -> tuple[list[float], list[float], float]:
+    """Return points, their weights, and the cash; weights and cash sum to one."""
+    w = 4.0 * math.sqrt(OM)
+
+    def midpoints(low: float, high: float) -> tuple[list[float], list[float]]:
+        h = (high - low) / GRID
+        points = [low + (i + 0.5) * h for i in range(GRID)]
+        exponents = [math.log(h) - (u - m) ** 2 / (2 * OM) - math.log(abs(u) + ETA) for u in points]
+        return points, exponents
+
+    points, stakes = midpoints(max(0.0, m - w), max(0.0, m) + w)
+    kept = midpoints(min(0.0, m) - w, 0.0)[1] if m < w else []
+    total = log_sum_exp(stakes + kept)
+    cash = math.exp(log_sum_exp(kept) - total) if kept else 0.0
+    return points, [math.exp(p - total) for p in stakes], cash
+
+
+def log_sum_exp(terms: list[float]) -> float:
+    largest = max(terms)
+    if largest == -math.inf:
+        return largest
+    return largest + math.log(math.fsum(math.exp(t - largest) for t in terms))
+
+
+def log_or_minus_infinity(x: float) -> float:
+    return math.log(x) if x > 0 else -math.inf
+
+
+def mixture(cash: float, weights: list[float], log_products: list[float]) -> float:
+    terms = [log_or_minus_infinity(cash)]
+    terms += [log_or_minus_infinity(p) + x for p, x in zip(weights, log_products, strict=True)]
+    return log_sum_exp(terms)
+
+
+def log_bet(m: float, f: float, e: float) -> float:
+    points, weights, cash = grid(m)
+    return mixture(cash, weights, [u * e * f - u * u * f / 2 for u in points])
+
+
+@dataclass
+class BoundedBet:
+    """Coefficients per draw, centres, and the points theta with their weights."""
+
+    coefficients: dict[Any, float]
+    centres: dict[Any, float]
+    thetas: list[float]
+    weights: list[float]
+    cash: float
+    effect_at_centre: float
+
+    def log_wealth(self, rewards: dict[Any, list[float]]) -> float:
+        products = []
+        for theta in self.thetas:
+            logs = [theta * self.effect_at_centre]
+            for cell, a in self.coefficients.items():
+                logs += [math.log1p(theta * a * (x - self.centres[cell])) for x in rewards[cell]]
+            products.append(math.fsum(logs))
+        return mixture(self.cash, self.weights, products)
+
+
+def bounded_bet(
+    draws: dict[Any, int],
+    coefficients: dict[Any, float],
+    centres: dict[Any, float],
+    constant: float,
+    means: dict[Any, float],
+    variances: dict[Any, float],
+    counts: dict[Any, float],
+    low: float,
+    high: float,
+) -> BoundedBet | None:
+    """Return the bet on T(x) = sum of n a x + constant; None if it bets on nothing."""
+    cells = [cell for cell, a in coefficients.items() if a != 0.0]
+    if not cells or any(draws[cell] == 0 for cell in cells):
+        return None
+
+    def effect(x: dict[Any, float]) -> float:
+        return math.fsum([draws[c] * coefficients[c] * x[c] for c in cells] + [constant])
+
+    sd = math.sqrt(
+        math.fsum((draws[c] * coefficients[c]) ** 2 * variances[c] / counts[c] for c in cells)
+    )
+    spread = math.fsum(
+        draws[c] * coefficients[c] ** 2 * (variances[c] + (means[c] - centres[c]) ** 2)
+        for c in cells
+    )
+    reach = max(
+        coefficients[c] * (centres[c] - low)
+        if coefficients[c] > 0
+        else -coefficients[c] * (high - centres[c])
+        for c in cells
+    )
+    most = CAP / reach if reach > 0 else math.inf
+    points, weights, cash = grid(effect(means) / sd)
+    return BoundedBet(
+        coefficients={c: coefficients[c] for c in cells},
+        centres={c: centres[c] for c in cells},
+        thetas=[min(u * sd / spread, most) for u in points],
+        weights=weights,
+        cash=cash,
+        effect_at_centre=effect(centres),
+    )
+
+
+@dataclass
+class GaussianBet:
+    """T = constant + sum of a times the mean of a cell, and what was known of it beforehand."""
+
+    coefficients: dict[Any, float]
+    constant: float
+    m: float
+    sd: float
+    noise_variances: dict[Any, float]
+
+    def log_wealth(self, rewards: dict[Any, list[float]]) -> float:
+        if any(not rewards[cell] for cell in self.coefficients):
+            return 0.0
+        own = [a * math.fsum(rewards[c]) / len(rewards[c]) for c, a in self.coefficients.items()]
+        estimate = math.fsum([*own, self.constant])
+        variance = math.fsum(
+            a * a * self.noise_variances[c] / len(rewards[c]) for c, a in self.coefficients.items()
+        )
+        return log_bet(self.m, self.sd**2 / variance, estimate / self.sd)
+
+
+# ------------------------------------------------------------------- the inner problem
+
+
+@dataclass
+class Inner:
+    """The weakest way for arm k to beat arm b: its means, its multiplier and its price."""
+
+    own: list[float]
+    target: list[float]
+    s: float
+    value: float
+
+
+def inner(mu_b, mu_k, w_b, w_k, q, floors) -> Inner:
+    groups = range(len(q))
+
+    def target(s: float) -> list[float]:
+        return [mu_b[i] - (s * q[i] / w_b[i] if q[i] > 0 and s > 0 else 0.0) for i in groups]
+
+    def own(s: float) -> list[float]:
+        return [
+            max(floors[i], mu_k[i] + (s * q[i] / w_k[i] if q[i] > 0 and s > 0 else 0.0))
+            for i in groups
+        ]
+
+    def gap(s: float) -> float:
+        return math.fsum(q[i] * (b - k) for i, b, k in zip(groups, target(s), own(s), strict=True))
+
+    s = 0.0
+    free = any(q[i] > 0 and (w_b[i] == 0 or w_k[i] == 0) for i in groups)
+    if gap(0.0) > 0 and not free:
+        # Arm b alone can close the gap: beyond that point there is nothing to find.
+        most = gap(0.0) / math.fsum(q[i] ** 2 / w_b[i] for i in groups if q[i] > 0)
+        s = most
+        if gap(most) < 0:
+            s = brentq(gap, 0.0, most, xtol=1e-16 * most, rtol=1e-15)
+    lam_b, lam_k = target(s), own(s)
+    value = math.fsum(w_b[i] * (mu_b[i] - lam_b[i]) ** 2 for i in groups)
+    value += math.fsum(w_k[i] * (mu_k[i] - lam_k[i]) ** 2 for i in groups)
+    return Inner(own=lam_k, target=lam_b, s=s, value=value)
+
+
+# ------------------------------------------------------------------------ the algorithm
+
+
+@dataclass
+class Setting:
+    """What is known and wanted; `sigma` for the Gaussian bet, `bounds` for the bounded one."""
+
+    shares: list[float]
+    floors: dict[Cell, float]
+    delta: float
+    sigma: dict[Cell, float] | None = None
+    bounds: tuple[float, float] | None = None
+    costs: dict[Cell, float] | None = None
+
+    @property
+    def groups(self) -> int:
+        return len(self.shares)
+
+    @property
+    def arms(self) -> int:
+        return len(self.floors) // len(self.shares)
+
+    @property
+    def cells(self) -> list[Cell]:
+        return [(k, i) for k in range(self.arms) for i in range(self.groups)]
+
+    def floored(self, arm: int) -> list[int]:
+        return [i for i in range(self.groups) if self.floors[arm, i] > -math.inf]
+
+
+@dataclass
+class Item:
+    """One thing the leader still has to be told apart from."""
+
+    kind: str
+    label: int
+    need: float
+
+
+@dataclass
+class Block:
+    """A block as it was issued, and the rewards that have come since."""
+
+    counts: dict[Cell, int]
+    leader: Any = None
+    bets: dict[tuple[Any, ...], Any] = field(default_factory=dict)
+    paused: bool = False
+    objective: float = math.nan
+    rewards: dict[Cell, list[float]] = field(default_factory=dict)
+    lost: dict[Cell, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.rewards = {cell: [] for cell in self.counts}
+        self.lost = dict.fromkeys(self.counts, 0)
+
+    @property
+    def complete(self) -> bool:
+        return all(len(self.rewards[c]) + self.lost[c] >= n for c, n in self.counts.items())
+
+
+class SlowBlocks:
+    """The whole experiment: data, ledgers, rejected answers, and the blocks in order."""
+
+    def __init__(self, setting: Setting) -> None:
+        self.setting = setting
+        self.n = dict.fromkeys(setting.cells, 0)
+        self.sum = dict.fromkeys(setting.cells, 0.0)
+        self.squares = dict.fromkeys(setting.cells, 0.0)
+        arms = range(setting.arms)
+        self.D = dict.fromkeys(arms, 0.0)
+        self.P = {(k, j): 0.0 for k in arms for j in arms if k != j}
+        self.C = {(j, i): 0.0 for j in arms for i in setting.floored(j)}
+        self.rejected: set[Any] = set()
+        self.share = dict.fromkeys(setting.cells, 1.0 / len(setting.cells))
+        self.blocks: list[Block] = []
+        self.settled = 0
+        if any(not setting.floored(j) for j in arms):
+            self.rejected.add(NONE)
+
+    # ------------------------------------------------------------------ what is known
+
+    @property
+    def threshold(self) -> float:
+        return math.log(1.0 / self.setting.delta)
+
+    @property
+    def live(self) -> list[Any]:
+        return [a for a in [*range(self.setting.arms), NONE] if a not in self.rejected]
+
+    @property
+    def live_arms(self) -> list[int]:
+        return [a for a in self.live if a != NONE]
+
+    @property
+    def answer(self) -> Any:
+        """The answer once one is left, else the text "open"."""
+        return self.live[0] if len(self.live) == 1 else "open"
+
+    def mean(self, cell: Cell) -> float:
+        # Only a cell that can never matter is without data; any number will do for it.
+        return self.sum[cell] / self.n[cell] if self.n[cell] else 0.0
+
+    def variance(self, cell: Cell) -> float:
+        """The variance of one draw: known, or estimated and shrunk to a fair coin's."""
+        if self.setting.sigma is not None:
+            return self.setting.sigma[cell] ** 2
+        low, high = self.setting.bounds
+        n = self.n[cell]
+        own = self.squares[cell] - self.sum[cell] ** 2 / n if n else 0.0
+        return (own + PRIOR_DRAWS * (high - low) ** 2 / 4) / (n + PRIOR_DRAWS)
+
+    def add(self, cell: Cell, reward: float) -> None:
+        self.n[cell] += 1
+        self.sum[cell] += reward
+        self.squares[cell] += reward * reward
+
+    def row(self, of: dict[Cell, float], arm: int) -> list[float]:
+        return [of[arm, i] for i in range(self.setting.groups)]
+
+    def means(self) -> dict[Cell, float]:
+        return {c: self.mean(c) for c in self.setting.cells}
+
+    def precisions(self, of: dict[Cell, float]) -> dict[Cell, float]:
+        return {c: of.get(c, 0) / self.variance(c) for c in self.setting.cells}
+
+    # ------------------------------------------------------------------------ wealth
+
+    def cell_term(self, j: int) -> float:
+        return min((self.C[j, i] for i in self.setting.floored(j)), default=math.inf)
+
+    def target_term(self, answer: Any, j: int) -> float:
+        if answer == NONE:
+            return self.cell_term(j)
+        return min(self.P[answer, j], self.cell_term(j))
+
+    def wealth(self, answer: Any, target: int | None = None, instead: float = 0.0) -> float:
+        """Return log W of an answer, with the term of `target` replaced by `instead`."""
+        total = 0.0 if answer == NONE else self.D[answer]
+        for j in range(self.setting.arms):
+            if j != answer:
+                total += instead if j == target else self.target_term(answer, j)
+        return total
+
+    # -------------------------------------------------------------------------- plan
+
+    def leader(self) -> Any:
+        means, floors = self.means(), self.setting.floors
+        quality = {
+            k: math.fsum(self.setting.shares[i] * means[k, i] for i in range(self.setting.groups))
+            for k in self.live_arms
+        }
+        feasible = [
+            k
+            for k in self.live_arms
+            if all(means[k, i] >= floors[k, i] for i in self.setting.floored(k))
+        ]
+        if feasible:
+            return max(feasible, key=lambda k: (quality[k], -k))
+        if NONE in self.live:
+            return NONE
+        precision = self.precisions(self.n)
+        return min(self.live_arms, key=lambda k: (self.shortfall(k, precision), k))
+
+    def shortfall(self, arm: int, precision: dict[Cell, float]) -> float:
+        means, floors = self.means(), self.setting.floors
+        return math.fsum(
+            precision[arm, i] * max(0.0, floors[arm, i] - means[arm, i]) ** 2
+            for i in self.setting.floored(arm)
+        )
+
+    def items(self, leader: Any) -> list[Item]:
+        found = []
+        if leader == NONE:
+            return [
+                Item("none", k, max(0.0, self.threshold - self.wealth(k)) + COST)
+                for k in self.live_arms
+            ]
+        rivals = [k for k in self.live_arms if k != leader]
+        for k in rivals:
+            bracket = self.wealth(k, leader, self.P[k, leader])
+            if bracket < self.threshold:
+                found.append(Item("pair", k, self.threshold - bracket + COST))
+        against = rivals + ([NONE] if NONE in self.live else [])
+        for i in self.setting.floored(leader):
+            missing = [self.threshold - self.wealth(k, leader, self.C[leader, i]) for k in against]
+            if missing and max(missing) > 0:
+                found.append(Item("cell", i, max(missing) + COST))
+        return found
+
+    def solve(self, leader: int, k: int, precision: dict[Cell, float]) -> Inner:
+        means = self.means()
+        return inner(
+            self.row(means, leader),
+            self.row(means, k),
+            self.row(precision, leader),
+            self.row(precision, k),
+            self.setting.shares,
+            self.row(self.setting.floors, k),
+        )
+
+    def evaluate(
+        self, item: Item, leader: Any, draws: dict[Cell, float]
+    ) -> tuple[float, dict[Cell, float]]:
+        """Return the value of an item at these draws and what each draw of a cell adds to it."""
+        precision = self.precisions(draws)
+        means, floors = self.means(), self.setting.floors
+        coefficients: dict[Cell, float] = {}
+        if item.kind == "pair":
+            solved = self.solve(leader, item.label, precision)
+            for i in range(self.setting.groups):
+                for arm, lam in ((leader, solved.target), (item.label, solved.own)):
+                    moved = (means[arm, i] - lam[i]) ** 2
+                    coefficients[arm, i] = moved / self.variance((arm, i))
+            return solved.value, coefficients
+        if item.kind == "cell":
+            cell = (leader, item.label)
+            coefficients[cell] = (means[cell] - floors[cell]) ** 2 / self.variance(cell)
+        else:
+            for i in self.setting.floored(item.label):
+                cell = (item.label, i)
+                short = max(0.0, floors[cell] - means[cell])
+                coefficients[cell] = short**2 / self.variance(cell)
+        return math.fsum(draws[c] * a for c, a in coefficients.items()), coefficients
+
+    def scales(self, items: list[Item], leader: Any) -> list[float]:
+        known = [self.evaluate(item, leader, self.n)[0] for item in items]
+        return [
+            (1.0 + KAPPA / value) / item.need
+            for item, value in zip(items, known, strict=True)
+            if value > 0
+        ]
+
+    def objective(self, items: list[Item], leader: Any, draws: dict[Cell, float]) -> float:
+        """Return the worst item's progress per unit of cost at these draws."""
+        spent = math.fsum(self.cost(c) * x for c, x in draws.items())
+        useful = [item for item in items if self.evaluate(item, leader, self.n)[0] > 0]
+        scales = self.scales(items, leader)
+        if not useful:
+            return 0.0
+        return (
+            min(
+                self.evaluate(item, leader, draws)[0] * scale
+                for item, scale in zip(useful, scales, strict=True)
+            )
+            / spent
+        )
+
+    def cost(self, cell: Cell) -> float:
+        return 1.0 if self.setting.costs is None else self.setting.costs[cell]
+
+    def fluid(self, items: list[Item], leader: Any) -> dict[Cell, float]:
+        """Return shares of the spending that serve the worst item best, nearly."""
+        cells = self.setting.cells
+        useful = [item for item in items if self.evaluate(item, leader, self.n)[0] > 0]
+        scales = self.scales(items, leader)
+        spending = {c: 0.7 * self.share[c] + 0.3 / len(cells) for c in cells}
+        best, best_seen = spending, -math.inf
+        if not useful:
+            return spending
+        for step in range(STEPS):
+            draws = {c: spending[c] / self.cost(c) for c in cells}
+            rated = [self.evaluate(item, leader, draws) for item in useful]
+            progress = [value * scale for (value, _), scale in zip(rated, scales, strict=True)]
+            weakest = progress.index(min(progress))
+            if progress[weakest] > best_seen:
+                best, best_seen = spending, progress[weakest]
+            value, coefficients = rated[weakest]
+            g = 1.0 / (8 + step)
+            moved = {
+                c: spending[c] * ((1 - g) + g * coefficients.get(c, 0.0) / self.cost(c) / value)
+                for c in cells
+            }
+            total = math.fsum(moved.values())
+            spending = {c: x / total for c, x in moved.items()}
+        return best
+
+    def support(self, items: list[Item], leader: Any) -> list[Cell]:
+        touched = set()
+        for item in items:
+            value, coefficients = self.evaluate(item, leader, self.n)
+            touched |= {c for c, a in coefficients.items() if a > 0}
+            if value == 0:
+                touched |= self.cells_of(item, leader)
+        cells = self.setting.cells
+        if leader == NONE:
+            touched = {c for c in touched if self.share[c] > 0.02 / len(cells)}
+        return [c for c in cells if c in touched]
+
+    def cells_of(self, item: Item, leader: int) -> set[Cell]:
+        """Return what to look at where the data are exactly on the border, and say nothing."""
+        if item.kind == "cell":
+            return {(leader, item.label)}
+        weighty = [i for i, q in enumerate(self.setting.shares) if q > 0]
+        return {(arm, i) for arm in (leader, item.label) for i in weighty}
+
+    def planned_counts(
+        self, items: list[Item], leader: Any, batch: int | None = None
+    ) -> dict[Cell, int]:
+        self.share = self.fluid(items, leader)
+        support = self.support(items, leader)
+        t = sum(self.n.values())
+        size = max(math.ceil(GAMMA * t), SMALLEST_SHARE_BLOCK * len(support))
+        if batch is not None:
+            size = batch
+        draws = {c: self.share[c] / self.cost(c) for c in support}
+        total = math.fsum(draws.values())
+        return {c: max(1, round(size * x / total)) for c, x in draws.items()}
+
+    # --------------------------------------------------------------------------- blocks
+
+    def open_first(self, counts: dict[Cell, int]) -> Block:
+        """Issue the draws of the start, which no wealth is put on."""
+        block = Block(counts, paused=True)
+        self.blocks.append(block)
+        return block
+
+    def open(self, counts: dict[Cell, int] | None = None, batch: int | None = None) -> Block:
+        """Issue the next block from what is known now; `counts` overrule the plan's."""
+        leader = self.leader()
+        items = self.items(leader)
+        if counts is None:
+            counts = self.planned_counts(items, leader, batch)
+        else:
+            counts = {c: n for c, n in counts.items() if n > 0}
+        block = Block(counts, leader, paused=self.is_unclear(items, leader))
+        block.objective = self.objective(items, leader, {c: counts.get(c, 0) for c in self.n})
+        if not block.paused:
+            block.bets = self.bets(leader, counts)
+        self.blocks.append(block)
+        return block
+
+    def is_unclear(self, items: list[Item], leader: Any) -> bool:
+        weakest = min((self.evaluate(item, leader, self.n)[0] for item in items), default=0.0)
+        if leader != NONE:
+            return weakest < TAU**2
+        return self.setting.bounds is not None and weakest < TAU_NONE**2
+
+    def bets(self, leader: Any, counts: dict[Cell, int]) -> dict[tuple[Any, ...], Any]:
+        draws = {c: counts.get(c, 0) for c in self.setting.cells}
+        placed: dict[tuple[Any, ...], Any] = {}
+        for k in self.live_arms:
+            if k != leader:
+                ledger, bet = self.rival_bet(leader, k, draws)
+                placed[ledger] = bet
+        if leader != NONE:
+            for i in self.setting.floored(leader):
+                placed["C", leader, i] = self.cell_bet((leader, i), draws)
+        return {ledger: bet for ledger, bet in placed.items() if bet is not None}
+
+    def rival_bet(self, leader: Any, k: int, draws: dict[Cell, int]) -> tuple[Any, Any]:
+        """Return the ledger and the bet on "k is infeasible or worse than the leader"."""
+        precision = self.precisions(draws)
+        means, floors, q = self.means(), self.setting.floors, self.setting.shares
+        groups = range(self.setting.groups)
+        if leader == NONE:
+            s, centres = 0.0, {(k, i): max(means[k, i], floors[k, i]) for i in groups}
+        else:
+            solved = self.solve(leader, k, precision)
+            s = solved.s
+            centres = {(k, i): solved.own[i] for i in groups}
+            centres |= {(leader, i): solved.target[i] for i in groups}
+        nu = {
+            i: max(0.0, precision[k, i] * (floors[k, i] - means[k, i]) - s * q[i])
+            for i in self.setting.floored(k)
+            if centres[k, i] == floors[k, i]
+        }
+        # On the cell means: T = sum of these times the means + sum of nu times the floors.
+        effect = {(k, i): -(s * q[i] + nu.get(i, 0.0)) for i in groups}
+        if leader != NONE:
+            effect |= {(leader, i): s * q[i] for i in groups}
+        constant = math.fsum(x * floors[k, i] for i, x in nu.items())
+        ledger = ("P", k, leader) if s > 0 else ("D", k)
+        return ledger, self.bet(effect, constant, centres, draws)
+
+    def cell_bet(self, cell: Cell, draws: dict[Cell, int]) -> Any:
+        if draws[cell] == 0:
+            return None
+        weight = draws[cell] / self.variance(cell)
+        floor = self.setting.floors[cell]
+        return self.bet({cell: weight}, -weight * floor, {cell: floor}, draws)
+
+    def bet(
+        self,
+        effect: dict[Cell, float],
+        constant: float,
+        centres: dict[Cell, float],
+        draws: dict[Cell, int],
+    ) -> Any:
+        effect = {c: a for c, a in effect.items() if a != 0.0}
+        if not effect or any(draws[c] == 0 for c in effect):
+            return None
+        means = self.means()
+        variances = {c: self.variance(c) for c in effect}
+        if self.setting.bounds is not None:
+            per_draw = {c: a / draws[c] for c, a in effect.items()}
+            return bounded_bet(
+                draws, per_draw, centres, constant, means, variances, self.n, *self.setting.bounds
+            )
+        sd = math.sqrt(math.fsum(a * a * variances[c] / self.n[c] for c, a in effect.items()))
+        estimate = math.fsum([*(a * means[c] for c, a in effect.items()), constant])
+        return GaussianBet(effect, constant, estimate / sd, sd, variances)
+
+    # ------------------------------------------------------------------------- settling
+
+    def settle(self) -> list[Block]:
+        """Pay every block that is complete and whose forerunners are; return those."""
+        paid = []
+        while self.settled < len(self.blocks) and len(self.live) > 1:
+            block = self.blocks[self.settled]
+            if not block.complete:
+                break
+            self.pay(block)
+            paid.append(block)
+            self.settled += 1
+        return paid
+
+    def pay(self, block: Block) -> None:
+        for ledger, bet in block.bets.items():
+            gain = bet.log_wealth(self.with_worst_values(bet, block))
+            if ledger[0] == "D":
+                self.D[ledger[1]] += gain
+            elif ledger[0] == "P":
+                self.P[ledger[1], ledger[2]] += gain
+            else:
+                self.C[ledger[1], ledger[2]] += gain
+        for answer in self.live:
+            if self.wealth(answer) >= self.threshold:
+                self.rejected.add(answer)
+
+    def with_worst_values(self, bet: Any, block: Block) -> dict[Cell, list[float]]:
+        """Return the block's rewards; a bounded bet takes lost ones at their worst."""
+        if self.setting.bounds is None:
+            return block.rewards
+        low, high = self.setting.bounds
+        filled = {}
+        for cell, a in bet.coefficients.items():
+            worst = low if a > 0 else high
+            filled[cell] = block.rewards[cell] + [worst] * block.lost[cell]
+        return filled
