@@ -95,15 +95,11 @@ _NULL_ROUNDS = 2_000
 
 _NULL_REFERENCES = {
     "normal": {
-        "two arms, gap 1e-6": 0.0440,
-        "eight arms, gap 1e-6": 0.0490,
         "B": 0.0315,
         "B with .01 -> 1e-6": 0.0430,
         "three equal arms": 0.0280,
     },
     "coins": {
-        "two arms, gap 1e-6": 0.0355,
-        "eight arms, gap 1e-6": 0.0460,
         "B": 0.0280,
         "B with .01 -> 1e-6": 0.0395,
         "three equal arms": 0.0270,
@@ -113,7 +109,7 @@ _NULL_REFERENCES = {
         "three arms x 2 groups, coins .05, tied": 0.0015,
     },
 }
-"""Shares of the reference, where its world is described well enough to be the same."""
+"""Shares of the reference where its world and its rule are the same as here."""
 
 
 def hard_nulls(lab: Laboratory) -> Section:
