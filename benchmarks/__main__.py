@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import betting, compilation, live, replications, rounds, start
+from benchmarks import compilation, live, replications, rounds, runs, start
 
 
 def _study(*, quick: bool) -> None:
@@ -27,7 +27,7 @@ BENCHMARKS: dict[str, Callable[..., None]] = {
     "start": start.run,
     "live": live.run,
     "rounds": rounds.run,
-    "betting": betting.run,
+    "runs": runs.run,
     "replications": replications.run,
     "study": _study,
     "compilation": compilation.run,

@@ -67,7 +67,7 @@ def log_mixture(cash: float, weights: Floats, logs: Floats) -> float:
     for i in range(GRID):
         if weights[i] > 0.0:
             largest = max(largest, logs[i])
-    total = cash * math.exp(-largest)
+    total = cash * math.exp(-largest) if cash > 0.0 else 0.0
     for i in range(GRID):
         if weights[i] > 0.0:
             total += weights[i] * math.exp(logs[i] - largest)

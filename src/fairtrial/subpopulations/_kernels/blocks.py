@@ -515,10 +515,14 @@ def find_support(
             continue
         item_value(item, leader, means, precisions, model.weights, model.floors, lam)
         _item_gradient(item, leader, means, model.floors, lam, gradient)
+        touched = False
         for k in range(arms):
             for group in range(groups):
                 if gradient[k, group] > 0.0:
                     support[k, group] = True
+                    touched = True
+        if not touched:
+            _mark_cells_of(item, leader, model.weights, model.floors, support)
     number = 0
     for k in range(arms):
         for group in range(groups):
@@ -532,6 +536,25 @@ def find_support(
                 support[k, group] = model.active[k, group] > 0.0
                 number += support[k, group]
     return number
+
+
+@nb.njit(cache=True, nogil=True)
+def _mark_cells_of(
+    item: int, leader: int, weights: Floats, floors: Floats, support: Booleans
+) -> None:
+    """Mark every cell that an item rests on: where a mean sits exactly on its border.
+
+    No direction stands out there, and cells that were left alone would stay there for ever.
+    """
+    arms = floors.shape[0]
+    if item >= arms:
+        support[leader, item - arms] = True
+        return
+    for group in range(weights.size):
+        if weights[group] > 0.0 or floors[item, group] > -math.inf:
+            support[item, group] = True
+        if weights[group] > 0.0 and leader < arms:
+            support[leader, group] = True
 
 
 @nb.njit(cache=True, nogil=True)
