@@ -275,6 +275,15 @@ def test_a_storage_that_another_process_holds_is_busy(path):
     assert study.verify().events == 1
 
 
+def test_whoever_decides_keeps_other_writers_out_from_the_beginning(path):
+    make(path).close()
+    one, two = SQLiteStore(path), SQLiteStore(path, busy_timeout=0.1)
+    with one.transaction(), pytest.raises(StorageBusy):
+        two.transaction().__enter__()
+    with two.transaction():
+        assert two.read_study(1).head_seq == 0
+
+
 def test_looking_does_not_wait_for_a_writer(path):
     study = make(SQLiteStore(path, busy_timeout=0.2))
     study.ask()

@@ -302,6 +302,50 @@ def test_a_policy_that_breaks_on_replay_is_caught(file_study, path):
         other.recommend()
 
 
+def test_a_policy_that_stumbles_on_catching_up_starts_anew(file_study, path):
+    class Stumbling(Elimination):
+        stumble = False
+
+        def learn(self, pull, outcome):
+            super().learn(pull, outcome)
+            if Stumbling.stumble:
+                raise Fault
+
+    study = file_study(Stumbling)
+    other = Study.open(path, "toy", policies=[Stumbling], problems=[ToyProblem])
+    assert other.policy.told == 0
+    run(study, 3)
+    Stumbling.stumble = True
+    with pytest.raises(CorruptLog, match="event 2 cannot be replayed"):
+        other.recommend()
+    Stumbling.stumble = False
+    assert same_state(other.policy, study.policy)
+
+
+def test_a_policy_that_notes_something_else_on_its_pulls_is_caught(file_study, path):
+    class Tagging(Elimination):
+        tag = 1
+
+        def choose(self, **context):
+            return super().choose(), Tagging.tag
+
+    study = file_study(Tagging)
+    study.ask(2)
+    Tagging.tag = 2
+    other = Study.open(path, "toy", policies=[Tagging], problems=[ToyProblem])
+    assert "tag 1; Tagging (version 1) decides" in other.verify().first_difference
+
+
+def test_a_snapshot_from_after_the_head_that_is_wanted_is_passed_over(file_study):
+    study = file_study()
+    run(study, 2)
+    earlier = study._store.read_study(1)
+    run(study, 5)
+    assert [item.seq for item in study._store.snapshots(1)] == [10]
+    found = replica.Cache(study._store, 1, study._build).at_head(earlier)
+    assert (found.seq, found.policy.told) == (4, 2)
+
+
 def test_a_log_that_was_put_back_to_an_older_state_is_followed(file_study, path):
     study = file_study()
     run(study, 3)

@@ -642,7 +642,7 @@ def test_a_pull_is_given_up_once(make_study):
     assert len(kinds(study)) == 4
 
 
-def test_the_policy_hears_why_a_pull_was_lost(make_study):
+def test_the_policy_hears_why_a_pull_was_lost(make_study, store, clock):
     reasons = []
 
     class Listening(Elimination):
@@ -650,10 +650,15 @@ def test_the_policy_hears_why_a_pull_was_lost(make_study):
             reasons.append(reason)
 
     study = make_study(Listening)
-    first, second = study.ask(2)
+    first, second, _ = study.ask(3, lease=60)
     study.fail(first, "sample spoilt")
     study.cancel(second, "budget")
-    assert reasons == ["sample spoilt", "cancelled"]
+    clock.advance(61)
+    study.ask()
+    assert reasons == ["sample spoilt", "cancelled", "expired"]
+    reasons.clear()
+    assert Study.open(store, "toy", policies=[Listening], problems=[ToyProblem]).policy.asked == 4
+    assert reasons == ["sample spoilt", "cancelled", "expired"]
 
 
 # ----------------------------------------------------------------------------- looking
