@@ -45,7 +45,7 @@ def test_all_of_it_is_json() -> None:
         reason="all others are worse",
         evidence={"gaps": np.array([0.5, 0.25]), "n": np.int64(3)},
     )
-    estimate = Estimate({"arm": "a", "group": "x"}, 3, 0.5, 0.25, 0.75, limit=0.0)
+    estimate = Estimate({"arm": "a", "group": "x"}, 3, 0.5, 0.25, 0.75, limit=0.0, opposite=0.9)
     progress = Progress(
         recommendation, 5, 3, 2, 4.5, 6.0, 12.0, (estimate,), (estimate,), {"phase": np.int8(2)}
     )
@@ -82,6 +82,7 @@ def test_all_of_it_is_json() -> None:
                 "lower": 0.25,
                 "upper": 0.75,
                 "limit": 0.0,
+                "opposite": 0.9,
             }
         ],
         "details": {"phase": 2},

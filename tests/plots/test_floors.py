@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairtrial.core import Estimate
-from fairtrial.plots._floors import Standing, standing, visible_range
+from fairtrial.plots._floors import Standing, slack, standing, sure_slack, visible_range
 from tests.plots.plot_fakes import cell
 
 numbers = st.floats(-1e3, 1e3)
@@ -28,6 +28,26 @@ numbers = st.floats(-1e3, 1e3)
 )
 def test_standing_against_a_floor_at_zero(mean, half, expected):
     assert standing(cell(mean=mean, half=half), minimize=False) is expected
+
+
+@pytest.mark.parametrize(
+    ("mean", "half", "expected", "slack_of_mean", "slack_of_interval"),
+    [
+        (0.5, 0.2, Standing.KEPT, 0.5, 0.3),
+        (0.9, 0.2, Standing.LIKELY_KEPT, 0.1, -0.1),
+        (1.1, 0.2, Standing.LIKELY_BROKEN, -0.1, -0.3),
+        (-0.1, 0.2, Standing.LIKELY_BROKEN, -0.1, -0.3),
+        (1.5, 0.2, Standing.BROKEN, -0.5, -0.7),
+        (-0.5, 0.2, Standing.BROKEN, -0.5, -0.7),
+    ],
+)
+@pytest.mark.parametrize("minimize", [False, True])
+def test_standing_in_an_interval(mean, half, expected, slack_of_mean, slack_of_interval, minimize):
+    ends = (1.0, 0.0) if minimize else (0.0, 1.0)
+    estimate = Estimate({}, 9, mean, mean - half, mean + half, *ends)
+    assert standing(estimate, minimize) is expected
+    assert slack(mean, estimate, minimize) == pytest.approx(slack_of_mean)
+    assert sure_slack(estimate, minimize) == pytest.approx(slack_of_interval)
 
 
 @given(numbers, st.floats(0, 100), numbers)

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from fractions import Fraction
 
+import numpy as np
+
 Row = Sequence[float]
 Exact = list[Fraction]
 
@@ -14,31 +16,47 @@ def exact(row: Row) -> Exact:
     return [Fraction(float(x)) for x in row]
 
 
+def limits_of(floors: object, ceilings: object = math.inf) -> np.ndarray:
+    """Return floors and ceilings as the kernels take them, shape (2, ...)."""
+    return np.stack(np.broadcast_arrays(np.asarray(floors, float), np.asarray(ceilings, float)))
+
+
+def clipped(x: Fraction, floor: float, ceiling: float) -> Fraction:
+    x = max(x, Fraction(float(floor))) if floor > -math.inf else x
+    return min(x, Fraction(float(ceiling))) if ceiling < math.inf else x
+
+
 def exact_pair(
     mean_b: Row,
     prec_b: Row,
     mean_k: Row,
     prec_k: Row,
     weights: Row,
-    floor_k: Row,
+    limits_k: Sequence[Row],
     slack: float = 0.0,
 ) -> Fraction:
     """Return the least weighted distance of means at which k is feasible and better than b.
 
-    Walks along the break points of the gap, at which another cell of k leaves its floor.
+    Walks along the break points of the gap, at which another cell of k leaves its floor or
+    arrives at its ceiling. A cell without precision moves for nothing, as far as it may.
     """
     mu_b, w_b, mu_k, w_k, q = map(exact, (mean_b, prec_b, mean_k, prec_k, weights))
-    start = [
-        max(mu, Fraction(float(c))) if c > -math.inf else mu
-        for mu, c in zip(mu_k, floor_k, strict=True)
-    ]
+    floor_k, ceiling_k = limits_k
     cells = [cell for cell in range(len(q)) if q[cell] > 0]
+
+    def held(cell: int, x: Fraction) -> Fraction:
+        return clipped(x, floor_k[cell], ceiling_k[cell])
+
+    start = [held(cell, mu) for cell, mu in enumerate(mu_k)]
 
     def moved(s: Fraction) -> tuple[Exact, Exact]:
         low, high = list(mu_b), list(start)
         for cell in cells:
             low[cell] = mu_b[cell] - s * q[cell] / w_b[cell]
-            high[cell] = max(start[cell], mu_k[cell] + s * q[cell] / w_k[cell])
+            if w_k[cell] > 0:
+                high[cell] = held(cell, mu_k[cell] + s * q[cell] / w_k[cell])
+            else:
+                high[cell] = Fraction(float(ceiling_k[cell]))
         return low, high
 
     def gap(low: Exact, high: Exact) -> Fraction:
@@ -56,10 +74,19 @@ def exact_pair(
             Fraction(0),
         )
 
-    if gap(mu_b, start) <= 0 or any(w_b[cell] == 0 or w_k[cell] == 0 for cell in cells):
+    unbounded = any(
+        w_b[cell] == 0 or (w_k[cell] == 0 and ceiling_k[cell] == math.inf) for cell in cells
+    )
+    if gap(mu_b, start) <= 0 or unbounded or gap(*moved(Fraction(0))) <= 0:
         return distance(mu_b, start)
+    bends = {
+        (Fraction(float(end[cell])) - mu_k[cell]) * w_k[cell] / q[cell]
+        for cell in cells
+        for end in limits_k
+        if math.isfinite(end[cell])
+    }
     left = Fraction(0)
-    for point in sorted((start[cell] - mu_k[cell]) * w_k[cell] / q[cell] for cell in cells):
+    for point in sorted(bend for bend in bends if bend > 0):
         if gap(*moved(point)) <= 0:
             right = point
             break
@@ -70,21 +97,20 @@ def exact_pair(
     return distance(*moved(left + gap(*moved(left)) / fall))
 
 
-def exact_none(mean_k: Row, prec_k: Row, floor_k: Row) -> Fraction:
-    """Return the weighted distance of an arm to its floors, from below."""
+def exact_none(mean_k: Row, prec_k: Row, limits_k: Sequence[Row]) -> Fraction:
+    """Return the weighted distance of an arm to its limits, from outside."""
     total = Fraction(0)
-    for mu, w, c in zip(exact(mean_k), exact(prec_k), floor_k, strict=True):
-        if c > -math.inf and mu < Fraction(float(c)):
-            total += w * (Fraction(float(c)) - mu) ** 2
+    for mu, w, floor, ceiling in zip(exact(mean_k), exact(prec_k), *limits_k, strict=True):
+        total += w * (clipped(mu, floor, ceiling) - mu) ** 2
     return total
 
 
-def exact_best(means: Sequence[Row], weights: Row, floors: Sequence[Row]) -> int:
+def exact_best(means: Sequence[Row], weights: Row, limits: Sequence[Sequence[Row]]) -> int:
     """Return the feasible arm of the largest quality, -1 if there is none."""
     q = exact(weights)
     best, most = -1, None
-    for k, (row, floor) in enumerate(zip(means, floors, strict=True)):
-        if any(mu < c for mu, c in zip(row, floor, strict=True)):
+    for k, (row, floors, ceilings) in enumerate(zip(means, *limits, strict=True)):
+        if any(not c <= mu <= d for mu, c, d in zip(row, floors, ceilings, strict=True)):
             continue
         quality = sum((x * mu for x, mu in zip(q, exact(row), strict=True)), Fraction(0))
         if most is None or quality > most:
@@ -97,15 +123,15 @@ def exact_weakest(
     means: Sequence[Row],
     precisions: Sequence[Row],
     weights: Row,
-    lowered: Sequence[Row],
-    raised: Sequence[Row],
+    own_limits: np.ndarray,
+    rival_limits: np.ndarray,
     slack: float = 0.0,
 ) -> Fraction | None:
     """Return F, the least of all pitfalls of the answer `best`; None if there is no pitfall."""
     pitfalls = []
     for k in range(len(means)):
         if best < 0:
-            pitfalls.append(exact_none(means[k], precisions[k], raised[k]))
+            pitfalls.append(exact_none(means[k], precisions[k], rival_limits[:, k]))
         elif k != best:
             pitfalls.append(
                 exact_pair(
@@ -114,14 +140,13 @@ def exact_weakest(
                     means[k],
                     precisions[k],
                     weights,
-                    raised[k],
+                    rival_limits[:, k],
                     slack,
                 )
             )
     if best >= 0:
-        for mu, w, c in zip(
-            exact(means[best]), exact(precisions[best]), lowered[best], strict=True
-        ):
-            if c > -math.inf:
-                pitfalls.append(w * (mu - Fraction(float(c))) ** 2)
+        for ends in own_limits[:, best]:
+            for mu, w, c in zip(exact(means[best]), exact(precisions[best]), ends, strict=True):
+                if math.isfinite(c):
+                    pitfalls.append(w * (mu - Fraction(float(c))) ** 2)
     return min(pitfalls, default=None)

@@ -171,29 +171,33 @@ class Inner:
     value: float
 
 
-def inner(mu_b, mu_k, w_b, w_k, q, floors) -> Inner:
+def inner(mu_b, mu_k, w_b, w_k, q, floors, ceilings) -> Inner:
     groups = range(len(q))
 
     def target(s: float) -> list[float]:
         return [mu_b[i] - (s * q[i] / w_b[i] if q[i] > 0 and s > 0 else 0.0) for i in groups]
 
     def own(s: float) -> list[float]:
-        return [
-            max(floors[i], mu_k[i] + (s * q[i] / w_k[i] if q[i] > 0 and s > 0 else 0.0))
+        # A cell without precision moves for nothing, as far as its ceiling.
+        moved = [
+            mu_k[i] + ((s * q[i] / w_k[i] if w_k[i] > 0 else math.inf) if q[i] * s > 0 else 0.0)
             for i in groups
         ]
+        return [min(max(floors[i], moved[i]), ceilings[i]) for i in groups]
 
     def gap(s: float) -> float:
         return math.fsum(q[i] * (b - k) for i, b, k in zip(groups, target(s), own(s), strict=True))
 
     s = 0.0
-    free = any(q[i] > 0 and (w_b[i] == 0 or w_k[i] == 0) for i in groups)
-    if gap(0.0) > 0 and not free:
+    free = any(
+        q[i] > 0 and (w_b[i] == 0 or (w_k[i] == 0 and ceilings[i] == math.inf)) for i in groups
+    )
+    if gap(0.0) > 0 and not free and gap(1e-300) > 0:
         # Arm b alone can close the gap: beyond that point there is nothing to find.
-        most = gap(0.0) / math.fsum(q[i] ** 2 / w_b[i] for i in groups if q[i] > 0)
+        most = gap(1e-300) / math.fsum(q[i] ** 2 / w_b[i] for i in groups if q[i] > 0)
         s = most
         if gap(most) < 0:
-            s = brentq(gap, 0.0, most, xtol=1e-16 * most, rtol=1e-15)
+            s = brentq(gap, 1e-300, most, xtol=1e-16 * most, rtol=1e-15)
     lam_b, lam_k = target(s), own(s)
     value = math.fsum(w_b[i] * (mu_b[i] - lam_b[i]) ** 2 for i in groups)
     value += math.fsum(w_k[i] * (mu_k[i] - lam_k[i]) ** 2 for i in groups)
@@ -209,6 +213,7 @@ class Setting:
 
     shares: list[float]
     floors: dict[Cell, float]
+    ceilings: dict[Cell, float]
     delta: float
     sigma: dict[Cell, float] | None = None
     bounds: tuple[float, float] | None = None
@@ -226,8 +231,18 @@ class Setting:
     def cells(self) -> list[Cell]:
         return [(k, i) for k in range(self.arms) for i in range(self.groups)]
 
-    def floored(self, arm: int) -> list[int]:
-        return [i for i in range(self.groups) if self.floors[arm, i] > -math.inf]
+    def limit(self, end: int, cell: Cell) -> float:
+        """Return the floor (end 0) or the ceiling (end 1) of a cell."""
+        return (self.floors, self.ceilings)[end][cell]
+
+    def ends(self, arm: int) -> list[tuple[int, int]]:
+        """Return every end and group in which the arm has a limit."""
+        pairs = [(end, i) for end in (0, 1) for i in range(self.groups)]
+        return [(end, i) for end, i in pairs if math.isfinite(self.limit(end, (arm, i)))]
+
+    def outside(self, cell: Cell, mean: float) -> float:
+        """Return how far a mean is beyond its cell's limits."""
+        return max(0.0, self.floors[cell] - mean, mean - self.ceilings[cell])
 
 
 @dataclass
@@ -235,7 +250,7 @@ class Item:
     """One thing the leader still has to be told apart from."""
 
     kind: str
-    label: int
+    label: Any
     need: float
 
 
@@ -271,12 +286,12 @@ class SlowBlocks:
         arms = range(setting.arms)
         self.D = dict.fromkeys(arms, 0.0)
         self.P = {(k, j): 0.0 for k in arms for j in arms if k != j}
-        self.C = {(j, i): 0.0 for j in arms for i in setting.floored(j)}
+        self.C = {(end, j, i): 0.0 for j in arms for end, i in setting.ends(j)}
         self.rejected: set[Any] = set()
         self.share = dict.fromkeys(setting.cells, 1.0 / len(setting.cells))
         self.blocks: list[Block] = []
         self.settled = 0
-        if any(not setting.floored(j) for j in arms):
+        if any(not setting.ends(j) for j in arms):
             self.rejected.add(NONE)
 
     # ------------------------------------------------------------------ what is known
@@ -328,7 +343,7 @@ class SlowBlocks:
     # ------------------------------------------------------------------------ wealth
 
     def cell_term(self, j: int) -> float:
-        return min((self.C[j, i] for i in self.setting.floored(j)), default=math.inf)
+        return min((self.C[end, j, i] for end, i in self.setting.ends(j)), default=math.inf)
 
     def target_term(self, answer: Any, j: int) -> float:
         if answer == NONE:
@@ -346,7 +361,7 @@ class SlowBlocks:
     # -------------------------------------------------------------------------- plan
 
     def leader(self) -> Any:
-        means, floors = self.means(), self.setting.floors
+        means = self.means()
         quality = {
             k: math.fsum(self.setting.shares[i] * means[k, i] for i in range(self.setting.groups))
             for k in self.live_arms
@@ -354,7 +369,7 @@ class SlowBlocks:
         feasible = [
             k
             for k in self.live_arms
-            if all(means[k, i] >= floors[k, i] for i in self.setting.floored(k))
+            if all(not self.setting.outside((k, i), means[k, i]) for _, i in self.setting.ends(k))
         ]
         if feasible:
             return max(feasible, key=lambda k: (quality[k], -k))
@@ -364,10 +379,10 @@ class SlowBlocks:
         return min(self.live_arms, key=lambda k: (self.shortfall(k, precision), k))
 
     def shortfall(self, arm: int, precision: dict[Cell, float]) -> float:
-        means, floors = self.means(), self.setting.floors
+        means = self.means()
         return math.fsum(
-            precision[arm, i] * max(0.0, floors[arm, i] - means[arm, i]) ** 2
-            for i in self.setting.floored(arm)
+            precision[arm, i] * self.setting.outside((arm, i), means[arm, i]) ** 2
+            for i in range(self.setting.groups)
         )
 
     def items(self, leader: Any) -> list[Item]:
@@ -383,10 +398,11 @@ class SlowBlocks:
             if bracket < self.threshold:
                 found.append(Item("pair", k, self.threshold - bracket + COST))
         against = rivals + ([NONE] if NONE in self.live else [])
-        for i in self.setting.floored(leader):
-            missing = [self.threshold - self.wealth(k, leader, self.C[leader, i]) for k in against]
+        for end, i in self.setting.ends(leader):
+            own = self.C[end, leader, i]
+            missing = [self.threshold - self.wealth(k, leader, own) for k in against]
             if missing and max(missing) > 0:
-                found.append(Item("cell", i, max(missing) + COST))
+                found.append(Item("cell", (end, i), max(missing) + COST))
         return found
 
     def solve(self, leader: int, k: int, precision: dict[Cell, float]) -> Inner:
@@ -398,6 +414,7 @@ class SlowBlocks:
             self.row(precision, k),
             self.setting.shares,
             self.row(self.setting.floors, k),
+            self.row(self.setting.ceilings, k),
         )
 
     def evaluate(
@@ -405,7 +422,7 @@ class SlowBlocks:
     ) -> tuple[float, dict[Cell, float]]:
         """Return the value of an item at these draws and what each draw of a cell adds to it."""
         precision = self.precisions(draws)
-        means, floors = self.means(), self.setting.floors
+        means = self.means()
         coefficients: dict[Cell, float] = {}
         if item.kind == "pair":
             solved = self.solve(leader, item.label, precision)
@@ -415,13 +432,14 @@ class SlowBlocks:
                     coefficients[arm, i] = moved / self.variance((arm, i))
             return solved.value, coefficients
         if item.kind == "cell":
-            cell = (leader, item.label)
-            coefficients[cell] = (means[cell] - floors[cell]) ** 2 / self.variance(cell)
+            end, i = item.label
+            distance = means[leader, i] - self.setting.limit(end, (leader, i))
+            coefficients[leader, i] = distance**2 / self.variance((leader, i))
         else:
-            for i in self.setting.floored(item.label):
+            for i in range(self.setting.groups):
                 cell = (item.label, i)
-                short = max(0.0, floors[cell] - means[cell])
-                coefficients[cell] = short**2 / self.variance(cell)
+                outside = self.setting.outside(cell, means[cell])
+                coefficients[cell] = outside**2 / self.variance(cell)
         return math.fsum(draws[c] * a for c, a in coefficients.items()), coefficients
 
     def scales(self, items: list[Item], leader: Any) -> list[float]:
@@ -491,7 +509,7 @@ class SlowBlocks:
     def cells_of(self, item: Item, leader: int) -> set[Cell]:
         """Return what to look at where the data are exactly on the border, and say nothing."""
         if item.kind == "cell":
-            return {(leader, item.label)}
+            return {(leader, item.label[1])}
         weighty = [i for i, q in enumerate(self.setting.shares) if q > 0]
         return {(arm, i) for arm in (leader, item.label) for i in weighty}
 
@@ -545,41 +563,51 @@ class SlowBlocks:
                 ledger, bet = self.rival_bet(leader, k, draws)
                 placed[ledger] = bet
         if leader != NONE:
-            for i in self.setting.floored(leader):
-                placed["C", leader, i] = self.cell_bet((leader, i), draws)
+            for end, i in self.setting.ends(leader):
+                placed["C", end, leader, i] = self.cell_bet(end, (leader, i), draws)
         return {ledger: bet for ledger, bet in placed.items() if bet is not None}
 
     def rival_bet(self, leader: Any, k: int, draws: dict[Cell, int]) -> tuple[Any, Any]:
         """Return the ledger and the bet on "k is infeasible or worse than the leader"."""
         precision = self.precisions(draws)
-        means, floors, q = self.means(), self.setting.floors, self.setting.shares
+        means, q = self.means(), self.setting.shares
+        floors, ceilings = self.setting.floors, self.setting.ceilings
         groups = range(self.setting.groups)
         if leader == NONE:
-            s, centres = 0.0, {(k, i): max(means[k, i], floors[k, i]) for i in groups}
+            s = 0.0
+            centres = {(k, i): min(max(means[k, i], floors[k, i]), ceilings[k, i]) for i in groups}
         else:
             solved = self.solve(leader, k, precision)
             s = solved.s
             centres = {(k, i): solved.own[i] for i in groups}
             centres |= {(leader, i): solved.target[i] for i in groups}
-        nu = {
+        up = {
             i: max(0.0, precision[k, i] * (floors[k, i] - means[k, i]) - s * q[i])
-            for i in self.setting.floored(k)
+            for i in groups
             if centres[k, i] == floors[k, i]
         }
-        # On the cell means: T = sum of these times the means + sum of nu times the floors.
-        effect = {(k, i): -(s * q[i] + nu.get(i, 0.0)) for i in groups}
+        down = {
+            i: max(0.0, precision[k, i] * (means[k, i] - ceilings[k, i]) + s * q[i])
+            for i in groups
+            if centres[k, i] == ceilings[k, i]
+        }
+        # T = s times (quality of the leader - quality of k) + up times how far k is below its
+        # floors + down times how far it is above its ceilings.
+        effect = {(k, i): down.get(i, 0.0) - (s * q[i] + up.get(i, 0.0)) for i in groups}
         if leader != NONE:
             effect |= {(leader, i): s * q[i] for i in groups}
-        constant = math.fsum(x * floors[k, i] for i, x in nu.items())
+        pushes = [*(x * floors[k, i] for i, x in up.items())]
+        pushes += [-x * ceilings[k, i] for i, x in down.items()]
+        constant = math.fsum(pushes)
         ledger = ("P", k, leader) if s > 0 else ("D", k)
         return ledger, self.bet(effect, constant, centres, draws)
 
-    def cell_bet(self, cell: Cell, draws: dict[Cell, int]) -> Any:
+    def cell_bet(self, end: int, cell: Cell, draws: dict[Cell, int]) -> Any:
         if draws[cell] == 0:
             return None
-        weight = draws[cell] / self.variance(cell)
-        floor = self.setting.floors[cell]
-        return self.bet({cell: weight}, -weight * floor, {cell: floor}, draws)
+        weight = (1, -1)[end] * draws[cell] / self.variance(cell)
+        limit = self.setting.limit(end, cell)
+        return self.bet({cell: weight}, -weight * limit, {cell: limit}, draws)
 
     def bet(
         self,
@@ -624,7 +652,7 @@ class SlowBlocks:
             elif ledger[0] == "P":
                 self.P[ledger[1], ledger[2]] += gain
             else:
-                self.C[ledger[1], ledger[2]] += gain
+                self.C[ledger[1:]] += gain
         for answer in self.live:
             if self.wealth(answer) >= self.threshold:
                 self.rejected.add(answer)

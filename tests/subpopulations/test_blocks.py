@@ -80,7 +80,7 @@ class Twins:
     def compare_wealth(self) -> None:
         book, slow = self.policy._book, self.slow
         for k, value in slow.D.items():
-            assert book.floors_of[k] == pytest.approx(value, abs=1e-9, rel=1e-9)
+            assert book.limits_of[k] == pytest.approx(value, abs=1e-9, rel=1e-9)
         for pair, value in slow.P.items():
             assert book.pairs[pair] == pytest.approx(value, abs=1e-9, rel=1e-9)
         for cell, value in slow.C.items():
@@ -154,7 +154,8 @@ def setting_of(problem: Problem, delta: float) -> Setting:
         bounds = (-bounds[1], -bounds[0])
     return Setting(
         shares=[float(q) for q in problem.shares],
-        floors=by_cell(problem.sign * problem.floors),
+        floors=by_cell(problem.limits()[0]),
+        ceilings=by_cell(problem.limits()[1]),
         delta=delta,
         sigma=None if bounds is not None else by_cell(problem.scale),
         bounds=bounds,
@@ -164,7 +165,7 @@ def setting_of(problem: Problem, delta: float) -> Setting:
 
 def ledgers_of(policy: BlockBetting) -> np.ndarray:
     book = policy._book
-    parts = (book.floors_of, book.pairs.ravel(), book.cells.ravel())
+    parts = (book.limits_of, book.pairs.ravel(), book.cells.ravel())
     return np.concatenate(parts).copy()
 
 
@@ -212,11 +213,11 @@ INSTANCES = {
         Problem(3, 2, [1, 3], [[0.0, None], [None, -1.0], [0.5, 0.0]], STD),
         gaussian([[0.9, 0.4], [0.2, 0.1], [1.5, -0.6]], STD),
     ),
-    "ceilings": (
+    "minimised": (
         Problem(2, 2, [1, 2], [[0.5, None], [0.6, 0.9]], reward_range=(0, 1), direction="minimize"),
         coins([[0.3, 0.4], [0.2, 0.75]]),
     ),
-    "ceilings, Gaussian": (
+    "minimised, Gaussian": (
         Problem(3, 2, None, 1.0, 0.5, direction="minimize"),
         gaussian([[0.4, 0.2], [0.1, 1.5], [0.8, 0.7]], 0.5),
     ),
@@ -240,6 +241,22 @@ INSTANCES = {
     "a group without weight": (
         Problem(2, 3, [1, 0, 0], [None, 0.0, None], 1.0),
         gaussian([[0.6, 0.5, 5.0], [0.9, -0.4, 9.0]]),
+    ),
+    "intervals": (
+        Problem(3, 2, [1, 2], 0.0, 1.0, ceilings=[[1.0, None], [1.2, 1.5], [0.8, 0.6]]),
+        gaussian([[0.5, 0.6], [0.7, 2.0], [0.3, 0.9]]),
+    ),
+    "intervals, bounded": (
+        Problem(2, 2, [1, 2], 0.3, reward_range=(0, 1), ceilings=[[0.8, 0.9], [None, 0.7]]),
+        coins([[0.5, 0.6], [0.4, 0.9]]),
+    ),
+    "intervals, minimised": (
+        Problem(2, 2, None, 1.0, 0.5, direction="minimize", ceilings=-0.2),
+        gaussian([[0.4, 0.2], [-0.5, 0.1]], 0.5),
+    ),
+    "every arm outside its interval": (
+        Problem(2, 2, None, 0.4, reward_range=(0, 1), ceilings=0.7),
+        coins([[0.1, 0.5], [0.5, 0.95]]),
     ),
     "costs": (
         Problem(2, 2, None, 0.0, 1.0, costs=[[1, 4], [10, 0.5]]),
@@ -269,6 +286,9 @@ def random_instance(rng: np.random.Generator) -> tuple[Problem, World]:
     means = rng.uniform(-0.6, 0.6, shape)
     sign, direction = (1, "maximize") if rng.random() < 0.6 else (-1, "minimize")
     options = {"weights": weights, "floors": sign * floors, "direction": direction, "costs": costs}
+    if rng.random() < 0.4:
+        tops = np.where(rng.random(shape) < 0.4, np.inf, rng.uniform(0.2, 0.7, shape))
+        options["ceilings"] = sign * tops
     if rng.random() < 0.5:
         std = rng.uniform(0.3, 1.0, shape)
         return Problem(*shape, noise_std=std, **options), gaussian(sign * means, std)
@@ -278,7 +298,7 @@ def random_instance(rng: np.random.Generator) -> tuple[Problem, World]:
     return problem, uniform(sign * means, 0.8)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(20))
 def test_random_instances_agree_with_the_slow_implementation(seed: int) -> None:
     problem, world = random_instance(np.random.default_rng(seed))
     one_at_a_time(Twins(problem, delta=0.2), world, seed, most=250)
@@ -697,6 +717,14 @@ BOUNDED = {
 }
 
 
+# On limits of both kinds, or beyond one by 1e-6: means, floors, ceilings, the right answer.
+INTERVALS = {
+    "answer on floors and ceilings": ([[0.2, 0.8], [0.5, 0.45]], 0.2, 0.8, 0),
+    "best arm above a ceiling by 1e-6": ([[0.5, 0.8 + TINY], [0.4, 0.6]], 0.2, 0.8, 1),
+    "none, each beyond one end by 1e-6": ([[0.2 - TINY, 0.5], [0.5, 0.8 + TINY]], 0.2, 0.8, 2),
+}
+
+
 def share_rejected(problem: Problem, world: Environment, truth: int, draws: int) -> float:
     """Return the share of runs in which the right answer was ever rejected."""
 
@@ -727,6 +755,19 @@ def test_the_right_answer_is_seldom_rejected_with_bounded_rewards(name: str) -> 
     problem = Problem(arms, groups, None, floors, reward_range=(0, 1))
     world = BernoulliEnvironment(problem, means)
     assert share_rejected(problem, world, truth, 1200) <= TOLERATED
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("known_noise", [True, False])
+@pytest.mark.parametrize("name", INTERVALS)
+def test_the_right_answer_is_seldom_rejected_between_floors_and_ceilings(
+    name: str, known_noise: bool
+) -> None:
+    means, floors, ceilings, truth = INTERVALS[name]
+    noise = {"noise_std": 0.5} if known_noise else {"reward_range": (0, 1)}
+    problem = Problem(2, 2, None, floors, ceilings=ceilings, **noise)
+    make = GaussianEnvironment if known_noise else BernoulliEnvironment
+    assert share_rejected(problem, make(problem, np.array(means)), truth, 800) <= TOLERATED
 
 
 def held_back(

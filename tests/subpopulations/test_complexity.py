@@ -51,7 +51,6 @@ def cost_per_nat(
 ) -> float:
     """Return what shares of the pulls cost for each nat of evidence, in exact arithmetic."""
     signed = problem.sign * np.asarray(means, dtype=np.float64)
-    floors = problem.sign * problem.floors
     answer = complexity(problem, means, tol=1e-2, std=std).answer
     best = -1 if answer is None else problem.arms.index(answer)
     weakest = exact_weakest(
@@ -59,8 +58,8 @@ def cost_per_nat(
         signed,
         shares / (problem.scale if std is None else std) ** 2,
         problem.shares,
-        floors - problem.floor_slack,
-        floors + problem.floor_slack,
+        problem.limits(problem.floor_slack),
+        problem.limits(-problem.floor_slack),
         problem.slack,
     )
     assert weakest is not None
@@ -174,8 +173,7 @@ def conic_value(
     import cvxpy as cp
 
     (arms, groups), q = problem.shape, problem.shares
-    floors = problem.sign * problem.floors
-    raised, lowered = floors + problem.floor_slack, floors - problem.floor_slack
+    rival, own = (problem.limits(sign * problem.floor_slack) for sign in (-1, 1))
     mu = problem.sign * means
     pulls, least = cp.Variable((arms, groups), nonneg=True), cp.Variable()
     precisions = cp.multiply(pulls, 1.0 / problem.scale**2)
@@ -183,24 +181,27 @@ def conic_value(
     if arrivals is not None:
         constraints = [cp.sum(pulls[:, g]) == arrivals[g] for g in range(groups)]
     for k in range(arms):
-        floored = np.isfinite(raised[k])
         if best < 0:
-            gain = np.where(floored, np.maximum(raised[k] - mu[k], 0.0), 0.0) ** 2
+            gain = (np.clip(mu[k], *rival[:, k]) - mu[k]) ** 2
             constraints.append(least <= precisions[k] @ gain)
         elif k != best:
-            s, nu = cp.Variable(nonneg=True), cp.Variable(groups, nonneg=True)
-            constraints += [nu[g] == 0 for g in range(groups) if not floored[g]]
+            s, push = cp.Variable(nonneg=True), cp.Constant(np.zeros(groups))
             value = 2 * s * (q @ mu[best] - q @ mu[k] + problem.slack)
-            value += 2 * (nu @ np.where(floored, raised[k] - mu[k], 0.0))
+            for sign, ends in zip((1, -1), rival[:, k], strict=True):
+                nu, limited = cp.Variable(groups, nonneg=True), np.isfinite(ends)
+                constraints += [nu[g] == 0 for g in range(groups) if not limited[g]]
+                value += 2 * sign * (nu @ np.where(limited, ends - mu[k], 0.0))
+                push = push + sign * nu
             for g in range(groups):
                 value -= cp.quad_over_lin(s * q[g], precisions[best, g])
-                value -= cp.quad_over_lin(s * q[g] + nu[g], precisions[k, g])
+                value -= cp.quad_over_lin(s * q[g] + push[g], precisions[k, g])
             constraints.append(least <= value)
     if best >= 0:
         constraints += [
-            least <= precisions[best, g] * (mu[best, g] - lowered[best, g]) ** 2
+            least <= precisions[best, g] * (mu[best, g] - end[g]) ** 2
+            for end in own[:, best]
             for g in range(groups)
-            if np.isfinite(lowered[best, g])
+            if np.isfinite(end[g])
         ]
     solved = cp.Problem(cp.Maximize(least), constraints)
     solved.solve(solver="CLARABEL")
@@ -212,18 +213,20 @@ def random_case(generator: np.random.Generator, **options: Any) -> tuple[Problem
     while True:
         arms, groups = int(generator.integers(1, 5)), int(generator.integers(1, 5))
         floors = np.where(generator.random((arms, groups)) < 0.3, -math.inf, 0.0)
+        ceilings = np.where(generator.random((arms, groups)) < 0.7, math.inf, 1.0)
         problem = Problem(
             arms,
             groups,
             generator.dirichlet(np.ones(groups)),
             floors=floors,
+            ceilings=ceilings,
             noise_std=np.exp(generator.normal(0.0, 0.5, (arms, groups))),
             **options,
         )
         means = generator.normal(generator.choice([0.0, 0.4]), 0.45, (arms, groups))
         gaps = np.abs(np.subtract.outer(*[problem.quality(means)] * 2))[np.triu_indices(arms, 1)]
-        near = np.abs(means - floors).min()
-        if (arms > 1 or problem.floored.any()) and min(gaps.min(initial=1.0), near) > 0.03:
+        near = np.abs(means - problem.limits()).min()
+        if (arms > 1 or problem.constrained.any()) and min(gaps.min(initial=1.0), near) > 0.03:
             return problem, means
 
 

@@ -23,7 +23,7 @@ from fairtrial.subpopulations._kernels.evidence import (
 )
 from fairtrial.subpopulations._kernels.model import Model
 from fairtrial.subpopulations._kernels.pitfalls import NONE
-from tests.subpopulations.exact_pitfalls import exact_best, exact_pair, exact_weakest
+from tests.subpopulations.exact_pitfalls import exact_best, exact_pair, exact_weakest, limits_of
 
 FREE = -math.inf
 ONE_KAPPA = np.array([40.0])
@@ -43,14 +43,14 @@ class Case(NamedTuple):
 
     @property
     def best(self) -> int:
-        return exact_best(self.means, self.model.weights, self.model.floors)
+        return exact_best(self.means, self.model.weights, self.model.limits)
 
     @property
     def half_weakest(self) -> float:
         model = self.model
         found = exact_weakest(
             self.best, self.means, self.precisions,
-            model.weights, model.lowered, model.raised, model.slack,
+            model.weights, model.own_limits, model.rival_limits, model.slack,
         )  # fmt: skip
         return math.inf if found is None else 0.5 * float(found)
 
@@ -61,13 +61,14 @@ def model_of(
     variances: np.ndarray | float = 1.0,
     slack: float = 0.0,
     floor_slack: float = 0.0,
+    ceilings: np.ndarray | float = math.inf,
 ) -> Model:
     floors = np.asarray(floors, dtype=np.float64)
     return Model(
         weights=np.asarray(weights, dtype=np.float64),
-        floors=floors,
-        lowered=floors - floor_slack,
-        raised=floors + floor_slack,
+        limits=limits_of(floors, ceilings),
+        own_limits=limits_of(floors - floor_slack, ceilings + floor_slack),
+        rival_limits=limits_of(floors + floor_slack, ceilings - floor_slack),
         variances=np.ascontiguousarray(np.broadcast_to(variances, floors.shape).astype(float)),
         costs=np.ones(floors.shape),
         active=np.ones(floors.shape),
@@ -116,14 +117,14 @@ def slow_pair(kind: int, case: Case, b: int, k: int, kappas) -> float:
     parts += [
         (k, cell)
         for cell in range(model.weights.size)
-        if model.weights[cell] > 0.0 or model.raised[k, cell] > FREE
+        if model.weights[cell] > 0.0 or np.isfinite(model.rival_limits[:, k, cell]).any()
     ]
 
     def half_distance(precisions: np.ndarray) -> float:
         return 0.5 * float(
             exact_pair(
                 case.means[b], precisions[b], case.means[k], precisions[k],
-                model.weights, model.raised[k], model.slack,
+                model.weights, model.rival_limits[:, k], model.slack,
             )
         )  # fmt: skip
 
@@ -144,19 +145,21 @@ def slow_evidence(kind: int, case: Case, kappas) -> float:
     model, means, best = case.model, case.means, case.best
     tests = []
     if best != NONE:
-        for cell, floor in enumerate(model.lowered[best]):
-            if floor > FREE:
-                distance = means[best, cell] - floor
-                tests.append(slow_cell(kind, case, best, cell, distance, kappas))
+        for sign, ends in zip((1.0, -1.0), model.own_limits[:, best], strict=True):
+            for cell, end in enumerate(ends):
+                if math.isfinite(end):
+                    distance = sign * (means[best, cell] - end)
+                    tests.append(slow_cell(kind, case, best, cell, distance, kappas))
     for k in range(len(means)):
         if k == best:
             continue
-        below = [
-            slow_cell(kind, case, k, cell, floor - means[k, cell], kappas)
-            for cell, floor in enumerate(model.raised[k])
-            if means[k, cell] < floor
+        outside = [
+            slow_cell(kind, case, k, cell, sign * (end - means[k, cell]), kappas)
+            for sign, ends in zip((1.0, -1.0), model.rival_limits[:, k], strict=True)
+            for cell, end in enumerate(ends)
+            if sign * means[k, cell] < sign * end
         ]
-        excluded = max(below, default=-math.inf)
+        excluded = max(outside, default=-math.inf)
         if excluded < case.level and best != NONE:
             excluded = max(excluded, slow_pair(kind, case, best, k, kappas))
         tests.append(excluded)
@@ -176,6 +179,9 @@ def cases(draw: st.DrawFn, most_pulls: int = 3000) -> Case:
         weights[int(generator.integers(groups))] = 0.0
     floors = np.where(generator.random((arms, groups)) < 0.3, FREE, 0.0)
     slack, floor_slack = draw(st.sampled_from([(0.0, 0.0), (0.1, 0.0), (0.0, 0.1), (0.1, 0.2)]))
+    ceilings = np.where(generator.random((arms, groups)) < 0.5, 0.8, math.inf)
+    if draw(st.booleans()):
+        ceilings = np.full((arms, groups), math.inf)
     centre = draw(st.sampled_from([0.3, -0.3]))
     return Case(
         model=model_of(
@@ -184,6 +190,7 @@ def cases(draw: st.DrawFn, most_pulls: int = 3000) -> Case:
             np.exp(generator.normal(0.0, 0.7, (arms, groups))),
             slack,
             floor_slack,
+            ceilings,
         ),
         counts=generator.integers(1, most_pulls, (arms, groups)).astype(np.float64),
         means=generator.normal(centre, 0.4, (arms, groups)),
@@ -246,7 +253,9 @@ def test_the_pair_test_is_the_least_evalue_over_all_means_at_which_the_rival_is_
         counts = generator.integers(20, 400, (2, groups)).astype(np.float64)
         means = np.stack([generator.normal(0.9, 0.2, groups), generator.normal(0.2, 0.2, groups)])
         sigma = generator.uniform(0.5, 1.5, (2, groups))
-        model = model_of(weights, floors, sigma**2)
+        # The rival's ceiling keeps it from taking all of the gap upon itself.
+        tops = np.array([[math.inf, math.inf], [math.inf, 0.5]])
+        model = model_of(weights, floors, sigma**2, ceilings=tops)
         case = Case(model, counts, means, level=1e9)
         if case.best != 0:
             continue
@@ -260,13 +269,15 @@ def test_the_pair_test_is_the_least_evalue_over_all_means_at_which_the_rival_is_
             log_evalue,
             np.full(2 * groups, 0.5),
             method="SLSQP",
-            bounds=[(None, None)] * groups + [(0.1, None), (None, None)],
+            bounds=[(None, None)] * groups + [(0.1, None), (None, 0.5)],
             constraints=[better],
             options={"ftol": 1e-13, "maxiter": 500},
         )
         assert slow_pair(MIXTURE, case, 0, 1, [kappa]) == pytest.approx(found.fun, rel=1e-6)
-        below = slow_cell(MIXTURE, case, 1, 0, 0.1 - means[1, 0], [kappa])
-        excluded = found.fun if means[1, 0] >= 0.1 else max(found.fun, below)
+        excluded = found.fun
+        for cell, outside in ((0, 0.1 - means[1, 0]), (1, means[1, 1] - 0.5)):
+            if outside > 0.0:
+                excluded = max(excluded, slow_cell(MIXTURE, case, 1, cell, outside, [kappa]))
         assert compiled(MIXTURE, case, np.array([kappa])) == pytest.approx(excluded, rel=1e-6)
 
 

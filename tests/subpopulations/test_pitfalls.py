@@ -20,7 +20,13 @@ from fairtrial.subpopulations._kernels.pitfalls import (
     pitfall_value,
     weakest_pitfall,
 )
-from tests.subpopulations.exact_pitfalls import exact_best, exact_none, exact_pair, exact_weakest
+from tests.subpopulations.exact_pitfalls import (
+    exact_best,
+    exact_none,
+    exact_pair,
+    exact_weakest,
+    limits_of,
+)
 
 FREE = -math.inf
 
@@ -33,6 +39,12 @@ class Pair(NamedTuple):
     weights: np.ndarray
     floors: np.ndarray
     slack: float = 0.0
+    ceilings: np.ndarray | float = math.inf
+
+    @property
+    def limits(self) -> np.ndarray:
+        """Floors and ceilings of the rival, shape (2, L)."""
+        return limits_of(self.floors, self.ceilings)
 
 
 def solve(pair: Pair) -> tuple[float, float, np.ndarray]:
@@ -40,7 +52,7 @@ def solve(pair: Pair) -> tuple[float, float, np.ndarray]:
     lam = np.full((1, 2, pair.weights.size), np.nan)
     value, multiplier = pair_value(
         0, 1, pair.means, pair.precisions, 0, 1,
-        pair.weights, np.stack([pair.floors, pair.floors]), pair.slack, lam, 0,
+        pair.weights, np.stack([pair.limits, pair.limits], axis=1), pair.slack, lam, 0,
     )  # fmt: skip
     return value, multiplier, lam[0]
 
@@ -49,13 +61,16 @@ def exact_value(pair: Pair) -> float:
     return float(
         exact_pair(
             pair.means[0], pair.precisions[0], pair.means[1], pair.precisions[1],
-            pair.weights, pair.floors, pair.slack,
+            pair.weights, pair.limits, pair.slack,
         )
     )  # fmt: skip
 
 
-def random_pair(generator: np.random.Generator) -> Pair:
-    """Return a case with clipped and absent floors, zero weights, and sometimes slack."""
+def random_pair(generator: np.random.Generator, ceilings: float = 0.5) -> Pair:
+    """Return a case with clipped and absent limits, zero weights, and sometimes slack.
+
+    `ceilings` is the share of cases in which some cells have one.
+    """
     groups = int(generator.integers(1, 8))
     weights = generator.dirichlet(np.ones(groups))
     weights[generator.random(groups) < 0.15] = 0.0
@@ -63,12 +78,18 @@ def random_pair(generator: np.random.Generator) -> Pair:
         weights[0] = 1.0
     floors = generator.normal(0.2, 1.0, groups)
     floors[generator.random(groups) < 0.3] = FREE
+    tops = np.full(groups, math.inf)
+    if generator.random() < ceilings:
+        width = generator.exponential(1.0, groups)
+        tops = np.where(np.isfinite(floors), floors, generator.normal(0.2, 1.0, groups)) + width
+        tops[generator.random(groups) < 0.3] = math.inf
     return Pair(
         means=generator.normal(0.0, 1.0, (2, groups)),
         precisions=np.exp(generator.uniform(math.log(1e-3), math.log(1e3), (2, groups))),
         weights=weights / weights.sum(),
         floors=floors,
         slack=float(generator.choice([0.0, 0.3])),
+        ceilings=tops,
     )
 
 
@@ -97,10 +118,12 @@ def test_value_is_exact_for_huge_counts_unequal_precisions_and_near_ties() -> No
         weights = generator.dirichlet(np.ones(groups))
         means = generator.normal(0.5, 1.0, (2, groups))
         floors = generator.normal(0.0, 1.0, groups)
-        means[0] += (np.maximum(means[1], floors) - means[0]) @ weights + 1e-6
+        tops = floors + generator.exponential(1.0, groups)
+        tops[generator.random(groups) < 0.5] = math.inf
+        means[0] += (np.clip(means[1], floors, tops) - means[0]) @ weights + 1e-6
         scale = 10.0 ** generator.uniform(0, 12)
         precisions = scale * 10.0 ** generator.uniform(-9, 0, (2, groups))
-        pair = Pair(means, precisions, weights, floors)
+        pair = Pair(means, precisions, weights, floors, ceilings=tops)
         wanted = exact_value(pair)
         worst = max(worst, abs(solve(pair)[0] / wanted - 1.0))
     assert worst < 1e-9
@@ -114,21 +137,22 @@ def test_value_agrees_with_a_conic_solver() -> None:
         if case % 3 == 0:
             pair = zero_precisions(pair, generator)
         alternative = cp.Variable(pair.means.shape)
-        floored = np.flatnonzero(np.isfinite(pair.floors))
         constraints = [pair.weights @ (alternative[1] - alternative[0]) >= pair.slack]
-        if floored.size:
-            constraints.append(alternative[1][floored] >= pair.floors[floored])
+        for sign, ends in zip((1.0, -1.0), pair.limits, strict=True):
+            limited = np.flatnonzero(np.isfinite(ends))
+            if limited.size:
+                constraints.append(sign * (alternative[1][limited] - ends[limited]) >= 0.0)
         distance = cp.sum(cp.multiply(pair.precisions, cp.square(pair.means - alternative)))
         problem = cp.Problem(cp.Minimize(distance), constraints)
         problem.solve(solver="CLARABEL")
         assert solve(pair)[0] == pytest.approx(problem.value, rel=1e-5, abs=1e-5)
 
 
-def test_without_floors_it_is_the_squared_gap_over_the_variance() -> None:
+def test_without_limits_it_is_the_squared_gap_over_the_variance() -> None:
     generator = np.random.default_rng(4)
     for _ in range(50):
         pair = random_pair(generator)
-        pair = pair._replace(floors=np.full(pair.weights.size, FREE))
+        pair = pair._replace(floors=np.full(pair.weights.size, FREE), ceilings=math.inf)
         gap = max(0.0, pair.slack + pair.weights @ (pair.means[0] - pair.means[1]))
         variance = (pair.weights**2 / pair.precisions).sum()
         assert solve(pair)[0] == pytest.approx(gap**2 / variance, rel=1e-12)
@@ -150,7 +174,7 @@ def test_the_nearest_means_are_in_the_alternative_and_at_that_distance() -> None
             pair = zero_precisions(pair, generator)
         value, _, lam = solve(pair)
         assert pair.weights @ (lam[1] - lam[0]) >= pair.slack - 1e-11
-        assert (lam[1] >= pair.floors).all()
+        assert ((lam[1] >= pair.limits[0]) & (lam[1] <= pair.limits[1])).all()
         distance = (pair.precisions * (pair.means - lam) ** 2).sum()
         assert distance == pytest.approx(value, rel=1e-12, abs=1e-300)
 
@@ -164,7 +188,7 @@ def test_the_multiplier_moves_every_cell_by_its_weight_over_its_precision() -> N
         move = multiplier * pair.weights / pair.precisions
         np.testing.assert_allclose(lam[0], pair.means[0] - move[0], rtol=1e-12, atol=1e-13)
         np.testing.assert_allclose(
-            lam[1], np.maximum(pair.floors, pair.means[1] + move[1]), rtol=1e-12, atol=1e-13
+            lam[1], np.clip(pair.means[1] + move[1], *pair.limits), rtol=1e-12, atol=1e-13
         )
         active += multiplier > 0.0
     assert active > 30
@@ -192,7 +216,7 @@ def test_the_answers_own_floors_play_no_part_in_a_pair() -> None:
     )
     _, _, lam = solve(pair)
     assert lam[0, 0] == pytest.approx(0.5)
-    with_floor = np.array([[0.9], [FREE]])
+    with_floor = limits_of([[0.9], [FREE]])
     found = np.zeros((1, 2, 1))
     value, _ = pair_value(
         0, 1, pair.means, pair.precisions, 0, 1, pair.weights, with_floor, 0.0, found, 0
@@ -214,52 +238,97 @@ def test_an_infeasible_rival_must_also_be_lifted_to_its_floors() -> None:
     assert solve(rich)[0] == pytest.approx(1.0)
 
 
+def test_a_rival_at_its_ceiling_leaves_the_rest_of_the_gap_to_the_answers_arm() -> None:
+    pair = Pair(
+        means=np.array([[1.0], [0.0]]),
+        precisions=np.ones((2, 1)),
+        weights=np.ones(1),
+        floors=np.full(1, FREE),
+        ceilings=np.full(1, 0.2),
+    )
+    value, multiplier, lam = solve(pair)
+    assert lam == pytest.approx(np.array([[0.2], [0.2]]))
+    assert value == pytest.approx(0.8**2 + 0.2**2)
+    assert multiplier == pytest.approx(0.8)
+
+
+def test_a_cell_without_precision_closes_the_gap_only_up_to_its_ceiling() -> None:
+    pair = Pair(
+        means=np.array([[2.0, 2.0], [0.0, 0.0]]),
+        precisions=np.array([[1.0, 1.0], [1.0, 0.0]]),
+        weights=np.array([0.5, 0.5]),
+        floors=np.full(2, FREE),
+        ceilings=np.array([math.inf, 1.0]),
+    )
+    value, multiplier, lam = solve(pair)
+    # Half of the second column's gap is free; the three cells left share the rest equally.
+    assert lam[1, 1] == 1.0
+    assert value == pytest.approx(3.0)
+    assert multiplier == pytest.approx(2.0)
+    high = pair._replace(ceilings=np.array([math.inf, 5.0]))
+    value, multiplier, lam = solve(high)
+    assert (value, multiplier) == (0.0, 0.0)
+    assert lam[1] == pytest.approx([0.0, 4.0])
+
+
 # ---------------------------------------------------------------------- geometry of F
 
 
 @st.composite
 def instances(draw: st.DrawFn) -> tuple[np.ndarray, ...]:
-    """Return means, two arrays of precisions, weights, floors, and slacks."""
+    """Return means, two arrays of precisions, weights, limits, and slacks."""
     generator = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     shape = draw(st.integers(1, 4)), draw(st.integers(1, 4))
     means = generator.normal(0.2, 0.7, shape)
     weights = generator.dirichlet(np.ones(shape[1]))
     floors = np.where(generator.random(shape) < 0.3, FREE, generator.normal(-0.2, 0.6, shape))
+    ceilings = np.full(shape, math.inf)
+    if draw(st.booleans()):
+        width = 0.5 + generator.exponential(1.0, shape)
+        ceilings = np.where(np.isfinite(floors), floors, -0.2) + width
+        ceilings[generator.random(shape) < 0.3] = math.inf
     first, second = np.exp(generator.normal(0.0, 2.0, (2, *shape)))
     if draw(st.booleans()):
         first = np.where(generator.random(shape) < 0.3, 0.0, first)
     slack, floor_slack = draw(st.sampled_from([(0.0, 0.0), (0.1, 0.0), (0.1, 0.2)]))
-    return means, first, second, weights, floors, np.array([slack, floor_slack])
+    limits = limits_of(floors, ceilings)
+    return means, first, second, weights, limits, np.array([slack, floor_slack])
+
+
+def wider(limits: np.ndarray, slack: float) -> np.ndarray:
+    return limits + np.array([-slack, slack])[:, None, None]
 
 
 def weakest(
     means: np.ndarray,
     precisions: np.ndarray,
     weights: np.ndarray,
-    floors: np.ndarray,
+    limits: np.ndarray,
     slacks: np.ndarray,
 ) -> tuple[int, int, float, np.ndarray]:
     slack, floor_slack = map(float, slacks)
     return weakest_pitfall(
-        means, precisions, weights, floors, floors - floor_slack, floors + floor_slack, slack
-    )
+        means, precisions, weights, limits,
+        wider(limits, floor_slack), wider(limits, -floor_slack), slack,
+    )  # fmt: skip
 
 
-def has_pitfall(means: np.ndarray, weights: np.ndarray, floors: np.ndarray) -> bool:
-    return len(means) > 1 or bool(np.isfinite(floors).any())
+def has_pitfall(means: np.ndarray, weights: np.ndarray, limits: np.ndarray) -> bool:
+    return len(means) > 1 or bool(np.isfinite(limits).any())
 
 
 @given(instances())
 @settings(max_examples=150)
 def test_the_weakest_pitfall_is_that_of_exact_arithmetic(case: tuple[np.ndarray, ...]) -> None:
-    means, precisions, _, weights, floors, slacks = case
-    if not has_pitfall(means, weights, floors):
+    means, precisions, _, weights, limits, slacks = case
+    if not has_pitfall(means, weights, limits):
         return
-    best, _, value, _ = weakest(means, precisions, weights, floors, slacks)
-    assert best == exact_best(means, weights, floors)
+    best, _, value, _ = weakest(means, precisions, weights, limits, slacks)
+    assert best == exact_best(means, weights, limits)
     wanted = exact_weakest(
-        best, means, precisions, weights, floors - slacks[1], floors + slacks[1], float(slacks[0])
-    )
+        best, means, precisions, weights,
+        wider(limits, slacks[1]), wider(limits, -slacks[1]), float(slacks[0]),
+    )  # fmt: skip
     assert wanted is not None
     assert value == pytest.approx(float(wanted), rel=1e-11, abs=1e-14)
 
@@ -267,12 +336,12 @@ def test_the_weakest_pitfall_is_that_of_exact_arithmetic(case: tuple[np.ndarray,
 @given(instances(), st.floats(1e-6, 1e6))
 @settings(max_examples=150)
 def test_f_is_homogeneous_monotone_and_concave(case: tuple[np.ndarray, ...], t: float) -> None:
-    means, first, second, weights, floors, slacks = case
-    if not has_pitfall(means, weights, floors):
+    means, first, second, weights, limits, slacks = case
+    if not has_pitfall(means, weights, limits):
         return
 
     def f(precisions: np.ndarray) -> float:
-        return weakest(means, precisions, weights, floors, slacks)[2]
+        return weakest(means, precisions, weights, limits, slacks)[2]
 
     tolerance = 1e-11 * (f(first) + f(second)) + 1e-14
     assert f(t * first) == pytest.approx(t * f(first), rel=1e-10, abs=1e-14 * t)
@@ -283,13 +352,13 @@ def test_f_is_homogeneous_monotone_and_concave(case: tuple[np.ndarray, ...], t: 
 @given(instances())
 @settings(max_examples=150)
 def test_the_gradient_sums_to_f_and_cuts_off_nothing(case: tuple[np.ndarray, ...]) -> None:
-    means, first, second, weights, floors, slacks = case
-    if not has_pitfall(means, weights, floors):
+    means, first, second, weights, limits, slacks = case
+    if not has_pitfall(means, weights, limits):
         return
-    _, _, value, gradient = weakest(means, first, weights, floors, slacks)
+    _, _, value, gradient = weakest(means, first, weights, limits, slacks)
     assert (gradient >= 0.0).all()
     assert (first * gradient).sum() == pytest.approx(value, rel=1e-11, abs=1e-14)
-    elsewhere = weakest(means, second, weights, floors, slacks)[2]
+    elsewhere = weakest(means, second, weights, limits, slacks)[2]
     assert elsewhere <= (second * gradient).sum() * (1.0 + 1e-10) + 1e-13
 
 
@@ -302,9 +371,10 @@ def test_the_gradient_is_the_slope_of_the_value() -> None:
         precisions = generator.uniform(0.5, 2.0, (arms, groups))
         weights = generator.dirichlet(np.ones(groups))
         floors = generator.normal(-0.2, 0.5, (arms, groups))
-        best = int(empirical_best(means, weights, floors))
+        limits = limits_of(floors, floors + generator.uniform(0.5, 3.0, (arms, groups)))
+        best = int(empirical_best(means, weights, limits))
         lam, gradient = np.empty((1, 2, groups)), np.empty((arms, groups))
-        rest = (best, means), (weights, floors, floors, 0.05)
+        rest = (best, means), (weights, limits, limits, 0.05)
         for index in range(arms + groups):
             value = pitfall_gradient(index, *rest[0], precisions, *rest[1], lam, gradient)
             if value == math.inf:
@@ -324,11 +394,11 @@ def test_the_gradient_is_the_slope_of_the_value() -> None:
 def test_f_does_not_depend_on_the_unit_of_the_rewards(
     case: tuple[np.ndarray, ...], unit: float
 ) -> None:
-    means, precisions, _, weights, floors, slacks = case
-    if not has_pitfall(means, weights, floors):
+    means, precisions, _, weights, limits, slacks = case
+    if not has_pitfall(means, weights, limits):
         return
-    value = weakest(means, precisions, weights, floors, slacks)[2]
-    rescaled = weakest(means * unit, precisions / unit**2, weights, floors * unit, slacks * unit)[2]
+    value = weakest(means, precisions, weights, limits, slacks)[2]
+    rescaled = weakest(means * unit, precisions / unit**2, weights, limits * unit, slacks * unit)[2]
     assert rescaled == pytest.approx(value, rel=1e-9, abs=1e-13)
 
 
@@ -345,14 +415,16 @@ def test_slack_never_makes_a_pitfall_weaker() -> None:
 
 def test_the_best_is_the_feasible_arm_of_the_largest_quality() -> None:
     means = np.array([[1.0, 1.0], [9.0, -0.1], [2.0, 1.0]])
-    floors = np.zeros((3, 2))
-    assert empirical_best(means, np.array([0.5, 0.5]), floors) == 2
-    assert empirical_best(means, np.array([0.5, 0.5]), floors + 1.5) == NONE
+    floors, equal = np.zeros((3, 2)), np.array([0.5, 0.5])
+    assert empirical_best(means, equal, limits_of(floors)) == 2
+    assert empirical_best(means, equal, limits_of(floors + 1.5)) == NONE
+    assert empirical_best(means, equal, limits_of(floors, 1.5)) == 0
+    assert empirical_best(means, equal, limits_of(floors, 0.9)) == NONE
 
 
 def test_a_mean_exactly_on_its_floor_is_feasible_and_ties_go_to_the_lowest_index() -> None:
     weights = np.array([0.5, 0.5])
-    floors = np.full((2, 2), 0.3)
+    floors = limits_of(np.full((2, 2), 0.3), 0.5)
     assert empirical_best(np.array([[0.3, 0.5], [0.5, 0.3]]), weights, floors) == 0
     assert empirical_best(np.array([[0.3, 0.4], [0.5, 0.3]]), weights, floors) == 1
 
@@ -364,12 +436,14 @@ def test_every_pitfall_of_a_best_arm_has_its_place() -> None:
     weights = np.array([0.5, 0.5])
     values = np.empty(5)
     lam = np.empty((1, 2, 2))
-    index = all_pitfalls(0, means, precisions, weights, floors, floors, 0.0, lam, values)
+    limits = limits_of(floors, [[0.55, math.inf], [math.inf] * 2, [math.inf] * 2])
+    index = all_pitfalls(0, means, precisions, weights, limits, limits, 0.0, lam, values)
     assert values[0] == math.inf
     assert values[4] == math.inf
-    assert values[3] == pytest.approx(2.0 * 0.4**2)
+    # The nearer end counts: its ceiling.
+    assert values[3] == pytest.approx(2.0 * 0.05**2)
     for k in (1, 2):
-        wanted = exact_pair(means[0], precisions[0], means[k], precisions[k], weights, floors[k])
+        wanted = exact_pair(means[0], precisions[0], means[k], precisions[k], weights, limits[:, k])
         assert values[k] == pytest.approx(float(wanted))
     assert index == np.argmin(values)
 
@@ -377,24 +451,24 @@ def test_every_pitfall_of_a_best_arm_has_its_place() -> None:
 def test_of_equal_pitfalls_the_first_is_the_weakest() -> None:
     means = np.array([[1.0], [0.0], [0.0]])
     values = np.empty(4)
-    floors = np.full((3, 1), FREE)
+    limits = limits_of(np.full((3, 1), FREE))
     lam = np.empty((1, 2, 1))
-    found = all_pitfalls(0, means, np.ones((3, 1)), np.ones(1), floors, floors, 0.0, lam, values)
+    found = all_pitfalls(0, means, np.ones((3, 1)), np.ones(1), limits, limits, 0.0, lam, values)
     assert found == 1
 
 
-def test_no_arm_is_doubted_by_every_arm_and_no_floor() -> None:
+def test_no_arm_is_doubted_by_every_arm_and_no_limit() -> None:
     generator = np.random.default_rng(9)
     means = generator.normal(-0.5, 1.0, (4, 3)) - 3.0 * np.eye(4, 3)[:, ::-1]
     means[3, 0] -= 3.0
-    floors = np.zeros((4, 3))
+    limits = limits_of(np.zeros((4, 3)), 1.0)
     precisions = generator.uniform(0.1, 3.0, (4, 3))
     weights = np.full(3, 1.0 / 3.0)
-    assert empirical_best(means, weights, floors) == NONE
+    assert empirical_best(means, weights, limits) == NONE
     values = np.empty(7)
     lam = np.empty((1, 2, 3))
-    all_pitfalls(NONE, means, precisions, weights, floors, floors, 0.0, lam, values)
+    all_pitfalls(NONE, means, precisions, weights, limits, limits, 0.0, lam, values)
     for k in range(4):
-        assert values[k] == pytest.approx(float(exact_none(means[k], precisions[k], floors[k])))
-        assert none_value(k, means, precisions, floors) == values[k]
+        assert values[k] == pytest.approx(float(exact_none(means[k], precisions[k], limits[:, k])))
+        assert none_value(k, means, precisions, limits) == values[k]
     assert (values[4:] == math.inf).all()

@@ -31,7 +31,7 @@ def test_floors_may_be_a_number_one_per_group_or_one_per_cell() -> None:
     assert by_group.tolist() == [[0.5, -math.inf]] * 2
     by_cell = Problem(2, 2, floors=[[0, None], [1, 2]], noise_std=1.0).floors
     assert by_cell.tolist() == [[0.0, -math.inf], [1.0, 2.0]]
-    assert not Problem(2, 2, floors=None, noise_std=1.0).floored.any()
+    assert not Problem(2, 2, floors=None, noise_std=1.0).constrained.any()
 
 
 def test_ceilings_of_a_minimised_problem_are_free_at_plus_infinity() -> None:
@@ -43,6 +43,24 @@ def test_ceilings_of_a_minimised_problem_are_free_at_plus_infinity() -> None:
 
 def test_a_mean_exactly_on_its_floor_is_feasible() -> None:
     assert Problem(1, 1, floors=0.3, noise_std=1.0).feasible([[0.3]]).all()
+
+
+def test_a_mean_must_be_between_floor_and_ceiling_ends_included() -> None:
+    problem = Problem(1, 2, floors=0.2, ceilings=[0.6, None], noise_std=1.0)
+    assert problem.ceilings.tolist() == [[0.6, math.inf]]
+    kept = [(0.6, 9.0), (0.2, 0.2)]
+    broken = [(0.61, 0.5), (0.19, 0.5)]
+    assert all(problem.feasible([means])[0] for means in kept)
+    assert not any(problem.feasible([means])[0] for means in broken)
+
+
+def test_limits_change_sides_when_rewards_are_minimised() -> None:
+    problem = Problem(1, 1, floors=0.6, ceilings=0.2, noise_std=1.0, direction="minimize")
+    assert problem.limits(0.1).ravel().tolist() == pytest.approx([-0.7, -0.1])
+    assert problem.feasible([[0.4]]).all()
+    assert not problem.feasible([[0.1]]).any()
+    assert not problem.feasible([[0.7]]).any()
+    assert Problem(1, 1, floors=None, noise_std=1.0, direction="minimize").ceilings == -math.inf
 
 
 @pytest.mark.parametrize(
@@ -62,6 +80,12 @@ def test_a_mean_exactly_on_its_floor_is_feasible() -> None:
         ({"floors": math.inf}, r"floors\[0, 0\] must be a number, None, or -inf"),
         ({"floors": [0, 0, 0]}, r"floors must be a number or have shape \(2,\) or \(3, 2\)"),
         ({"floors": "low"}, "floors must be a number or have shape"),
+        ({"ceilings": -math.inf}, r"ceilings\[0, 0\] must be a number, None, or inf"),
+        ({"ceilings": [1, math.nan]}, r"ceilings\[0, 1\] must be a number, None, or inf"),
+        ({"ceilings": "high"}, "ceilings must be a number or have shape"),
+        ({"ceilings": 0.0}, r"ceilings\[0, 0\] must be beyond the floor 0 by more than twice"),
+        ({"ceilings": [2, -1]}, r"ceilings\[0, 1\] must be beyond the floor 0"),
+        ({"ceilings": 1, "floor_slack": 0.5}, r"more than twice floor_slack \(0.5\)"),
         ({"noise_std": 0.0}, "noise_std must be finite and greater than 0"),
         ({"noise_std": -1.0}, "noise_std must be finite and greater than 0"),
         ({"noise_std": math.nan}, "noise_std must be finite and greater than 0"),
@@ -147,7 +171,11 @@ def test_json_round_trip_gives_the_same_problem(
         slack=slack,
         **noise,  # type: ignore[arg-type]
     )
+    highest = max(0.0, *(level or 0.0 for row in floors for level in row)) + 1.0
+    if direction == "maximize":
+        problem = problem.clone(ceilings=[[highest, None]] * 3)
     copy = Problem.from_dict(json.loads(json.dumps(problem.to_dict())))
     assert copy == problem
+    assert np.array_equal(copy.ceilings, problem.ceilings)
     assert copy.digest == problem.digest
     assert np.array_equal(copy.floors, problem.floors)

@@ -20,7 +20,7 @@ from fairtrial.subpopulations._kernels.sampling import (
     raise_to_floor,
     weakest_gradient,
 )
-from tests.subpopulations.exact_pitfalls import exact_weakest
+from tests.subpopulations.exact_pitfalls import exact_weakest, limits_of
 
 FREE = -math.inf
 
@@ -28,13 +28,17 @@ seeds = st.integers(0, 2**32 - 1)
 
 
 def model_of(
-    weights: np.ndarray, floors: np.ndarray, variances: np.ndarray, slack: float = 0.0
+    weights: np.ndarray,
+    floors: np.ndarray,
+    variances: np.ndarray,
+    slack: float = 0.0,
+    ceilings: np.ndarray | float = math.inf,
 ) -> Model:
     return Model(
         weights=np.asarray(weights, dtype=np.float64),
-        floors=floors,
-        lowered=floors - slack,
-        raised=floors + slack,
+        limits=limits_of(floors, ceilings),
+        own_limits=limits_of(floors - slack, ceilings + slack),
+        rival_limits=limits_of(floors + slack, ceilings - slack),
         variances=variances,
         costs=np.ones(floors.shape),
         active=np.ones(floors.shape),
@@ -179,9 +183,9 @@ def test_none_allocation_is_the_best_of_a_linear_programme() -> None:
             means[np.arange(arms), generator.integers(groups, size=arms)] = -0.2
             floors = np.zeros((arms, groups))
             variances = np.exp(generator.normal(0.0, 1.0, (arms, groups)))
-            model = model_of(np.full(groups, 1.0 / groups), floors, variances, slack)
-            assert empirical_best(means, model.weights, floors) == NONE
-            gains = np.maximum(model.raised - means, 0.0) ** 2 / variances
+            model = model_of(np.full(groups, 1.0 / groups), floors, variances, slack, 0.6)
+            assert empirical_best(means, model.weights, model.limits) == NONE
+            gains = (np.clip(means, *model.rival_limits) - means) ** 2 / variances
             rows = np.zeros((arms, arms * groups + 1))
             for k in range(arms):
                 rows[k, k * groups : (k + 1) * groups] = -gains[k]
@@ -215,9 +219,11 @@ def random_truth(generator: np.random.Generator) -> tuple[Model, np.ndarray, int
         arms, groups = (int(n) for n in generator.integers(2, 5, 2))
         floors = np.where(generator.random((arms, groups)) < 0.3, FREE, 0.0)
         variances = np.exp(generator.normal(0.0, 0.5, (arms, groups)))
-        model = model_of(generator.dirichlet(np.ones(groups)), floors, variances)
+        ceilings = np.where(generator.random((arms, groups)) < 0.7, math.inf, 0.9)
+        weights = generator.dirichlet(np.ones(groups))
+        model = model_of(weights, floors, variances, ceilings=ceilings)
         means = generator.normal(0.4, 0.4, (arms, groups))
-        best = int(empirical_best(means, model.weights, floors))
+        best = int(empirical_best(means, model.weights, model.limits))
         if best != NONE:
             return model, means, best
 
@@ -225,7 +231,7 @@ def random_truth(generator: np.random.Generator) -> tuple[Model, np.ndarray, int
 def exact_f(model: Model, means: np.ndarray, shares: np.ndarray, best: int) -> float:
     found = exact_weakest(
         best, means, shares / model.variances,
-        model.weights, model.lowered, model.raised, model.slack,
+        model.weights, model.own_limits, model.rival_limits, model.slack,
     )  # fmt: skip
     assert found is not None
     return float(found)

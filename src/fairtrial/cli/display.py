@@ -231,7 +231,7 @@ def estimates_table(title: str, estimates: Sequence[Estimate]) -> Table:
             f"{estimate.pulls:,}",
             shown_number(estimate.mean),
             _interval(estimate),
-            shown_number(estimate.limit),
+            _limits(estimate),
         )
     return table
 
@@ -252,6 +252,11 @@ def _interval(estimate: Estimate) -> str:
     if estimate.lower is None and estimate.upper is None:
         return "-"
     return f"{shown_number(estimate.lower)} to {shown_number(estimate.upper)}"
+
+
+def _limits(estimate: Estimate) -> str:
+    ends = [end for end in (estimate.limit, estimate.opposite) if end is not None]
+    return " to ".join(shown_number(end) for end in sorted(ends)) or "-"
 
 
 def print_table(table: Table) -> None:

@@ -131,6 +131,8 @@ class Estimate:
         Estimate and the ends of an interval that holds at all times at once.
     limit : float or None
         The floor, share or gap that the quantity is held against.
+    opposite : float or None
+        The limit on its other side, if it has to stay in an interval.
     """
 
     labels: Mapping[str, Any]
@@ -139,6 +141,7 @@ class Estimate:
     lower: float | None = None
     upper: float | None = None
     limit: float | None = None
+    opposite: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the estimate as JSON's own types."""
@@ -149,6 +152,7 @@ class Estimate:
             "lower": self.lower,
             "upper": self.upper,
             "limit": self.limit,
+            "opposite": self.opposite,
         }
 
 

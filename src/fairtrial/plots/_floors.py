@@ -10,7 +10,16 @@ import numpy as np
 
 from fairtrial.core.recommendation import Estimate
 
-__all__ = ["Standing", "finite", "limit_of", "slack", "standing", "visible_range"]
+__all__ = [
+    "Standing",
+    "finite",
+    "limits_of",
+    "name_of_limit",
+    "slack",
+    "standing",
+    "sure_slack",
+    "visible_range",
+]
 
 
 class Standing(Enum):
@@ -29,40 +38,66 @@ def finite(value: float | None) -> float | None:
     return None if value is None or not math.isfinite(value) else float(value)
 
 
-def limit_of(estimate: Estimate) -> float | None:
-    """Return the limit that the estimate is held against, if any."""
-    return finite(estimate.limit)
+def limits_of(estimate: Estimate) -> list[float]:
+    """Return the limits that the estimate is held against: none, one, or both of an interval."""
+    return _finite([estimate.limit, estimate.opposite])
 
 
-def slack(value: float | None, limit: float | None, minimize: bool) -> float | None:
-    """Return how far a value is on the right side of its limit; negative on the wrong one.
+def name_of_limit(estimates: Iterable[Estimate | None], minimize: bool) -> str:
+    """Return what a limit is called among these estimates."""
+    if any(one is not None and finite(one.opposite) is not None for one in estimates):
+        return "limit"
+    return "ceiling" if minimize else "floor"
+
+
+def slack(value: float | None, estimate: Estimate, minimize: bool) -> float | None:
+    """Return how far a value is from the nearest limit; negative on the wrong side of it.
 
     Examples
     --------
-    >>> slack(0.25, 0.0, minimize=False), slack(0.25, 0.0, minimize=True)
+    >>> cell = Estimate({"arm": "a"}, 20, limit=0.0)
+    >>> slack(0.25, cell, minimize=False), slack(0.25, cell, minimize=True)
     (0.25, -0.25)
     """
-    if value is None or limit is None:
+    low, high = _interval_of(estimate, minimize)
+    if value is None or not limits_of(estimate):
         return None
-    return limit - value if minimize else value - limit
+    return min(value - low, high - value)
+
+
+def sure_slack(estimate: Estimate, minimize: bool) -> float | None:
+    """Return how far the whole interval of an estimate is on the right side of its limits."""
+    low, high = _interval_of(estimate, minimize)
+    lower, upper = _ends(estimate)
+    distance = min(lower - low, high - upper)
+    return distance if math.isfinite(distance) else None
 
 
 def standing(estimate: Estimate, minimize: bool) -> Standing:
     """Return how the estimate stands. A mean exactly on its limit keeps it."""
-    limit, mean = limit_of(estimate), finite(estimate.mean)
-    if mean is None:
+    distance = slack(finite(estimate.mean), estimate, minimize)
+    if finite(estimate.mean) is None:
         return Standing.UNKNOWN
-    if limit is None:
+    if distance is None:
         return Standing.FREE
-    ends = [slack(finite(end), limit, minimize) for end in (estimate.lower, estimate.upper)]
-    worst, best = reversed(ends) if minimize else ends
-    if worst is not None and worst >= 0:
+    low, high = _interval_of(estimate, minimize)
+    lower, upper = _ends(estimate)
+    if low <= lower and upper <= high:
         return Standing.KEPT
-    if best is not None and best < 0:
+    if upper < low or high < lower:
         return Standing.BROKEN
-    return (
-        Standing.LIKELY_BROKEN if (slack(mean, limit, minimize) or 0) < 0 else Standing.LIKELY_KEPT
-    )
+    return Standing.LIKELY_BROKEN if distance < 0 else Standing.LIKELY_KEPT
+
+
+def _interval_of(estimate: Estimate, minimize: bool) -> tuple[float, float]:
+    limit, opposite = finite(estimate.limit), finite(estimate.opposite)
+    low, high = (opposite, limit) if minimize else (limit, opposite)
+    return -math.inf if low is None else low, math.inf if high is None else high
+
+
+def _ends(estimate: Estimate) -> tuple[float, float]:
+    lower, upper = finite(estimate.lower), finite(estimate.upper)
+    return -math.inf if lower is None else lower, math.inf if upper is None else upper
 
 
 def visible_range(estimates: Iterable[Estimate | None]) -> tuple[float, float]:
@@ -72,7 +107,7 @@ def visible_range(estimates: Iterable[Estimate | None]) -> tuple[float, float]:
     everything else; those run off the axis.
     """
     known = [estimate for estimate in estimates if estimate is not None]
-    anchors = _finite([e.mean for e in known] + [e.limit for e in known])
+    anchors = _finite([e.mean for e in known]) + [end for e in known for end in limits_of(e)]
     ends = _finite([e.lower for e in known] + [e.upper for e in known])
     if not anchors and not ends:
         return 0.0, 1.0

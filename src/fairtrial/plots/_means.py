@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING
 
 from fairtrial.core.recommendation import Estimate, Progress
 from fairtrial.plots import _style as style
-from fairtrial.plots._floors import Standing, finite, limit_of, standing, visible_range
+from fairtrial.plots._floors import (
+    Standing,
+    finite,
+    limits_of,
+    name_of_limit,
+    standing,
+    visible_range,
+)
 from fairtrial.plots._sources import (
     Grid,
     HasProgress,
@@ -134,7 +141,8 @@ def _draw_limits(ax: Axes, estimates: Sequence[Estimate | None]) -> None:
     at = [
         (row, limit)
         for row, estimate in enumerate(estimates)
-        if estimate is not None and (limit := limit_of(estimate)) is not None
+        if estimate is not None
+        for limit in limits_of(estimate)
     ]
     ax.vlines(
         [limit for _, limit in at],
@@ -183,11 +191,11 @@ def _explain(
     from matplotlib.lines import Line2D
 
     shown = [e for _, row in panels for e in row if e is not None]
-    limit = "ceiling" if minimize else "floor"
+    limit = name_of_limit(shown, minimize)
     states = {standing(estimate, minimize) for estimate in shown}
     marks = [_mark(state, limit) for state in _MARKS if state in states]
     marks.append(Line2D([], [], label="anytime interval", color=style.BLUE, linewidth=1.6))
-    if any(limit_of(estimate) is not None for estimate in shown):
+    if any(limits_of(estimate) for estimate in shown):
         marks.append(Line2D([], [], label=limit, markeredgewidth=1.6, **style.UPRIGHT))
     style.key(board, marks)
 

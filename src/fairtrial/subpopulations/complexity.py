@@ -167,7 +167,7 @@ def complexity(
     tolerance = check_number("tol", tol, low=1e-9, high=1.0)
     instance = _instance(problem, means, arrivals, std)
     answer = None if instance.best < 0 else problem.arms[instance.best]
-    if problem.shape[0] == 1 and not problem.floored.any():
+    if problem.shape[0] == 1 and not problem.constrained.any():
         any_shares = np.full(problem.shape, 1.0 / problem.n_actions)
         return Complexity(0.0, 0.0, 0.0, any_shares, answer)
     reason = _why_infinite(problem, instance)
@@ -207,19 +207,18 @@ def _instance(
     given = problem.sign * _check_means(problem, means)
     stds = _check_std(problem, std)
     unit = stds.max()
-    floors = problem.sign * problem.floors
     model = Model(
         weights=problem.shares,
-        floors=floors / unit,
-        lowered=(floors - problem.floor_slack) / unit,
-        raised=(floors + problem.floor_slack) / unit,
+        limits=problem.limits() / unit,
+        own_limits=problem.limits(problem.floor_slack) / unit,
+        rival_limits=problem.limits(-problem.floor_slack) / unit,
         variances=(stds / unit) ** 2 * problem.costs,
         costs=problem.costs,
         active=np.ones(problem.shape),
         slack=problem.slack / unit,
     )
-    signed = _on_floors(given / unit, model.floors)
-    best = int(empirical_best(signed, model.weights, model.floors))
+    signed = _on_limits(given / unit, model.limits)
+    best = int(empirical_best(signed, model.weights, model.limits))
     return _Instance(model, signed, best, _check_arrivals(problem, arrivals))
 
 
@@ -256,15 +255,17 @@ def _check_arrivals(problem: Problem, arrivals: ArrayLike | None) -> Floats:
     return np.asarray(given / given.sum())
 
 
-def _on_floors(means: Floats, floors: Floats) -> Floats:
-    """Put means on their floors that differ from them by rounding only."""
-    apart = np.abs(means - floors)
-    return np.where(apart <= _rounding(means, floors), floors, means)
+def _on_limits(means: Floats, limits: Floats) -> Floats:
+    """Put means on their limits that differ from them by rounding only."""
+    rounding = _rounding(means, limits)
+    for end in limits:
+        means = np.where(np.abs(means - end) <= rounding, end, means)
+    return means
 
 
-def _rounding(means: Floats, floors: Floats) -> float:
-    largest_floor = np.abs(floors[np.isfinite(floors)]).max(initial=0.0)
-    return float(_ROUNDING * max(np.abs(means).max(), largest_floor))
+def _rounding(means: Floats, limits: Floats) -> float:
+    largest = np.abs(limits[np.isfinite(limits)]).max(initial=0.0)
+    return float(_ROUNDING * max(np.abs(means).max(), largest))
 
 
 # ------------------------------------------------------------------ when no number suffices
@@ -272,24 +273,25 @@ def _rounding(means: Floats, floors: Floats) -> float:
 
 def _why_infinite(problem: Problem, instance: _Instance) -> str:
     return (
-        _floor_exactly_met(problem, instance)
+        _limit_exactly_met(problem, instance)
         or _tie(problem, instance)
         or _group_that_never_comes(problem, instance)
     )
 
 
-def _floor_exactly_met(problem: Problem, instance: _Instance) -> str:
+def _limit_exactly_met(problem: Problem, instance: _Instance) -> str:
     model, means, best, _ = instance
     if best < 0:
         return ""
-    margin = means[best] - model.lowered[best]
-    met = np.flatnonzero(margin <= _rounding(means, model.floors))
+    margins = np.abs(means[best] - model.own_limits[:, best])
+    met = np.argwhere(margins <= _rounding(means, model.limits))
     if not met.size:
         return ""
-    limit = "floor" if problem.sign > 0 else "ceiling"
+    end, group = map(int, met[0])
+    limit = "floor" if (end == 0) == (problem.sign > 0) else "ceiling"
     return (
         f"the mean of the best arm {problem.arms[best]!r} is exactly on its {limit} "
-        f"in group {problem.groups[met[0]]!r}"
+        f"in group {problem.groups[group]!r}"
     )
 
 
@@ -298,8 +300,9 @@ def _tie(problem: Problem, instance: _Instance) -> str:
     if best < 0:
         return ""
     quality = means @ model.weights
-    tied = (means >= model.raised).all(axis=1)
-    tied &= quality[best] + model.slack - quality <= _rounding(means, model.floors)
+    floors, ceilings = model.rival_limits
+    tied = ((means >= floors) & (means <= ceilings)).all(axis=1)
+    tied &= quality[best] + model.slack - quality <= _rounding(means, model.limits)
     tied[best] = False
     if not tied.any():
         return ""
@@ -328,9 +331,11 @@ def _group_that_never_comes(problem: Problem, instance: _Instance) -> str:
 
 
 def _closed_form_of_none(instance: _Instance) -> tuple[float, float, Floats]:
-    """No arm is feasible: for each only the floor matters that it fails most clearly."""
+    """No arm is feasible: for each only the limit matters that it fails most clearly."""
     model, means = instance.model, instance.means
-    gain = np.maximum(model.raised - means, 0.0) ** 2 / model.variances
+    floors, ceilings = model.rival_limits
+    outside = np.maximum(np.maximum(floors - means, means - ceilings), 0.0)
+    gain = outside**2 / model.variances
     arms, clearest = np.arange(len(gain)), gain.argmax(axis=1)
     effort = 1.0 / gain[arms, clearest]
     shares = np.zeros_like(gain)

@@ -60,12 +60,10 @@ class CellEnvironment(Environment):
     def truth(self) -> Truth:
         """Means, qualities, feasibility and every acceptable answer."""
         problem, means = self.problem, self.cell_means
-        signed = problem.sign * means
-        floors = problem.sign * problem.floors
         quality = problem.sign * problem.quality(means)
         kept = problem.feasible(means)
-        strictly = np.asarray((signed >= floors + problem.floor_slack).all(axis=1))
-        loosely = np.asarray((signed >= floors - problem.floor_slack).all(axis=1))
+        strictly = problem.within(means, -problem.floor_slack)
+        loosely = problem.within(means, problem.floor_slack)
         target = quality[strictly].max() if strictly.any() else -np.inf
         good = [
             arm

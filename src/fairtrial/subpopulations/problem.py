@@ -29,8 +29,8 @@ class Problem(BaseProblem):
     """The best arm overall among those that fail no group.
 
     An arm's quality is the weighted mean of its group means. An arm is feasible if every
-    floored group mean is at least its floor. The answer is the feasible arm of the
-    largest quality, or "no arm".
+    group mean is at least its floor, and at most its ceiling, where it has one. The answer
+    is the feasible arm of the largest quality, or "no arm".
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class Problem(BaseProblem):
         Share of each group in the quality; any non-negative numbers, equal by default.
     floors : float, None, or array-like of shape (L,) or (K, L)
         What a group mean must reach. ``None`` or ``-inf`` leaves a cell free. With
-        ``direction="minimize"`` these are ceilings, and ``inf`` leaves a cell free.
+        ``direction="minimize"`` it must stay at or below them, and ``inf`` leaves a cell free.
     noise_std : float, array-like of shape (K, L), or "estimated"
         Standard deviation of a reward (of its sub-Gaussian bound), if it is known.
         ``"estimated"`` takes each cell's sample value: no rule is proven for that.
@@ -55,7 +55,10 @@ class Problem(BaseProblem):
     slack : float
         Quality that may be given away: an answer within `slack` of the best will do.
     floor_slack : float
-        How far below a floor the answer's cells may be, and above it its rivals' must be.
+        How far beyond a limit the answer's cells may be, and within it its rivals' must be.
+    ceilings : float, None, or array-like of shape (L,) or (K, L)
+        Limits on the other side, for means that must stay in an interval; none by default.
+        With ``direction="minimize"`` these are what a mean must not fall below.
 
     Raises
     ------
@@ -75,6 +78,12 @@ class Problem(BaseProblem):
     4
     >>> problem.labels(3)
     {'arm': 'b', 'group': 'old'}
+
+    A dose that must work in every group, and not too strongly:
+
+    >>> doses = Problem(["low", "high"], 3, floors=0.2, ceilings=0.6, reward_range=(0, 1))
+    >>> doses.feasible([[0.1, 0.3, 0.3], [0.3, 0.5, 0.6]]).tolist()
+    [False, True]
     """
 
     family = "subpopulations"
@@ -92,6 +101,7 @@ class Problem(BaseProblem):
         costs: ArrayLike | None = None,
         slack: float = 0.0,
         floor_slack: float = 0.0,
+        ceilings: ArrayLike | None = None,
     ) -> None:
         self.arms = check_labels("arms", arms)
         if isinstance(groups, Mapping):
@@ -105,11 +115,13 @@ class Problem(BaseProblem):
         self.shape = (len(self.arms), len(self.groups))
         self.direction = check_choice("direction", direction, ["maximize", "minimize"])
         self.weights = self._given_weights(weights)
-        self.floors = self._given_floors(floors)
+        self.floors = self._given_limits("floors", floors, free=-self.sign * math.inf)
+        self.ceilings = self._given_limits("ceilings", ceilings, free=self.sign * math.inf)
         self.noise_std, self.reward_range = self._given_noise(noise_std, reward_range)
         self.costs = self._positive_cells("costs", 1.0 if costs is None else costs)
         self.slack = check_number("slack", slack, low=0.0)
         self.floor_slack = check_number("floor_slack", floor_slack, low=0.0)
+        self._check_intervals()
         self._freeze()
 
     # --------------------------------------------------------------------- checks
@@ -125,21 +137,30 @@ class Problem(BaseProblem):
             )
         return given
 
-    def _given_floors(self, floors: ArrayLike | None) -> Floats:
-        free = -math.inf if self.direction == "maximize" else math.inf
-        cells = np.full(self.shape, free)
-        if floors is not None:
-            filled = _none_as(free, floors)
-            cells = self._broadcast("floors", filled)
+    def _given_limits(self, name: str, limits: ArrayLike | None, free: float) -> Floats:
+        cells = self._broadcast(name, _none_as(free, limits))
         wrong = np.isnan(cells) | (cells == -free)
         if wrong.any():
             arm, group = map(int, np.argwhere(wrong)[0])
             raise InvalidArgument(
-                f"floors[{self.arms[arm]}, {self.groups[group]}]",
+                f"{name}[{self.arms[arm]}, {self.groups[group]}]",
                 f"must be a number, None, or {free}",
                 float(cells[arm, group]),
             )
-        return check_array("floors", cells, self.shape, finite=False)
+        return check_array(name, cells, self.shape, finite=False)
+
+    def _check_intervals(self) -> None:
+        """Refuse intervals that are empty when the slack narrows them at both ends."""
+        width = self.sign * (self.ceilings - self.floors)
+        narrow = ~(width > 2.0 * self.floor_slack)
+        if narrow.any():
+            arm, group = map(int, np.argwhere(narrow)[0])
+            raise InvalidArgument(
+                f"ceilings[{self.arms[arm]}, {self.groups[group]}]",
+                f"must be beyond the floor {self.floors[arm, group]:g} by more than twice "
+                f"floor_slack ({self.floor_slack:g})",
+                float(self.ceilings[arm, group]),
+            )
 
     def _given_noise(
         self, noise_std: ArrayLike | str | None, reward_range: Any
@@ -211,9 +232,16 @@ class Problem(BaseProblem):
         return isinstance(self.noise_std, str)
 
     @cached_property
-    def floored(self) -> NDArray[np.bool_]:
-        """Which cells carry a floor; shape (K, L)."""
-        return np.isfinite(self.floors)
+    def constrained(self) -> NDArray[np.bool_]:
+        """Which cells have a floor or a ceiling; shape (K, L)."""
+        return np.asarray(np.isfinite(self.floors) | np.isfinite(self.ceilings))
+
+    def limits(self, slack: float = 0.0) -> Floats:
+        """Return floors and ceilings as of rewards to be maximised, `slack` wider apart.
+
+        The shape is (2, K, L); with a negative slack they are narrower.
+        """
+        return np.stack([self.sign * self.floors - slack, self.sign * self.ceilings + slack])
 
     def quality(self, means: ArrayLike) -> Floats:
         """Return the quality of every arm from means of shape (K, L)."""
@@ -221,9 +249,14 @@ class Problem(BaseProblem):
         return quality
 
     def feasible(self, means: ArrayLike) -> NDArray[np.bool_]:
-        """Return which arms keep all their floors, from means of shape (K, L)."""
-        given = self.sign * check_array("means", means, self.shape)
-        return np.asarray((given >= self.sign * self.floors).all(axis=1))
+        """Return which arms keep all their limits, from means of shape (K, L)."""
+        return self.within(check_array("means", means, self.shape))
+
+    def within(self, means: Floats, slack: float = 0.0) -> NDArray[np.bool_]:
+        """Return which arms keep all their limits when these are `slack` wider apart."""
+        floors, ceilings = self.limits(slack)
+        given = self.sign * means
+        return np.asarray(((given >= floors) & (given <= ceilings)).all(axis=1))
 
     def check_outcome(self, outcome: Any, name: str = "reward") -> float:
         """Return the reward as a float; it must be finite and inside the range, if there is one."""
@@ -237,16 +270,20 @@ class Problem(BaseProblem):
     def to_dict(self) -> dict[str, Any]:
         """Return the problem as JSON's own types; free cells are written as null."""
         data = super().to_dict()
-        data["floors"] = [
-            [value if math.isfinite(value) else None for value in row] for row in self.floors
-        ]
+        data["floors"] = _none_if_free(self.floors)
+        some = np.isfinite(self.ceilings).any()
+        data["ceilings"] = _none_if_free(self.ceilings) if some else None
         return data
 
 
-def _none_as(free: float, floors: Any) -> Any:
+def _none_as(free: float, limits: Any) -> Any:
     """Replace None by what stands for "free", at any depth of a list."""
-    if floors is None:
+    if limits is None:
         return free
-    if isinstance(floors, list | tuple):
-        return [_none_as(free, item) for item in floors]
-    return floors
+    if isinstance(limits, list | tuple):
+        return [_none_as(free, item) for item in limits]
+    return limits
+
+
+def _none_if_free(limits: Floats) -> list[list[float | None]]:
+    return [[value if math.isfinite(value) else None for value in row] for row in limits.tolist()]

@@ -9,7 +9,14 @@ import numpy as np
 
 from fairtrial.core.recommendation import Estimate, Progress
 from fairtrial.plots._evidence import series
-from fairtrial.plots._floors import Standing, finite, limit_of, standing, visible_range
+from fairtrial.plots._floors import (
+    Standing,
+    finite,
+    limits_of,
+    name_of_limit,
+    standing,
+    visible_range,
+)
 from fairtrial.plots._page.html import Markup, element, label, text_of
 from fairtrial.plots._sources import Floats, reigns
 from fairtrial.plots._words import number, percent
@@ -64,7 +71,7 @@ def interval_chart(
 def interval_key(panels: Sequence[Panel], minimize: bool) -> list[Markup]:
     """Return what the marks of an interval chart mean: of those that occur in it."""
     shown = [estimate for _, row in panels for estimate in row if estimate is not None]
-    limit = "ceiling" if minimize else "floor"
+    limit = name_of_limit(shown, minimize)
     states = {standing(estimate, minimize) for estimate in shown}
     items = [
         _key_item(_mark("50%", state), meaning.format(limit=limit))
@@ -73,7 +80,7 @@ def interval_key(panels: Sequence[Panel], minimize: bool) -> list[Markup]:
     ]
     bar = element("line", x1="0", x2="100%", y1="50%", y2="50%", class_="interval")
     items.append(_key_item(bar, "anytime interval"))
-    if any(limit_of(estimate) is not None for estimate in shown):
+    if any(limits_of(estimate) for estimate in shown):
         items.append(_key_item(_upright("50%", "limit"), limit))
     return items
 
@@ -84,9 +91,8 @@ def _interval(estimate: Estimate | None, span: Span, minimize: bool) -> Markup:
     parts = []
     if estimate.lower is not None or estimate.upper is not None:
         parts.append(_whisker(finite(estimate.lower), finite(estimate.upper), span))
-    limit, mean = limit_of(estimate), finite(estimate.mean)
-    if limit is not None:
-        parts.append(_upright(_place(limit, span), "limit"))
+    mean = finite(estimate.mean)
+    parts += [_upright(_place(limit, span), "limit") for limit in limits_of(estimate)]
     if mean is None:
         parts.append(element("text", "no result", x="100%", y="50%", dy=".35em", class_="end"))
     else:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from fairtrial.core.recommendation import Progress
-from fairtrial.plots._floors import finite
+from fairtrial.plots._floors import finite, limits_of
 from fairtrial.plots._page import charts
 from fairtrial.plots._page.findings import Findings
 from fairtrial.plots._page.html import (
@@ -114,10 +114,12 @@ def _closest_calls(found: Findings) -> list[str]:
     if not own:
         return []
     margin, action = min(own, key=lambda pair: pair[0])
-    side = "above" if (margin >= 0) is not found.minimize else "below"
+    mean = action.mean or 0.0
+    nearest = min(limits_of(action), key=lambda limit: abs(mean - limit))
+    side = "above" if mean >= nearest else "below"
+    where = f"the mean {number(mean)} is {number(abs(margin), 3)} {side} it"
     who = found.name(action)
-    where = f"the mean {number(action.mean)} is {number(abs(margin), 3)} {side} it"
-    return [f"Its narrowest {found.limit}, {number(action.limit)}, is that of {who}: {where}."]
+    return [f"Its narrowest {found.limit}, {number(nearest)}, is that of {who}: {where}."]
 
 
 def _evidence(found: Findings) -> Markup:

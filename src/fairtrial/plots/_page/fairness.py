@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fairtrial.core.recommendation import Estimate
-from fairtrial.plots._floors import Standing, standing
+from fairtrial.plots._floors import Standing, limits_of, standing
 from fairtrial.plots._means import mean_panels
 from fairtrial.plots._page import charts
 from fairtrial.plots._page.findings import Findings, places_of
@@ -48,18 +48,14 @@ def fairness(found: Findings) -> Markup:
 
 
 def _limit_row(found: Findings, action: Estimate, places: int) -> tuple[object, ...]:
-    values = (
-        action.mean,
-        action.lower,
-        action.upper,
-        action.limit,
-        found.slack_of(action),
-        found.sure_slack_of(action),
-    )
+    estimated = (action.mean, action.lower, action.upper)
+    slacks = (found.slack_of(action), found.sure_slack_of(action))
     return (
         *(label(name) for name in action.labels.values()),
         count(action.pulls),
-        *(fixed(value, places) for value in values),
+        *(fixed(value, places) for value in estimated),
+        " to ".join(fixed(limit, places) for limit in sorted(limits_of(action))),
+        *(fixed(value, places) for value in slacks),
         element("span", standing(action, found.minimize).value.split(":")[0]),
     )
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from numpy.typing import ArrayLike
 
 from fairtrial.core.recommendation import Estimate, Progress
-from fairtrial.plots._floors import finite, limit_of, slack
+from fairtrial.plots._floors import finite, limits_of, name_of_limit, slack, sure_slack
 from fairtrial.plots._page.html import LABEL_LENGTH
 from fairtrial.plots._sources import (
     Floats,
@@ -53,12 +53,12 @@ class Findings:
     @property
     def limit(self) -> str:
         """What a limit is called here."""
-        return "ceiling" if self.minimize else "floor"
+        return name_of_limit(self.progress.actions, self.minimize)
 
     @property
     def limited(self) -> list[Estimate]:
         """The actions that are held against a limit."""
-        return [action for action in self.progress.actions if limit_of(action) is not None]
+        return [action for action in self.progress.actions if limits_of(action)]
 
     def name(self, estimate: Estimate) -> str:
         """Return what an estimate is of, for a sentence."""
@@ -66,12 +66,11 @@ class Findings:
 
     def slack_of(self, estimate: Estimate) -> float | None:
         """Return how far the mean is on the right side of its limit."""
-        return slack(finite(estimate.mean), limit_of(estimate), self.minimize)
+        return slack(finite(estimate.mean), estimate, self.minimize)
 
     def sure_slack_of(self, estimate: Estimate) -> float | None:
         """Return how far the whole interval is there."""
-        end = estimate.upper if self.minimize else estimate.lower
-        return slack(finite(end), limit_of(estimate), self.minimize)
+        return sure_slack(estimate, self.minimize)
 
 
 def places_of(estimates: Iterable[Estimate]) -> int:

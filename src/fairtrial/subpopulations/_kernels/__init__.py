@@ -1,4 +1,5 @@
 """The mathematics of the family, compiled; live policies and simulations call the same functions.
 
-Inside, rewards are always maximised against floors: policies flip the sign on the way in.
+Inside, rewards are always maximised, between floors and ceilings: policies flip the sign on
+the way in.
 """

@@ -1,4 +1,4 @@
-"""Block betting on floors and subpopulations: one wealth per answer, no union bound.
+"""Block betting on subpopulations with floors and ceilings: one wealth per answer.
 
 Counts, directions and bets of a block are frozen when it is planned, from what is known
 then; the block alone pays or loses. Proofs: docs/explanation/block-betting.md (rewards
@@ -21,19 +21,28 @@ from fairtrial.confidence._betting import (
     multiply_factor,
 )
 from fairtrial.subpopulations._kernels.model import (
+    CEILING,
+    FLOOR,
     Booleans,
     Floats,
     Integers,
+    Limits,
     Model,
     copy_into,
     divide,
     fill,
     total,
 )
-from fairtrial.subpopulations._kernels.pitfalls import none_value, pair_value
+from fairtrial.subpopulations._kernels.pitfalls import (
+    is_limited,
+    margin,
+    nearest_allowed,
+    none_value,
+    pair_value,
+)
 
-NO_BET, FLOORS_OF_RIVAL, PAIR, CELL_OF_LEADER = range(4)
-"""Ledgers a bet can pay into: D[k], P[k, b], C[b, l]."""
+NO_BET, LIMITS_OF_RIVAL, PAIR, CELL_OF_LEADER = range(4)
+"""Ledgers a bet can pay into: D[k], P[k, b], C[e, b, l] for the end e of cell l of b."""
 
 LEADER_NONE_PAUSE = 1.0
 PRIOR_DRAWS = 2.0
@@ -80,17 +89,18 @@ def open_rules(packed: Floats) -> Rules:
 class Book(NamedTuple):
     """Everything that changes: data, ledgers, and the open blocks in issue order.
 
-    Shapes: K arms, L groups, R blocks that can be open at once, B = K + L bets a block.
-    Row 0 of a bet's last two axes is the leader's arm, row 1 the rival's.
+    Shapes: K arms, L groups, R blocks that can be open at once, B = K + L bets a block, or
+    K + 2 L where cells have ceilings. Row 0 of a bet's last two axes is the leader's arm, row 1
+    the rival's.
     """
 
     counts: Floats  # (K, L), as are the next two
     sums: Floats
     squares: Floats
     shares: Floats  # (K, L), the plan that the next one starts from
-    floors_of: Floats  # (K,), ledger D
+    limits_of: Floats  # (K,), ledger D
     pairs: Floats  # (K, K), ledger P[k, j]
-    cells: Floats  # (K, L), ledger C[j, l]
+    cells: Floats  # (2, K, L), ledger C[e, j, l]
     forecast: Floats  # (1,), draws still needed when the last block was planned
     planned: Floats  # (R, K, L), as are the next three
     to_issue: Floats
@@ -122,29 +132,28 @@ A block lives in the slot of its serial number modulo the number of slots."""
 
 
 @nb.njit(cache=True, nogil=True)
-def sizes(arms: int, groups: int, slots: int) -> tuple[int, int]:
-    """Return the lengths of the two buffers that a book lives in."""
+def sizes(arms: int, groups: int, slots: int, bets: int) -> tuple[int, int]:
+    """Return the lengths of the two buffers that a book lives in; `bets` are those of a block."""
     cells = arms * groups
-    bets = slots * (arms + groups)
-    floats = 5 * cells + arms + arms * arms + 1 + 4 * slots * cells
-    floats += bets * (4 * groups + 4 + 4 * GRID)
-    return floats, arms + 1 + 6 + 2 * slots + 3 * bets
+    floats = 6 * cells + arms + arms * arms + 1 + 4 * slots * cells
+    floats += slots * bets * (4 * groups + 4 + 4 * GRID)
+    return floats, arms + 1 + 6 + slots * (2 + 3 * bets)
 
 
 @nb.njit(cache=True, nogil=True)
 def open_book(floats: Floats, integers: Integers, arms: int, groups: int, slots: int) -> Book:
     """Return the named views of the two buffers."""
     cells = arms * groups
-    bets = arms + groups
+    bets = ((integers.size - arms - 7) // slots - 2) // 3
     at = 0
     data = floats[at : at + 4 * cells].reshape((4, arms, groups))
     at += 4 * cells
-    floors_of = floats[at : at + arms]
+    limits_of = floats[at : at + arms]
     at += arms
     pairs = floats[at : at + arms * arms].reshape((arms, arms))
     at += arms * arms
-    cell_ledger = floats[at : at + cells].reshape((arms, groups))
-    at += cells
+    cell_ledger = floats[at : at + 2 * cells].reshape((2, arms, groups))
+    at += 2 * cells
     forecast = floats[at : at + 1]
     at += 1
     size = slots * cells
@@ -167,7 +176,7 @@ def open_book(floats: Floats, integers: Integers, arms: int, groups: int, slots:
     size = slots * bets
     per_bet = integers[at : at + 3 * size].reshape((3, slots, bets))
     return Book(
-        data[0], data[1], data[2], data[3], floors_of, pairs, cell_ledger, forecast,
+        data[0], data[1], data[2], data[3], limits_of, pairs, cell_ledger, forecast,
         blocks[0], blocks[1], blocks[2], blocks[3], direction[0], direction[1],
         scalars[0], scalars[1], scalars[2], scalars[3],
         points[0], points[1], points[2], points[3],
@@ -180,11 +189,12 @@ def open_book(floats: Floats, integers: Integers, arms: int, groups: int, slots:
 
 @nb.njit(cache=True, nogil=True)
 def cells_ledger(model: Model, book: Book, j: int) -> float:
-    """Return the least of arm j's cell ledgers: evidence that j fails none of its floors."""
+    """Return the least of arm j's cell ledgers: evidence that j fails none of its limits."""
     least = math.inf
-    for group in range(model.weights.size):
-        if model.floors[j, group] > -math.inf:
-            least = min(least, book.cells[j, group])
+    for end in range(2):
+        for group in range(model.weights.size):
+            if abs(model.limits[end, j, group]) < math.inf:
+                least = min(least, book.cells[end, j, group])
     return least
 
 
@@ -194,8 +204,8 @@ def log_wealth(model: Model, book: Book, answer: int, target: int, replacement: 
 
     The term of arm `target`, if it is one, is replaced by `replacement`.
     """
-    arms = model.floors.shape[0]
-    total = 0.0 if answer == arms else book.floors_of[answer]
+    arms = model.active.shape[0]
+    total = 0.0 if answer == arms else book.limits_of[answer]
     for j in range(arms):
         if j == answer:
             continue
@@ -217,7 +227,7 @@ def current_wealth(model: Model, book: Book, answer: int) -> float:
 @nb.njit(cache=True, nogil=True)
 def all_wealth(model: Model, book: Book) -> Floats:
     """Return the log wealth against every answer, "none" last."""
-    arms = model.floors.shape[0]
+    arms = model.active.shape[0]
     wealth = np.empty(arms + 1)
     for answer in range(arms + 1):
         wealth[answer] = current_wealth(model, book, answer)
@@ -226,11 +236,11 @@ def all_wealth(model: Model, book: Book) -> Floats:
 
 @nb.njit(cache=True, nogil=True)
 def _none_is_possible(model: Model) -> bool:
-    for k in range(model.floors.shape[0]):
-        floored = False
+    for k in range(model.active.shape[0]):
+        limited = False
         for group in range(model.weights.size):
-            floored = floored or model.floors[k, group] > -math.inf
-        if not floored:
+            limited = limited or is_limited(model.limits, k, group)
+        if not limited:
             return False
     return True
 
@@ -238,7 +248,7 @@ def _none_is_possible(model: Model) -> bool:
 @nb.njit(cache=True, nogil=True)
 def reject_answers(model: Model, rules: Rules, book: Book) -> None:
     """Reject for good every answer whose wealth has reached 1/delta; finish when one is left."""
-    arms = model.floors.shape[0]
+    arms = model.active.shape[0]
     for answer in range(arms + 1):
         if not book.rejected[answer] and current_wealth(model, book, answer) >= rules.threshold:
             book.rejected[answer] = 1
@@ -259,7 +269,7 @@ def reject_answers(model: Model, rules: Rules, book: Book) -> None:
 @nb.njit(cache=True, nogil=True)
 def start_book(model: Model, rules: Rules, book: Book) -> None:
     """Open the first block: the initial draws, on which nothing is betted."""
-    arms, groups = model.floors.shape
+    arms, groups = model.active.shape
     fill(book.shares, 1.0 / (arms * groups))
     book.control[LEADER] = arms
     if not _none_is_possible(model):
@@ -315,7 +325,7 @@ def find_leader(model: Model, book: Book, means: Floats, precisions: Floats) -> 
     best = -1
     best_quality = -math.inf
     for k in range(arms):
-        if book.rejected[k] or none_value(k, means, precisions, model.floors) > 0.0:
+        if book.rejected[k] or none_value(k, means, precisions, model.limits) > 0.0:
             continue
         quality = 0.0
         for group in range(means.shape[1]):
@@ -330,7 +340,7 @@ def find_leader(model: Model, book: Book, means: Floats, precisions: Floats) -> 
     least = math.inf
     for k in range(arms):
         if not book.rejected[k]:
-            short = none_value(k, means, precisions, model.floors)
+            short = none_value(k, means, precisions, model.limits)
             if short < least:
                 least = short
                 best = k
@@ -342,10 +352,10 @@ def leader_now(model: Model, rules: Rules, book: Book) -> int:
     """Return the leader by all data so far, -1 before every cell that matters has some."""
     if not _can_plan(model, book):
         return -1
-    means = np.empty(model.floors.shape)
-    variances = np.empty(model.floors.shape)
+    means = np.empty(model.active.shape)
+    variances = np.empty(model.active.shape)
     summarise(model, rules, book, means, variances)
-    precisions = np.empty(model.floors.shape)
+    precisions = np.empty(model.active.shape)
     divide(precisions, book.counts, variances)
     return find_leader(model, book, means, precisions)
 
@@ -354,9 +364,9 @@ def leader_now(model: Model, rules: Rules, book: Book) -> int:
 def needs_of(model: Model, rules: Rules, book: Book, leader: int, needs: Floats) -> None:
     """Fill what each item still needs in nats; negative where it is settled or absent.
 
-    Items 0 .. K-1: the rival k. Items K .. K+L-1: the floors of the leader.
+    Items 0 .. K-1: the rival k. Items from K on: the limits of the leader, floors first.
     """
-    arms, groups = model.floors.shape
+    arms, groups = model.active.shape
     for item in range(needs.size):
         needs[item] = -1.0
     for k in range(arms):
@@ -369,17 +379,18 @@ def needs_of(model: Model, rules: Rules, book: Book, leader: int, needs: Floats)
             needs[k] = missing if missing > 0.0 else -1.0
     if leader == arms:
         return
-    for group in range(groups):
-        if model.floors[leader, group] == -math.inf:
+    for item in range(arms, needs.size):
+        end, group = (item - arms) // groups, (item - arms) % groups
+        if abs(model.limits[end, leader, group]) == math.inf:
             continue
         largest = -math.inf
         for answer in range(arms + 1):
             if answer != leader and not book.rejected[answer]:
                 missing = rules.threshold - log_wealth(
-                    model, book, answer, leader, book.cells[leader, group]
+                    model, book, answer, leader, book.cells[end, leader, group]
                 )
                 largest = max(largest, missing)
-        needs[arms + group] = largest if largest > 0.0 else -1.0
+        needs[item] = largest if largest > 0.0 else -1.0
 
 
 @nb.njit(cache=True, nogil=True)
@@ -389,36 +400,37 @@ def item_value(
     means: Floats,
     precisions: Floats,
     weights: Floats,
-    floors: Floats,
+    limits: Limits,
     lam: Floats,
 ) -> float:
     """Return the information that precisions give on one item; a pair fills ``lam[item]``."""
-    arms = means.shape[0]
+    arms, groups = means.shape
     if item >= arms:
-        group = item - arms
-        return precisions[leader, group] * (means[leader, group] - floors[leader, group]) ** 2
+        end, group = (item - arms) // groups, (item - arms) % groups
+        distance = means[leader, group] - limits[end, leader, group]
+        return precisions[leader, group] * distance**2
     if leader == arms:
-        return none_value(item, means, precisions, floors)
+        return none_value(item, means, precisions, limits)
     value, _ = pair_value(
-        leader, item, means, precisions, leader, item, weights, floors, 0.0, lam, item
+        leader, item, means, precisions, leader, item, weights, limits, 0.0, lam, item
     )
     return value
 
 
 @nb.njit(cache=True, nogil=True)
 def _item_gradient(
-    item: int, leader: int, means: Floats, floors: Floats, lam: Floats, gradient: Floats
+    item: int, leader: int, means: Floats, limits: Limits, lam: Floats, gradient: Floats
 ) -> None:
     """Fill an item's derivatives by the precisions, after `item_value` has filled `lam`."""
     arms, groups = means.shape
     fill(gradient, 0.0)
     if item >= arms:
-        group = item - arms
-        gradient[leader, group] = (means[leader, group] - floors[leader, group]) ** 2
+        end, group = (item - arms) // groups, (item - arms) % groups
+        gradient[leader, group] = (means[leader, group] - limits[end, leader, group]) ** 2
         return
     for group in range(groups):
         if leader == arms:
-            gradient[item, group] = max(0.0, floors[item, group] - means[item, group]) ** 2
+            gradient[item, group] = min(0.0, margin(means[item, group], limits, item, group)) ** 2
         else:
             gradient[leader, group] = (means[leader, group] - lam[item, 0, group]) ** 2
             gradient[item, group] = (means[item, group] - lam[item, 1, group]) ** 2
@@ -440,7 +452,7 @@ def find_shares(
     `present`: each item's value at the data so far.
     """
     arms, groups = means.shape
-    weights, floors = model.weights, model.floors
+    weights, limits = model.weights, model.limits
     per_cost = np.empty((arms, groups))
     shares = np.empty((arms, groups))
     for k in range(arms):
@@ -469,7 +481,7 @@ def find_shares(
         least = math.inf
         for i in range(number):
             item = live[i]
-            values[i] = item_value(item, leader, means, precisions, weights, floors, lam)
+            values[i] = item_value(item, leader, means, precisions, weights, limits, lam)
             if values[i] * urgency[item] < least:
                 least = values[i] * urgency[item]
                 weakest = i
@@ -481,7 +493,7 @@ def find_shares(
             copy_into(book.shares, shares)
         if values[weakest] <= 0.0:
             break
-        _item_gradient(live[weakest], leader, means, floors, lam, gradient)
+        _item_gradient(live[weakest], leader, means, limits, lam, gradient)
         gain = 1.0 / (8.0 + step)
         scale = gain / values[weakest]
         for k in range(arms):
@@ -513,8 +525,8 @@ def find_support(
     for item in range(needs.size):
         if needs[item] < 0.0:
             continue
-        item_value(item, leader, means, precisions, model.weights, model.floors, lam)
-        _item_gradient(item, leader, means, model.floors, lam, gradient)
+        item_value(item, leader, means, precisions, model.weights, model.limits, lam)
+        _item_gradient(item, leader, means, model.limits, lam, gradient)
         touched = False
         for k in range(arms):
             for group in range(groups):
@@ -522,7 +534,7 @@ def find_support(
                     support[k, group] = True
                     touched = True
         if not touched:
-            _mark_cells_of(item, leader, model.weights, model.floors, support)
+            _mark_cells_of(item, leader, model.weights, model.limits, support)
     number = 0
     for k in range(arms):
         for group in range(groups):
@@ -540,18 +552,18 @@ def find_support(
 
 @nb.njit(cache=True, nogil=True)
 def _mark_cells_of(
-    item: int, leader: int, weights: Floats, floors: Floats, support: Booleans
+    item: int, leader: int, weights: Floats, limits: Limits, support: Booleans
 ) -> None:
     """Mark every cell that an item rests on: where a mean sits exactly on its border.
 
     No direction stands out there, and cells that were left alone would stay there for ever.
     """
-    arms = floors.shape[0]
+    arms, groups = support.shape
     if item >= arms:
-        support[leader, item - arms] = True
+        support[leader, (item - arms) % groups] = True
         return
     for group in range(weights.size):
-        if weights[group] > 0.0 or floors[item, group] > -math.inf:
+        if weights[group] > 0.0 or is_limited(limits, item, group):
             support[item, group] = True
         if weights[group] > 0.0 and leader < arms:
             support[leader, group] = True
@@ -589,7 +601,7 @@ def plan_block(model: Model, rules: Rules, book: Book, batch: float) -> None:
 
     `batch`: draws wanted in the block; 0 leaves it to the method.
     """
-    arms, groups = model.floors.shape
+    arms, groups = model.active.shape
     means = np.empty((arms, groups))
     variances = np.empty((arms, groups))
     summarise(model, rules, book, means, variances)
@@ -597,16 +609,16 @@ def plan_block(model: Model, rules: Rules, book: Book, batch: float) -> None:
     divide(precisions, book.counts, variances)
     leader = find_leader(model, book, means, precisions)
     book.control[LEADER] = leader
-    needs = np.empty(arms + groups)
+    needs = np.empty(book.ledger.shape[1])
     needs_of(model, rules, book, leader, needs)
-    present = np.empty(arms + groups)
+    present = np.empty(needs.size)
     lam = np.empty((needs.size, 2, groups))
     weakest = math.inf
     for item in range(needs.size):
         present[item] = 0.0
         if needs[item] >= 0.0:
             present[item] = item_value(
-                item, leader, means, precisions, model.weights, model.floors, lam
+                item, leader, means, precisions, model.weights, model.limits, lam
             )
             weakest = min(weakest, present[item])
     book.forecast[0] = find_shares(model, rules, book, leader, means, variances, needs, present)
@@ -633,10 +645,13 @@ def _place_bets(
     for k in range(arms):
         if k != leader and not book.rejected[k]:
             _bet_on_rival(model, rules, book, slot, leader, k, means, variances)
-    if leader < arms:
-        for group in range(groups):
-            if model.floors[leader, group] > -math.inf and book.planned[slot, leader, group] > 0.0:
-                _bet_on_cell(model, rules, book, slot, leader, group, means, variances)
+    if leader == arms:
+        return
+    for bet in range(arms, book.ledger.shape[1]):
+        end, group = (bet - arms) // groups, (bet - arms) % groups
+        limited = abs(model.limits[end, leader, group]) < math.inf
+        if limited and book.planned[slot, leader, group] > 0.0:
+            _bet_on_cell(model, rules, book, slot, bet, leader, means, variances)
 
 
 @nb.njit(cache=True, nogil=True)
@@ -652,7 +667,7 @@ def _bet_on_rival(
 ) -> None:
     """Freeze the bet against "k is feasible and at least as good as the leader".
 
-    Coefficients are built from multiplier and floor terms exactly as the proof wants
+    Coefficients are built from multiplier and limit terms exactly as the proof wants
     them: then the effect is at most 0 under the null however inexact the solver.
     """
     arms, groups = means.shape
@@ -662,29 +677,34 @@ def _bet_on_rival(
     multiplier = 0.0
     if leader < arms:
         _, multiplier = pair_value(
-            leader, k, means, precisions, leader, k, model.weights, model.floors, 0.0, lam, 0
+            leader, k, means, precisions, leader, k, model.weights, model.limits, 0.0, lam, 0
         )
     else:
         for group in range(groups):
-            lam[0, 1, group] = max(means[k, group], model.floors[k, group])
+            lam[0, 1, group] = nearest_allowed(means[k, group], model.limits, k, group)
     coefficients = book.coefficients[slot, k]
     centres = book.centres[slot, k]
     constant = 0.0
     for group in range(groups):
         pull = multiplier * model.weights[group]
-        push = 0.0
-        floor = model.floors[k, group]
+        up = 0.0
+        floor = model.limits[FLOOR, k, group]
         if lam[0, 1, group] <= floor:
-            push = max(0.0, precisions[k, group] * (floor - means[k, group]) - pull)
-            constant += push * floor if push > 0.0 else 0.0
+            up = max(0.0, precisions[k, group] * (floor - means[k, group]) - pull)
+            constant += up * floor if up > 0.0 else 0.0
+        down = 0.0
+        ceiling = model.limits[CEILING, k, group]
+        if lam[0, 1, group] >= ceiling:
+            down = max(0.0, precisions[k, group] * (means[k, group] - ceiling) + pull)
+            constant -= down * ceiling if down > 0.0 else 0.0
         coefficients[0, group] = pull
-        coefficients[1, group] = -(pull + push)
+        coefficients[1, group] = down - (pull + up)
         centres[0, group] = lam[0, 0, group]
         centres[1, group] = lam[0, 1, group]
     if leader < arms:
-        book.ledger[slot, k] = PAIR if multiplier > 0.0 else FLOORS_OF_RIVAL
+        book.ledger[slot, k] = PAIR if multiplier > 0.0 else LIMITS_OF_RIVAL
     else:
-        book.ledger[slot, k] = FLOORS_OF_RIVAL
+        book.ledger[slot, k] = LIMITS_OF_RIVAL
     _freeze(rules, book, slot, k, leader, k, constant, means, variances)
 
 
@@ -694,22 +714,24 @@ def _bet_on_cell(
     rules: Rules,
     book: Book,
     slot: int,
+    bet: int,
     leader: int,
-    group: int,
     means: Floats,
     variances: Floats,
 ) -> None:
-    """Freeze the bet against "the leader is below its floor in this cell"."""
-    bet = model.floors.shape[0] + group
-    counts = book.planned[slot, leader, group]
-    floor = model.floors[leader, group]
+    """Freeze the bet against "the leader is beyond this limit of this cell"."""
+    arms, groups = means.shape
+    end, group = (bet - arms) // groups, (bet - arms) % groups
+    limit = model.limits[end, leader, group]
     fill(book.coefficients[slot, bet], 0.0)
     fill(book.centres[slot, bet], 0.0)
-    weight = counts / variances[leader, group]
+    weight = book.planned[slot, leader, group] / variances[leader, group]
+    if end == CEILING:
+        weight = -weight
     book.coefficients[slot, bet, 0, group] = weight
-    book.centres[slot, bet, 0, group] = floor
+    book.centres[slot, bet, 0, group] = limit
     book.ledger[slot, bet] = CELL_OF_LEADER
-    _freeze(rules, book, slot, bet, leader, leader, -weight * floor, means, variances)
+    _freeze(rules, book, slot, bet, leader, leader, -weight * limit, means, variances)
 
 
 @nb.njit(cache=True, nogil=True)
@@ -933,12 +955,13 @@ def _pay(model: Model, rules: Rules, book: Book, slot: int, bet: int) -> None:
     )
     rival, leader = book.rival[slot, bet], book.target[slot]
     kind = book.ledger[slot, bet]
-    if kind == FLOORS_OF_RIVAL:
-        book.floors_of[rival] += gain
+    if kind == LIMITS_OF_RIVAL:
+        book.limits_of[rival] += gain
     elif kind == PAIR:
         book.pairs[rival, leader] += gain
     else:
-        book.cells[leader, bet - model.floors.shape[0]] += gain
+        arms, groups = model.active.shape
+        book.cells[(bet - arms) // groups, leader, (bet - arms) % groups] += gain
 
 
 @nb.njit(cache=True, nogil=True)

@@ -12,7 +12,7 @@ from fairtrial.confidence._special import (
     stylised_threshold,
 )
 from fairtrial.subpopulations._kernels.model import Floats, Model, total
-from fairtrial.subpopulations._kernels.pitfalls import NONE, pair_value
+from fairtrial.subpopulations._kernels.pitfalls import NONE, is_limited, margin, pair_value
 
 STYLISED, STYLISED_WITHOUT_HALF, MIXTURE, ITERATED_LOGARITHM = 0, 1, 2, 3
 
@@ -33,14 +33,14 @@ def evidence_for(
 ) -> float:
     """Return the evidence for the answer `best`, in nats; it may be given at `level` or above.
 
-    For the heuristics this is Z (or 2Z), to be held against the
-    heuristic's threshold. For the
-    proven rules it is the weakest of all the tests that must pass; as soon as one is below
-    `enough` that one is returned.
+    For the heuristics this is Z (or 2Z), to be held against the heuristic's threshold. For
+    the proven rules it is the weakest of all the tests that must pass; as soon as one is
+    below `enough` that one is returned.
 
     `half_weakest` is Z, half the weakest pitfall. `level` is ln(1 / delta'). `kappas`:
     prior counts of the mixture. `constants`: C(x / m) for m = 1 .. 2L cells, and C(x) in
-    entry 0, for Kaufmann-Koolen.
+    entry 0, for Kaufmann-Koolen; what a pair test of m cells needs beyond `level`, for the
+    mixture.
     """
     if kind == STYLISED:
         return half_weakest
@@ -51,8 +51,9 @@ def evidence_for(
         return half_weakest + math.log(2.0)
     weakest = math.inf
     for cell in range(means.shape[1]):
-        if best != NONE and model.lowered[best, cell] > -math.inf:
-            distance = means[best, cell] - model.lowered[best, cell]
+        if best != NONE and is_limited(model.own_limits, best, cell):
+            # The evidence grows with the distance: the nearer limit has the least.
+            distance = margin(means[best, cell], model.own_limits, best, cell)
             found = _cell_evidence(
                 kind, counts[best, cell], precisions[best, cell], distance, level, kappas, constants
             )
@@ -62,7 +63,7 @@ def evidence_for(
     for k in range(means.shape[0]):
         if k == best:
             continue
-        found = _floor_evidence(kind, k, counts, means, precisions, model, level, kappas, constants)
+        found = _limit_evidence(kind, k, counts, means, precisions, model, level, kappas, constants)
         if found < level and best != NONE:
             pair = _pair_evidence(
                 kind, best, k, counts, means, precisions, model, level, kappas, constants
@@ -98,7 +99,7 @@ def is_certain(
 
 
 @nb.njit(cache=True, nogil=True)
-def _floor_evidence(
+def _limit_evidence(
     kind: int,
     k: int,
     counts: Floats,
@@ -109,10 +110,10 @@ def _floor_evidence(
     kappas: Floats,
     constants: Floats,
 ) -> float:
-    """Return the evidence that arm k fails one of its floors."""
+    """Return the evidence that arm k fails one of its limits."""
     strongest = -math.inf
     for cell in range(means.shape[1]):
-        distance = model.raised[k, cell] - means[k, cell]
+        distance = -margin(means[k, cell], model.rival_limits, k, cell)
         if distance > 0.0:
             found = _cell_evidence(
                 kind, counts[k, cell], precisions[k, cell], distance, level, kappas, constants
@@ -155,18 +156,20 @@ def _pair_evidence(
 ) -> float:
     """Return the evidence that k, feasible or not, is no better answer than `best`."""
     lam = np.empty((1, 2, means.shape[1]))
+    cells = 0
+    for role in range(2):
+        for cell in range(means.shape[1]):
+            cells += _takes_part(model, role, best if role == 0 else k, cell)
     if kind == ITERATED_LOGARITHM:
         value, _ = pair_value(
             best, k, means, precisions, best, k,
-            model.weights, model.raised, model.slack, lam, 0,
+            model.weights, model.rival_limits, model.slack, lam, 0,
         )  # fmt: skip
-        cells = 0
         penalty = 0.0
         for role in range(2):
             arm = best if role == 0 else k
             for cell in range(means.shape[1]):
                 if _takes_part(model, role, arm, cell):
-                    cells += 1
                     penalty += iterated_logarithm_penalty(counts[arm, cell])
         return 0.5 * value - penalty - cells * constants[cells] + level
     shrunk = np.empty((2, means.shape[1]))
@@ -181,13 +184,13 @@ def _pair_evidence(
                 if _takes_part(model, role, arm, cell):
                     penalty += mixture_penalty(count, kappas[j])
         value, _ = pair_value(
-            best, k, means, shrunk, 0, 1, model.weights, model.raised, model.slack, lam, 0
+            best, k, means, shrunk, 0, 1, model.weights, model.rival_limits, model.slack, lam, 0
         )
         strongest = max(strongest, 0.5 * value - penalty)
-    return strongest
+    return strongest - constants[cells]
 
 
 @nb.njit(cache=True, nogil=True)
 def _takes_part(model: Model, role: int, arm: int, cell: int) -> bool:
     """Whether a cell can matter in a pair test; those that cannot cost nothing."""
-    return model.weights[cell] > 0.0 or (role == 1 and model.raised[arm, cell] > -math.inf)
+    return model.weights[cell] > 0.0 or (role == 1 and is_limited(model.rival_limits, arm, cell))

@@ -11,18 +11,24 @@ Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
 
 
-class Model(NamedTuple):
-    """A problem as its kernels see it: maximise, against floors.
+Limits = NDArray[np.float64]
+"""Floors and ceilings of every cell, shape (2, K, L); infinite where there is none."""
 
-    `weights` has shape (L,); `floors`, `lowered`, `raised`, `variances`, `costs` and
-    `active` have shape (K, L). The answer's own cells are held to `lowered`, its rivals'
-    to `raised`; both equal `floors` without slack. Inactive cells are never needed.
+FLOOR, CEILING = 0, 1
+
+
+class Model(NamedTuple):
+    """A problem as its kernels see it: maximise, between floors and ceilings.
+
+    `weights` has shape (L,); `variances`, `costs` and `active` have shape (K, L). The
+    answer's own cells are held to `own_limits`, its rivals' to `rival_limits`; both equal
+    `limits` without slack. Inactive cells are never needed.
     """
 
     weights: Floats
-    floors: Floats
-    lowered: Floats
-    raised: Floats
+    limits: Limits
+    own_limits: Limits
+    rival_limits: Limits
     variances: Floats
     costs: Floats
     active: Floats
@@ -38,16 +44,16 @@ def pack_model(model: Model) -> Floats:
 def open_model(packed: Floats, arms: int, groups: int) -> Model:
     """Return the named views of a packed model."""
     cells = arms * groups
-    planes = packed[groups : groups + 6 * cells].reshape((6, arms, groups))
+    planes = packed[groups : groups + 9 * cells].reshape((9, arms, groups))
     return Model(
         packed[:groups],
-        planes[0],
-        planes[1],
-        planes[2],
-        planes[3],
-        planes[4],
-        planes[5],
-        packed[groups + 6 * cells],
+        planes[0:2],
+        planes[2:4],
+        planes[4:6],
+        planes[6],
+        planes[7],
+        planes[8],
+        packed[groups + 9 * cells],
     )
 
 

@@ -9,14 +9,32 @@ import math
 import numba as nb
 import numpy as np
 
-from fairtrial.subpopulations._kernels.model import Floats, fill
+from fairtrial.subpopulations._kernels.model import CEILING, FLOOR, Floats, Limits, fill
 
 NONE = -1
 """The answer "no arm is feasible"."""
 
 
 @nb.njit(cache=True, nogil=True)
-def empirical_best(means: Floats, weights: Floats, floors: Floats) -> int:
+def nearest_allowed(mean: float, limits: Limits, k: int, cell: int) -> float:
+    """Return the value nearest to a mean between floor and ceiling of a cell."""
+    return min(max(mean, limits[FLOOR, k, cell]), limits[CEILING, k, cell])
+
+
+@nb.njit(cache=True, nogil=True)
+def is_limited(limits: Limits, k: int, cell: int) -> bool:
+    """Return whether a cell has a floor or a ceiling."""
+    return limits[FLOOR, k, cell] > -math.inf or limits[CEILING, k, cell] < math.inf
+
+
+@nb.njit(cache=True, nogil=True)
+def margin(mean: float, limits: Limits, k: int, cell: int) -> float:
+    """Return how far a mean is from the nearer limit of its cell; infinite if it has none."""
+    return min(mean - limits[FLOOR, k, cell], limits[CEILING, k, cell] - mean)
+
+
+@nb.njit(cache=True, nogil=True)
+def empirical_best(means: Floats, weights: Floats, limits: Limits) -> int:
     """Return the feasible arm of the largest quality, or `NONE`; ties to the lowest index."""
     best = NONE
     best_quality = -math.inf
@@ -25,7 +43,7 @@ def empirical_best(means: Floats, weights: Floats, floors: Floats) -> int:
         feasible = True
         for cell in range(means.shape[1]):
             quality += weights[cell] * means[k, cell]
-            if means[k, cell] < floors[k, cell]:
+            if margin(means[k, cell], limits, k, cell) < 0.0:
                 feasible = False
                 break
         if feasible and quality > best_quality:
@@ -43,7 +61,7 @@ def pair_value(
     row_b: int,
     row_k: int,
     weights: Floats,
-    floors: Floats,
+    limits: Limits,
     slack: float,
     lam: Floats,
     slot: int,
@@ -51,38 +69,56 @@ def pair_value(
     """Return the weighted distance to "k is feasible and better than b", and its multiplier.
 
     Precisions are those of rows `row_b` and `row_k`. Fills ``lam[slot]`` with the nearest
-    such means of b and k. Exact: Newton on a concave piecewise linear gap, at most one
-    step a piece. Rows go by index: a slice would cost more than the arithmetic.
+    such means of b and k. Exact: the gap between them is piecewise linear, and is followed
+    piece by piece. Rows go by index: a slice would cost more than the arithmetic.
     """
     gap = slack
     value = 0.0
     free = 0.0
+    room = 0.0
+    has_ceiling = False
     for cell in range(weights.size):
-        raised = max(means[k, cell], floors[k, cell])
+        allowed = nearest_allowed(means[k, cell], limits, k, cell)
         lam[slot, 0, cell] = means[b, cell]
-        lam[slot, 1, cell] = raised
-        gap += weights[cell] * (means[b, cell] - raised)
-        value += precisions[row_k, cell] * (raised - means[k, cell]) ** 2
+        lam[slot, 1, cell] = allowed
+        gap += weights[cell] * (means[b, cell] - allowed)
+        value += precisions[row_k, cell] * (allowed - means[k, cell]) ** 2
+        ceiling = limits[CEILING, k, cell]
+        has_ceiling = has_ceiling or ceiling < math.inf
         if weights[cell] > 0.0:
             if precisions[row_b, cell] == 0.0:
                 free += weights[cell] ** 2
             if precisions[row_k, cell] == 0.0:
-                free += weights[cell] ** 2
+                if ceiling == math.inf:
+                    free += weights[cell] ** 2
+                else:
+                    room += weights[cell] * (ceiling - allowed)
     if gap <= 0.0:
         return value, 0.0
     if free > 0.0:
         for cell in range(weights.size):
             if precisions[row_b, cell] == 0.0:
                 lam[slot, 0, cell] -= gap / free * weights[cell]
-            if precisions[row_k, cell] == 0.0:
+            if precisions[row_k, cell] == 0.0 and limits[CEILING, k, cell] == math.inf:
                 lam[slot, 1, cell] += gap / free * weights[cell]
         return value, 0.0
-    return _close_gap(gap, b, k, means, precisions, row_b, row_k, weights, floors, slack, lam, slot)
+    if room > 0.0:
+        part = min(1.0, gap / room)
+        for cell in range(weights.size):
+            if weights[cell] > 0.0 and precisions[row_k, cell] == 0.0:
+                lam[slot, 1, cell] += part * (limits[CEILING, k, cell] - lam[slot, 1, cell])
+        if gap <= room:
+            return value, 0.0
+        gap -= room
+    return _close_gap(
+        gap, has_ceiling, b, k, means, precisions, row_b, row_k, weights, limits, slack, lam, slot
+    )
 
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
 def _close_gap(
     gap: float,
+    has_ceiling: bool,
     b: int,
     k: int,
     means: Floats,
@@ -90,53 +126,117 @@ def _close_gap(
     row_b: int,
     row_k: int,
     weights: Floats,
-    floors: Floats,
+    limits: Limits,
     slack: float,
     lam: Floats,
     slot: int,
 ) -> tuple[float, float]:
     """Return value and multiplier where the gap closes; until then `lam` holds the speeds."""
-    tolerance = -1e-15 * (1.0 + gap)
     slope_b = 0.0
     for cell in range(weights.size):
         if weights[cell] > 0.0:
             lam[slot, 0, cell] = weights[cell] / precisions[row_b, cell]
             lam[slot, 1, cell] = weights[cell] / precisions[row_k, cell]
             slope_b += weights[cell] * lam[slot, 0, cell]
-    multiplier = 0.0
-    for _ in range(weights.size + 3):
-        slope = slope_b
-        for cell in range(weights.size):
-            if weights[cell] > 0.0:
-                moved = means[k, cell] + multiplier * lam[slot, 1, cell]
-                if moved >= floors[k, cell]:
-                    slope += weights[cell] * lam[slot, 1, cell]
-        multiplier += gap / slope
-        gap = slack
-        for cell in range(weights.size):
-            if weights[cell] > 0.0:
-                low = means[b, cell] - multiplier * lam[slot, 0, cell]
-                moved = means[k, cell] + multiplier * lam[slot, 1, cell]
-                gap += weights[cell] * (low - max(floors[k, cell], moved))
-        if gap >= tolerance:
-            break
+    if has_ceiling:
+        multiplier = _walk(b, k, means, weights, limits, slack, lam, slot, slope_b)
+    else:
+        multiplier = _newton(gap, b, k, means, weights, limits, slack, lam, slot, slope_b)
     value = multiplier**2 * slope_b
     for cell in range(weights.size):
         if weights[cell] > 0.0:
             moved = means[k, cell] + multiplier * lam[slot, 1, cell]
             lam[slot, 0, cell] = means[b, cell] - multiplier * lam[slot, 0, cell]
-            lam[slot, 1, cell] = max(floors[k, cell], moved)
+            lam[slot, 1, cell] = nearest_allowed(moved, limits, k, cell)
         value += precisions[row_k, cell] * (lam[slot, 1, cell] - means[k, cell]) ** 2
     return value, multiplier
 
 
+@nb.njit(cache=True, nogil=True, error_model="numpy")
+def _newton(
+    gap: float,
+    b: int,
+    k: int,
+    means: Floats,
+    weights: Floats,
+    limits: Limits,
+    slack: float,
+    speeds: Floats,
+    slot: int,
+    slope_b: float,
+) -> float:
+    """Return where a gap closes that floors alone bend: concave, at most one step a piece."""
+    tolerance = -1e-15 * (1.0 + gap)
+    multiplier = 0.0
+    for _ in range(weights.size + 3):
+        slope = slope_b
+        for cell in range(weights.size):
+            if weights[cell] > 0.0:
+                moved = means[k, cell] + multiplier * speeds[slot, 1, cell]
+                if moved >= limits[FLOOR, k, cell]:
+                    slope += weights[cell] * speeds[slot, 1, cell]
+        multiplier += gap / slope
+        gap = slack
+        for cell in range(weights.size):
+            if weights[cell] > 0.0:
+                low = means[b, cell] - multiplier * speeds[slot, 0, cell]
+                moved = means[k, cell] + multiplier * speeds[slot, 1, cell]
+                gap += weights[cell] * (low - max(limits[FLOOR, k, cell], moved))
+        if gap >= tolerance:
+            break
+    return multiplier
+
+
+@nb.njit(cache=True, nogil=True, error_model="numpy")
+def _walk(
+    b: int,
+    k: int,
+    means: Floats,
+    weights: Floats,
+    limits: Limits,
+    slack: float,
+    speeds: Floats,
+    slot: int,
+    slope_b: float,
+) -> float:
+    """Return where a gap closes that floors and ceilings bend: from bend to bend, in order."""
+    multiplier = 0.0
+    for _ in range(2 * weights.size + 1):
+        gap = slack
+        slope = slope_b
+        bend = math.inf
+        for cell in range(weights.size):
+            if weights[cell] == 0.0:
+                continue
+            low = means[b, cell] - multiplier * speeds[slot, 0, cell]
+            speed = speeds[slot, 1, cell]
+            leaves = (limits[FLOOR, k, cell] - means[k, cell]) / speed
+            arrives = (limits[CEILING, k, cell] - means[k, cell]) / speed
+            if speed == math.inf or multiplier >= arrives:
+                place = limits[CEILING, k, cell]
+            elif multiplier < leaves:
+                place = limits[FLOOR, k, cell]
+                bend = min(bend, leaves)
+            else:
+                place = means[k, cell] + multiplier * speed
+                slope += weights[cell] * speed
+                bend = min(bend, arrives)
+            gap += weights[cell] * (low - place)
+        closes = multiplier + gap / slope
+        if closes <= bend:
+            return closes
+        multiplier = bend
+    return multiplier
+
+
 @nb.njit(cache=True, nogil=True)
-def none_value(k: int, means: Floats, precisions: Floats, floors: Floats) -> float:
-    """Return the weighted distance of arm k to its floors, from below."""
+def none_value(k: int, means: Floats, precisions: Floats, limits: Limits) -> float:
+    """Return the weighted distance of arm k to its limits, from outside."""
     value = 0.0
     for cell in range(means.shape[1]):
-        if means[k, cell] < floors[k, cell]:
-            value += precisions[k, cell] * (floors[k, cell] - means[k, cell]) ** 2
+        outside = margin(means[k, cell], limits, k, cell)
+        if outside < 0.0:
+            value += precisions[k, cell] * outside**2
     return value
 
 
@@ -147,29 +247,30 @@ def pitfall_value(
     means: Floats,
     precisions: Floats,
     weights: Floats,
-    lowered: Floats,
-    raised: Floats,
+    own_limits: Limits,
+    rival_limits: Limits,
     slack: float,
     lam: Floats,
 ) -> float:
     """Return the value of one pitfall of the answer `best`; infinite where there is none.
 
     Pitfalls 0 .. K-1: arm k should be the answer. Pitfalls K .. K+L-1: `best` fails its
-    floor in that cell. `lowered` are the floors that the answer is held to, `raised` those
-    that its rivals are (equal unless there is slack). `lam` is scratch of shape (1, 2, L).
+    nearer limit in that cell. `own_limits` are those that the answer is held to,
+    `rival_limits` those that its rivals are (equal unless there is slack). `lam` is scratch
+    of shape (1, 2, L).
     """
     arms = means.shape[0]
     if index >= arms:
         cell = index - arms
-        if best == NONE or lowered[best, cell] == -math.inf:
+        if best == NONE or not is_limited(own_limits, best, cell):
             return math.inf
-        return precisions[best, cell] * (means[best, cell] - lowered[best, cell]) ** 2
+        return precisions[best, cell] * margin(means[best, cell], own_limits, best, cell) ** 2
     if index == best:
         return math.inf
     if best == NONE:
-        return none_value(index, means, precisions, raised)
+        return none_value(index, means, precisions, rival_limits)
     value, _ = pair_value(
-        best, index, means, precisions, best, index, weights, raised, slack, lam, 0
+        best, index, means, precisions, best, index, weights, rival_limits, slack, lam, 0
     )
     return value
 
@@ -181,8 +282,8 @@ def pitfall_gradient(
     means: Floats,
     precisions: Floats,
     weights: Floats,
-    lowered: Floats,
-    raised: Floats,
+    own_limits: Limits,
+    rival_limits: Limits,
     slack: float,
     lam: Floats,
     gradient: Floats,
@@ -190,14 +291,16 @@ def pitfall_gradient(
     """Fill the derivatives of one pitfall's value by the precisions; return the value."""
     arms, cells = means.shape
     fill(gradient, 0.0)
-    value = pitfall_value(index, best, means, precisions, weights, lowered, raised, slack, lam)
+    value = pitfall_value(
+        index, best, means, precisions, weights, own_limits, rival_limits, slack, lam
+    )
     if index >= arms:
         cell = index - arms
-        gradient[best, cell] = (means[best, cell] - lowered[best, cell]) ** 2
+        gradient[best, cell] = margin(means[best, cell], own_limits, best, cell) ** 2
     elif best == NONE:
         for cell in range(cells):
-            short = raised[index, cell] - means[index, cell]
-            gradient[index, cell] = max(0.0, short) ** 2
+            outside = margin(means[index, cell], rival_limits, index, cell)
+            gradient[index, cell] = min(0.0, outside) ** 2
     else:
         for cell in range(cells):
             gradient[best, cell] = (means[best, cell] - lam[0, 0, cell]) ** 2
@@ -211,8 +314,8 @@ def all_pitfalls(
     means: Floats,
     precisions: Floats,
     weights: Floats,
-    lowered: Floats,
-    raised: Floats,
+    own_limits: Limits,
+    rival_limits: Limits,
     slack: float,
     lam: Floats,
     values: Floats,
@@ -221,7 +324,7 @@ def all_pitfalls(
     weakest = 0
     for index in range(values.size):
         values[index] = pitfall_value(
-            index, best, means, precisions, weights, lowered, raised, slack, lam
+            index, best, means, precisions, weights, own_limits, rival_limits, slack, lam
         )
         if values[index] < values[weakest]:
             weakest = index
@@ -233,9 +336,9 @@ def weakest_pitfall(
     means: Floats,
     precisions: Floats,
     weights: Floats,
-    floors: Floats,
-    lowered: Floats,
-    raised: Floats,
+    limits: Limits,
+    own_limits: Limits,
+    rival_limits: Limits,
     slack: float,
 ) -> tuple[int, int, float, Floats]:
     """Return answer, weakest pitfall, its value and its gradient, from nothing but the means."""
@@ -243,9 +346,11 @@ def weakest_pitfall(
     lam = np.empty((1, 2, cells))
     values = np.empty(arms + cells)
     gradient = np.zeros((arms, cells))
-    best = empirical_best(means, weights, floors)
-    index = all_pitfalls(best, means, precisions, weights, lowered, raised, slack, lam, values)
+    best = empirical_best(means, weights, limits)
+    index = all_pitfalls(
+        best, means, precisions, weights, own_limits, rival_limits, slack, lam, values
+    )
     value = pitfall_gradient(
-        index, best, means, precisions, weights, lowered, raised, slack, lam, gradient
+        index, best, means, precisions, weights, own_limits, rival_limits, slack, lam, gradient
     )
     return best, index, value, gradient

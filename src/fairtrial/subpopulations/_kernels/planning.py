@@ -57,7 +57,7 @@ def cuts_at(
     for index in range(arms + groups):
         values[index] = pitfall_value(
             index, best, means, precisions, model.weights,
-            model.lowered, model.raised, model.slack, lam,
+            model.own_limits, model.rival_limits, model.slack, lam,
         )  # fmt: skip
     least = values.min()
     near = np.flatnonzero((values <= factor * least) & (values < math.inf))
@@ -65,7 +65,7 @@ def cuts_at(
     for i in range(near.size):
         pitfall_gradient(
             near[i], best, means, precisions, model.weights,
-            model.lowered, model.raised, model.slack, lam, cuts[i],
+            model.own_limits, model.rival_limits, model.slack, lam, cuts[i],
         )  # fmt: skip
         cuts[i] /= model.variances
     return least, cuts

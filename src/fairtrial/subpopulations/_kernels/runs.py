@@ -33,6 +33,7 @@ from fairtrial.subpopulations._kernels.model import (
 from fairtrial.subpopulations._kernels.sampling import (
     ANY_GROUP,
     BEST,
+    UNKNOWN,
     WEAKEST,
     choose,
     correct,
@@ -100,7 +101,7 @@ def tracker_evidence(
 ) -> float:  # fmt: skip
     """Return the evidence for a tracker's answer, NaN before every cell has a reward."""
     model = open_model(packed, state.shape[1], state.shape[2])
-    if not is_ready(model, state, 1.0):
+    if scan[BEST] == UNKNOWN or not is_ready(model, state, 1.0):
         return np.nan
     return evidence_for(
         kind, scan[BEST], 0.5 * values[scan[WEAKEST]],

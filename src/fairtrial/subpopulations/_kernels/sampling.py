@@ -30,6 +30,7 @@ from fairtrial.subpopulations._kernels.model import (
 from fairtrial.subpopulations._kernels.pitfalls import (
     NONE,
     empirical_best,
+    margin,
     pitfall_gradient,
     pitfall_value,
 )
@@ -42,6 +43,9 @@ NEGLIGIBLE = 1e-12
 
 BEST, WEAKEST = 0, 1
 """Entries of `scan`: the answer and its weakest pitfall when last looked at."""
+
+UNKNOWN = -2
+"""What both are before the first reward."""
 
 
 @nb.njit(cache=True, nogil=True)
@@ -104,14 +108,14 @@ def refresh(model: Model, state: Floats, scan: Integers, values: Floats, changed
     """Bring answer and pitfalls up to date after a change in arm `changed` (or -1: anywhere)."""
     groups = state.shape[2]
     means, precisions = state[MEANS], state[PRECISIONS]
-    best = empirical_best(means, model.weights, model.floors)
+    best = empirical_best(means, model.weights, model.limits)
     lam = np.empty((1, 2, groups))
     everything = changed < 0 or best != scan[BEST] or changed == best
     for index in range(values.size):
         if everything or index == changed:
             values[index] = pitfall_value(
                 index, best, means, precisions, model.weights,
-                model.lowered, model.raised, model.slack, lam,
+                model.own_limits, model.rival_limits, model.slack, lam,
             )  # fmt: skip
     scan[BEST] = best
     scan[WEAKEST] = np.argmin(values)
@@ -256,7 +260,7 @@ def _gradient_of(
 ) -> float:
     return pitfall_gradient(
         index, best, state[MEANS], state[PRECISIONS], model.weights,
-        model.lowered, model.raised, model.slack, lam, gradient,
+        model.own_limits, model.rival_limits, model.slack, lam, gradient,
     )  # fmt: skip
 
 
@@ -356,7 +360,7 @@ def _paper(model: Model, state: Floats, group: int) -> int:
     arms, groups = state.shape[1], state.shape[2]
     shares = state[SHARES]
     target = np.empty((arms, groups))
-    best = empirical_best(state[MEANS], model.weights, model.floors)
+    best = empirical_best(state[MEANS], model.weights, model.limits)
     if best == NONE:
         none_allocation(model, state[MEANS], target)
     else:
@@ -390,14 +394,14 @@ def weakest_gradient(
     for index in range(arms + groups):
         value = pitfall_value(
             index, best, means, precisions, model.weights,
-            model.lowered, model.raised, model.slack, lam,
+            model.own_limits, model.rival_limits, model.slack, lam,
         )  # fmt: skip
         if value < least:
             least = value
             weakest = index
     pitfall_gradient(
         weakest, best, means, precisions, model.weights,
-        model.lowered, model.raised, model.slack, lam, gradient,
+        model.own_limits, model.rival_limits, model.slack, lam, gradient,
     )  # fmt: skip
     for k in range(arms):
         for column in range(groups):
@@ -415,8 +419,8 @@ def none_allocation(model: Model, means: Floats, shares: Floats) -> None:
         strongest = 0.0
         where = 0
         for column in range(groups):
-            short = max(0.0, model.raised[k, column] - means[k, column])
-            value = short**2 / model.variances[k, column]
+            outside = min(0.0, margin(means[k, column], model.rival_limits, k, column))
+            value = outside**2 / model.variances[k, column]
             if value > strongest:
                 strongest = value
                 where = column
@@ -489,7 +493,7 @@ def fluid_step(
 
 @nb.njit(cache=True, nogil=True)
 def _exact(model: Model, state: Floats, group: int) -> int:
-    best = empirical_best(state[MEANS], model.weights, model.floors)
+    best = empirical_best(state[MEANS], model.weights, model.limits)
     if best == NONE:
         none_allocation(model, state[MEANS], state[SHARES])
         return _most_owed_share(state, group)

@@ -102,15 +102,19 @@ class FloorPolicy(Policy):
         arm = self._label(answer)
         if status == "decided":
             found = (
-                "no arm keeps all its floors"
+                f"no arm keeps all its {self._limits}"
                 if arm is None
-                else f"{arm!r} is the best arm that keeps all its floors"
+                else f"{arm!r} is the best arm that keeps all its {self._limits}"
             )
             return f"the evidence suffices: {found}"
-        best = "no arm keeps all its floors" if arm is None else f"{arm!r} leads"
+        best = f"no arm keeps all its {self._limits}" if arm is None else f"{arm!r} leads"
         if status == "undecided":
             return f"the cap of {self.max_pulls} pulls is reached; by the data so far {best}"
         return f"by the data so far {best}; the evidence does not suffice yet"
+
+    @property
+    def _limits(self) -> str:
+        return "limits" if np.isfinite(self.problem.ceilings).any() else "floors"
 
     def progress(self) -> Progress:
         """Return estimates with anytime intervals, evidence, and a forecast of what is left."""
@@ -148,7 +152,7 @@ class FloorPolicy(Policy):
         estimates = []
         for action, labels in enumerate(self.problem.action_labels):
             k, group = divmod(action, len(self.problem.groups))
-            count, floor = int(counts[k, group]), float(self.problem.floors[k, group])
+            count = int(counts[k, group])
             mean = self._sign * sums[k, group] / count if count else None
             estimates.append(
                 Estimate(
@@ -157,7 +161,8 @@ class FloorPolicy(Policy):
                     mean=mean,
                     lower=None if mean is None else self._clip(mean - radius[k, group]),
                     upper=None if mean is None else self._clip(mean + radius[k, group]),
-                    limit=floor if math.isfinite(floor) else None,
+                    limit=_none_if_infinite(self.problem.floors[k, group]),
+                    opposite=_none_if_infinite(self.problem.ceilings[k, group]),
                 )
             )
         return tuple(estimates)
@@ -211,20 +216,23 @@ class FloorPolicy(Policy):
         return isinstance(environment, CellEnvironment) and self.asked == self.told == 0
 
 
+def _none_if_infinite(limit: float) -> float | None:
+    return float(limit) if math.isfinite(limit) else None
+
+
 def model_of(problem: Problem, informative_only: bool) -> Model:
     """Return the problem as the kernels see it."""
     from fairtrial.subpopulations._kernels.model import Model
 
-    floors = np.ascontiguousarray(problem.sign * problem.floors)
     needed = np.ones(problem.shape, dtype=bool)
     if informative_only:
         matters = problem.shares > 0.0 if len(problem.arms) > 1 else np.zeros_like(problem.shares)
-        needed = problem.floored | (matters > 0.0)
+        needed = problem.constrained | (matters > 0.0)
     return Model(
         weights=np.array(problem.shares),
-        floors=floors,
-        lowered=floors - problem.floor_slack,
-        raised=floors + problem.floor_slack,
+        limits=problem.limits(),
+        own_limits=problem.limits(problem.floor_slack),
+        rival_limits=problem.limits(-problem.floor_slack),
         variances=np.array(problem.scale**2),
         costs=np.array(problem.costs),
         active=needed.astype(np.float64),

@@ -133,7 +133,7 @@ class BlockBetting(FloorPolicy):
         from fairtrial.subpopulations._kernels.blocks import sizes
         from fairtrial.subpopulations._kernels.runs import start_blocks
 
-        floats, integers = sizes(*self.problem.shape, slots)
+        floats, integers = sizes(*self.problem.shape, slots, self._bets)
         self._floats = np.zeros(floats)
         self._integers = np.zeros(integers, dtype=np.int64)
         start_blocks(*self._books())
@@ -146,8 +146,15 @@ class BlockBetting(FloorPolicy):
     @property
     def _slots(self) -> int:
         """Blocks that can be open at once, from the size of the books."""
+        arms, _ = self.problem.shape
+        return (self._integers.size - arms - 7) // (2 + 3 * self._bets)
+
+    @property
+    def _bets(self) -> int:
+        """Bets in a block: one on each rival, and one on each limit that the leader can have."""
         arms, groups = self.problem.shape
-        return (self._integers.size - arms - 7) // (2 + 3 * (arms + groups))
+        ends = 2 if np.isfinite(self.problem.ceilings).any() else 1
+        return arms + ends * groups
 
     @property
     def _book(self) -> Any:
@@ -160,7 +167,7 @@ class BlockBetting(FloorPolicy):
         from fairtrial.subpopulations._kernels.blocks import FIRST, OPEN, open_book, sizes
 
         old, slots = self._book, self._slots
-        floats, integers = sizes(*self.problem.shape, 2 * slots)
+        floats, integers = sizes(*self.problem.shape, 2 * slots, self._bets)
         self._floats, self._integers = np.zeros(floats), np.zeros(integers, dtype=np.int64)
         new = open_book(self._floats, self._integers, *self.problem.shape, 2 * slots)
         first, number = int(old.control[FIRST]), int(old.control[OPEN])

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairtrial.confidence.thresholds import (
+    GaussianMixture,
     KaufmannKoolen,
     Threshold,
     kaufmann_koolen_constant,
@@ -17,14 +19,15 @@ from fairtrial.confidence.thresholds import (
 )
 from fairtrial.core.environment import Environment
 from fairtrial.core.policy import Choice
-from fairtrial.core.pull import Pull
+from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import Guarantee
 from fairtrial.core.run import Run
 from fairtrial.core.seeds import seed_key
-from fairtrial.core.validation import check_array, check_integer, check_number
+from fairtrial.core.validation import check_array, check_choice, check_integer, check_number
 from fairtrial.errors import InvalidArgument
 from fairtrial.subpopulations.environments import CellEnvironment
 from fairtrial.subpopulations.policies.base import FloorPolicy, model_of
+from fairtrial.subpopulations.policies.in_order import NOTHING_HELD, hold, release
 from fairtrial.subpopulations.problem import Problem
 
 __all__ = [
@@ -46,7 +49,10 @@ class _Tracking(FloorPolicy):
 
     rule: int
     informative_only: ClassVar[bool] = True
-    state_fields = ("_planes", "_scan", "_pitfalls", "_certain", "_given", "_amended")
+    state_fields = (
+        "_planes", "_scan", "_pitfalls", "_certain", "_given", "_amended",
+        "_order_planes", "_order_scan", "_order_pitfalls", "_held",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -56,10 +62,12 @@ class _Tracking(FloorPolicy):
         start: int | None = None,
         exploration: float | None = None,
         max_pulls: int | None = None,
+        delays: str = "ignorable",
         seed: int | np.random.Generator | None = None,
     ) -> None:
         super().__init__(problem, delta, max_pulls, seed)
         self.stopping = stopping
+        self.delays = check_choice("delays", delays, ["ignorable", "informative"])
         self._threshold = threshold_named(stopping) if isinstance(stopping, str) else stopping
         if not isinstance(self._threshold, Threshold):
             raise InvalidArgument("stopping", "must be a threshold or its name", stopping)
@@ -67,16 +75,27 @@ class _Tracking(FloorPolicy):
         self.exploration = (
             None if exploration is None else check_number("exploration", exploration, low=0.0)
         )
+        if self._waits_for_order and not isinstance(self._threshold, GaussianMixture):
+            raise InvalidArgument(
+                "stopping", "must be 'certified' with informative delays", stopping
+            )
         self._setup()
+
+    @property
+    def _waits_for_order(self) -> bool:
+        return self.delays == "informative"
 
     def _setup(self) -> None:
         from fairtrial.subpopulations._kernels.model import PLANES, SHARES, pack_model
+        from fairtrial.subpopulations._kernels.sampling import UNKNOWN
 
         arms, groups = self.problem.shape
         model = model_of(self.problem, self.informative_only)
         self._model, self._needed = pack_model(model), model.active > 0.0
         self._kind = KINDS[self._threshold.name]
-        self._level, self._constants = _proven_level(self.problem, self._threshold, self.delta)
+        self._level, self._constants = _proven_level(
+            self.problem, self._threshold, self.delta, self._waits_for_order
+        )
         self._kappas = getattr(self._threshold, "kappas", np.ones(1))
         initial = 10 if self.problem.estimates_noise else 5
         self._start = float(initial if self.start is None else self.start)
@@ -87,10 +106,16 @@ class _Tracking(FloorPolicy):
         self._shares = np.full((arms, groups), 1.0 / (arms * groups))
         self._planes = np.zeros((PLANES, arms, groups))
         self._planes[SHARES] = self._shares
-        self._scan = np.full(2, -2, dtype=np.int64)
+        self._scan = np.full(2, UNKNOWN, dtype=np.int64)
         self._pitfalls = np.full(arms + groups, np.inf)
+        # With informative delays a second set of books has the results that are in order.
+        whole = slice(None if self._waits_for_order else 0)
+        self._order_planes = self._planes[whole].copy()
+        self._order_scan = self._scan[whole].copy()
+        self._order_pitfalls = self._pitfalls[whole].copy()
+        self._held = NOTHING_HELD
         # One arm without floors is the answer before any draw.
-        self._certain = arms == 1 and not self.problem.floored.any()
+        self._certain = arms == 1 and not self.problem.constrained.any()
         self._given = 0
 
     # ------------------------------------------------------------------- contract
@@ -109,12 +134,47 @@ class _Tracking(FloorPolicy):
         solicited = pull.number in self._outstanding
         told = (pull.action, self._sign * outcome, solicited)
         enough = tell_tracker(*self._state(*told, *self._test))
-        if enough and not self._certain:
+        if self._waits_for_order:
+            self._learn_in_order(pull, self._sign * outcome)
+        elif enough:
+            self._conclude()
+
+    def _conclude(self) -> None:
+        if not self._certain:
             self._certain, self._given = True, self._leader
+
+    def _learn_in_order(self, pull: Pull, reward: float) -> None:
+        """Test what is complete in the order of issue; data that nobody asked for has no place."""
+        from fairtrial.subpopulations._kernels.runs import tell_tracker
+
+        if pull.number == UNSOLICITED:
+            return
+        held = hold(self._held, pull.number, pull.action, reward)
+        missing = (
+            number
+            for waiting in (self._outstanding, self._lost)
+            for number, (action, _) in waiting.items()
+            if action == pull.action and number != pull.number
+        )
+        usable, self._held = release(held, pull.action, missing)
+        for _, action, value in usable.tolist():
+            if tell_tracker(*self._evidence_state(int(action), value, False, *self._test)):
+                self._conclude()
 
     def _state(self, *more: Any) -> Any:
         """Return what the kernels know and change, and `more` after it."""
         return (self._model, self._planes, self._scan, self._pitfalls, *more)
+
+    def _evidence_state(self, *more: Any) -> Any:
+        """Return what the evidence rests on, and `more` after it."""
+        if not self._waits_for_order:
+            return self._state(*more)
+        return (self._model, self._order_planes, self._order_scan, self._order_pitfalls, *more)
+
+    @property
+    def _books(self) -> Floats:
+        """The planes that the evidence rests on."""
+        return self._order_planes if self._waits_for_order else self._planes
 
     @property
     def _sampling(self) -> Any:
@@ -146,6 +206,14 @@ class _Tracking(FloorPolicy):
 
         change = (self._sign * old, self._sign * new, self.problem.estimates_noise)
         correct_in_tracker(*self._state(pull.action, *change))
+        if self._waits_for_order and pull.number != UNSOLICITED:
+            waiting = self._held[:, 0] == pull.number
+            if waiting.any():
+                self._held = np.where(
+                    waiting[:, None] & [False, False, True], change[1], self._held
+                )
+            else:
+                correct_in_tracker(*self._evidence_state(pull.action, *change))
         self._amended += 1
 
     def compiled_run(
@@ -163,6 +231,10 @@ class _Tracking(FloorPolicy):
             world = (*environment.source, self._sign, generator, self._most(horizon))
             draws, self._certain = run_tracker(*self._state(*self._test, *rule, *world))
             self.told = self.asked = draws
+            if self._waits_for_order:
+                # Every result came at once, and so in order.
+                self._order_planes[...] = self._planes
+                self._order_scan[...], self._order_pitfalls[...] = self._scan, self._pitfalls
             self._given = self._leader
         return self._run(environment, self._planes[COUNTS], self.told)
 
@@ -172,14 +244,15 @@ class _Tracking(FloorPolicy):
     def _leader(self) -> int:
         from fairtrial.subpopulations._kernels.sampling import BEST
 
-        best = int(self._scan[BEST])
+        scan = self._order_scan if self._waits_for_order else self._scan
+        best = int(scan[BEST])
         return len(self.problem.arms) if best < 0 else best
 
     @property
     def _has_all_means(self) -> bool:
         from fairtrial.subpopulations._kernels.model import COUNTS
 
-        return bool((self._planes[COUNTS][self._needed] > 0).all())
+        return bool((self._books[COUNTS][self._needed] > 0).all())
 
     @property
     def _decided(self) -> bool:
@@ -195,14 +268,14 @@ class _Tracking(FloorPolicy):
     def _data(self) -> tuple[Floats, Floats]:
         from fairtrial.subpopulations._kernels.model import COUNTS, SUMS
 
-        return self._planes[COUNTS], self._planes[SUMS]
+        return self._books[COUNTS], self._books[SUMS]
 
     def _scale(self) -> Floats:
         from fairtrial.subpopulations._kernels.model import COUNTS, PRECISIONS
 
         if not self.problem.estimates_noise:
             return self.problem.scale
-        counts, precisions = self._planes[COUNTS], self._planes[PRECISIONS]
+        counts, precisions = self._books[COUNTS], self._books[PRECISIONS]
         known = np.divide(counts, precisions, out=np.ones_like(counts), where=counts > 1)
         return np.asarray(np.sqrt(known))
 
@@ -211,7 +284,7 @@ class _Tracking(FloorPolicy):
         from fairtrial.subpopulations._kernels.runs import tracker_evidence
 
         tests = (self._kind, self._level, self._kappas, self._constants)
-        found = float(tracker_evidence(*self._state(*tests)))
+        found = float(tracker_evidence(*self._evidence_state(*tests)))
         needed = self._level
         if not self._threshold.proven:
             draws = max(1.0, self._planes[COUNTS].sum())
@@ -224,7 +297,10 @@ class _Tracking(FloorPolicy):
         promise = self._threshold.guarantee(self.delta)
         if self.problem.estimates_noise:
             promise = promise.weakened("the estimated noise is the true one")
-        if self._lost:
+        if self._waits_for_order:
+            order = "rewards of different cells are independent; they may be told when they like"
+            promise = replace(promise, assumptions=(*promise.assumptions[:-1], order))
+        elif self._lost:
             promise = promise.weakened(
                 f"{len(self._lost)} lost pulls were lost for reasons unrelated to their rewards"
             )
@@ -257,6 +333,10 @@ class BalancedTracking(_Tracking):
         sqrt(t / (K L)) draws; 0.5 with slack of both kinds, else none.
     max_pulls : int, optional
         Stop undecided after so many results.
+    delays : {"ignorable", "informative"}
+        Whether a result's value may have a say in when it is told, or whether at all. If it
+        may, the tests use of each cell what is complete in the order of issue, at a higher
+        price for pairs; a lost pull then ends the use of its cell. Certified stop only.
     seed : None, int or numpy.random.Generator
         Not used: the rule tosses no coins.
 
@@ -322,10 +402,11 @@ class ExactTracking(_Tracking):
         start: int | None = None,
         exploration: float | None = None,
         max_pulls: int | None = None,
+        delays: str = "ignorable",
         shares: ArrayLike | None = None,
         seed: int | np.random.Generator | None = None,
     ) -> None:
-        super().__init__(problem, delta, stopping, start, exploration, max_pulls, seed)
+        super().__init__(problem, delta, stopping, start, exploration, max_pulls, delays, seed)
         self.shares = shares
         if shares is not None:
             given = check_array("shares", shares, problem.shape)
@@ -385,19 +466,36 @@ class RoundRobin(_Tracking):
     informative_only = False
 
 
-def _proven_level(problem: Problem, threshold: Threshold, delta: float) -> tuple[float, Floats]:
-    """Return ln(1/delta') and, for Kaufmann-Koolen, its constants by number of cells.
+def _proven_level(
+    problem: Problem, threshold: Threshold, delta: float, in_order: bool
+) -> tuple[float, Floats]:
+    """Return ln(1/delta') and the threshold's constants by number of cells in a pair test.
 
     delta' = delta / (K - 1 + m): a wrong answer needs one of K - 1 exclusions, or one of
-    the m floors of the right arm, to fail.
+    the m floors and ceilings of the right arm, to fail.
     """
     arms = len(problem.arms)
-    most_floors = int(problem.floored.sum(axis=1).max())
-    tests = max(1, arms - 1 + most_floors)
+    most_limits = int(np.isfinite(problem.limits()).sum(axis=(0, 2)).max())
+    tests = max(1, arms - 1 + most_limits)
     level = math.log(tests / delta)
     constants = np.zeros(2 * len(problem.groups) + 1)
     if isinstance(threshold, KaufmannKoolen):
         constants[0] = kaufmann_koolen_constant(level)
         for cells in range(1, constants.size):
             constants[cells] = kaufmann_koolen_constant(level / cells)
+    elif in_order and isinstance(threshold, GaussianMixture):
+        constants[1:] = _price_of_order(constants.size - 1, level, len(threshold.kappas))
     return level, constants
+
+
+def _price_of_order(cells: int, level: float, kappas: int) -> Floats:
+    """Return what a pair test of 1 .. `cells` cells needs beyond `level`, for each prior count.
+
+    How much of a cell is complete is no stopping time, so that each cell's e-value has to be
+    bounded by its supremum. These are independent, and the log of each is at most a standard
+    exponential: their sum exceeds x with probability e^-x (1 + x + ... + x^(C-1) / (C-1)!).
+    """
+    from scipy.special import gammainccinv
+
+    needed = level + math.log(kappas)
+    return np.asarray(gammainccinv(np.arange(1, cells + 1), math.exp(-needed)) - needed)
