@@ -193,7 +193,7 @@ class TestBoundedBet:
         book.squares[0, 0] = v * (N + 2) - 0.5 + N * m**2
         for x in draws:
             policy.tell(policy.ask(), x)
-        assert policy._book.cells[0, 0] == pytest.approx(value, abs=1e-9)
+        assert policy._book.cells[0, 0, 0] == pytest.approx(value, abs=1e-9)
 
     def test_reference_value_of_a_pair(self):
         bet = Bet([4, 5], [1 / 4, -1 / 5], [0.45, 0.45], [0.5, 0.4], [0.25, 0.24], [30, 30])
@@ -312,7 +312,7 @@ class TestBoundedLemma:
         """One block of a real policy, from made-up data: E of every ledger's growth."""
         rng = np.random.default_rng(4)
         # Two arms; the first leads. Floors make a floor ledger, none of them a pair ledger.
-        largest = {"pairs": 0.0, "floors_of": 0.0, "cells": 0.0}
+        largest = {"pairs": 0.0, "limits_of": 0.0, "cells": 0.0}
         for floor in (None, None, 0.4, 0.4, 0.4, 0.4):
             problem = Problem(2, 1, floors=floor, reward_range=(0, 1))
             policy = BlockBetting(problem, start=1, batch=int(rng.integers(5, 9)))
@@ -333,16 +333,16 @@ class TestBoundedLemma:
                 }
                 nulls = {
                     "pairs": (floor is None or p[1] >= floor) and p[1] >= p[0],
-                    "floors_of": floor is not None and p[1] >= floor,
+                    "limits_of": floor is not None and p[1] >= floor,
                     "cells": floor is not None and p[0] <= floor,
                 }
                 for name, holds in nulls.items():
                     if holds:
                         mean = sum(w * growth[o][name] for o, w in weights.items())
                         largest[name] = max(largest[name], mean)
-                if nulls["floors_of"] and nulls["cells"]:
+                if nulls["limits_of"] and nulls["cells"]:
                     mean = sum(
-                        w * growth[o]["floors_of"] * growth[o]["cells"] for o, w in weights.items()
+                        w * growth[o]["limits_of"] * growth[o]["cells"] for o, w in weights.items()
                     )
                     assert mean <= 1 + 1e-12
         assert all(0.9 < mean <= 1 + 1e-12 for mean in largest.values()), largest
@@ -366,6 +366,6 @@ def play_block(policy, first, n, successes):
     book = policy._book
     return {
         "pairs": math.exp(book.pairs[1, 0]),
-        "floors_of": math.exp(book.floors_of[1]),
-        "cells": math.exp(book.cells[0, 0]),
+        "limits_of": math.exp(book.limits_of[1]),
+        "cells": math.exp(book.cells[0, 0, 0]),
     }

@@ -531,7 +531,7 @@ def test_a_lost_gaussian_reward_leaves_the_bet_to_those_that_came() -> None:
         twins.lose(pull)
     # Before: mean 2 of 5 draws, standard error 2/sqrt(5). The block: mean 1.5 of 4 draws.
     unit = 2 / math.sqrt(5)
-    assert twins.policy._book.cells[0, 0] == pytest.approx(
+    assert twins.policy._book.cells[0, 0, 0] == pytest.approx(
         log_bet(2 / unit, 4 / 5, 1.5 / unit), abs=1e-9
     )
 

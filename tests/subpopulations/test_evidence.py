@@ -81,12 +81,14 @@ def compiled(
 ) -> float:
     return evidence_for(
         kind, case.best, case.half_weakest, case.counts, case.means, case.precisions,
-        case.model, case.level, np.array(kappas), constants_of(case), enough,
+        case.model, case.level, np.array(kappas), constants_of(kind, case), enough,
     )  # fmt: skip
 
 
-def constants_of(case: Case) -> np.ndarray:
+def constants_of(kind: int, case: Case) -> np.ndarray:
     cells = 2 * case.model.weights.size
+    if kind != ITERATED_LOGARITHM:
+        return np.zeros(cells + 1)
     own = kaufmann_koolen_constant(case.level)
     shared = [kaufmann_koolen_constant(case.level / number) for number in range(1, cells + 1)]
     return np.array([own, *shared])
@@ -215,7 +217,7 @@ def test_looking_no_further_than_needed_decides_the_same(kind: int, case: Case) 
     hurried = compiled(kind, case, enough=case.level)
     certain = is_certain(
         kind, case.best, case.half_weakest, case.counts, case.means, case.precisions,
-        case.model, 0.1, case.level, np.array(KAPPA_GRID), constants_of(case),
+        case.model, 0.1, case.level, np.array(KAPPA_GRID), constants_of(kind, case),
     )  # fmt: skip
     assert (hurried >= case.level) == (whole >= case.level) == certain
     if certain:
@@ -351,7 +353,7 @@ def test_the_heuristics_hold_z_against_the_stylised_threshold() -> None:
         for delta, certain in ((turning * 1.001, True), (turning * 0.999, False)):
             assert certain == is_certain(
                 kind, case.best, case.half_weakest, case.counts, case.means, case.precisions,
-                case.model, delta, case.level, np.array(KAPPA_GRID), constants_of(case),
+                case.model, delta, case.level, np.array(KAPPA_GRID), constants_of(kind, case),
             )  # fmt: skip
 
 

@@ -224,12 +224,20 @@ class _Draft:
             if "source" not in self._data:
                 self._found["source"].append("source: is required: where the rewards come from")
             return
+        if self._policy is not None and self._policy.endless and self._no_cap:
+            self._found["plan"].append(
+                "plan.max_pulls: is required: this policy never stops by itself"
+            )
         has_world = "source" in self._data and not isinstance(self._source, CommandSource)
         if not has_world and self._plan is not None and self._plan.means is None:
             self._found["plan"].append(
                 "plan.means: is required to simulate: the means to assume, "
                 "or a source that has them"
             )
+
+    @property
+    def _no_cap(self) -> bool:
+        return self._plan is not None and self._plan.max_pulls is None
 
 
 def _unknown_sections(data: Mapping[str, Any]) -> list[str]:

@@ -82,7 +82,7 @@ def build_policy(
 ) -> Policy | None:
     """Return the policy, or None after adding its mistakes to the list."""
     arguments = dict(section)
-    name = arguments.pop("name", "BlockBetting")
+    name = arguments.pop("name", problem.default_policy)
     try:
         cls = policy_class(str(name), problem)
     except InvalidArgument as error:
@@ -166,9 +166,15 @@ def build_environment(
 ) -> Environment | None:
     """Return a simulated world around means given in the order of the labels, or by label.
 
-    Where rewards are bounded and `std` is given, a reward is the mean plus or minus it;
-    without `std` it is 0 or 1. Where the noise is known, it is Gaussian unless told otherwise.
+    A problem that holds a whole model of its world needs no means. Where rewards are bounded
+    and `std` is given, a reward is the mean plus or minus it; without `std` it is 0 or 1. Where
+    the noise is known, it is Gaussian unless told otherwise.
     """
+    if section.means is None:
+        if hasattr(family_module(problem.family), "NetworkEnvironment"):
+            return _world(problem, "NetworkEnvironment", path, mistakes)
+        mistakes.append(f"{path}.means: is required")
+        return None
     before = len(mistakes)
     means = _by_position(section.means, _axes(problem), f"{path}.means", mistakes)
     if len(mistakes) > before:

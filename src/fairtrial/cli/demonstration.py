@@ -5,22 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from fairtrial.cli.display import reporter
-from fairtrial.cli.planning import complexity_in
 from fairtrial.cli.running import Ending, Interruption, drive
 from fairtrial.cli.sources import WorldRewards
 from fairtrial.core import Progress, run_policy
 from fairtrial.data import actg175
 from fairtrial.errors import MissingExtra, StudyNotFound
 from fairtrial.study import Study, Verification
-from fairtrial.subpopulations import BlockBetting, Problem, ReplayEnvironment
-
-if TYPE_CHECKING:
-    from fairtrial.subpopulations import Complexity
+from fairtrial.subpopulations import (
+    BlockBetting,
+    Complexity,
+    Problem,
+    ReplayEnvironment,
+    complexity,
+)
 
 __all__ = ["PATIENTS", "Demonstration", "Variant", "demonstrate", "variants"]
 
@@ -114,21 +116,25 @@ def demonstrate(folder: Path, *, seed: int, delta: float, keep: bool) -> Demonst
     """
     folder.mkdir(parents=True, exist_ok=True)
     world = _trial("cd4", floors=0.0, reward_range=(-1.0, 1.0))
-    complexity = complexity_in(world.problem, world)
-    lower_bound = complexity.lower_bound(delta)
+    needed = _complexity(world)
+    lower_bound = needed.lower_bound(delta)
     with _study(folder, world.problem, seed=seed, delta=delta, keep=keep) as study:
         ending = _run(study, _storage(folder), world)
         progress = study.progress()
-        result = Demonstration(ending, progress, complexity, lower_bound, world.truth.best)
+        result = Demonstration(ending, progress, needed, lower_bound, world.truth.best)
         if ending == "interrupted":
             return result
         facts = _facts(progress, lower_bound)
         return replace(
             result,
             verification=study.verify(),
-            picture=_draw(study, folder, complexity),
-            report=_write_report(study, folder, complexity, facts),
+            picture=_draw(study, folder, needed),
+            report=_write_report(study, folder, needed, facts),
         )
+
+
+def _complexity(world: ReplayEnvironment) -> Complexity:
+    return complexity(world.problem, world.cell_means, std=world.cell_stds)
 
 
 def variants(*, seed: int, delta: float) -> list[Variant]:
@@ -143,7 +149,7 @@ def _variant(floor: float, budget: int | None, *, seed: int, delta: float) -> Va
     world = _trial("event_free", floors=floor, reward_range=(0.0, 1.0))
     policy = BlockBetting(world.problem, delta=delta, max_pulls=budget)
     run_policy(policy, world, np.random.default_rng(seed))
-    bound = complexity_in(world.problem, world).lower_bound(delta)
+    bound = _complexity(world).lower_bound(delta)
     return Variant(floor, budget, policy.progress(), bound)
 
 
@@ -196,11 +202,11 @@ def _facts(progress: Progress, lower_bound: float) -> Mapping[str, object]:
     }
 
 
-def _draw(study: Study, folder: Path, complexity: Complexity) -> Path | None:
+def _draw(study: Study, folder: Path, needed: Complexity) -> Path | None:
     try:
         from fairtrial.plots import overview
 
-        figure = overview(study, optimal=complexity.weights)
+        figure = overview(study, optimal=needed.weights)
     except MissingExtra:
         return None
     path = folder / f"{_NAME}.png"
@@ -209,7 +215,7 @@ def _draw(study: Study, folder: Path, complexity: Complexity) -> Path | None:
 
 
 def _write_report(
-    study: Study, folder: Path, complexity: Complexity, facts: Mapping[str, object]
+    study: Study, folder: Path, needed: Complexity, facts: Mapping[str, object]
 ) -> Path:
     from fairtrial.plots import write_report
 
@@ -218,5 +224,5 @@ def _write_report(
         folder / f"{_NAME}.html",
         title="ACTG 175, decided by block betting",
         facts=facts,
-        optimal=complexity.weights,
+        optimal=needed.weights,
     )

@@ -34,8 +34,8 @@ class Plan:
         The probability of a wrong answer that is accepted.
     answer : object
         The right answer in the assumed world; None for "no arm".
-    complexity : Complexity
-        T*, certified from both sides, and the optimal allocation.
+    complexity : Complexity or None
+        T*, certified from both sides, and the optimal allocation; None in a family without.
     simulation : Simulation or None
         Runs of the policy in that world; None where no rule could ever stop.
     """
@@ -43,7 +43,7 @@ class Plan:
     problem: Problem
     delta: float
     answer: Any
-    complexity: Complexity
+    complexity: Complexity | None
     simulation: Simulation | None
 
     def to_dict(self) -> dict[str, Any]:
@@ -52,19 +52,24 @@ class Plan:
         return {
             "delta": self.delta,
             "answer": self.answer,
-            "complexity": self.complexity.value,
-            "complexity_lower": self.complexity.lower,
-            "complexity_upper": self.complexity.upper,
-            "reason": self.complexity.reason,
-            "lower_bound": self.complexity.lower_bound(self.delta),
-            "allocation": self._allocation(),
+            **({} if self.complexity is None else self._of(self.complexity)),
             "simulated": simulated,
         }
 
-    def _allocation(self) -> list[dict[str, Any]] | None:
-        if self.complexity.weights is None:
+    def _of(self, complexity: Complexity) -> dict[str, Any]:
+        return {
+            "complexity": complexity.value,
+            "complexity_lower": complexity.lower,
+            "complexity_upper": complexity.upper,
+            "reason": complexity.reason,
+            "lower_bound": complexity.lower_bound(self.delta),
+            "allocation": self._allocation(complexity),
+        }
+
+    def _allocation(self, complexity: Complexity) -> list[dict[str, Any]] | None:
+        if complexity.weights is None:
             return None
-        shares = np.ravel(self.complexity.weights).tolist()
+        shares = np.ravel(complexity.weights).tolist()
         rows = zip(self.problem.action_labels, shares, strict=True)
         return [{**labels, "share": share} for labels, share in rows]
 
@@ -75,11 +80,10 @@ def make_plan(configuration: Configuration, delta: float | None = None) -> Plan:
     if delta is None:
         delta = _delta(configuration)
     complexity = complexity_in(configuration.problem, world)
-    bound = complexity.lower_bound(delta)
     simulation = None
-    if math.isfinite(bound):
+    if complexity is None or math.isfinite(complexity.lower_bound(delta)):
         simulation = simulate_configuration(
-            configuration, delta=delta, seed=configuration.study.seed or 0, lower_bound=bound
+            configuration, delta=delta, seed=configuration.study.seed or 0, complexity=complexity
         )
     return Plan(configuration.problem, delta, world.truth.best, complexity, simulation)
 
@@ -90,7 +94,7 @@ def simulate_configuration(
     seed: int,
     delta: float | None = None,
     replications: int | None = None,
-    lower_bound: float | None = None,
+    complexity: Complexity | None = None,
 ) -> Simulation:
     """Return runs of the configuration's policy in its assumed world.
 
@@ -99,30 +103,38 @@ def simulate_configuration(
     if delta is None:
         delta = _delta(configuration)
     world, plan, policy = configuration.world, configuration.plan, configuration.policy
-    if lower_bound is None:
-        lower_bound = complexity_in(configuration.problem, world).lower_bound(delta)
-    finite = math.isfinite(lower_bound) and lower_bound > 0
-    cap = math.ceil(_HORIZON_IN_BOUNDS * lower_bound) if finite else None
+    if complexity is None:
+        complexity = complexity_in(configuration.problem, world)
+    bound = _finite_bound(complexity, delta)
     return simulate(
         policy.clone(delta=delta) if delta != getattr(policy, "delta", delta) else policy,
         world,
         replications=replications or plan.replications,
         seed=seed,
-        horizon=plan.max_pulls or cap,
+        horizon=plan.max_pulls
+        or (None if bound is None else math.ceil(_HORIZON_IN_BOUNDS * bound)),
         progress=True,
-        lower_bound=lower_bound if finite else None,
+        lower_bound=bound,
     )
 
 
-def complexity_in(problem: Problem, world: Environment) -> Complexity:
+def complexity_in(problem: Problem, world: Environment) -> Complexity | None:
     """Return the complexity of finding the answer in a world whose truth and spread are known.
 
     Where rewards are not Gaussian it is a yardstick: what Gaussian ones of that spread need.
+    None in a family that has no such thing.
     """
-    spread = np.maximum(getattr(world, "cell_stds"), _SMALLEST_SPREAD)  # noqa: B009
-    family = family_module(problem.family)
-    complexity: Complexity = family.complexity(problem, world.truth.means, std=spread)
-    return complexity
+    spread = getattr(world, "cell_stds", None)
+    find = getattr(family_module(problem.family), "complexity", None)
+    if spread is None or find is None:
+        return None
+    found: Complexity = find(problem, world.truth.means, std=np.maximum(spread, _SMALLEST_SPREAD))
+    return found
+
+
+def _finite_bound(complexity: Complexity | None, delta: float) -> float | None:
+    bound = math.inf if complexity is None else complexity.lower_bound(delta)
+    return bound if math.isfinite(bound) and bound > 0 else None
 
 
 def _delta(configuration: Configuration) -> float:

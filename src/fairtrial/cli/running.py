@@ -16,6 +16,7 @@ from fairtrial.errors import ExperimentFinished, NothingToAsk
 if TYPE_CHECKING:
     from fairtrial.cli.display import Reporter
     from fairtrial.cli.sources import RewardSource
+    from fairtrial.core.problem import Outcome
     from fairtrial.study import Study, StudyPull
 
 __all__ = ["Ending", "Interruption", "drive"]
@@ -77,7 +78,7 @@ class _Session:
             if pull is not None:
                 yield pull
 
-    def tell(self, pull: StudyPull, reward: float, *, last: bool) -> None:
+    def tell(self, pull: StudyPull, reward: Outcome, *, last: bool) -> None:
         """Tell a reward, and in the same write ask for what comes next, unless nothing shall."""
         self._ended = last
         if last or self._left_open or self._interrupted():

@@ -50,7 +50,7 @@ class SimulatedSource(_Section):
     """Rewards drawn around means that are given."""
 
     kind: Literal["simulate"]
-    means: Any
+    means: Any = None
     std: Any = None
     noise: Literal["gaussian", "bernoulli"] | None = None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -17,6 +18,7 @@ from typing import IO, Any, Protocol
 import numpy as np
 
 from fairtrial.core import Environment, Problem, Pull
+from fairtrial.core.problem import Outcome
 from fairtrial.errors import InvalidOutcome, SourceError
 
 __all__ = ["CommandRewards", "RewardSource", "WorldRewards", "fill_placeholders", "placeholders"]
@@ -33,8 +35,8 @@ _PLACEHOLDER = re.compile(r"(?<!\$)\{(\w+)\}")
 class RewardSource(Protocol):
     """Answers pulls, one at a time."""
 
-    def reward(self, pull: Pull) -> float:
-        """Return the pull's reward.
+    def reward(self, pull: Pull) -> Outcome:
+        """Return the pull's reward, or the row of named fields that its problem wants.
 
         Raises
         ------
@@ -62,17 +64,16 @@ class WorldRewards:
         self.environment = environment
         self.seed = seed
 
-    def reward(self, pull: Pull) -> float:
+    def reward(self, pull: Pull) -> Outcome:
         """Return the pull's reward."""
         stream = np.random.SeedSequence(self.seed, spawn_key=(_REWARD_STREAM, pull.number))
-        outcome = self.environment.sample(pull, np.random.default_rng(stream))
-        if isinstance(outcome, Mapping):
-            raise SourceError(f"{pull!r}: {self.environment!r} gave a record, not a number")
-        return outcome
+        return self.environment.sample(pull, np.random.default_rng(stream))
 
 
 class CommandRewards:
     """Rewards that a shell command prints: one command per pull, its last line the reward.
+
+    The line is a number, or a JSON object where the problem wants a row of named fields.
 
     Parameters
     ----------
@@ -109,7 +110,7 @@ class CommandRewards:
         self.folder = folder
         self.interrupted = interrupted
 
-    def reward(self, pull: Pull) -> float:
+    def reward(self, pull: Pull) -> Outcome:
         """Return the pull's reward, measured now."""
         for _ in range(self.retries):
             try:
@@ -118,7 +119,7 @@ class CommandRewards:
                 continue
         return self._measure(pull)
 
-    def _measure(self, pull: Pull) -> float:
+    def _measure(self, pull: Pull) -> Outcome:
         command = fill_placeholders(self.command, _values(pull))
         # Files, not pipes: a child left in the background must not keep us waiting.
         with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
@@ -166,19 +167,28 @@ class CommandRewards:
                 return process.wait(min(left, _POLL_SECONDS))
         raise KeyboardInterrupt
 
-    def _parse(self, lines: list[str]) -> float:
+    def _parse(self, lines: list[str]) -> Outcome:
         if not lines:
             raise _Trouble("printed nothing; its last line must be the reward")
-        try:
-            value = float(lines[-1])
-        except ValueError:
+        value = _number_or_record(lines[-1])
+        if value is None:
             text = f"printed {lines[-1][:200]!r} as its last line, which is not a number"
-            raise _Trouble(text) from None
+            raise _Trouble(text)
         try:
-            return float(self.problem.check_outcome(value))
+            outcome: Outcome = self.problem.check_outcome(value)
         except InvalidOutcome as error:
             text = f"printed {lines[-1]!r} as its last line: a reward {error.accepted}"
             raise _Trouble(text) from None
+        return outcome
+
+
+def _number_or_record(line: str) -> Outcome | None:
+    with suppress(ValueError):
+        return float(line)
+    with suppress(ValueError, RecursionError):
+        record = json.loads(line)
+        return record if isinstance(record, dict) else None
+    return None
 
 
 class _Trouble(Exception):

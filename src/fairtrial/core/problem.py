@@ -32,6 +32,9 @@ class Problem(Parametrized, ABC):
     family: ClassVar[str]
     schema: ClassVar[int] = 1
 
+    default_policy: ClassVar[str] = ""
+    """Name of the policy that is taken where a configuration names none."""
+
     # ------------------------------------------------------------------ actions
 
     @property

@@ -87,6 +87,7 @@ class Problem(BaseProblem):
     """
 
     family = "subpopulations"
+    default_policy = "BlockBetting"
     _not_parameters = frozenset()
 
     def __init__(

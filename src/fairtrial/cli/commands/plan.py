@@ -46,6 +46,9 @@ def _print(made: Plan) -> None:
     answer = "no arm is acceptable" if made.answer is None else str(made.answer)
     click.echo(f"Plan at delta = {made.delta:g}, if the means are as assumed")
     click.echo(wrapped("Answer", answer))
+    if found is None:
+        click.echo(f"Simulated: {'' if made.simulation is None else made.simulation.summary()}")
+        return
     if made.simulation is None or found.weights is None:
         click.echo(wrapped("Pulls", f"no rule can ever stop: {found.reason}"))
         return

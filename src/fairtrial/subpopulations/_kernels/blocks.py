@@ -221,7 +221,7 @@ def log_wealth(model: Model, book: Book, answer: int, target: int, replacement: 
 @nb.njit(cache=True, nogil=True)
 def current_wealth(model: Model, book: Book, answer: int) -> float:
     """Return the log wealth against an answer as it stands."""
-    return log_wealth(model, book, answer, -1, 0.0)
+    return log_wealth(model, book, answer, answer, 0.0)
 
 
 @nb.njit(cache=True, nogil=True)
@@ -673,15 +673,16 @@ def _bet_on_rival(
     arms, groups = means.shape
     precisions = np.empty((arms, groups))
     divide(precisions, book.planned[slot], variances)
-    lam = np.zeros((1, 2, groups))
+    # As many slots as arms: a constant slot would have all of this compiled once more.
+    lam = np.zeros((arms, 2, groups))
     multiplier = 0.0
     if leader < arms:
         _, multiplier = pair_value(
-            leader, k, means, precisions, leader, k, model.weights, model.limits, 0.0, lam, 0
+            leader, k, means, precisions, leader, k, model.weights, model.limits, 0.0, lam, k
         )
     else:
         for group in range(groups):
-            lam[0, 1, group] = nearest_allowed(means[k, group], model.limits, k, group)
+            lam[k, 1, group] = nearest_allowed(means[k, group], model.limits, k, group)
     coefficients = book.coefficients[slot, k]
     centres = book.centres[slot, k]
     constant = 0.0
@@ -689,18 +690,18 @@ def _bet_on_rival(
         pull = multiplier * model.weights[group]
         up = 0.0
         floor = model.limits[FLOOR, k, group]
-        if lam[0, 1, group] <= floor:
+        if lam[k, 1, group] <= floor:
             up = max(0.0, precisions[k, group] * (floor - means[k, group]) - pull)
             constant += up * floor if up > 0.0 else 0.0
         down = 0.0
         ceiling = model.limits[CEILING, k, group]
-        if lam[0, 1, group] >= ceiling:
+        if lam[k, 1, group] >= ceiling:
             down = max(0.0, precisions[k, group] * (means[k, group] - ceiling) + pull)
             constant -= down * ceiling if down > 0.0 else 0.0
         coefficients[0, group] = pull
         coefficients[1, group] = down - (pull + up)
-        centres[0, group] = lam[0, 0, group]
-        centres[1, group] = lam[0, 1, group]
+        centres[0, group] = lam[k, 0, group]
+        centres[1, group] = lam[k, 1, group]
     if leader < arms:
         book.ledger[slot, k] = PAIR if multiplier > 0.0 else LIMITS_OF_RIVAL
     else:

@@ -76,7 +76,6 @@ def pair_value(
     value = 0.0
     free = 0.0
     room = 0.0
-    has_ceiling = False
     for cell in range(weights.size):
         allowed = nearest_allowed(means[k, cell], limits, k, cell)
         lam[slot, 0, cell] = means[b, cell]
@@ -84,7 +83,6 @@ def pair_value(
         gap += weights[cell] * (means[b, cell] - allowed)
         value += precisions[row_k, cell] * (allowed - means[k, cell]) ** 2
         ceiling = limits[CEILING, k, cell]
-        has_ceiling = has_ceiling or ceiling < math.inf
         if weights[cell] > 0.0:
             if precisions[row_b, cell] == 0.0:
                 free += weights[cell] ** 2
@@ -110,15 +108,12 @@ def pair_value(
         if gap <= room:
             return value, 0.0
         gap -= room
-    return _close_gap(
-        gap, has_ceiling, b, k, means, precisions, row_b, row_k, weights, limits, slack, lam, slot
-    )
+    return _close_gap(gap, b, k, means, precisions, row_b, row_k, weights, limits, slack, lam, slot)
 
 
 @nb.njit(cache=True, nogil=True, error_model="numpy")
 def _close_gap(
     gap: float,
-    has_ceiling: bool,
     b: int,
     k: int,
     means: Floats,
@@ -133,12 +128,14 @@ def _close_gap(
 ) -> tuple[float, float]:
     """Return value and multiplier where the gap closes; until then `lam` holds the speeds."""
     slope_b = 0.0
+    lowest_ceiling = math.inf
     for cell in range(weights.size):
         if weights[cell] > 0.0:
+            lowest_ceiling = min(lowest_ceiling, limits[CEILING, k, cell])
             lam[slot, 0, cell] = weights[cell] / precisions[row_b, cell]
             lam[slot, 1, cell] = weights[cell] / precisions[row_k, cell]
             slope_b += weights[cell] * lam[slot, 0, cell]
-    if has_ceiling:
+    if lowest_ceiling < math.inf:
         multiplier = _walk(b, k, means, weights, limits, slack, lam, slot, slope_b)
     else:
         multiplier = _newton(gap, b, k, means, weights, limits, slack, lam, slot, slope_b)
