@@ -129,7 +129,7 @@ def test_true_answer_is_hardly_ever_rejected_on_hard_nulls(lab):
     assert not disagreeing(section)
     for table in section.tables:
         pooled = table.rows[-1]
-        assert pooled["runs"] >= 500
+        assert pooled["runs"] >= 250
         # Reference: at most .05 in any of its worlds. A union of mistakes would show here.
         assert pooled["true answer ever rejected"].mean <= 0.05 + 3 * (0.05 / pooled["runs"]) ** 0.5
 

@@ -45,6 +45,20 @@ def test_table_is_a_table_of_markdown():
     assert lines[5] == "| w1    | 730 (11) | 1,000 | NO     |"
 
 
+def test_columns_with_given_decimals_line_up():
+    rows = (
+        {"share": Measured(0.34, 0.01498), "times": 10.0},
+        {"share": Measured(0.0), "times": 2.456},
+        {"share": None, "times": math.inf},
+    )
+    lines = str(Table(rows, decimals={"share": 3, "times": 1})).splitlines()
+    assert lines[2:] == [
+        "| 0.340 (0.015) |  10.0 |",
+        "|         0.000 |   2.5 |",
+        "|               | never |",
+    ]
+
+
 def test_rows_without_verdict_are_not_counted():
     report = a_report(True, None, False, True)
     assert report.verdicts == [True, False, True]

@@ -9,7 +9,7 @@ import pytest
 from fairtrial.study import Study
 from fairtrial.study.sqlite import SQLiteStore
 from tests.study.tools import Clock
-from tests.study.toys import Elimination, ToyProblem
+from tests.study.toys import Elimination, Racing, ToyProblem
 
 
 @pytest.fixture
@@ -41,3 +41,23 @@ def make_study(store):
         return Study.create(problem, template, storage=store, name=name, seed=seed)
 
     return make
+
+
+@pytest.fixture
+def study(make_study, clock):
+    """A study in which everything has happened that can happen."""
+    study = make_study(Racing, ToyProblem(["a", "b", 'ß, "c"']), slots=5)
+    first, second, third, fourth, _ = study.ask(5, worker="lab 1", request_id="r")
+    expiring = study.ask(1, note="full")
+    assert expiring == []
+    study.report(first, 0.5, stage=1, note="first look")
+    clock.advance(12.5)
+    study.tell(first, 1 / 3, actor="nurse\n2")
+    study.amend(first, 1e-300, 'said "oops"')
+    study.cancel(second)
+    study.fail(third, "spoilt")
+    study.tell(third, -0.25)
+    study.extend(fourth, 0.5)
+    clock.advance(1)
+    study.tell(study.problem.pull(arm="b"), 2.0)
+    return study

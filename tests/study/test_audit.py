@@ -194,3 +194,19 @@ def test_an_audit_is_not_confused_by_others_who_go_on(study, path, monkeypatch):
 
     monkeypatch.setattr(type(study._store), "pulls", pulls)
     assert study.verify() == Verification(True, 19, None)
+
+
+def test_what_others_write_meanwhile_is_left_out(study, path, monkeypatch):
+    other = reopened(path)
+    original = type(study._store).read_study
+
+    def read_study(self, study_id):
+        row = original(self, study_id)
+        if self is study._store:
+            other.tell(other.ask(), 1.0)
+        return row
+
+    events = study._session.row().head_seq
+    monkeypatch.setattr(type(study._store), "read_study", read_study)
+    assert study.verify() == Verification(True, events, None)
+    assert len(study.trace(3)) == 3

@@ -77,9 +77,42 @@ def test_an_interruption_by_the_keyboard_leaves_nothing_behind(path, monkeypatch
     assert study.verify().ok
 
 
+def test_an_interruption_right_after_the_lock_gives_it_back(path, monkeypatch):
+    study = make(path)
+    original = SQLiteStore._patiently
+
+    def interrupted(self, action):
+        answer = original(self, action)
+        if self._connection.in_transaction:
+            raise KeyboardInterrupt
+        return answer
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SQLiteStore, "_patiently", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            study.ask()
+    reopened(path, durability="process").ask()
+    study.tell(study.ask(), 1.0)
+    assert study.verify().events == 3
+
+
+def test_a_policy_whose_state_cannot_be_had_still_lets_go_of_the_storage(path, monkeypatch):
+    study = make(path)
+    study.ask()
+
+    def broken(self):
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(Serving, "get_state", broken)
+    with pytest.raises(ZeroDivisionError):
+        study.close()
+    with pytest.raises(StorageError, match="closed database"):
+        study._store.studies()
+
+
 def test_a_snapshot_that_fails_does_not_take_the_outcome_with_it(path, monkeypatch):
     study = make(path)
-    monkeypatch.setattr("fairtrial.study.replica.SNAPSHOT_EVERY", 1)
+    monkeypatch.setattr("fairtrial.study.cache.SNAPSHOT_EVERY", 1)
 
     def full(self, study_id, snapshot):
         raise StorageError("disk full")
@@ -293,20 +326,44 @@ def test_looking_does_not_wait_for_a_writer(path):
     assert reopened(path).verify().ok
 
 
+def test_reading_waits_while_another_process_recovers_the_log(path, monkeypatch):
+    store = make(path)._store
+
+    class Recovering:
+        """A connection whose first statements find the log locked."""
+
+        def __init__(self, connection, refusals):
+            self.connection = connection
+            self.refusals = refusals
+
+        def execute(self, *arguments):
+            if self.refusals:
+                self.refusals -= 1
+                error = sqlite3.OperationalError("database is locked")
+                error.sqlite_errorcode = sqlite3.SQLITE_BUSY
+                raise error
+            return self.connection.execute(*arguments)
+
+    monkeypatch.setattr(store, "_connection", Recovering(store._connection, refusals=3))
+    assert [row.name for row in store.studies()] == ["toy"]
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="only where processes fork")
-def test_a_fork_must_open_the_study_anew(path):
+@pytest.mark.parametrize("use", [Study.ask, Study.recommend, Study.outstanding])
+def test_a_fork_must_open_the_study_anew(path, use):
     study = make(path)
     study.ask()
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
         try:
-            study.ask()
+            use(study)
         except StorageError as error:
             os.write(writer, str(error).encode())
         finally:
             os._exit(0)
     os.waitpid(child, 0)
+    os.close(writer)
     assert b"open the study anew in every process" in os.read(reader, 1000)
     study.ask()
     assert study.verify().ok

@@ -5,7 +5,7 @@ import pytest
 
 from fairtrial.core import Policy, Recommendation
 from fairtrial.errors import CorruptLog, InvalidArgument, NotSupported
-from fairtrial.study import Study, replica
+from fairtrial.study import Study, cache, replica
 from fairtrial.study.snapshots import restore, take, undeclared
 from fairtrial.study.sqlite import SQLiteStore
 from tests.study.tools import Fault, connect, replayed, same_state
@@ -14,7 +14,7 @@ from tests.study.toys import OWN, Elimination, Racing, Serving, ToyProblem
 
 @pytest.fixture(autouse=True)
 def few_events_between_snapshots(monkeypatch):
-    monkeypatch.setattr(replica, "SNAPSHOT_EVERY", 10)
+    monkeypatch.setattr(cache, "SNAPSHOT_EVERY", 10)
 
 
 @pytest.fixture
@@ -342,7 +342,7 @@ def test_a_snapshot_from_after_the_head_that_is_wanted_is_passed_over(file_study
     earlier = study._store.read_study(1)
     run(study, 5)
     assert [item.seq for item in study._store.snapshots(1)] == [10]
-    found = replica.Cache(study._store, 1, study._build).at_head(earlier)
+    found = cache.Cache(study._store, 1, study._session.build).at_head(earlier)
     assert (found.seq, found.policy.told) == (4, 2)
 
 

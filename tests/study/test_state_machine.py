@@ -25,7 +25,7 @@ from fairtrial.errors import (
     NotSupported,
     UnknownPull,
 )
-from fairtrial.study import Study, replica
+from fairtrial.study import Study, cache
 from tests.study.tools import Clock, FailingStore, Fault, chain, connect, replayed, same_state
 from tests.study.toys import OWN, Elimination, Racing, Serving, ToyProblem
 
@@ -338,7 +338,7 @@ class StudyMachine(RuleBasedStateMachine):
 
 
 def test_anything_in_any_order(monkeypatch):
-    monkeypatch.setattr(replica, "SNAPSHOT_EVERY", StudyMachine.snapshot_every)
+    monkeypatch.setattr(cache, "SNAPSHOT_EVERY", StudyMachine.snapshot_every)
     effort = settings(
         max_examples=1_000 if LONG else 60,
         stateful_step_count=60 if LONG else 30,

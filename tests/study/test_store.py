@@ -207,6 +207,15 @@ def test_an_error_in_a_transaction_undoes_all_of_it(store):
     assert [item.name for item in store.studies()] == ["a"]
 
 
+def test_a_write_within_a_write_is_refused_and_harms_nothing(store):
+    with store.transaction():
+        store.insert_study(new_study("a"))
+        with pytest.raises(StorageError, match="cannot begin within another"), store.transaction():
+            pass
+        store.insert_study(new_study("b"))
+    assert [study.name for study in store.studies()] == ["a", "b"]
+
+
 def test_threads_take_turns(store):
     study_id = insert(store).id
 

@@ -478,6 +478,14 @@ def test_many_outcomes_are_taken_all_or_none(make_study):
     assert study.tell_many([]) == []
 
 
+@pytest.mark.parametrize("bad", [None, 3, "ab", [1, 2], [("pull",)], [("pull", 1.0, "more")]])
+def test_outcomes_that_are_no_pairs_are_refused(make_study, bad):
+    study = make_study()
+    with pytest.raises(InvalidArgument, match=r"outcomes must be pairs \(pull, value\)"):
+        study.tell_many(bad)
+    assert study.verify().events == 0
+
+
 def test_telling_and_asking_in_one_write_is_the_same_as_in_two(make_study):
     one, two = make_study(Serving, name="one"), make_study(Serving, name="two")
     mine, yours = one.ask(), two.ask()

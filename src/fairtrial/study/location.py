@@ -7,8 +7,9 @@ import os
 import re
 from datetime import UTC
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 
+from fairtrial.core.validation import check_choice
 from fairtrial.errors import InvalidArgument, StorageError
 from fairtrial.study.log import as_time
 from fairtrial.study.store import Store, StudyRow, StudySummary
@@ -69,6 +70,7 @@ def open_store(storage: Storage, durability: Durability = "full", *, create: boo
     StorageError
         If it cannot be used: missing, unreadable, of a newer schema, on a network drive.
     """
+    check_choice("durability", durability, get_args(Durability))
     if isinstance(storage, Store):
         return storage
     path = parse_storage(storage)

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 from fairtrial.core.validation import check_choice
@@ -33,6 +33,8 @@ _REASONS = {
     sqlite3.SQLITE_NOTADB: "it is not an SQLite database",
     sqlite3.SQLITE_IOERR: "reading or writing failed; nothing of this write was kept",
 }
+
+_Answer = TypeVar("_Answer")
 
 _SYNCHRONOUS = {"full": "FULL", "process": "NORMAL"}
 _SNAPSHOTS_KEPT = 2
@@ -176,8 +178,8 @@ class SQLiteStore:
             return StorageError(f"{self._where} cannot be used: {error}")
         return StorageError(f"{self._where}: {_REASONS.get(code, 'SQLite refused')} ({error})")
 
-    def _patiently(self, action: Callable[[], object]) -> None:
-        """Do it, again and again while another process holds the lock.
+    def _patiently(self, action: Callable[[], _Answer]) -> _Answer:
+        """Return what an action gives, tried again while another process holds the lock.
 
         SQLite's own waiting takes longer and longer steps, so that one process could keep
         another out; short random ones are fair.
@@ -185,20 +187,24 @@ class SQLiteStore:
         deadline = time.monotonic() + self._busy_timeout
         while True:
             try:
-                action()
+                return action()
             except sqlite3.OperationalError as error:
                 if _code(error) not in _BUSY or time.monotonic() >= deadline:
                     raise
-                time.sleep(random.uniform(0.001, 0.02))  # noqa: S311
-            else:
-                return
+            time.sleep(random.uniform(0.001, 0.02))  # noqa: S311
 
-    def _require_usable(self) -> None:
+    def _require_own_process(self) -> None:
         if os.getpid() != self._process:
             raise StorageError(
                 f"{self._where} was opened by another process (this one is its fork): "
                 "open the study anew in every process"
             )
+
+    def _require_no_write(self) -> None:
+        if self._connection.in_transaction:
+            raise StorageError(f"{self._where}: a write cannot begin within another")
+
+    def _require_same_file(self) -> None:
         if self._file_identity() != self._identity:
             raise StorageError(f"{self._where} was removed or replaced while it was open")
 
@@ -208,10 +214,13 @@ class SQLiteStore:
     def transaction(self) -> Iterator[None]:
         """Return a context in which this process alone writes; all or nothing is kept."""
         with self._lock:
-            self._require_usable()
-            with self._translated():
-                self._patiently(lambda: self._connection.execute("BEGIN IMMEDIATE"))
+            self._require_own_process()
+            self._require_same_file()
+            self._require_no_write()
+            # Within `try`: an interrupt right after BEGIN must not leave the file locked.
             try:
+                with self._translated():
+                    self._patiently(lambda: self._connection.execute("BEGIN IMMEDIATE"))
                 yield
                 with self._translated():
                     self._connection.execute("COMMIT")
@@ -222,12 +231,14 @@ class SQLiteStore:
                         self._connection.execute("ROLLBACK")
 
     def _all(self, statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
+        self._require_own_process()
         with self._lock, self._translated():
-            return self._connection.execute(statement, parameters).fetchall()
+            # Reading waits too: while another process recovers the log after a crash.
+            run = self._connection.execute
+            return self._patiently(lambda: run(statement, parameters).fetchall())
 
     def _one(self, statement: str, parameters: Sequence[Any] = ()) -> Any:
-        with self._lock, self._translated():
-            return self._connection.execute(statement, parameters).fetchone()
+        return next(iter(self._all(statement, parameters)), None)
 
     # -------------------------------------------------------------------- studies
 

@@ -2,45 +2,41 @@
 
 from __future__ import annotations
 
-import json
-import math
 import os
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Self, overload
 
-from fairtrial.core import UNSOLICITED, Policy, Problem, Progress, Pull, Recommendation
-from fairtrial.core.parameters import plain
-from fairtrial.core.policy import State
+from fairtrial.core import Policy, Problem, Progress, Pull, Recommendation
 from fairtrial.core.problem import Outcome
 from fairtrial.core.seeds import as_seed
-from fairtrial.core.validation import check_integer, check_number
-from fairtrial.errors import (
-    CorruptLog,
-    ExperimentFinished,
-    InvalidArgument,
-    InvalidOutcome,
-    NothingToAsk,
-    NotSupported,
-    StorageError,
-    StudyExists,
-    StudyNotFound,
-    UnknownPull,
+from fairtrial.core.validation import check_integer
+from fairtrial.errors import ExperimentFinished, NothingToAsk, UnknownPull
+from fairtrial.study.arguments import (
+    as_json,
+    as_pairs,
+    as_path,
+    as_result,
+    check_lease,
+    check_name,
+    check_reason,
+    check_template,
+    check_texts,
+    is_encodable,
+    is_unsolicited,
+    own_action,
 )
 from fairtrial.study.audit import Verification, verify
-from fairtrial.study.location import Durability, Storage, open_store, parse_storage
-from fairtrial.study.log import Event, PullRow, Record, Result, canonical
+from fairtrial.study.export import export, history
+from fairtrial.study.location import Durability, Storage
+from fairtrial.study.log import Event, PullRow, Record
+from fairtrial.study.log_file import LogFile
+from fairtrial.study.opening import create_study, import_study, open_study
 from fairtrial.study.pull import StudyPull
-from fairtrial.study.replica import Cache
+from fairtrial.study.session import Session
 from fairtrial.study.specification import Specification
-from fairtrial.study.store import NewStudy, Store, StudyRow
 from fairtrial.study.trace import trace
-from fairtrial.study.transfer import LogFile, export, history
 from fairtrial.study.writer import Writer
 
 if TYPE_CHECKING:
@@ -49,8 +45,6 @@ if TYPE_CHECKING:
     from fairtrial.core.seeds import Seed
 
 __all__ = ["Study"]
-
-_Answer = TypeVar("_Answer")
 
 
 class Study:
@@ -82,20 +76,12 @@ class Study:
     (True, 2)
     """
 
-    def __init__(
-        self, store: Store, row: StudyRow, build: Callable[[], Policy], *, owns_store: bool
-    ) -> None:
-        self.name = row.name
-        self.seed = int(row.seed)
-        self._store = store
-        self._id = row.id
-        self._build = build
-        self.problem: Problem = build().problem
-        self._cache = Cache(store, row.id, build)
-        self._lock = threading.RLock()
-        self._owns_store = owns_store
-        self._has_written = False
-        self._is_closed = False
+    def __init__(self, session: Session) -> None:
+        self.name = session.name
+        self.problem = session.problem
+        self.seed = session.seed
+        self._session = session
+        self._store = session.store
 
     # -------------------------------------------------------------- create, open, close
 
@@ -129,7 +115,8 @@ class Study:
             The policy's; without one it is drawn. It is recorded.
         durability : {"full", "process"}
             What an acknowledged event survives: a loss of power, as far as the disk honours
-            flushes; or only the end of the process, and is about twenty times faster.
+            flushes; or only the end of the process, which waits for no disk.
+            A store that is open already keeps its own.
         exist_ok : bool
             Whether an existing study of the same specification is opened instead (of any
             seed, if none is given).
@@ -148,24 +135,18 @@ class Study:
         StorageError
             If the storage cannot be used.
         """
-        _check_name(name)
-        _check_template(problem, policy)
-        spec = Specification.of(problem, policy, as_seed(seed))
-        own = ((type(policy), *policies), (type(problem),))
-        fresh = spec.build(name, *own)
-        spec.require_faithful(fresh)
-        store = open_store(storage, durability)
-        try:
-            with store.transaction():
-                row = store.find_study(name)
-                if row is None:
-                    row = store.insert_study(_new_study(name, spec, fresh, store.now()))
-                else:
-                    _require_same(row, spec, store.url, exist_ok=exist_ok, any_seed=seed is None)
-        except BaseException:
-            _close_owned(store, storage)
-            raise
-        return cls._of(store, storage, row, *own)
+        check_name(name)
+        check_template(problem, policy)
+        session = create_study(
+            Specification.of(problem, policy, as_seed(seed)),
+            storage,
+            name,
+            ((type(policy), *policies), (type(problem),)),
+            durability=durability,
+            exist_ok=exist_ok,
+            any_seed=seed is None,
+        )
+        return cls(session)
 
     @classmethod
     def open(
@@ -195,15 +176,8 @@ class Study:
         StorageError
             If the storage cannot be used.
         """
-        _check_name(name)
-        in_memory = _require_storage(storage, name)
-        store = open_store(storage, durability, create=in_memory)
-        try:
-            row = _found(store, name)
-            return cls._of(store, storage, row, policies, problems)
-        except BaseException:
-            _close_owned(store, storage)
-            raise
+        check_name(name)
+        return cls(open_study(storage, name, (policies, problems), durability))
 
     @classmethod
     def import_log(
@@ -237,46 +211,14 @@ class Study:
         StorageError
             If the file or the storage cannot be used.
         """
-        file = LogFile(Path(path))
+        file = LogFile(as_path(path))
         name = file.name if name is None else name
-        _check_name(name)
-        fresh = file.spec.build(name, policies, problems)
-        store = open_store(storage, durability)
-        try:
-            row = file.insert(store, name, fresh)
-            return cls._of(store, storage, row, policies, problems)
-        except BaseException:
-            _close_owned(store, storage)
-            raise
-
-    @classmethod
-    def _of(
-        cls,
-        store: Store,
-        storage: Storage,
-        row: StudyRow,
-        policies: Sequence[type[Policy]],
-        problems: Sequence[type[Problem]],
-    ) -> Self:
-        spec = Specification.from_json(row.spec_json)
-        if spec.sha256 != row.spec_sha256:
-            raise CorruptLog(
-                f"the specification of study {row.name!r} is not the one that it was made with"
-            )
-        build = partial(spec.build, row.name, policies, problems)
-        return cls(store, row, build, owns_store=store is not storage)
+        check_name(name)
+        return cls(import_study(file, storage, name, (policies, problems), durability))
 
     def close(self) -> None:
         """Keep a snapshot, so that the next opening is quick, and let go of the storage."""
-        with self._lock:
-            if self._is_closed:
-                return
-            self._is_closed = True
-            if self._has_written or self._cache.is_due:
-                with suppress(StorageError, NotSupported):
-                    self._cache.save()
-            if self._owns_store:
-                self._store.close()
+        self._session.close()
 
     def __enter__(self) -> Self:
         return self
@@ -353,7 +295,7 @@ class Study:
         """
         wanted = 1 if n is None else check_integer("n", n, low=0)
         asking = self._asking(wanted, worker, lease, request_id, context)
-        pulls = self._write(lambda writer: self._bound(asking(writer)))
+        pulls = self._session.write(lambda writer: self._bound(asking(writer)))
         if n is not None:
             return pulls
         if not pulls:
@@ -368,9 +310,9 @@ class Study:
         request_id: str | None,
         context: Mapping[str, Any],
     ) -> Callable[[Writer], list[PullRow]]:
-        _check_texts(worker=worker, request_id=request_id)
-        seconds = None if lease is None else _check_lease(lease)
-        clean = _as_json("context", context)
+        check_texts(worker=worker, request_id=request_id)
+        seconds = None if lease is None else check_lease(lease)
+        clean = as_json("context", context)
         return lambda writer: writer.ask(n, clean, worker, seconds, request_id)
 
     def _bound(self, rows: Sequence[PullRow]) -> list[StudyPull]:
@@ -396,8 +338,8 @@ class Study:
         UnknownPull
             If it is not a pull of this study.
         """
-        pull_id, seconds = self._pull_id(pull), _check_lease(lease)
-        return Event.of(self._write(lambda writer: writer.extend(pull_id, seconds)))
+        pull_id, seconds = self._pull_id(pull), check_lease(lease)
+        return self._event(lambda writer: writer.extend(pull_id, seconds))
 
     # ------------------------------------------------------------------------- tells
 
@@ -436,7 +378,7 @@ class Study:
         UnknownPull
             If it is not a pull of this study.
         """
-        return Event.of(self._write(self._telling(pull, value, actor, request_id)))
+        return self._event(self._telling(pull, value, actor, request_id))
 
     def tell_many(
         self, outcomes: Sequence[tuple[Pull | str, Outcome]], *, actor: str | None = None
@@ -450,8 +392,8 @@ class Study:
         actor : str, optional
             Who says so; recorded.
         """
-        telling = [self._telling(pull, value, actor, None) for pull, value in outcomes]
-        records = self._write(lambda writer: [tell(writer) for tell in telling])
+        telling = [self._telling(pull, value, actor, None) for pull, value in as_pairs(outcomes)]
+        records = self._session.write(lambda writer: [tell(writer) for tell in telling])
         return [Event.of(record) for record in records]
 
     def tell_and_ask(
@@ -489,32 +431,19 @@ class Study:
             tell(writer)
             return self._bound(asking(writer))
 
-        pulls = self._write(both)
+        pulls = self._session.write(both)
         return pulls[0] if pulls else None
 
     def _telling(
         self, pull: Pull | str, value: Outcome, actor: str | None, request_id: str | None
     ) -> Callable[[Writer], Record]:
-        _check_texts(actor=actor, request_id=request_id)
-        result = self._result(value)
-        if (
-            isinstance(pull, Pull)
-            and pull.number == UNSOLICITED
-            and not isinstance(pull, StudyPull)
-        ):
-            action = self._own_action(pull)
+        check_texts(actor=actor, request_id=request_id)
+        result = as_result(self.problem, value)
+        if isinstance(pull, Pull) and is_unsolicited(pull):
+            action = own_action(self.problem, pull)
             return lambda writer: writer.tell_unsolicited(action, result, actor, request_id)
         pull_id = self._pull_id(pull)
         return lambda writer: writer.tell(pull_id, result, actor, request_id)
-
-    def _result(self, value: Outcome) -> Result:
-        clean = self.problem.check_outcome(value)
-        if isinstance(clean, Mapping):
-            return Result(None, _as_json("reward", clean, InvalidOutcome))
-        if not isinstance(clean, int | float) or not math.isfinite(clean):
-            raise InvalidOutcome("reward", "must be a finite number, or named fields", value)
-        # A database keeps no sign of zero: a replay shall see what the policy sees now.
-        return Result(float(clean) + 0.0)
 
     def amend(
         self, pull: Pull | str, value: Outcome, reason: str, *, actor: str | None = None
@@ -528,10 +457,12 @@ class Study:
         UnknownPull
             If the pull was never told.
         """
-        _check_texts(actor=actor)
-        _check_reason(reason)
-        pull_id, result = self._pull_id(pull), self._result(value)
-        return Event.of(self._write(lambda writer: writer.amend(pull_id, result, reason, actor)))
+        check_texts(actor=actor)
+        check_reason(reason)
+        pull_id, result = self._pull_id(pull), as_result(self.problem, value)
+        return Event.of(
+            self._session.write(lambda writer: writer.amend(pull_id, result, reason, actor))
+        )
 
     # ----------------------------------------------------------------- other events
 
@@ -568,11 +499,13 @@ class Study:
         AlreadyTold
             If the pull was told before, and the policy has no use for late readings.
         """
-        _check_texts(actor=actor, request_id=request_id)
+        check_texts(actor=actor, request_id=request_id)
         pull_id, clean = self._pull_id(pull), self.problem.check_reading(value) + 0.0
-        known = _as_json("details", details)
+        known = as_json("details", details)
         return Event.of(
-            self._write(lambda writer: writer.report(pull_id, clean, known, actor, request_id))
+            self._session.write(
+                lambda writer: writer.report(pull_id, clean, known, actor, request_id)
+            )
         )
 
     def cancel(self, pull: Pull | str, reason: str = "user", *, actor: str | None = None) -> Event:
@@ -587,38 +520,39 @@ class Study:
         return self._give_up("fail", pull, reason, actor)
 
     def _give_up(self, kind: str, pull: Pull | str, reason: str, actor: str | None) -> Event:
-        _check_texts(actor=actor)
-        _check_reason(reason)
+        check_texts(actor=actor)
+        check_reason(reason)
         pull_id = self._pull_id(pull)
-        return Event.of(self._write(lambda writer: writer.give_up(kind, pull_id, reason, actor)))
+        return Event.of(
+            self._session.write(lambda writer: writer.give_up(kind, pull_id, reason, actor))
+        )
 
     def should_stop(self, pull: Pull | str) -> bool:
         """Return whether a pull's outcome no longer matters to the policy, or was given up."""
         pull_id = self._pull_id(pull)
-        with self._lock:
-            policy = self._at_head()
-            row = self._store.pull(self._id, pull_id)
-        if row is None:
-            raise UnknownPull(f"pull {pull_id} was never issued by study {self.name!r}")
-        return row.state != "open" or row.number in [item.number for item in policy.cancelled()]
+        with self._session.at_head() as (_, policy):
+            row = self._store.pull(self._session.id, pull_id)
+            if row is None:
+                raise UnknownPull(f"pull {pull_id} was never issued by study {self.name!r}")
+            return row.state != "open" or row.number in [pull.number for pull in policy.cancelled()]
 
     # ----------------------------------------------------------------------- answers
 
     @property
     def policy(self) -> Policy:
         """The policy after the last event: to be read, not to be asked or told."""
-        with self._lock:
-            return self._at_head()
+        with self._session.at_head() as (_, policy):
+            return policy
 
     def recommend(self) -> Recommendation:
         """Return the answer now."""
-        with self._lock:
-            return self._at_head().recommend()
+        with self._session.at_head() as (_, policy):
+            return policy.recommend()
 
     def progress(self) -> Progress:
         """Return all that a plot or a page shows."""
-        with self._lock:
-            return self._at_head().progress()
+        with self._session.at_head() as (_, policy):
+            return policy.progress()
 
     @property
     def status(self) -> str:
@@ -627,7 +561,7 @@ class Study:
 
     def outstanding(self) -> list[StudyPull]:
         """Return the pulls in flight, in the order in which they were issued."""
-        return self._bound(self._store.open_pulls(self._id))
+        return self._bound(self._store.open_pulls(self._session.id))
 
     def trace(self, points: int = 200) -> list[Progress]:
         """Return how far the study had come at up to `points` earlier moments, and now.
@@ -635,10 +569,10 @@ class Study:
         The moments are evenly spaced in outcomes; the log is replayed for them.
         """
         wanted = check_integer("points", points, low=2)
-        with self._lock:
-            row, tells = self._row(), self._at_head().told
-        steps = self._store.steps(self._id, until=row.head_seq)
-        return trace(steps, self._build(), tells, wanted)
+        with self._session.at_head() as (row, policy):
+            tells = policy.told
+        steps = self._store.steps(row.id, until=row.head_seq)
+        return trace(steps, self._session.build(), tells, wanted)
 
     def health(self) -> dict[str, Any]:
         """Return what may be wrong with a study that runs.
@@ -652,19 +586,19 @@ class Study:
             `unsolicited`. And `expiry`, what the policy does about a lease that ran out:
             if outcomes get lost because of what they are, the answer may be biased.
         """
-        counts = self._store.counts(self._id)
+        counts = self._store.counts(self._session.id)
         return {
-            "open": len(self._store.open_pulls(self._id)),
-            "overdue": len(self._store.open_pulls(self._id, due_by=self._store.now())),
+            "open": len(self._store.open_pulls(self._session.id)),
+            "overdue": len(self._store.open_pulls(self._session.id, due_by=self._store.now())),
             "expired": counts.get("expire", 0),
             "reissued": counts.get("reissue", 0),
             "cancelled": counts.get("cancel", 0),
             "lost": counts.get("fail", 0),
             "late": counts.get("late_tell", 0),
             "amended": counts.get("amend", 0),
-            "duplicates": self._row().duplicates,
+            "duplicates": self._session.row().duplicates,
             "unsolicited": counts.get("unsolicited", 0),
-            "expiry": self._build().expiry,
+            "expiry": self._session.build().expiry,
         }
 
     # ----------------------------------------------------------------------- the log
@@ -672,16 +606,16 @@ class Study:
     @property
     def head_hash(self) -> str:
         """The hash of the last event: two logs with the same are the same."""
-        return self._row().head_hash
+        return self._session.row().head_hash
 
     def events(self, after: int = 0) -> Iterator[Event]:
         """Yield the events of the log that come after number `after`."""
-        records = self._store.records(self._id, check_integer("after", after, low=0))
+        records = self._store.records(self._session.id, check_integer("after", after, low=0))
         return map(Event.of, records)
 
     def history(self) -> pd.DataFrame:
         """Return the log as a table, one row per event (extra ``data``)."""
-        return history(self._store, self._row(), self.problem)
+        return history(self._store, self._session.row(), self.problem)
 
     def export(self, path: str | os.PathLike[str]) -> Path:
         """Write the log to a file and return its path.
@@ -692,8 +626,8 @@ class Study:
             Ends in ``.jsonl`` (all there is, for `import_log`), ``.csv`` or ``.parquet``
             (extra ``data``). An existing file is replaced.
         """
-        target = Path(path)
-        export(self._store, self._row(), self.problem, target)
+        target = as_path(path)
+        export(self._store, self._session.row(), self.problem, target)
         return target
 
     def verify(self) -> Verification:
@@ -704,15 +638,8 @@ class Study:
         Verification
             `ok`, the number of `events` checked, and the `first_difference`.
         """
-        with self._lock:
-            row, live = self._row(), self._live_state()
-        return verify(self._store, row, self._build(), live)
-
-    def _live_state(self) -> State | None:
-        try:
-            return self._at_head().get_state()
-        except (CorruptLog, NotSupported):
-            return None
+        row, live = self._session.state_at_head()
+        return verify(self._store, row, self._session.build(), live)
 
     def snapshot(self) -> None:
         """Keep the policy's state, so that the next opening need not replay the log.
@@ -724,48 +651,16 @@ class Study:
         NotSupported
             If the policy's `state_fields` forget a part of its state.
         """
-        with self._lock:
-            self._at_head()
-            self._cache.save()
+        self._session.snapshot()
 
-    # ---------------------------------------------------------------------- machinery
+    # ----------------------------------------------------------------------- machinery
 
-    def _row(self) -> StudyRow:
-        self._require_open()
-        return self._store.read_study(self._id)
-
-    def _at_head(self) -> Policy:
-        return self._cache.at_head(self._row()).policy
-
-    def _require_open(self) -> None:
-        if self._is_closed:
-            raise StorageError(f"study {self.name!r} is closed; open it again")
-
-    def _write(self, operation: Callable[[Writer], _Answer]) -> _Answer:
-        with self._lock:
-            # A long log is replayed before others are kept waiting.
-            expiry = self._at_head().expiry
-            # Leases that ran out are facts, even if the operation should fail.
-            if expiry == "drop" and self._store.open_pulls(self._id, due_by=self._store.now()):
-                self._transact(Writer.expire_leases)
-            answer = self._transact(operation)
-            with suppress(StorageError):
-                self._cache.save_if_due()
-            return answer
-
-    def _transact(self, operation: Callable[[Writer], _Answer]) -> _Answer:
-        with self._store.transaction():
-            study = self._store.read_study(self._id)
-            writer = Writer(self._store, study, self._cache.at_head(study))
-            answer = operation(writer)
-            head = writer.flush()
-        self._cache.settle(head, writer.last)
-        self._has_written = True
-        return answer
+    def _event(self, operation: Callable[[Writer], Record]) -> Event:
+        return Event.of(self._session.write(operation))
 
     def _pull_id(self, pull: Pull | str) -> str:
         """Return the identity by which the store knows a pull."""
-        if isinstance(pull, str):
+        if isinstance(pull, str) and is_encodable(pull):
             return pull
         if not isinstance(pull, StudyPull):
             raise UnknownPull(
@@ -776,118 +671,3 @@ class Study:
         if owner is not None and (owner.name, owner._store.url) != (self.name, self._store.url):  # noqa: SLF001
             raise UnknownPull(f"{pull!r} is a pull of study {owner.name!r}, not of {self.name!r}")
         return pull.id
-
-    def _own_action(self, pull: Pull) -> int:
-        known = 0 <= pull.action < self.problem.n_actions
-        if not known or self.problem.labels(pull.action) != pull.labels:
-            raise UnknownPull(f"{pull!r} is not one of this problem's actions")
-        return pull.action
-
-
-# ------------------------------------------------------------------------------ checks
-
-
-def _check_name(name: object) -> None:
-    fits = isinstance(name, str) and name.isprintable() and 0 < len(name.strip()) <= 200
-    if not fits:
-        raise InvalidArgument("name", "must be 1 to 200 printable characters", name)
-
-
-def _check_texts(**texts: object) -> None:
-    for name, text in texts.items():
-        fits = text is None or (isinstance(text, str) and 0 < len(text) <= 200)
-        if not fits or not _is_encodable(text):
-            raise InvalidArgument(name, "must be a text of 1 to 200 characters, or None", text)
-
-
-def _check_reason(reason: object) -> None:
-    if not isinstance(reason, str) or not reason.strip() or not _is_encodable(reason):
-        raise InvalidArgument("reason", "must be a text that says why", reason)
-
-
-def _is_encodable(text: object) -> bool:
-    return text is None or str(text).encode(errors="ignore").decode() == text
-
-
-def _check_lease(lease: object) -> float:
-    # A century is for ever, and small enough for the database.
-    return check_number("lease", lease, low=0, high=3.2e9, open_low=True)
-
-
-def _as_json(
-    name: str, data: Mapping[str, Any], error: type[InvalidArgument] = InvalidArgument
-) -> dict[str, Any]:
-    """Return the data as a replay will read them: through JSON and back."""
-    try:
-        text = canonical(plain(data, name))
-    except (NotSupported, ValueError, RecursionError):
-        raise error(name, "must be made of finite numbers, texts and lists", data) from None
-    clean: dict[str, Any] = json.loads(text)
-    return clean
-
-
-def _check_template(problem: object, policy: object) -> None:
-    if not isinstance(problem, Problem):
-        raise InvalidArgument("problem", "must be a Problem", problem)
-    if not isinstance(policy, Policy):
-        raise InvalidArgument("policy", "must be a Policy", policy)
-    if policy.problem != problem:
-        raise InvalidArgument("policy", f"must be made for {problem!r}", policy.problem)
-
-
-# ------------------------------------------------------------------------- create, open
-
-
-def _new_study(name: str, spec: Specification, policy: Policy, now: int) -> NewStudy:
-    from fairtrial import __version__
-
-    return NewStudy(
-        name=name,
-        spec_json=spec.to_json(),
-        spec_sha256=spec.sha256,
-        seed=str(spec.seed),
-        policy_version=type(policy).version,
-        created_with=__version__,
-        created_at=now,
-    )
-
-
-def _require_same(
-    row: StudyRow, spec: Specification, url: str, *, exist_ok: bool, any_seed: bool
-) -> None:
-    existing = Specification.from_json(row.spec_json)
-    wanted = replace(spec, seed=existing.seed) if any_seed else spec
-    difference = existing.difference(wanted)
-    if difference:
-        raise StudyExists(
-            f"{url} has a study {row.name!r} with another specification (existing and wanted "
-            f"differ): {difference}"
-        )
-    if not exist_ok:
-        raise StudyExists(
-            f"{url} has a study {row.name!r} with this specification already; open it with "
-            "Study.open, or pass exist_ok=True"
-        )
-
-
-def _require_storage(storage: Storage, name: str) -> bool:
-    """Raise if there is nothing to open; return whether the storage is a new one in memory."""
-    if isinstance(storage, Store):
-        return False
-    path = parse_storage(storage)
-    if path is not None and not path.exists():
-        raise StudyNotFound(f"there is no study {name!r}: no file {path} exists")
-    return path is None
-
-
-def _found(store: Store, name: str) -> StudyRow:
-    row = store.find_study(name)
-    if row is None:
-        names = ", ".join(repr(other.name) for other in store.studies()[:10]) or "none"
-        raise StudyNotFound(f"{store.url} has no study {name!r}; it has {names}")
-    return row
-
-
-def _close_owned(store: Store, storage: Storage) -> None:
-    if store is not storage:
-        store.close()

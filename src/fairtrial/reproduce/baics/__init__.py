@@ -42,7 +42,7 @@ def main(
     Parameters
     ----------
     quick : bool
-        With few replications: about a minute on two cores; else about a quarter of an hour.
+        With few replications: well under a minute on two cores; else about ten minutes.
     output : str or Path, optional
         Folder for ``report.md``, ``report.json`` and, if matplotlib is installed, the
         paper's two figures; it is made if need be.

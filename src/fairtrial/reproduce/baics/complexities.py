@@ -32,7 +32,7 @@ def complexities(email: Instance | None) -> Section:
         "average by any rule that errs with probability at most delta. Lower and upper ends are "
         "certified. For rewards in a range T* is that of normal rewards with the same standard "
         "deviations: a yardstick, not a bound; its reference is given to a whole pull or so.",
-        (Table(tuple(rows)),),
+        (Table(tuple(rows), decimals={"T* lower": 6, "T* upper": 6, "bound at .1": 1}),),
     )
 
 
@@ -55,6 +55,6 @@ def _certified(name: str, found: Complexity, reference: float, precision: float)
         "T* lower": found.lower,
         "T* upper": found.upper,
         "reference": reference,
-        "bound at .1": round(found.lower_bound(0.1), 3),
+        "bound at .1": found.lower_bound(0.1),
         AGREES: abs(found.value - reference) <= precision,
     }

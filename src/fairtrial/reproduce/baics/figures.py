@@ -40,9 +40,10 @@ def _draw(lab: Laboratory, instance: Instance) -> Figure:
     optimal = instance.complexity().weights
     for (rule, title), panel in zip(_RULES.items(), panels, strict=True):
         horizon = PAPER_CAP if (instance, rule) == (E2, "T-a-S") else None
-        runs = (300, 100) if instance is E1 else (300, 30)
+        runs = (300, 40) if instance is E1 else (300, 20)
         policy = tracker(rule, instance, 0.1, "stylised")
         simulation = lab.simulate(instance, policy, runs, horizon)
-        panel.suptitle(f"{instance.name}, {title}", fontsize=10, x=0.01, ha="left")
+        cut = "" if horizon is None else f"; runs cut at {horizon:,} rounds"
+        panel.suptitle(f"{instance.name}, {title}{cut}", fontsize=10, x=0.01, ha="left")
         allocation(simulation, optimal, figure=panel)
     return figure

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import numpy as np
@@ -64,6 +65,17 @@ class Measured:
         spread = math.hypot(self.error or 0.0, reference.error or 0.0)
         return abs(self.mean - reference.mean) <= errors * spread
 
+    def rounded(self, decimals: int) -> str:
+        """Return mean and standard error with so many digits after the point.
+
+        Examples
+        --------
+        >>> Measured(0.34, 0.01498).rounded(3)
+        '0.340 (0.015)'
+        """
+        error = "" if self.error is None else f" ({self.error:,.{decimals}f})"
+        return f"{self.mean:,.{decimals}f}{error}"
+
     def __str__(self) -> str:
         error = "" if self.error is None else f" ({_number(self.error, 2)})"
         return f"{_number(self.mean, 3)}{error}"
@@ -86,14 +98,18 @@ class Table:
         At least one; the first names the columns.
     title : str
         What the table shows, if its section does not say it.
+    decimals : mapping of str to int
+        Digits after the point, of columns whose numbers shall line up; the others are
+        printed with as many digits as each number deserves.
     """
 
     rows: tuple[Row, ...]
     title: str = ""
+    decimals: Mapping[str, int] = field(default_factory=dict)
 
     def __str__(self) -> str:
         names = list(self.rows[0])
-        texts = [[_text(row[name]) for name in names] for row in self.rows]
+        texts = [[self._text(row[name], name) for name in names] for row in self.rows]
         widths = [max(map(len, column)) for column in zip(names, *texts, strict=True)]
         numeric = [_is_numeric(self.rows, name) for name in names]
         rule = [
@@ -102,6 +118,14 @@ class Table:
         ]
         lines = [_line(row, widths, numeric) for row in (names, rule, *texts)]
         return "\n".join([f"{self.title}\n", *lines] if self.title else lines)
+
+    def _text(self, cell: Cell, name: str) -> str:
+        decimals = self.decimals.get(name)
+        if decimals is not None and isinstance(cell, float) and math.isfinite(cell):
+            return f"{cell:,.{decimals}f}"
+        if decimals is not None and isinstance(cell, Measured):
+            return cell.rounded(decimals)
+        return _text(cell)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the table as JSON's own types."""

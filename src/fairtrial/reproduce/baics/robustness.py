@@ -48,10 +48,21 @@ def broken_rule(lab: Laboratory) -> Section:
         "its delta of .1 allows. The proven rules keep it. Between three equal arms, where "
         "every answer is right and none can be proven, a careful rule does not stop.",
         (
-            Table(tuple(trap), f"B, delta .1: share wrong within {_TRAP_ROUNDS:,} rounds"),
-            Table(tuple(ties), f"Three equal arms, delta .1: share stopped in {_TIE_ROUNDS:,}"),
+            Table(
+                tuple(trap),
+                f"B, delta .1: share wrong within {_TRAP_ROUNDS:,} rounds",
+                _SHARE_DECIMALS,
+            ),
+            Table(
+                tuple(ties),
+                f"Three equal arms, delta .1: share stopped within {_TIE_ROUNDS:,} rounds",
+                _SHARE_DECIMALS,
+            ),
         ),
     )
+
+
+_SHARE_DECIMALS = {"ours": 3, "reference": 3}
 
 
 def _trap_row(lab: Laboratory, sampling: str, stopping: str, reference: float | None) -> Row:
@@ -60,7 +71,7 @@ def _trap_row(lab: Laboratory, sampling: str, stopping: str, reference: float | 
         if sampling == "block betting"
         else tracker(sampling, TRAP, 0.1, stopping)
     )
-    runs = lab.simulate(TRAP, policy, (1000, 300), horizon=_TRAP_ROUNDS)
+    runs = lab.simulate(TRAP, policy, (1000, 120), horizon=_TRAP_ROUNDS)
     number, wrong = runs.replications, int(runs.wrong.sum())
     kept = keeps_level(wrong, number, 0.1)
     return {
@@ -77,7 +88,7 @@ def _trap_row(lab: Laboratory, sampling: str, stopping: str, reference: float | 
 
 def _tie_row(lab: Laboratory, stopping: str, reference: float) -> Row:
     policy = tracker("balanced", THREE_EQUAL_ARMS, 0.1, stopping)
-    runs = lab.simulate(THREE_EQUAL_ARMS, policy, (500, 100), horizon=_TIE_ROUNDS)
+    runs = lab.simulate(THREE_EQUAL_ARMS, policy, (500, 50), horizon=_TIE_ROUNDS)
     stopped = int(runs.decided.sum())
     return {
         "sampling": "balanced",
@@ -137,12 +148,13 @@ def _null_table(lab: Laboratory, title: str, instances: Iterable[Instance], nois
     made = {instance.name: _null_runs(lab, instance) for instance in instances}
     rows = [_null_row(name, [runs], references.get(name)) for name, runs in made.items()]
     rows.append(_null_row("all of these", list(made.values()), None))
-    return Table(tuple(rows), title)
+    columns = ("true answer ever rejected", "reference", "wrong", "undecided")
+    return Table(tuple(rows), title, dict.fromkeys(columns, 4))
 
 
 def _null_runs(lab: Laboratory, instance: Instance) -> Simulation:
     policy = WatchedBlockBetting(instance.problem, delta=0.1)
-    return lab.simulate(instance, policy, (1000, 60), horizon=_NULL_ROUNDS)
+    return lab.simulate(instance, policy, (1000, 30), horizon=_NULL_ROUNDS)
 
 
 def _null_row(name: str, simulations: list[Simulation], reference: float | None) -> Row:

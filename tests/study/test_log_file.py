@@ -1,10 +1,7 @@
-"""Logs as files: what is written can be read, moved, and not be forged."""
+"""Logs put into another store: the same study, or nothing at all."""
 
-import csv
 import json
-import sys
 
-import pandas as pd
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -13,7 +10,6 @@ from fairtrial.errors import (
     CorruptLog,
     FairtrialError,
     InvalidArgument,
-    MissingExtra,
     StorageError,
     StudyExists,
 )
@@ -28,28 +24,7 @@ from tests.study.toys import (
     Racing,
     RecordProblem,
     Serving,
-    ToyProblem,
 )
-
-
-@pytest.fixture
-def study(make_study, clock):
-    """A study in which everything has happened that can happen."""
-    study = make_study(Racing, ToyProblem(["a", "b", 'ß, "c"']), slots=5)
-    first, second, third, fourth, _ = study.ask(5, worker="lab 1", request_id="r")
-    expiring = study.ask(1, note="full")
-    assert expiring == []
-    study.report(first, 0.5, stage=1, note="first look")
-    clock.advance(12.5)
-    study.tell(first, 1 / 3, actor="nurse\n2")
-    study.amend(first, 1e-300, 'said "oops"')
-    study.cancel(second)
-    study.fail(third, "spoilt")
-    study.tell(third, -0.25)
-    study.extend(fourth, 0.5)
-    clock.advance(1)
-    study.tell(study.problem.pull(arm="b"), 2.0)
-    return study
 
 
 def imported(path, storage="memory://", **more):
@@ -88,7 +63,7 @@ def test_a_moved_study_goes_on(study, tmp_path):
 
 
 def test_long_logs_are_moved_in_parts(make_study, tmp_path, monkeypatch):
-    monkeypatch.setattr("fairtrial.study.transfer._BATCH", 7)
+    monkeypatch.setattr("fairtrial.study.log_file._BATCH", 7)
     study = make_study(Serving)
     study.tell_many([(pull, 0.5) for pull in study.ask(20)])
     copy = imported(study.export(tmp_path / "log.jsonl"))
@@ -204,104 +179,3 @@ def test_no_garbled_file_is_taken_or_breaks_anything(study, tmp_path, data):
         return
     # What is not sealed may differ: how the file is laid out, and who made it when.
     assert copy.head_hash == study.head_hash
-
-
-# ------------------------------------------------------------------------------ tables
-
-
-def test_history_is_one_row_per_event(study):
-    frame = study.history()
-    assert frame.index.tolist() == [event.seq for event in study.events()]
-    assert frame["kind"].tolist() == [event.kind for event in study.events()]
-    told = frame[frame.kind == "tell"]
-    assert told["value"].tolist() == [1 / 3]
-    assert set(told["arm"]) <= {"a", "b", 'ß, "c"'}
-    assert str(frame["at"].dtype) == "datetime64[us, UTC]"
-    assert frame.loc[frame.kind == "amend", "reason"].tolist() == ['said "oops"']
-    assert frame.loc[frame.kind == "report", "stage"].tolist() == [1]
-
-
-def test_the_fields_of_outcomes_are_columns(make_study):
-    study = make_study(Averaging, RecordProblem())
-    study.tell(study.ask(), {"s": 1, "y": 0.5})
-    frame = study.history()
-    assert frame["outcome_y"].tolist()[1] == 0.5
-    assert pd.isna(frame["outcome_s"].iloc[0])
-
-
-def test_an_empty_history_has_its_columns(make_study):
-    frame = make_study().history()
-    assert len(frame) == 0
-    assert {"kind", "arm", "value"} <= set(frame.columns)
-
-
-def test_a_label_with_the_name_of_a_column_gets_another(make_study):
-    class Awkward(ToyProblem):
-        family = "awkward"
-
-        @property
-        def action_labels(self):
-            return [{"value": name} for name in self.names]
-
-    study = make_study(Serving, Awkward(["x"]))
-    study.ask()
-    assert study.history()["label_value"].tolist() == ["x"]
-
-
-def test_csv_holds_what_history_shows(study, tmp_path):
-    path = study.export(tmp_path / "log.csv")
-    with path.open(encoding="utf-8", newline="") as stream:
-        rows = list(csv.DictReader(stream))
-    frame = study.history()
-    assert [int(row["seq"]) for row in rows] == frame.index.tolist()
-    assert [row["arm"] or None for row in rows] == [
-        None if pd.isna(arm) else arm for arm in frame["arm"]
-    ]
-    assert [float(row["value"]) for row in rows if row["kind"] == "tell"] == [1 / 3]
-    assert "nurse\n2" in [row["actor"] for row in rows]
-
-
-def test_parquet_holds_what_history_shows(study, tmp_path):
-    path = study.export(tmp_path / "log.parquet")
-    pd.testing.assert_frame_equal(pd.read_parquet(path), study.history(), check_dtype=False)
-
-
-@pytest.mark.parametrize("name", ["log.txt", "log", "log.json"])
-def test_an_unknown_ending_is_refused(study, tmp_path, name):
-    with pytest.raises(InvalidArgument, match=r"path must end in \.jsonl, \.csv, \.parquet"):
-        study.export(tmp_path / name)
-    assert not (tmp_path / name).exists()
-
-
-def test_a_file_that_cannot_be_written_is_named(study, tmp_path):
-    with pytest.raises(StorageError, match="cannot be written"):
-        study.export(tmp_path / "no folder" / "log.csv")
-    (tmp_path / "folder.csv").mkdir()
-    with pytest.raises(StorageError, match="cannot be written"):
-        study.export(tmp_path / "folder.csv")
-
-
-def test_an_export_that_fails_leaves_the_old_file(study, tmp_path, monkeypatch):
-    path = study.export(tmp_path / "log.jsonl")
-    before = path.read_bytes()
-    study.ask()
-
-    def broken(record):
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("fairtrial.study.transfer._line", broken)
-    with pytest.raises(StorageError, match="No space left on device"):
-        study.export(path)
-    assert path.read_bytes() == before
-    assert [item.name for item in tmp_path.iterdir() if "part" in item.name] == []
-
-
-def test_missing_packages_are_named(study, tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(MissingExtra, match=r"fairtrial\[data\]"):
-        study.history()
-    monkeypatch.undo()
-    monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(MissingExtra, match=r"fairtrial\[data\]"):
-        study.export(tmp_path / "log.parquet")
-    assert study.export(tmp_path / "log.csv").exists()

@@ -1,0 +1,158 @@
+"""Studies found or made: from an address and a name to a session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+
+from fairtrial.core import Policy, Problem
+from fairtrial.errors import CorruptLog, StudyExists, StudyNotFound
+from fairtrial.study.location import Durability, Storage, open_store, parse_storage
+from fairtrial.study.log_file import LogFile
+from fairtrial.study.session import Session
+from fairtrial.study.specification import Specification
+from fairtrial.study.store import NewStudy, Store, StudyRow
+
+__all__ = ["Classes", "create_study", "import_study", "open_study"]
+
+Classes = tuple[Sequence[type[Policy]], Sequence[type[Problem]]]
+"""Policies and problems of the caller's own."""
+
+
+def create_study(
+    spec: Specification,
+    storage: Storage,
+    name: str,
+    own: Classes,
+    *,
+    durability: Durability,
+    exist_ok: bool,
+    any_seed: bool,
+) -> Session:
+    """Make a study, or with `exist_ok` open the one of the same specification.
+
+    Raises
+    ------
+    StudyExists
+        If there is one of that name; the message says how they differ.
+    """
+    fresh = spec.build(name, *own)
+    spec.require_faithful(fresh)
+    with _opened(storage, durability) as store:
+        with store.transaction():
+            row = store.find_study(name)
+            if row is None:
+                row = store.insert_study(_new_study(name, spec, fresh, store.now()))
+            else:
+                _require_same(row, spec, store.url, exist_ok=exist_ok, any_seed=any_seed)
+        return _session(store, storage, row, own)
+
+
+def open_study(storage: Storage, name: str, own: Classes, durability: Durability) -> Session:
+    """Open a study that exists.
+
+    Raises
+    ------
+    StudyNotFound
+        If there is none.
+    """
+    in_memory = _require_storage(storage, name)
+    with _opened(storage, durability, create=in_memory) as store:
+        return _session(store, storage, _found(store, name), own)
+
+
+def import_study(
+    file: LogFile, storage: Storage, name: str, own: Classes, durability: Durability
+) -> Session:
+    """Make a study from a log in a file.
+
+    Raises
+    ------
+    CorruptLog
+        If an event does not follow from those before.
+    StudyExists
+        If there is one of that name.
+    """
+    fresh = file.spec.build(name, *own)
+    with _opened(storage, durability) as store:
+        return _session(store, storage, file.insert(store, name, fresh), own)
+
+
+@contextmanager
+def _opened(storage: Storage, durability: Durability, *, create: bool = True) -> Iterator[Store]:
+    """Give the store, which is closed if no session comes of it, unless it is the caller's."""
+    store = open_store(storage, durability, create=create)
+    try:
+        yield store
+    except BaseException:
+        if store is not storage:
+            store.close()
+        raise
+
+
+def _session(store: Store, storage: Storage, row: StudyRow, own: Classes) -> Session:
+    spec = Specification.from_json(row.spec_json)
+    if spec.sha256 != row.spec_sha256:
+        raise CorruptLog(
+            f"the specification of study {row.name!r} is not the one that it was made with"
+        )
+    build = partial(spec.build, row.name, *own)
+    return Session(store, row, build, owns_store=store is not storage)
+
+
+# ----------------------------------------------------------------------------- create
+
+
+def _new_study(name: str, spec: Specification, policy: Policy, now: int) -> NewStudy:
+    from fairtrial import __version__
+
+    return NewStudy(
+        name=name,
+        spec_json=spec.to_json(),
+        spec_sha256=spec.sha256,
+        seed=str(spec.seed),
+        policy_version=type(policy).version,
+        created_with=__version__,
+        created_at=now,
+    )
+
+
+def _require_same(
+    row: StudyRow, spec: Specification, url: str, *, exist_ok: bool, any_seed: bool
+) -> None:
+    existing = Specification.from_json(row.spec_json)
+    wanted = replace(spec, seed=existing.seed) if any_seed else spec
+    difference = existing.difference(wanted)
+    if difference:
+        raise StudyExists(
+            f"{url} has a study {row.name!r} with another specification (existing and wanted "
+            f"differ): {difference}"
+        )
+    if not exist_ok:
+        raise StudyExists(
+            f"{url} has a study {row.name!r} with this specification already; open it with "
+            "Study.open, or pass exist_ok=True"
+        )
+
+
+# ------------------------------------------------------------------------------- open
+
+
+def _require_storage(storage: Storage, name: str) -> bool:
+    """Raise if there is nothing to open; return whether the storage is a new one in memory."""
+    if isinstance(storage, Store):
+        return False
+    path = parse_storage(storage)
+    if path is not None and not path.exists():
+        raise StudyNotFound(f"there is no study {name!r}: no file {path} exists")
+    return path is None
+
+
+def _found(store: Store, name: str) -> StudyRow:
+    row = store.find_study(name)
+    if row is None:
+        names = ", ".join(repr(other.name) for other in store.studies()[:10]) or "none"
+        raise StudyNotFound(f"{store.url} has no study {name!r}; it has {names}")
+    return row

@@ -1,0 +1,125 @@
+"""A study in use: the log in its store, and the policy kept at the head of the log."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TypeVar
+
+from fairtrial.core import Policy, Problem
+from fairtrial.core.policy import State
+from fairtrial.errors import CorruptLog, NotSupported, StorageError
+from fairtrial.study.cache import Cache
+from fairtrial.study.store import Store, StudyRow
+from fairtrial.study.writer import Writer
+
+__all__ = ["Session"]
+
+_Answer = TypeVar("_Answer")
+
+
+class Session:
+    """Reads and writes one study, for one thread at a time.
+
+    Parameters
+    ----------
+    store : Store
+        Where the study is.
+    row : StudyRow
+        The study.
+    build : callable
+        Returns a fresh policy.
+    owns_store : bool
+        Whether the store is closed with the session.
+    """
+
+    def __init__(
+        self, store: Store, row: StudyRow, build: Callable[[], Policy], *, owns_store: bool
+    ) -> None:
+        self.store = store
+        self.id = row.id
+        self.name = row.name
+        self.seed = int(row.seed)
+        self.build = build
+        self.problem: Problem = build().problem
+        self._cache = Cache(store, row.id, build)
+        self._lock = threading.RLock()
+        self._owns_store = owns_store
+        self._has_written = False
+        self._is_closed = False
+
+    def close(self) -> None:
+        """Keep a snapshot, so that the next opening is quick, and let go of the store."""
+        with self._lock:
+            if self._is_closed:
+                return
+            self._is_closed = True
+            try:
+                if self._has_written or self._cache.is_due:
+                    with suppress(StorageError, NotSupported):
+                        self._cache.save()
+            finally:
+                if self._owns_store:
+                    self.store.close()
+
+    # ----------------------------------------------------------------------- reading
+
+    def row(self) -> StudyRow:
+        """Return the study as it is stored now."""
+        if self._is_closed:
+            raise StorageError(f"study {self.name!r} is closed; open it again")
+        return self.store.read_study(self.id)
+
+    @contextmanager
+    def at_head(self) -> Iterator[tuple[StudyRow, Policy]]:
+        """Give the study and the policy after its last event; no thread moves it meanwhile."""
+        with self._lock:
+            row = self.row()
+            yield row, self._cache.at_head(row).policy
+
+    def state_at_head(self) -> tuple[StudyRow, State | None]:
+        """Return the study and its policy's state; None if it cannot be derived, or saved."""
+        with self._lock:
+            row = self.row()
+            with suppress(CorruptLog, NotSupported):
+                return row, self._cache.at_head(row).policy.get_state()
+            return row, None
+
+    # ----------------------------------------------------------------------- writing
+
+    def write(self, operation: Callable[[Writer], _Answer]) -> _Answer:
+        """Carry out an operation in a transaction: all of it is kept, or nothing."""
+        # A long log is replayed before others are kept waiting.
+        with self.at_head() as (_, policy):
+            # Leases that ran out are facts, even if the operation should fail.
+            if policy.expiry == "drop" and self._has_overdue():
+                self._transact(Writer.expire_leases)
+            answer = self._transact(operation)
+            with suppress(StorageError):
+                self._cache.save_if_due()
+            return answer
+
+    def _has_overdue(self) -> bool:
+        return bool(self.store.open_pulls(self.id, due_by=self.store.now()))
+
+    def _transact(self, operation: Callable[[Writer], _Answer]) -> _Answer:
+        with self.store.transaction():
+            study = self.store.read_study(self.id)
+            writer = Writer(self.store, study, self._cache.at_head(study))
+            answer = operation(writer)
+            head = writer.flush()
+        self._cache.settle(head, writer.last)
+        self._has_written = True
+        return answer
+
+    def snapshot(self) -> None:
+        """Keep a snapshot of the policy after the last event.
+
+        Raises
+        ------
+        NotSupported
+            If the policy's state cannot be saved whole.
+        """
+        with self.at_head():
+            self._cache.save()

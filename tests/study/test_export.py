@@ -1,0 +1,129 @@
+"""Logs as tables and files."""
+
+import csv
+import sys
+
+import pandas as pd
+import pytest
+
+from fairtrial.errors import (
+    InvalidArgument,
+    MissingExtra,
+    StorageError,
+)
+from fairtrial.study import Study
+from tests.study.toys import (
+    Averaging,
+    RecordProblem,
+    Serving,
+    ToyProblem,
+)
+
+
+def test_history_is_one_row_per_event(study):
+    frame = study.history()
+    assert frame.index.tolist() == [event.seq for event in study.events()]
+    assert frame["kind"].tolist() == [event.kind for event in study.events()]
+    told = frame[frame.kind == "tell"]
+    assert told["value"].tolist() == [1 / 3]
+    assert set(told["arm"]) <= {"a", "b", 'ß, "c"'}
+    assert str(frame["at"].dtype) == "datetime64[us, UTC]"
+    assert frame.loc[frame.kind == "amend", "reason"].tolist() == ['said "oops"']
+    assert frame.loc[frame.kind == "report", "stage"].tolist() == [1]
+
+
+def test_the_fields_of_outcomes_are_columns(make_study):
+    study = make_study(Averaging, RecordProblem())
+    study.tell(study.ask(), {"s": 1, "y": 0.5})
+    frame = study.history()
+    assert frame["outcome_y"].tolist()[1] == 0.5
+    assert pd.isna(frame["outcome_s"].iloc[0])
+
+
+def test_an_empty_history_has_its_columns(make_study):
+    frame = make_study().history()
+    assert len(frame) == 0
+    assert {"kind", "arm", "value"} <= set(frame.columns)
+
+
+def test_a_label_with_the_name_of_a_column_gets_another(make_study):
+    class Awkward(ToyProblem):
+        family = "awkward"
+
+        @property
+        def action_labels(self):
+            return [{"value": name} for name in self.names]
+
+    study = make_study(Serving, Awkward(["x"]))
+    study.ask()
+    assert study.history()["label_value"].tolist() == ["x"]
+
+
+def test_csv_holds_what_history_shows(study, tmp_path):
+    path = study.export(tmp_path / "log.csv")
+    with path.open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    frame = study.history()
+    assert [int(row["seq"]) for row in rows] == frame.index.tolist()
+    assert [row["arm"] or None for row in rows] == [
+        None if pd.isna(arm) else arm for arm in frame["arm"]
+    ]
+    assert [float(row["value"]) for row in rows if row["kind"] == "tell"] == [1 / 3]
+    assert "nurse\n2" in [row["actor"] for row in rows]
+
+
+def test_parquet_holds_what_history_shows(study, tmp_path):
+    path = study.export(tmp_path / "log.parquet")
+    pd.testing.assert_frame_equal(pd.read_parquet(path), study.history(), check_dtype=False)
+
+
+@pytest.mark.parametrize("name", ["log.txt", "log", "log.json"])
+def test_an_unknown_ending_is_refused(study, tmp_path, name):
+    with pytest.raises(InvalidArgument, match=r"path must end in \.jsonl, \.csv, \.parquet"):
+        study.export(tmp_path / name)
+    assert not (tmp_path / name).exists()
+
+
+def test_a_file_that_cannot_be_written_is_named(study, tmp_path):
+    with pytest.raises(StorageError, match="cannot be written"):
+        study.export(tmp_path / "no folder" / "log.csv")
+    (tmp_path / "folder.csv").mkdir()
+    with pytest.raises(StorageError, match="cannot be written"):
+        study.export(tmp_path / "folder.csv")
+    (tmp_path / "file").touch()
+    with pytest.raises(StorageError, match="cannot be written"):
+        study.export(tmp_path / "file" / "log.csv")
+
+
+@pytest.mark.parametrize("bad", [None, 3, "a\0.csv"])
+def test_what_is_no_path_is_refused(study, bad):
+    with pytest.raises(InvalidArgument, match="path must be the path of a file"):
+        study.export(bad)
+    with pytest.raises(InvalidArgument, match="path must be the path of a file"):
+        Study.import_log(bad, storage="memory://")
+
+
+def test_an_export_that_fails_leaves_the_old_file(study, tmp_path, monkeypatch):
+    path = study.export(tmp_path / "log.jsonl")
+    before = path.read_bytes()
+    study.ask()
+
+    def broken(record):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("fairtrial.study.export._line", broken)
+    with pytest.raises(StorageError, match="No space left on device"):
+        study.export(path)
+    assert path.read_bytes() == before
+    assert [item.name for item in tmp_path.iterdir() if "part" in item.name] == []
+
+
+def test_missing_packages_are_named(study, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(MissingExtra, match=r"fairtrial\[data\]"):
+        study.history()
+    monkeypatch.undo()
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingExtra, match=r"fairtrial\[data\]"):
+        study.export(tmp_path / "log.parquet")
+    assert study.export(tmp_path / "log.csv").exists()
