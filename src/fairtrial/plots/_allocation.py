@@ -101,10 +101,11 @@ def _draw_optimal(ax: Axes, actions: Sequence[int | None], best: Floats) -> None
 def _write_shares(ax: Axes, actions: Sequence[int | None], shares: Floats) -> None:
     # In a column of their own, where neither bar nor tick can touch them.
     place = {"transform": ax.get_yaxis_transform(), "ha": "right", "va": "center"}
+    paper = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
+    look = {"color": style.MUTED, "fontsize": 7, "bbox": paper, "gid": "share"}
     for row, action in enumerate(actions):
         if action is not None:
-            text = percent(float(shares[action]))
-            style.write(ax, 1.0, row, text, color=style.MUTED, fontsize=7, gid="share", **place)
+            style.write(ax, 1.0, row, percent(float(shares[action]), places=1), **look, **place)
 
 
 def _scale(axes: Sequence[Axes], shares: Floats, best: Floats | None) -> None:

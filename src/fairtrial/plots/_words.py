@@ -82,16 +82,20 @@ def count(value: float) -> str:
     return f"{round(value):,}"
 
 
-def percent(share: float) -> str:
-    """Return a share in per cent, with a decimal where it matters.
+def percent(share: float, places: int | None = None) -> str:
+    """Return a share in per cent, with a decimal where it matters, or always as many.
 
     Examples
     --------
     >>> percent(0.25), percent(0.0312), percent(0.0002), percent(0)
     ('25 %', '3.1 %', '<0.1 %', '0 %')
+    >>> percent(0.25, places=1), percent(0.0097, places=1)
+    ('25.0 %', '1.0 %')
     """
     if 0 < share < 0.001:
         return "<0.1 %"
+    if places is not None:
+        return f"{100 * share:.{places}f} %"
     return f"{100 * share:.3g} %" if share >= 0.1 else f"{100 * share:.2g} %"
 
 
