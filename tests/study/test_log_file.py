@@ -179,3 +179,12 @@ def test_no_garbled_file_is_taken_or_breaks_anything(study, tmp_path, data):
         return
     # What is not sealed may differ: how the file is laid out, and who made it when.
     assert copy.head_hash == study.head_hash
+
+
+def test_a_file_whose_policy_cannot_be_made_is_no_log(study, tmp_path):
+    path = study.export(tmp_path / "log.jsonl")
+    text = path.read_text()
+    assert '"slots": 5' in text
+    path.write_text(text.replace('"slots": 5', '"slots": -5'))
+    with pytest.raises(CorruptLog, match="cannot be made as the file says: negative dimensions"):
+        imported(path)

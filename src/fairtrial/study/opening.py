@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from fairtrial.core import Policy, Problem
-from fairtrial.errors import CorruptLog, StudyExists, StudyNotFound
+from fairtrial.errors import CorruptLog, FairtrialError, StudyExists, StudyNotFound
 from fairtrial.study.location import Durability, Storage, open_store, parse_storage
 from fairtrial.study.log_file import LogFile
 from fairtrial.study.session import Session
@@ -71,11 +71,18 @@ def import_study(
     Raises
     ------
     CorruptLog
-        If an event does not follow from those before.
+        If no policy can be made as the file says, or an event does not follow from those before.
     StudyExists
         If there is one of that name.
     """
-    fresh = file.spec.build(name, *own)
+    try:
+        fresh = file.spec.build(name, *own)
+    except FairtrialError:
+        raise
+    except Exception as error:
+        raise CorruptLog(
+            f"the policy of {name!r} cannot be made as the file says: {error}"
+        ) from error
     with _opened(storage, durability) as store:
         return _session(store, storage, file.insert(store, name, fresh), own)
 
