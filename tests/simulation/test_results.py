@@ -25,6 +25,7 @@ from tests.core.toys import (
     GroupProblem,
     LeadRace,
     PartialRace,
+    QuotaKeeper,
     RecordProblem,
     RecordWorld,
     ToyProblem,
@@ -221,6 +222,15 @@ def test_the_summary_shows_what_is_there_to_see_only() -> None:
     text = str(simulate(PartialRace(PROBLEM, k=2), world, 3, parallel=3).summary())
     assert "elapsed" in text
     assert "late_readings  0" in text
+
+
+def test_nothing_is_said_of_answers_where_the_policy_never_gives_one() -> None:
+    result = simulate(QuotaKeeper(PROBLEM, [1, 1, 1], 9), WORLD, 2, horizon=30)
+    assert result.endless
+    text = str(result.summary())
+    assert "mean pulls" in text
+    assert "wrong" not in text
+    assert "undecided" not in text
 
 
 def test_a_long_list_of_actions_is_cut() -> None:

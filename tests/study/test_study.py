@@ -765,3 +765,19 @@ def test_two_handles_on_one_study_see_each_other(make_study, store):
     assert same_state(one.policy, two.policy)
     assert same_state(one.policy, replayed(two))
     assert one.head_hash == two.head_hash
+
+
+def test_a_study_keeps_the_order_of_a_mapping(make_study, store):
+    class Ordered(ToyProblem):
+        family = "study-ordered"
+
+        def __init__(self, arms):
+            self.arms = arms
+            super().__init__(list(arms))
+            object.__setattr__(self, "arms", arms)
+
+    problem = Ordered({"z": 1.0, "a": 2.0, "m": 3.0})
+    Study.create(problem, Elimination(problem), storage=store, name="ordered", seed=1)
+    again = Study.open(store, "ordered", policies=[Elimination], problems=[Ordered])
+    assert again.problem == problem
+    assert [labels["arm"] for labels in again.problem.action_labels] == ["z", "a", "m"]

@@ -132,9 +132,10 @@ class Problem(Parametrized, ABC):
     def digest(self) -> str:
         """SHA-256 of the canonical JSON: two problems are equal iff theirs are.
 
-        There 0 and 0.0 are the same, as they are for the reader of a file.
+        There 0 and 0.0 are the same, as they are for the reader of a file. The order of a
+        mapping counts: it may be the order of the actions.
         """
-        text = json.dumps(_canonical(self.to_dict()), sort_keys=True, separators=(",", ":"))
+        text = json.dumps(_canonical(self.to_dict()), separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
     def __eq__(self, other: object) -> bool:

@@ -104,6 +104,8 @@ class Summary:
         Mean stopping time over the lower bound.
     extra : mapping of str to float
         Means of what the family adds.
+    endless : bool
+        Whether the policy never decides: the horizon ended every run.
     """
 
     policy: str
@@ -120,6 +122,7 @@ class Summary:
     lower_bound: float | None
     ratio: float | None
     extra: Mapping[str, float]
+    endless: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Return the summary as JSON's own types."""
@@ -131,8 +134,8 @@ class Summary:
             ("stopping time", str(self.stopping_time)),
             ("elapsed", None if self.elapsed == self.stopping_time else str(self.elapsed)),
             ("lower bound", self._bound_text()),
-            ("wrong", self._error_text()),
-            ("undecided", f"{self.undecided} of {self.replications}"),
+            ("wrong", None if self.endless else self._error_text()),
+            ("undecided", None if self.endless else f"{self.undecided} of {self.replications}"),
             ("mean pulls", self._pulls_text()),
             *((name, _number(mean)) for name, mean in self.extra.items()),
         ]
@@ -200,6 +203,8 @@ class Simulation:
         The mean stopping time that no policy can beat.
     seconds : float
         Time that the simulation took.
+    endless : bool
+        Whether the policy never stops by itself.
     """
 
     stopping_time: NDArray[np.int64]
@@ -218,6 +223,7 @@ class Simulation:
     parallel: int
     lower_bound: float | None
     seconds: float
+    endless: bool = False
 
     @classmethod
     def from_runs(
@@ -251,6 +257,7 @@ class Simulation:
             parallel=parallel,
             lower_bound=lower_bound,
             seconds=seconds,
+            endless=policy.endless,
         )
 
     def __repr__(self) -> str:
@@ -333,6 +340,7 @@ class Simulation:
             lower_bound=self.lower_bound,
             ratio=None if self.lower_bound is None else mean_time / self.lower_bound,
             extra={name: float(values.mean()) for name, values in self.extra.items()},
+            endless=self.endless,
         )
 
     def to_frame(self) -> pd.DataFrame:

@@ -55,9 +55,9 @@ class Specification:
         return cls(data["problem"], data["policy"], data["seed"])
 
     def to_json(self) -> str:
-        """Return the specification as canonical JSON."""
-        parts = {"problem": self.problem, "policy": self.policy, "seed": self.seed}
-        return json.dumps(parts, sort_keys=True, separators=(",", ":"))
+        """Return the specification as JSON; the order of a mapping may be that of the actions."""
+        parts = {"policy": self.policy, "problem": self.problem, "seed": self.seed}
+        return json.dumps(parts, separators=(",", ":"))
 
     @property
     def sha256(self) -> str:
