@@ -1,0 +1,59 @@
+"""The best intervention that is counterfactually fair, on a fixed budget."""
+
+from fairtrial.causal.allocation import Allocation, allocate
+from fairtrial.causal.complexity import Complexity, complexity, expected_error
+from fairtrial.causal.divergences import Divergences, divergences
+from fairtrial.causal.environments import (
+    CausalTruth,
+    NetworkEnvironment,
+    ReplayEnvironment,
+    chain,
+)
+from fairtrial.causal.errors import (
+    BIFError,
+    BoundTooTight,
+    BudgetInfeasible,
+    ModelError,
+    NoInformation,
+)
+from fairtrial.causal.estimation import ArmEstimate, Estimates, estimate
+from fairtrial.causal.model import CausalModel, Density, ThinRow
+from fairtrial.causal.policies import (
+    ConstraintSuccessiveRejection,
+    PlugIn,
+    SuccessiveRejection,
+    TwoStageRejection,
+    UniformSampling,
+)
+from fairtrial.causal.problem import Problem
+
+__all__ = [
+    "Allocation",
+    "ArmEstimate",
+    "BIFError",
+    "BoundTooTight",
+    "BudgetInfeasible",
+    "CausalModel",
+    "CausalTruth",
+    "Complexity",
+    "ConstraintSuccessiveRejection",
+    "Density",
+    "Divergences",
+    "Estimates",
+    "ModelError",
+    "NetworkEnvironment",
+    "NoInformation",
+    "PlugIn",
+    "Problem",
+    "ReplayEnvironment",
+    "SuccessiveRejection",
+    "ThinRow",
+    "TwoStageRejection",
+    "UniformSampling",
+    "allocate",
+    "chain",
+    "complexity",
+    "divergences",
+    "estimate",
+    "expected_error",
+]

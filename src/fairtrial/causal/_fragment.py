@@ -1,0 +1,453 @@
+"""The problem in arrays: cells, the arms' weights in them, and how often they come."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from itertools import product
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairtrial.causal.model import Density, state_label
+from fairtrial.errors import InvalidArgument, InvalidOutcome
+
+if TYPE_CHECKING:
+    from fairtrial.causal.model import CausalModel
+    from fairtrial.causal.problem import Problem
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+_MOST_WEIGHTS = 4_000_000
+
+
+class Factor(NamedTuple):
+    """A non-negative function of some nodes: `array` has one axis per name."""
+
+    names: tuple[str, ...]
+    array: Floats
+
+
+class Rows(NamedTuple):
+    """Rows as the estimators see them; the outcome is scaled to [0, 1], large is good.
+
+    `cells` holds positions of cells, shape (n,), where the cells are tabulated, else the
+    values of the cell's nodes, shape (n, nodes).
+    """
+
+    arm: Integers
+    forced: NDArray[np.bool_]
+    value: Integers
+    cells: NDArray[Any]
+    outcome: Floats
+
+
+class Fragment:
+    """What the weights need.
+
+    For arm k, value u and cell z that is the product
+
+    g[k, u, z] = P_k(V given its parents) * product over carriers X of P(X given its parents)
+
+    with the sensitive attribute at u. The probability of z under arm k in the group that is
+    observed with value u is g[k, u, z] h[u, z], and h is common to all arms. Had that group
+    had value a, it would be g[k, a, z] h[u, z]. If the attribute is a root, h is the same for
+    all u.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.model = problem.model
+        self.nodes = problem.cell_nodes
+        self.combinations = list(
+            product(*(range(self.model.size(node)) for node in problem.attributes))
+        )
+        self.n_values = len(self.combinations)
+        self.n_groups = 1 if problem.is_root else self.n_values
+
+    # ----------------------------------------------------------------------- shapes
+
+    @cached_property
+    def is_discrete(self) -> bool:
+        """Whether all cells can be listed."""
+        problem, model = self.problem, self.model
+        others = [node for node in problem.carriers if node != problem.intervened]
+        return (
+            all(model.is_discrete(node) for node in self.nodes)
+            and all(node in model.tables for node in others)
+            and not any(isinstance(arm, Density) for arm in problem.arms.values())
+        )
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """States of every node of the cell."""
+        return tuple(self.model.size(node) for node in self.nodes)
+
+    @cached_property
+    def is_tabulated(self) -> bool:
+        """Whether the cells are few enough to keep all weights in a table."""
+        if not self.is_discrete:
+            return False
+        return math.prod(self.shape) * self.n_values * self.problem.n_arms <= _MOST_WEIGHTS
+
+    @property
+    def n_cells(self) -> int:
+        """The number of cells."""
+        return math.prod(self.shape)
+
+    @cached_property
+    def shares(self) -> Floats | None:
+        """Probability of every value of the sensitive attribute, if the model has it."""
+        return shares_of(self.problem, self.model)
+
+    def group(self, value: Integers) -> Integers:
+        """Return which group's effects rows with these values tell of, shape (n,)."""
+        return np.zeros_like(value) if self.n_groups == 1 else value
+
+    # ---------------------------------------------------------------------- weights
+
+    def factors(self) -> list[Factor]:
+        """Return the carriers' tables; the intervened node's is the arms' own."""
+        return [
+            _table_factor(self.model, node)
+            for node in self.problem.carriers
+            if node != self.problem.intervened
+        ]
+
+    @cached_property
+    def arm_tables(self) -> Floats:
+        """The arms' tables, shape (K, states of the first parent, ..., own states)."""
+        return np.array(list(self.problem.arms.values()))
+
+    @cached_property
+    def g(self) -> Floats:
+        """The weights, shape (K, values, cells)."""
+        names = ("", *self.problem.attributes, *self.nodes)
+        intervened = self.problem.intervened
+        family = ("", *self.model.parents(intervened), intervened)
+        result = _spread(Factor(family, self.arm_tables), names)
+        for factor in self.factors():
+            result = result * _spread(factor, names)
+        sizes = [self.model.size(node) for node in self.problem.attributes]
+        full = np.broadcast_to(result, (self.problem.n_arms, *sizes, *self.shape))
+        return full.reshape(self.problem.n_arms, self.n_values, self.n_cells)
+
+    @cached_property
+    def log_g(self) -> Floats:
+        """Logarithms of the weights, shape (cells, K, values)."""
+        with np.errstate(divide="ignore"):
+            return np.ascontiguousarray(np.log(self.g).transpose(2, 0, 1))
+
+    @cached_property
+    def h(self) -> Floats | None:
+        """The common part of the cells' probabilities, shape (values, cells), if it is known."""
+        problem, model = self.problem, self.model
+        own = {problem.intervened, *problem.carriers}
+        roots = set(problem.attributes) if problem.is_root else set()
+        needed = model.ancestors([*self.nodes, *problem.attributes]) - own - roots
+        if any(node not in model.tables for node in needed):
+            return None
+        factors = [_table_factor(model, node) for node in sorted(needed)]
+        result = sum_product(factors, (*problem.attributes, *self.nodes))
+        sizes = [model.size(node) for node in problem.attributes]
+        joint = np.broadcast_to(result, (*sizes, *self.shape)).reshape(self.n_values, -1)
+        if problem.is_root:
+            return joint
+        assert self.shares is not None
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.where(joint > 0.0, joint / self.shares[:, None], 0.0)
+
+    def log_weights(self, cells: NDArray[Any]) -> Floats:
+        """Return the logarithms of the weights of given rows, shape (n, K, values)."""
+        if self.is_tabulated:
+            result: Floats = self.log_g[cells]
+            return result
+        columns = {node: cells[:, place] for place, node in enumerate(self.nodes)}
+        result = np.empty((len(cells), self.problem.n_arms, self.n_values))
+        for place, combination in enumerate(self.combinations):
+            fixed = dict(zip(self.problem.attributes, combination, strict=True))
+            known = {**columns, **{n: np.full(len(cells), c) for n, c in fixed.items()}}
+            result[:, :, place] = self._log_arms(known)
+            for node in self.problem.carriers:
+                if node != self.problem.intervened:
+                    table = self.model.tables.get(node)
+                    source = self.model.densities[node] if table is None else table
+                    result[:, :, place] += log_values(self.model, node, source, known)[:, None]
+        return result
+
+    def _log_arms(self, columns: Mapping[str, NDArray[Any]]) -> Floats:
+        node = self.problem.intervened
+        arms = self.problem.arms.values()
+        return np.stack([log_values(self.model, node, arm, columns) for arm in arms], axis=1)
+
+    # --------------------------------------------------------------------- encoding
+
+    @cached_property
+    def _state_positions(self) -> dict[str, dict[str, int]]:
+        return {
+            node: {state: place for place, state in enumerate(states)}
+            for node, states in self.model.states.items()
+        }
+
+    def encode(self, row: Mapping[str, Any]) -> tuple[int, Any, float]:
+        """Return value, cell and scaled outcome of a clean row."""
+        problem, positions = self.problem, self._state_positions
+        value = 0
+        for node in problem.attributes:
+            value = value * self.model.size(node) + positions[node][row[node]]
+        codes = []
+        for node in self.nodes:
+            if node == problem.outcome_node:
+                codes.append(problem.outcome_positions[row[node]])
+            elif node in positions:
+                codes.append(positions[node][row[node]])
+            else:
+                codes.append(row[node])
+        cell: Any = codes
+        if self.is_tabulated:
+            cell = 0
+            for code, size in zip(codes, self.shape, strict=True):
+                cell = cell * size + code
+        return value, cell, float(problem.scaled(row[problem.outcome_node]))
+
+    def gather(self, columns: Mapping[str, NDArray[Any]]) -> tuple[Integers, NDArray[Any]]:
+        """Return values and cells, shape (n,) or (n, nodes), of columns of positions."""
+        attributes = self.problem.attributes
+        value = np.zeros(len(columns[attributes[0]]), dtype=np.int64)
+        for node in attributes:
+            value = value * self.model.size(node) + columns[node]
+        if not self.is_tabulated:
+            cells = np.empty((len(value), len(self.nodes)))
+            for place, node in enumerate(self.nodes):
+                cells[:, place] = columns[node]
+            return value, cells
+        cell = np.zeros(len(value), dtype=np.int64)
+        for node, size in zip(self.nodes, self.shape, strict=True):
+            cell = cell * size + columns[node]
+        return value, cell
+
+    def require_possible(self, rows: Rows) -> None:
+        """Refuse rows that cannot happen under their own arm.
+
+        Raises
+        ------
+        InvalidOutcome
+            The first such row is named.
+        """
+        if self.is_tabulated:
+            possible = self.g[rows.arm, rows.value, rows.cells] > 0
+        else:
+            logs = self.log_weights(rows.cells)
+            possible = logs[np.arange(len(rows.arm)), rows.arm, rows.value] > -np.inf
+        if not possible.all():
+            row = int(np.argmin(possible))
+            arm = self.problem.arm_labels[rows.arm[row]]
+            raise InvalidOutcome(
+                f"row {row}",
+                f"has probability zero under its own arm {arm!r}: model and record disagree",
+            )
+
+
+def log_values(
+    model: CausalModel, node: str, source: Any, columns: Mapping[str, NDArray[Any]]
+) -> Floats:
+    """Return log P(node given its parents) of every row, by a table or a density."""
+    parents = model.parents(node)
+    if isinstance(source, Density):
+        given = {parent: _typed(model, parent, columns[parent]) for parent in parents}
+        values = np.asarray(source.logpdf(_typed(model, node, columns[node]), given), float)
+        return np.broadcast_to(values, columns[node].shape)
+    with np.errstate(divide="ignore"):
+        logs = np.log(source)
+    index = tuple(np.asarray(columns[name], dtype=np.int64) for name in (*parents, node))
+    result: Floats = logs[index]
+    return result
+
+
+def _typed(model: CausalModel, node: str, values: NDArray[Any]) -> NDArray[Any]:
+    return values.astype(np.int64) if model.is_discrete(node) else values
+
+
+def _table_factor(model: CausalModel, node: str) -> Factor:
+    return Factor((*model.parents(node), node), model.tables[node])
+
+
+def shares_of(problem: Problem, model: CausalModel) -> Floats | None:
+    """Return the probability of every value of the sensitive attribute, if a model has it."""
+    needed = model.ancestors(problem.attributes)
+    if any(node not in model.tables for node in needed):
+        return None
+    factors = [_table_factor(model, node) for node in sorted(needed)]
+    return np.asarray(sum_product(factors, problem.attributes).ravel())
+
+
+def _spread(factor: Factor, names: Sequence[str]) -> Floats:
+    """Return the factor with one axis for each of `names`, of length one where it has none."""
+    order = sorted(range(len(factor.names)), key=lambda axis: names.index(factor.names[axis]))
+    shape = dict(zip(factor.names, factor.array.shape, strict=True))
+    return factor.array.transpose(order).reshape([shape.get(name, 1) for name in names])
+
+
+def sum_product(factors: Sequence[Factor], keep: Sequence[str]) -> Floats:
+    """Return the product of all factors, summed over every name that is not kept.
+
+    The axes of the result are those of `keep`, of length one where no factor has the name.
+    Names are summed out one at a time, the one first whose sum is smallest.
+    """
+    pending = list(factors)
+    while True:
+        hidden = {name for factor in pending for name in factor.names} - set(keep)
+        if not hidden:
+            break
+        name = min(sorted(hidden), key=lambda candidate: _cost(pending, candidate))
+        touched = [factor for factor in pending if name in factor.names]
+        pending = [factor for factor in pending if name not in factor.names]
+        pending.append(_sum_out(touched, name))
+    result = np.ones([1] * len(keep))
+    for factor in pending:
+        result = result * _spread(factor, keep)
+    return result
+
+
+def _cost(factors: Sequence[Factor], name: str) -> int:
+    sizes: dict[str, int] = {}
+    for factor in factors:
+        if name in factor.names:
+            sizes.update(zip(factor.names, factor.array.shape, strict=True))
+    return math.prod(sizes.values())
+
+
+def _sum_out(factors: Sequence[Factor], name: str) -> Factor:
+    names = sorted({other for factor in factors for other in factor.names})
+    position = {other: place for place, other in enumerate(names)}
+    kept = tuple(other for other in names if other != name)
+    operands: list[Any] = []
+    for factor in factors:
+        operands += [factor.array, [position[other] for other in factor.names]]
+    array = np.einsum(*operands, [position[other] for other in kept])
+    return Factor(kept, array)
+
+
+def encode_table(problem: Problem, table: Any, arm: str = "arm", mode: str = "s_mode") -> Rows:
+    """Return the rows of a log, checked.
+
+    Raises
+    ------
+    InvalidArgument
+        If a column is missing or lengths differ.
+    InvalidOutcome
+        If a value is refused; row and column are named.
+    """
+    columns = columns_of(table, (arm, *problem.columns), (mode,))
+    sizes = {len(column) for column in columns.values()}
+    if len(sizes) != 1:
+        raise InvalidArgument("rows", "must have columns of equal length")
+    fragment = problem.fragment
+    arms = _positions(arm, columns[arm], problem.arm_labels)
+    forced = np.zeros(len(arms), dtype=bool)
+    if mode in columns:
+        forced = _positions(mode, columns[mode], ("natural", "forced")).astype(bool)
+        if problem.forcing == "never" and forced.any():
+            row = int(np.argmax(forced))
+            accepted = "must be 'natural': the sensitive attribute is never forced"
+            raise InvalidOutcome(f"row {row}: {mode}", accepted, "forced")
+    numbers = _numbers(problem, columns[problem.outcome_node])
+    codes: dict[str, NDArray[Any]] = {}
+    for node in (*problem.attributes, *fragment.nodes):
+        if node == problem.outcome_node:
+            codes[node] = _outcome_codes(problem, numbers)
+        elif problem.model.is_discrete(node):
+            codes[node] = _positions(node, columns[node], problem.model.states[node])
+        else:
+            codes[node] = _reals(node, columns[node])
+    value, cells = fragment.gather(codes)
+    rows = Rows(arms, forced, value, cells, problem.scaled(numbers))
+    fragment.require_possible(rows)
+    return rows
+
+
+def columns_of(table: Any, needed: Sequence[str], optional: Sequence[str]) -> dict[str, Any]:
+    """Return columns of a table, or of a sequence of rows, as lists."""
+    if isinstance(table, Sequence) and not isinstance(table, str):
+        first = table[0] if table else {}
+        names = [n for n in (*needed, *optional) if isinstance(first, Mapping) and n in first]
+        try:
+            table = {name: [row[name] for row in table] for name in names}
+        except (KeyError, TypeError):
+            raise InvalidArgument("rows", f"must all have the fields {', '.join(names)}") from None
+    known = list(getattr(table, "columns", table if isinstance(table, Mapping) else []))
+    columns = {}
+    for name in (*needed, *optional):
+        if name in known:
+            column = table[name]
+            columns[name] = column.tolist() if hasattr(column, "tolist") else list(column)
+        elif name in needed:
+            raise InvalidArgument("rows", f"must have the column {name!r}; there are {known}")
+    return columns
+
+
+def _positions(name: str, values: Sequence[Any], labels: Sequence[str]) -> Integers:
+    places = {label: place for place, label in enumerate(labels)}
+    try:
+        return np.array([places[value] for value in values], dtype=np.int64)
+    except (KeyError, TypeError):
+        pass
+    codes = np.empty(len(values), dtype=np.int64)
+    for row, value in enumerate(values):
+        code = places.get(state_label(value))
+        if code is None:
+            known = ", ".join(map(repr, labels))
+            raise InvalidOutcome(f"row {row}: {name}", f"must be one of {known}", value)
+        codes[row] = code
+    return codes
+
+
+def _reals(name: str, values: Sequence[Any]) -> Floats:
+    try:
+        numbers = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        numbers = np.array([_float_or_nan(value) for value in values])
+    if not np.isfinite(numbers).all():
+        row = int(np.argmin(np.isfinite(numbers)))
+        raise InvalidOutcome(f"row {row}: {name}", "must be a finite number", values[row])
+    return numbers
+
+
+def _float_or_nan(value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        return math.nan
+
+
+def _numbers(problem: Problem, values: Sequence[Any]) -> Floats:
+    """Return the outcomes as numbers, checked against their range."""
+    name = problem.outcome_node
+    if problem.outcome_values is not None:
+        known = problem.outcome_values
+        values = [known.get(value, value) if isinstance(value, str) else value for value in values]
+    numbers = _reals(name, values)
+    if problem.outcome_range is not None:
+        low, high = problem.outcome_range
+        inside = (numbers >= low) & (numbers <= high)
+        if not inside.all():
+            row = int(np.argmin(inside))
+            raise InvalidOutcome(
+                f"row {row}: {name}", f"must lie in [{low:g}, {high:g}]", values[row]
+            )
+    return numbers
+
+
+def _outcome_codes(problem: Problem, numbers: Floats) -> Integers:
+    known = problem.outcome_positions
+    codes = np.array([known.get(number, -1) for number in numbers.tolist()], dtype=np.int64)
+    if (codes < 0).any():
+        row = int(np.argmin(codes))
+        listed = ", ".join(f"{number:g}" for number in known)
+        raise InvalidOutcome(
+            f"row {row}: {problem.outcome_node}", f"must be one of {listed}", float(numbers[row])
+        )
+    return codes

@@ -1,0 +1,67 @@
+"""What can be wrong with a causal model, or with what is wanted of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fairtrial.errors import InvalidArgument
+
+__all__ = ["BIFError", "BoundTooTight", "BudgetInfeasible", "ModelError", "NoInformation"]
+
+
+class ModelError(InvalidArgument):
+    """The causal model contradicts itself, or lacks what is asked of it."""
+
+
+class BIFError(ModelError):
+    """A file is no well-formed network in the BIF format; `line` is where it is not.
+
+    Examples
+    --------
+    >>> error = BIFError("net.bif", 3, "expected ';'")
+    >>> print(error)
+    net.bif is not a well-formed BIF file: line 3: expected ';'
+    """
+
+    def __init__(self, source: str, line: int, problem: str) -> None:
+        super().__init__(source, f"is not a well-formed BIF file: line {line}: {problem}")
+        self.source = source
+        self.line = line
+        self.problem = problem
+
+    def __reduce__(self) -> tuple[type[BIFError], tuple[object, ...]]:
+        return type(self), (self.source, self.line, self.problem)
+
+
+class BudgetInfeasible(InvalidArgument):
+    """The mean budget is below the cheapest row; `minimum` is what that costs."""
+
+    def __init__(self, minimum: float, given: float) -> None:
+        super().__init__("mean_budget", f"must be at least the cheapest row, {minimum:g}", given)
+        self.minimum = minimum
+
+    def __reduce__(self) -> tuple[type[BudgetInfeasible], tuple[object, ...]]:
+        return type(self), (self.minimum, self.given)
+
+
+class BoundTooTight(InvalidArgument):
+    """No arm can ever be found fair within the budget; `smallest_budget` is the least that can."""
+
+    def __init__(self, smallest_budget: int, given: int) -> None:
+        accepted = (
+            f"must be at least {smallest_budget} rows: with fewer no arm can pass the "
+            "fairness bound, whatever the outcomes"
+        )
+        super().__init__("budget", accepted, given)
+        self.smallest_budget = smallest_budget
+
+    def __reduce__(self) -> tuple[type[BoundTooTight], tuple[object, ...]]:
+        return type(self), (self.smallest_budget, self.given)
+
+
+class NoInformation(UserWarning):
+    """Nothing that can be drawn tells anything of these arms."""
+
+    def __init__(self, arms: Sequence[str]) -> None:
+        self.arms = tuple(arms)
+        super().__init__(f"no row that can be drawn tells of {', '.join(map(repr, self.arms))}")

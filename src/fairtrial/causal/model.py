@@ -1,0 +1,477 @@
+"""The causal model: a directed acyclic graph with tables or densities of some of its nodes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairtrial.causal.bif import read_bif
+from fairtrial.causal.errors import ModelError
+from fairtrial.core.parameters import Parametrized
+from fairtrial.core.validation import check_labels, check_number
+
+__all__ = ["CausalModel", "Density", "ThinRow"]
+
+Floats = NDArray[np.float64]
+Columns = Mapping[str, NDArray[Any]]
+
+_THIN = 20
+_ROUNDING = 1e-12
+
+
+class Density(NamedTuple):
+    """A conditional distribution given by functions, for nodes that no table can describe.
+
+    Parameters
+    ----------
+    logpdf : callable
+        ``logpdf(x, parents)``: natural logarithm of the density, shape (n,), of the values
+        `x`, shape (n,). `parents` maps every parent to its values, shape (n,). Values of a
+        node with states are positions in its list of states; others are real numbers.
+    sample : callable, optional
+        ``sample(parents, n, generator)``: `n` draws, shape (n,). Needed to simulate, and for
+        divergences.
+
+    Examples
+    --------
+    >>> def logpdf(x, parents):
+    ...     return -0.5 * (x - parents["S"]) ** 2 - 0.5 * np.log(2 * np.pi)
+    >>> Density(logpdf).logpdf(np.array([1.0]), {"S": np.array([1])}).round(4)
+    array([-0.9189])
+    """
+
+    logpdf: Callable[[NDArray[Any], Columns], Floats]
+    sample: Callable[[Columns, int, np.random.Generator], NDArray[Any]] | None = None
+
+
+class ThinRow(NamedTuple):
+    """A row of an estimated table with few observations behind it."""
+
+    node: str
+    parents: dict[str, str]
+    observations: int
+
+
+class CausalModel(Parametrized):
+    """A directed acyclic graph, with the conditional distributions that are known.
+
+    Only what the question needs has to be given: the graph around the sensitive attribute,
+    the intervened node and the outcome, and the distributions of the sensitive attribute's
+    children.
+
+    Parameters
+    ----------
+    edges : sequence of (str, str), or a graph
+        Pairs (parent, child), or an object whose attribute `edges` holds them, such as a
+        ``networkx.DiGraph``. The parents of a node are in the order of its edges.
+    states : mapping of str to sequence of str, or to int
+        Labels of the states of every discrete node, or their number. A node without states
+        is real-valued.
+    tables : mapping of str to array-like, optional
+        Distributions, shape (states of the first parent, ..., states of the node).
+    densities : mapping of str to Density, optional
+        Distributions given by functions.
+    fitted : bool
+        Whether some table was estimated from data; guarantees say so then.
+    counts : mapping of str to array-like, optional
+        Smoothed counts that tables were estimated from, of the tables' shape: `estimate` can
+        then let the tables vary.
+
+    Attributes
+    ----------
+    nodes : tuple of str
+        All nodes, parents before children.
+
+    Raises
+    ------
+    ModelError
+        If the graph has a cycle, a table does not fit it, or a row of a table is no
+        distribution (tolerance 1e-6); the node and the states of its parents are named.
+
+    Examples
+    --------
+    >>> model = CausalModel(
+    ...     [("S", "V"), ("V", "Y")],
+    ...     states={"S": ["s", "t"], "V": 3, "Y": 2},
+    ...     tables={"S": [0.4, 0.6]},
+    ... )
+    >>> model.parents("V"), model.nodes
+    (('S',), ('S', 'V', 'Y'))
+    """
+
+    def __init__(
+        self,
+        edges: Any,
+        states: Mapping[str, Sequence[str] | int],
+        tables: Mapping[str, Any] | None = None,
+        densities: Mapping[str, Density] | None = None,
+        fitted: bool = False,
+        counts: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.edges = _checked_edges(edges)
+        self.states = {
+            str(node): check_labels(f"states of {node}", labels) for node, labels in states.items()
+        }
+        self.densities = dict(densities or {})
+        self.fitted = bool(fitted)
+        self._parents = self._parents_by_node()
+        self.nodes = self._sorted_nodes()
+        self.tables: dict[str, Floats] = {}
+        self._require_nodes("tables", tables or {})
+        self._require_nodes("densities", self.densities)
+        for node, table in (tables or {}).items():
+            self.tables[node] = self.check_table(node, table)
+        self.counts = {
+            node: self._checked_counts(node, table) for node, table in (counts or {}).items()
+        }
+        self.thin_rows: tuple[ThinRow, ...] = ()
+
+    # -------------------------------------------------------------------- reading
+
+    @classmethod
+    def from_bif(cls, path: str | Path) -> Self:
+        """Return the discrete network in a BIF file (also gzip-compressed, ending in .gz).
+
+        Raises
+        ------
+        BIFError
+            If the file is not well-formed; the line is named.
+        InvalidArgument
+            If the file cannot be read.
+
+        Examples
+        --------
+        >>> from fairtrial.data import hepar2
+        >>> model = CausalModel.from_bif(hepar2())
+        >>> len(model.nodes), len(model.edges), model.parents("PBC")
+        (70, 123, ('sex', 'age'))
+        """
+        network = read_bif(path)
+        return cls(network.edges, network.states, network.tables)
+
+    @classmethod
+    def from_pgmpy(cls, model: Any) -> Self:
+        """Return the network that a pgmpy ``DiscreteBayesianNetwork`` holds.
+
+        pgmpy is not imported: any object with `nodes()` and `get_cpds(node)` will do.
+
+        Raises
+        ------
+        ModelError
+            If a node has no distribution, or a row is none.
+        """
+        edges: list[tuple[str, str]] = []
+        states: dict[str, list[str]] = {}
+        tables: dict[str, Floats] = {}
+        for node in map(str, model.nodes()):
+            cpd = model.get_cpds(node)
+            if cpd is None:
+                raise ModelError(node, "has no distribution in the pgmpy model")
+            # pgmpy keeps the node's own states on the first axis.
+            tables[node] = _renormalised(np.moveaxis(np.asarray(cpd.values, float), 0, -1))
+            states[node] = [str(state) for state in cpd.state_names[cpd.variables[0]]]
+            edges += [(str(parent), node) for parent in cpd.variables[1:]]
+        for node in map(str, model.nodes()):
+            cpd = model.get_cpds(node)
+            orders = [[str(s) for s in cpd.state_names[parent]] for parent in cpd.variables[1:]]
+            for axis, (parent, order) in enumerate(zip(cpd.variables[1:], orders, strict=True)):
+                positions = [order.index(state) for state in states[str(parent)]]
+                tables[node] = np.take(tables[node], positions, axis=axis)
+        return cls(edges, states, tables)
+
+    # ------------------------------------------------------------------ structure
+
+    def parents(self, node: str) -> tuple[str, ...]:
+        """Return the parents of a node, in the order of its table's axes."""
+        return self._parents[node]
+
+    def children(self, node: str) -> tuple[str, ...]:
+        """Return the children of a node."""
+        return tuple(child for child in self.nodes if node in self._parents[child])
+
+    def ancestors(self, nodes: Sequence[str]) -> frozenset[str]:
+        """Return the nodes from which a directed path leads to one of `nodes`, themselves too."""
+        found: set[str] = set()
+        pending = list(nodes)
+        while pending:
+            node = pending.pop()
+            if node not in found:
+                found.add(node)
+                pending += self._parents[node]
+        return frozenset(found)
+
+    def descendants(self, node: str) -> frozenset[str]:
+        """Return the nodes to which a directed path leads from `node`, itself too."""
+        found = {node}
+        for other in self.nodes:
+            if found & set(self._parents[other]):
+                found.add(other)
+        return frozenset(found)
+
+    def size(self, node: str) -> int:
+        """Return the number of states of a discrete node."""
+        return len(self.states[node])
+
+    def is_discrete(self, node: str) -> bool:
+        """Return whether the node has states, and is not real-valued."""
+        return node in self.states
+
+    def is_known(self, node: str) -> bool:
+        """Return whether the node's distribution is given."""
+        return node in self.tables or node in self.densities
+
+    # ------------------------------------------------------------------ estimation
+
+    def fit(
+        self,
+        table: Any,
+        nodes: Sequence[str] | None = None,
+        smoothing: float = 0.5,
+    ) -> Self:
+        """Return the model with distributions estimated from data, by smoothed counts.
+
+        Rows that have fewer than 20 observations behind them are listed in `thin_rows` of
+        the result.
+
+        Parameters
+        ----------
+        table : mapping of str to sequence, or pandas.DataFrame
+            Columns by node, one row per observation.
+        nodes : sequence of str, optional
+            Discrete nodes to estimate; by default those whose distribution is not known and
+            whose column, and those of all their parents, are there. The intervened node is
+            not to be fitted from data of several arms, nor the sensitive one from forced rows.
+        smoothing : float
+            Added to every count; not negative.
+
+        Raises
+        ------
+        ModelError
+            If a column is missing, a node is not discrete, or without smoothing a row has no
+            observation.
+
+        Examples
+        --------
+        >>> model = CausalModel([("S", "X")], {"S": ["a", "b"], "X": ["no", "yes"]})
+        >>> fit = model.fit({"S": ["a", "a", "b"], "X": ["no", "yes", "yes"]})
+        >>> fit.tables["X"].tolist()
+        [[0.5, 0.5], [0.25, 0.75]]
+        >>> fit.thin_rows[2]
+        ThinRow(node='X', parents={'S': 'b'}, observations=1)
+        """
+        extra = check_number("smoothing", smoothing, low=0.0)
+        chosen = self._fittable(table) if nodes is None else list(nodes)
+        tables, known = dict(self.tables), dict(self.counts)
+        thin = list(self.thin_rows)
+        for node in chosen:
+            counts = self._counts(table, node)
+            thin += self._thin_rows(node, counts)
+            smoothed = counts + extra
+            totals = smoothed.sum(axis=-1, keepdims=True)
+            if (totals == 0).any():
+                raise ModelError(node, "has parent states without any observation; smooth them")
+            tables[node], known[node] = smoothed / totals, smoothed
+        densities = {name: value for name, value in self.densities.items() if name not in chosen}
+        result = type(self)(self.edges, self.states, tables, densities, True, known)
+        result.thin_rows = tuple(thin)
+        return result
+
+    def redrawn(self, generator: np.random.Generator) -> Self:
+        """Return the model with every estimated table drawn anew around its estimate.
+
+        A row is drawn from the Dirichlet distribution of its smoothed counts, the Bayesian
+        bootstrap of Rubin 1981: its mean is the estimate, and few counts make it vary much.
+
+        Examples
+        --------
+        >>> model = CausalModel([("S", "X")], {"S": ["a", "b"], "X": ["no", "yes"]})
+        >>> fit = model.fit({"S": ["a"] * 40 + ["b"], "X": ["no", "yes"] * 20 + ["yes"]})
+        >>> drawn = [fit.redrawn(np.random.default_rng(k)).tables["X"] for k in range(500)]
+        >>> np.std(drawn, axis=0)[:, 0].round(2)
+        array([0.08, 0.25])
+        """
+        tables = dict(self.tables)
+        for node, counts in self.counts.items():
+            drawn = generator.standard_gamma(counts)
+            totals = drawn.sum(axis=-1, keepdims=True)
+            tables[node] = np.where(
+                totals > 0.0, drawn / np.where(totals > 0.0, totals, 1.0), self.tables[node]
+            )
+        return self.clone(tables=tables)
+
+    def _checked_counts(self, node: str, counts: Any) -> Floats:
+        table = self.tables.get(node)
+        array = np.asarray(counts, dtype=np.float64)
+        if table is None or array.shape != table.shape or not (array >= 0.0).all():
+            raise ModelError(f"counts of {node}", "must be non-negative, in its table's shape")
+        return array
+
+    def _fittable(self, table: Any) -> list[str]:
+        return [
+            node
+            for node in self.nodes
+            if not self.is_known(node)
+            and all(self.is_discrete(name) and name in table for name in self._family(node))
+        ]
+
+    def _counts(self, table: Any, node: str) -> Floats:
+        family = self._family(node)
+        codes = [self.encode(name, _column(table, name)) for name in family]
+        shape = tuple(self.size(name) for name in family)
+        flat = np.ravel_multi_index(codes, shape)
+        return np.bincount(flat, minlength=math.prod(shape)).reshape(shape).astype(float)
+
+    def _thin_rows(self, node: str, counts: Floats) -> list[ThinRow]:
+        totals = counts.sum(axis=-1)
+        return [
+            ThinRow(node, self._parent_states(node, index), int(totals[index]))
+            for index in np.ndindex(totals.shape)
+            if totals[index] < _THIN
+        ]
+
+    def encode(self, node: str, values: Sequence[Any]) -> NDArray[np.int64]:
+        """Return the positions of states in the node's list, shape (n,).
+
+        Raises
+        ------
+        ModelError
+            If the node has no states, or a value is none of them; its row is named.
+        """
+        if not self.is_discrete(node):
+            raise ModelError(node, "must be a discrete node")
+        positions = {label: position for position, label in enumerate(self.states[node])}
+        values = values.tolist() if hasattr(values, "tolist") else values
+        try:
+            return np.array([positions[value] for value in values], dtype=np.int64)
+        except (KeyError, TypeError):
+            return self._encode_carefully(node, values, positions)
+
+    def _encode_carefully(
+        self, node: str, values: Sequence[Any], positions: Mapping[str, int]
+    ) -> NDArray[np.int64]:
+        codes = np.empty(len(values), dtype=np.int64)
+        for row, value in enumerate(values):
+            code = positions.get(state_label(value))
+            if code is None:
+                known = ", ".join(map(repr, positions))
+                raise ModelError(f"row {row}: {node}", f"must be one of {known}", value)
+            codes[row] = code
+        return codes
+
+    # ----------------------------------------------------------------------- checks
+
+    def check_table(self, node: str, table: Any, name: str | None = None) -> Floats:
+        """Return a table of the node's distribution as an array, each row adding to one.
+
+        Raises
+        ------
+        ModelError
+            If the shape does not fit, or a row is no distribution.
+        """
+        shown = name or f"table of {node}"
+        family = self._family(node)
+        for member in family:
+            if not self.is_discrete(member):
+                raise ModelError(shown, f"needs states of {member!r}, which has none")
+        shape = tuple(self.size(member) for member in family)
+        try:
+            array = np.array(table, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise ModelError(shown, "must be an array of numbers", table) from None
+        if array.shape != shape:
+            raise ModelError(shown, f"must have shape {shape}, for {family}; got {array.shape}")
+        self._require_distributions(shown, node, array)
+        totals = array.sum(axis=-1, keepdims=True)
+        # Only rows that are really off are scaled: what was read back stays what it was.
+        array = np.where(np.abs(totals - 1.0) > _ROUNDING, array / totals, array)
+        array.setflags(write=False)
+        return array
+
+    def _require_distributions(self, shown: str, node: str, array: Floats) -> None:
+        with np.errstate(invalid="ignore"):
+            wrong = ~(np.abs(array.sum(axis=-1) - 1.0) <= 1e-6) | ~(array >= 0.0).all(axis=-1)
+        if wrong.any():
+            index = tuple(int(i) for i in np.argwhere(wrong)[0])
+            states = self._parent_states(node, index)
+            where = ", ".join(f"{parent}={state}" for parent, state in states.items())
+            row = f"{shown}, row {where}" if where else shown
+            raise ModelError(
+                row, "must be non-negative numbers that add to one", array[index].tolist()
+            )
+
+    def _parent_states(self, node: str, index: tuple[int, ...]) -> dict[str, str]:
+        return {
+            parent: self.states[parent][position]
+            for parent, position in zip(self._parents[node], index, strict=True)
+        }
+
+    def _family(self, node: str) -> tuple[str, ...]:
+        if node not in self._parents:
+            raise ModelError("node", f"must be one of {', '.join(self.nodes)}", node)
+        return (*self._parents[node], node)
+
+    def _parents_by_node(self) -> dict[str, tuple[str, ...]]:
+        parents: dict[str, list[str]] = {node: [] for node in self.states}
+        for node in self.densities:
+            parents.setdefault(node, [])
+        for parent, child in self.edges:
+            parents.setdefault(parent, [])
+            parents.setdefault(child, []).append(parent)
+        return {node: tuple(names) for node, names in parents.items()}
+
+    def _sorted_nodes(self) -> tuple[str, ...]:
+        try:
+            return tuple(TopologicalSorter(self._parents).static_order())
+        except CycleError as error:
+            cycle = " -> ".join(error.args[1])
+            raise ModelError("edges", f"must have no directed cycle; found {cycle}") from None
+
+    def _require_nodes(self, name: str, given: Mapping[str, Any]) -> None:
+        for node in given:
+            if node not in self._parents:
+                raise ModelError(name, f"must be of nodes among {', '.join(self.nodes)}", node)
+
+
+def state_label(value: Any) -> str:
+    """Return the label that a value of a table stands for; 1.0 stands for "1"."""
+    if isinstance(value, bool | np.bool_):
+        return str(int(value))
+    if isinstance(value, float | np.floating) and float(value).is_integer():
+        return str(int(value))
+    return str(value)
+
+
+def _checked_edges(edges: Any) -> tuple[tuple[str, str], ...]:
+    is_directed = getattr(edges, "is_directed", None)
+    if callable(is_directed) and not is_directed():
+        raise ModelError("edges", "must be directed", edges)
+    given = getattr(edges, "edges", edges)
+    given = given() if callable(given) else given
+    try:
+        pairs = tuple((str(parent), str(child)) for parent, child in given)
+    except (TypeError, ValueError):
+        raise ModelError("edges", "must be pairs (parent, child)", edges) from None
+    repeated = sorted({pair for pair in pairs if pairs.count(pair) > 1})
+    if repeated:
+        raise ModelError("edges", "must be distinct", repeated[0])
+    return pairs
+
+
+def _renormalised(table: Floats) -> Floats:
+    totals = table.sum(axis=-1, keepdims=True)
+    close = np.abs(totals - 1.0) <= 1e-4
+    return np.where(close, table / np.where(close, totals, 1.0), table)
+
+
+def _column(table: Any, name: str) -> Sequence[Any]:
+    try:
+        column: Sequence[Any] = table[name]
+    except (KeyError, TypeError, IndexError):
+        raise ModelError("table", f"must have the column {name!r}") from None
+    return column

@@ -1,0 +1,23 @@
+"""The policies: a fixed budget of rows, drawn in phases, and the best fair arm at its end."""
+
+from fairtrial.causal.policies.base import FixedBudgetPolicy
+from fairtrial.causal.policies.baselines import (
+    SuccessiveRejection,
+    TwoStageRejection,
+    UniformSampling,
+)
+from fairtrial.causal.policies.constrained import ConstraintSuccessiveRejection
+from fairtrial.causal.policies.plug_in import PlugIn
+from fairtrial.causal.policies.schedule import n_phases, phase_lengths, smallest_budget
+
+__all__ = [
+    "ConstraintSuccessiveRejection",
+    "FixedBudgetPolicy",
+    "PlugIn",
+    "SuccessiveRejection",
+    "TwoStageRejection",
+    "UniformSampling",
+    "n_phases",
+    "phase_lengths",
+    "smallest_budget",
+]

@@ -1,0 +1,302 @@
+"""What all policies of the family share: a fixed budget of rows, in planned phases."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairtrial.causal._ledger import Ledger, open_ledger, require_fields
+from fairtrial.causal.allocation import whole_rows
+from fairtrial.causal.environments import RowEnvironment
+from fairtrial.causal.estimation import Estimates, details_of, estimate_records
+from fairtrial.causal.policies.reports import action_estimates, arm_estimates
+from fairtrial.causal.problem import Problem
+from fairtrial.core.environment import Environment
+from fairtrial.core.policy import Choice, Policy, State
+from fairtrial.core.pull import UNSOLICITED, Pull
+from fairtrial.core.recommendation import Guarantee, Progress, Recommendation, Status
+from fairtrial.core.run import Run
+from fairtrial.core.validation import check_integer
+from fairtrial.errors import InvalidArgument, InvalidOutcome
+
+Floats = NDArray[np.float64]
+
+_SHOWN_DELTA = 0.05
+_RUNNING, NO_FAIR_ARM = -2, -1
+_NO_GUARANTEE = Guarantee(
+    "none",
+    proven=False,
+    statement="the budget is fixed, so no error probability is claimed",
+    source="Gao and Feng, section 5",
+)
+
+
+class FixedBudgetPolicy(Policy):
+    """What all policies of the family share: phases of planned rows, and what they report.
+
+    A row that gets lost is drawn again. Late and unsolicited rows count as data.
+    """
+
+    problem: Problem
+    state_fields: ClassVar[tuple[str, ...]] = (
+        "_phase",
+        "_remaining",
+        "_due",
+        "_live",
+        "_passed",
+        "_spent",
+        "_planned",
+        "_answer",
+        "_leader",
+        "_passed_margin",
+        "_tie",
+    )
+
+    def __init__(
+        self, problem: Problem, budget: int, seed: int | np.random.Generator | None = None
+    ) -> None:
+        if not isinstance(problem, Problem):
+            raise InvalidArgument("problem", "must be a causal.Problem", problem)
+        super().__init__(problem, seed)
+        self.budget = check_integer("budget", budget, low=1)
+        arms = problem.n_arms
+        self._ledger = open_ledger(problem.fragment)
+        self._phase = -1
+        self._remaining = np.zeros(problem.n_actions, dtype=np.int64)
+        self._due = 0
+        self._live = np.ones(arms, dtype=bool)
+        self._passed = np.zeros(arms, dtype=bool)
+        self._spent = 0.0
+        self._planned = 0
+        self._answer = _RUNNING
+        self._leader = _RUNNING
+        self._passed_margin = False
+        self._tie = False
+
+    # ---------------------------------------------------------- what each rule says
+
+    @property
+    @abstractmethod
+    def _lengths(self) -> Sequence[int]:
+        """Rows of every phase."""
+
+    @abstractmethod
+    def _shares(self) -> Floats:
+        """Shares of rows by action in the phase that begins, shape (K * modes,)."""
+
+    @abstractmethod
+    def _judge(self) -> None:
+        """Take stock at the end of a phase: reject arms, and perhaps set the answer."""
+
+    def _estimator(self) -> str:
+        """Return the estimator of what is shown while the budget lasts."""
+        return "sn"
+
+    # --------------------------------------------------------------------- sampling
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the answer is found: at the end of the budget, or before."""
+        return bool(self._answer != _RUNNING)
+
+    def choose(self) -> Choice:
+        """Return the next planned row's action, or None until the phase's rows are all in."""
+        if self._due == 0:
+            self._begin_phase()
+        action = int(np.argmax(self._remaining > 0))
+        if self._remaining[action] == 0:
+            return None
+        self._remaining[action] -= 1
+        return action, int(self._phase) + 1
+
+    def _begin_phase(self) -> None:
+        self._phase += 1
+        number = self._lengths[self._phase]
+        self._planned += number
+        costs = self.problem.row_costs.ravel()
+        budget = self.problem.mean_budget
+        allowance = math.inf if budget is None else budget * self._planned - self._spent
+        counts = whole_rows(self._shares(), costs, number, allowance)
+        self._remaining = counts
+        self._due = number
+        self._spent += float(counts[counts > 0] @ costs[counts > 0])
+
+    def learn(self, pull: Pull, outcome: Any) -> None:
+        """Take a row; the last one of a phase closes it."""
+        arm, mode = divmod(pull.action, len(self.problem.modes))
+        value, cell, reward = self.problem.fragment.encode(outcome)
+        self._require_consistent(pull, arm, mode, value, cell)
+        self._record(pull.tag, arm, mode > 0, value, cell, reward)
+        if pull.number != UNSOLICITED and not self.is_lost(pull):
+            self._count_row()
+
+    def _count_row(self) -> None:
+        self._due -= 1
+        if self._due == 0:
+            self._close_phase()
+
+    def _close_phase(self) -> None:
+        self._judge()
+
+    def _record(
+        self, phase: int, arm: int, forced: bool, value: int, cell: Any, reward: float
+    ) -> None:
+        self._ledger.add_one(arm, forced, value, cell, reward)
+
+    def _require_consistent(self, pull: Pull, arm: int, mode: int, value: int, cell: Any) -> None:
+        if mode and value != mode - 1:
+            forced = self.problem.values[mode - 1]
+            raise InvalidOutcome(
+                "outcome", f"must have the forced value {forced!r}", self.problem.values[value]
+            )
+        fragment = self.problem.fragment
+        if fragment.is_tabulated:
+            possible = fragment.g[arm, value, cell] > 0.0
+        else:
+            possible = fragment.log_weights(np.array([cell], float))[0, arm, value] > -np.inf
+        if not possible:
+            raise InvalidOutcome(
+                "outcome",
+                f"has probability zero under its own arm {pull.labels['arm']!r}: model and "
+                "record disagree",
+            )
+
+    def lose(self, pull: Pull, reason: str) -> None:
+        """Plan the row anew: the budget counts rows that came."""
+        if not self.stopped:
+            self._remaining[pull.action] += 1
+
+    # ----------------------------------------------------------------------- answer
+
+    def _decide(self, arm: int | None, tie: bool = False, passed_margin: bool = False) -> None:
+        self._answer = NO_FAIR_ARM if arm is None else arm
+        self._leader = self._answer
+        self._tie = tie
+        self._passed_margin = passed_margin
+
+    def _label(self, answer: int) -> str | None:
+        return self.problem.arm_labels[answer] if answer >= 0 else None
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """No error probability is claimed: the budget is fixed."""
+        return _NO_GUARANTEE
+
+    def recommend(self) -> Recommendation:
+        """Return the answer: an arm, or None for "no fair arm" once `status` is decided."""
+        status: Status = "decided" if self.stopped else "running"
+        leader = self._label(int(self._leader))
+        return Recommendation(
+            arm=leader if self.stopped else None,
+            status=status,
+            leader=leader,
+            confidence=None,
+            guarantee=self.guarantee,
+            reason=self._reason(leader),
+            evidence=self._evidence(),
+        )
+
+    def _reason(self, leader: str | None) -> str:
+        if not self.stopped:
+            return f"{self.told} of {self.budget} rows are in"
+        if leader is None:
+            return "no arm's estimated gaps keep the fairness bound"
+        return f"{leader!r} has the best estimated mean of the arms that keep the fairness bound"
+
+    def _evidence(self) -> dict[str, Any]:
+        labels = self.problem.arm_labels
+        return {
+            "rows": self.told,
+            "budget": self.budget,
+            "live": [label for label, live in zip(labels, self._live, strict=True) if live],
+            "passed_margin": bool(self._passed_margin),
+            "tie": bool(self._tie),
+        }
+
+    def estimates(self, delta: float = _SHOWN_DELTA) -> Estimates | None:
+        """Return estimates of all arms from all rows so far; None before the first row."""
+        records = self._ledger.records()
+        if not len(records.arm):
+            return None
+        return estimate_records(self.problem, records, self._estimator(), delta, False)
+
+    def progress(self) -> Progress:
+        """Return means by action, estimates by arm with approximate intervals, and the phase."""
+        records = self._ledger.records()
+        known = self.estimates()
+        return Progress(
+            recommendation=self.recommend(),
+            asked=self.asked,
+            told=self.told,
+            outstanding=len(self._outstanding),
+            remaining=0.0 if self.stopped else float(max(0, self.budget - self.told)),
+            actions=action_estimates(self.problem, records),
+            arms=arm_estimates(self.problem, known, records),
+            details={
+                "phase": int(self._phase) + 1,
+                "phases": len(self._lengths),
+                **self._evidence(),
+                **({} if known is None else details_of(known)),
+            },
+        )
+
+    def metrics(self) -> dict[str, float]:
+        """Return what the rows of a run cost."""
+        return {"cost": float(self._spent)}
+
+    # ------------------------------------------------------------------------ state
+
+    def get_state(self) -> State:
+        """Return the whole state as named arrays."""
+        return {**super().get_state(), **self._ledger.get_state()}
+
+    def set_state(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Continue from a state."""
+        require_fields(self._ledger, state)
+        super().set_state(state)
+        self._ledger.set_state(state)
+
+    # -------------------------------------------------------------- simulated runs
+
+    def compiled_run(
+        self, environment: Environment, generator: np.random.Generator, horizon: int | None
+    ) -> Run | None:
+        """Return a whole run in batches of one phase each: the same rows, the same answer."""
+        whole = horizon is None or horizon >= self.budget
+        if not isinstance(environment, RowEnvironment) or self.asked or not whole:
+            return None
+        if not environment.answers_in_batches:
+            return None
+        pulls = np.zeros(self.problem.n_actions, dtype=np.int64)
+        while not self.stopped:
+            self._begin_phase()
+            pulls += self._remaining
+            self._run_phase(environment, generator)
+        answer = self.recommend()
+        return Run(
+            answer=answer.arm,
+            status=answer.status,
+            stopping_time=self.told,
+            pulls=pulls,
+            elapsed=float(self.told),
+            extra={**self.metrics(), **environment.metrics(pulls)},
+        )
+
+    def _run_phase(self, environment: RowEnvironment, generator: np.random.Generator) -> None:
+        actions = np.repeat(np.arange(self.problem.n_actions), self._remaining)
+        rows = environment.batch(actions, generator)
+        for ledger in self._ledgers():
+            ledger.add(rows)
+        self.asked += len(actions)
+        self.told += len(actions)
+        self._remaining = np.zeros_like(self._remaining)
+        self._due = 0
+        self._close_phase()
+
+    def _ledgers(self) -> list[Ledger]:
+        return [self._ledger]

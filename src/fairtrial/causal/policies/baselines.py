@@ -1,0 +1,185 @@
+"""Rules to compare with: two stages, no constraint, no weights."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairtrial.causal._gaps import applied, contrasts, mean_direction, own_effects
+from fairtrial.causal._weighted import Weighted
+from fairtrial.causal.allocation import Wanted, solve
+from fairtrial.causal.estimation import best_fair
+from fairtrial.causal.policies.base import FixedBudgetPolicy
+from fairtrial.causal.policies.phased import PhasedPolicy
+from fairtrial.causal.policies.schedule import (
+    LEAST_BUDGET,
+    even_shares,
+    fairness_margin,
+    phase_lengths,
+)
+from fairtrial.causal.problem import Problem
+from fairtrial.errors import InvalidArgument
+
+__all__ = ["SuccessiveRejection", "TwoStageRejection", "UniformSampling"]
+
+Floats = NDArray[np.float64]
+
+
+class TwoStageRejection(PhasedPolicy):
+    """Half of the budget rejects unfair arms, the other half finds the best of the rest.
+
+    The baseline of Gao and Feng, section 6: successive rejection for the constraint, then
+    for the outcome.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem; its outcome has a range, its sensitive attribute at most four values.
+    budget : int
+        Number T of rows; each stage gets half of them. At least 20.
+    variant : {1, 2}
+        1 uses the current phase's rows only, 2 all rows so far.
+    seed : None, int or numpy.random.Generator
+        Not used: the rule draws nothing at random.
+
+    Examples
+    --------
+    >>> from fairtrial.causal import chain
+    >>> problem, world = chain(0.5, {"fair": [[0.6, 0.4]] * 2, "unfair": [[0, 1], [0.5, 0.5]]},
+    ...                        reward=[0.1, 0.9], fairness_bound=0.1)
+    >>> TwoStageRejection(problem, 2000).compiled_run(world, np.random.default_rng(0), None).answer
+    'fair'
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        budget: int,
+        variant: int = 2,
+        seed: int | np.random.Generator | None = None,
+    ) -> None:
+        super().__init__(problem, budget, variant, seed)
+        if self.budget < 2 * LEAST_BUDGET:
+            raise InvalidArgument("budget", f"must be at least {2 * LEAST_BUDGET} rows", budget)
+        if problem.pairs and not problem.can_force.all():
+            raise InvalidArgument("problem", "must allow forced rows: stage one is made of them")
+
+    @property
+    def _stage_lengths(self) -> list[int]:
+        return phase_lengths(self.budget // 2)
+
+    @property
+    def _has_first_stage(self) -> bool:
+        return bool(self.problem.pairs)
+
+    @property
+    def _lengths(self) -> Sequence[int]:
+        return self._stage_lengths * (2 if self._has_first_stage else 1)
+
+    @property
+    def _in_first_stage(self) -> bool:
+        return self._has_first_stage and self._phase < len(self._stage_lengths)
+
+    def _shares(self) -> Floats:
+        everyone = tuple(range(len(self.problem.value_pairs)))
+        wanted = Wanted(False, everyone) if self._in_first_stage else Wanted(True, ())
+        return solve(self.problem, self._live, wanted).shares.ravel()
+
+    def _judge(self) -> None:
+        level = int(self._phase) % len(self._stage_lengths) + 1
+        if self._in_first_stage:
+            self._judge_fairness(level)
+        else:
+            self._judge_means(level)
+
+    def _judge_fairness(self, level: int) -> None:
+        estimator = self._clipped(level)
+        gaps = [estimator.gaps(pair, False) for pair in range(len(self.problem.pairs))]
+        with np.errstate(invalid="ignore"):
+            limit = self.problem.bound + fairness_margin(level)
+            unfair = (np.abs(np.array(gaps)) > limit).any(axis=0)
+        self._live = self._live & ~unfair
+        if not self._live.any():
+            self._decide(None)
+        elif self._live.sum() == 1:
+            self._decide(int(np.argmax(self._live)))
+
+
+class SuccessiveRejection(PhasedPolicy):
+    """The best arm whatever its fairness: successive rejection with importance sampling.
+
+    Sen et al. 2017, "Identifying best interventions through online importance sampling"
+    (SRIS), here without the constraint: natural rows only.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem; its fairness bound plays no part.
+    budget : int
+        Number T of rows; at least 10.
+    variant : {1, 2}
+        1 uses the current phase's rows only, 2 all rows so far.
+    seed : None, int or numpy.random.Generator
+        Not used: the rule draws nothing at random.
+
+    Examples
+    --------
+    >>> from fairtrial.causal import chain
+    >>> problem, world = chain(0.5, [[[0.6, 0.4]] * 2, [[0, 1], [0.5, 0.5]]], [0.1, 0.9], 0.1)
+    >>> rule = SuccessiveRejection(problem, 2000)
+    >>> rule.compiled_run(world, np.random.default_rng(0), None).answer, world.truth.best
+    ('1', '0')
+    """
+
+    def _shares(self) -> Floats:
+        return solve(self.problem, self._live, Wanted(True, ())).shares.ravel()
+
+    def _judge(self) -> None:
+        self._judge_means(int(self._phase) + 1)
+
+    def _reason(self, leader: str | None) -> str:
+        if not self.stopped:
+            return super()._reason(leader)
+        return f"{leader!r} has the best estimated mean; fairness was not asked for"
+
+
+class UniformSampling(FixedBudgetPolicy):
+    """Rows spread evenly over all affordable actions, and each arm judged by its own rows.
+
+    The baseline that uses no weights: an arm's mean under a value is the mean of its rows
+    with that value, and its gap the difference of two of them. Only if the sensitive attribute
+    has parents, a group's rows are weighed to tell what another value would have made of it.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem.
+    budget : int
+        Number T of rows.
+    seed : None, int or numpy.random.Generator
+        Not used: the rule draws nothing at random.
+
+    Examples
+    --------
+    >>> from fairtrial.causal import chain
+    >>> problem, world = chain(0.5, [[[0.6, 0.4]] * 2, [[0.2, 0.8]] * 2], [0.1, 0.9], 0.3)
+    >>> [pull.arm for pull in UniformSampling(problem, 6).ask(6)]
+    ['0', '0', '0', '1', '1', '1']
+    """
+
+    @property
+    def _lengths(self) -> Sequence[int]:
+        return [self.budget]
+
+    def _shares(self) -> Floats:
+        return even_shares(self.problem)
+
+    def _judge(self) -> None:
+        records = self._ledger.records()
+        shares = Weighted(self.problem, records, "mis").shares
+        effects = own_effects(self.problem, records)
+        means = applied(mean_direction(self.problem, shares), effects)[:, 0]
+        gaps = applied(contrasts(self.problem, shares), effects)
+        self._decide(*best_fair(self.problem, means, gaps))

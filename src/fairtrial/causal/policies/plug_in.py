@@ -1,0 +1,162 @@
+"""The recommended rule: every row tells of every arm."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairtrial.causal._weighted import ESTIMATORS, Weighted, require_cell_estimator
+from fairtrial.causal.allocation import MOST_PAIRS, Wanted, solve
+from fairtrial.causal.divergences import divergences
+from fairtrial.causal.errors import ModelError
+from fairtrial.causal.estimation import Estimates, best_fair, estimate_records
+from fairtrial.causal.policies.base import NO_FAIR_ARM, FixedBudgetPolicy
+from fairtrial.causal.policies.schedule import (
+    LEAST_BUDGET,
+    even_shares,
+    fairness_margin,
+    phase_lengths,
+    quality_margin,
+)
+from fairtrial.causal.problem import Problem
+from fairtrial.core.validation import check_choice
+from fairtrial.errors import InvalidArgument
+
+__all__ = ["PlugIn"]
+
+Floats = NDArray[np.float64]
+
+
+class PlugIn(FixedBudgetPolicy):
+    """The recommended rule: the whole budget by one allocation, and every row tells of every arm.
+
+    The rows are drawn by the allocation programme for all arms. At the end means and gaps
+    are estimated with all rows weighted by the mixture that they came from, and the answer
+    is the best arm whose estimated gaps keep the bound.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem.
+    budget : int
+        Number T of rows.
+    estimator : {"sn", "mis", "cell"}, optional
+        As for `estimate`. By default ``"cell"`` where the model allows it, which no
+        measurement found worse, else ``"sn"``.
+    phased : bool
+        Spend the budget in phases, and draw the rows of each for those arms only that are
+        not clearly unfair, nor clearly too bad to be best. Certificates are then no proof.
+    seed : None, int or numpy.random.Generator
+        Not used: the rule draws nothing at random.
+
+    Raises
+    ------
+    ModelError
+        If the estimator does not suit the model.
+
+    Notes
+    -----
+    Where the model does not tell the divergences, or has too many pairs of sensitive values,
+    rows are spread evenly over the affordable actions. The numbers of rows are fixed
+    beforehand, so ``certificate()`` gives verdicts at a level that is proven. With `phased`
+    the margins are those of constraint successive rejection, and the answer is tested and
+    found at the end as without; it errs about as often.
+
+    Examples
+    --------
+    >>> from fairtrial.causal import chain
+    >>> arms = {"a": [[0.5, 0.5], [0.4, 0.6]], "b": [[0.2, 0.8], [0.1, 0.9]]}
+    >>> problem, world = chain(0.4, arms, [0.1, 0.9], fairness_bound=0.2)
+    >>> policy = PlugIn(problem, budget=1000)
+    >>> generator = np.random.default_rng(0)
+    >>> while not policy.stopped:
+    ...     pull = policy.ask()
+    ...     policy.tell(pull, world.sample(pull, generator))
+    >>> policy.recommend().arm, policy.certificate().verdicts
+    ('b', ('fair', 'fair'))
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        budget: int,
+        estimator: str | None = None,
+        phased: bool = False,
+        seed: int | np.random.Generator | None = None,
+    ) -> None:
+        super().__init__(problem, budget, seed)
+        self.estimator = estimator
+        self._chosen = _best_estimator(problem) if estimator is None else estimator
+        check_choice("estimator", self._chosen, ESTIMATORS)
+        self.phased = bool(phased)
+        if self.phased and self.budget < LEAST_BUDGET:
+            raise InvalidArgument("budget", f"must be at least {LEAST_BUDGET} rows", budget)
+        if self.phased and problem.outcome_range is None:
+            raise InvalidArgument("phased", "must be False without an outcome_range", phased)
+        if estimator == "cell":
+            require_cell_estimator(problem)
+
+    def _estimator(self) -> str:
+        return self._chosen
+
+    @property
+    def _lengths(self) -> Sequence[int]:
+        return phase_lengths(self.budget) if self.phased else [self.budget]
+
+    def _shares(self) -> Floats:
+        pairs = tuple(range(len(self.problem.value_pairs)))
+        try:
+            divergences(self.problem)
+        except ModelError:
+            return even_shares(self.problem)
+        if len(pairs) > MOST_PAIRS:
+            return even_shares(self.problem)
+        return solve(self.problem, self._live, Wanted(True, pairs, True)).shares.ravel()
+
+    def _judge(self) -> None:
+        weighted = Weighted(self.problem, self._ledger.records(), self._chosen)
+        level = int(self._phase) + 1
+        if level < len(self._lengths):
+            self._reject(weighted.means, weighted.gaps, level)
+        means = np.where(self._live, weighted.means, np.nan)
+        best, tie = best_fair(self.problem, means, weighted.gaps)
+        self._leader = NO_FAIR_ARM if best is None else best
+        if level == len(self._lengths) or not self._live.any():
+            self._decide(best, tie)
+
+    def _reject(self, means: Floats, gaps: Floats, level: int) -> None:
+        """Reject arms that are clearly unfair, or clearly worse than one that is clearly fair."""
+        size = np.abs(gaps).max(axis=1, initial=0.0)
+        bound, margin = self.problem.bound, fairness_margin(level)
+        with np.errstate(invalid="ignore"):
+            passed = self._live & (size < bound - margin)
+            best = np.max(means[passed], initial=-np.inf)
+            bad = means < best - quality_margin(level)
+            self._live = self._live & ~(size > bound + margin) & ~bad
+
+    def certificate(self, delta: float = 0.05) -> Estimates:
+        """Return estimates and verdicts of all arms at level 1 - delta.
+
+        They are proven if every row was asked for and none was lost, so that the numbers of
+        rows are those that were fixed beforehand.
+
+        Raises
+        ------
+        InvalidArgument
+            If the budget is not spent yet.
+        """
+        if not self.stopped:
+            raise InvalidArgument("budget", f"must be spent first; {self.told} rows are in")
+        fixed = self.told == self.asked == self.budget and not self.phased
+        records = self._ledger.records()
+        return estimate_records(self.problem, records, self._chosen, delta, fixed)
+
+
+def _best_estimator(problem: Problem) -> str:
+    try:
+        require_cell_estimator(problem)
+    except ModelError:
+        return "sn"
+    return "cell"

@@ -1,0 +1,58 @@
+"""What a policy's progress shows of its rows."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fairtrial.core.recommendation import Estimate
+
+if TYPE_CHECKING:
+    from fairtrial.causal._ledger import Records
+    from fairtrial.causal.estimation import Estimates
+    from fairtrial.causal.problem import Problem
+
+
+def action_estimates(problem: Problem, records: Records) -> tuple[Estimate, ...]:
+    """Return the number of rows and their mean by action."""
+    modes = len(problem.modes)
+    action = records.arm * modes + np.where(records.forced, records.value + 1, 0)
+    size = problem.n_actions
+    counts = np.bincount(action, weights=records.number, minlength=size)
+    totals = np.bincount(action, weights=records.total, minlength=size)
+    return tuple(
+        Estimate(
+            labels=labels,
+            pulls=int(counts[place]),
+            mean=float(problem.unscaled_mean(totals[place] / counts[place]))
+            if counts[place]
+            else None,
+        )
+        for place, labels in enumerate(problem.action_labels)
+    )
+
+
+def arm_estimates(
+    problem: Problem, known: Estimates | None, records: Records
+) -> tuple[Estimate, ...]:
+    """Return every arm's mean with its approximate interval, and the arm's own rows."""
+    arms = problem.arm_labels
+    rows = np.bincount(records.arm, weights=records.number, minlength=len(arms))
+    if known is None:
+        return tuple(Estimate({"arm": arm}, 0) for arm in arms)
+    return tuple(
+        Estimate(
+            labels={"arm": arm},
+            pulls=int(rows[k]),
+            mean=_finite(known.means[k]),
+            lower=_finite(known.mean_normal[k, 0]),
+            upper=_finite(known.mean_normal[k, 1]),
+        )
+        for k, arm in enumerate(arms)
+    )
+
+
+def _finite(value: float) -> float | None:
+    return float(value) if math.isfinite(value) else None

@@ -1,0 +1,541 @@
+"""What is known and wanted: a causal model, arms for one of its nodes, and a fairness bound."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from itertools import permutations, product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairtrial.causal.errors import BudgetInfeasible, ModelError
+from fairtrial.causal.model import CausalModel, Density, state_label
+from fairtrial.core.problem import Problem as BaseProblem
+from fairtrial.core.validation import check_choice, check_labels, check_number
+from fairtrial.errors import InvalidArgument, InvalidOutcome
+
+if TYPE_CHECKING:
+    from fairtrial.causal._fragment import Fragment
+
+__all__ = ["NATURAL", "Problem"]
+
+Floats = NDArray[np.float64]
+
+NATURAL = "natural"
+"""The label of rows in which the sensitive attribute was left as it came."""
+
+
+class Problem(BaseProblem):
+    """The best arm among those that are counterfactually fair.
+
+    An arm replaces the conditional distribution of one node, `intervened`, in a known causal
+    model. Its quality is the mean outcome. Its counterfactual gap for an ordered pair (a, b)
+    of values of the sensitive attribute is how far the mean outcome of those with value b
+    would move if their value were a. An arm is fair if all its gaps are strictly inside the
+    fairness bound; the answer is the fair arm of the largest quality, or "no fair arm".
+
+    An action is an arm together with what is done to the sensitive attribute in that row:
+    ``"natural"`` leaves it as it comes, a value forces it. An outcome is a row of named
+    fields: a state for every name in `columns`, and the number under the outcome's name.
+
+    Parameters
+    ----------
+    model : CausalModel, mapping, or path
+        The graph, and the distributions of the sensitive attribute's children; the arguments
+        of a `CausalModel`, or the path of a BIF file, will do. The problem holds what it read.
+    sensitive : str or sequence of str
+        The sensitive attribute or attributes: discrete nodes, and roots of the graph unless
+        `forcing` is ``"never"``. The values are those of the attribute, in the order of its
+        states, or all combinations of several.
+    intervened : str
+        The node whose distribution the arms replace.
+    outcome : str or (str, mapping of str to float)
+        The outcome's node; with numbers for its states if its states are not numbers.
+    arms : mapping of str to array-like, or to Density
+        For every arm the distribution of the intervened node, shape (states of its first
+        parent, ..., its own states). The first one is usually the deployed one.
+    fairness_bound : float
+        What the gaps must stay below in absolute value, in the outcome's units.
+    outcome_range : (float, float) or None
+        The range that every outcome lies in. Rules that clip or certify need it.
+    costs : array-like of shape (K,) or (K, modes), optional
+        Cost of a row by arm, or by arm and mode (natural first); ``inf`` forbids it. Nothing
+        costs anything by default.
+    mean_budget : float, optional
+        Most that a row may cost on average.
+    direction : {"maximize", "minimize"}
+        Which outcomes are good.
+    forcing : {"allowed", "never"}
+        Whether rows can be drawn with the sensitive attribute forced to a value. If never,
+        an action is an arm alone, rows are observed with the value that came, and the
+        attribute may have parents.
+    gap_set : {"pairs", "attributes"}
+        Which gaps must keep the bound: those of all ordered pairs of values, or with several
+        attributes those of each attribute alone, the others left as they come.
+
+    Raises
+    ------
+    ModelError
+        If the model does not fit the question: the sensitive attribute has parents, the
+        intervened node does not influence the outcome, an arm's row is no distribution, ...
+    InvalidArgument
+        If another argument is not acceptable.
+    BudgetInfeasible
+        If `mean_budget` is below the cheapest row.
+
+    Notes
+    -----
+    Source: Gao and Feng, "Identifying Best Fair Intervention", sections 2 and 3. As the
+    attribute is a root, the gap of the pair (a, b) is the difference of the means under
+    a and b, and the gap of (b, a) is its negative. That needs a sensitive attribute without
+    unmeasured common causes with what leads to the outcome, and rows that were not selected
+    on anything that the attribute influences.
+
+    An attribute with parents has another gap: the mean outcome that the group observed with
+    value b would have had with value a, minus the one it has. Those who have b differ in what
+    leads to it, so the two directions are no longer opposite. The intervened node must not be
+    an ancestor of the attribute, and all common causes must be in the graph.
+
+    Examples
+    --------
+    >>> model = CausalModel(
+    ...     [("S", "V"), ("V", "Y")], {"S": ["s", "t"], "V": 2, "Y": 2}, {"S": [0.4, 0.6]}
+    ... )
+    >>> problem = Problem(
+    ...     model, "S", "V", "Y",
+    ...     arms={"now": [[0.5, 0.5], [0.4, 0.6]], "new": [[0.2, 0.8], [0.2, 0.8]]},
+    ...     fairness_bound=0.05, outcome_range=(0, 1),
+    ... )
+    >>> problem.n_actions, dict(problem.labels(1))
+    (6, {'arm': 'now', 'sensitive': 's'})
+    >>> problem.columns, problem.check_outcome({"S": "s", "V": 1, "Y": 0})
+    (('S', 'V', 'Y'), {'S': 's', 'V': '1', 'Y': 0.0})
+    """
+
+    family = "causal"
+    default_policy = "PlugIn"
+
+    def __init__(
+        self,
+        model: CausalModel | Mapping[str, Any] | str | Path,
+        sensitive: str | Sequence[str],
+        intervened: str,
+        outcome: str | tuple[str, Mapping[str, float]],
+        arms: Mapping[str, Any],
+        fairness_bound: float,
+        outcome_range: tuple[float, float] | None = (0.0, 1.0),
+        costs: ArrayLike | None = None,
+        mean_budget: float | None = None,
+        direction: str = "maximize",
+        forcing: str = "allowed",
+        gap_set: str = "pairs",
+    ) -> None:
+        self.forcing = check_choice("forcing", forcing, ["allowed", "never"])
+        self.gap_set = check_choice("gap_set", gap_set, ["pairs", "attributes"])
+        self.model = _as_model(model)
+        self.sensitive = sensitive if isinstance(sensitive, str) else tuple(sensitive)
+        self.attributes = (sensitive,) if isinstance(sensitive, str) else tuple(sensitive)
+        self.intervened = intervened
+        self.outcome = outcome if isinstance(outcome, str) else (outcome[0], dict(outcome[1]))
+        self.outcome_node = outcome if isinstance(outcome, str) else str(outcome[0])
+        self._check_structure()
+        self.outcome_values = self._given_values()
+        self.arms = self._given_arms(arms)
+        self.arm_labels = tuple(self.arms)
+        self.direction = check_choice("direction", direction, ["maximize", "minimize"])
+        self.outcome_range = _given_range(outcome_range)
+        self.fairness_bound = check_number("fairness_bound", fairness_bound, low=0.0, open_low=True)
+        self._warn_of_loose_bound()
+        self.values = self._value_labels()
+        self.costs = costs
+        self.row_costs = self._given_costs(costs)
+        self.mean_budget = mean_budget
+        self._check_budget()
+        self._freeze()
+
+    # ------------------------------------------------------------------- structure
+
+    def _check_structure(self) -> None:
+        model = self.model
+        check_labels("sensitive", list(self.attributes))
+        named = {"intervened": self.intervened, "outcome": self.outcome_node}
+        for name, node in [*(("sensitive", s) for s in self.attributes), *named.items()]:
+            if node not in model.nodes:
+                raise ModelError(name, f"must be one of {', '.join(model.nodes)}", node)
+        for node in self.attributes:
+            if model.parents(node) and self.forcing == "allowed":
+                raise ModelError(
+                    "sensitive", "must be a root of the graph, unless forcing is 'never'", node
+                )
+            if not model.is_discrete(node):
+                raise ModelError("sensitive", "must have states in the model", node)
+        if self.outcome_node in (self.intervened, *self.attributes):
+            raise ModelError("outcome", "must be another node", self.outcome_node)
+        if self.intervened in self.attributes:
+            raise ModelError("intervened", "must be another node than sensitive", self.intervened)
+        if self.intervened not in model.ancestors([self.outcome_node]):
+            raise ModelError(
+                "intervened", f"must be an ancestor of {self.outcome_node!r}", self.intervened
+            )
+        self._check_causes()
+        for node in self.carriers:
+            if node != self.intervened and not model.is_known(node):
+                raise ModelError(
+                    f"table of {node}",
+                    f"is needed: {node!r} is a child of {' and '.join(self.attributes)} that "
+                    f"leads to {self.outcome_node!r}",
+                )
+
+    def _check_causes(self) -> None:
+        """Refuse sensitive attributes whose causes lie between them, or follow the arm."""
+        model, own = self.model, set(self.attributes)
+        causes = model.ancestors(self.attributes) - own
+        if self.intervened in causes:
+            raise ModelError("intervened", "must not be an ancestor of sensitive", self.intervened)
+        for node in self.attributes:
+            between = causes & model.descendants(node)
+            if between:
+                raise ModelError(
+                    "sensitive", "must have no other node between two of them", min(between)
+                )
+            if self.gap_set == "attributes" and own & set(model.parents(node)):
+                raise ModelError(
+                    "gap_set", f"must be 'pairs' where a sensitive attribute is a parent of {node}"
+                )
+
+    @cached_property
+    def is_root(self) -> bool:
+        """Whether no sensitive attribute has parents: effects are the same in every group."""
+        return not any(self.model.parents(node) for node in self.attributes)
+
+    @cached_property
+    def carriers(self) -> tuple[str, ...]:
+        """The sensitive attributes' children that lead to the outcome, parents first."""
+        leading = self.model.ancestors([self.outcome_node])
+        return tuple(
+            node
+            for node in self.model.nodes
+            if node in leading
+            and node not in self.attributes
+            and set(self.model.parents(node)) & set(self.attributes)
+        )
+
+    @cached_property
+    def cell_nodes(self) -> tuple[str, ...]:
+        """The nodes, other than the sensitive ones, whose values the weights depend on."""
+        used = {self.intervened, *self.carriers}
+        for node in tuple(used):
+            used |= set(self.model.parents(node))
+        return tuple(n for n in self.model.nodes if n in used and n not in self.attributes)
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """The fields of an outcome: all that is ever read of a row."""
+        others = [name for name in self.cell_nodes if name != self.outcome_node]
+        return (*self.attributes, *others, self.outcome_node)
+
+    @property
+    def by_attribute(self) -> bool:
+        """Whether gaps are those of each of several attributes."""
+        return self.gap_set == "attributes" and len(self.attributes) > 1
+
+    @cached_property
+    def pairs(self) -> tuple[tuple[str, str], ...]:
+        """The gaps: ordered pairs (counterfactual, observed); none if nothing carries S.
+
+        They are pairs of values, or with `gap_set` ``"attributes"`` pairs such as
+        ``("sex=f", "sex=m")``.
+        """
+        if not self.carriers or not self.by_attribute:
+            return self.value_pairs
+        labels = [[f"{node}={s}" for s in self.model.states[node]] for node in self.attributes]
+        return tuple(pair for states in labels for pair in permutations(states, 2))
+
+    @cached_property
+    def value_pairs(self) -> tuple[tuple[str, str], ...]:
+        """The ordered pairs of values that the gaps are made of."""
+        if not self.carriers:
+            return ()
+        combinations = dict(
+            zip(self.values, product(*map(self._places, self.attributes)), strict=True)
+        )
+        return tuple(
+            (a, b)
+            for a, b in permutations(self.values, 2)
+            if not self.by_attribute
+            or sum(s != t for s, t in zip(combinations[a], combinations[b], strict=True)) == 1
+        )
+
+    @property
+    def n_statements(self) -> int:
+        """The number of means and gaps of which none is another's negative, over all arms."""
+        gaps = len(self.pairs) // 2 if self.is_root else len(self.pairs)
+        return self.n_arms * (1 + max(1, gaps))
+
+    def _places(self, node: str) -> range:
+        return range(self.model.size(node))
+
+    def _value_labels(self) -> tuple[str, ...]:
+        states = [self.model.states[node] for node in self.attributes]
+        labels = tuple(", ".join(combination) for combination in product(*states))
+        if NATURAL in labels:
+            raise ModelError("sensitive", f"must have no value called {NATURAL!r}")
+        return labels
+
+    def _given_values(self) -> dict[str, float] | None:
+        node = self.outcome_node
+        if not isinstance(self.outcome, str):
+            states = self.model.states.get(node, ())
+            given = {str(key): value for key, value in self.outcome[1].items()}
+            if set(given) != set(states):
+                raise ModelError("outcome", f"must give a number for each state {states}", given)
+            return {
+                state: check_number(f"outcome value of {state}", given[state]) for state in states
+            }
+        if not self.model.is_discrete(node):
+            return None
+        try:
+            return {state: float(state) for state in self.model.states[node]}
+        except ValueError:
+            if node in self.carriers:
+                raise ModelError(
+                    "outcome", f"must give numbers for the states of {node!r}", self.outcome
+                ) from None
+            return None
+
+    # ------------------------------------------------------------------------ arms
+
+    def _given_arms(self, arms: Mapping[str, Any]) -> dict[str, Any]:
+        if not isinstance(arms, Mapping) or not arms:
+            raise InvalidArgument("arms", "must be a mapping of labels to distributions", arms)
+        labels = check_labels("arms", [str(label) for label in arms])
+        given = zip(labels, arms.values(), strict=True)
+        return {label: self._given_arm(label, value) for label, value in given}
+
+    def _given_arm(self, label: str, value: Any) -> Any:
+        if isinstance(value, Density):
+            return value
+        return self.model.check_table(self.intervened, value, f"arm {label!r}")
+
+    @property
+    def n_arms(self) -> int:
+        """The number K of arms."""
+        return len(self.arms)
+
+    def _warn_of_loose_bound(self) -> None:
+        if self.outcome_range is not None and self.fairness_bound >= self.width:
+            message = f"fairness_bound {self.fairness_bound:g} cannot bind: no gap can be as large"
+            warnings.warn(message, stacklevel=3)
+
+    # ----------------------------------------------------------------------- costs
+
+    def _given_costs(self, costs: ArrayLike | None) -> Floats:
+        shape = (self.n_arms, len(self.modes))
+        try:
+            array = np.array(0.0 if costs is None else costs, dtype=np.float64)
+            array = np.array(np.broadcast_to(array[:, None] if array.ndim == 1 else array, shape))
+        except (TypeError, ValueError):
+            raise InvalidArgument(
+                "costs", f"must be numbers of shape {shape[:1]} or {shape}", costs
+            ) from None
+        if np.isnan(array).any() or (array < 0).any():
+            raise InvalidArgument("costs", "must not be negative", costs)
+        array.setflags(write=False)
+        return array
+
+    def _check_budget(self) -> None:
+        cheapest = float(self.row_costs.min())
+        if math.isinf(cheapest):
+            raise InvalidArgument("costs", "must leave some row affordable", self.costs)
+        if self.mean_budget is not None and self.mean_budget != math.inf:
+            budget = check_number("mean_budget", self.mean_budget, low=0.0)
+            if budget < cheapest:
+                raise BudgetInfeasible(cheapest, budget)
+
+    # --------------------------------------------------------------------- actions
+
+    @cached_property
+    def action_labels(self) -> tuple[Mapping[str, Any], ...]:
+        """Arm and mode of every action, arm by arm, the natural mode first."""
+        return tuple({"arm": arm, "sensitive": mode} for arm in self.arms for mode in self.modes)
+
+    @cached_property
+    def modes(self) -> tuple[str, ...]:
+        """What can be done to the sensitive attribute: nothing, or force it to a value."""
+        return (NATURAL,) if self.forcing == "never" else (NATURAL, *self.values)
+
+    @property
+    def can_force(self) -> NDArray[np.bool_]:
+        """Whether rows of some arm can be forced to each value, shape (values,)."""
+        if self.forcing == "never":
+            return np.zeros(len(self.values), dtype=bool)
+        return np.asarray(np.isfinite(self.row_costs[:, 1:]).any(axis=0))
+
+    # -------------------------------------------------------------------- outcomes
+
+    def check_outcome(self, outcome: Any, name: str = "outcome") -> dict[str, Any]:
+        """Return a row with the states as labels and the outcome as a number.
+
+        Raises
+        ------
+        InvalidOutcome
+            If the row lacks a column, names an unknown state, or its outcome is not in
+            the range.
+        """
+        if not isinstance(outcome, Mapping):
+            fields = ", ".join(self.columns)
+            raise InvalidOutcome(name, f"must be a row with the fields {fields}", outcome)
+        clean: dict[str, Any] = {}
+        for column in self.columns:
+            if column not in outcome:
+                raise InvalidOutcome(f"{name}: {column}", "is missing", dict(outcome))
+            value = outcome[column]
+            if column == self.outcome_node:
+                clean[column] = self._clean_number(name, value)
+            else:
+                clean[column] = self._clean_state(name, column, value)
+        return clean
+
+    def _clean_state(self, name: str, column: str, value: Any) -> str | float:
+        states = self.model.states.get(column)
+        if states is None:
+            return _finite_number(f"{name}: {column}", value)
+        if isinstance(value, str) and value in states:
+            return value
+        label = state_label(value)
+        if label not in states:
+            known = ", ".join(map(repr, states))
+            raise InvalidOutcome(f"{name}: {column}", f"must be one of {known}", value)
+        return label
+
+    def _clean_number(self, name: str, value: Any) -> float:
+        column = f"{name}: {self.outcome_node}"
+        if isinstance(value, str) and self.outcome_values is not None:
+            if value not in self.outcome_values:
+                known = ", ".join(map(repr, self.outcome_values))
+                raise InvalidOutcome(column, f"must be a number or one of {known}", value)
+            value = self.outcome_values[value]
+        number = _finite_number(column, value)
+        if self.outcome_range is not None:
+            low, high = self.outcome_range
+            if not low <= number <= high:
+                raise InvalidOutcome(column, f"must lie in [{low:g}, {high:g}]", value)
+        if self.outcome_node in self.carriers and number not in self.outcome_positions:
+            known = ", ".join(f"{known:g}" for known in self.outcome_positions)
+            raise InvalidOutcome(column, f"must be one of {known}", value)
+        return number
+
+    @cached_property
+    def outcome_positions(self) -> dict[float, int]:
+        """Position of every number that the outcome's states stand for."""
+        numbers = (self.outcome_values or {}).values()
+        return {number: position for position, number in enumerate(numbers)}
+
+    # ---------------------------------------------------------------------- scales
+
+    @property
+    def width(self) -> float:
+        """Width of the outcome's range; 1 if it is not known."""
+        return 1.0 if self.outcome_range is None else self.outcome_range[1] - self.outcome_range[0]
+
+    @property
+    def bound(self) -> float:
+        """The fairness bound where outcomes are scaled to [0, 1]."""
+        return self.fairness_bound / self.width
+
+    def scaled(self, outcome: Any) -> Any:
+        """Return outcomes as the rules see them: from 0 to 1, large is good."""
+        low, high = (0.0, 0.0) if self.outcome_range is None else self.outcome_range
+        good = outcome - low if self.direction == "maximize" else high - outcome
+        return good / self.width
+
+    def unscaled_mean(self, mean: Any) -> Any:
+        """Return means in the outcome's own units."""
+        low, high = (0.0, 0.0) if self.outcome_range is None else self.outcome_range
+        if self.direction == "maximize":
+            return low + self.width * mean
+        return high - self.width * mean
+
+    def unscaled_gap(self, gap: Any) -> Any:
+        """Return gaps in the outcome's own units."""
+        return self.width * gap if self.direction == "maximize" else -self.width * gap
+
+    def is_fair(self, gaps: ArrayLike) -> NDArray[np.bool_]:
+        """Return whether each arm is fair, shape (K,), by its gaps, shape (K, pairs).
+
+        Examples
+        --------
+        >>> from fairtrial.causal import chain
+        >>> problem, world = chain(0.4, {"a": [[1, 0], [0, 1]]}, [0.1, 0.9], 0.2)
+        >>> problem.is_fair([[0.1, -0.1]]).tolist()
+        [True]
+        """
+        size = np.abs(np.asarray(gaps, dtype=np.float64))
+        return np.asarray((size < self.fairness_bound).all(axis=-1))
+
+    # -------------------------------------------------------------------- machinery
+
+    @cached_property
+    def fragment(self) -> Fragment:
+        """The problem in arrays."""
+        from fairtrial.causal._fragment import Fragment
+
+        return Fragment(self)
+
+    @cached_property
+    def cache(self) -> dict[Any, Any]:
+        """Divergences and allocations found before: runs of the same problem share them."""
+        return {}
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or super().__eq__(other)
+
+    __hash__ = BaseProblem.__hash__
+
+    def __getstate__(self) -> dict[str, Any]:
+        derived = ("fragment", "cache")
+        return {key: value for key, value in vars(self).items() if key not in derived}
+
+
+def _as_model(model: Any) -> CausalModel:
+    if isinstance(model, CausalModel):
+        return model
+    if isinstance(model, str | Path):
+        try:
+            return CausalModel.from_bif(model)
+        except InvalidArgument as error:
+            if error.name != "path":
+                raise
+            raise InvalidArgument("model", error.accepted, error.given) from None
+    if isinstance(model, Mapping):
+        arguments = {key: value for key, value in model.items() if key != "name"}
+        try:
+            return CausalModel(**arguments)
+        except TypeError as error:
+            raise ModelError("model", f"must hold a CausalModel's arguments ({error})") from None
+    raise InvalidArgument("model", "must be a CausalModel, or the path of a BIF file", model)
+
+
+def _given_range(given: Any) -> tuple[float, float] | None:
+    if given is None:
+        return None
+    accepted = "must be two finite numbers (low, high) with low < high, or None"
+    try:
+        low, high = (check_number("outcome_range", end) for end in given)
+    except (TypeError, ValueError):
+        raise InvalidArgument("outcome_range", accepted, given) from None
+    if not low < high:
+        raise InvalidArgument("outcome_range", accepted, given)
+    return low, high
+
+
+def _finite_number(name: str, value: Any) -> float:
+    is_number = isinstance(value, int | float | np.integer | np.floating | np.bool_)
+    if not is_number or not math.isfinite(value):
+        raise InvalidOutcome(name, "must be a finite number", value)
+    return float(value)

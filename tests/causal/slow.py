@@ -1,0 +1,200 @@
+"""The slow, obvious way: every quantity by summing over all assignments of all nodes."""
+
+import math
+from itertools import product
+
+import numpy as np
+
+from fairtrial.causal import CausalModel, Problem, chain
+
+TINY_ARMS = {
+    "k0": [[0.5, 0.3, 0.2], [0.4, 0.3, 0.3]],
+    "k1": [[0.2, 0.3, 0.5], [0.1, 0.3, 0.6]],
+    "k2": [[0.1, 0.2, 0.7], [0.5, 0.3, 0.2]],
+}
+TINY_REWARD = [0.1, 0.1, 0.9]
+
+
+def tiny(fairness_bound=0.2, **options):
+    return chain(0.4, TINY_ARMS, TINY_REWARD, fairness_bound, **options)
+
+
+def diamond(seed, arms=3, sensitive=2, intervened_is_carrier=False, attributes=1):
+    """Return a random problem in which mediators, confounders and a bystander all occur.
+
+    A -> X <- S, A -> V <- X, X -> Y <- V, A -> Y, and S -> B which leads nowhere.
+    """
+    generator = np.random.default_rng(seed)
+    names = ["S", "T"][:attributes]
+    sizes = dict.fromkeys(names, sensitive) | {"A": 2, "X": 3, "V": 2, "Y": 3, "B": 2}
+    edges = [("A", "X"), *((name, "X") for name in names), ("A", "V"), ("X", "V")]
+    if intervened_is_carrier:
+        edges.append(("S", "V"))
+    edges += [("X", "Y"), ("V", "Y"), ("A", "Y"), ("S", "B")]
+
+    def table(node):
+        shape = [sizes[parent] for parent, child in edges if child == node]
+        # Kept away from zero, so that the divergences stay where exp does not overflow.
+        return 0.7 * generator.dirichlet(np.ones(sizes[node]), size=shape) + 0.3 / sizes[node]
+
+    tables = {node: table(node) for node in sizes if node != "V"}
+    values = {"0": 0.0, "1": 0.3, "2": 1.0}
+    return Problem(
+        CausalModel(edges, sizes, tables),
+        names[0] if attributes == 1 else names,
+        "V",
+        ("Y", values),
+        {f"arm{k}": table("V") for k in range(arms)},
+        fairness_bound=0.1,
+    )
+
+
+def confounded(seed, attributes=1, arms=3, states=2, **options):
+    """Return a random problem whose sensitive attributes have a parent, and are never forced.
+
+    A -> S, A -> X <- S, A -> V <- X, S -> V, X -> Y <- V, A -> H -> Y: H is in no cell, and
+    leads from the attribute's cause to the outcome.
+    """
+    generator = np.random.default_rng(seed)
+    names = ["S", "T"][:attributes]
+    sizes = {"A": 3} | dict.fromkeys(names, states) | {"X": 2, "V": 2, "H": 2, "Y": 3}
+    edges = [("A", name) for name in names] + [(name, "X") for name in names]
+    edges += [("A", "X"), ("A", "V"), ("X", "V"), ("S", "V")]
+    edges += [("A", "H"), ("X", "Y"), ("V", "Y"), ("H", "Y")]
+
+    def table(node):
+        shape = [sizes[parent] for parent, child in edges if child == node]
+        return 0.7 * generator.dirichlet(np.ones(sizes[node]), size=shape) + 0.3 / sizes[node]
+
+    tables = {node: table(node) for node in sizes if node != "V"}
+    given = {f"arm{k}": table("V") for k in range(arms)}
+    return Problem(
+        CausalModel(edges, sizes, tables),
+        names[0] if attributes == 1 else names,
+        "V",
+        ("Y", {"0": 0.0, "1": 0.3, "2": 1.0}),
+        given,
+        **{"fairness_bound": 0.1, "forcing": "never", **options},
+    )
+
+
+def assignments(problem, nodes):
+    model = problem.model
+    for states in product(*(range(model.size(node)) for node in nodes)):
+        yield dict(zip(nodes, states, strict=True))
+
+
+def probability(problem, arm, node, row):
+    """Return P(node given its parents) under an arm."""
+    table = problem.model.tables.get(node)
+    if node == problem.intervened:
+        table = problem.arms[arm]
+    return table[(*(row[parent] for parent in problem.model.parents(node)), row[node])]
+
+
+def joint(problem, arm, row):
+    return math.prod(probability(problem, arm, node, row) for node in row)
+
+
+def with_value(problem, row, value):
+    states = product(*(range(problem.model.size(node)) for node in problem.attributes))
+    return {**row, **dict(zip(problem.attributes, list(states)[value], strict=True))}
+
+
+def share_of(problem, value):
+    row = with_value(problem, {}, value)
+    return math.prod(problem.model.tables[node][row[node]] for node in problem.attributes)
+
+
+def means_by_value(problem):
+    """Return E_k[Y | S = u] by conditioning the full joint distribution."""
+    nodes = problem.model.nodes
+    numbers = list(problem.outcome_values.values())
+    result = np.zeros((problem.n_arms, len(problem.values)))
+    for k, arm in enumerate(problem.arms):
+        total = np.zeros(len(problem.values))
+        for row in assignments(problem, nodes):
+            value = next(
+                u for u in range(len(problem.values)) if with_value(problem, row, u) == row
+            )
+            p = joint(problem, arm, row)
+            total[value] += p
+            result[k, value] += p * numbers[row[problem.outcome_node]]
+        result[k] /= total
+    return result
+
+
+def ratio_of_arms(problem, k, j, row):
+    above = probability(problem, k, problem.intervened, row)
+    below = probability(problem, j, problem.intervened, row)
+    return 0.0 if above == 0.0 else math.inf if below == 0.0 else above / below
+
+
+def outcome_divergence(problem, k, j):
+    nodes = [node for node in problem.model.nodes if node != problem.outcome_node]
+    total = 0.0
+    for row in assignments(problem, nodes):
+        p = joint(problem, k, row)
+        if p > 0.0:
+            total += p * math.exp(ratio_of_arms(problem, k, j, row))
+    return math.log(total)
+
+
+def carried(problem, arm, row, value):
+    """Return the product of everything that the sensitive attribute enters, with it at value."""
+    row = with_value(problem, row, value)
+    nodes = {problem.intervened, *problem.carriers}
+    return math.prod(probability(problem, arm, node, row) for node in nodes)
+
+
+def gap_divergence(problem, k, j, a, b):
+    nodes = [node for node in problem.model.nodes if node != problem.outcome_node]
+    free = [node for node in nodes if node not in problem.attributes]
+    total = 0.0
+    for value in (a, b):
+        for row in assignments(problem, free):
+            full = with_value(problem, row, value)
+            p = joint(problem, k, full) / share_of(problem, value)
+            if p > 0.0:
+                above = abs(carried(problem, k, row, a) - carried(problem, k, row, b))
+                below = carried(problem, j, row, b)
+                total += p * math.exp(above / below if above else 0.0)
+    return math.log(total)
+
+
+def effects(problem):
+    """Return E_k[Y_{S<-a} | S = b], shape (K, a, b), by summing over all other nodes.
+
+    What the attribute influences is drawn with it at a, its own probability is taken at b.
+    """
+    others = [node for node in problem.model.nodes if node not in problem.attributes]
+    numbers = list(problem.outcome_values.values())
+    n = len(problem.values)
+    result, total = np.zeros((problem.n_arms, n, n)), np.zeros(n)
+    for k, arm in enumerate(problem.arms):
+        for row in assignments(problem, others):
+            for b in range(n):
+                seen = with_value(problem, row, b)
+                p = math.prod(probability(problem, arm, s, seen) for s in problem.attributes)
+                for a in range(n):
+                    made = with_value(problem, row, a)
+                    q = p * math.prod(probability(problem, arm, node, made) for node in others)
+                    result[k, a, b] += q * numbers[row[problem.outcome_node]]
+                    total[b] += q if k == 0 and a == 0 else 0.0
+    return result / total, total
+
+
+def twin_effects(problem, arm, a, n, generator):
+    """Return rows (observed value, counterfactual outcome) drawn with the same noise twice."""
+    model, numbers = problem.model, np.array(list(problem.outcome_values.values()))
+    factual, other = {}, {}
+    for node in model.nodes:
+        table = problem.arms[arm] if node == problem.intervened else model.tables[node]
+        noise = generator.random(n)
+        for world in (factual, other):
+            borders = np.cumsum(table[tuple(world[p] for p in model.parents(node))], axis=-1)
+            borders = np.broadcast_to(borders, (n, borders.shape[-1]))
+            world[node] = (noise[:, None] >= borders[:, :-1]).sum(axis=1)
+        if node in problem.attributes:
+            other[node] = np.full(n, a)
+    return factual[problem.attributes[0]], numbers[other[problem.outcome_node]]

@@ -1,0 +1,78 @@
+import math
+
+import numpy as np
+import pytest
+
+from fairtrial.causal import (
+    ConstraintSuccessiveRejection,
+    NetworkEnvironment,
+    PlugIn,
+    allocate,
+    chain,
+    complexity,
+    expected_error,
+)
+from fairtrial.causal._ledger import open_ledger
+from fairtrial.causal._weighted import Weighted
+from fairtrial.errors import InvalidArgument
+from tests.causal.slow import diamond, tiny
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("build", [lambda: tiny(0.09)[1], lambda: NetworkEnvironment(diamond(1))])
+def test_the_certifying_budget_makes_the_interval_as_wide_as_the_margin(build):
+    world = build()
+    problem = world.problem
+    plan = complexity(world)
+    together = 0.05 / (2 * problem.n_arms)
+    gaps = np.abs(world.truth.gaps[problem.pairs[0]])
+    for k, budget in enumerate(plan.certifying_budget):
+        counts = np.maximum(np.round(plan.shares.ravel() * budget), 0).astype(int)
+        actions = np.repeat(np.arange(problem.n_actions), counts)
+        reach = []
+        for seed in range(20):
+            ledger = open_ledger(problem.fragment)
+            ledger.add(world.batch(actions, np.random.default_rng(seed)))
+            weighted = Weighted(problem, ledger.records(), "mis")
+            reach.append(weighted.bernstein_reach(together)[1][k, 0])
+        # The sample's variance differs from the true one; the median of 20 is within 4 %.
+        margin = abs(gaps[k] - problem.fairness_bound)
+        assert np.median(reach) == pytest.approx(margin, rel=0.04)
+
+
+def test_information_is_the_programmes_value():
+    problem, world = tiny(costs=[0, 1, 1], mean_budget=0.1)
+    plan = complexity(world)
+    assert plan.information == allocate(problem, pool_natural=True).value
+    assert plan.shares.sum() == pytest.approx(1.0)
+    ConstraintSuccessiveRejection(problem, plan.least_budget)
+
+
+def test_an_arm_on_the_bound_can_never_be_certified():
+    world = tiny()[1]
+    bound = float(abs(world.truth.gaps[("s", "s'")][0]))
+    assert complexity(tiny(fairness_bound=bound)[1]).certifying_budget[0] is None
+
+
+def test_an_arm_without_overlap_can_never_be_certified():
+    arms = {"k0": [[0.5, 0.5, 0], [0.4, 0.6, 0]], "k1": [[0.2, 0.3, 0.5], [0.3, 0.3, 0.4]]}
+    costs = [[0, 0, 0], [math.inf] * 3]
+    _, world = chain(0.4, arms, [0.1, 0.1, 0.9], 0.2, costs=costs)
+    with pytest.warns(UserWarning, match="'k1'"):
+        found = complexity(world).certifying_budget
+    assert found[0] is not None
+    assert found[1] is None
+
+
+def test_expected_error_counts_wrong_answers():
+    problem, world = tiny(fairness_bound=0.0801)
+    error, standard_error = expected_error(PlugIn(problem, 200), world, replications=40, seed=3)
+    assert 0 < error < 1
+    assert standard_error == pytest.approx(math.sqrt(error * (1 - error) / 40))
+    assert expected_error(PlugIn(problem, 200), world, 40, seed=3)[0] == error
+
+
+def test_without_a_range_nothing_can_be_planned():
+    bare = tiny()[0].clone(outcome_range=None)
+    with pytest.raises(InvalidArgument, match="must have an outcome range"):
+        complexity(NetworkEnvironment(bare))

@@ -1,0 +1,437 @@
+import math
+
+import numpy as np
+import pytest
+
+from fairtrial.causal import (
+    CausalModel,
+    Density,
+    ModelError,
+    NetworkEnvironment,
+    Problem,
+    chain,
+    estimate,
+)
+from fairtrial.causal._clipped import Clipped
+from fairtrial.causal._fragment import encode_table
+from fairtrial.causal._ledger import open_ledger
+from fairtrial.causal._weighted import Weighted
+from fairtrial.errors import InvalidArgument, InvalidOutcome
+from tests.causal.slow import diamond, tiny
+
+# Four standard deviations: by chance one z-score in 16,000 lies beyond.
+SIGMAS = 4.0
+
+
+def counted_rows(*groups):
+    """Return rows (arm, mode, value, numbers by state of V, successes by state of V)."""
+    return [
+        {"arm": arm, "s_mode": mode, "S": value, "V": state, "Y": int(place < successes)}
+        for arm, mode, value, numbers, good in groups
+        for state, (number, successes) in enumerate(zip(numbers, good, strict=True))
+        for place in range(number)
+    ]
+
+
+FIXED = counted_rows(
+    ("k0", "natural", "s", (6, 1, 3), (1, 0, 2)),
+    ("k1", "natural", "s'", (2, 2, 6), (0, 1, 5)),
+    ("k0", "forced", "s'", (3, 3, 4), (0, 1, 3)),
+    ("k2", "forced", "s", (2, 2, 6), (1, 0, 5)),
+)
+
+
+def records_of(problem, rows):
+    ledger = open_ledger(problem.fragment)
+    ledger.add(encode_table(problem, rows))
+    return ledger.records()
+
+
+# ------------------------------------------------------------------ reference values
+
+
+@pytest.mark.parametrize("level", [1, 3])
+def test_clipped_estimates_of_fixed_rows(level):
+    problem, _ = tiny()
+    clipped = Clipped(problem, records_of(problem, FIXED), 2 * level)
+    assert clipped.means() == pytest.approx([0.31309007, 0.57864518, 0.54475224], abs=1e-7)
+    assert clipped.gaps(0, False) == pytest.approx([-0.1, -0.1, 0.46666667], abs=1e-7)
+    expected = [-0.02857143, -0.02857143, 0.04285714]
+    assert clipped.gaps(1, False) == pytest.approx(expected, abs=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "at_s", "at_other"),
+    [
+        (
+            "mis",
+            [0.31212121, 0.50757576, 0.63787879],
+            [0.37727273, 0.57272727, 0.31212121],
+        ),
+        ("sn", [0.30594059, 0.51670951, 0.63627204], [0.37443609, 0.590625, 0.30594059]),
+    ],
+)
+def test_plug_in_estimates_of_fixed_rows(estimator, at_s, at_other):
+    found = estimate(tiny()[0], FIXED, estimator)
+    assert found.means_by_value[:, 0] == pytest.approx(at_s, abs=1e-7)
+    assert found.means_by_value[:, 1] == pytest.approx(at_other, abs=1e-7)
+    assert found.rows == 40
+
+
+def test_cell_estimates_of_fixed_rows():
+    found = estimate(tiny()[0], FIXED, "cell")
+    expected = [0.30990897, 0.50138041, 0.61883543]
+    assert found.means_by_value[:, 0] == pytest.approx(expected, abs=1e-7)
+
+
+def test_ratios_beyond_the_clip_count_as_zero_until_the_clip_has_grown():
+    arms = {"k0": [[0.9998, 0.0002]] * 2, "k1": [[0.999, 0.001]] * 2}
+    problem, _ = chain(0.5, arms, [0.5, 0.5], 0.2)
+    rows = counted_rows(("k0", "natural", "s", (98, 2), (0, 2)))
+    records = records_of(problem, rows)
+    estimates = [Clipped(problem, records, 2 * level).means()[1] for level in (1, 2, 3)]
+    assert estimates == pytest.approx([0.0, 0.0, 0.1])
+
+
+# --------------------------------------------------------------------------- bias
+
+
+@pytest.mark.statistical
+def test_clipped_estimates_are_unbiased_once_nothing_is_clipped():
+    problem, world = tiny()
+    actions = np.repeat(np.arange(problem.n_actions), 12)
+    generator = np.random.default_rng(5)
+    found = []
+    for _ in range(400):
+        ledger = open_ledger(problem.fragment)
+        ledger.add(world.batch(actions, generator))
+        clipped = Clipped(problem, ledger.records(), 1e9)
+        found.append([clipped.means(), clipped.gaps(0, False), clipped.gaps(1, False)])
+    sample, truth = np.array(found), world.truth
+    expected = np.array([truth.means, *truth.gaps.values()])
+    scores = (sample.mean(axis=0) - expected) / (sample.std(axis=0) / math.sqrt(len(sample)))
+    assert np.abs(scores).max() < SIGMAS
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("carrier", [False, True])
+def test_mixture_weights_are_unbiased_with_confounders_and_mediators(carrier):
+    problem = diamond(3, intervened_is_carrier=carrier)
+    world = NetworkEnvironment(problem)
+    actions = np.repeat([0, 1, 5], 30)
+    generator = np.random.default_rng(6)
+    found = []
+    for _ in range(400):
+        ledger = open_ledger(problem.fragment)
+        ledger.add(world.batch(actions, generator))
+        found.append(Weighted(problem, ledger.records(), "mis").by_value)
+    sample = np.array(found)
+    error = sample.mean(axis=0) - world.truth.means_by_value
+    scores = error / (sample.std(axis=0) / math.sqrt(len(sample)))
+    assert np.abs(scores).max() < SIGMAS
+
+
+@pytest.mark.parametrize("estimator", ["sn", "mis", "cell"])
+def test_every_estimator_comes_to_the_truth(estimator):
+    problem = diamond(4)
+    world = NetworkEnvironment(problem)
+    generator = np.random.default_rng(8)
+    actions = generator.integers(0, problem.n_actions, 40_000)
+    found = estimate(problem, world.table(actions, generator), estimator)
+    # The largest standard error of a mean here is .006.
+    assert found.means_by_value == pytest.approx(world.truth.means_by_value, abs=0.025)
+    truth = np.column_stack([*world.truth.gaps.values()])
+    assert found.gaps == pytest.approx(truth, abs=0.03)
+
+
+def test_minimising_and_other_ranges_are_a_change_of_units():
+    first, world = tiny()
+    log = world.table(np.tile(np.arange(9), 50), np.random.default_rng(0))
+    other = first.clone(
+        outcome_range=(-10, 30), fairness_bound=8.0, direction="minimize", outcome="Y"
+    )
+    moved = {**log, "Y": [30 - 40 * y for y in log["Y"]]}
+    plain, turned = estimate(first, log, "mis"), estimate(other, moved, "mis")
+    assert turned.means == pytest.approx(30 - 40 * plain.means)
+    assert turned.gaps == pytest.approx(-40 * plain.gaps)
+    assert turned.verdicts == plain.verdicts
+    assert turned.best == plain.best
+    assert (turned.gaps_normal[..., 0] <= turned.gaps_normal[..., 1]).all()
+
+
+# ---------------------------------------------------------------------- intervals
+
+
+@pytest.mark.statistical
+def test_intervals_cover_the_truth():
+    problem, world = tiny()
+    actions = np.repeat([0, 1, 2, 3, 6], 60)
+    generator = np.random.default_rng(9)
+    runs, normal, bernstein = 300, np.zeros(3), np.zeros(3)
+    gaps = world.truth.gaps[problem.pairs[0]]
+    for _ in range(runs):
+        ledger = open_ledger(problem.fragment)
+        ledger.add(world.batch(actions, generator))
+        weighted = Weighted(problem, ledger.records(), "mis")
+        error = np.abs(weighted.gaps[:, 0] - gaps)
+        normal += error <= weighted.normal_reach(0.05)[1][:, 0]
+        bernstein += error <= weighted.bernstein_reach(0.05)[1][:, 0]
+    # Four standard errors of a coverage of .95 in 300 runs are .05.
+    assert np.abs(normal / runs - 0.95).max() < 0.05
+    assert (bernstein / runs >= 0.95).all()
+    assert (bernstein >= normal).all()
+
+
+def test_strata_of_two_rows_count_with_the_largest_variance_that_their_range_allows():
+    problem, _ = chain(0.5, {"a": [[0.5, 0.5], [0.2, 0.8]]}, [0.1, 0.9], 0.2)
+    rows = counted_rows(("a", "forced", "s", (1, 1), (1, 1)), ("a", "forced", "s'", (2, 3), (1, 1)))
+    weighted = Weighted(problem, records_of(problem, rows), "mis")
+    cells = np.array([[0.5, 0.5], [0.2, 0.8]])
+    terms = (cells[0] - cells[1]) / (2 * cells[0] + 5 * cells[1])
+    span = max(0, *terms) - min(0, *terms)
+    # Outcomes under s': 1 and 0 in the first cell, 1, 0 and 0 in the second.
+    other = np.var([terms[0], 0, terms[1], 0, 0], ddof=1) * 5
+    logarithm = math.log(3 / 0.05)
+    expected = math.sqrt(2 * (2 * span**2 / 4 + other) * logarithm) + 3 * span * logarithm
+    assert weighted.bernstein_reach(0.05)[1][0, 0] == pytest.approx(expected)
+
+
+@pytest.mark.statistical
+def test_a_gap_near_the_bound_is_left_undecided():
+    problem, world = tiny(fairness_bound=0.081)
+    log = world.table(np.repeat(np.arange(9), 300), np.random.default_rng(16))
+    assert estimate(problem, log).verdicts == ("undecided", "undecided", "unfair")
+
+
+@pytest.mark.statistical
+def test_one_row_per_stratum_is_not_taken_for_certainty():
+    # Three hundred equal arms, one row each: no stratum shows a variance.
+    arms = {f"k{k}": [[0.5, 0.5]] * 2 for k in range(300)}
+    problem, world = chain(0.5, arms, [0.5, 0.5], 0.2)
+    generator = np.random.default_rng(10)
+    missed, runs = 0, 25
+    for _ in range(runs):
+        ledger = open_ledger(problem.fragment)
+        ledger.add(world.batch(np.arange(300) * 3, generator))
+        weighted = Weighted(problem, ledger.records(), "mis")
+        missed += abs(weighted.means[0] - 0.5) > weighted.bernstein_reach(0.05)[0][0]
+    assert missed == 0
+
+
+@pytest.mark.statistical
+def test_verdicts_are_hardly_ever_wrong_and_get_settled():
+    problem, world = tiny()
+    generator = np.random.default_rng(11)
+    actions = np.repeat(np.arange(9), 250)
+    for _ in range(20):
+        found = estimate(problem, world.table(actions, generator), fixed_allocation=True)
+        assert found.verdicts == ("fair", "fair", "unfair")
+    few = estimate(problem, world.table(np.arange(9), generator))
+    assert few.verdicts == ("undecided",) * 3
+
+
+def test_the_guarantee_says_what_it_stands_on():
+    problem, world = tiny()
+    log = world.table(np.arange(9), np.random.default_rng(0))
+    assert estimate(problem, log, fixed_allocation=True).guarantee.proven
+    assert not estimate(problem, log).guarantee.proven
+    fitted = problem.clone(model=problem.model.clone(fitted=True))
+    assert not estimate(fitted, log, fixed_allocation=True).guarantee.proven
+    without = problem.clone(outcome_range=None)
+    found = estimate(without, log, fixed_allocation=True)
+    assert (found.guarantee.name, found.guarantee.proven) == ("normal approximation", False)
+    assert np.isnan(found.gaps_bernstein).all()
+    assert found.means == pytest.approx(estimate(problem, log).means)
+
+
+def test_an_arm_that_no_row_tells_of_has_no_estimate():
+    arms = {"k0": [[0.5, 0.5, 0]] * 2, "k1": [[0.2, 0.3, 0.5]] * 2}
+    problem, world = chain(0.4, arms, [0.1, 0.1, 0.9], 0.2)
+    found = estimate(problem, world.table([0] * 50, np.random.default_rng(0)))
+    assert math.isnan(found["k1"].mean)
+    assert found["k1"].verdict == "undecided"
+    assert found.best == "k0"
+    assert found.to_dict()["arms"][1]["mean"] is None
+
+
+@pytest.mark.statistical
+def test_hard_interventions_can_be_judged_from_rows_of_soft_ones():
+    arms = {"soft": [[0.5, 0.5], [0.4, 0.6]], "never": [[1, 0]] * 2, "always": [[0, 1]] * 2}
+    problem, world = chain(0.4, arms, [0.1, 0.9], 0.2)
+    found = estimate(problem, world.table([0] * 5000, np.random.default_rng(17)))
+    # The largest standard error is .007.
+    assert found.means == pytest.approx(world.truth.means, abs=0.03)
+    assert found.gaps == pytest.approx(np.column_stack([*world.truth.gaps.values()]), abs=0.03)
+    assert (found.best, found.verdicts[1:]) == ("always", ("fair", "fair"))
+
+
+def test_arms_that_are_the_same_tie_and_the_first_is_named():
+    arms = {"first": [[0.5, 0.5]] * 2, "second": [[0.5, 0.5]] * 2}
+    problem, world = chain(0.4, arms, [0.2, 0.8], 0.2)
+    found = estimate(problem, world.table([0, 3] * 20, np.random.default_rng(0)))
+    assert (found.best, found.tie) == ("first", True)
+
+
+def test_shares_of_the_attribute_are_estimated_where_the_model_has_none():
+    problem, world = tiny()
+    tables = {"Y": problem.model.tables["Y"]}
+    bare = problem.clone(model=problem.model.clone(tables=tables))
+    log = world.table([0] * 100 + [1] * 100, np.random.default_rng(0))
+    found = estimate(bare, log)
+    share = log["S"][:100].count("s") / 100
+    assert found.means == pytest.approx(found.means_by_value @ [share, 1 - share])
+    forced = {name: column[100:] for name, column in log.items()}
+    with pytest.raises(ModelError, match="distribution of 'S'"):
+        estimate(bare, forced)
+
+
+def test_several_attributes_and_values_give_every_ordered_pair():
+    problem = diamond(5, attributes=2)
+    world = NetworkEnvironment(problem)
+    assert problem.values == ("0, 0", "0, 1", "1, 0", "1, 1")
+    assert len(problem.pairs) == 12
+    generator = np.random.default_rng(12)
+    actions = generator.integers(0, problem.n_actions, 40_000)
+    found = estimate(problem, world.table(actions, generator))
+    truth = np.column_stack([*world.truth.gaps.values()])
+    assert found.gaps == pytest.approx(truth, abs=0.04)
+    pair = ("0, 1", "1, 0")
+    assert found["arm0"].gaps[pair] == pytest.approx(-found["arm0"].gaps[pair[::-1]])
+
+
+def test_an_outcome_that_the_attribute_reaches_directly_is_weighed_too():
+    model = CausalModel(
+        [("S", "Y"), ("V", "Y")],
+        {"S": ["s", "t"], "V": 2, "Y": 2},
+        {"S": [0.4, 0.6], "Y": [[[0.9, 0.1], [0.4, 0.6]], [[0.7, 0.3], [0.5, 0.5]]]},
+    )
+    problem = Problem(model, "S", "V", "Y", {"a": [0.5, 0.5], "b": [0.1, 0.9]}, 0.1)
+    world = NetworkEnvironment(problem)
+    assert world.truth.means_by_value[1] == pytest.approx([0.1 * 0.1 + 0.9 * 0.6, 0.48])
+    log = world.table([0] * 20_000, np.random.default_rng(13))
+    found = estimate(problem, log, "mis")
+    # Ratios up to 3 on 20,000 rows: standard errors below .01.
+    assert found.means_by_value == pytest.approx(world.truth.means_by_value, abs=0.04)
+
+
+# --------------------------------------------------------------------- real values
+
+
+def gaussian_world():
+    """V is normal around the arm's mean plus .5 S; Y = 1 with probability Phi(V)."""
+    from scipy.stats import norm
+
+    def arm(mean):
+        return Density(
+            lambda x, parents: norm.logpdf(x, mean + 0.5 * parents["S"]),
+            lambda parents, n, generator: generator.normal(mean + 0.5 * parents["S"]),
+        )
+
+    outcome = Density(
+        lambda y, parents: norm.logcdf(np.where(y == 1, 1, -1) * parents["V"]),
+        lambda parents, n, generator: generator.random(n) < norm.cdf(parents["V"]),
+    )
+    model = CausalModel(
+        [("S", "V"), ("V", "Y")],
+        {"S": ["s", "t"], "Y": ["0", "1"]},
+        {"S": [0.4, 0.6]},
+        {"Y": outcome},
+    )
+    problem = Problem(model, "S", "V", "Y", {"low": arm(-0.3), "high": arm(0.3)}, 0.3)
+    return problem, NetworkEnvironment(problem)
+
+
+@pytest.mark.parametrize("estimator", ["sn", "mis"])
+def test_densities_are_weighed_like_tables(estimator):
+    from scipy.stats import norm
+
+    problem, world = gaussian_world()
+    log = world.table(np.repeat(np.arange(6), 2500), np.random.default_rng(14))
+    found = estimate(problem, log, estimator)
+    # E Phi(V) = Phi(mean / sqrt 2) for a normal V of variance 1.
+    truth = norm.cdf(np.array([[-0.3, 0.2], [0.3, 0.8]]) / math.sqrt(2))
+    assert found.means_by_value == pytest.approx(truth, abs=0.02)
+    assert found.best == "high"
+    assert np.isfinite(found.gaps_bernstein).all()
+
+
+def test_the_cell_estimator_needs_cells():
+    problem, world = gaussian_world()
+    log = world.table([0, 1, 2], np.random.default_rng(0))
+    with pytest.raises(ModelError, match="needs cells that can be listed"):
+        estimate(problem, log, "cell")
+
+
+def test_the_cell_estimator_needs_parents_that_nothing_influences():
+    edges = [("S", "X"), ("V", "A"), ("A", "X"), ("X", "Y")]
+    model = CausalModel(
+        edges,
+        dict.fromkeys("SVAXY", 2),
+        {"S": [0.5, 0.5], "X": np.full((2, 2, 2), 0.5)},
+    )
+    problem = Problem(model, "S", "V", "Y", {"a": [0.5, 0.5]}, 0.1)
+    rows = [{"arm": "a", "S": 0, "V": 0, "A": 0, "X": 0, "Y": 0}]
+    with pytest.raises(ModelError, match="'A' is influenced"):
+        estimate(problem, rows, "cell")
+    assert math.isnan(estimate(problem, rows, "sn").means[0]) is False
+
+
+def test_too_many_cells_for_a_table_give_the_same_estimates(monkeypatch):
+    problem = diamond(4)
+    world = NetworkEnvironment(problem)
+    generator = np.random.default_rng(15)
+    log = world.table(generator.integers(0, problem.n_actions, 500), generator)
+    tabulated = estimate(problem, log)
+    monkeypatch.setattr("fairtrial.causal._fragment._MOST_WEIGHTS", 1)
+    row_by_row = estimate(problem.clone(), log)
+    assert row_by_row.means == pytest.approx(tabulated.means)
+    assert row_by_row.gaps_normal == pytest.approx(tabulated.gaps_normal)
+    # Without the list of cells the range of a term is bounded, and the interval wider.
+    width = np.diff(row_by_row.gaps_bernstein) - np.diff(tabulated.gaps_bernstein)
+    assert (width >= -1e-12).all()
+
+
+# ------------------------------------------------------------------------ bad input
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"arm": "k9"}, InvalidOutcome, "row 3: arm must be one of 'k0', 'k1', 'k2'; got 'k9'"),
+        ({"V": 7}, InvalidOutcome, "row 3: V must be one of '0', '1', '2'; got 7"),
+        ({"S": None}, InvalidOutcome, "row 3: S must be one of"),
+        ({"Y": 1.5}, InvalidOutcome, r"row 3: Y must lie in \[0, 1\]; got 1.5"),
+        ({"Y": math.nan}, InvalidOutcome, "row 3: Y must be a finite number"),
+        ({"Y": "good"}, InvalidOutcome, "row 3: Y must be a finite number; got 'good'"),
+        ({"s_mode": "pushed"}, InvalidOutcome, "row 3: s_mode must be one of"),
+    ],
+)
+def test_a_bad_value_is_refused_with_its_row_and_column(change, error, message):
+    rows = [dict(row) for row in FIXED]
+    rows[3].update(change)
+    with pytest.raises(error, match=message):
+        estimate(tiny()[0], rows)
+
+
+def test_a_missing_column_and_an_empty_log_are_refused():
+    log = {name: [row[name] for row in FIXED] for name in FIXED[0]}
+    del log["V"]
+    with pytest.raises(InvalidArgument, match="column 'V'"):
+        estimate(tiny()[0], log)
+    with pytest.raises(InvalidArgument, match="at least one row"):
+        estimate(tiny()[0], {name: [] for name in ("arm", "S", "V", "Y")})
+    with pytest.raises(InvalidArgument, match="equal length"):
+        estimate(tiny()[0], {**log, "V": [0]})
+
+
+def test_a_row_that_its_own_arm_cannot_give_is_refused():
+    problem, _ = chain(0.4, {"a": [[1, 0], [0.5, 0.5]]}, [0.1, 0.9], 0.2)
+    rows = [{"arm": "a", "S": "s'", "V": 1, "Y": 1}, {"arm": "a", "S": "s", "V": 1, "Y": 1}]
+    with pytest.raises(InvalidOutcome, match="row 1 has probability zero under its own arm 'a'"):
+        estimate(problem, rows)
+
+
+def test_data_frames_and_rows_give_the_same():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame(FIXED)
+    assert estimate(tiny()[0], frame).means == pytest.approx(estimate(tiny()[0], FIXED).means)

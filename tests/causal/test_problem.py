@@ -1,0 +1,148 @@
+import json
+import math
+import pickle
+
+import numpy as np
+import pytest
+
+from fairtrial.causal import CausalModel, Density, ModelError, Problem, chain
+from fairtrial.errors import InvalidArgument, InvalidOutcome
+from tests.causal.slow import diamond, tiny
+
+ARMS = {"a": [[0.5, 0.5], [0.4, 0.6]]}
+
+
+def model(edges=(("S", "V"), ("V", "Y")), **states):
+    return CausalModel(edges, {"S": ["s", "t"], "V": 2, "Y": 2, **states})
+
+
+def problem(edges=(("S", "V"), ("V", "Y")), **changes):
+    arguments = {
+        "model": model(edges, A=2, X=2),
+        "sensitive": "S",
+        "intervened": "V",
+        "outcome": "Y",
+        "arms": ARMS,
+        "fairness_bound": 0.1,
+        "outcome_range": (0, 1),
+        **changes,
+    }
+    return Problem(**arguments)
+
+
+def test_only_children_that_lead_to_the_outcome_carry_the_attribute():
+    found = diamond(0)
+    assert found.carriers == ("X",)
+    assert found.columns == ("S", "A", "X", "V", "Y")
+    assert diamond(0, intervened_is_carrier=True).carriers == ("X", "V")
+
+
+def test_actions_are_arms_by_mode():
+    found = tiny()[0]
+    assert found.n_actions == 9
+    assert found.labels(4) == {"arm": "k1", "sensitive": "s"}
+    assert found.action(arm="k2", sensitive="natural") == 6
+    assert found.pairs == (("s", "s'"), ("s'", "s"))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_problem_is_written_down_and_read_back(seed):
+    first = diamond(seed, attributes=1 + seed % 2).clone(
+        costs=[0, 1, math.inf], mean_budget=0.5, direction="minimize"
+    )
+    again = Problem.from_dict(json.loads(json.dumps(first.to_dict())))
+    assert again == first
+    assert hash(again) == hash(first)
+    assert again.fragment.g == pytest.approx(first.fragment.g)
+
+
+def test_outcomes_are_rows_with_labels_and_a_number():
+    found = problem(outcome=("Y", {"0": -2.0, "1": 2.0}), outcome_range=(-2, 2))
+    clean = {"S": "t", "V": "1", "Y": 2.0}
+    assert found.check_outcome({"S": "t", "V": 1.0, "Y": "1", "other": 3}) == clean
+    assert found.check_outcome(clean) == clean
+    with pytest.raises(InvalidOutcome, match="Y must be a number or one of '0', '1'; got 'x'"):
+        found.check_outcome({"S": "t", "V": 1, "Y": "x"})
+
+
+def test_real_values_are_numbers():
+    density = Density(lambda x, parents: -x)
+    real = CausalModel([("S", "V"), ("V", "Y")], {"S": ["s", "t"]})
+    found = problem(model=real, arms={"a": density})
+    assert found.check_outcome({"S": "s", "V": 0.5, "Y": 0.25})["V"] == 0.5
+    with pytest.raises(InvalidOutcome, match="V must be a finite number"):
+        found.check_outcome({"S": "s", "V": math.nan, "Y": 0.25})
+    assert found == found
+    assert not found.fragment.is_discrete
+
+
+BAD = [
+    ({"sensitive": "Q"}, ModelError, "sensitive must be one of"),
+    ({"intervened": "Q"}, ModelError, "intervened must be one of"),
+    ({"outcome": "V"}, ModelError, "outcome must be another node"),
+    ({"outcome": "S"}, ModelError, "outcome must be another node"),
+    ({"intervened": "S"}, ModelError, "intervened must be another node than sensitive"),
+    ({"edges": [("A", "S"), ("S", "V"), ("V", "Y")]}, ModelError, "must be a root"),
+    ({"edges": [("S", "V"), ("Y", "V")]}, ModelError, "must be an ancestor of 'Y'"),
+    (
+        {"edges": [("S", "V"), ("S", "X"), ("X", "Y"), ("V", "Y")]},
+        ModelError,
+        "table of X is needed",
+    ),
+    ({"edges": [("S", "V"), ("S", "Y"), ("V", "Y")]}, ModelError, "table of Y is needed"),
+    ({"arms": {}}, InvalidArgument, "arms must be a mapping"),
+    ({"arms": {"a": [[0.5, 0.5]]}}, ModelError, r"arm 'a' must have shape \(2, 2\)"),
+    (
+        {"arms": {"a": [[0.5, 0.5], [0.4, 0.5]]}},
+        ModelError,
+        "arm 'a', row S=t must be non-negative numbers that add to one",
+    ),
+    ({"fairness_bound": 0}, InvalidArgument, "fairness_bound must be"),
+    ({"fairness_bound": -1}, ValueError, "fairness_bound must be"),
+    ({"outcome_range": (1, 0)}, InvalidArgument, "outcome_range must be"),
+    ({"outcome_range": (0, math.inf)}, InvalidArgument, "outcome_range must be"),
+    ({"costs": [1, 2]}, InvalidArgument, "costs must be numbers of shape"),
+    ({"costs": [-1]}, InvalidArgument, "costs must not be negative"),
+    ({"costs": [math.inf]}, InvalidArgument, "some row affordable"),
+    ({"direction": "up"}, InvalidArgument, "direction must be one of"),
+    ({"outcome": ("Y", {"0": 1})}, ModelError, "must give a number for each state"),
+    ({"model": 3}, InvalidArgument, "model must be a CausalModel"),
+    ({"model": {"nodes": 3}}, ModelError, "model must hold a CausalModel's arguments"),
+    ({"model": model(S=["natural", "t"])}, ModelError, "no value called 'natural'"),
+]
+
+
+@pytest.mark.parametrize(("changes", "error", "message"), BAD)
+def test_bad_arguments_are_refused(changes, error, message):
+    with pytest.raises(error, match=message):
+        problem(**changes)
+
+
+def test_a_bound_as_wide_as_the_range_is_warned_of():
+    with pytest.warns(UserWarning, match="cannot bind"):
+        problem(fairness_bound=1.0)
+
+
+def test_a_problem_travels_to_other_processes():
+    first = diamond(0)
+    first.fragment.log_weights(np.array([0]))
+    again = pickle.loads(pickle.dumps(first))
+    assert again == first
+    assert again.fragment.g == pytest.approx(first.fragment.g)
+
+
+def test_a_problem_is_frozen():
+    with pytest.raises(AttributeError):
+        tiny()[0].fairness_bound = 1.0
+
+
+def test_a_chain_takes_shares_in_every_form():
+    for shares in (0.4, [0.4, 0.6], {"f": 0.4, "m": 0.6}):
+        found, world = chain(shares, ARMS, [0.1, 0.9], 0.2)
+        assert found.model.tables["S"].tolist() == [0.4, 0.6]
+        assert world.truth.means == pytest.approx([0.548])
+    assert chain([0.2, 0.3, 0.5], np.full((4, 3, 2), 0.5), [0, 1], 0.1)[0].arm_labels == tuple(
+        "0123"
+    )
+    with pytest.raises(InvalidArgument, match="reward must be probabilities"):
+        chain(0.5, ARMS, [0, 2], 0.1)
