@@ -1,0 +1,73 @@
+"""The best of many arms that are described by features."""
+
+from fairtrial.linear.complexity import Complexity, complexity
+from fairtrial.linear.designs import (
+    Design,
+    DesignNotConverged,
+    g_optimal_design,
+    oracle_design,
+    round_design,
+    xy_optimal_design,
+)
+from fairtrial.linear.environments import (
+    BernoulliEnvironment,
+    GaussianEnvironment,
+    ReplayEnvironment,
+)
+from fairtrial.linear.policies import (
+    BlockBetting,
+    ConstantLevel,
+    FrankWolfeSampling,
+    FullyAdaptiveXY,
+    GAllocation,
+    LazyTrackAndStop,
+    LinGame,
+    LinGapE,
+    MixtureLevel,
+    ODLinBAI,
+    PhaseLevel,
+    Rage,
+    RidgeLevel,
+    Soare2014Level,
+    StaticChecksLevel,
+    StaticLevel,
+    XYAdaptive,
+    XYAllocation,
+    XYOracle,
+)
+from fairtrial.linear.problem import NotEstimable, Problem
+
+__all__ = [
+    "BernoulliEnvironment",
+    "BlockBetting",
+    "Complexity",
+    "ConstantLevel",
+    "Design",
+    "DesignNotConverged",
+    "FrankWolfeSampling",
+    "FullyAdaptiveXY",
+    "GAllocation",
+    "GaussianEnvironment",
+    "LazyTrackAndStop",
+    "LinGame",
+    "LinGapE",
+    "MixtureLevel",
+    "NotEstimable",
+    "ODLinBAI",
+    "PhaseLevel",
+    "Problem",
+    "Rage",
+    "ReplayEnvironment",
+    "RidgeLevel",
+    "Soare2014Level",
+    "StaticChecksLevel",
+    "StaticLevel",
+    "XYAdaptive",
+    "XYAllocation",
+    "XYOracle",
+    "complexity",
+    "g_optimal_design",
+    "oracle_design",
+    "round_design",
+    "xy_optimal_design",
+]

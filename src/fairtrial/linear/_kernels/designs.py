@@ -1,0 +1,314 @@
+"""Optimal designs: which shares of the pulls measure all arms, or all differences, best.
+
+G-optimal shares minimise the largest form ``x' L^-1 x`` over arms; the others the largest
+``y' L^-1 y`` over directions y: given ones, or all differences of given points. The solvers
+work on few arms and directions at a time and price all others against them. Their bounds
+are certified by a pass over all arms and directions.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+_RANK = 1e-10
+_ROUNDING = 1e-12
+_START_ROUNDS = 50
+_STALLED = 12
+"""Rounds without progress of either bound, after which rounding leaves nothing to gain."""
+
+_START_GAP = 0.1
+_ENTERING = 4
+"""Arms and directions that may enter in a round, as multiples of the rank."""
+
+_ROOM = 1.1
+
+_FEW = 8
+"""Nothing is dropped from sets smaller than this multiple of the rank."""
+
+_PRICE, _MASS, _NEAR = 1e-3, 1e-5, 0.95
+"""Dropped are prices and masses below such a part of the largest, unless nearly tight."""
+
+
+def min_max_design(
+    arms: Floats, points: Floats, pairs: bool, start: Integers, tol: float, rounds: int
+) -> MinMaxSolver:
+    """Return a solver that has run: its `best` shares minimise the largest form.
+
+    The directions are the points or, with `pairs`, their differences. `start`: arms that
+    span all. Ends when the bounds are within `tol`, or after so many rounds.
+    """
+    search = PairSearch(points) if pairs else Search(points)
+    solver = MinMaxSolver(arms, start, search)
+    solver.run(tol, rounds)
+    return solver
+
+
+# ------------------------------------------------------------------------------ linear algebra
+
+
+def span(rows: Floats) -> Floats:
+    """Return an orthonormal basis of the rows' span, as columns."""
+    _, values, right = np.linalg.svd(np.linalg.qr(rows, mode="r"), full_matrices=False)
+    return np.asarray(right[values > _RANK * values[0]].T)
+
+
+class Metric:
+    """How large a row is under the inverse information of a design, to full accuracy."""
+
+    def __init__(self, arms: Floats, shares: Floats) -> None:
+        support = np.flatnonzero(shares)
+        self._basis = span(arms[support])
+        # Heavy rows first keep the triangle accurate where shares differ by many orders.
+        order = support[np.argsort(-shares[support], kind="stable")]
+        rows = np.sqrt(shares[order])[:, np.newaxis] * (arms[order] @ self._basis)
+        self._triangle = np.linalg.qr(rows, mode="r")
+
+    def images(self, rows: Floats) -> Floats:
+        """Return rows whose squared lengths are the forms of these."""
+        from scipy.linalg import solve_triangular
+
+        solved = solve_triangular(self._triangle, (rows @ self._basis).T, trans="T")
+        return np.ascontiguousarray(solved.T)
+
+    def forms(self, rows: Floats) -> Floats:
+        """Return ``y' L^-1 y`` of rows in the span of the design's arms."""
+        return np.asarray((self.images(rows) ** 2).sum(axis=1))
+
+
+# ----------------------------------------------------------------------------------- G-optimal
+
+
+def g_design(
+    arms: Floats, start: Integers, tol: float, rounds: int, deadline: float = math.inf
+) -> tuple[Floats, float]:
+    """Return G-optimal shares of the arms, and the largest form, at best their rank.
+
+    `start`: arms that span all. Ends where the largest form is within `tol` of the optimum,
+    or after so many rounds, or at the deadline of `time.monotonic`.
+    """
+    from fairtrial.linear._kernels.solvers import exchange, information, inverse, quadratic_forms
+
+    number, rank = arms.shape
+    weights = np.zeros(number)
+    if rank == 1:
+        weights[np.abs(arms[:, 0]).argmax()] = 1.0
+        return weights, 1.0
+    active, shares = start, np.full(rank, 1.0 / rank)
+    least, excess = math.inf, 1.0
+    for _ in range(rounds):
+        rows = arms[active]
+        exchange(rows, shares, max(0.5 * tol, 0.1 * min(excess, 1.0)))
+        forms = quadratic_forms(arms, inverse(information(rows, shares)))
+        if forms.max() < least:
+            least = float(forms.max())
+            weights[:] = 0.0
+            weights[active] = shares
+        excess = least / rank - 1.0
+        if excess <= tol or time.monotonic() > deadline:
+            break
+        forms[active] = 0.0
+        entering = _largest(forms, rank * (1.0 + 0.5 * tol), 2 * rank)
+        keep = shares > 0.0
+        active = np.concatenate([active[keep], entering])
+        shares = np.concatenate([shares[keep], np.zeros(entering.size)])
+    return weights, least
+
+
+def _largest(values: Floats, above: float, number: int) -> Integers:
+    """Return where the values are largest, best first: at most `number`, all of them above."""
+    candidates = np.flatnonzero(values > above)
+    if candidates.size > number:
+        candidates = candidates[np.argpartition(-values[candidates], number - 1)[:number]]
+    return candidates[np.argsort(-values[candidates], kind="stable")]
+
+
+# ------------------------------------------------------------------- of the largest of many forms
+
+
+class Search:
+    """Finds the directions that a design measures worst, among given ones."""
+
+    def __init__(self, points: Floats) -> None:
+        self._points = np.ascontiguousarray(points)
+
+    def span(self) -> Floats:
+        """Return rows that span all directions."""
+        return self._points
+
+    def largest(self, metric: Metric) -> float:
+        """Return the largest form over all directions."""
+        return float(metric.forms(self._points).max())
+
+    def worst(self, precision: Floats, above: float, number: int) -> tuple[float, Integers]:
+        """Return the largest form if it is above, and which directions are worst, as rows.
+
+        A direction is a row of two points; with the points themselves, the second is -1.
+        """
+        from fairtrial.linear._kernels.solvers import quadratic_forms
+
+        forms = quadratic_forms(self._points, precision)
+        first = _largest(forms, above, number)
+        return float(forms.max()), np.column_stack([first, np.full(first.size, -1)])
+
+    def rows(self, directions: Integers) -> Floats:
+        """Return the directions' coordinates."""
+        return self._points[directions[:, 0]]
+
+
+class PairSearch(Search):
+    """Finds the differences that a design measures worst, among all of given points."""
+
+    def span(self) -> Floats:
+        """Return rows that span all directions."""
+        return np.asarray(self._points - self._points[0])
+
+    def largest(self, metric: Metric) -> float:
+        """Return the largest form over all directions."""
+        forms, _ = self._partners(metric.images(self._points - self._points[0]), 0.0)
+        return float(forms.max())
+
+    def worst(self, precision: Floats, above: float, number: int) -> tuple[float, Integers]:
+        """Return the largest form if it is above, and which directions are worst, as rows."""
+        images = self._points @ np.linalg.cholesky(precision)
+        forms, partners = self._partners(images, above)
+        first = _largest(forms, above, 2 * number)
+        pairs = np.sort(np.column_stack([first, partners[first]]), axis=1)
+        _, places = np.unique(pairs, axis=0, return_index=True)
+        return float(forms.max()), pairs[np.sort(places)[:number]]
+
+    def rows(self, directions: Integers) -> Floats:
+        """Return the directions' coordinates."""
+        return self._points[directions[:, 0]] - self._points[directions[:, 1]]
+
+    @staticmethod
+    def _partners(images: Floats, above: float) -> tuple[Floats, Integers]:
+        from fairtrial.linear._kernels.solvers import farthest_partners
+
+        images = images - images.mean(axis=0)
+        squares = (images**2).sum(axis=1)
+        order = np.argsort(-squares, kind="stable")
+        ordered_forms, ordered_partners = farthest_partners(images[order], squares[order], above)
+        forms, partners = np.empty_like(ordered_forms), np.empty_like(order)
+        forms[order] = ordered_forms
+        partners[order] = order[ordered_partners]
+        return forms, partners
+
+
+class MinMaxSolver:
+    """Minimises the largest form: few arms and directions at a time, the others priced.
+
+    Attributes
+    ----------
+    best : ndarray of shape (K,)
+        The best shares so far; their largest form is `upper`.
+    lower, upper : float
+        Certified bounds on the optimum.
+    """
+
+    def __init__(
+        self, arms: Floats, start: Integers, search: Search, deadline: float = math.inf
+    ) -> None:
+        self._arms, self._search, self._deadline = arms, search, deadline
+        self._entering, self._few = _ENTERING * arms.shape[1], _FEW * arms.shape[1]
+        self._start, self._tol = start, _START_GAP
+        self.lower = 0.0
+        self._begin()
+
+    def _begin(self) -> None:
+        """Take a rough G-optimal design and the directions that it measures worst."""
+        from fairtrial.linear._kernels.solvers import information, inverse
+
+        number = len(self._arms)
+        shares, _ = g_design(self._arms, self._start, _START_GAP, _START_ROUNDS, self._deadline)
+        spread = np.arange(number) if number <= self._few else self._start
+        shares *= 0.9
+        shares[spread] += 0.1 / spread.size
+        precision = inverse(information(self._arms, shares))
+        self.best = shares
+        self.upper, self._directions = self._search.worst(precision, 0.0, self._entering)
+        self._active = np.flatnonzero(shares)
+        self._masses = shares[self._active] * (_ROOM * self.upper)
+        self._prices = np.zeros(len(self._directions))
+
+    @property
+    def _gap(self) -> float:
+        return self.upper / self.lower - 1.0 if self.lower > 0.0 else math.inf
+
+    def run(self, tol: float, rounds: int) -> None:
+        """Go on until within `tol`, or time is up, or rounding leaves nothing to gain."""
+        self._tol = tol
+        idle = 0
+        for _ in range(rounds):
+            before = self.lower, self.upper
+            self._round()
+            idle = idle + 1 if before == (self.lower, self.upper) else 0
+            out_of_time = time.monotonic() > self._deadline
+            if self._gap <= tol or idle == _STALLED or out_of_time:
+                break
+
+    def _round(self) -> None:
+        """Solve for the present arms and directions, then price all others."""
+        from fairtrial.linear._kernels.solvers import (
+            information,
+            interior_point,
+            inverse,
+            quadratic_forms,
+        )
+
+        tol, gap = self._tol, min(self._gap, 1.0)
+        rows, directions = self._arms[self._active], self._search.rows(self._directions)
+        accuracy, guess = 0.3 * max(tol, gap), min(_START_GAP, gap)
+        interior_point(rows, directions, self._masses, self._prices, accuracy, guess)
+        precision = inverse(information(rows, self._masses))
+        forms = quadratic_forms(directions, precision)
+        spread = precision @ information(directions, self._prices) @ precision
+        gains = quadratic_forms(self._arms, spread)
+        most, entering = self._search.worst(precision, float(forms.max()), self._entering)
+        most = max(most, float(forms.max()))
+        self._note_bounds(forms, gains, most)
+        self._exchange_arms(gains)
+        self._exchange_directions(forms, entering)
+        room = max(1.0, _ROOM * most)
+        self._masses *= room
+        self._prices *= room
+
+    def _note_bounds(self, forms: Floats, gains: Floats, most: float) -> None:
+        # By Cauchy's inequality, for any prices p, any P and any shares lam,
+        # (sum p y'P y)^2 <= (sum p y' L(lam)^-1 y) (sum p y'P L(lam) P y).
+        prices, total = self._prices, float(self._masses.sum())
+        lower = float(prices @ forms) ** 2 / float(prices.sum() * gains.max())
+        self.lower = max(self.lower, lower * (1.0 - _ROUNDING))
+        if most * total < self.upper:
+            self.upper = most * total
+            self.best = np.zeros(len(self._arms))
+            self.best[self._active] = self._masses / total
+
+    def _exchange_arms(self, gains: Floats) -> None:
+        own = gains[self._active]
+        gains[self._active] = 0.0
+        above = float(own.max()) * (1.0 + 0.1 * self._tol)
+        entering = _largest(gains, above, self._entering)
+        keep = _important(self._masses, _MASS, own, self._few)
+        keep |= np.isin(self._active, self._start)
+        light = np.full(entering.size, 0.01 * self._masses.mean())
+        self._active = np.concatenate([self._active[keep], entering])
+        self._masses = np.concatenate([self._masses[keep], light])
+
+    def _exchange_directions(self, forms: Floats, entering: Integers) -> None:
+        keep = _important(self._prices, _PRICE, forms, self._few)
+        low = np.full(len(entering), 0.1 * self._prices.mean())
+        self._directions = np.concatenate([self._directions[keep], entering])
+        self._prices = np.concatenate([self._prices[keep], low])
+
+
+def _important(multipliers: Floats, part: float, values: Floats, few: int) -> NDArray[np.bool_]:
+    """Return what has a multiplier, or is nearly tight; all if they are few."""
+    large = multipliers > part * multipliers.max()
+    return np.asarray(large | (values > _NEAR * values.max()) | (values.size <= few))

@@ -1,0 +1,252 @@
+"""Small dense linear algebra in loops: calling out, or allocating, costs more than the sums."""
+
+import math
+
+import numba as nb
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+PIVOT_TOLERANCE = 1e-13
+EIGENVALUE_TOLERANCE = 1e-9
+
+
+@nb.njit(cache=True, nogil=True, inline="always")
+def dot(left: Floats, right: Floats) -> float:
+    """Return the inner product of two vectors."""
+    total = 0.0
+    for i in range(left.size):
+        total += left[i] * right[i]
+    return total
+
+
+@nb.njit(cache=True, nogil=True)
+def multiply(matrix: Floats, vector: Floats, out: Floats) -> None:
+    """Fill `out` with a square matrix times a vector."""
+    for i in range(vector.size):
+        total = 0.0
+        for j in range(vector.size):
+            total += matrix[i, j] * vector[j]
+        out[i] = total
+
+
+@nb.njit(cache=True, nogil=True)
+def quadratic(matrix: Floats, vector: Floats) -> float:
+    """Return v'Mv of a symmetric matrix."""
+    total = 0.0
+    for i in range(vector.size):
+        row = 0.0
+        for j in range(i):
+            row += matrix[i, j] * vector[j]
+        total += vector[i] * (2.0 * row + matrix[i, i] * vector[i])
+    return total
+
+
+@nb.njit(cache=True, nogil=True)
+def gram(rows: Floats, weights: Floats, out: Floats) -> None:
+    """Fill `out` with the sum of weight times row row'."""
+    size = rows.shape[1]
+    for i in range(size):
+        for j in range(size):
+            out[i, j] = 0.0
+    for k in range(rows.shape[0]):
+        weight = weights[k]
+        if weight != 0.0:
+            for i in range(size):
+                scaled = weight * rows[k, i]
+                for j in range(i + 1):
+                    out[i, j] += scaled * rows[k, j]
+    for i in range(size):
+        for j in range(i):
+            out[j, i] = out[i, j]
+
+
+@nb.njit(cache=True, nogil=True)
+def combine(rows: Floats, weights: Floats, out: Floats) -> None:
+    """Fill `out` with the sum of weight times row."""
+    for i in range(out.size):
+        out[i] = 0.0
+    for k in range(rows.shape[0]):
+        if weights[k] != 0.0:
+            for i in range(out.size):
+                out[i] += weights[k] * rows[k, i]
+
+
+@nb.njit(cache=True, nogil=True)
+def add_outer(matrix: Floats, vector: Floats, weight: float) -> None:
+    """Add weight times vv' to a matrix."""
+    for i in range(vector.size):
+        scaled = weight * vector[i]
+        for j in range(vector.size):
+            matrix[i, j] += scaled * vector[j]
+
+
+@nb.njit(cache=True, nogil=True)
+def whitener(matrix: Floats, out: Floats) -> bool:
+    """Fill `out` with the lower triangle R for which R M R' = I; False if M has no inverse.
+
+    v'M^-1 v is then the square of the length of R v, at half the cost of the inverse.
+    """
+    size = matrix.shape[0]
+    for i in range(size):
+        for j in range(i + 1):
+            total = matrix[i, j]
+            for k in range(j):
+                total -= out[i, k] * out[j, k]
+            if i == j:
+                if not total > PIVOT_TOLERANCE * matrix[i, i]:
+                    return False
+                out[i, i] = math.sqrt(total)
+            else:
+                out[i, j] = total / out[j, j]
+    for j in range(size):
+        out[j, j] = 1.0 / out[j, j]
+        for i in range(j + 1, size):
+            total = out[i, j] * out[j, j]
+            for k in range(j + 1, i):
+                total += out[i, k] * out[k, j]
+            out[i, j] = -total / out[i, i]
+        for i in range(j):
+            out[i, j] = 0.0
+    return True
+
+
+@nb.njit(cache=True, nogil=True)
+def whitened_square(root: Floats, vector: Floats) -> float:
+    """Return the squared length of a lower triangle times a vector."""
+    total = 0.0
+    for i in range(vector.size):
+        row = 0.0
+        for j in range(i + 1):
+            row += root[i, j] * vector[j]
+        total += row * row
+    return total
+
+
+@nb.njit(cache=True, nogil=True)
+def whiten_twice(root: Floats, vector: Floats, work: Floats, out: Floats) -> float:
+    """Fill `out` with R'Rv, that is M^-1 v; return v'M^-1 v."""
+    size = vector.size
+    total = 0.0
+    for i in range(size):
+        row = 0.0
+        for j in range(i + 1):
+            row += root[i, j] * vector[j]
+        work[i] = row
+        total += row * row
+    for i in range(size):
+        column = 0.0
+        for j in range(i, size):
+            column += root[j, i] * work[j]
+        out[i] = column
+    return total
+
+
+@nb.njit(cache=True, nogil=True)
+def square_of(root: Floats, out: Floats) -> None:
+    """Fill `out` with R'R, the inverse that a whitener stands for."""
+    size = root.shape[0]
+    for i in range(size):
+        for j in range(i + 1):
+            total = 0.0
+            for k in range(i, size):
+                total += root[k, i] * root[k, j]
+            out[i, j] = total
+            out[j, i] = total
+
+
+@nb.njit(cache=True, nogil=True)
+def log_determinant(matrix: Floats, work: Floats) -> float:
+    """Return the log of the determinant of a positive definite matrix."""
+    size = matrix.shape[0]
+    log_det = 0.0
+    for i in range(size):
+        for j in range(i + 1):
+            total = matrix[i, j]
+            for k in range(j):
+                total -= work[i, k] * work[j, k]
+            if i == j:
+                if total <= 0.0:
+                    return -math.inf
+                work[i, i] = math.sqrt(total)
+                log_det += math.log(total)
+            else:
+                work[i, j] = total / work[j, j]
+    return log_det
+
+
+@nb.njit(cache=True, nogil=True)
+def add_row(inverse: Floats, row: Floats, work: Floats) -> float:
+    """Update an inverse for one more row, in place; return row' inverse row before it.
+
+    Sherman and Morrison's formula.
+    """
+    multiply(inverse, row, work)
+    before = dot(row, work)
+    scale = 1.0 / (1.0 + before)
+    for i in range(row.size):
+        scaled = scale * work[i]
+        for j in range(i + 1):
+            inverse[i, j] -= scaled * work[j]
+            inverse[j, i] = inverse[i, j]
+    return before
+
+
+@nb.njit(cache=True, nogil=True)
+def pseudo_inverse(matrix: Floats, out: Floats, kernel: Floats) -> int:
+    """Fill `out` with the pseudo-inverse and `kernel` with the projector on what is not seen.
+
+    Returns the rank: eigenvalues below 1e-9 of the largest count as zero.
+    """
+    size = matrix.shape[0]
+    values, vectors = np.linalg.eigh(matrix)
+    least = EIGENVALUE_TOLERANCE * max(values[size - 1], 0.0)
+    rank = 0
+    for i in range(size):
+        for j in range(size):
+            out[i, j] = 0.0
+            kernel[i, j] = 0.0
+    for index in range(size):
+        seen = values[index] > least
+        rank += seen
+        for i in range(size):
+            for j in range(size):
+                outer = vectors[i, index] * vectors[j, index]
+                if seen:
+                    out[i, j] += outer / values[index]
+                else:
+                    kernel[i, j] += outer
+    return rank
+
+
+@nb.njit(cache=True, nogil=True)
+def is_seen(kernel: Floats, rank: int, vector: Floats) -> bool:
+    """Return whether a vector lies in the space that a singular matrix sees."""
+    if rank == vector.size:
+        return True
+    outside = 0.0
+    for i in range(vector.size):
+        row = 0.0
+        for j in range(vector.size):
+            row += kernel[i, j] * vector[j]
+        outside += row * row
+    return outside <= EIGENVALUE_TOLERANCE**2 * dot(vector, vector)
+
+
+@nb.njit(cache=True, nogil=True)
+def invert(matrix: Floats, out: Floats, kernel: Floats) -> int:
+    """Fill `out` and `kernel` as `pseudo_inverse` does, faster if all is seen; return the rank."""
+    size = matrix.shape[0]
+    root = np.empty((size, size))
+    if whitener(matrix, root):
+        largest = 0.0
+        least = math.inf
+        for i in range(size):
+            largest = max(largest, matrix[i, i])
+            least = min(least, root[i, i] ** -2.0)
+        if least > 1e-6 * largest:
+            square_of(root, out)
+            return size
+    return pseudo_inverse(matrix, out, kernel)

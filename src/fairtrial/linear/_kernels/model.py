@@ -1,0 +1,46 @@
+"""The problem as the kernels see it: reduced features, packed into one array."""
+
+from typing import NamedTuple
+
+import numba as nb
+
+from fairtrial.linear._kernels.matrices import Floats
+
+
+class Model(NamedTuple):
+    """Arms and candidates in coordinates of full rank, in units of the noise.
+
+    K arms, M distinct candidates, r coordinates.
+    """
+
+    arms: Floats  # (K, r)
+    candidates: Floats  # (M, r)
+    basis: Floats  # (r,), indices of arms that span everything
+
+
+@nb.njit(cache=True, nogil=True)
+def open_model(packed: Floats, arms: int, candidates: int, rank: int) -> Model:
+    """Return the named views of a packed problem."""
+    at = arms * rank
+    end = at + candidates * rank
+    return Model(
+        packed[:at].reshape((arms, rank)),
+        packed[at:end].reshape((candidates, rank)),
+        packed[end : end + rank],
+    )
+
+
+@nb.njit(cache=True, nogil=True)
+def difference(model: Model, first: int, second: int, out: Floats) -> None:
+    """Fill `out` with the first candidate minus the second."""
+    for i in range(out.size):
+        out[i] = model.candidates[first, i] - model.candidates[second, i]
+
+
+@nb.njit(cache=True, nogil=True)
+def is_zero(model: Model, arm: int) -> bool:
+    """Return whether an arm measures nothing."""
+    largest = 0.0
+    for i in range(model.arms.shape[1]):
+        largest = max(largest, abs(model.arms[arm, i]))
+    return largest == 0.0

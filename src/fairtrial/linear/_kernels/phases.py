@@ -1,0 +1,121 @@
+"""Phases of pulls that are fixed beforehand, and judged by their own data."""
+
+import numba as nb
+import numpy as np
+
+from fairtrial.linear._kernels.draws import draw
+from fairtrial.linear._kernels.matrices import (
+    Floats,
+    Integers,
+    combine,
+    dot,
+    gram,
+    invert,
+    is_seen,
+    multiply,
+    quadratic,
+)
+
+
+@nb.njit(cache=True, nogil=True)
+def next_of(to_issue: Floats, support: Integers) -> int:
+    """Return the arm with most pulls left, and take one of them; ties go to the first."""
+    best = support[0]
+    for k in support:
+        if to_issue[k] > to_issue[best]:
+            best = k
+    to_issue[best] -= 1.0
+    return best
+
+
+@nb.njit(cache=True, nogil=True)
+def run_phase(
+    books: Floats, support: Integers, world: int, first: Floats, second: Floats, starts: Integers,
+    factors: Floats, generator: np.random.Generator, most: int,
+) -> int:  # fmt: skip
+    """Draw what is left of a phase, at most so much; return how much it was.
+
+    The rows of `books` are counts and sums of all data, what is to be issued, and the counts
+    and sums of the phase.
+    """
+    counts, sums, to_issue, got, own = books[0], books[1], books[2], books[3], books[4]
+    left = 0.0
+    for k in support:
+        left += to_issue[k]
+    draws = min(int(left), most)
+    for _ in range(draws):
+        arm = next_of(to_issue, support)
+        reward = factors[arm] * draw(world, first, second, starts, arm, generator)
+        counts[arm] += 1.0
+        sums[arm] += reward
+        got[arm] += 1.0
+        own[arm] += reward
+    return draws
+
+
+@nb.njit(cache=True, nogil=True)
+def judge(
+    arms: Floats, candidates: Floats, books: Floats, level: float, epsilon: float, alive: Integers
+) -> bool:
+    """Take out of `alive` whoever another one beats in this phase; return whether one is enough.
+
+    One is enough if it is the only one left, or not worse by `epsilon` than any that is left.
+    """
+    rank = arms.shape[1]
+    matrix = np.empty((rank, rank))
+    inverse = np.empty((rank, rank))
+    kernel = np.empty((rank, rank))
+    right = np.empty(rank)
+    theta = np.empty(rank)
+    gram(arms, books[3], matrix)
+    combine(arms, books[4], right)
+    seen = invert(matrix, inverse, kernel)
+    multiply(inverse, right, theta)
+    live = np.flatnonzero(alive)
+    target = np.empty(rank)
+    leader = live[0]
+    for j in live:
+        if dot(candidates[j], theta) > dot(candidates[leader], theta):
+            leader = j
+    for j in live:
+        for i in live:
+            for c in range(rank):
+                target[c] = candidates[i, c] - candidates[j, c]
+            gap = dot(target, theta)
+            if gap <= 0.0 or not is_seen(kernel, seen, target):
+                continue
+            if gap * gap >= level * quadratic(inverse, target):
+                alive[j] = 0
+                break
+    for j in live:
+        if j == leader or not alive[j]:
+            continue
+        for c in range(rank):
+            target[c] = candidates[leader, c] - candidates[j, c]
+        excess = dot(target, theta) + epsilon
+        enough = excess * excess >= level * quadratic(inverse, target)
+        if epsilon == 0.0 or not enough or not is_seen(kernel, seen, target):
+            return False
+    if epsilon > 0.0:
+        for j in live:
+            alive[j] = 1 if j == leader else 0
+    return True
+
+
+@nb.njit(cache=True, nogil=True)
+def phase_values(arms: Floats, candidates: Floats, books: Floats) -> Floats:
+    """Return every candidate's value by this phase alone."""
+    rank = arms.shape[1]
+    matrix = np.empty((rank, rank))
+    inverse = np.empty((rank, rank))
+    kernel = np.empty((rank, rank))
+    right = np.empty(rank)
+    theta = np.empty(rank)
+    gram(arms, books[3], matrix)
+    combine(arms, books[4], right)
+    invert(matrix, inverse, kernel)
+    multiply(inverse, right, theta)
+    values = np.empty(candidates.shape[0])
+    for k in range(values.size):
+        values[k] = dot(candidates[k], theta)
+    return values

@@ -1,0 +1,435 @@
+"""Optimal designs, the compiled part: exchanges, interior point, and the search of directions.
+
+Arms come as rows of full column rank (`Problem.reduced`). For shares lam of the pulls
+``L = sum lam_k x_k x_k'`` is the information matrix and ``P`` its inverse; the form of a row
+y is ``y' P y``. Shares that need not have sum one are called masses.
+"""
+
+import math
+
+import numba as nb
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+_REFACTOR = 500
+"""Rank-one updates of an inverse before it is computed anew."""
+
+_BLOCK = 512
+"""Rows that a product with a large matrix takes at a time."""
+
+_TINY = 1e-300
+_LEAST_PIVOT = 1e-15
+
+_LARGE = 20_000_000
+"""Multiplications from which on a product goes to BLAS.
+
+With less to do, a BLAS with threads stalls when other work keeps the cores busy.
+"""
+
+_CENTRING = 10.0
+"""How much smaller each interior-point step is to make the duality gap."""
+
+_PASS_OVER = 0.8
+_TO_THE_BORDER = 0.99
+_DECREASE = 0.01
+_MOST_HALVINGS = 30
+_MOST_STEPS = 80
+
+
+# ------------------------------------------------------------------------------ both solvers
+
+
+@nb.njit(cache=True, nogil=True)
+def information(arms: Floats, weights: Floats) -> Floats:
+    """Return ``sum weights_k x_k x_k'``."""
+    width = arms.shape[1]
+    total = np.zeros((width, width))
+    for k in range(arms.shape[0]):
+        if weights[k] != 0.0:
+            for i in range(width):
+                factor = weights[k] * arms[k, i]
+                for j in range(width):
+                    total[i, j] += factor * arms[k, j]
+    return total
+
+
+@nb.njit(cache=True, nogil=True)
+def inverse(matrix: Floats) -> Floats:
+    """Return the inverse of a positive definite matrix."""
+    size = matrix.shape[0]
+    rows = _triangular_inverse(_cholesky(matrix))
+    found = np.zeros_like(matrix)
+    for k in range(size):
+        for i in range(k + 1):
+            for j in range(k + 1):
+                found[i, j] += rows[k, i] * rows[k, j]
+    return found
+
+
+@nb.njit(cache=True, nogil=True)
+def _cholesky(matrix: Floats) -> Floats:
+    """Return the lower factor; a pivot that rounding has eaten is floored, relative to its row.
+
+    The floor keeps a step of the solvers going; no certificate stands on it.
+    """
+    size = matrix.shape[0]
+    upper = matrix.copy()
+    for k in range(size):
+        pivot = math.sqrt(max(upper[k, k], _LEAST_PIVOT * matrix[k, k], _TINY))
+        for j in range(k, size):
+            upper[k, j] /= pivot
+        upper[k, k] = pivot
+        for i in range(k + 1, size):
+            factor = upper[k, i]
+            for j in range(i, size):
+                upper[i, j] -= factor * upper[k, j]
+    lower = np.zeros_like(matrix)
+    for i in range(size):
+        for j in range(i, size):
+            lower[j, i] = upper[i, j]
+    return lower
+
+
+@nb.njit(cache=True, nogil=True)
+def _triangular_inverse(lower: Floats) -> Floats:
+    size = lower.shape[0]
+    rows = np.zeros_like(lower)
+    for i in range(size):
+        rows[i, i] = 1.0
+        for k in range(i):
+            for j in range(k + 1):
+                rows[i, j] -= lower[i, k] * rows[k, j]
+        for j in range(i + 1):
+            rows[i, j] /= lower[i, i]
+    return rows
+
+
+@nb.njit(cache=True, nogil=True)
+def quadratic_forms(rows: Floats, matrix: Floats) -> Floats:
+    """Return ``x' matrix x`` for every row x."""
+    number, width = rows.shape
+    forms = np.empty(number)
+    image = np.empty(width)
+    for k in range(number):
+        _apply(matrix, rows[k], image)
+        total = 0.0
+        for j in range(width):
+            total += image[j] * rows[k, j]
+        forms[k] = total
+    return forms
+
+
+@nb.njit(cache=True, nogil=True)
+def _apply(matrix: Floats, vector: Floats, image: Floats) -> None:
+    """Fill `image` with the product of a symmetric matrix and a vector."""
+    width = vector.size
+    image[:] = 0.0
+    for i in range(width):
+        factor = vector[i]
+        for j in range(width):
+            image[j] += factor * matrix[i, j]
+
+
+# ---------------------------------------------------------------------------------- G-optimal
+
+
+@nb.njit(cache=True, nogil=True)
+def exchange(rows: Floats, shares: Floats, tol: float) -> None:
+    """Move shares towards the worst measured row, or away from the best, until within `tol`.
+
+    Then no row has a form above ``r (1 + tol)``. Todd, Yildirim (2007), "On Khachiyan's
+    algorithm for the computation of minimum-volume enclosing ellipsoids".
+    """
+    number, rank = rows.shape
+    image = np.empty(rank)
+    forms = np.empty(number)
+    precision = np.empty((rank, rank))
+    for step in range(200 * _REFACTOR):
+        if step % _REFACTOR == 0:
+            precision = inverse(information(rows, shares))
+            forms = quadratic_forms(rows, precision)
+        worst, best = _worst_and_best(forms, shares)
+        if forms[worst] <= rank * (1.0 + tol):
+            break
+        chosen = worst if forms[worst] - rank >= rank - forms[best] else best
+        _shift(rows, shares, forms, precision, image, chosen)
+
+
+@nb.njit(cache=True, nogil=True)
+def _worst_and_best(forms: Floats, shares: Floats) -> tuple[int, int]:
+    """Return the row of the largest form, and the one of the smallest that has a share."""
+    worst, best = 0, -1
+    for k in range(forms.size):
+        if forms[k] > forms[worst]:
+            worst = k
+        if shares[k] > 0.0 and (best < 0 or forms[k] < forms[best]):
+            best = k
+    return worst, best
+
+
+@nb.njit(cache=True, nogil=True)
+def _shift(
+    rows: Floats, shares: Floats, forms: Floats, precision: Floats, image: Floats, chosen: int
+) -> None:
+    """Change the share of one row by the step that makes det L largest."""
+    number, rank = rows.shape
+    form = forms[chosen]
+    least = -shares[chosen] / (1.0 - shares[chosen])
+    step = max(least, (form / rank - 1.0) / (form - 1.0)) if form > 1.0 else least
+    factor = step / (1.0 - step + step * form)
+    _apply(precision, rows[chosen], image)
+    for i in range(rank):
+        for j in range(rank):
+            precision[i, j] = (precision[i, j] - factor * image[i] * image[j]) / (1.0 - step)
+    for k in range(number):
+        total = 0.0
+        for j in range(rank):
+            total += rows[k, j] * image[j]
+        forms[k] = (forms[k] - factor * total * total) / (1.0 - step)
+        shares[k] *= 1.0 - step
+    shares[chosen] = 0.0 if step == least else shares[chosen] + step
+
+
+# --------------------------------------------------------------------------- of directions
+
+
+@nb.njit(cache=True, nogil=True)
+def farthest_partners(images: Floats, squares: Floats, above: float) -> tuple[Floats, Integers]:
+    """Return for every point the squared distance to its farthest partner, and that partner.
+
+    `images`: points about a common centre, farthest first; `squares`: their squared norms.
+    Exact for the farthest pair of all if it is beyond `above`; others may be passed over.
+    A block of points meets a block at a time: there is never a table of all pairs.
+    """
+    number = images.shape[0]
+    forms = np.zeros(number)
+    partners = np.zeros(number, dtype=np.int64)
+    most = above
+    for start in range(0, number, _BLOCK):
+        stop = min(start + _BLOCK, number)
+        for other in range(start, number, _BLOCK):
+            if (math.sqrt(squares[start]) + math.sqrt(squares[other])) ** 2 <= most:
+                break
+            end = min(other + _BLOCK, number)
+            products = np.dot(images[start:stop], images[other:end].T)
+            for i in range(start, stop):
+                farthest, partner = forms[i], partners[i]
+                for j in range(other, end):
+                    form = squares[i] + squares[j] - 2.0 * products[i - start, j - other]
+                    if form > farthest:
+                        farthest, partner = form, j
+                    if form > forms[j]:
+                        forms[j], partners[j] = form, i
+                forms[i], partners[i] = farthest, partner
+                most = max(most, _PASS_OVER * farthest)
+    return forms, partners
+
+
+# -------------------------------------------------------------------------- the interior point
+
+
+@nb.njit(cache=True, nogil=True)
+def interior_point(
+    rows: Floats, directions: Floats, masses: Floats, prices: Floats, tol: float, gap: float
+) -> None:
+    """Minimise the sum of masses with all forms below 1, from where they are; in place.
+
+    Ends when the certified gap of this problem is within `tol`; `gap`: a guess of what it is
+    now. Primal-dual: Boyd, Vandenberghe, "Convex optimization", section 11.7.
+    """
+    number, many = rows.shape[0], directions.shape[0]
+    images, cross, slack, gains = _evaluate(rows, directions, masses, prices)
+    level = gap * masses.sum() / (number + many)
+    rest = np.empty(number)
+    for i in range(many):
+        prices[i] = max(prices[i], level / slack[i])
+    for k in range(number):
+        rest[k] = level / masses[k]
+    images, cross, slack, gains = _evaluate(rows, directions, masses, prices)
+    new_masses, new_rest, new_prices = np.empty(number), np.empty(number), np.empty(many)
+    for _step in range(_MOST_STEPS):
+        if _local_gap(masses, prices, slack, gains) <= tol:
+            break
+        goal = _complementarity(masses, rest, prices, slack) / _CENTRING
+        change = _newton(rows, images, cross, masses, rest, prices, slack, goal)
+        price_change = _followed(prices, slack, _slopes(cross, change), goal)
+        rest_change = _followed(rest, masses, change, goal)
+        step = min(_room(masses, change), _room(rest, rest_change), _room(prices, price_change))
+        before = _residual(masses, masses, rest, gains, prices, slack, goal)
+        for _halving in range(_MOST_HALVINGS):
+            _move(masses, change, step, new_masses)
+            _move(rest, rest_change, step, new_rest)
+            _move(prices, price_change, step, new_prices)
+            images, cross, slack, gains = _evaluate(rows, directions, new_masses, new_prices)
+            after = _residual(masses, new_masses, new_rest, gains, new_prices, slack, goal)
+            if slack.min() > 0.0 and after <= (1.0 - _DECREASE * step) * before:
+                break
+            step *= 0.5
+        else:
+            return
+        masses[:] = new_masses
+        rest[:] = new_rest
+        prices[:] = new_prices
+
+
+@nb.njit(cache=True, nogil=True)
+def _local_gap(masses: Floats, prices: Floats, slack: Floats, gains: Floats) -> float:
+    """Return the certified relative gap, as if there were no other arms and directions."""
+    total, worth, most = 0.0, 0.0, 0.0
+    for i in range(prices.size):
+        total += prices[i]
+        worth += prices[i] * (1.0 - slack[i])
+        most = max(most, 1.0 - slack[i])
+    return most * masses.sum() * total * gains.max() / (worth * worth) - 1.0
+
+
+@nb.njit(cache=True, nogil=True)
+def _complementarity(masses: Floats, rest: Floats, prices: Floats, slack: Floats) -> float:
+    """Return the mean product of a multiplier and its constraint."""
+    total = 0.0
+    for k in range(masses.size):
+        total += rest[k] * masses[k]
+    for i in range(prices.size):
+        total += prices[i] * slack[i]
+    return total / (masses.size + prices.size)
+
+
+@nb.njit(cache=True, nogil=True)
+def _slopes(cross: Floats, change: Floats) -> Floats:
+    """Return how the slack of every direction changes with the masses."""
+    slopes = np.zeros(cross.shape[1])
+    for k in range(cross.shape[0]):
+        for i in range(cross.shape[1]):
+            slopes[i] += change[k] * cross[k, i] ** 2
+    return slopes
+
+
+@nb.njit(cache=True, nogil=True)
+def _followed(multipliers: Floats, values: Floats, changes: Floats, goal: float) -> Floats:
+    """Return the change of multipliers that takes each product with its value to the goal."""
+    found = np.empty(values.size)
+    for i in range(values.size):
+        found[i] = (goal - multipliers[i] * changes[i]) / values[i] - multipliers[i]
+    return found
+
+
+@nb.njit(cache=True, nogil=True)
+def _move(values: Floats, changes: Floats, step: float, moved: Floats) -> None:
+    for i in range(values.size):
+        moved[i] = values[i] + step * changes[i]
+
+
+@nb.njit(cache=True, nogil=True)
+def _evaluate(
+    rows: Floats, directions: Floats, masses: Floats, prices: Floats
+) -> tuple[Floats, Floats, Floats, Floats]:
+    """Return ``X P``, ``X P Y'``, the slack ``1 - y' P y``, and each row's gain."""
+    number, many = rows.shape[0], directions.shape[0]
+    images = _products(rows, inverse(information(rows, masses)))
+    cross = _products(images, directions)
+    slack = np.ones(many)
+    gains = np.zeros(number)
+    for k in range(number):
+        for i in range(many):
+            square = cross[k, i] ** 2
+            slack[i] -= masses[k] * square
+            gains[k] += prices[i] * square
+    return images, cross, slack, gains
+
+
+@nb.njit(cache=True, nogil=True)
+def _newton(
+    rows: Floats, images: Floats, cross: Floats, masses: Floats, rest: Floats,
+    prices: Floats, slack: Floats, goal: float,
+) -> Floats:  # fmt: skip
+    """Return the change of the masses; the system is solved in units of the masses."""
+    number, many = cross.shape
+    matrix = _products(images, rows)
+    first, second = _curvature(cross, prices, slack)
+    right = np.empty(number)
+    for k in range(number):
+        total = goal / masses[k] - 1.0
+        for i in range(many):
+            total += cross[k, i] ** 2 * goal / slack[i]
+        right[k] = total * masses[k]
+        for j in range(number):
+            matrix[k, j] = 2.0 * matrix[k, j] * first[k, j] + second[k, j]
+            matrix[k, j] *= masses[k] * masses[j]
+        matrix[k, k] += rest[k] * masses[k]
+    solved = np.linalg.solve(matrix, right)
+    change = np.empty(number)
+    for k in range(number):
+        change[k] = solved[k] * masses[k]
+    return change
+
+
+@nb.njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def _products(left: Floats, right: Floats) -> Floats:
+    """Return the products of all rows of one matrix with all rows of the other."""
+    if left.size * right.shape[0] >= _LARGE:
+        return np.dot(left, right.T)
+    found = np.empty((left.shape[0], right.shape[0]))
+    for k in range(left.shape[0]):
+        for i in range(right.shape[0]):
+            total = 0.0
+            for j in range(left.shape[1]):
+                total += left[k, j] * right[i, j]
+            found[k, i] = total
+    return found
+
+
+@nb.njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+def _curvature(cross: Floats, prices: Floats, slack: Floats) -> tuple[Floats, Floats]:
+    """Return ``B p B'`` and ``B^2 (p / s) B^2'`` for B with squares taken by entry."""
+    number, many = cross.shape
+    first = np.empty((number, number))
+    second = np.empty((number, number))
+    if number * number * many < _LARGE:
+        for k in range(number):
+            for j in range(k + 1):
+                total, squares = 0.0, 0.0
+                for i in range(many):
+                    product = cross[k, i] * cross[j, i]
+                    total += prices[i] * product
+                    squares += prices[i] / slack[i] * product * product
+                first[k, j] = first[j, k] = total
+                second[k, j] = second[j, k] = squares
+        return first, second
+    weighted = np.empty_like(cross)
+    for k in range(number):
+        for i in range(many):
+            weighted[k, i] = cross[k, i] * math.sqrt(prices[i])
+    np.dot(weighted, weighted.T, first)
+    for k in range(number):
+        for i in range(many):
+            weighted[k, i] = cross[k, i] ** 2 * math.sqrt(prices[i] / slack[i])
+    np.dot(weighted, weighted.T, second)
+    return first, second
+
+
+@nb.njit(cache=True, nogil=True)
+def _room(values: Floats, changes: Floats) -> float:
+    """Return how far, at most 1, positive values can be changed and stay clear of zero."""
+    step = 1.0
+    for i in range(values.size):
+        if changes[i] < 0.0:
+            step = min(step, -_TO_THE_BORDER * values[i] / changes[i])
+    return step
+
+
+@nb.njit(cache=True, nogil=True)
+def _residual(
+    units: Floats, masses: Floats, rest: Floats, gains: Floats,
+    prices: Floats, slack: Floats, goal: float,
+) -> float:  # fmt: skip
+    """Return by how much the conditions of optimality are missed."""
+    total = 0.0
+    for k in range(masses.size):
+        total += (units[k] * (1.0 - gains[k] - rest[k])) ** 2
+        total += (rest[k] * masses[k] - goal) ** 2
+    for i in range(prices.size):
+        total += (prices[i] * slack[i] - goal) ** 2
+    return math.sqrt(total)

@@ -1,0 +1,181 @@
+"""How many pulls the answer needs at least: the complexity T*, certified, and its shares."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairtrial.core.validation import check_array, check_probability
+from fairtrial.errors import InvalidArgument
+from fairtrial.linear.designs import contrasts_at, oracle_design
+from fairtrial.linear.problem import Problem
+
+__all__ = ["Complexity", "complexity"]
+
+Floats = NDArray[np.float64]
+
+_LEAST_STD = 1e-7
+"""What a standard deviation of zero counts as, relative to the largest."""
+
+
+@dataclass(frozen=True, eq=False)
+class Complexity:
+    """What it costs to be sure of the answer, if `theta` is what it is assumed to be.
+
+    Attributes
+    ----------
+    value : float
+        T*: pulls for each nat of evidence, at the shares in `weights`; infinite if no number
+        of pulls can tell.
+    lower, upper : float
+        Certified bounds on T*; `upper` is `value`.
+    hardness : float
+        H of the literature: ``value / (2 sigma^2)``, with sigma the noise of an arm, or the
+        largest where the arms differ.
+    weights : ndarray of shape (K,), or None
+        Optimal shares of the pulls, with sum one; None if T* is infinite. They need not be
+        unique.
+    answer : str or tuple of str
+        The right answer: the label of the best candidate or, with `top` above 1, the labels
+        of the best, best first.
+    reason : str
+        Why T* is infinite; else empty.
+    """
+
+    value: float
+    lower: float
+    upper: float
+    hardness: float
+    weights: Floats | None
+    answer: Any
+    reason: str = ""
+
+    def lower_bound(self, delta: float) -> float:
+        """Return the least mean number of pulls of any rule that errs at most `delta`.
+
+        With `epsilon`, several answers may be right: the bound is for rules that give `answer`.
+
+        Parameters
+        ----------
+        delta : float
+            Probability of a wrong answer that is accepted, in (0, 1).
+
+        Returns
+        -------
+        float
+            ``T* kl(delta, 1 - delta)``, with the certified `lower` for T*.
+
+        Notes
+        -----
+        Source: Garivier, Kaufmann (2016), "Optimal best arm identification with fixed
+        confidence", Theorem 1.
+
+        Examples
+        --------
+        >>> problem = Problem([[1, 0], [0, 1]], noise_std=1.0)
+        >>> round(complexity(problem, [1.0, 0.5]).lower_bound(0.05), 3)
+        84.8
+        """
+        information = self.kl(delta)
+        return self.lower * information if information > 0.0 else 0.0
+
+    @staticmethod
+    def kl(delta: float) -> float:
+        """Return kl(delta, 1 - delta), the evidence in nats that an error of `delta` needs.
+
+        Parameters
+        ----------
+        delta : float
+            In (0, 1). From one half on a coin will do: no evidence is needed.
+
+        Examples
+        --------
+        >>> round(Complexity.kl(0.05), 8)
+        2.64999508
+        """
+        level = check_probability("delta", delta)
+        return (1.0 - 2.0 * level) * math.log((1.0 - level) / level) if level < 0.5 else 0.0
+
+
+def complexity(
+    problem: Problem,
+    theta: ArrayLike,
+    tol: float = 1e-6,
+    std: ArrayLike | None = None,
+    max_seconds: float | None = None,
+) -> Complexity:
+    """Return the complexity T* of finding the best, certified, and its optimal shares.
+
+    No rule that errs with probability at most delta can do with fewer than
+    ``T* kl(delta, 1 - delta)`` pulls on average, whatever it knows of theta.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem. With `epsilon` it is the complexity of giving the best as the answer.
+    theta : array-like of shape (d,)
+        What the parameter is assumed to be.
+    tol : float
+        Relative distance of the certified bounds to be reached, in [1e-9, 1]. Very large or
+        very ill-scaled problems may fall short of it: the bounds returned tell.
+    std : float or array-like of shape (K,), optional
+        True standard deviations by arm; the problem's by default. For rewards in a known
+        range, give the true ones: half the range, the default, is the largest possible. An
+        arm of zero counts as 1e-7 of the largest.
+    max_seconds : float, optional
+        When to stop short of `tol`.
+
+    Returns
+    -------
+    Complexity
+
+    Raises
+    ------
+    InvalidArgument
+        If an argument has the wrong shape or value.
+
+    Notes
+    -----
+    T* is that of Gaussian rewards. For others it is a yardstick: with the true standard
+    deviations it is close to what the best rules need, and not a bound.
+
+    Source: Soare, Lazaric, Munos (2014), eq. (6), with ``T* = 2 sigma^2 H``; as a bound for
+    every rule: Degenne, Menard, Shang, Valko (2020), "Gamification of pure exploration for
+    linear bandits", Theorem 1.
+
+    Examples
+    --------
+    >>> problem = Problem([[1, 0], [0, 1], [0.995, 0.0998]], noise_std=1.0)
+    >>> found = complexity(problem, [2.0, 0.0])
+    >>> found.answer, round(found.hardness, 1), found.weights.round(2).tolist()
+    ('0', 109.8, [0.05, 0.95, 0.0])
+    """
+    if not isinstance(problem, Problem):
+        raise InvalidArgument("problem", "must be a linear.Problem", problem)
+    assumed = problem if std is None else _with_noise(problem, std)
+    contrasts = contrasts_at(assumed, theta)
+    labels = tuple(problem.answers[index] for index in contrasts.best)
+    answer = labels[0] if problem.top == 1 else labels
+    if contrasts.tied:
+        first, second = (problem.answers[index] for index in contrasts.tied)
+        reason = f"{first!r} and {second!r} tie for best"
+        return Complexity(math.inf, math.inf, math.inf, math.inf, None, answer, reason)
+    design = oracle_design(assumed, theta, tol, max_seconds)
+    value = 2.0 * design.value
+    hardness = design.value / float(assumed.scale.max()) ** 2
+    return Complexity(value, 2.0 * design.lower, value, hardness, design.weights, answer)
+
+
+def _with_noise(problem: Problem, std: ArrayLike) -> Problem:
+    """Return the problem with other standard deviations."""
+    arms = len(problem.arms)
+    given = check_array("std", std, (arms,) if np.ndim(std) else ())
+    if (given < 0.0).any() or given.max() == 0.0:
+        raise InvalidArgument("std", "must be non-negative and not zero for every arm", std)
+    least = _LEAST_STD * given.max()
+    noise = np.broadcast_to(np.maximum(given, least), arms)
+    return problem.clone(noise_std=noise, reward_range=None)

@@ -1,0 +1,375 @@
+"""Worlds: linear with Gaussian or binary rewards, or replayed; each knows its truth."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairtrial.core.environment import Environment, Truth
+from fairtrial.core.pull import Pull
+from fairtrial.core.validation import check_array, check_number
+from fairtrial.errors import InvalidArgument, InvalidOutcome, NotSupported
+from fairtrial.linear.problem import Problem
+
+if TYPE_CHECKING:
+    from fairtrial.linear.complexity import Complexity
+
+__all__ = ["BernoulliEnvironment", "GaussianEnvironment", "ReplayEnvironment"]
+
+Floats = NDArray[np.float64]
+
+_ROUNDING = 1e-12
+"""Values that differ by less than this, relative to the largest, are taken for equal."""
+
+
+_SMALLEST_SPREAD = 1e-6
+
+
+class Source(NamedTuple):
+    """A world as the kernels see it."""
+
+    kind: int
+    first: Floats
+    second: Floats
+    starts: NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class TopTruth(Truth):
+    """The truth where several of the best are wanted, in any order.
+
+    Right are sets of distinct candidates of which each is as good as the last of the best,
+    within `epsilon`: `acceptable` lists the labels that such a set is made of.
+    """
+
+    def accepts(self, answer: Any) -> bool:
+        """Return whether the answer is right: labels in any order."""
+        if isinstance(answer, str) or not isinstance(answer, Sequence | set | frozenset):
+            return False
+        group_of: Mapping[str, int] = self.details["group_of"]
+        labels = list(answer)
+        if any(label not in group_of for label in labels):
+            return False
+        distinct = {group_of[label] for label in labels}
+        good = all(label in self.acceptable for label in labels)
+        return good and len(labels) == len(distinct) == len(self.best)
+
+
+class ArmEnvironment(Environment):
+    """A world in which every arm has its own distribution, whatever happened before."""
+
+    problem: Problem
+
+    @property
+    @abstractmethod
+    def arm_means(self) -> Floats:
+        """Mean reward by arm, shape (K,)."""
+
+    @property
+    @abstractmethod
+    def arm_stds(self) -> Floats:
+        """Standard deviation of a reward by arm, shape (K,)."""
+
+    @property
+    @abstractmethod
+    def values(self) -> Floats:
+        """True value by candidate, shape (M,)."""
+
+    @property
+    @abstractmethod
+    def source(self) -> Source:
+        """The world as the kernels see it."""
+
+    def sample(self, pull: Pull, generator: np.random.Generator) -> float:
+        """Return one reward of the pull's arm."""
+        from fairtrial.linear._kernels.draws import draw
+
+        return float(draw(*self.source, pull.action, generator))
+
+    def complexity(self) -> Complexity:
+        """Return what it costs to find the answer in this world.
+
+        Where rewards are not Gaussian, or not linear, it is a yardstick: what Gaussian ones of
+        that spread need around the linear function that comes closest.
+        """
+        from fairtrial.linear.complexity import complexity
+
+        closest = np.linalg.lstsq(self.problem.features, self.arm_means, rcond=None)[0]
+        return complexity(self.problem, closest, std=np.maximum(self.arm_stds, _SMALLEST_SPREAD))
+
+    @cached_property
+    def truth(self) -> Truth:
+        """Means of the arms, values of the candidates and every acceptable answer.
+
+        ``details`` has the candidates' ``values``. With `top` above 1, ``best`` is a tuple
+        of labels, best first, and answers are accepted in any order.
+        """
+        problem, values = self.problem, self.values
+        signed = problem.sign * values
+        first = np.array([group[0] for group in problem.answer_groups])
+        order = first[np.argsort(-signed[first], kind="stable")][: problem.top]
+        rounding = _ROUNDING * max(1e-300, float(np.abs(values).max()))
+        least = signed[order[-1]] - problem.epsilon - rounding
+        good = tuple(
+            label for label, value in zip(problem.answers, signed, strict=True) if value >= least
+        )
+        best = tuple(problem.answers[index] for index in order)
+        if problem.top == 1:
+            return Truth(best[0], good, self.arm_means, {"values": values})
+        group_of = {
+            problem.answers[member]: number
+            for number, group in enumerate(problem.answer_groups)
+            for member in group
+        }
+        return TopTruth(best, good, self.arm_means, {"values": values, "group_of": group_of})
+
+
+class GaussianEnvironment(ArmEnvironment):
+    """Linear rewards with normal noise.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem; it must give `noise_std`.
+    theta : array-like of shape (d,)
+        The true parameter: arm k has mean ``features[k] @ theta``.
+    std : float or array-like of shape (K,), optional
+        True standard deviations; the problem's by default.
+
+    Examples
+    --------
+    >>> problem = Problem([[1, 0], [0, 1]], arms=["a", "b"], noise_std=1.0)
+    >>> GaussianEnvironment(problem, [0.2, 0.5]).truth.best
+    'b'
+    """
+
+    def __init__(self, problem: Problem, theta: ArrayLike, std: ArrayLike | None = None) -> None:
+        self.problem = problem
+        self.theta = check_array("theta", theta, (problem.features.shape[1],))
+        self.std = std
+        if problem.reward_range is not None:
+            raise InvalidArgument(
+                "problem", "must give noise_std: Gaussian rewards have no range", problem
+            )
+        arms = len(problem.arms)
+        given = problem.scale if std is None else check_array("std", std, _shape_of(std, arms))
+        if (given < 0.0).any():
+            raise InvalidArgument("std", "must not be negative", std)
+        self._stds = np.broadcast_to(given, arms).copy()
+
+    @cached_property
+    def arm_means(self) -> Floats:
+        """Mean reward by arm, shape (K,)."""
+        return np.asarray(self.problem.features @ self.theta)
+
+    @property
+    def arm_stds(self) -> Floats:
+        """Standard deviation of a reward by arm, shape (K,)."""
+        return self._stds
+
+    @cached_property
+    def values(self) -> Floats:
+        """True value by candidate, shape (M,)."""
+        return self.problem.values(self.theta)
+
+    @cached_property
+    def source(self) -> Source:
+        """The world as the kernels see it."""
+        from fairtrial.linear._kernels.draws import GAUSSIAN
+
+        return Source(GAUSSIAN, self.arm_means, self._stds, np.zeros(1, np.int64))
+
+
+class BernoulliEnvironment(ArmEnvironment):
+    """Rewards 1 or 0 whose probabilities are linear in the features.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem; a `reward_range`, if it gives one, must contain 0 and 1.
+    theta : array-like of shape (d,)
+        The true parameter: arm k gives a 1 with probability ``features[k] @ theta``.
+
+    Examples
+    --------
+    >>> problem = Problem([[1, 0], [1, 1]], arms=["old", "new"], reward_range=(0, 1))
+    >>> BernoulliEnvironment(problem, [0.4, 0.1]).truth.means.tolist()
+    [0.4, 0.5]
+    """
+
+    def __init__(self, problem: Problem, theta: ArrayLike) -> None:
+        self.problem = problem
+        self.theta = check_array("theta", theta, (problem.features.shape[1],))
+        for reward in (0.0, 1.0):
+            problem.check_outcome(reward, "reward_range: a reward of this world")
+        means = problem.features @ self.theta
+        wrong = np.flatnonzero((means < -_ROUNDING) | (means > 1.0 + _ROUNDING))
+        if wrong.size:
+            arm = int(wrong[0])
+            raise InvalidArgument(
+                "theta",
+                f"must give every arm a probability in [0, 1]; arm {problem.arms[arm]!r} "
+                f"has {means[arm]:g}",
+            )
+        self._means = np.clip(means, 0.0, 1.0)
+
+    @property
+    def arm_means(self) -> Floats:
+        """Mean reward by arm, shape (K,)."""
+        return self._means
+
+    @property
+    def arm_stds(self) -> Floats:
+        """Standard deviation of a reward by arm, shape (K,)."""
+        return np.sqrt(self._means * (1.0 - self._means))
+
+    @cached_property
+    def values(self) -> Floats:
+        """True value by candidate, shape (M,)."""
+        return self.problem.values(self.theta)
+
+    @cached_property
+    def source(self) -> Source:
+        """The world as the kernels see it."""
+        from fairtrial.linear._kernels.draws import BERNOULLI
+
+        arms = len(self._means)
+        return Source(BERNOULLI, self._means, np.zeros(arms), np.zeros(1, np.int64))
+
+
+class ReplayEnvironment(ArmEnvironment):
+    """Measured rewards, drawn with replacement from the rows of a table; linear or not.
+
+    The truth is what was measured, not a fit of it: so one sees what a linear policy makes
+    of a world that is linear only roughly.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem; every arm needs at least one row.
+    table : pandas.DataFrame or mapping of str to sequence
+        One row per measurement, of an arm or of a candidate that cannot be pulled.
+    arm, reward : str
+        Names of the columns.
+    noise_std : float
+        Standard deviation of normal noise that is added to the row drawn. A table with a
+        single row for each arm has no noise of its own.
+
+    Raises
+    ------
+    InvalidArgument
+        If a column is missing, a label is unknown, an arm has no row, or noise is to be
+        added to rewards that have a range.
+    InvalidOutcome
+        If a reward is refused by the problem; the row is named.
+
+    Examples
+    --------
+    >>> problem = Problem([[1, 0], [0, 1]], arms=["a", "b"], noise_std=1.0)
+    >>> ReplayEnvironment(problem, {"arm": ["a", "a", "b"], "reward": [0, 1, 1]}).truth.best
+    'b'
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        table: Any,
+        arm: str = "arm",
+        reward: str = "reward",
+        noise_std: float = 0.0,
+    ) -> None:
+        self.problem = problem
+        self.table = table
+        self.arm, self.reward = arm, reward
+        self.noise_std = check_number("noise_std", noise_std, low=0.0)
+        if noise_std > 0.0 and problem.reward_range is not None:
+            raise InvalidArgument(
+                "noise_std", "must be 0 where the problem gives a reward_range", noise_std
+            )
+        labels, rewards = _column(table, arm), _column(table, reward)
+        if len(labels) != len(rewards):
+            raise InvalidArgument("table", "must have columns of equal length")
+        self._by_label = self._rows_by_label(labels, rewards)
+        self._rows = [self._rows_of(label) for label in problem.arms]
+
+    def _rows_by_label(
+        self, labels: Sequence[Any], rewards: Sequence[Any]
+    ) -> dict[str, list[float]]:
+        rows: dict[str, list[float]] = {
+            label: [] for label in (*self.problem.arms, *self.problem.answers)
+        }
+        for number, (label, reward) in enumerate(zip(labels, rewards, strict=True)):
+            if str(label) not in rows:
+                raise InvalidArgument(f"table row {number}", "must name an arm or candidate", label)
+            try:
+                clean = self.problem.check_outcome(reward)
+            except InvalidOutcome as error:
+                name = f"table row {number}: reward"
+                raise InvalidOutcome(name, error.accepted, reward) from None
+            rows[str(label)].append(clean)
+        return rows
+
+    def _rows_of(self, label: str) -> Floats:
+        rows = self._by_label[label]
+        if not rows:
+            raise InvalidArgument("table", f"must have a row for every arm; none for {label!r}")
+        return np.array(rows)
+
+    @cached_property
+    def arm_means(self) -> Floats:
+        """Mean reward by arm, shape (K,)."""
+        return np.array([rows.mean() for rows in self._rows])
+
+    @cached_property
+    def arm_stds(self) -> Floats:
+        """Standard deviation of a reward by arm, shape (K,), with the noise that is added."""
+        own = np.array([rows.var() for rows in self._rows])
+        return np.sqrt(own + self.noise_std**2)
+
+    @cached_property
+    def values(self) -> Floats:
+        """Measured mean by candidate, shape (M,).
+
+        Raises
+        ------
+        NotSupported
+            If a candidate was not measured.
+        """
+        for label in self.problem.answers:
+            if not self._by_label[label]:
+                raise NotSupported(f"candidate {label!r} has no row: its true value is not known")
+        return np.array([np.mean(self._by_label[label]) for label in self.problem.answers])
+
+    @cached_property
+    def theta(self) -> Floats:
+        """The parameter that fits the arms' means best, by least squares; shape (d,)."""
+        fitted, *_ = np.linalg.lstsq(self.problem.features, self.arm_means, rcond=None)
+        return np.asarray(fitted)
+
+    @cached_property
+    def source(self) -> Source:
+        """The world as the kernels see it."""
+        from fairtrial.linear._kernels.draws import REPLAY
+
+        starts = np.concatenate([[0], np.cumsum([len(rows) for rows in self._rows])])
+        noise = np.full(len(self._rows), self.noise_std)
+        return Source(REPLAY, np.concatenate(self._rows), noise, starts.astype(np.int64))
+
+
+def _shape_of(value: ArrayLike, arms: int) -> tuple[int, ...]:
+    return (arms,) if np.ndim(value) else ()
+
+
+def _column(table: Mapping[str, Any] | Any, name: str) -> Sequence[Any]:
+    try:
+        column = table[name]
+    except (KeyError, TypeError, IndexError):
+        known = list(getattr(table, "columns", table if isinstance(table, Mapping) else []))
+        raise InvalidArgument("table", f"must have the column {name!r}; it has {known}") from None
+    return list(column)

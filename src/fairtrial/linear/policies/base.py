@@ -1,0 +1,296 @@
+"""What all policies of the family share: caps, estimates, and what they report."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairtrial.core.environment import Environment
+from fairtrial.core.policy import Policy
+from fairtrial.core.recommendation import Estimate, Progress, Recommendation, Status
+from fairtrial.core.run import Run
+from fairtrial.core.validation import check_integer, check_probability
+from fairtrial.errors import InvalidArgument
+from fairtrial.linear.environments import ArmEnvironment
+from fairtrial.linear.problem import Problem
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+class LinearPolicy(Policy):
+    """What all policies of the family share: the problem in arrays, and what they report."""
+
+    problem: Problem
+    _shape: tuple[int, int, int]
+    """Arms, distinct candidates, and rank."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        delta: float | None,
+        max_pulls: int | None,
+        seed: int | np.random.Generator | None,
+    ) -> None:
+        if not isinstance(problem, Problem):
+            raise InvalidArgument("problem", "must be a linear.Problem", problem)
+        super().__init__(problem, seed)
+        if delta is not None:
+            self.delta = check_probability("delta", delta)
+        self.max_pulls = None if max_pulls is None else check_integer("max_pulls", max_pulls, low=0)
+        arms, candidates, _ = problem.reduced
+        self._shape = (len(arms), len(candidates), arms.shape[1])
+        self._factors = problem.sign / problem.scale
+        self._amended = 0
+
+    # ---------------------------------------------------------- what each rule says
+
+    @property
+    @abstractmethod
+    def _decided(self) -> bool:
+        """Whether the rule has stopped with an answer."""
+
+    @property
+    @abstractmethod
+    def _answer(self) -> Sequence[int] | None:
+        """The answer, or the leaders, as distinct candidates; None before there are any."""
+
+    @property
+    @abstractmethod
+    def _data(self) -> tuple[Floats, Floats]:
+        """Counts and sums by arm, shape (K,), rewards as maximised, in units of the noise."""
+
+    @property
+    @abstractmethod
+    def _initial(self) -> int:
+        """Pulls of every arm of the basis that come before everything else."""
+
+    @abstractmethod
+    def _evidence(self) -> tuple[float | None, float | None]:
+        """Evidence for the leader and what it is held against."""
+
+    @abstractmethod
+    def _live(self) -> Sequence[int]:
+        """Distinct candidates that are not ruled out."""
+
+    # --------------------------------------------------------------------- shared
+
+    @property
+    def stopped(self) -> bool:
+        """Whether there is an answer, or the cap on pulls is reached."""
+        return self._decided or (self.max_pulls is not None and self.told >= self.max_pulls)
+
+    def _reduced(self, action: int, reward: float) -> float:
+        """Return a reward as it is maximised, in units of the noise."""
+        return float(self._factors[action]) * reward
+
+    def _labels(self, candidates: Sequence[int]) -> list[str]:
+        groups = self.problem.answer_groups
+        return [self.problem.answers[groups[index][0]] for index in candidates]
+
+    def _label(self, candidates: Sequence[int] | None) -> Any:
+        """Return what is recommended: a label, or a tuple of labels if several are wanted."""
+        if candidates is None:
+            return None
+        labels = self._labels(candidates)
+        return labels[0] if self.problem.top == 1 else tuple(labels)
+
+    def recommend(self) -> Recommendation:
+        """Return the answer now, or none yet (`status`); `evidence` lists what is identical."""
+        status: Status = "decided" if self._decided else "undecided" if self.stopped else "running"
+        answer = self._answer
+        leader = self._label(answer)
+        return Recommendation(
+            arm=leader if status == "decided" else None,
+            status=status,
+            leader=leader,
+            confidence=self._confidence,
+            guarantee=self.guarantee,
+            reason=self._reason(status, leader),
+            evidence=self._evidence_fields(status, answer),
+        )
+
+    @property
+    def _confidence(self) -> float | None:
+        return 1.0 - self.delta
+
+    def _evidence_fields(self, status: Status, answer: Sequence[int] | None) -> dict[str, Any]:
+        evidence, threshold = self._evidence()
+        fields: dict[str, Any] = {
+            "evidence": evidence,
+            "threshold": threshold,
+            "pulls": self.told,
+        }
+        groups = [self.problem.answer_groups[index] for index in answer or ()]
+        if any(len(group) > 1 for group in groups):
+            fields["identical"] = [
+                [self.problem.answers[index] for index in group] for group in groups
+            ]
+        if status == "undecided":
+            fields["not_ruled_out"] = self._labels(self._live())
+        return fields
+
+    def _reason(self, status: Status, leader: Any) -> str:
+        if leader is None:
+            return "not every direction has been measured yet"
+        one = isinstance(leader, str)
+        name = repr(leader) if one else ", ".join(map(repr, leader))
+        if status == "decided":
+            return f"the evidence suffices: {name} {'is' if one else 'are'} the best"
+        if status == "undecided":
+            return (
+                f"the cap of {self.max_pulls} pulls is reached; "
+                f"by the data so far {name} {'leads' if one else 'lead'}"
+            )
+        verb = "leads" if one else "lead"
+        return f"by the data so far {name} {verb}; the evidence does not suffice yet"
+
+    def _best_first(self, candidates: Iterable[int]) -> list[int]:
+        """Return candidates in the order of their fitted values; ties in the order given."""
+        fitted = self._fit()
+        order = list(map(int, candidates))
+        if fitted is None or len(order) < 2:
+            return order
+        values = self.problem.reduced.candidates[order] @ fitted[0]
+        return [order[index] for index in np.argsort(-values, kind="stable")]
+
+    # ------------------------------------------------------------------- progress
+
+    def progress(self) -> Progress:
+        """Return fitted means with anytime intervals, evidence, and a forecast of what is left.
+
+        Estimates of the arms and candidates are those of the linear model; the intervals hold
+        for all of them and at all times at once.
+        """
+        evidence, threshold = self._evidence()
+        fitted = self._fit()
+        return Progress(
+            recommendation=self.recommend(),
+            asked=self.asked,
+            told=self.told,
+            outstanding=len(self._outstanding),
+            evidence=evidence,
+            threshold=threshold,
+            remaining=self._remaining(),
+            actions=self._arm_estimates(fitted),
+            arms=self._candidate_estimates(fitted),
+            details={"live": len(self._live()), **self._details()},
+        )
+
+    def _remaining(self) -> float | None:
+        evidence, threshold = self._evidence()
+        if self.stopped:
+            return 0.0
+        if evidence is None or threshold is None or evidence <= 0.0:
+            return None
+        return self.told * max(0.0, threshold / evidence - 1.0)
+
+    def _details(self) -> Mapping[str, Any]:
+        return {}
+
+    def _fit(self) -> tuple[Floats, Floats, float] | None:
+        """Return theta in the reduced coordinates, the whitener and the radius; None before."""
+        counts, sums = self._data
+        arms, basis = self.problem.reduced.arms, self.problem.basis_arms
+        if not len(basis) or (counts[basis] < 1.0).any():
+            return None
+        gram = (arms.T * counts) @ arms
+        root = np.linalg.inv(np.linalg.cholesky(gram))
+        theta = root.T @ (root @ (arms.T @ sums))
+        initial = float(min(counts[basis].min(), max(1, self._initial)))
+        if initial < self._initial:
+            return theta, root, math.inf
+        # The mixture level: its prior is `spread` initial pulls of the basis.
+        spread = max(0.2, 1.0 / initial)
+        prior = spread * initial * arms[basis].T @ arms[basis]
+        _, log_det = np.linalg.slogdet(np.eye(len(basis)) + np.linalg.solve(prior, gram))
+        level = 2.0 * (1.0 + spread) * (0.5 * log_det - math.log(self._interval_level))
+        return theta, root, math.sqrt(level)
+
+    @property
+    def _interval_level(self) -> float:
+        return self.delta
+
+    def _arm_estimates(self, fitted: tuple[Floats, Floats, float] | None) -> tuple[Estimate, ...]:
+        problem = self.problem
+        counts, _ = self._data
+        means = half = np.full(len(problem.arms), np.nan)
+        if fitted is not None:
+            theta, root, radius = fitted
+            rows = problem.reduced.arms
+            means = problem.sign * problem.scale * (rows @ theta)
+            half = problem.scale * radius * np.linalg.norm(rows @ root.T, axis=1)
+        return tuple(
+            self._estimate(labels, int(count), mean, reach, in_range=True)
+            for labels, count, mean, reach in zip(
+                problem.action_labels, counts, means, half, strict=True
+            )
+        )
+
+    def _candidate_estimates(
+        self, fitted: tuple[Floats, Floats, float] | None
+    ) -> tuple[Estimate, ...]:
+        problem = self.problem
+        own = problem.candidates is None
+        pulls = self._data[0] if own else np.zeros(len(problem.answers))
+        values = half = np.full(len(problem.answers), np.nan)
+        if fitted is not None:
+            theta, root, radius = fitted
+            rows = problem.candidate_features @ problem.reduced.basis
+            values = problem.sign * (rows @ theta)
+            half = radius * np.linalg.norm(rows @ root.T, axis=1)
+            values = np.where(self._measurable(rows), values, np.nan)
+        return tuple(
+            self._estimate({"arm": label}, int(count), value, reach, in_range=own)
+            for label, count, value, reach in zip(problem.answers, pulls, values, half, strict=True)
+        )
+
+    def _measurable(self, rows: Floats) -> NDArray[np.bool_]:
+        """Return which candidates lie in the span of the arms, not only their differences."""
+        features = self.problem.candidate_features
+        back = rows @ np.linalg.pinv(self.problem.reduced.basis)
+        missed = np.abs(features - back).max(axis=1)
+        return np.asarray(missed <= 1e-8 * np.maximum(np.abs(features).max(axis=1), 1e-300))
+
+    def _estimate(
+        self, labels: Mapping[str, Any], pulls: int, mean: float, half: float, in_range: bool
+    ) -> Estimate:
+        low, high = (self.problem.reward_range if in_range else None) or (-math.inf, math.inf)
+        known = math.isfinite(mean)
+        bounded = known and (math.isfinite(half) or math.isfinite(low))
+        return Estimate(
+            labels=labels,
+            pulls=pulls,
+            mean=float(mean) if known else None,
+            lower=float(min(max(mean - half, low), high)) if bounded else None,
+            upper=float(max(min(mean + half, high), low)) if bounded else None,
+        )
+
+    # ------------------------------------------------------------------ whole runs
+
+    def _most(self, horizon: int | None) -> int:
+        caps = [cap for cap in (horizon, self.max_pulls) if cap is not None]
+        return min(caps, default=2**62)
+
+    def _run(
+        self, environment: ArmEnvironment, counts: Floats, extra: Mapping[str, float] | None = None
+    ) -> Run:
+        """Return the finished compiled run of this policy."""
+        answer = self.recommend()
+        pulls = counts.astype(np.int64)
+        return Run(
+            answer=answer.arm,
+            status=answer.status,
+            stopping_time=self.told,
+            pulls=pulls,
+            elapsed=float(self.told),
+            extra={**self.metrics(), **environment.metrics(pulls), **(extra or {})},
+        )
+
+    def _can_compile(self, environment: Environment) -> bool:
+        return isinstance(environment, ArmEnvironment) and self.asked == self.told == 0

@@ -1,0 +1,327 @@
+"""Block betting: the policy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairtrial.core.environment import Environment
+from fairtrial.core.policy import Choice
+from fairtrial.core.pull import Pull
+from fairtrial.core.recommendation import Guarantee
+from fairtrial.core.run import Run
+from fairtrial.core.validation import check_integer
+from fairtrial.errors import InvalidArgument
+from fairtrial.linear.environments import ArmEnvironment
+from fairtrial.linear.policies.base import LinearPolicy
+from fairtrial.linear.problem import Problem
+
+__all__ = ["BlockBetting"]
+
+Floats = NDArray[np.float64]
+
+MOST_PAIRS = 25_000_000
+"""Pairs of candidates that have a wealth of their own, at most: 200 MB of them."""
+
+
+class BlockBetting(LinearPolicy):
+    """Block betting: sampling and a proven stop that belong together; the default.
+
+    For every candidate there is one wealth, which cannot grow on average if it is the best.
+    A candidate is rejected for good when the wealth against it reaches 1/delta; the last one
+    left is the answer. Blocks of pulls are planned from all data before them; the block alone
+    pays or loses, so no union bound over candidates, directions or times is needed.
+
+    With a `reward_range` nothing else has to be known. With `noise_std` the noise has to be
+    sub-Gaussian at that scale.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem. With `epsilon`, or if several of the best are wanted, there is one wealth
+        per pair of candidates instead: the square of their number is kept in memory.
+    delta : float
+        Probability of a wrong answer that is accepted.
+    batch : int, optional
+        Pulls in a block, or a few more where they could not tell the candidates apart; by
+        default 4 % of the pulls so far, and at least 1.5 for every direction.
+    start : int, optional
+        Initial pulls of every arm of a basis; 4 by default.
+    max_pulls : int, optional
+        Stop undecided after so many results.
+    seed : None, int or numpy.random.Generator
+        Not used: the policy tosses no coins.
+
+    Notes
+    -----
+    Source: docs/explanation/block-betting.md and bounded-rewards.md, with the proofs.
+    A pull that is lost counts as the worst value for every bet if rewards have a range:
+    the guarantee then holds whatever made it get lost. With a known noise its block is
+    closed with the pulls that came, which assumes that losing does not depend on the value.
+
+    Examples
+    --------
+    >>> problem = Problem([[1, 0], [0, 1], [0.7, 0.7]], arms=["a", "b", "ab"], noise_std=0.1)
+    >>> policy = BlockBetting(problem, delta=0.05)
+    >>> while not policy.stopped:
+    ...     pull = policy.ask()
+    ...     policy.tell(pull, {"a": 0.1, "b": 0.2, "ab": 0.21}[pull.arm])
+    >>> policy.recommend().arm
+    'ab'
+    """
+
+    state_fields = ("_floats", "_integers", "_amended", "_lost_in_block")
+
+    def __init__(
+        self,
+        problem: Problem,
+        delta: float = 0.05,
+        batch: int | None = None,
+        start: int | None = None,
+        max_pulls: int | None = None,
+        seed: int | np.random.Generator | None = None,
+    ) -> None:
+        super().__init__(problem, delta, max_pulls, seed)
+        self.batch = None if batch is None else check_integer("batch", batch, low=1)
+        self.start = None if start is None else check_integer("start", start, low=1)
+        if self._pairwise and self._shape[1] ** 2 > MOST_PAIRS:
+            raise InvalidArgument(
+                "problem",
+                f"must have at most {math.isqrt(MOST_PAIRS)} distinct candidates for BlockBetting "
+                "with epsilon or top; LinGapE takes more",
+                self._shape[1],
+            )
+        arms, candidates, _ = problem.reduced
+        parts = (arms.ravel(), candidates.ravel(), problem.basis_arms, self._rules())
+        self._packed = np.concatenate(parts, dtype=np.float64)
+        self._lost_in_block = 0
+        self._allocate(slots=2)
+
+    @property
+    def _pairwise(self) -> bool:
+        return self.problem.epsilon > 0.0 or self.problem.top > 1
+
+    @property
+    def _initial(self) -> int:
+        return 4 if self.start is None else self.start
+
+    @property
+    def _threshold(self) -> float:
+        """What a log wealth has to reach.
+
+        Pairwise, a wrong answer needs one of its members to beat, wrongly, one of the best.
+        """
+        top, candidates = self.problem.top, self._shape[1]
+        errors = max(1, top * (candidates - top)) if self._pairwise else 1
+        return math.log(errors / self.delta)
+
+    def _rules(self) -> Floats:
+        from fairtrial.linear._kernels.blocks import Rules
+
+        problem = self.problem
+        low = high = 0.0
+        if problem.reward_range is not None:
+            low, high = sorted(self._factors[0] * end for end in problem.reward_range)
+        rules = Rules(
+            bounded=problem.reward_range is not None,
+            low=low,
+            high=high,
+            threshold=self._threshold,
+            start=float(self._initial),
+            growth=0.04,
+            kappa=0.5,
+            cost=1.5,
+            touch=1.5,
+            steps=80,
+            slack=1.3,
+            epsilon=problem.epsilon,
+            top=problem.top,
+            pairwise=self._pairwise,
+        )
+        return np.array(rules, dtype=np.float64)
+
+    # ---------------------------------------------------------------------- books
+
+    def _allocate(self, slots: int) -> None:
+        from fairtrial.linear._kernels.blocks import sizes
+        from fairtrial.linear._kernels.runs import start_blocks
+
+        floats, integers = sizes(self._packed, *self._shape, slots)
+        self._floats = np.zeros(floats)
+        self._integers = np.zeros(integers, dtype=np.int64)
+        start_blocks(*self._books())
+
+    def _books(self, *more: Any) -> Any:
+        """Return everything that the kernels need, packed, and `more` after it."""
+        books = (self._packed, self._floats, self._integers)
+        return (*books, *self._shape, self._slots, *more)
+
+    @property
+    def _slots(self) -> int:
+        """Blocks that can be open at once, from the size of the books."""
+        arms, candidates, _ = self._shape
+        bets = max(1, self.problem.top * (candidates - self.problem.top))
+        return (self._integers.size - 2 * candidates - 4) // (4 + arms + 3 * bets)
+
+    @property
+    def _book(self) -> Any:
+        from fairtrial.linear._kernels.blocks import open_book
+
+        return open_book(*self._books())
+
+    def _make_room(self) -> None:
+        """Double the number of blocks that can be open at once."""
+        from fairtrial.linear._kernels.blocks import FIRST, OPEN, sizes
+
+        old, slots = self._book, self._slots
+        floats, integers = sizes(self._packed, *self._shape, 2 * slots)
+        self._floats, self._integers = np.zeros(floats), np.zeros(integers, dtype=np.int64)
+        new = self._book
+        first, number = int(old.control[FIRST]), int(old.control[OPEN])
+        for name in old._fields:
+            before, after = getattr(old, name), getattr(new, name)
+            if before.shape == after.shape:
+                after[...] = before
+                continue
+            for serial in range(first, first + number):
+                after[serial % (2 * slots)] = before[serial % slots]
+
+    # ------------------------------------------------------------------- contract
+
+    def choose(self) -> Choice:
+        """Return the next pull of the open block, planning a new one when there is none."""
+        from fairtrial.linear._kernels.runs import ask_blocks
+
+        while True:
+            arm, serial = ask_blocks(*self._books(float(self.batch or 0)))
+            if arm >= 0:
+                return arm, serial
+            self._make_room()
+
+    def learn(self, pull: Pull, outcome: float) -> None:
+        """Take one reward; one that comes after its loss informs plans, and no bet."""
+        from fairtrial.linear._kernels.runs import tell_blocks
+
+        solicited = pull.number in self._outstanding
+        serial = pull.tag if solicited else -1
+        reward = self._reduced(pull.action, outcome)
+        tell_blocks(*self._books(pull.action, serial, reward, solicited))
+
+    def lose(self, pull: Pull, reason: str) -> None:
+        """Close the books on a pull: its worst value if rewards have a range, else without it."""
+        from fairtrial.linear._kernels.runs import lose_in_blocks
+
+        self._lost_in_block += pull.tag >= 0 and not self._decided
+        lose_in_blocks(*self._books(pull.action, pull.tag))
+
+    def revise(self, pull: Pull, old: float, new: float) -> None:
+        """Correct the data that plans are made from; bets that were paid stay as they were."""
+        from fairtrial.linear._kernels.runs import correct_in_blocks
+
+        change = (self._reduced(pull.action, old), self._reduced(pull.action, new))
+        correct_in_blocks(*self._books(pull.action, *change))
+        self._amended += 1
+
+    def compiled_run(
+        self, environment: Environment, generator: np.random.Generator, horizon: int | None
+    ) -> Run | None:
+        """Return a whole run from compiled code."""
+        from fairtrial.linear._kernels.runs import run_blocks
+
+        if not self._can_compile(environment):
+            return None
+        assert isinstance(environment, ArmEnvironment)
+        world = (*environment.source, self._factors, generator, self._most(horizon))
+        self.told = self.asked = run_blocks(*self._books(float(self.batch or 0), *world))
+        return self._run(environment, self._book.counts)
+
+    # --------------------------------------------------------------------- report
+
+    @property
+    def _decided(self) -> bool:
+        return bool(self._integers[2 * self._shape[1] + 2])
+
+    @property
+    def _answer(self) -> Sequence[int] | None:
+        from fairtrial.linear._kernels.runs import leaders_in_blocks
+
+        chosen = np.zeros(self._shape[1], dtype=np.int64)
+        if not leaders_in_blocks(*self._books(chosen)):
+            return None
+        return self._best_first(np.flatnonzero(chosen))
+
+    @property
+    def _data(self) -> tuple[Floats, Floats]:
+        book = self._book
+        return book.counts, book.sums
+
+    def _evidence(self) -> tuple[float | None, float | None]:
+        from fairtrial.linear._kernels.runs import evidence_in_blocks
+
+        evidence = evidence_in_blocks(*self._books())
+        if math.isnan(evidence):
+            return None, self._threshold
+        # Every rival is rejected: what the last of them came to is at least the threshold.
+        return min(evidence, self._threshold) if self._decided else evidence, self._threshold
+
+    def _live(self) -> Sequence[int]:
+        if self._decided:
+            return list(self._answer or ())
+        return np.flatnonzero(self._book.rejected == 0).tolist()
+
+    def _remaining(self) -> float | None:
+        if self.stopped:
+            return 0.0
+        forecast = float(self._book.forecast[0])
+        return forecast if math.isfinite(forecast) else None
+
+    def _details(self) -> Mapping[str, Any]:
+        from fairtrial.linear._kernels.blocks import BLOCKS
+
+        book = self._book
+        details: dict[str, Any] = {"blocks": int(book.control[BLOCKS])}
+        if not self._pairwise:
+            details["answers"] = [
+                {"answer": label, "log_wealth": float(wealth), "rejected": bool(rejected)}
+                for label, wealth, rejected in zip(
+                    self._labels(range(self._shape[1])), book.wealth[0], book.rejected, strict=True
+                )
+            ]
+        return details
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The guarantee, and what it still stands on after losses and corrections."""
+        bounded = self.problem.reward_range is not None
+        if self.problem.reward_range is not None:
+            low, high = self.problem.reward_range
+            noise = f"every reward lies in [{low:g}, {high:g}]"
+        else:
+            noise = "given the past, the noise of a reward is sub-Gaussian at the stated scale"
+        page = "bounded-rewards" if bounded else "block-betting"
+        promise = Guarantee(
+            name="block betting" + (" for bounded rewards" if bounded else ""),
+            proven=True,
+            statement=(
+                f"the probability that this study ever gives a wrong answer is at most "
+                f"{self.delta:g}, whatever theta is"
+            ),
+            assumptions=(
+                noise,
+                "given the past, the mean of a reward is linear in the features of its arm",
+            ),
+            source=f"docs/explanation/{page}.md",
+        )
+        if self._lost_in_block and not bounded:
+            promise = promise.weakened(
+                f"{self._lost_in_block} lost pulls were lost for reasons unrelated to their rewards"
+            )
+        if self._amended:
+            promise = promise.weakened(
+                f"{self._amended} rewards were corrected after they had been betted on"
+            )
+        return promise

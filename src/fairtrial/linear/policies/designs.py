@@ -1,0 +1,70 @@
+"""Designs as policies need them; one of the whole problem is computed once for all clones."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairtrial.linear.designs import (
+    g_optimal_design,
+    oracle_design,
+    round_design,
+    xy_optimal_design,
+)
+from fairtrial.linear.problem import Problem
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+TOLERANCE = 1e-4
+ROUGHLY = 1e-2
+
+
+@lru_cache(maxsize=16)
+def g_shares(problem: Problem) -> Floats:
+    """Return G-optimal shares."""
+    return g_optimal_design(problem, tol=TOLERANCE).weights
+
+
+@lru_cache(maxsize=16)
+def xy_shares(problem: Problem) -> Floats:
+    """Return XY-optimal shares."""
+    return xy_optimal_design(problem, tol=TOLERANCE).weights
+
+
+@lru_cache(maxsize=16)
+def oracle_shares(problem: Problem, theta: tuple[float, ...]) -> Floats:
+    """Return the best shares at a theta."""
+    return oracle_design(problem, theta, tol=TOLERANCE).weights
+
+
+def plug_in_shares(problem: Problem, theta: ArrayLike) -> Floats:
+    """Return about the best shares at an estimate; near ties count as a thousandth of the range."""
+    values = problem.values(theta)
+    spread = 1e-3 * float(values.max() - values.min()) or 1.0
+    safe = problem.clone(epsilon=problem.epsilon + spread)
+    return oracle_design(safe, theta, tol=ROUGHLY).weights
+
+
+def phase_shares(problem: Problem, alive: Integers) -> tuple[Floats, float]:
+    """Return shares for the differences of the candidates alive, and their largest variance."""
+    first = [problem.answer_groups[index][0] for index in alive]
+    design = xy_optimal_design(problem, first, tol=ROUGHLY)
+    return design.weights, design.value
+
+
+def phase_pulls_g(problem: Problem, live: Integers, pulls: int) -> Floats:
+    """Return so many pulls of the arms given, G-optimal for them; shape (K,)."""
+    live = live[problem.features[live].any(axis=1)]
+    if not live.size:
+        live = problem.basis_arms
+    own = Problem(problem.features[live], noise_std=problem.scale[live])
+    weights = g_optimal_design(own, tol=TOLERANCE).weights
+    if (weights > 0.0).sum() > pulls:
+        weights = np.zeros(len(live))
+        weights[own.basis_arms] = 1.0 / own.rank
+    planned = np.zeros(len(problem.arms))
+    planned[live] = round_design(weights, pulls)
+    return planned

@@ -1,0 +1,289 @@
+"""What squared gaps are held against, by name: each proven for some samplers, or a heuristic.
+
+A policy stops (or eliminates) when ``gap^2 >= B ||z - z'||^2`` in the metric of the inverse
+Gram matrix; each level here is one B. Below, M is the number of candidates (of which, for one
+answer, M - 1 can wrongly beat the best), N of results, and the noise has scale sigma.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from fairtrial.confidence.thresholds import Threshold
+from fairtrial.core.validation import check_choice, check_number
+from fairtrial.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+__all__ = [
+    "ConstantLevel",
+    "Level",
+    "MixtureLevel",
+    "PhaseLevel",
+    "RidgeLevel",
+    "Soare2014Level",
+    "StaticChecksLevel",
+    "StaticLevel",
+    "level_named",
+]
+
+
+class Level(Threshold):
+    """Base of the levels.
+
+    Attributes
+    ----------
+    samplers : frozenset of str
+        For which sampling it holds: ``"static"`` (fixed before any reward), ``"adaptive"``,
+        ``"phased"`` (fixed before each phase, which is judged by its own data).
+    """
+
+    samplers: ClassVar[frozenset[str]]
+    proven: ClassVar[bool] = True
+    assumptions: ClassVar[tuple[str, ...]] = (
+        "the mean of a reward is linear in the features of its arm",
+        "given the past, the noise of a reward is sub-Gaussian with the known scale",
+        "neither whether nor when a reward is told depends on its value",
+    )
+
+    @property
+    @abstractmethod
+    def kind(self) -> int:
+        """Its number in the kernels."""
+
+    def _statement(self, delta: float) -> str:
+        return f"the probability of ever stopping with a wrong answer is at most {delta:g}"
+
+
+@dataclass(frozen=True, repr=False)
+class MixtureLevel(Level):
+    """``2 sigma^2 (1 + u) (ln(1/delta) + 1/2 ln det(I + (u A0)^-1 A))``; the adaptive default.
+
+    A0 is the Gram matrix of a start-up that is fixed before any reward. No bound on theta is
+    needed, and nothing changes with the units of the features.
+
+    Parameters
+    ----------
+    spread : float
+        The u of the formula, more than 0 and fixed in advance.
+
+    Examples
+    --------
+    >>> MixtureLevel().guarantee(0.05).label
+    'proven'
+    """
+
+    spread: float = 0.2
+
+    name: ClassVar[str] = "mixture"
+    source: ClassVar[str] = (
+        "Abbasi-Yadkori, Pal, Szepesvari (2011), Improved algorithms for linear stochastic "
+        "bandits, with the start-up's Gram matrix for a prior"
+    )
+    samplers: ClassVar[frozenset[str]] = frozenset({"static", "adaptive"})
+
+    def __post_init__(self) -> None:
+        check_number("spread", self.spread, low=0.0, open_low=True)
+
+    @property
+    def kind(self) -> int:
+        """Its number in the kernels."""
+        return 4
+
+
+@dataclass(frozen=True, repr=False)
+class RidgeLevel(Level):
+    """``(sigma sqrt(d ln((1 + N L^2 / eta) / delta)) + sqrt(eta) S)^2``, with ``A + eta I``.
+
+    Parameters
+    ----------
+    norm_bound : float
+        The S of the formula: the norm of theta is at most that.
+    ridge : float
+        The eta of the formula, more than 0.
+
+    Examples
+    --------
+    >>> RidgeLevel(norm_bound=2.0)
+    RidgeLevel(norm_bound=2.0)
+    """
+
+    norm_bound: float
+    ridge: float = 1.0
+
+    name: ClassVar[str] = "ridge"
+    source: ClassVar[str] = (
+        "Soare, Lazaric, Munos (2014), Best-arm identification in linear bandits, Proposition 2; "
+        "Abbasi-Yadkori, Pal, Szepesvari (2011)"
+    )
+    samplers: ClassVar[frozenset[str]] = frozenset({"static", "adaptive"})
+
+    def __post_init__(self) -> None:
+        check_number("norm_bound", self.norm_bound, low=0.0)
+        check_number("ridge", self.ridge, low=0.0, open_low=True)
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:  # type: ignore[override]
+        """What has to be true for the guarantee."""
+        return (*Level.assumptions, f"the norm of theta is at most {self.norm_bound:g}")
+
+    @property
+    def kind(self) -> int:
+        """Its number in the kernels."""
+        return 5
+
+
+@dataclass(frozen=True, repr=False)
+class StaticLevel(Level):
+    """``2 sigma^2 ln((pi^2 / 6) N^2 (M - 1) / delta)``: a fixed design, tested after every result.
+
+    Examples
+    --------
+    >>> StaticLevel().name
+    'static'
+    """
+
+    name: ClassVar[str] = "static"
+    source: ClassVar[str] = (
+        "Soare, Lazaric, Munos (2014), Proposition 1, with the sum over all N done right "
+        "and a union over what can beat the best"
+    )
+    samplers: ClassVar[frozenset[str]] = frozenset({"static"})
+
+    @property
+    def kind(self) -> int:
+        """Its number in the kernels."""
+        return 1
+
+
+@dataclass(frozen=True, repr=False)
+class StaticChecksLevel(Level):
+    """``2 sigma^2 ln((M - 1) j (j + 1) / delta)``: a fixed design, at looks ``ceil(1.1^j)`` only.
+
+    The default of the static policies.
+
+    Examples
+    --------
+    >>> StaticChecksLevel().name
+    'static-checks'
+    """
+
+    name: ClassVar[str] = "static-checks"
+    source: ClassVar[str] = (
+        "Soare, Lazaric, Munos (2014), Proposition 1, with a union over looks fixed in advance"
+    )
+    samplers: ClassVar[frozenset[str]] = frozenset({"static"})
+
+    @property
+    def kind(self) -> int:
+        """Its number in the kernels."""
+        return 2
+
+
+@dataclass(frozen=True, repr=False)
+class PhaseLevel(Level):
+    """``2 sigma^2 ln((M - 1) j (j + 1) / delta)``: phase j, judged by its own data alone.
+
+    Examples
+    --------
+    >>> PhaseLevel().name
+    'phase'
+    """
+
+    name: ClassVar[str] = "phase"
+    source: ClassVar[str] = (
+        "Fiez, Jain, Jamieson, Ratliff (2019), Sequential experimental design for "
+        "transductive linear bandits; Soare, Lazaric, Munos (2014), Lemma 4"
+    )
+    samplers: ClassVar[frozenset[str]] = frozenset({"phased"})
+
+    @property
+    def kind(self) -> int:
+        """Its number in the kernels."""
+        return 3
+
+
+@dataclass(frozen=True, repr=False)
+class Soare2014Level(Level):
+    """``8 sigma^2 ln((6 / pi^2) N^2 M^2 / delta)``: as printed; very conservative.
+
+    Examples
+    --------
+    >>> Soare2014Level().name
+    'soare2014'
+    """
+
+    name: ClassVar[str] = "soare2014"
+    source: ClassVar[str] = "Soare, Lazaric, Munos (2014), Equation 11"
+    samplers: ClassVar[frozenset[str]] = frozenset({"static"})
+
+    @property
+    def kind(self) -> int:
+        """Its number in the kernels."""
+        return 0
+
+
+@dataclass(frozen=True, repr=False)
+class ConstantLevel(Level):
+    """``sigma^2`` times a number: to reproduce publications only.
+
+    Parameters
+    ----------
+    value : float
+        The number, more than 0.
+
+    Examples
+    --------
+    >>> ConstantLevel(4.12).guarantee(0.05).label
+    'heuristic'
+    """
+
+    value: float
+
+    name: ClassVar[str] = "constant"
+    proven: ClassVar[bool] = False
+    source: ClassVar[str] = "none"
+    samplers: ClassVar[frozenset[str]] = frozenset({"static", "adaptive", "phased"})
+
+    def __post_init__(self) -> None:
+        check_number("value", self.value, low=0.0, open_low=True)
+
+    @property
+    def kind(self) -> int:
+        """Its number in the kernels."""
+        return 6
+
+    def _statement(self, delta: float) -> str:
+        return "no guarantee is claimed"
+
+
+_BY_NAME: Mapping[str, type[Level]] = {
+    level.name: level
+    for level in (MixtureLevel, StaticChecksLevel, StaticLevel, PhaseLevel, Soare2014Level)
+}
+
+
+def level_named(level: str | Level, samplers: str, policy: str) -> Level:
+    """Return the level that a policy's argument ``stopping=`` names.
+
+    Raises
+    ------
+    InvalidArgument
+        If the name is unknown, or if the level does not hold for the policy's sampling.
+    """
+    if isinstance(level, str):
+        level = _BY_NAME[check_choice("stopping", level, list(_BY_NAME))]()
+    if not isinstance(level, Level):
+        raise InvalidArgument("stopping", "must be a level or its name", level)
+    if samplers not in level.samplers:
+        held = " or ".join(sorted(level.samplers))
+        raise InvalidArgument(
+            "stopping",
+            f"must be valid for the {samplers} sampling of {policy}: "
+            f"level {level.name!r} holds for {held} sampling only",
+            level,
+        )
+    return level

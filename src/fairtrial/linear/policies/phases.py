@@ -1,0 +1,410 @@
+"""Policies in phases: pulls fixed beforehand, judged by the phase's own data."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairtrial.core.environment import Environment
+from fairtrial.core.policy import Choice
+from fairtrial.core.pull import Pull
+from fairtrial.core.recommendation import Guarantee
+from fairtrial.core.run import Run
+from fairtrial.core.validation import check_integer, check_probability
+from fairtrial.errors import InvalidArgument
+from fairtrial.linear.designs import round_design
+from fairtrial.linear.environments import ArmEnvironment
+from fairtrial.linear.policies.base import LinearPolicy
+from fairtrial.linear.policies.designs import phase_pulls_g, phase_shares
+from fairtrial.linear.policies.levels import ConstantLevel, Level, level_named
+from fairtrial.linear.policies.tracking import refuse_several_answers
+from fairtrial.linear.problem import Problem
+
+__all__ = ["ODLinBAI", "Rage", "XYAdaptive"]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+COUNTS, SUMS, TO_ISSUE, GOT, OWN = range(5)
+"""Rows of the books: all data, what of the phase is to be issued, and the phase's data."""
+
+MOST_IN_PHASE = 10_000_000.0
+
+
+class _Phased(LinearPolicy):
+    """Phases of pulls; a lost pull is issued again, late and unasked data do not count in them."""
+
+    state_fields = ("_books", "_alive", "_phase", "_waiting", "_target", "_finished", "_amended")
+
+    def __init__(
+        self,
+        problem: Problem,
+        delta: float | None,
+        max_pulls: int | None,
+        seed: int | np.random.Generator | None,
+    ) -> None:
+        super().__init__(problem, delta, max_pulls, seed)
+        refuse_several_answers(self)
+        arms, candidates, rank = self._shape
+        self._books = np.zeros((5, arms))
+        self._alive = np.ones(candidates, dtype=np.int64)
+        self._phase = 0
+        self._waiting = 0
+        self._target = 1.0 / (rank * (rank + 1.0) + 1.0)
+        self._finished = candidates == 1
+
+    # ---------------------------------------------------------- what each rule says
+
+    @abstractmethod
+    def _plan(self) -> Floats:
+        """Return the pulls of the next phase by arm, shape (K,)."""
+
+    @abstractmethod
+    def _judge(self) -> bool:
+        """Take candidates out by the phase's data; return whether one is left."""
+
+    # ------------------------------------------------------------------- contract
+
+    def _begin(self) -> None:
+        self._phase += 1
+        planned = self._plan()
+        self._books[TO_ISSUE] = planned
+        self._books[GOT:] = 0.0
+        self._waiting = int(planned.sum())
+
+    def choose(self) -> Choice:
+        """Return the next pull of the phase; none before the results that the next one needs."""
+        from fairtrial.linear._kernels.phases import next_of
+
+        if self._waiting == 0:
+            self._begin()
+        support = np.flatnonzero(self._books[TO_ISSUE])
+        if not support.size:
+            return None
+        return int(next_of(self._books[TO_ISSUE], support)), self._phase
+
+    def learn(self, pull: Pull, outcome: float) -> None:
+        """Take one reward; the last one of a phase lets it be judged."""
+        reward = self._reduced(pull.action, outcome)
+        self._books[COUNTS, pull.action] += 1.0
+        self._books[SUMS, pull.action] += reward
+        if pull.number not in self._outstanding:
+            return
+        self._books[GOT, pull.action] += 1.0
+        self._books[OWN, pull.action] += reward
+        self._waiting -= 1
+        self._settle()
+
+    def _settle(self) -> None:
+        if self._waiting == 0 and not self._finished:
+            self._finished = self._judge()
+
+    def lose(self, pull: Pull, reason: str) -> None:
+        """Put the pull back: a phase is judged with all its pulls."""
+        self._books[TO_ISSUE, pull.action] += 1.0
+
+    def revise(self, pull: Pull, old: float, new: float) -> None:
+        """Correct a reward; phases that were judged stay so."""
+        change = self._reduced(pull.action, new) - self._reduced(pull.action, old)
+        self._books[SUMS, pull.action] += change
+        if pull.tag == self._phase and self._waiting:
+            self._books[OWN, pull.action] += change
+        self._amended += 1
+
+    def compiled_run(
+        self, environment: Environment, generator: np.random.Generator, horizon: int | None
+    ) -> Run | None:
+        """Return a whole run whose draws come from compiled code."""
+        from fairtrial.linear._kernels.phases import run_phase
+
+        if not self._can_compile(environment):
+            return None
+        assert isinstance(environment, ArmEnvironment)
+        most = self._most(horizon)
+        while not self._finished and self.told < most:
+            self._begin()
+            support = np.flatnonzero(self._books[TO_ISSUE])
+            world = (*environment.source, self._factors, generator, most - self.told)
+            draws = run_phase(self._books, support, *world)
+            self.told = self.asked = self.told + draws
+            self._waiting -= draws
+            self._settle()
+        return self._run(environment, self._books[COUNTS])
+
+    # --------------------------------------------------------------------- report
+
+    @property
+    def _initial(self) -> int:
+        return 1
+
+    @property
+    def _decided(self) -> bool:
+        return bool(self._finished)
+
+    @property
+    def _answer(self) -> Sequence[int] | None:
+        live = np.flatnonzero(self._alive).tolist()
+        if self._finished:
+            return live
+        return None if self._fit() is None else self._best_first(live)[:1]
+
+    @property
+    def _data(self) -> tuple[Floats, Floats]:
+        return self._books[COUNTS], self._books[SUMS]
+
+    def _evidence(self) -> tuple[float | None, float | None]:
+        return None, None
+
+    def _live(self) -> Sequence[int]:
+        return np.flatnonzero(self._alive).tolist()
+
+    def _details(self) -> Mapping[str, Any]:
+        return {"phase": int(self._phase), "survivors": self._labels(self._live())}
+
+    def _weakened(self, promise: Guarantee) -> Guarantee:
+        if self._lost:
+            promise = promise.weakened(
+                f"{len(self._lost)} lost pulls were lost for reasons unrelated to their rewards"
+            )
+        if self._amended:
+            promise = promise.weakened(
+                f"the {self._amended} corrections were made for reasons unrelated to the values"
+            )
+        return promise
+
+
+class _Eliminating(_Phased):
+    """Phases after each of which whoever another candidate beats is out for good."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        delta: float,
+        stopping: str | Level,
+        max_pulls: int | None,
+        seed: int | np.random.Generator | None,
+    ) -> None:
+        super().__init__(problem, delta, max_pulls, seed)
+        self.stopping = stopping
+        self._level = level_named(stopping, "phased", type(self).__name__)
+
+    def _height(self) -> float:
+        """Return the level of the present phase."""
+        if isinstance(self._level, ConstantLevel):
+            return self._level.value
+        errors = max(1, self._shape[1] - 1)
+        return 2.0 * math.log(errors * self._phase * (self._phase + 1.0) / self.delta)
+
+    def _judge(self) -> bool:
+        from fairtrial.linear._kernels.phases import judge
+
+        arms, candidates, _ = self.problem.reduced
+        epsilon = self.problem.epsilon
+        return bool(judge(arms, candidates, self._books, self._height(), epsilon, self._alive))
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The level's guarantee, weakened where the data no longer fit its assumptions."""
+        return self._weakened(self._level.guarantee(self.delta))
+
+
+class XYAdaptive(_Eliminating):
+    """XY-adaptive allocation: greedy phases on the differences of the survivors.
+
+    Parameters
+    ----------
+    problem : Problem
+        With one answer wanted. All pairs of survivors are weighed at every pull: not for
+        more than a few dozen candidates.
+    delta : float
+        Probability of a wrong answer that is accepted.
+    stopping : str or Level
+        ``"phase"`` (proven, default), or a `ConstantLevel`.
+    alpha : float
+        A phase ends when the largest variance of a difference is `alpha` times what it was at
+        the end of the phase before; in (0, 1).
+    max_pulls : int, optional
+        Stop undecided after so many results.
+    seed : None, int or numpy.random.Generator
+        Not used: the rule tosses no coins.
+
+    Notes
+    -----
+    Source: Soare, Lazaric, Munos (2014), Figure 3, with survivors intersected from phase to
+    phase, the discard of Lemma 4, and 1/n counted once. With `epsilon`, it also stops after a
+    phase in which the leader is within `epsilon` of every survivor.
+
+    Examples
+    --------
+    >>> policy = XYAdaptive(Problem([[1, 0], [0, 1]], noise_std=1.0), delta=0.1)
+    >>> sorted({pull.arm for pull in policy.ask(10)})
+    ['0', '1']
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        delta: float = 0.05,
+        stopping: str | Level = "phase",
+        alpha: float = 0.1,
+        max_pulls: int | None = None,
+        seed: int | np.random.Generator | None = None,
+    ) -> None:
+        super().__init__(problem, delta, stopping, max_pulls, seed)
+        self.alpha = check_probability("alpha", alpha)
+
+    def _plan(self) -> Floats:
+        from fairtrial.linear._kernels.runs import plan_greedy_phase
+
+        arms, candidates, _ = self.problem.reduced
+        counts = np.zeros(len(arms))
+        counts[self.problem.basis_arms] = 1.0
+        live = np.flatnonzero(self._alive)
+        enough = self.alpha * self._target
+        self._target = float(
+            plan_greedy_phase(arms, candidates, live, enough, MOST_IN_PHASE, counts)
+        )
+        return counts
+
+
+class Rage(_Eliminating):
+    """Phases of an XY-optimal design on the survivors, four times as long each.
+
+    The rule for few, large batches: all pulls of a phase can be in flight at once.
+
+    Parameters
+    ----------
+    problem : Problem
+        With one answer wanted.
+    delta : float
+        Probability of a wrong answer that is accepted.
+    stopping : str or Level
+        ``"phase"`` (proven, default), or a `ConstantLevel`.
+    max_pulls : int, optional
+        Stop undecided after so many results.
+    seed : None, int or numpy.random.Generator
+        Not used: the rule tosses no coins.
+
+    Notes
+    -----
+    Source: Fiez, Jain, Jamieson, Ratliff (2019), "Sequential experimental design for
+    transductive linear bandits", with elimination at the variances that were realised. With
+    `epsilon`, it also stops after a phase in which the leader is within `epsilon` of every
+    survivor.
+
+    Examples
+    --------
+    >>> Rage(Problem([[1, 0], [0, 1]], noise_std=1.0), delta=0.1).guarantee.label
+    'proven'
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        delta: float = 0.05,
+        stopping: str | Level = "phase",
+        max_pulls: int | None = None,
+        seed: int | np.random.Generator | None = None,
+    ) -> None:
+        super().__init__(problem, delta, stopping, max_pulls, seed)
+
+    def _plan(self) -> Floats:
+        shares, value = phase_shares(self.problem, np.flatnonzero(self._alive))
+        pulls = math.ceil(1.1 * value * self._height() * 4.0**self._phase)
+        planned = round_design(shares, max(pulls, int((shares > 0.0).sum())))
+        return planned.astype(np.float64)
+
+
+class ODLinBAI(_Phased):
+    """A fixed budget: G-optimal phases on the arms that are left, of which the better half stays.
+
+    Parameters
+    ----------
+    problem : Problem
+        With one answer wanted, and without candidates of their own.
+    budget : int
+        Pulls in all; at least as many for each of the ceil(log2 d) phases as there are
+        directions.
+    seed : None, int or numpy.random.Generator
+        Not used: the rule tosses no coins.
+
+    Notes
+    -----
+    Source: Yang, Tan (2022), "Minimax optimal fixed-budget best arm identification in linear
+    bandits". The answer comes with the budget's last result, and without a level of
+    confidence.
+
+    Examples
+    --------
+    >>> policy = ODLinBAI(Problem([[1, 0], [0, 1], [1, 1]], noise_std=1.0), budget=20)
+    >>> len(policy.ask(100))
+    20
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        budget: int,
+        seed: int | np.random.Generator | None = None,
+    ) -> None:
+        super().__init__(problem, None, None, seed)
+        if problem.candidates is not None:
+            raise InvalidArgument("problem", "must have no candidates of their own for ODLinBAI")
+        _, _, rank = self._shape
+        self._phases = max(1, math.ceil(math.log2(max(rank, 1))))
+        self.budget = check_integer("budget", budget, low=self._phases * max(rank, 1))
+
+    def _plan(self) -> Floats:
+        before = (self._phase - 1) * self.budget // self._phases
+        pulls = self._phase * self.budget // self._phases - before
+        return phase_pulls_g(self.problem, self._arms_of(np.flatnonzero(self._alive)), pulls)
+
+    def _arms_of(self, candidates: Integers) -> Integers:
+        groups = self.problem.answer_groups
+        return np.array([groups[index][0] for index in candidates], dtype=np.int64)
+
+    def _judge(self) -> bool:
+        from fairtrial.linear._kernels.phases import phase_values
+
+        arms, candidates, _ = self.problem.reduced
+        rank = self._shape[2]
+        live = np.flatnonzero(self._alive)
+        values = phase_values(arms, candidates, self._books)[live]
+        kept = max(1, math.ceil(rank / 2**self._phase))
+        order = np.argsort(-values, kind="stable")
+        self._alive[live[order[kept:]]] = 0
+        return self._phase >= self._phases
+
+    @property
+    def _confidence(self) -> float | None:
+        return None
+
+    @property
+    def _interval_level(self) -> float:
+        return 0.05
+
+    def _reason(self, status: str, leader: Any) -> str:
+        if status == "decided":
+            return f"the budget of {self.budget} pulls is spent: {leader!r} did best"
+        return f"phase {self._phase} of {self._phases}"
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What the method promises: an error that falls exponentially, at no stated level."""
+        return self._weakened(
+            Guarantee(
+                name="fixed budget",
+                proven=False,
+                statement=(
+                    f"an answer after {self.budget} pulls; its error falls exponentially with the "
+                    "budget, at a rate that depends on the unknown gaps"
+                ),
+                assumptions=("the mean of a reward is linear in the features of its arm",),
+                source="Yang, Tan (2022), Theorem 2",
+            )
+        )

@@ -1,0 +1,364 @@
+"""The rules that choose one pull at a time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairtrial.core.environment import Environment
+from fairtrial.core.policy import Choice
+from fairtrial.core.pull import Pull
+from fairtrial.core.recommendation import Guarantee
+from fairtrial.core.run import Run
+from fairtrial.core.validation import check_integer
+from fairtrial.errors import InvalidArgument
+from fairtrial.linear.environments import ArmEnvironment
+from fairtrial.linear.policies.base import LinearPolicy
+from fairtrial.linear.policies.levels import (
+    ConstantLevel,
+    Level,
+    MixtureLevel,
+    RidgeLevel,
+    level_named,
+)
+from fairtrial.linear.problem import Problem
+
+__all__ = ["FrankWolfeSampling", "FullyAdaptiveXY", "LinGame", "LinGapE"]
+
+Floats = NDArray[np.float64]
+
+
+class Tracking(LinearPolicy):
+    """A rule that chooses one pull at a time, with a stopping level by name."""
+
+    rule: ClassVar[int]
+    samplers: ClassVar[str] = "adaptive"
+    state_fields: ClassVar[tuple[str, ...]] = ("_floats", "_integers", "_amended")
+
+    def __init__(
+        self,
+        problem: Problem,
+        delta: float,
+        stopping: str | Level,
+        start: int | None,
+        max_pulls: int | None,
+        seed: int | np.random.Generator | None,
+    ) -> None:
+        super().__init__(problem, delta, max_pulls, seed)
+        self.stopping = stopping
+        self.start = None if start is None else check_integer("start", start, low=0)
+        self._level = level_named(stopping, self.samplers, type(self).__name__)
+        if isinstance(self._level, MixtureLevel) and self._initial < 1:
+            raise InvalidArgument("start", "must be at least 1 with the mixture level", start)
+        self._setup()
+
+    def _setup(self) -> None:
+        from fairtrial.linear._kernels.runs import start_tracker
+        from fairtrial.linear._kernels.tracking import track_sizes
+
+        arms, candidates, _ = self.problem.reduced
+        parts = (arms.ravel(), candidates.ravel(), self.problem.basis_arms, self._test())
+        self._packed = np.concatenate(parts, dtype=np.float64)
+        floats, integers = track_sizes(*self._shape)
+        self._floats = np.zeros(floats)
+        self._integers = np.zeros(integers, dtype=np.int64)
+        track = self._track
+        track.prior[...] = self._prior()
+        track.shares[self.problem.basis_arms] = self._initial
+        start_tracker(*self._books())
+
+    @property
+    def _initial(self) -> int:
+        return 10 if self.start is None else self.start
+
+    def _prior(self) -> Floats:
+        """Return the prior precision of the mixture, or the ridge, in reduced coordinates."""
+        reduced, level = self.problem.reduced, self._level
+        if isinstance(level, RidgeLevel):
+            # The least norm of a theta that gives the same rewards, as a quadratic form.
+            features = self.problem.features / self.problem.scale[:, np.newaxis]
+            back = np.linalg.lstsq(reduced.arms, features, rcond=None)[0]
+            return np.asarray(level.ridge * np.linalg.inv(back @ back.T))
+        rows = reduced.arms[self.problem.basis_arms]
+        spread = level.spread if isinstance(level, MixtureLevel) else 1.0
+        return np.asarray(spread * max(1, self._initial) * rows.T @ rows)
+
+    def _test(self) -> Floats:
+        from fairtrial.linear._kernels.tracking import Test
+
+        level, problem = self._level, self.problem
+        _, candidates, _ = self._shape
+        ridge = level if isinstance(level, RidgeLevel) else RidgeLevel(1.0)
+        longest = float(np.square(problem.features / problem.scale[:, None]).sum(axis=1).max())
+        test = Test(
+            kind=level.kind,
+            delta=self.delta,
+            errors=float(max(1, problem.top * (candidates - problem.top))),
+            candidates=float(candidates),
+            spread=level.spread if isinstance(level, MixtureLevel) else 1.0,
+            prior_log_det=float(np.linalg.slogdet(self._prior())[1]),
+            constant=level.value if isinstance(level, ConstantLevel) else 0.0,
+            radius=math.sqrt(ridge.ridge) * ridge.norm_bound,
+            reach=longest / ridge.ridge,
+            initial=float(self._initial),
+            epsilon=problem.epsilon,
+            top=problem.top,
+        )
+        return np.array(test, dtype=np.float64)
+
+    def _books(self, *more: Any) -> Any:
+        """Return everything that the kernels need, packed, and `more` after it."""
+        return (self._packed, self._floats, self._integers, *self._shape, *more)
+
+    @property
+    def _track(self) -> Any:
+        from fairtrial.linear._kernels.tracking import open_track
+
+        return open_track(self._floats, self._integers, *self._shape)
+
+    # ------------------------------------------------------------------- contract
+
+    def choose(self) -> Choice:
+        """Return the arm that the rule wants next, given what is told and what is in flight."""
+        from fairtrial.linear._kernels.runs import ask_tracker
+
+        return int(ask_tracker(*self._books(self.rule)))
+
+    def learn(self, pull: Pull, outcome: float) -> None:
+        """Take one reward and test whether it is enough."""
+        from fairtrial.linear._kernels.runs import tell_tracker
+
+        solicited = pull.number in self._outstanding
+        reward = self._reduced(pull.action, outcome)
+        tell_tracker(*self._books(self.rule, pull.action, reward, solicited))
+
+    def lose(self, pull: Pull, reason: str) -> None:
+        """Free the pull's place: the rule will choose the arm again if it still wants it."""
+        from fairtrial.linear._kernels.runs import lose_in_tracker
+
+        lose_in_tracker(*self._books(pull.action))
+
+    def revise(self, pull: Pull, old: float, new: float) -> None:
+        """Correct a reward; the evidence is that of the corrected data."""
+        from fairtrial.linear._kernels.runs import correct_in_tracker
+
+        change = (self._reduced(pull.action, old), self._reduced(pull.action, new))
+        correct_in_tracker(*self._books(self.rule, pull.action, *change))
+        self._amended += 1
+
+    def compiled_run(
+        self, environment: Environment, generator: np.random.Generator, horizon: int | None
+    ) -> Run | None:
+        """Return a whole run from compiled code."""
+        if not self._can_compile(environment):
+            return None
+        assert isinstance(environment, ArmEnvironment)
+        self._advance(environment, generator, self._most(horizon))
+        return self._run(environment, self._track.counts)
+
+    def _advance(
+        self, environment: ArmEnvironment, generator: np.random.Generator, most: int
+    ) -> None:
+        """Go on, one pull after the other, to the stop or until there are `most` results."""
+        from fairtrial.linear._kernels.runs import run_tracker
+        from fairtrial.linear._kernels.tracking import TOLD
+
+        world = (*environment.source, self._factors, generator, most)
+        run_tracker(*self._books(self.rule, *world))
+        self.told = self.asked = int(self._control[TOLD])
+
+    # --------------------------------------------------------------------- report
+
+    @property
+    def _control(self) -> NDArray[np.int64]:
+        return self._integers[-10:]
+
+    @property
+    def _decided(self) -> bool:
+        return bool(self._integers[-8])
+
+    @property
+    def _answer(self) -> Sequence[int] | None:
+        chosen = np.flatnonzero(self._integers[: self._shape[1]])
+        return self._best_first(chosen) if chosen.size else None
+
+    @property
+    def _data(self) -> tuple[Floats, Floats]:
+        track = self._track
+        return track.counts, track.sums
+
+    def _evidence(self) -> tuple[float | None, float | None]:
+        evidence, level, _ = (float(value) for value in self._track.evidence)
+        if not self._control[0] or level <= 0.0:
+            return None, None
+        # A single survivor has no rival left: its evidence is what was needed.
+        return (evidence if math.isfinite(evidence) else level), level
+
+    def _live(self) -> Sequence[int]:
+        from fairtrial.linear._kernels.runs import live_in_tracker
+
+        if self._decided:
+            return list(self._answer or ())
+        live = np.zeros(self._shape[1], dtype=np.int64)
+        live_in_tracker(*self._books(live))
+        return np.flatnonzero(live).tolist()
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The level's guarantee, weakened where the data no longer fit its assumptions."""
+        promise = self._level.guarantee(self.delta)
+        if self._lost:
+            promise = promise.weakened(
+                f"{len(self._lost)} lost pulls were lost for reasons unrelated to their rewards"
+            )
+        if self._amended:
+            promise = promise.weakened(
+                f"the {self._amended} corrections were made for reasons unrelated to the values"
+            )
+        return promise
+
+
+class LinGapE(Tracking):
+    """Reduce the variance of the gap that matters most: the best of the one-at-a-time rules.
+
+    Takes results in any order, pulls in flight, `epsilon`, and several answers.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem.
+    delta : float
+        Probability of a wrong answer that is accepted.
+    stopping : str or Level
+        ``"mixture"`` (proven, default), or a level object: `RidgeLevel` (proven) or
+        `ConstantLevel`.
+    start : int, optional
+        Initial pulls of every arm of a basis; 10 by default.
+    max_pulls : int, optional
+        Stop undecided after so many results.
+    seed : None, int or numpy.random.Generator
+        Not used: the rule tosses no coins.
+
+    Notes
+    -----
+    Source: Xu, Honda, Sugiyama (2018), "A fully adaptive algorithm for pure exploration in
+    linear bandits", with the greedy choice of the arm.
+
+    Examples
+    --------
+    >>> policy = LinGapE(Problem([[1, 0], [0, 1]], noise_std=0.1), delta=0.1, start=5)
+    >>> while not policy.stopped:
+    ...     pull = policy.ask()
+    ...     policy.tell(pull, 0.5 if pull.arm == "0" else 0.1)
+    >>> policy.recommend().arm
+    '0'
+    """
+
+    rule = 0
+
+    def __init__(
+        self,
+        problem: Problem,
+        delta: float = 0.05,
+        stopping: str | Level = "mixture",
+        start: int | None = None,
+        max_pulls: int | None = None,
+        seed: int | np.random.Generator | None = None,
+    ) -> None:
+        super().__init__(problem, delta, stopping, start, max_pulls, seed)
+
+
+class LinGame(LinGapE):
+    """Let a learner of arms play against the closest alternative, and track what it plays.
+
+    Parameters are those of `LinGapE`.
+
+    Notes
+    -----
+    Source: Degenne, Menard, Shang, Valko (2020), "Gamification of pure exploration for linear
+    bandits", with AdaHedge and without the bonus for optimism: its proof of optimal sampling
+    is not claimed. The stop is proven for any sampling.
+
+    Examples
+    --------
+    >>> LinGame(Problem([[1, 0], [0, 1]], noise_std=1.0)).guarantee.label
+    'proven'
+    """
+
+    rule = 3
+
+
+class FrankWolfeSampling(LinGapE):
+    """Steps towards the steepest ascent of the evidence, averaged over near alternatives.
+
+    Parameters are those of `LinGapE`.
+
+    Notes
+    -----
+    Source: Wang, Tzeng, Proutiere (2021), "Fast pure exploration via Frank-Wolfe", with the
+    average of the near gradients for its game: its proof of optimal sampling is not
+    claimed. The stop is proven for any sampling.
+
+    Examples
+    --------
+    >>> FrankWolfeSampling(Problem([[1, 0], [0, 1]], noise_std=1.0)).guarantee.label
+    'proven'
+    """
+
+    rule = 4
+
+
+class FullyAdaptiveXY(Tracking):
+    """Greedy XY allocation on the candidates not ruled out, chosen anew at every pull.
+
+    Parameters are those of `LinGapE`, but:
+
+    Parameters
+    ----------
+    problem : Problem
+        With one answer wanted. All pairs of candidates are weighed at every pull: not for
+        more than a few dozen.
+    stopping : str or Level
+        A `RidgeLevel`, as in the paper; ``"mixture"`` by default, which needs no bound on theta.
+
+    Notes
+    -----
+    Source: Soare, Lazaric, Munos (2014), section 5 and Equations 22 and 26.
+
+    Examples
+    --------
+    >>> problem = Problem([[1, 0], [0, 1]], noise_std=1.0)
+    >>> FullyAdaptiveXY(problem, stopping=RidgeLevel(norm_bound=2.0)).guarantee.label
+    'proven'
+    """
+
+    rule = 2
+
+    def __init__(
+        self,
+        problem: Problem,
+        delta: float = 0.05,
+        stopping: str | Level = "mixture",
+        start: int | None = None,
+        max_pulls: int | None = None,
+        seed: int | np.random.Generator | None = None,
+    ) -> None:
+        super().__init__(problem, delta, stopping, start, max_pulls, seed)
+        refuse_several_answers(self)
+
+    def _details(self) -> Mapping[str, Any]:
+        survivors = np.flatnonzero(self._track.ruled_out == 0)
+        return {"survivors": self._labels(survivors.tolist())}
+
+
+def refuse_several_answers(policy: LinearPolicy) -> None:
+    """Refuse a problem that wants more than one answer of a rule that eliminates."""
+    if policy.problem.top > 1:
+        name = type(policy).__name__
+        raise InvalidArgument(
+            "problem", f"must want one answer for {name}; LinGapE gives several", policy.problem.top
+        )

@@ -1,0 +1,392 @@
+"""What is known and wanted: arms and candidates described by features, and the noise."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairtrial.core.problem import Problem as BaseProblem
+from fairtrial.core.validation import (
+    check_array,
+    check_choice,
+    check_integer,
+    check_labels,
+    check_number,
+)
+from fairtrial.errors import InvalidArgument, InvalidOutcome
+
+__all__ = ["NotEstimable", "Problem", "Reduced"]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+_RANK = 1e-10
+"""Singular values below this, relative to the largest, count as zero."""
+
+_RESIDUAL = 1e-9
+"""A difference of candidates has left the arms' span if so much of it has, relatively."""
+
+
+class NotEstimable(InvalidArgument):
+    """Two candidates differ along a direction that no arm measures: no data can tell them apart."""
+
+
+class Reduced(NamedTuple):
+    """The problem in coordinates of full rank, in which every arm has unit noise.
+
+    With ``theta = basis @ phi`` the reward of arm k, divided by its noise scale, has mean
+    ``arms[k] @ phi``, and two candidates differ in value by ``(candidates[i] -
+    candidates[j]) @ phi``. ``arms.T @ arms / K`` is the identity.
+
+    Attributes
+    ----------
+    arms : ndarray of shape (K, r)
+        Features over noise scale, in the r coordinates.
+    candidates : ndarray of shape (G, r)
+        The distinct candidates.
+    basis : ndarray of shape (d, r)
+        What takes a row of features to its coordinates: ``row @ basis``.
+    """
+
+    arms: Floats
+    candidates: Floats
+    basis: Floats
+
+
+class Problem(BaseProblem):
+    """The best of many candidates whose values are linear in known features.
+
+    Pulling arm k gives a reward of mean ``features[k] @ theta``; `theta` is unknown and
+    shared by all arms, so every pull tells of every arm. The answer is the candidate z with
+    the largest ``z @ theta``, or the `top` of them.
+
+    Parameters
+    ----------
+    features : array-like or pandas.DataFrame of shape (K, d)
+        One row for every arm that can be pulled; the index of a DataFrame labels the arms.
+        Rows may repeat and columns may depend on each other.
+    candidates : array-like or pandas.DataFrame of shape (M, d), optional
+        What is chosen among, if that is not the arms themselves. Only differences between
+        candidates need to be measurable. Identical candidates are one answer.
+    arms : sequence of str, or int, optional
+        Labels of the K arms; those of the DataFrame, or 0 to K - 1, by default.
+    noise_std : float or array-like of shape (K,)
+        Standard deviation of a reward (of its sub-Gaussian bound), if it is known.
+    reward_range : (float, float)
+        The range that every reward lies in, if that is what is known.
+    epsilon : float
+        An answer within `epsilon` of the best will do.
+    top : int
+        How many of the best (distinct) candidates are wanted.
+    direction : {"maximize", "minimize"}
+        Which rewards are good.
+    answers : sequence of str, or int, optional
+        Labels of the candidates; those of the DataFrame, or 0 to M - 1, by default. Without
+        `candidates` they are the arms'.
+
+    Attributes
+    ----------
+    features : ndarray of shape (K, d)
+    candidates : ndarray of shape (M, d), or None
+        As given.
+    arms, answers : tuple of str
+        Labels of arms and candidates.
+    noise_std : float, ndarray of shape (K,), or None
+    epsilon, top, direction, reward_range
+        As given.
+
+    Raises
+    ------
+    NotEstimable
+        If two candidates differ along a direction that no arm measures.
+    InvalidArgument
+        If another argument is not acceptable; exactly one of `noise_std` and
+        `reward_range` must be given.
+
+    Warns
+    -----
+    UserWarning
+        If an arm's features are all zero: it is never pulled.
+
+    Notes
+    -----
+    Source: Soare, Lazaric, Munos (2014), "Best-arm identification in linear bandits",
+    section 2; with candidates of their own: Fiez, Jain, Jamieson, Ratliff (2019),
+    "Sequential experimental design for transductive linear bandits".
+
+    Examples
+    --------
+    >>> problem = Problem([[1, 0], [0, 1], [0.9, 0.5]], arms=["a", "b", "both"], noise_std=1.0)
+    >>> problem.n_actions, problem.rank
+    (3, 2)
+    >>> problem.labels(2)
+    {'arm': 'both'}
+
+    Drugs are tried alone, and the best pair is wanted:
+
+    >>> pairs = Problem([[1, 0], [0, 1]], candidates=[[1, 1], [1, 0]], noise_std=1.0)
+    >>> pairs.values([0.2, 0.3]).tolist()
+    [0.5, 0.2]
+    """
+
+    family = "linear"
+    default_policy = "BlockBetting"
+    _not_parameters = frozenset()
+
+    def __init__(
+        self,
+        features: Any,
+        candidates: Any = None,
+        arms: Sequence[str] | int | None = None,
+        noise_std: ArrayLike | None = None,
+        reward_range: tuple[float, float] | None = None,
+        epsilon: float = 0.0,
+        top: int = 1,
+        direction: str = "maximize",
+        answers: Sequence[str] | int | None = None,
+    ) -> None:
+        self.features = _rows("features", features)
+        self.arms = _labels("arms", arms, features, len(self.features))
+        self.candidates = self._given_candidates(features, candidates)
+        self.answers = self._given_answers(candidates, answers)
+        self.noise_std, self.reward_range = self._given_noise(noise_std, reward_range)
+        self.epsilon = check_number("epsilon", epsilon, low=0.0)
+        self.direction = check_choice("direction", direction, ["maximize", "minimize"])
+        self.top = self._given_top(top)
+        self._check_estimable()
+        self._warn_of_zero_arms()
+        self._freeze()
+
+    # --------------------------------------------------------------------- checks
+
+    def _given_candidates(self, features: Any, candidates: Any) -> Floats | None:
+        if candidates is None:
+            return None
+        if _is_frame(features) and _is_frame(candidates):
+            candidates = _in_the_order_of(candidates, features)
+        return _rows("candidates", candidates, self.features.shape[1])
+
+    def _given_answers(
+        self, candidates: Any, answers: Sequence[str] | int | None
+    ) -> tuple[str, ...]:
+        if self.candidates is not None:
+            return _labels("answers", answers, candidates, len(self.candidates))
+        if answers is not None and _labels("answers", answers, None, len(self.arms)) != self.arms:
+            raise InvalidArgument(
+                "answers", "must be left out without candidates: they are the arms", answers
+            )
+        return self.arms
+
+    def _given_noise(
+        self, noise_std: ArrayLike | None, reward_range: Any
+    ) -> tuple[float | Floats | None, tuple[float, float] | None]:
+        if (noise_std is None) == (reward_range is None):
+            raise InvalidArgument(
+                "noise_std, reward_range",
+                "exactly one must be given: the noise if it is known, else the rewards' range",
+                (noise_std, reward_range),
+            )
+        if reward_range is not None:
+            return None, _range(reward_range)
+        if np.ndim(noise_std) == 0:  # type: ignore[arg-type]
+            return check_number("noise_std", noise_std, low=0.0, open_low=True), None
+        by_arm = check_array("noise_std", noise_std, (len(self.arms),))  # type: ignore[arg-type]
+        if (by_arm <= 0.0).any():
+            raise InvalidArgument("noise_std", "must be greater than 0", noise_std)
+        return by_arm, None
+
+    def _given_top(self, top: int) -> int:
+        number = check_integer("top", top, low=1)
+        distinct = len(self.answer_groups)
+        if number > distinct:
+            accepted = f"must be at most {distinct}, the number of distinct candidates"
+            raise InvalidArgument("top", accepted, top)
+        return number
+
+    def _check_estimable(self) -> None:
+        """Refuse candidates whose differences leave the span of the arms."""
+        units, _, inner = self._coordinates
+        rows = self._distinct_candidates / units
+        differences = rows - rows[0]
+        outside = differences - (differences @ inner) @ inner.T
+        size = np.linalg.norm(differences, axis=1)
+        wrong = np.linalg.norm(outside, axis=1) > _RESIDUAL * np.maximum(size, 1e-300)
+        if wrong.any():
+            first, other = (self.answer_groups[index][0] for index in (0, int(wrong.argmax())))
+            raise NotEstimable(
+                "candidates" if self.candidates is not None else "features",
+                f"{self.answers[first]!r} and {self.answers[other]!r} differ along a direction "
+                "that no arm measures",
+            )
+
+    def _warn_of_zero_arms(self) -> None:
+        zero = np.flatnonzero(~self.features.any(axis=1))
+        if zero.size:
+            warnings.warn(
+                f"features of arm {self.arms[zero[0]]!r} are all zero: it is never pulled",
+                stacklevel=3,
+            )
+
+    # -------------------------------------------------------------------- meaning
+
+    @cached_property
+    def action_labels(self) -> tuple[dict[str, str], ...]:
+        """The arm of every action."""
+        return tuple({"arm": arm} for arm in self.arms)
+
+    @property
+    def sign(self) -> float:
+        """1 if rewards are maximised, -1 if they are minimised."""
+        return 1.0 if self.direction == "maximize" else -1.0
+
+    @cached_property
+    def scale(self) -> Floats:
+        """Sub-Gaussian scale of a reward by arm, shape (K,); half the range if bounded."""
+        if self.reward_range is not None:
+            return np.full(len(self.arms), 0.5 * (self.reward_range[1] - self.reward_range[0]))
+        return np.broadcast_to(np.asarray(self.noise_std, dtype=np.float64), len(self.arms)).copy()
+
+    @property
+    def candidate_features(self) -> Floats:
+        """Features of the candidates, shape (M, d); the arms' if no others were given."""
+        return self.features if self.candidates is None else self.candidates
+
+    @cached_property
+    def answer_groups(self) -> tuple[tuple[int, ...], ...]:
+        """Candidates with the same features, by index, in the order of their first."""
+        return _groups(self.candidate_features)
+
+    @cached_property
+    def distinct_arms(self) -> Integers:
+        """Arms that measure something, and not what another before them does as well."""
+        first = [group[0] for group in _groups(self._scaled_features)]
+        return np.array([arm for arm in first if self.features[arm].any()], dtype=np.int64)
+
+    @cached_property
+    def group_of(self) -> Integers:
+        """The place of every candidate's group in `answer_groups`; shape (M,)."""
+        found = np.empty(len(self.answers), dtype=np.int64)
+        for number, group in enumerate(self.answer_groups):
+            found[list(group)] = number
+        return found
+
+    @property
+    def rank(self) -> int:
+        """The number of directions that the arms span."""
+        return int(self.reduced.arms.shape[1])
+
+    @cached_property
+    def reduced(self) -> Reduced:
+        """The problem in coordinates of full rank and unit noise."""
+        _, basis, _ = self._coordinates
+        arms = self._scaled_features @ basis
+        return Reduced(arms, self._distinct_candidates @ basis, basis)
+
+    @cached_property
+    def basis_arms(self) -> Integers:
+        """As many arms as the rank, that together measure all that can be measured; (r,).
+
+        By pivoted QR of the reduced features: each is the one least explained by those
+        before it, in the metric of equal pulls of all arms.
+        """
+        from scipy.linalg import qr
+
+        if self.rank == 0:
+            return np.zeros(0, dtype=np.int64)
+        arms = self.distinct_arms
+        columns = self.reduced.arms[arms].T
+        _, pivots = qr(columns, mode="r", pivoting=True, check_finite=False)
+        return arms[pivots[: self.rank]]
+
+    @cached_property
+    def _scaled_features(self) -> Floats:
+        return np.asarray(self.features / self.scale[:, np.newaxis])
+
+    @property
+    def _distinct_candidates(self) -> Floats:
+        first = [group[0] for group in self.answer_groups]
+        return np.asarray(self.candidate_features[first])
+
+    @cached_property
+    def _coordinates(self) -> tuple[Floats, Floats, Floats]:
+        """Return the columns' units, the basis, and an orthonormal one in those units.
+
+        The rank must not depend on the units that a feature is written in.
+        """
+        rows = self._scaled_features
+        units = np.linalg.norm(rows, axis=0)
+        units = np.where(units > 0.0, units, 1.0)
+        triangle = np.linalg.qr(rows / units, mode="r")
+        _, values, right = np.linalg.svd(triangle, full_matrices=False)
+        rank = int((values > _RANK * values[0]).sum()) if values[0] > 0.0 else 0
+        inner = right[:rank].T
+        basis = inner / units[:, np.newaxis] * (math.sqrt(len(rows)) / values[:rank])
+        return units, basis, inner
+
+    def values(self, theta: ArrayLike) -> Floats:
+        """Return every candidate's value at `theta` of shape (d,); shape (M,)."""
+        given = check_array("theta", theta, (self.features.shape[1],))
+        return np.asarray(self.candidate_features @ given)
+
+    def check_outcome(self, outcome: Any, name: str = "reward") -> float:
+        """Return the reward as a float; it must be finite and inside the range, if there is one."""
+        reward: float = super().check_outcome(outcome, name)
+        if self.reward_range is not None:
+            low, high = self.reward_range
+            if not low <= reward <= high:
+                raise InvalidOutcome(name, f"must be in [{low:g}, {high:g}]", outcome)
+        return reward
+
+
+def _groups(rows: Floats) -> tuple[tuple[int, ...], ...]:
+    """Return equal rows together, by index, in the order of their first."""
+    groups: dict[bytes, list[int]] = {}
+    for index, row in enumerate(rows + 0.0):  # so that -0.0 is 0.0
+        groups.setdefault(row.tobytes(), []).append(index)
+    return tuple(map(tuple, groups.values()))
+
+
+def _is_frame(value: Any) -> bool:
+    return all(hasattr(value, name) for name in ("index", "columns", "to_numpy"))
+
+
+def _rows(name: str, value: Any, width: int | None = None) -> Floats:
+    rows = check_array(name, value.to_numpy() if _is_frame(value) else value, (None, width))
+    if not rows.size:
+        raise InvalidArgument(name, f"must have rows and columns; got shape {rows.shape}")
+    return rows
+
+
+def _in_the_order_of(candidates: Any, features: Any) -> Any:
+    """Return the candidates' columns in the order of the features', by name."""
+    wanted, given = list(features.columns), list(candidates.columns)
+    if len(wanted) != len(given) or set(wanted) != set(given):
+        raise InvalidArgument("candidates", f"must have the columns of features, {wanted}", given)
+    return candidates[wanted]
+
+
+def _labels(name: str, labels: Any, rows: Any, number: int) -> tuple[str, ...]:
+    if labels is None:
+        labels = list(rows.index) if _is_frame(rows) else number
+    clean = check_labels(name, labels)
+    if len(clean) != number:
+        raise InvalidArgument(name, f"must be {number} labels, one a row; got {len(clean)}")
+    return clean
+
+
+def _range(reward_range: Any) -> tuple[float, float]:
+    try:
+        low, high = (check_number("reward_range", end) for end in reward_range)
+    except (TypeError, ValueError):
+        low = high = math.nan
+    if not low < high:
+        raise InvalidArgument(
+            "reward_range", "must be two finite numbers, low < high", reward_range
+        )
+    return low, high

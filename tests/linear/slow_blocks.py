@@ -1,0 +1,269 @@
+"""Block betting on linear arms, slow and obvious, written from the mathematics alone.
+
+It shares no code with the package, and works in the features as they were given: plain NumPy,
+pseudo-inverses, and the logarithm of every single factor. Rewards are maximised; whoever
+minimises negates rewards and range first.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+GRID, OM, ETA = 24, 1.5, 0.5
+COST, KAPPA, SLACK = 1.5, 0.5, 1.3
+CAP, PRIOR = 0.4, 2.0
+
+
+def cells(low: float, high: float, m: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return midpoints and stakes (not normalised) of equal cells."""
+    width = (high - low) / GRID
+    u = low + (np.arange(GRID) + 0.5) * width
+    return u, width * np.exp(-((u - m) ** 2) / (2 * OM)) / (np.abs(u) + ETA)
+
+
+def stakes(m: float) -> tuple[np.ndarray, np.ndarray, float]:
+    """Return points, stakes and cash; stakes and cash sum to one."""
+    w = 4 * math.sqrt(OM)
+    u, p = cells(max(0.0, m - w), max(0.0, m) + w, m)
+    cash = cells(min(0.0, m) - w, 0.0, m)[1].sum() if m < w else 0.0
+    total = p.sum() + cash
+    return u, p / total, cash / total
+
+
+def mixture(cash: float, p: np.ndarray, logs: np.ndarray) -> float:
+    with np.errstate(divide="ignore"):
+        terms = np.append(np.log(p) + logs, np.log(cash))
+    return float(np.logaddexp.reduce(terms))
+
+
+def log_bet(m: float, f: float, e: float) -> float:
+    u, p, cash = stakes(m)
+    return mixture(cash, p, u * e * f - u * u * f / 2)
+
+
+@dataclass
+class Bet:
+    winner: int
+    rival: int
+    m: float
+    sd: float
+    direction: np.ndarray  # h, so that x'h is the coefficient of a draw
+    centre: np.ndarray  # theta on the border of the null
+    thetas: np.ndarray
+
+
+@dataclass
+class Block:
+    counts: dict[int, int]
+    bets: list[Bet]
+    rewards: list[tuple[int, float]] = field(default_factory=list)
+    lost: list[int] = field(default_factory=list)
+
+    @property
+    def complete(self) -> bool:
+        return len(self.rewards) + len(self.lost) == sum(self.counts.values())
+
+
+class SlowBlocks:
+    """One experiment: data, ledgers, and blocks whose counts are given from outside."""
+
+    def __init__(
+        self,
+        arms: np.ndarray,
+        candidates: np.ndarray,
+        sigma: np.ndarray | None,
+        bounds: tuple[float, float] | None,
+        delta: float,
+        epsilon: float,
+        top: int,
+    ) -> None:
+        self.arms, self.candidates = arms, candidates
+        self.sigma, self.bounds = sigma, bounds
+        self.epsilon, self.top = epsilon, top
+        self.number = len(candidates)
+        self.pairwise = epsilon > 0 or top > 1
+        errors = top * (self.number - top) if self.pairwise else 1
+        self.threshold = math.log(errors / delta)
+        self.wealth = np.zeros((self.number, self.number) if self.pairwise else (1, self.number))
+        self.rejected: set[int] = set()
+        self.data: list[tuple[int, float]] = []
+        self.blocks: list[Block] = []
+        self.settled = 0
+        self.answer: set[int] | None = None
+
+    # ------------------------------------------------------------------ estimates
+
+    def weights(self) -> np.ndarray:
+        return np.ones(len(self.arms)) if self.sigma is None else 1.0 / self.sigma**2
+
+    def gram(self, arms: list[int]) -> np.ndarray:
+        w = self.weights()
+        size = self.arms.shape[1]
+        return sum(
+            (w[k] * np.outer(self.arms[k], self.arms[k]) for k in arms), np.zeros((size,) * 2)
+        )
+
+    def estimate(self, data: list[tuple[int, float]]) -> tuple[np.ndarray, np.ndarray]:
+        """Return theta and its covariance for unit noise."""
+        w = self.weights()
+        inverse = np.linalg.pinv(self.gram([k for k, _ in data]), rcond=1e-11, hermitian=True)
+        size = self.arms.shape[1]
+        return inverse @ sum((w[k] * r * self.arms[k] for k, r in data), np.zeros(size)), inverse
+
+    def noise(self, theta: np.ndarray) -> float:
+        if self.bounds is None:
+            return 1.0
+        low, high = self.bounds
+        residual = sum((r - self.arms[k] @ theta) ** 2 for k, r in self.data)
+        rank = np.linalg.matrix_rank(self.arms)
+        return float((residual + PRIOR * (high - low) ** 2 / 4) / (len(self.data) - rank + PRIOR))
+
+    def leaders(self) -> set[int]:
+        theta, _ = self.estimate(self.data)
+        live = [k for k in range(self.number) if k not in self.rejected]
+        ordered = sorted(live, key=lambda k: -float(self.candidates[k] @ theta))
+        return set(ordered[: self.top])
+
+    def log_wealth(self, winner: int, rival: int) -> float:
+        return float(self.wealth[winner if self.pairwise else 0, rival])
+
+    def pairs(self, leaders: set[int]) -> list[tuple[int, int]]:
+        return [
+            (i, k)
+            for i in sorted(leaders)
+            for k in range(self.number)
+            if k not in leaders
+            and k not in self.rejected
+            and not (self.pairwise and self.log_wealth(i, k) >= self.threshold)
+        ]
+
+    # ------------------------------------------------------------------- planning
+
+    def targets(self, leaders: set[int]) -> np.ndarray:
+        """Return the differences that are planned for, each in units of what it needs."""
+        theta, inverse = self.estimate(self.data)
+        rows = []
+        for i, k in self.pairs(leaders):
+            y = self.candidates[i] - self.candidates[k]
+            variance = self.noise(theta) * float(y @ inverse @ y)
+            gap = float(y @ theta) + self.epsilon
+            need = max(0.0, self.threshold - self.log_wealth(i, k)) + COST
+            rows.append(y * math.sqrt(need / (gap**2 + KAPPA * variance)))
+        return np.array(rows)
+
+    def worst(self, targets: np.ndarray, counts: np.ndarray) -> float:
+        matrix = (self.arms.T * (self.weights() * counts)) @ self.arms
+        inverse = np.linalg.pinv(matrix, rcond=1e-12, hermitian=True)
+        if not np.allclose(matrix @ inverse @ targets.T, targets.T, atol=1e-7):
+            return math.inf
+        return float(max(y @ inverse @ y for y in targets))
+
+    def open(self, counts: dict[int, int], leaders: set[int] | None) -> None:
+        bets = []
+        if leaders is not None:
+            theta, inverse = self.estimate(self.data)
+            drawn = [k for k, n in counts.items() for _ in range(n)]
+            own = np.linalg.pinv(self.gram(drawn), rcond=1e-9, hermitian=True)
+            for i, k in self.pairs(leaders):
+                y = self.candidates[i] - self.candidates[k]
+                sd = math.sqrt(self.noise(theta) * float(y @ inverse @ y))
+                gap = float(y @ theta) + self.epsilon
+                h = own @ y
+                centre = theta - inverse @ y * gap / float(y @ inverse @ y)
+                seen = np.allclose(self.gram(drawn) @ h, y, atol=1e-7)
+                thetas = self.points(gap, sd, h, centre, theta, counts) if seen else np.zeros(0)
+                bets.append(Bet(i, k, gap / sd, sd, h, centre, thetas))
+        self.blocks.append(Block(dict(counts), bets))
+
+    def middle(self, arm: int, centre: np.ndarray) -> float:
+        assert self.bounds is not None
+        return float(np.clip(self.arms[arm] @ centre, *self.bounds))
+
+    def points(
+        self,
+        gap: float,
+        sd: float,
+        h: np.ndarray,
+        centre: np.ndarray,
+        theta: np.ndarray,
+        counts: dict[int, int],
+    ) -> np.ndarray:
+        if self.bounds is None:
+            return np.zeros(GRID)
+        low, high = self.bounds
+        inside, ruin = 0.0, 0.0
+        for k, n in counts.items():
+            a, c = float(self.arms[k] @ h), self.middle(k, centre)
+            inside += n * a**2 * (self.noise(theta) + (float(self.arms[k] @ theta) - c) ** 2)
+            ruin = max(ruin, a * (c - low), -a * (high - c))
+        return np.minimum(stakes(gap / sd)[0] * sd / inside, CAP / ruin)
+
+    # -------------------------------------------------------------------- results
+
+    def tell(self, serial: int, arm: int, reward: float) -> None:
+        self.data.append((arm, reward))
+        if serial >= 0:
+            self.blocks[serial].rewards.append((arm, reward))
+
+    def lose(self, serial: int, arm: int) -> None:
+        self.blocks[serial].lost.append(arm)
+
+    def settle(self) -> bool:
+        """Pay complete blocks in order; return whether any was."""
+        before = self.settled
+        while (
+            self.answer is None
+            and self.settled < len(self.blocks)
+            and self.blocks[self.settled].complete
+        ):
+            block = self.blocks[self.settled]
+            for bet in block.bets:
+                row = bet.winner if self.pairwise else 0
+                self.wealth[row, bet.rival] += self.payment(block, bet)
+            self.settled += 1
+            self.conclude()
+        return self.settled > before
+
+    def payment(self, block: Block, bet: Bet) -> float:
+        y = self.candidates[bet.winner] - self.candidates[bet.rival]
+        if self.bounds is None:
+            theta, inverse = self.estimate(block.rewards)
+            gram = self.gram([k for k, _ in block.rewards])
+            if not np.allclose(gram @ inverse @ y, y, atol=1e-7):
+                return 0.0
+            variance = float(y @ inverse @ y)
+            effect = float(y @ theta) + self.epsilon
+            return log_bet(bet.m, bet.sd**2 / variance, effect / bet.sd)
+        if not bet.thetas.size:
+            return 0.0
+        at_centre = self.epsilon
+        for k, n in block.counts.items():
+            at_centre += n * float(self.arms[k] @ bet.direction) * self.middle(k, bet.centre)
+        logs = bet.thetas * at_centre
+        low, high = self.bounds
+        worst = [(k, low if self.arms[k] @ bet.direction > 0 else high) for k in block.lost]
+        for k, reward in [*block.rewards, *worst]:
+            step = float(self.arms[k] @ bet.direction) * (reward - self.middle(k, bet.centre))
+            logs = logs + np.log1p(bet.thetas * step)
+        _, p, cash = stakes(bet.m)
+        return mixture(cash, p, logs)
+
+    def conclude(self) -> None:
+        if self.pairwise:
+            if np.linalg.matrix_rank(self.gram([k for k, _ in self.data])) < np.linalg.matrix_rank(
+                self.arms
+            ):
+                return
+            leaders = self.leaders()
+            if not self.pairs(leaders):
+                self.answer = leaders
+            return
+        for k in range(self.number):
+            if self.wealth[0, k] >= self.threshold:
+                self.rejected.add(k)
+        live = set(range(self.number)) - self.rejected
+        if len(live) == 1:
+            self.answer = live

@@ -1,0 +1,317 @@
+"""Block betting against a slow and obvious second implementation, and against its own promise."""
+
+import io
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from fairtrial.core import Pull
+from fairtrial.linear import BernoulliEnvironment, BlockBetting, GaussianEnvironment, Problem
+from fairtrial.simulation import simulate
+from tests.linear.instances import mab, soare, sphere
+from tests.linear.slow_blocks import SLACK, SlowBlocks, log_bet
+
+FIRST, OPEN, FINISHED, BLOCKS = range(4)
+"""What the entries of a book's `control` say."""
+
+World = Callable[[np.random.Generator, int], float]
+
+
+class Twins:
+    """A policy and its slow twin: fed alike, compared whenever a block is planned or paid."""
+
+    def __init__(self, problem: Problem, delta: float = 0.1, **options: object) -> None:
+        self.problem = problem
+        self.policy = BlockBetting(problem, delta=delta, **options)
+        first = [group[0] for group in problem.answer_groups]
+        bounds = problem.reward_range
+        if bounds is not None and problem.sign < 0:
+            bounds = (-bounds[1], -bounds[0])
+        self.slow = SlowBlocks(
+            problem.features,
+            problem.candidate_features[first],
+            None if bounds is not None else problem.scale,
+            bounds,
+            delta,
+            problem.epsilon,
+            problem.top,
+        )
+        self.known = self.paid = self.most_open = 0
+        self.follow()
+
+    def follow(self) -> None:
+        book = self.policy._book
+        self.most_open = max(self.most_open, int(book.control[OPEN]))
+        while self.known < book.control[BLOCKS]:
+            planned = book.planned[self.known % book.waiting.size]
+            counts = {int(k): int(planned[k]) for k in np.flatnonzero(planned)}
+            leaders = None
+            if self.known > 0:
+                leaders = set(map(int, np.flatnonzero(book.chosen)))
+                self.compare_plan(leaders, planned)
+            self.slow.open(counts, leaders)
+            self.known += 1
+
+    def compare_plan(self, leaders: set[int], planned: np.ndarray) -> None:
+        slow = self.slow
+        assert leaders == slow.leaders()
+        live = len(slow.pairs(leaders)) + 1
+        rank = self.problem.rank
+        size = self.policy.batch or max(
+            math.ceil(0.04 * len(slow.data)), math.ceil(1.5 * min(rank, live))
+        )
+        targets = slow.targets(leaders)
+        shares = self.policy._book.shares
+        assert shares.sum() == pytest.approx(1.0)
+        plan = slow.worst(targets, shares)
+        assert planned.sum() >= size
+        assert slow.worst(targets, planned) <= SLACK * plan / size * (1 + 1e-6)
+        assert planned.sum() == size or not self.is_enough_without_one(
+            targets, planned, plan / size
+        )
+
+    def is_enough_without_one(self, targets: np.ndarray, planned: np.ndarray, plan: float) -> bool:
+        """Return whether the block could have stopped before each of its last pulls."""
+        fewer = [planned - np.eye(len(planned))[k] for k in np.flatnonzero(planned)]
+        return all(self.slow.worst(targets, counts) <= SLACK * plan for counts in fewer)
+
+    def compare_wealth(self) -> None:
+        book, slow = self.policy._book, self.slow
+        assert book.wealth == pytest.approx(slow.wealth, abs=1e-7, rel=1e-7)
+        assert set(np.flatnonzero(book.rejected)) == slow.rejected
+        assert bool(book.control[FINISHED]) == (slow.answer is not None)
+        if slow.answer is not None:
+            assert set(np.flatnonzero(book.chosen)) == slow.answer
+
+    def ask(self) -> Pull:
+        pull = self.policy.ask()
+        self.follow()
+        return pull
+
+    def tell(self, pull: Pull, reward: float) -> None:
+        lost = pull.number < 0 or self.policy.is_lost(pull)
+        self.policy.tell(pull, reward)
+        serial = -1 if lost or pull.number < 0 else pull.tag
+        self.slow.tell(serial, pull.action, self.problem.sign * reward)
+        self.settle()
+
+    def lose(self, pull: Pull) -> None:
+        self.policy.fail(pull)
+        if pull.tag >= 0:
+            self.slow.lose(pull.tag, pull.action)
+        self.settle()
+
+    def settle(self) -> None:
+        if self.slow.settle():
+            self.compare_wealth()
+            self.paid = self.slow.settled
+        assert self.policy._book.control[FIRST] == self.slow.settled
+
+
+def gaussian(problem: Problem, theta: object) -> World:
+    means, std = problem.features @ np.asarray(theta), problem.scale
+    return lambda rng, k: float(rng.normal(means[k], std[k]))
+
+
+def coins(problem: Problem, theta: object) -> World:
+    means = problem.features @ np.asarray(theta)
+    return lambda rng, k: float(rng.random() < means[k])
+
+
+SOARE, SOARE_THETA = soare(3, 0.3)
+SPHERE, SPHERE_THETA = sphere(8, 3, 1)
+FLAT = np.column_stack([SOARE, SOARE[:, 0] - 2 * SOARE[:, 1]])
+CLICKS = [[1, 0, 0], [1, 1, 0], [1, 0, 1], [1, 1, 1]]
+
+INSTANCES = {
+    "soare": (Problem(SOARE, noise_std=1.0), gaussian, SOARE_THETA),
+    "sphere": (Problem(SPHERE, noise_std=0.3), gaussian, SPHERE_THETA),
+    "plain arms": (Problem(np.eye(4), noise_std=0.5), gaussian, [0.9, 0.2, 0.5, 0.0]),
+    "rank deficient": (Problem(FLAT, noise_std=1.0), gaussian, [2.0, 0.0, 0.0, 0.1]),
+    "repeated arms": (Problem([*SOARE, *SOARE[:2]], noise_std=1.0), gaussian, SOARE_THETA),
+    "one noise an arm": (
+        Problem(SOARE, noise_std=[1.0, 0.4, 2.0, 0.7]), gaussian, SOARE_THETA,
+    ),
+    "minimised": (
+        Problem(SOARE, noise_std=1.0, direction="minimize"), gaussian, -SOARE_THETA,
+    ),
+    "candidates of their own": (
+        Problem(np.eye(3), candidates=[[1, 1, 0], [1, 0, 1], [0, 1, 1]], noise_std=0.5),
+        gaussian, [0.9, 0.2, 0.5],
+    ),
+    "within epsilon": (Problem(np.eye(3), noise_std=0.5, epsilon=0.3), gaussian, [0.9, 0.8, 0.2]),
+    "two of the best": (Problem(np.eye(4), noise_std=0.4, top=2), gaussian, [0.9, 0.8, 0.2, 0.0]),
+    "clicks": (Problem(CLICKS, reward_range=(0, 1)), coins, [0.1, 0.5, 0.2]),
+    "clicks, minimised": (
+        Problem(CLICKS, reward_range=(0, 1), direction="minimize"), coins, [0.1, 0.5, 0.2],
+    ),
+    "clicks, wide range, epsilon": (
+        Problem(CLICKS, reward_range=(-0.5, 1.5), epsilon=0.2), coins, [0.1, 0.5, 0.2],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", INSTANCES)
+def test_every_block_is_that_of_the_slow_twin(name: str) -> None:
+    problem, kind, theta = INSTANCES[name]
+    world, rng = kind(problem, theta), np.random.default_rng(3)
+    twins = Twins(problem)
+    while not twins.policy.stopped and twins.policy.asked < 250:
+        pull = twins.ask()
+        twins.tell(pull, world(rng, pull.action))
+    assert twins.paid >= 5
+
+
+@pytest.mark.parametrize("name", ["soare", "two of the best", "clicks"])
+@pytest.mark.parametrize("batch", [None, 12])
+def test_late_lost_and_unasked_results_count_as_in_the_slow_twin(name: str, batch: int) -> None:
+    problem, kind, theta = INSTANCES[name]
+    world, rng = kind(problem, theta), np.random.default_rng(5)
+    twins = Twins(problem, batch=batch)
+    flying: list[Pull] = []
+    gone: list[Pull] = []
+    for _ in range(250):
+        if twins.policy.stopped:
+            break
+        while len(flying) < 30:
+            flying.append(twins.ask())
+        pull = flying.pop(int(rng.integers(len(flying))))
+        fate = rng.random()
+        if fate < 0.1:
+            twins.lose(pull)
+            gone.append(pull)
+        elif fate < 0.15 and gone:
+            flying.append(pull)
+            late = gone.pop()
+            twins.tell(late, world(rng, late.action))
+        elif fate < 0.2:
+            flying.append(pull)
+            twins.tell(problem.pull(arm=pull.arm), world(rng, pull.action))
+        else:
+            twins.tell(pull, world(rng, pull.action))
+    assert twins.paid >= 3
+    assert twins.most_open >= 2
+
+
+def test_the_bet_has_its_published_values() -> None:
+    for arguments, value in {
+        (0, 0.1, 1): 0.0134095772,
+        (3, 0.5, 2): 0.6600798247,
+        (12, 0.3, 12): 21.4111789638,
+    }.items():
+        assert log_bet(*arguments) == pytest.approx(value, abs=1e-9)
+
+
+def test_rejected_candidates_stay_out() -> None:
+    problem, kind, theta = INSTANCES["plain arms"]
+    world, rng = kind(problem, theta), np.random.default_rng(1)
+    policy = BlockBetting(problem, delta=0.1)
+    out: set[int] = set()
+    while not policy.stopped:
+        pull = policy.ask()
+        policy.tell(pull, world(rng, pull.action))
+        now = set(np.flatnonzero(policy._book.rejected))
+        assert out <= now
+        out = now
+    assert policy.recommend().arm == "0"
+
+
+# ------------------------------------------------------------------------ the promise
+
+
+HARD = {
+    "two arms, tied": (Problem(np.eye(2), noise_std=1.0), [0.5, 0.5], GaussianEnvironment),
+    "eight arms, nearly tied": (Problem(np.eye(8), noise_std=1.0), [1e-6] + [0] * 7,
+                                GaussianEnvironment),
+    "a small angle": (Problem(soare(3, 1e-5)[0], noise_std=1.0), soare(3, 1e-5)[1],
+                      GaussianEnvironment),
+    "fair coins": (Problem(np.eye(2), reward_range=(0, 1)), [0.5, 0.5], BernoulliEnvironment),
+    "rare clicks": (Problem([[1, 0], [1, 1]], reward_range=(0, 1)), [0.05, 0.0],
+                    BernoulliEnvironment),
+}  # fmt: skip
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", HARD)
+def test_wealth_against_the_right_answer_has_mean_at_most_one(name: str) -> None:
+    problem, theta, cls = HARD[name]
+    world = cls(problem, theta)
+    right = problem.answers.index(world.truth.best)
+    template = BlockBetting(problem, delta=0.1)
+    wealth, rejected, runs = [], 0, 300
+    for run in range(runs):
+        policy = template.clone()
+        policy.compiled_run(world, np.random.default_rng([17, run]), 250)
+        wealth.append(math.exp(policy._book.wealth[0, right]))
+        rejected += int(policy._book.rejected[right])
+    # The wealth is at most 10 or so when it stops; 4 standard errors of its mean.
+    assert np.mean(wealth) <= 1 + 4 * np.std(wealth) / math.sqrt(runs)
+    assert np.mean(wealth) > 0.1
+    assert rejected / runs <= 0.1 + 3 * math.sqrt(0.1 * 0.9 / runs)
+
+
+TABLE = {  # mean and standard error of 200 runs at delta .05
+    "soare:2:0.1": (soare(2, 0.1), 954, 47),
+    "soare:5:0.1": (soare(5, 0.1), 1083, 50),
+    "sphere:30:5:1": (sphere(30, 5, 1), 631, 25),
+    "mab:8:0.5": (mab(8, 0.5), 699, 20),
+    "sphere:50:10:3": (sphere(50, 10, 3), 1091, 29),
+}
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", TABLE)
+def test_stopping_times_are_the_published_ones(name: str) -> None:
+    (arms, theta), mean, error = TABLE[name]
+    problem = Problem(arms, noise_std=1.0)
+    runs = 150
+    found = simulate(BlockBetting(problem), GaussianEnvironment(problem, theta), runs, seed=1)
+    spread = error * math.sqrt(200)
+    allowed = 4 * math.sqrt(error**2 + spread**2 / runs)
+    assert abs(float(np.mean(found.stopping_time)) - mean) <= allowed
+    assert found.error_rate <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / runs)
+
+
+@pytest.mark.statistical
+def test_stopping_times_on_coins_are_the_published_ones() -> None:
+    features = np.column_stack([np.ones(8), np.eye(8)])
+    problem = Problem(features, reward_range=(0, 1))
+    theta = [0.1, 0.1, *[0.0] * 7]
+    runs = 60
+    world = BernoulliEnvironment(problem, theta)
+    found = simulate(BlockBetting(problem, delta=0.1), world, runs, seed=2)
+    # 1657 (73) of 100 runs
+    allowed = 4 * math.sqrt(73**2 + 730**2 / runs)
+    assert abs(float(np.mean(found.stopping_time)) - 1657) <= allowed
+
+
+# --------------------------------------------------------------------- save and restore
+
+
+@pytest.mark.parametrize("name", ["soare", "two of the best", "clicks"])
+def test_a_restored_policy_goes_on_as_if_nothing_had_happened(name: str) -> None:
+    problem, kind, theta = INSTANCES[name]
+    world = kind(problem, theta)
+    policy = BlockBetting(problem, delta=0.1)
+    rng = np.random.default_rng(2)
+    flying = [policy.ask() for _ in range(40)]
+    for pull in flying[:30]:
+        policy.tell(pull, world(rng, pull.action))
+    file = io.BytesIO()
+    np.savez(file, **policy.get_state())
+    file.seek(0)
+    other = policy.clone()
+    other.set_state(dict(np.load(file)))
+    for pull in flying[30:]:
+        reward = world(rng, pull.action)
+        policy.tell(pull, reward)
+        other.tell(pull, reward)
+    while not policy.stopped and policy.asked < 300:
+        pull = policy.ask()
+        assert other.ask() == pull
+        reward = world(rng, pull.action)
+        policy.tell(pull, reward)
+        other.tell(pull, reward)
+    assert policy.recommend() == other.recommend()

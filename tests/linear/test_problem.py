@@ -1,0 +1,168 @@
+"""What a problem accepts, refuses, writes down, and makes of its features."""
+
+import json
+import math
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from fairtrial.core.specification import problem_from_dict
+from fairtrial.errors import InvalidArgument, InvalidOutcome
+from fairtrial.linear import NotEstimable, Problem
+
+PLANE = [[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]]
+
+
+def test_a_frame_labels_the_arms_and_its_columns_are_matched_by_name() -> None:
+    features = pd.DataFrame(PLANE, index=["a", "b", "c"], columns=["x", "y"])
+    candidates = pd.DataFrame({"y": [1.0, 2.0], "x": [5.0, 6.0]}, index=["p", "q"])
+    problem = Problem(features, candidates, noise_std=1.0)
+    assert problem.arms == ("a", "b", "c")
+    assert problem.answers == ("p", "q")
+    assert problem.candidates is not None
+    assert problem.candidates.tolist() == [[5.0, 1.0], [6.0, 2.0]]
+    with pytest.raises(InvalidArgument, match=r"candidates must have the columns of features"):
+        Problem(features, candidates.rename(columns={"x": "z"}), noise_std=1.0)
+
+
+def test_arms_are_the_answers_unless_there_are_candidates() -> None:
+    assert Problem(PLANE, arms=["a", "b", "c"], noise_std=1.0).answers == ("a", "b", "c")
+    other = Problem(PLANE, candidates=[[1, 1], [2, 0]], answers=["p", "q"], noise_std=1.0)
+    assert other.answers == ("p", "q")
+    assert other.n_actions == 3
+    assert other.labels(2) == {"arm": "2"}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"noise_std": 0.5},
+        {"noise_std": [0.5, 1.0, 2.0], "epsilon": 0.1, "top": 2, "direction": "minimize"},
+        {"reward_range": (-1, 1), "arms": ["c", "b", "a"]},
+        {"candidates": [[1, 1], [0.1 + 0.2, 0]], "answers": ["z", "a"], "noise_std": 1.0},
+    ],
+)
+def test_the_problem_survives_json(arguments: dict) -> None:
+    problem = Problem(PLANE, **arguments)
+    data = json.loads(json.dumps(problem.to_dict(), sort_keys=True))
+    again = problem_from_dict(data)
+    assert again == problem
+    assert isinstance(again, Problem)
+    assert (again.features == problem.features).all()
+    assert again.answers == problem.answers
+    assert problem.clone() == problem
+    assert problem.clone(epsilon=0.7) != problem
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"features": []}, r"features must have shape"),
+        ({"features": [[], []]}, r"features must have rows and columns"),
+        ({"features": [[1, 2], [3]]}, r"features must be an array of numbers"),
+        ({"features": [[1, 2], [3, math.nan]]}, r"features\[1, 1\] must be finite; got nan"),
+        ({"features": [[1, 2], [math.inf, 1]]}, r"features\[1, 0\] must be finite; got inf"),
+        ({"candidates": [[1, math.nan]]}, r"candidates\[0, 1\] must be finite"),
+        ({"candidates": [[1, 2, 3]]}, r"candidates must have shape \(any, 2\)"),
+        ({"arms": ["a", "b"]}, r"arms must be 3 labels, one a row; got 2"),
+        ({"arms": ["a", "a", "b"]}, r"arms must be a non-empty list of distinct labels"),
+        ({"answers": ["p", "q", "r"]}, r"answers must be left out without candidates"),
+        ({"noise_std": None}, r"exactly one must be given"),
+        ({"reward_range": (0, 1)}, r"exactly one must be given"),
+        ({"noise_std": 0.0}, r"noise_std must be a finite number greater than 0; got 0.0"),
+        ({"noise_std": [1, 1, 0]}, r"noise_std must be greater than 0"),
+        ({"noise_std": [1, 1]}, r"noise_std must have shape \(3\)"),
+        ({"noise_std": None, "reward_range": (1, 1)}, r"reward_range must be two finite numbers"),
+        ({"epsilon": -0.1}, r"epsilon must be a finite number of at least 0; got -0.1"),
+        ({"top": 0}, r"top must be an integer of at least 1; got 0"),
+        ({"top": 4}, r"top must be at most 3"),
+        ({"direction": "up"}, r"direction must be one of 'maximize', 'minimize'; got 'up'"),
+    ],
+)
+def test_bad_arguments_are_named_with_what_is_accepted(arguments: dict, message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        Problem(**({"features": PLANE, "noise_std": 1.0} | arguments))
+
+
+def test_candidates_that_no_arm_can_tell_apart_are_refused_by_name() -> None:
+    flat = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
+    candidates = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 1.0, 1e-3]]
+    with pytest.raises(NotEstimable, match="'p' and 'r' differ along a direction that no arm"):
+        Problem(flat, candidates, answers=["p", "q", "r"], noise_std=1.0)
+    assert Problem(flat, [[1, 0, 7], [0, 1, 7]], noise_std=1.0).rank == 2
+
+
+def test_the_rank_does_not_depend_on_units_or_on_repeated_columns() -> None:
+    generator = np.random.default_rng(0)
+    features = generator.normal(size=(9, 3))
+    for units in ([1.0, 1.0, 1.0], [1e-12, 1.0, 1e12]):
+        problem = Problem(features * units, noise_std=1.0)
+        assert problem.rank == 3
+    repeated = np.column_stack([features, features @ [1.0, 2.0, 3.0], np.zeros(9)])
+    assert Problem(repeated, noise_std=1.0).rank == 3
+
+
+@given(st.integers(0, 10_000), st.integers(1, 4), st.integers(1, 8), st.booleans())
+def test_reduced_coordinates_keep_every_mean_and_every_difference(
+    seed: int, rank: int, arms: int, by_arm: bool
+) -> None:
+    generator = np.random.default_rng(seed)
+    features = generator.normal(size=(arms, rank)) @ generator.normal(size=(rank, 5))
+    noise = generator.uniform(0.5, 2.0, arms) if by_arm else 0.7
+    problem = Problem(features, noise_std=noise)
+    reduced = problem.reduced
+    assert problem.rank == min(arms, rank)
+    assert np.allclose(reduced.arms.T @ reduced.arms / arms, np.eye(problem.rank))
+    phi = generator.normal(size=problem.rank)
+    means = features @ (reduced.basis @ phi)
+    assert np.allclose(reduced.arms @ phi * problem.scale, means)
+    assert np.allclose(np.subtract.outer(reduced.candidates @ phi, reduced.candidates @ phi),
+                       np.subtract.outer(means, means))  # fmt: skip
+    chosen = problem.basis_arms
+    assert len(chosen) == problem.rank == np.linalg.matrix_rank(features[chosen])
+
+
+def test_identical_candidates_are_one_answer_and_identical_arms_are_measured_once() -> None:
+    rows = [[1, 0], [0, 1], [1, 0], [-0.0, 1]]
+    problem = Problem(rows, noise_std=1.0)
+    assert problem.answer_groups == ((0, 2), (1, 3))
+    assert problem.group_of.tolist() == [0, 1, 0, 1]
+    assert problem.distinct_arms.tolist() == [0, 1]
+    noisy = Problem(rows, noise_std=[1, 1, 2, 1])
+    assert noisy.distinct_arms.tolist() == [0, 1, 2]
+    assert noisy.answer_groups == ((0, 2), (1, 3))
+    with pytest.raises(InvalidArgument, match="top must be at most 2"):
+        Problem(rows, noise_std=1.0, top=3)
+
+
+def test_an_arm_of_zeros_is_told_of_once_and_never_a_basis() -> None:
+    with pytest.warns(UserWarning, match="arm 'b' are all zero: it is never pulled") as caught:
+        problem = Problem([[1, 0], [0, 0], [0, 1]], arms=["a", "b", "c"], noise_std=1.0)
+    assert len(caught) == 1
+    assert set(problem.basis_arms) == {0, 2}
+    assert problem.distinct_arms.tolist() == [0, 2]
+
+
+def test_one_candidate_needs_no_measurement() -> None:
+    problem = Problem([[1.0, 0.0]], candidates=[[0.0, 5.0]], noise_std=1.0)
+    assert len(problem.answer_groups) == 1
+
+
+def test_rewards_outside_the_range_are_refused() -> None:
+    problem = Problem(PLANE, reward_range=(0, 2))
+    assert problem.scale.tolist() == [1.0, 1.0, 1.0]
+    assert problem.check_outcome(2) == 2.0
+    for wrong in (2.1, -0.1, math.nan, "1"):
+        with pytest.raises(InvalidOutcome):
+            problem.check_outcome(wrong)
+
+
+def test_the_problem_is_frozen() -> None:
+    problem = Problem(PLANE, noise_std=1.0)
+    with pytest.raises(AttributeError, match="frozen"):
+        problem.epsilon = 1.0
+    with pytest.raises(ValueError, match="read-only"):
+        problem.features[0, 0] = 2.0
