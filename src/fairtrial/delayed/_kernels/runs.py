@@ -1,0 +1,274 @@
+"""What policies call: one event, or a whole simulated run, through the same functions."""
+
+import numba as nb
+import numpy as np
+
+from fairtrial.delayed._kernels.books import (
+    ARM,
+    BOX,
+    BUSY,
+    CONSTANTS,
+    COUNT,
+    DOOMED,
+    LONGEST,
+    MOST_READINGS,
+    READINGS,
+    RESULTS,
+    ROWS,
+    RULE,
+    STARTED,
+    STATUS,
+    STEPS,
+    SURVIVES,
+    SURVIVORS,
+    Bits,
+    Book,
+    Floats,
+)
+from fairtrial.delayed._kernels.events import READ as READING
+from fairtrial.delayed._kernels.events import START, STOP, TELL, happen
+from fairtrial.delayed._kernels.sampling import choose
+from fairtrial.delayed._kernels.worlds import (
+    DELAY,
+    LOST,
+    NEXT_TIME,
+    READ,
+    ROW,
+    VALUE,
+    VALUE_STD,
+    Words,
+    World,
+    begin,
+    next_reading,
+    outcome_of,
+    read,
+)
+from fairtrial.delayed._kernels.worlds import STARTED as STARTED_AT
+
+Integers = np.ndarray
+
+
+@nb.njit(cache=True, nogil=True)
+def ask(
+    rules: Floats,
+    table: Floats,
+    pulls: Floats,
+    arms: Floats,
+    sums: Floats,
+    control: Floats,
+    declared: Bits,
+) -> int:
+    """Return the arm of the next pull, -1 if none can be started now."""
+    return choose(Book(rules, table, pulls, arms, sums, control, declared))
+
+
+@nb.njit(cache=True, nogil=True)
+def act(
+    rules: Floats, table: Floats, pulls: Floats, arms: Floats, sums: Floats, control: Floats,
+    declared: Bits,
+    kind: int, at: int, first: float, second: float, third: float,
+) -> int:  # fmt: skip
+    """Let one event happen; see `events.happen`."""
+    book = Book(rules, table, pulls, arms, sums, control, declared)
+    return happen(book, kind, at, first, second, third)
+
+
+# --------------------------------------------------------------------- whole runs
+
+# What a run remembers when it comes back for more room.
+NOW, IN_MOMENT, HEAP, CANCELLED, LOSSES, CLOCKS = range(6)
+
+FINISHED, NEEDS_ROOM = 0, 1
+
+# What may end a run, and what a policy does with a pull that is lost.
+SLOTS, MOST_PULLS, MOST_RESULTS, MOST_READ, SIGN, SKIP, FAILURE, FAILURE_VALUE, CUT, LIMITS = range(
+    10
+)
+STOP_IT, COUNT_IT, STUCK = range(3)
+
+
+@nb.njit(cache=True, nogil=True)
+def _earlier(slots: Floats, one: int, other: int) -> bool:
+    if slots[one, NEXT_TIME] != slots[other, NEXT_TIME]:
+        return slots[one, NEXT_TIME] < slots[other, NEXT_TIME]
+    return slots[one, ROW] < slots[other, ROW]
+
+
+@nb.njit(cache=True, nogil=True)
+def _sink(slots: Floats, heap: Integers, size: int, at: int) -> None:
+    while True:
+        child = 2 * at + 1
+        if child >= size:
+            return
+        if child + 1 < size and _earlier(slots, heap[child + 1], heap[child]):
+            child += 1
+        if not _earlier(slots, heap[child], heap[at]):
+            return
+        heap[at], heap[child] = heap[child], heap[at]
+        at = child
+
+
+@nb.njit(cache=True, nogil=True)
+def _rise(slots: Floats, heap: Integers, at: int) -> None:
+    while at > 0:
+        parent = (at - 1) // 2
+        if not _earlier(slots, heap[at], heap[parent]):
+            return
+        heap[at], heap[parent] = heap[parent], heap[at]
+        at = parent
+
+
+@nb.njit(cache=True, nogil=True)
+def _schedule(world: World, slot: Floats, skip: bool) -> None:
+    """Set when the next event of a pull comes."""
+    elapsed = np.inf if skip else next_reading(world, slot)
+    slot[NEXT_TIME] = slot[STARTED_AT] + min(elapsed, slot[DELAY])
+
+
+@nb.njit(cache=True, nogil=True)
+def _stopped(book: Book, limits: Floats, clock: Floats) -> bool:
+    control = book.control
+    return (
+        control[SURVIVORS] == 0.0
+        or control[RESULTS] >= limits[MOST_RESULTS]
+        or control[READINGS] >= limits[MOST_READ]
+        or (limits[FAILURE] == STUCK and clock[LOSSES] > 0.0)
+    )
+
+
+@nb.njit(cache=True, nogil=True)
+def _has_room(book: Book) -> bool:
+    """Return whether one more event fits into the arrays."""
+    if book.control[ROWS] >= book.pulls.shape[0]:
+        return False
+    if book.rules[RULE] <= BOX:
+        return True
+    longest = book.rules[LONGEST]
+    needed = book.control[STEPS] + book.control[MOST_READINGS] + longest + 3.0
+    return needed < book.table.shape[1]
+
+
+@nb.njit(cache=True, nogil=True)
+def _fill(
+    book: Book, world: World, slots: Floats, heap: Integers, clock: Floats, limits: Floats
+) -> bool:
+    """Start pulls up to the limits; return whether there was room to write them down."""
+    while (
+        not _stopped(book, limits, clock)
+        and book.control[BUSY] < limits[SLOTS]
+        and book.control[ROWS] < limits[MOST_PULLS]
+    ):
+        if not _has_room(book):
+            return False
+        arm = choose(book)
+        if arm < 0:
+            return True
+        free = 0
+        while slots[free, ROW] >= 0.0:
+            free += 1
+        slot = slots[free]
+        begin(world, slot, arm, int(book.arms[arm, STARTED]))
+        duration = book.rules[CONSTANTS + 2 * book.arms.shape[0] + arm]
+        slot[ROW] = happen(book, START, arm, book.control[ROWS], duration, 0.0)
+        slot[STARTED_AT] = clock[NOW]
+        _schedule(world, slot, limits[SKIP] > 0.0)
+        size = int(clock[HEAP])
+        heap[size] = free
+        clock[HEAP] += 1.0
+        _rise(slots, heap, size)
+    return True
+
+
+@nb.njit(cache=True, nogil=True)
+def _drop_first(slots: Floats, heap: Integers, clock: Floats) -> None:
+    clock[HEAP] -= 1.0
+    size = int(clock[HEAP])
+    slots[heap[0], ROW] = -1.0
+    heap[0] = heap[size]
+    _sink(slots, heap, size, 0)
+
+
+@nb.njit(cache=True, nogil=True)
+def _advance(
+    book: Book, world: World, slots: Floats, heap: Integers, clock: Floats, limits: Floats
+) -> None:
+    """Let the first event of the heap happen."""
+    slot = slots[heap[0]]
+    row, sign = int(slot[ROW]), limits[SIGN]
+    if limits[SKIP] == 0.0 and next_reading(world, slot) < np.inf:
+        read(world, slot)
+        kind, first, second, third = READING, slot[READ], sign * slot[VALUE], slot[VALUE_STD]
+        _schedule(world, slot, False)
+        _sink(slots, heap, int(clock[HEAP]), 0)
+    else:
+        kind, first, second, third = TELL, sign * outcome_of(world, slot), 0.0, 0.0
+        if slot[LOST] > 0.0 and limits[FAILURE] == COUNT_IT:
+            first = limits[FAILURE_VALUE]
+            book.control[RESULTS] -= 1.0
+        elif slot[LOST] > 0.0:
+            kind = STOP
+            clock[LOSSES] += 1.0
+        _drop_first(slots, heap, clock)
+    happen(book, kind, row, first, second, third)
+
+
+@nb.njit(cache=True, nogil=True)
+def _unwanted(book: Book, row: int, limits: Floats) -> bool:
+    """Return whether a pull is on a decided arm, or has had all readings that it may have."""
+    decided = book.arms[int(book.pulls[row, ARM]), STATUS] != SURVIVES
+    return decided or book.pulls[row, COUNT] >= limits[CUT]
+
+
+@nb.njit(cache=True, nogil=True)
+def _cancel(
+    book: Book, slots: Floats, heap: Integers, clock: Floats, limits: Floats, everything: bool
+) -> None:
+    """Call back what is not wanted any more, or everything; build the heap anew."""
+    size = 0
+    for place in range(int(clock[HEAP])):
+        at = heap[place]
+        row = int(slots[at, ROW])
+        if everything or _unwanted(book, row, limits):
+            happen(book, STOP, row, 0.0, 0.0, 0.0)
+            slots[at, ROW] = -1.0
+            clock[CANCELLED] += 1.0
+        else:
+            heap[size] = at
+            size += 1
+    clock[HEAP] = size
+    for at in range(size // 2 - 1, -1, -1):
+        _sink(slots, heap, size, at)
+
+
+@nb.njit(cache=True, nogil=True)
+def run(
+    rules: Floats, table: Floats, pulls: Floats, arms: Floats, sums: Floats, control: Floats,
+    declared: Bits,
+    settings: Floats, world_arms: Floats, rows: Floats, starts: Integers, key: Integers,
+    words: Words,
+    slots: Floats, heap: Integers, clock: Floats, limits: Floats,
+) -> int:  # fmt: skip
+    """Run a policy in a world until it ends, or needs larger arrays to go on."""
+    book = Book(rules, table, pulls, arms, sums, control, declared)
+    world = World(settings, world_arms, rows, starts, key, words)
+    while True:
+        if clock[IN_MOMENT] == 0.0:
+            if not _fill(book, world, slots, heap, clock, limits):
+                return NEEDS_ROOM
+            if clock[HEAP] == 0.0 or _stopped(book, limits, clock):
+                return FINISHED
+            clock[NOW] = slots[heap[0], NEXT_TIME]
+            clock[IN_MOMENT] = 1.0
+        while (
+            clock[HEAP] > 0.0
+            and slots[heap[0], NEXT_TIME] == clock[NOW]
+            and not _stopped(book, limits, clock)
+        ):
+            if not _has_room(book):
+                return NEEDS_ROOM
+            row = int(slots[heap[0], ROW])
+            _advance(book, world, slots, heap, clock, limits)
+            stopped = _stopped(book, limits, clock)
+            if stopped or control[DOOMED] > 0.0 or pulls[row, COUNT] >= limits[CUT]:
+                _cancel(book, slots, heap, clock, limits, stopped)
+        clock[IN_MOMENT] = 0.0

@@ -1,0 +1,240 @@
+"""Worlds, compiled: what will happen to a pull, each number by its address.
+
+The m-th pull of an arm has the same outcome, delay and readings whoever asks for it and when:
+they are functions of the key, the arm, m, and the number of the reading.
+"""
+
+import math
+from typing import NamedTuple
+
+import numba as nb
+import numpy as np
+from numpy.typing import NDArray
+
+from fairtrial.core._philox import philox_words
+from fairtrial.delayed._kernels.books import BIASED, FULL, INCREMENTAL, REFINING, Floats
+
+Integers = NDArray[np.int64]
+Words = NDArray[np.uint64]
+
+
+class World(NamedTuple):
+    """A world as the kernels see it.
+
+    `settings`: the constants named below. `arms`, shape (6, n): mean, std, report std, bias,
+    and two parameters of the delay. `rows`: the sample of delays, or the rows (elapsed, value,
+    std) of all curves, as one column of numbers. `starts`: where the curves of each arm start,
+    then where the rows of each curve start. `words`: room for four random words.
+    """
+
+    settings: Floats
+    arms: Floats
+    rows: Floats
+    starts: Integers
+    key: Integers
+    words: Words
+
+
+KIND, FEEDBACK, EVERY, LOSS, NESTED, SHRINK, SETTINGS = range(7)
+CONSTANT, UNIFORM, GEOMETRIC, LOGNORMAL, EMPIRICAL, OUTCOME_RANK, CALLER, CURVES = range(8)
+MEAN, STD, REPORT_STD, BIAS, FIRST, SECOND = range(6)
+
+# What is known of a pull that runs.
+(
+    ROW, ARM, INDEX, STARTED, DELAY, OUTCOME, LOST, READ, ERROR, ERROR_STD,
+    SOFAR, NEXT_TIME, CURVE, VALUE, VALUE_STD, CHANCE, NORMALS,
+) = range(17)  # fmt: skip
+
+SLOT_COLUMNS = NORMALS + 4
+
+_SPACING = 2.0**-53
+_UNUSED_BITS = np.uint64(11)
+_ONE = np.uint64(1)
+
+
+@nb.njit(cache=True, nogil=True)
+def _draw_words(world: World, arm: int, index: int, block: int) -> None:
+    # 20 bits of arm, 21 of pull, 22 of block: every address is its own counter.
+    counter = (arm << 43) | (index << 22) | block
+    philox_words(world.key[0], world.key[1], counter, world.words)
+
+
+@nb.njit(cache=True, nogil=True)
+def _uniform(word: np.uint64) -> float:
+    """Return a number in (0, 1]."""
+    return ((word >> _UNUSED_BITS) + _ONE) * _SPACING
+
+
+@nb.njit(cache=True, nogil=True)
+def _two_normals(radial: np.uint64, angular: np.uint64) -> tuple[float, float]:
+    """Return the two normal numbers that Box and Muller make of two words."""
+    length = math.sqrt(-2.0 * math.log(_uniform(radial)))
+    angle = 2.0 * math.pi * _uniform(angular)
+    return length * math.cos(angle), length * math.sin(angle)
+
+
+@nb.njit(cache=True, nogil=True)
+def _reading_noise(world: World, slot: Floats, reading: int) -> float:
+    """Return the standard normal noise of a pull's reading, asked for from 1 on, one by one."""
+    lane = (reading - 1) % 4
+    if lane == 0:
+        _draw_words(world, int(slot[ARM]), int(slot[INDEX]), 1 + (reading - 1) // 4)
+        words = world.words
+        slot[NORMALS], slot[NORMALS + 1] = _two_normals(words[0], words[1])
+        slot[NORMALS + 2], slot[NORMALS + 3] = _two_normals(words[2], words[3])
+    return slot[NORMALS + lane]
+
+
+@nb.njit(cache=True, nogil=True)
+def begin(world: World, slot: Floats, arm: int, index: int) -> None:
+    """Draw how long a pull of an arm takes and, if that is known then, what comes of it."""
+    _draw_words(world, arm, index, 0)
+    words = world.words
+    noise, other = _two_normals(words[0], words[1])
+    slot[ARM], slot[INDEX] = arm, index
+    slot[READ], slot[ERROR], slot[ERROR_STD], slot[SOFAR] = 0.0, 0.0, np.inf, 0.0
+    slot[CHANCE] = _uniform(words[2])
+    slot[LOST] = 1.0 if _uniform(words[3]) <= world.settings[LOSS] else 0.0
+    if world.settings[KIND] == CURVES:
+        _begin_curve(world, slot, arm)
+        return
+    slot[OUTCOME] = world.arms[MEAN, arm] + world.arms[STD, arm] * noise
+    slot[DELAY] = _delay(world, arm, noise, slot[CHANCE], other)
+
+
+@nb.njit(cache=True, nogil=True)
+def _delay(world: World, arm: int, noise: float, chance: float, other: float) -> float:
+    kind = world.settings[KIND]
+    first, second = world.arms[FIRST, arm], world.arms[SECOND, arm]
+    if kind == UNIFORM:
+        return first + min(math.floor(chance * (second - first + 1.0)), second - first)
+    if kind == GEOMETRIC:
+        return 1.0 if first <= 1.0 else 1.0 + math.floor(
+            math.log(chance) / math.log1p(-1.0 / first)
+        )  # fmt: skip
+    if kind == LOGNORMAL:
+        return first * math.exp(second * other)
+    if kind == EMPIRICAL:
+        return world.rows[min(int(chance * world.rows.size), world.rows.size - 1)]
+    if kind == OUTCOME_RANK:
+        rank = 0.5 * math.erfc(-noise * math.sqrt(0.5))
+        return first + math.floor(rank * (second - first))
+    return first
+
+
+@nb.njit(cache=True, nogil=True)
+def _begin_curve(world: World, slot: Floats, arm: int) -> None:
+    first, after = world.starts[arm], world.starts[arm + 1]
+    curve = first + min(int(slot[CHANCE] * (after - first)), after - first - 1)
+    last = world.starts[world.arms.shape[1] + 2 + curve] - 1
+    slot[CURVE] = curve
+    slot[DELAY], slot[OUTCOME] = world.rows[3 * last], world.rows[3 * last + 1]
+
+
+@nb.njit(cache=True, nogil=True)
+def next_reading(world: World, slot: Floats) -> float:
+    """Return when the next reading of a pull comes, counted from its start; infinity if never."""
+    if world.settings[FEEDBACK] == FULL:
+        return np.inf
+    if world.settings[KIND] == CURVES:
+        starts = world.arms.shape[1] + 1 + int(slot[CURVE])
+        row = world.starts[starts] + int(slot[READ])
+        return world.rows[3 * row] if row < world.starts[starts + 1] - 1 else np.inf
+    elapsed = (slot[READ] + 1.0) * world.settings[EVERY]
+    return elapsed if elapsed < slot[DELAY] else np.inf
+
+
+@nb.njit(cache=True, nogil=True)
+def read(world: World, slot: Floats) -> None:
+    """Draw the next reading of a pull into its slot: value and, negative if not its own, std."""
+    slot[READ] += 1.0
+    arm, number = int(slot[ARM]), int(slot[READ])
+    if world.settings[KIND] == CURVES:
+        row = world.starts[world.arms.shape[1] + 1 + int(slot[CURVE])] + number - 1
+        slot[VALUE], slot[VALUE_STD] = world.rows[3 * row + 1], world.rows[3 * row + 2]
+        return
+    noise = _reading_noise(world, slot, number)
+    kind = world.settings[FEEDBACK]
+    slot[VALUE_STD] = -1.0
+    if kind == INCREMENTAL:
+        slot[VALUE] = _piece(world, slot, noise)
+        slot[SOFAR] += slot[VALUE]
+    elif kind == REFINING:
+        _refine(world, slot, noise)
+    else:
+        shift = world.arms[BIAS, arm] if kind == BIASED else 0.0
+        slot[VALUE] = slot[OUTCOME] + shift + world.arms[REPORT_STD, arm] * noise
+
+
+@nb.njit(cache=True, nogil=True)
+def _piece(world: World, slot: Floats, noise: float) -> float:
+    arm = int(slot[ARM])
+    return (
+        world.arms[MEAN, arm] / slot[DELAY] + world.arms[STD, arm] / math.sqrt(slot[DELAY]) * noise
+    )
+
+
+@nb.njit(cache=True, nogil=True)
+def _refine(world: World, slot: Floats, noise: float) -> None:
+    """Draw an error that shrinks: nested in the one before, or fresh."""
+    elapsed = slot[READ] * world.settings[EVERY]
+    left = max(0.0, 1.0 - elapsed / slot[DELAY])
+    std = world.arms[REPORT_STD, int(slot[ARM])] * left ** world.settings[SHRINK]
+    if world.settings[NESTED] > 0.0 and slot[READ] > 1.0:
+        share = (std / slot[ERROR_STD]) ** 2 if slot[ERROR_STD] > 0.0 else 0.0
+        slot[ERROR] = share * slot[ERROR] + std * math.sqrt(max(0.0, 1.0 - share)) * noise
+    else:
+        slot[ERROR] = std * noise
+    slot[ERROR_STD] = slot[VALUE_STD] = std
+    slot[VALUE] = slot[OUTCOME] + slot[ERROR]
+
+
+@nb.njit(cache=True, nogil=True)
+def outcome_of(world: World, slot: Floats) -> float:
+    """Return the outcome of a pull all of whose readings have been drawn."""
+    if world.settings[FEEDBACK] != INCREMENTAL or world.settings[KIND] == CURVES:
+        return slot[OUTCOME]
+    total = slot[SOFAR]
+    for number in range(int(slot[READ]) + 1, int(slot[DELAY]) + 1):
+        noise = _reading_noise(world, slot, number)
+        total += _piece(world, slot, noise)
+    return total
+
+
+@nb.njit(cache=True, nogil=True)
+def follow(world: World, slot: Floats, readings: Floats) -> int:
+    """Draw all readings of a pull that has begun: elapsed, value, std. Return their number.
+
+    A number larger than the rows of `readings` says how many rows are needed.
+    """
+    number = 0
+    while True:
+        elapsed = next_reading(world, slot)
+        if elapsed == np.inf:
+            return number
+        read(world, slot)
+        if number < readings.shape[0]:
+            readings[number, 0] = elapsed
+            readings[number, 1] = slot[VALUE]
+            readings[number, 2] = slot[VALUE_STD]
+        number += 1
+
+
+@nb.njit(cache=True, nogil=True)
+def begin_pull(
+    settings: Floats, arms: Floats, rows: Floats, starts: Integers, key: Integers,
+    words: Words, slot: Floats, arm: int, index: int,
+) -> None:  # fmt: skip
+    """Begin a pull for a caller outside compiled code."""
+    begin(World(settings, arms, rows, starts, key, words), slot, arm, index)
+
+
+@nb.njit(cache=True, nogil=True)
+def follow_pull(
+    settings: Floats, arms: Floats, rows: Floats, starts: Integers, key: Integers,
+    words: Words, slot: Floats, readings: Floats,
+) -> tuple[int, float]:  # fmt: skip
+    """Draw a pull's readings and its outcome for a caller outside compiled code."""
+    world = World(settings, arms, rows, starts, key, words)
+    number = follow(world, slot, readings)
+    return number, outcome_of(world, slot)

@@ -1,0 +1,200 @@
+"""How long a pull takes, in a simulated world: one distribution by name each."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairtrial.core.parameters import Parametrized
+from fairtrial.core.validation import check_array
+from fairtrial.errors import InvalidArgument
+
+__all__ = [
+    "ConstantDelay",
+    "Delay",
+    "EmpiricalDelay",
+    "GeometricDelay",
+    "LognormalDelay",
+    "OutcomeDelay",
+    "UniformDelay",
+]
+
+Floats = NDArray[np.float64]
+
+
+class PackedDelay(NamedTuple):
+    """A delay as the kernels see it: its kind, two parameters by arm, and a sample."""
+
+    kind: int
+    first: Floats
+    second: Floats
+    sample: Floats
+
+
+class Delay(Parametrized):
+    """Base of the delays; every parameter may be a number, or one for every arm."""
+
+    @abstractmethod
+    def pack(self, arms: int) -> PackedDelay:
+        """Return the delay of so many arms as the kernels see it."""
+
+
+@dataclass(frozen=True, repr=False)
+class ConstantDelay(Delay):
+    """The same delay for every pull of an arm.
+
+    Parameters
+    ----------
+    time : float or array-like of shape (n,)
+        More than 0.
+    """
+
+    time: ArrayLike = 1.0
+
+    def pack(self, arms: int) -> PackedDelay:
+        """Return the delay of so many arms as the kernels see it."""
+        from fairtrial.delayed._kernels.worlds import CONSTANT
+
+        time = _positive("time", self.time, arms)
+        return PackedDelay(CONSTANT, time, time, np.zeros(1))
+
+
+@dataclass(frozen=True, repr=False)
+class UniformDelay(Delay):
+    """A whole number from `low` to `high`, each with the same probability.
+
+    Parameters
+    ----------
+    low, high : int or array-like of shape (n,)
+        Ends of the range, both included; at least 1.
+    """
+
+    low: ArrayLike
+    high: ArrayLike
+
+    def pack(self, arms: int) -> PackedDelay:
+        """Return the delay of so many arms as the kernels see it."""
+        from fairtrial.delayed._kernels.worlds import UNIFORM
+
+        return PackedDelay(UNIFORM, *_range(self.low, self.high, arms), np.zeros(1))
+
+
+@dataclass(frozen=True, repr=False)
+class GeometricDelay(Delay):
+    """A whole number from 1, that ends with the same probability at every step.
+
+    Parameters
+    ----------
+    mean : float or array-like of shape (n,)
+        Mean delay, at least 1.
+    """
+
+    mean: ArrayLike
+
+    def pack(self, arms: int) -> PackedDelay:
+        """Return the delay of so many arms as the kernels see it."""
+        from fairtrial.delayed._kernels.worlds import GEOMETRIC
+
+        mean = _per_arm("mean", self.mean, arms)
+        if (mean < 1.0).any():
+            raise InvalidArgument("mean", "must be at least 1", self.mean)
+        return PackedDelay(GEOMETRIC, mean, mean, np.zeros(1))
+
+
+@dataclass(frozen=True, repr=False)
+class LognormalDelay(Delay):
+    """A delay whose logarithm is normal.
+
+    Parameters
+    ----------
+    median : float or array-like of shape (n,)
+        More than 0.
+    shape : float or array-like of shape (n,)
+        Standard deviation of the logarithm, at least 0.
+    """
+
+    median: ArrayLike
+    shape: ArrayLike = 1.0
+
+    def pack(self, arms: int) -> PackedDelay:
+        """Return the delay of so many arms as the kernels see it."""
+        from fairtrial.delayed._kernels.worlds import LOGNORMAL
+
+        shape = _per_arm("shape", self.shape, arms)
+        if (shape < 0.0).any():
+            raise InvalidArgument("shape", "must be at least 0", self.shape)
+        return PackedDelay(LOGNORMAL, _positive("median", self.median, arms), shape, np.zeros(1))
+
+
+@dataclass(frozen=True, repr=False)
+class EmpiricalDelay(Delay):
+    """One of the delays that were seen, each with the same probability, for every arm.
+
+    Parameters
+    ----------
+    sample : array-like of shape (any,)
+        Delays, more than 0.
+    """
+
+    sample: ArrayLike
+
+    def pack(self, arms: int) -> PackedDelay:
+        """Return the delay of so many arms as the kernels see it."""
+        from fairtrial.delayed._kernels.worlds import EMPIRICAL
+
+        sample = np.array(check_array("sample", self.sample, (None,)))
+        if not sample.size or (sample <= 0.0).any():
+            raise InvalidArgument("sample", "must hold numbers greater than 0", self.sample)
+        return PackedDelay(EMPIRICAL, np.zeros(arms), np.zeros(arms), sample)
+
+
+@dataclass(frozen=True, repr=False)
+class OutcomeDelay(Delay):
+    """A delay that grows with the outcome: battery lives, trials that end when they fail.
+
+    It goes from `low` to `high` by the outcome's rank in its distribution, in whole steps.
+
+    Parameters
+    ----------
+    low, high : int or array-like of shape (n,)
+        Ends of the range; at least 1.
+    """
+
+    low: ArrayLike
+    high: ArrayLike
+
+    def pack(self, arms: int) -> PackedDelay:
+        """Return the delay of so many arms as the kernels see it."""
+        from fairtrial.delayed._kernels.worlds import OUTCOME_RANK
+
+        return PackedDelay(OUTCOME_RANK, *_range(self.low, self.high, arms), np.zeros(1))
+
+
+def _per_arm(name: str, value: ArrayLike, arms: int) -> Floats:
+    try:
+        given = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        given = np.array(np.nan)
+    if given.shape not in ((), (arms,)) or not np.isfinite(given).all():
+        raise InvalidArgument(name, f"must be a finite number, or {arms} of them", value)
+    return np.broadcast_to(given, (arms,)).copy()
+
+
+def _positive(name: str, value: ArrayLike, arms: int) -> Floats:
+    given = _per_arm(name, value, arms)
+    if (given <= 0.0).any():
+        raise InvalidArgument(name, "must be greater than 0", value)
+    return given
+
+
+def _range(low: ArrayLike, high: ArrayLike, arms: int) -> tuple[Floats, Floats]:
+    first, last = _per_arm("low", low, arms), _per_arm("high", high, arms)
+    if (first < 1.0).any() or (first != np.floor(first)).any():
+        raise InvalidArgument("low", "must be a whole number of at least 1", low)
+    if (last < first).any() or (last != np.floor(last)).any():
+        raise InvalidArgument("high", "must be a whole number of at least low", high)
+    return first, last

@@ -1,0 +1,11 @@
+"""What can be wrong with the readings of a pull."""
+
+from __future__ import annotations
+
+from fairtrial.errors import ConflictingOutcome
+
+__all__ = ["ConflictingReport"]
+
+
+class ConflictingReport(ConflictingOutcome):
+    """A reading of that stage was reported before with another value; nothing was changed."""

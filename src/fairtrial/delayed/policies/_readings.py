@@ -1,0 +1,78 @@
+"""What was reported of every pull: to know a repetition, and to put what comes late in order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairtrial.delayed.errors import ConflictingReport
+
+Floats = NDArray[np.float64]
+
+_NO_STD = -1.0
+
+
+class Readings:
+    """All readings by pull and stage, each a value and a standard deviation (-1 for none)."""
+
+    def __init__(self) -> None:
+        self._by_row: dict[int, dict[float, tuple[float, float]]] = {}
+
+    def next_stage(self, row: int) -> float:
+        """Return the stage of a reading that names none: the one after the newest."""
+        stages = self._by_row.get(row)
+        return float(np.floor(max(stages))) + 1.0 if stages else 1.0
+
+    def has(self, row: int) -> bool:
+        """Return whether a pull has any reading."""
+        return row in self._by_row
+
+    def is_newest(self, row: int, stage: float) -> bool:
+        """Return whether no reading of the pull is of that stage or a later one."""
+        stages = self._by_row.get(row)
+        return not stages or stage > max(stages)
+
+    def is_known(self, row: int, stage: float, value: float, std: float | None) -> bool:
+        """Return whether the very same reading was reported before.
+
+        Raises
+        ------
+        ConflictingReport
+            If that stage was reported before with another value.
+        """
+        known = self._by_row.get(row, {}).get(stage)
+        if known is None:
+            return False
+        if known != (value, _NO_STD if std is None else std):
+            raise ConflictingReport(
+                f"stage {stage:g} of this pull was reported before as {known[0]!r}; got {value!r}"
+            )
+        return True
+
+    def add(self, row: int, stage: float, value: float, std: float | None) -> None:
+        """Write down a reading."""
+        own = _NO_STD if std is None else std
+        self._by_row.setdefault(row, {})[stage] = (value, own)
+
+    def in_order(self, row: int) -> Floats:
+        """Return stage, value and std of all readings of a pull, by stage."""
+        return np.array([(stage, *self._by_row[row][stage]) for stage in sorted(self._by_row[row])])
+
+    def to_array(self) -> NDArray[Any]:
+        """Return everything as rows of (pull, stage, value, std)."""
+        rows = [
+            (row, stage, *reading)
+            for row, readings in self._by_row.items()
+            for stage, reading in readings.items()
+        ]
+        return np.array(rows, dtype=np.float64).reshape(len(rows), 4)
+
+    @classmethod
+    def from_array(cls, rows: NDArray[Any]) -> Readings:
+        """Return what `to_array` wrote."""
+        readings = cls()
+        for row, stage, value, std in np.asarray(rows).tolist():
+            readings._by_row.setdefault(int(row), {})[stage] = (value, std)
+        return readings

@@ -1,0 +1,213 @@
+"""Racing on the exact likelihood of all that was seen: the policy."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairtrial.core.recommendation import Guarantee
+from fairtrial.core.validation import check_choice, check_number
+from fairtrial.delayed.policies.base import DelayedPolicy
+from fairtrial.delayed.problem import Problem
+from fairtrial.errors import InvalidArgument
+
+__all__ = ["InformationRacing"]
+
+Floats = NDArray[np.float64]
+
+
+class InformationRacing(DelayedPolicy):
+    """Race on the exact likelihood of completed, stopped and running pulls; the default.
+
+    A pull with readings counts as what it is: an observation of the mean with the noise of
+    an outcome and that of its readings. No error probability is split between outcomes and
+    readings, and a reading counts at once.
+
+    Parameters
+    ----------
+    problem : Problem
+        With normal noise, or without readings.
+    delta : float
+        Probability of a wrong answer that is accepted.
+    parallel : int, optional
+        Most pulls in flight; by default as many as are asked for.
+    per_arm : int, optional
+        Most pulls of one arm in flight; by default no limit.
+    test : {"pairwise", "box"}
+        Compare every two arms, or an interval of each.
+    sampling : {"lucb", "uniform"}
+        Pull the two arms that are least certain at the border, or all survivors equally.
+    use_partial : bool
+        Whether readings count; without them any sub-Gaussian noise is covered.
+    prior : float
+        Outcomes that the mixture's prior counts for, more than 0.
+    truncate : int, optional
+        Readings after which a pull is called back; by default it runs to its end.
+    max_pulls, max_reports : int, optional
+        Stop undecided after so many results, or readings.
+    seed : None, int or numpy.random.Generator
+        Not used: the policy tosses no coins.
+
+    Raises
+    ------
+    InvalidArgument
+        If an argument is not acceptable, or readings are to count and noise is not normal.
+
+    Notes
+    -----
+    For a pull's weight w and value x, exp(s sum w (x - mu) - s^2 sum w / 2) is the likelihood
+    ratio of what was observed, hence a martingale whatever starts or stops pulls on the
+    strength of it; mixing s over N(0, sigma^2 / prior) gives the test (Robbins 1970; Howard,
+    Ramdas, McAuliffe, Sekhon 2021). Two arms are told apart at level delta / (k (n - k)).
+
+    Examples
+    --------
+    >>> problem = Problem(["a", "b"], noise_std=1.0, feedback="unbiased", report_std=0.5)
+    >>> policy = InformationRacing(problem, delta=0.05)
+    >>> while not policy.stopped:
+    ...     pull = policy.ask()
+    ...     for stage in range(3):
+    ...         policy.report(pull, 2.0 if pull.arm == "b" else 0.0, stage=stage)
+    ...     if not policy.stopped:
+    ...         policy.tell(pull, 2.0 if pull.arm == "b" else 0.0)
+    >>> policy.recommend().arm, policy.told
+    (('b',), 14)
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        delta: float = 0.05,
+        parallel: int | None = None,
+        per_arm: int | None = None,
+        test: str = "pairwise",
+        sampling: str = "lucb",
+        use_partial: bool = True,
+        prior: float = 0.1,
+        truncate: int | None = None,
+        max_pulls: int | None = None,
+        max_reports: int | None = None,
+        seed: int | np.random.Generator | None = None,
+    ) -> None:
+        super().__init__(problem, delta, parallel, per_arm, truncate, max_pulls, max_reports, seed)
+        self.test = check_choice("test", test, ["pairwise", "box"])
+        self.sampling = check_choice("sampling", sampling, ["lucb", "uniform"])
+        if not isinstance(use_partial, bool):
+            raise InvalidArgument("use_partial", "must be True or False", use_partial)
+        self.use_partial = use_partial
+        self.prior = check_number("prior", prior, low=0.0, open_low=True)
+        if self._uses_readings and not problem.gaussian:
+            raise InvalidArgument(
+                "problem",
+                "must have normal noise for InformationRacing to use readings; take "
+                "use_partial=False, or Racing(variant='proven')",
+                problem,
+            )
+        if self.truncate is not None and not self._uses_readings:
+            raise InvalidArgument("truncate", "needs readings that count", truncate)
+        self._open_books(self._constants())
+
+    def _constants(self) -> dict[int, float]:
+        from fairtrial.delayed._kernels import books
+
+        return {
+            books.RULE: books.PAIRWISE if self.test == "pairwise" else books.BOX,
+            books.LEVEL: self._level(),
+            books.PRIOR: self.prior,
+            books.SAMPLING: books.LUCB if self.sampling == "lucb" else books.UNIFORM,
+        }
+
+    def _level(self) -> float:
+        """Return the log of tests over delta, and the price of prefixes on top of it."""
+        arms, top = len(self.problem.arms), self.problem.top
+        if self.test == "box":
+            return math.log(arms / self.delta)
+        level = math.log(max(1, top * (arms - top)) / self.delta)
+        return price_of_prefixes(level) if self.problem.delay_depends_on_outcome else level
+
+    @property
+    def _uses_readings(self) -> bool:
+        return self.use_partial and self.problem.readings_used
+
+    @property
+    def _learns_bias_late(self) -> bool:
+        return self._uses_readings and self.problem.feedback == "biased"
+
+    def _intervals(self) -> tuple[Floats, Floats]:
+        from fairtrial.delayed._kernels import books
+
+        level = math.log(len(self.problem.arms) / self.delta)
+        known = np.isfinite(self._arms[:, books.VARIANCE])
+        variance = np.where(known, self._arms[:, books.VARIANCE], math.inf)
+        radius = np.sqrt(2.0 * variance * (level + self._arms[:, books.PENALTY]))
+        mean = self._arms[:, books.MEAN]
+        return mean - radius, mean + radius
+
+    def _evidence(self) -> tuple[float | None, float | None]:
+        """Return the evidence of the weakest pair at the border, in nats, and its threshold."""
+        from fairtrial.delayed._kernels import books
+
+        threshold = float(self._rules[books.LEVEL])
+        if self.test != "pairwise" or self._decided or len(self.problem.arms) == self.problem.top:
+            return None, None
+        best = [self.problem.arms.index(arm) for arm in self._best()]
+        leads = np.isin(np.arange(len(self.problem.arms)), best)
+        mean, variance, penalty = (
+            self._arms[:, column] for column in (books.MEAN, books.VARIANCE, books.PENALTY)
+        )
+        survives = self._arms[:, books.STATUS] == books.SURVIVES
+        inside, outside = np.flatnonzero(leads & survives), np.flatnonzero(~leads & survives)
+        if not inside.size or not outside.size:
+            return None, threshold
+        gap = np.maximum(mean[inside, None] - mean[outside] + self.problem.tolerance, 0.0)
+        spread = 2.0 * (variance[inside, None] + variance[outside])
+        evidence = gap * gap / spread - penalty[inside, None] - penalty[outside]
+        return max(0.0, float(evidence.min())), threshold
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The guarantee and what it stands on; proven if the errors of readings are covered."""
+        problem = self.problem
+        assumptions = [self._noise_assumption()]
+        proven = True
+        if self._uses_readings:
+            assumptions.append(self._errors_assumption())
+            proven = not (problem.feedback == "refining" and problem.errors == "unknown")
+        name = "information race, " + ("by pairs" if self.test == "pairwise" else "by boxes")
+        return self._promise(name, proven, assumptions, "docs/explanation/delayed.md")
+
+    def _errors_assumption(self) -> str:
+        problem = self.problem
+        if problem.feedback == "incremental":
+            return "the pieces of a pull are independent, with equal shares of mean and variance"
+        if problem.feedback == "unbiased":
+            return "errors of readings are independent of the outcome and each other, with mean 0"
+        if problem.feedback == "biased":
+            return "errors of readings are independent, with one constant mean for every arm"
+        if problem.errors == "nested":
+            return "the error of an earlier reading is that of a later one and independent noise"
+        if problem.errors == "first":
+            return (
+                "the error of a reading is independent of the outcome, its deviation known before"
+            )
+        return "the newest reading holds all that is known of its outcome (not proven)"
+
+
+def price_of_prefixes(level: float) -> float:
+    """Return x with ``x - ln(1 + x) = level``.
+
+    How much of an arm is complete is no stopping time, so that each of the two e-values of a
+    pair has to be bounded by its supremum: P(product >= e^x) <= (1 + x) e^-x.
+
+    Examples
+    --------
+    >>> round(price_of_prefixes(4.0), 2)
+    5.94
+    """
+    # Newton from the right of the root, where the function is convex and grows.
+    x = level + math.log1p(level) + math.sqrt(2.0 * level)
+    for _ in range(20):
+        x -= (x - math.log1p(x) - level) * (1.0 + x) / x
+    return x

@@ -1,0 +1,204 @@
+"""Racing on confidence boxes, as published and as proven: the policy."""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairtrial.confidence.bounds import Bound, FiniteLIL, NormalMixture
+from fairtrial.core.recommendation import Guarantee
+from fairtrial.core.validation import check_choice
+from fairtrial.delayed.policies.base import DelayedPolicy
+from fairtrial.delayed.problem import Problem
+from fairtrial.errors import InvalidArgument
+
+__all__ = ["Racing"]
+
+Floats = NDArray[np.float64]
+
+_REPORT_SHARE = 0.1
+_ONE_PULL = ("unbiased", "biased")
+
+
+class Racing(DelayedPolicy):
+    """Race on a confidence box for every arm: sub-Gaussian noise suffices.
+
+    All survivors are pulled equally often. One is accepted when its box lies above those of
+    all but k - 1 others, rejected when k boxes lie above it.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem; of its kinds of readings, ``refining`` counts in no variant but "full",
+        which ignores readings.
+    delta : float
+        Probability of a wrong answer that is accepted.
+    variant : {"proven", "partial", "full"}
+        ``full``: completed pulls only. ``partial``: the published estimator, which splits
+        delta anew at every step; it is not proven. ``proven``: a split fixed in advance, and
+        readings charged pull by pull.
+    bound : Bound, optional
+        Radius of a mean: by default a normal mixture for ``proven``, else the finite law of
+        the iterated logarithm of the paper.
+    parallel, per_arm : int, optional
+        Most pulls in flight, in all and on one arm; by default no limits.
+    running_intersection : bool
+        Whether an arm's box may only shrink.
+    max_pulls, max_reports : int, optional
+        Stop undecided after so many results, or readings.
+    seed : None, int or numpy.random.Generator
+        Not used: the policy tosses no coins.
+
+    Raises
+    ------
+    InvalidArgument
+        If an argument is not acceptable, or the variant does not cover the problem.
+
+    Notes
+    -----
+    Source: Grover et al. (2018), Algorithms 1 to 3 and Propositions 1 and 2, with what their
+    proofs lack: docs/explanation/delayed.md.
+
+    Examples
+    --------
+    >>> policy = Racing(Problem(["a", "b", "c"], top=2, noise_std=1.0), variant="full")
+    >>> while not policy.stopped:
+    ...     pull = policy.ask()
+    ...     policy.tell(pull, {"a": 0.0, "b": 5.0, "c": 6.0}[pull.arm])
+    >>> policy.recommend().arm
+    ('c', 'b')
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        delta: float = 0.05,
+        variant: str = "proven",
+        bound: Bound | None = None,
+        parallel: int | None = None,
+        per_arm: int | None = None,
+        running_intersection: bool = False,
+        max_pulls: int | None = None,
+        max_reports: int | None = None,
+        seed: int | np.random.Generator | None = None,
+    ) -> None:
+        super().__init__(problem, delta, parallel, per_arm, None, max_pulls, max_reports, seed)
+        self.variant = check_choice("variant", variant, ["proven", "partial", "full"])
+        if bound is not None and not isinstance(bound, Bound):
+            raise InvalidArgument("bound", "must be a Bound, or None for the default", bound)
+        self.bound = bound
+        if not isinstance(running_intersection, bool):
+            raise InvalidArgument(
+                "running_intersection", "must be True or False", running_intersection
+            )
+        self.running_intersection = running_intersection
+        self._refuse_what_is_not_covered()
+        self._used_bound: Bound = bound or (NormalMixture() if variant == "proven" else FiniteLIL())
+        self._open_books(self._constants())
+        self._make_room()
+
+    def _refuse_what_is_not_covered(self) -> None:
+        if self.variant == "full":
+            return
+        if self.problem.feedback == "refining":
+            raise InvalidArgument(
+                "variant", "must be 'full' for feedback='refining'; or take InformationRacing",
+                self.variant,
+            )  # fmt: skip
+        if self.problem.delay_depends_on_outcome:
+            raise InvalidArgument(
+                "variant", "must be 'full' when delays may depend on outcomes", self.variant
+            )
+        if self.problem.feedback == "incremental" and self.problem.duration is None:
+            raise InvalidArgument(
+                "problem", "must give duration for Racing on incremental readings", self.problem
+            )
+
+    def _constants(self) -> dict[int, float]:
+        from fairtrial.delayed._kernels import books
+
+        rules = {
+            "full": books.RACE_FULL,
+            "partial": books.RACE_PARTIAL,
+            "proven": books.RACE_PROVEN,
+        }
+        constants: dict[int, float] = {
+            books.RULE: rules[self.variant],
+            books.SAMPLING: books.UNIFORM,
+            books.INTERSECT: self.running_intersection,
+        }
+        if self.variant == "proven" and self.problem.feedback == "unbiased":
+            constants[books.REPORT_SHARE] = _REPORT_SHARE
+        if self.variant == "proven" and self.problem.feedback == "biased":
+            constants[books.REPORT_SHARE] = constants[books.BIAS_SHARE] = _REPORT_SHARE / 2.0
+        return constants
+
+    def _check_duration(self, duration: float | None) -> float | None:
+        if duration is not None and self._uses_readings:
+            raise InvalidArgument(
+                "duration", "must be left out: Racing takes the problem's", duration
+            )
+        return super()._check_duration(duration)
+
+    def _check_std(self, std: float | None) -> float | None:
+        if std is not None and self._uses_readings:
+            raise InvalidArgument("sd", "must be left out: Racing takes the report_std", std)
+        return super()._check_std(std)
+
+    @property
+    def _uses_readings(self) -> bool:
+        return self.variant != "full" and self.problem.readings_used
+
+    def _make_room(self) -> None:
+        """Let the arrays grow until one more event fits, the table of radii too."""
+        from fairtrial.delayed._kernels import books
+
+        super()._make_room()
+        steps = self._control[books.STEPS] + self._control[books.MOST_READINGS]
+        steps += self._rules[books.LONGEST] + 3.0
+        if steps >= self._table.shape[1]:
+            size = 1 << max(8, int(steps).bit_length())
+            self._table = bound_table(self._used_bound, size)
+
+    def _intervals(self) -> tuple[Floats, Floats]:
+        from fairtrial.delayed._kernels import books
+
+        return self._arms[:, books.LOWER].copy(), self._arms[:, books.UPPER].copy()
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The guarantee and what it stands on; the published estimator has no proof."""
+        assumptions = [
+            self._noise_assumption()
+            if self._uses_readings
+            else self._noise_assumption().replace(" and errors of readings", "")
+        ]
+        proven = self._used_bound.proven and not (self.variant == "partial" and self._splits)
+        if self._uses_readings:
+            assumptions.append("errors of readings are independent of the outcome and each other")
+        name = f"race, {self.variant}, {self._used_bound.name}"
+        return self._promise(name, proven, assumptions, "docs/explanation/delayed.md")
+
+    @property
+    def _splits(self) -> bool:
+        return self.problem.feedback in _ONE_PULL
+
+
+@lru_cache(maxsize=32)
+def bound_table(bound: Bound, size: int) -> Floats:
+    """Return the bound's squared radii as ``first + second ln(1/level)``, by count of outcomes."""
+    counts = np.arange(size, dtype=np.float64)
+    small, least, smaller = 0.1, 1e-200, 1e-300
+    at = [bound.radius(counts, level) ** 2 for level in (small, smaller, least)]
+    second = (at[1][1:] - at[0][1:]) / math.log(small / smaller)
+    first = at[0][1:] + second * math.log(small)
+    if not np.allclose(first - second * math.log(least), at[2][1:], rtol=1e-9, atol=0.0):
+        raise InvalidArgument(
+            "bound", "must have a squared radius that is linear in ln(1/level)", bound
+        )
+    table = np.full((2, size), np.inf)
+    table[:, 1:] = first, second
+    return table

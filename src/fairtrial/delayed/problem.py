@@ -1,0 +1,293 @@
+"""What is known and wanted: the top k arms, the noise, and what is seen before a result."""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairtrial.core.problem import Problem as BaseProblem
+from fairtrial.core.validation import (
+    check_array,
+    check_choice,
+    check_integer,
+    check_labels,
+    check_number,
+)
+from fairtrial.errors import InvalidArgument, InvalidOutcome
+
+__all__ = ["Problem"]
+
+Floats = NDArray[np.float64]
+
+FEEDBACKS = ("full", "incremental", "unbiased", "biased", "refining")
+ERRORS = ("unknown", "nested", "first")
+NOISES = ("gaussian", "subgaussian")
+FAILURES = ("independent", "outcome")
+
+
+class Problem(BaseProblem):
+    """The k arms of largest mean, when results come late and may be seen coming.
+
+    A pull takes time. Until its outcome X comes there may be readings of it:
+
+    =============== ==============================================================
+    ``full``        none
+    ``incremental`` independent pieces of mean mu/D and scale sigma/sqrt(D), whose sum is X
+    ``unbiased``    Y - X independent from reading to reading, of mean 0
+    ``biased``      the same, but of an unknown constant mean for every arm
+    ``refining``    each reading replaces the last: forecasts, learning curves, solver bounds
+    =============== ==============================================================
+
+    Parameters
+    ----------
+    arms : sequence of str, or int
+        Labels of the n arms, or their number.
+    top : int
+        How many arms are wanted, from 1 to n.
+    noise_std : float or array-like of shape (n,), optional
+        Standard deviation of an outcome about its arm's mean (of its sub-Gaussian bound).
+    feedback : {"full", "incremental", "unbiased", "biased", "refining"}
+        What a reading is.
+    report_std : float or array-like of shape (n,), optional
+        Standard deviation of a reading about its own pull's outcome; needed for
+        ``unbiased`` and ``biased``. For ``refining`` each reading may bring its own.
+    errors : {"unknown", "nested", "first"}
+        For ``refining``. ``nested``: the error of an earlier reading is that of a later one
+        and independent noise, so that the newest holds all there is. ``first``: of each pull
+        only the first reading of a deviation of at most `target_std` counts. Both make the
+        guarantee proven; ``unknown`` does not.
+    tolerance : float
+        How far below the k-th best mean an answer's means may lie.
+    reward_range : (float, float), optional
+        The range that every outcome lies in, instead of `noise_std`.
+    direction : {"maximize", "minimize"}
+        Which outcomes are good.
+    noise : {"gaussian", "subgaussian"}
+        Whether outcomes and errors are known to be normal. Not with a `reward_range`.
+    target_std : float, optional
+        What ``errors="first"`` waits for.
+    duration : float or array-like of shape (n,), optional
+        For ``incremental``: the number D of pieces of a pull; else it has to be said at
+        ``ask(duration=...)``.
+    failure : {"independent", "outcome"}, optional
+        Whether a pull may get lost because of its outcome. By default a lost pull is
+        ``independent`` and one that ran out of time is not.
+    failure_value : float, optional
+        What a pull counts as that failed because of its outcome; without it, such a failure
+        stops the experiment until the outcome comes.
+    delay_depends_on_outcome : bool
+        Whether short delays may say something of the outcome. Then of each arm only the
+        longest run of complete pulls counts, in the order of their start, and no reading.
+    clip : bool
+        Whether an outcome outside of `reward_range` is moved to its end, not refused.
+
+    Raises
+    ------
+    InvalidArgument
+        If an argument is not acceptable; exactly one of `noise_std` and `reward_range`
+        must be given.
+
+    Notes
+    -----
+    Source: Grover et al. (2018), "Best arm identification in multi-armed bandits with
+    delayed feedback", section 2; ``refining`` is an addition.
+
+    Examples
+    --------
+    >>> problem = Problem(["a", "b", "c"], noise_std=0.5, feedback="unbiased", report_std=0.25)
+    >>> problem.n_actions, problem.top
+    (3, 1)
+    """
+
+    family = "delayed"
+    default_policy = "InformationRacing"
+    _not_parameters = frozenset()
+
+    def __init__(
+        self,
+        arms: Any,
+        top: int = 1,
+        noise_std: ArrayLike | None = None,
+        feedback: str = "full",
+        report_std: ArrayLike | None = None,
+        errors: str = "unknown",
+        tolerance: float = 0.0,
+        reward_range: tuple[float, float] | None = None,
+        direction: str = "maximize",
+        noise: str = "gaussian",
+        target_std: float | None = None,
+        duration: ArrayLike | None = None,
+        failure: str | None = None,
+        failure_value: float | None = None,
+        delay_depends_on_outcome: bool = False,
+        clip: bool = False,
+    ) -> None:
+        self.arms = check_labels("arms", arms)
+        self.top = check_integer("top", top, low=1)
+        if self.top > len(self.arms):
+            raise InvalidArgument(
+                "top", f"must be at most the number of arms, {len(self.arms)}", top
+            )
+        self.feedback = check_choice("feedback", feedback, FEEDBACKS)
+        self.direction = check_choice("direction", direction, ["maximize", "minimize"])
+        self.noise = check_choice("noise", noise, NOISES)
+        self.tolerance = check_number("tolerance", tolerance, low=0.0)
+        self.noise_std, self.reward_range = self._given_noise(noise_std, reward_range)
+        self.report_std = self._given_report_std(report_std)
+        self.errors = self._given_errors(errors)
+        self.target_std = self._given_target(target_std)
+        self.duration = self._given_duration(duration)
+        self.failure = None if failure is None else check_choice("failure", failure, FAILURES)
+        self.failure_value = (
+            None if failure_value is None else check_number("failure_value", failure_value)
+        )
+        self.delay_depends_on_outcome = _flag("delay_depends_on_outcome", delay_depends_on_outcome)
+        self.clip = _flag("clip", clip)
+        self._check_combinations()
+        self._freeze()
+
+    # --------------------------------------------------------------------- checks
+
+    def _given_noise(
+        self, noise_std: ArrayLike | None, reward_range: Any
+    ) -> tuple[Floats | None, tuple[float, float] | None]:
+        if (noise_std is None) == (reward_range is None):
+            raise InvalidArgument(
+                "noise_std, reward_range",
+                "exactly one must be given: the noise if it is known, else the outcomes' range",
+                (noise_std, reward_range),
+            )
+        if reward_range is None:
+            scale = self._per_arm("noise_std", noise_std)
+            if (scale <= 0.0).any():
+                raise InvalidArgument("noise_std", "must be finite and greater than 0", noise_std)
+            return scale, None
+        try:
+            low, high = (check_number("reward_range", end) for end in reward_range)
+        except (TypeError, ValueError):
+            low = high = math.nan
+        if not low < high:
+            raise InvalidArgument(
+                "reward_range", "must be two finite numbers, low < high", reward_range
+            )
+        return None, (low, high)
+
+    def _given_report_std(self, report_std: ArrayLike | None) -> Floats | None:
+        if report_std is None:
+            if self.feedback in ("unbiased", "biased"):
+                raise InvalidArgument(
+                    "report_std", f"must be given for feedback={self.feedback!r}", None
+                )
+            return None
+        if self.feedback in ("full", "incremental"):
+            raise InvalidArgument(
+                "report_std", f"must be left out for feedback={self.feedback!r}", report_std
+            )
+        scale = self._per_arm("report_std", report_std)
+        if (scale < 0.0).any():
+            raise InvalidArgument("report_std", "must be finite and at least 0", report_std)
+        return scale
+
+    def _given_errors(self, errors: str) -> str:
+        check_choice("errors", errors, ERRORS)
+        if errors != "unknown" and self.feedback != "refining":
+            raise InvalidArgument("errors", "must be left out unless feedback='refining'", errors)
+        return errors
+
+    def _given_target(self, target_std: float | None) -> float | None:
+        if (target_std is not None) != (self.errors == "first"):
+            raise InvalidArgument(
+                "target_std", "must be given if and only if errors='first'", target_std
+            )
+        return None if target_std is None else check_number("target_std", target_std, low=0.0)
+
+    def _given_duration(self, duration: ArrayLike | None) -> Floats | None:
+        if duration is None:
+            return None
+        if self.feedback != "incremental":
+            raise InvalidArgument(
+                "duration", "must be left out unless feedback='incremental'", duration
+            )
+        pieces = self._per_arm("duration", duration)
+        if (pieces <= 0.0).any():
+            raise InvalidArgument("duration", "must be finite and greater than 0", duration)
+        return pieces
+
+    def _per_arm(self, name: str, value: ArrayLike | None) -> Floats:
+        arms = len(self.arms)
+        try:
+            given = np.asarray(value, dtype=np.float64)
+        except (TypeError, ValueError):
+            given = np.array(np.nan)
+        if given.shape not in ((), (arms,)):
+            raise InvalidArgument(
+                name, f"must be a number or have shape ({arms},); got shape {given.shape}"
+            )
+        if not np.isfinite(given).all():
+            raise InvalidArgument(name, "must be finite", value)
+        return check_array(name, np.broadcast_to(given, (arms,)), (arms,))
+
+    def _check_combinations(self) -> None:
+        if self.failure_value is not None and self.failure == "independent":
+            raise InvalidArgument(
+                "failure_value", "must be left out if failure='independent'", self.failure_value
+            )
+        if self.clip and self.reward_range is None:
+            raise InvalidArgument("clip", "needs a reward_range", self.clip)
+        if self.reward_range is not None and self.failure_value is not None:
+            low, high = self.reward_range
+            if not low <= self.failure_value <= high:
+                raise InvalidArgument(
+                    "failure_value", f"must be in [{low:g}, {high:g}]", self.failure_value
+                )
+
+    # -------------------------------------------------------------------- meaning
+
+    @cached_property
+    def action_labels(self) -> tuple[dict[str, str], ...]:
+        """One action for every arm."""
+        return tuple({"arm": arm} for arm in self.arms)
+
+    @property
+    def sign(self) -> float:
+        """1 if outcomes are maximised, -1 if they are minimised."""
+        return 1.0 if self.direction == "maximize" else -1.0
+
+    @property
+    def gaussian(self) -> bool:
+        """Whether outcomes and the errors of readings are known to be normal."""
+        return self.reward_range is None and self.noise == "gaussian"
+
+    @cached_property
+    def scale(self) -> Floats:
+        """Sub-Gaussian scale of an outcome by arm, shape (n,); half the range if bounded."""
+        if self.reward_range is not None:
+            return np.full(len(self.arms), 0.5 * (self.reward_range[1] - self.reward_range[0]))
+        return np.array(self.noise_std)
+
+    @property
+    def readings_used(self) -> bool:
+        """Whether readings can tell anything before the outcome."""
+        return self.feedback != "full" and not self.delay_depends_on_outcome
+
+    def check_outcome(self, outcome: Any, name: str = "outcome") -> float:
+        """Return the outcome as a float; finite, and in the range, or moved to its end."""
+        value: float = super().check_outcome(outcome, name)
+        if self.reward_range is None:
+            return value
+        low, high = self.reward_range
+        if self.clip:
+            return min(max(value, low), high)
+        if not low <= value <= high:
+            raise InvalidOutcome(name, f"must be in [{low:g}, {high:g}]", outcome)
+        return value
+
+
+def _flag(name: str, value: object) -> bool:
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidArgument(name, "must be True or False", value)
+    return bool(value)

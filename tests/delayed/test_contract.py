@@ -1,0 +1,69 @@
+"""The family inside the house: simulations, durable studies, and two policies on one world."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import fairtrial as ft
+from fairtrial.delayed import InformationRacing, Problem, Racing, SimulatedEnvironment
+
+PROBLEM = Problem(
+    ["a", "b", "c"], top=2, noise_std=1.0, feedback="unbiased", report_std=0.5, tolerance=0.1
+)
+WORLD = SimulatedEnvironment(PROBLEM, [0.0, 3.0, 6.0], delay=8.0)
+
+
+def test_a_simulation_is_the_same_by_any_engine():
+    found = [
+        ft.simulate(InformationRacing(PROBLEM), WORLD, 12, seed=4, engine=engine, progress=False)
+        for engine in ("auto", "python")
+    ]
+    assert np.array_equal(found[0].elapsed, found[1].elapsed)
+    assert np.array_equal(found[0].pulls, found[1].pulls)
+    assert found[0].answer.tolist() == found[1].answer.tolist()
+    assert found[0].error_rate == 0.0
+    assert found[0].to_dict() is not None
+
+
+def test_two_policies_see_the_same_outcomes_of_the_same_pulls():
+    seen = []
+    for cls in (InformationRacing, Racing):
+        outcomes = {}
+        world = WORLD.begin(np.random.default_rng(7))
+        policy = cls(PROBLEM)
+        counts = dict.fromkeys(PROBLEM.arms, 0)
+        for pull in policy.ask(20):
+            path = world.trajectory(pull, np.random.default_rng())
+            outcomes[pull.arm, counts[pull.arm]] = path
+            counts[pull.arm] += 1
+        seen.append(outcomes)
+    both = set(seen[0]) & set(seen[1])
+    assert len(both) > 10
+    assert all(seen[0][pull] == seen[1][pull] for pull in both)
+
+
+def test_a_study_keeps_readings_losses_and_late_results(tmp_path):
+    storage = f"sqlite:///{tmp_path}/study.db"
+    study = ft.Study.create(
+        PROBLEM, InformationRacing(PROBLEM, delta=1e-6), storage=storage, name="race", seed=1
+    )
+    pulls = study.ask(6)
+    for pull in pulls:
+        study.report(pull, {"a": 0.0, "b": 3.0, "c": 6.0}[pull.arm], stage=1)
+        study.report(pull, {"a": 0.2, "b": 3.2, "c": 6.2}[pull.arm], stage=2, sd=0.3)
+    study.fail(pulls[0], "lost")
+    study.tell(pulls[1], 3.0)
+    study.tell(pulls[0], 0.0)
+    mirror = InformationRacing(PROBLEM, delta=1e-6)
+    for pull, other in zip(pulls, mirror.ask(6), strict=True):
+        assert pull.arm == other.arm
+        mirror.report(other, {"a": 0.0, "b": 3.0, "c": 6.0}[pull.arm], stage=1)
+        mirror.report(other, {"a": 0.2, "b": 3.2, "c": 6.2}[pull.arm], stage=2, sd=0.3)
+    mirror.fail(mirror.in_flight(0), "lost")
+    mirror.tell(mirror.in_flight(1), 3.0)
+    mirror.tell(mirror.in_flight(0), 0.0)
+    assert study.policy.progress() == mirror.progress()
+    study.close()
+    with ft.Study.open(storage, "race") as again:
+        assert again.policy.progress() == mirror.progress()
+        assert again.recommend().leader == ("c", "b")

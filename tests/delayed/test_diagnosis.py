@@ -1,0 +1,42 @@
+"""Delays that say something of outcomes are noticed, and differences between arms are not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fairtrial.delayed import diagnose
+from fairtrial.errors import InvalidArgument
+
+
+def test_delays_that_grow_with_outcomes_are_noticed():
+    rng = np.random.default_rng(0)
+    outcomes = rng.normal(size=40)
+    found = diagnose(["a", "b"] * 20, np.exp(outcomes), outcomes)
+    assert found.correlation > 0.8
+    assert found.p_value < 1e-6
+    assert "delay_depends_on_outcome=True" in found.warning
+
+
+def test_arms_may_differ_in_delay_and_mean():
+    rng = np.random.default_rng(0)
+    arm = np.repeat([0, 1, 2], 30)
+    found = diagnose(arm.tolist(), arm * 10 + rng.random(90), arm * 5 + rng.normal(size=90))
+    assert found.pulls == 90
+    assert found.warning is None
+
+
+def test_few_pulls_and_constant_delays_say_nothing():
+    numbers = list(range(19))
+    assert diagnose(["a"] * 19, numbers, numbers).warning is None
+    assert diagnose(["a"] * 20, [*numbers, 19], [*numbers, 19]).warning is not None
+    constant = diagnose(["a"] * 30, [5.0] * 30, list(range(30)))
+    assert (constant.correlation, constant.warning) == (None, None)
+    assert diagnose([], [], []).pulls == 0
+
+
+def test_columns_of_different_length_are_refused():
+    with pytest.raises(InvalidArgument, match="outcomes"):
+        diagnose(["a"], [1.0], [1.0, 2.0])
+    with pytest.raises(InvalidArgument, match="arms"):
+        diagnose(["a", "b"], [1.0], [1.0])

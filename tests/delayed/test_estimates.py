@@ -1,0 +1,357 @@
+"""Means, variances and boxes against slow versions, closed forms and reference values."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairtrial.confidence import FiniteLIL, NormalMixture, PolynomialStitching
+from fairtrial.delayed import InformationRacing, Problem, Racing
+from fairtrial.delayed._kernels import books
+from fairtrial.delayed._kernels.racing import split_three, split_two
+from fairtrial.delayed.policies.information import price_of_prefixes
+from fairtrial.delayed.policies.racing import bound_table
+from fairtrial.errors import InvalidArgument
+from tests.delayed.slow import Seen, least_sum_of_radii, likelihood_estimate
+
+HOW = {
+    "unbiased": {"report_std": [0.7, 1.3]},
+    "biased": {"report_std": [0.7, 1.3]},
+    "refining": {"report_std": 0.7},
+    "incremental": {"duration": [3.0, 6.0]},
+}
+
+
+def column(policy, name):
+    return policy._arms[:, getattr(books, name)]
+
+
+# ------------------------------------------------------------------- the bound's table
+
+
+@pytest.mark.parametrize(
+    "bound",
+    [FiniteLIL(), FiniteLIL(1.5, 1.01, one_sided=True), PolynomialStitching(), NormalMixture(0.3)],
+)
+def test_the_table_gives_the_radius_of_every_bound(bound):
+    table = bound_table(bound, 128)
+    for number in (1, 2, 10, 127):
+        for level in (0.3, 0.05, 1e-6, 1e-30):
+            radius = math.sqrt(table[0, number] - table[1, number] * math.log(level))
+            assert radius == pytest.approx(float(bound.radius(number, level)), rel=1e-12)
+
+
+def test_a_bound_of_another_form_is_refused():
+    class Other(NormalMixture):
+        def _standard_radius(self, pulls, log_inverse_level):
+            return np.asarray(log_inverse_level / pulls)
+
+    with pytest.raises(InvalidArgument, match="linear"):
+        Racing(Problem(2, noise_std=1.0), bound=Other())
+
+
+# ----------------------------------------------------------------- the split of delta
+
+SPLITS = [
+    ((1, 1, 0.5, 0.25, 100), 0.326367, 3.752326977),
+    ((3, 10, 0.5, 0.25, 100), 0.075761, 1.738283611),
+    ((1, 99, 0.5, 0.25, 100), 0.037152, 2.594493313),
+    ((10, 1, 0.5, 2.0, 10), 0.602833, 1.729087965),
+]
+
+
+def parts(case, biases=None):
+    outcomes, readings, sigma, report, _arms = case
+    found = [(1.0, sigma, outcomes), (1.0 / outcomes, report, readings)]
+    if biases:
+        found.append((1.0 / outcomes, report, biases))
+    return found
+
+
+def as_terms(bound, terms):
+    """Return the flat arguments (scale, base) of the compiled split."""
+    table = bound_table(bound, 128)
+    flat = []
+    for scale, sigma, number in terms:
+        slope = table[1, number]
+        flat += [scale * sigma * math.sqrt(slope), table[0, number] / slope]
+    return flat
+
+
+@pytest.mark.parametrize(("case", "share", "radius"), SPLITS)
+def test_the_split_in_two_has_its_reference_values(case, share, radius):
+    terms = parts(case)
+    found, total = split_two(*as_terms(FiniteLIL(), terms), 1.0, math.log(case[4] / 0.05))
+    assert found == pytest.approx(share, abs=1e-6)
+    assert total == pytest.approx(radius, rel=1e-9)
+    slow, least = least_sum_of_radii(FiniteLIL(), terms, 0.05 / case[4])
+    assert total == pytest.approx(least, rel=1e-9)
+    assert found == pytest.approx(slow[0], rel=1e-4)
+
+
+def test_the_split_in_three_has_its_reference_values():
+    terms = parts((3, 10, 0.5, 0.25, 100), biases=2)
+    first, second, total = split_three(*as_terms(FiniteLIL(), terms), 1.0, math.log(100 / 0.05))
+    assert (first, second) == (pytest.approx(0.064219, abs=1e-6), pytest.approx(0.153294, abs=1e-6))
+    (_, slow_second), least = least_sum_of_radii(FiniteLIL(), terms, 0.05 / 100)
+    assert total == pytest.approx(least, rel=1e-9)
+    assert second == pytest.approx(slow_second, rel=1e-4)
+
+
+def test_perfect_readings_take_no_share():
+    share, total = split_two(1.0, 2.0, 0.0, 1.0, 1.0, 3.0)
+    assert (share, total) == (0.0, math.sqrt(5.0))
+    assert split_three(1.0, 2.0, 0.0, 1.0, 0.0, 1.0, 1.0, 3.0) == (0.0, 0.0, math.sqrt(5.0))
+
+
+def test_the_price_of_prefixes_solves_its_equation():
+    for level in (0.01, 1.0, 4.0, 30.0, 500.0):
+        x = price_of_prefixes(level)
+        assert x - math.log1p(x) == pytest.approx(level, rel=1e-12)
+    assert price_of_prefixes(4.0) == pytest.approx(5.94, abs=0.05)
+
+
+# --------------------------------------------------------------------- information
+
+
+@st.composite
+def pulls_of_two_arms(draw):
+    number = st.floats(-3, 3)
+    pulls = []
+    for _ in range(draw(st.integers(1, 5))):
+        arm = draw(st.integers(0, 1))
+        count = draw(st.integers(0, 3))
+        readings = [draw(number) for _ in range(count)]
+        outcome = draw(st.none() | number)
+        pulls.append((arm, readings, outcome))
+    return pulls
+
+
+def enact(policy, problem, pulls):
+    """Ask until every wanted arm has come; report and tell; return what was seen."""
+    seen = []
+    for arm, readings, outcome in pulls:
+        row = policy._open_row(arm, policy.asked, pieces=None)
+        policy._outstanding[policy.asked] = (arm, row)
+        policy.asked += 1
+        pull = policy.in_flight(policy.asked - 1)
+        own = Seen(arm, duration=0.0 if problem.duration is None else problem.duration[arm])
+        for stage, value in enumerate(readings, start=1):
+            std = 0.0 if problem.report_std is None else problem.report_std[arm]
+            policy.report(pull, value, stage=stage)
+            own.readings[stage] = (value, std)
+        if outcome is not None:
+            policy.tell(pull, outcome)
+            own.outcome = outcome
+        seen.append(own)
+    return seen
+
+
+@pytest.mark.parametrize("feedback", list(HOW))
+@settings(max_examples=40)
+@given(pulls=pulls_of_two_arms())
+def test_information_is_generalised_least_squares_on_all_that_was_seen(feedback, pulls):
+    problem = Problem(2, noise_std=[1.0, 2.0], feedback=feedback, **HOW[feedback])
+    policy = InformationRacing(problem, delta=1e-12)
+    seen = enact(policy, problem, pulls)
+    for arm in range(2):
+        own = [pull for pull in seen if pull.arm == arm]
+        variance = column(policy, "VARIANCE")[arm]
+        if feedback == "biased":
+            check_beside_bias(policy, problem, arm, own)
+            continue
+        if not any(pull.readings or pull.outcome is not None for pull in own):
+            assert variance == math.inf
+            continue
+        mean, information, _ = likelihood_estimate(problem, arm, own)
+        total, rho = information[0, 0], 0.1 / problem.scale[arm] ** 2
+        assert column(policy, "MEAN")[arm] == pytest.approx(mean, rel=1e-9, abs=1e-9)
+        assert variance == pytest.approx((total + rho) / total**2, rel=1e-9)
+        assert column(policy, "PENALTY")[arm] == pytest.approx(
+            0.5 * math.log((total + rho) / rho), rel=1e-9
+        )
+
+
+def check_beside_bias(policy, problem, arm, own):
+    variance = column(policy, "VARIANCE")[arm]
+    complete = [pull for pull in own if pull.outcome is not None]
+    rho = 0.1 / problem.scale[arm] ** 2
+    log_two = math.log(2) if complete and not complete[0].readings else 0.0
+    if not complete:
+        assert variance == math.inf
+    elif not any(pull.readings for pull in complete):
+        total = len(complete) / problem.scale[arm] ** 2
+        assert variance == pytest.approx((total + rho) / total**2, rel=1e-9)
+    else:
+        mean, information, _ = likelihood_estimate(problem, arm, own)
+        prior = np.diag([rho, 1000.0 / problem.report_std[arm] ** 2])
+        inverse = np.linalg.inv(information)
+        determinants = np.linalg.det(information + prior) / np.linalg.det(prior)
+        assert column(policy, "MEAN")[arm] == pytest.approx(mean, rel=1e-7, abs=1e-7)
+        assert variance == pytest.approx((inverse + inverse @ prior @ inverse)[0, 0], rel=1e-9)
+        assert column(policy, "PENALTY")[arm] == pytest.approx(
+            0.5 * math.log(determinants) + log_two, rel=1e-9
+        )
+
+
+def test_the_bias_is_known_after_one_complete_pull_if_readings_have_no_noise():
+    problem = Problem(2, noise_std=1.0, feedback="biased", report_std=0.0)
+    policy = InformationRacing(problem)
+    enact(policy, problem, [(0, [3.0], 1.0), (0, [5.0], None)])
+    # The bias is 2, so the second pull counts as an outcome of 3.
+    assert column(policy, "MEAN")[0] == pytest.approx(2.0, abs=1e-6)
+    assert column(policy, "VARIANCE")[0] == pytest.approx((2 + 0.1) / 4, rel=1e-2)
+    race = Racing(problem, variant="partial")
+    enact(race, problem, [(0, [3.0], 1.0), (0, [5.0], None)])
+    assert column(race, "MEAN")[0] == pytest.approx(2.0)
+    assert column(race, "UPPER")[0] - 2.0 == pytest.approx(float(FiniteLIL().radius(2, 0.025)))
+
+
+def test_only_the_newest_reading_counts_where_each_refines_the_last():
+    problem = Problem(2, noise_std=1.0, feedback="refining", errors="nested")
+    policy = InformationRacing(problem)
+    pull = policy.ask()
+    policy.report(pull, 1.0, stage=2, sd=0.5)
+    policy.report(pull, 9.0, stage=1, sd=0.1)
+    assert column(policy, "MEAN")[0] == 1.0
+    policy.report(pull, 2.0, stage=3, sd=0.0)
+    assert column(policy, "MEAN")[0] == pytest.approx(2.0)
+    assert column(policy, "VARIANCE")[0] == pytest.approx(1.1, rel=1e-6)
+
+
+def test_only_the_first_good_reading_counts_where_errors_are_redrawn():
+    problem = Problem(2, noise_std=1.0, feedback="refining", errors="first", target_std=0.5)
+    policy = InformationRacing(problem)
+    pull = policy.ask()
+    policy.report(pull, 9.0, stage=1, sd=0.6)
+    assert column(policy, "VARIANCE")[0] == math.inf
+    policy.report(pull, 1.0, stage=2, sd=0.5)
+    policy.report(pull, 7.0, stage=3, sd=0.1)
+    assert column(policy, "MEAN")[0] == 1.0
+    policy.tell(pull, 3.0)
+    assert column(policy, "MEAN")[0] == 3.0
+
+
+# ---------------------------------------------------------------------------- races
+
+
+def race(variant, feedback="unbiased", bound=None, arms=2, **more):
+    how = {"report_std": 0.1} if feedback in ("unbiased", "biased") else {"duration": 4.0}
+    problem = Problem(arms, noise_std=1.5, feedback=feedback, **how)
+    return problem, Racing(problem, variant=variant, bound=bound, **more)
+
+
+def box(policy, arm=0):
+    lower, upper = column(policy, "LOWER")[arm], column(policy, "UPPER")[arm]
+    return (lower + upper) / 2, (upper - lower) / 2
+
+
+@pytest.mark.parametrize("bound", [FiniteLIL(), NormalMixture(), PolynomialStitching()])
+def test_the_full_race_has_the_bound_of_its_outcomes(bound):
+    problem, policy = race("full", bound=bound)
+    enact(policy, problem, [(0, [9.0], 1.0), (0, [9.0, 9.0], 2.0), (0, [9.0], None)])
+    assert box(policy) == pytest.approx((1.5, float(bound.radius(2, 0.025, 1.5))))
+
+
+def test_the_published_estimator_takes_the_pull_with_most_readings_if_that_is_narrower():
+    problem, policy = race("partial")
+    enact(policy, problem, [(0, [], 1.0), (0, [2.0], None), (0, [4.0, 5.0], None)])
+    _, least = least_sum_of_radii(FiniteLIL(), [(1, 1.5, 2), (0.5, 0.1, 2)], 0.025)
+    assert least < float(FiniteLIL().radius(1, 0.025, 1.5))
+    assert box(policy) == pytest.approx(((1.0 + 4.5) / 2, least))
+
+
+def test_the_published_estimator_takes_the_outcomes_if_that_is_narrower():
+    problem = Problem(2, noise_std=1.0, feedback="unbiased", report_std=50.0)
+    policy = Racing(problem, variant="partial")
+    enact(policy, problem, [(0, [], 1.0), (0, [2.0], None)])
+    assert box(policy) == pytest.approx((1.0, float(FiniteLIL().radius(1, 0.025))))
+
+
+def test_the_published_estimator_subtracts_the_bias_that_was_seen():
+    problem, policy = race("partial", "biased")
+    enact(policy, problem, [(0, [3.0, 5.0], 1.0), (0, [9.0], None)])
+    terms = [(1, 1.5, 2), (0.5, 0.1, 1), (0.5, 0.1, 1)]
+    _, least = least_sum_of_radii(FiniteLIL(), terms, 0.025)
+    full = float(FiniteLIL().radius(1, 0.025, 1.5))
+    assert least < full
+    assert box(policy) == pytest.approx(((1.0 + 9.0 - 3.0) / 2, least))
+
+
+@pytest.mark.parametrize("variant", ["partial", "proven"])
+def test_pieces_are_one_random_walk(variant):
+    problem, policy = race(variant, "incremental", bound=NormalMixture())
+    enact(policy, problem, [(0, [1.0, 2.0], None), (0, [7.0], 6.0)])
+    # Four pieces of the finished pull, two of the other: a mean of 4 * 9 / 6.
+    radius = float(NormalMixture().radius(6, 0.025, 1.5 * 2.0))
+    assert box(policy) == pytest.approx((6.0, radius))
+
+
+def proven_radius(walk, terms, share=0.9, bound=None):
+    bound = bound or NormalMixture()
+    width = float(bound.radius(walk, share * 0.025, 1.5))
+    for level, number in terms:
+        width += float(bound.radius(number, level * 0.025, 0.1)) / walk
+    return width
+
+
+def test_the_proven_race_walks_over_outcomes_and_the_designated_pull():
+    problem, policy = race("proven")
+    seen = [(0, [], 1.0), (0, [2.0, 4.0], None), (0, [9.0] * 5, None)]
+    enact(policy, problem, seen)
+    # The oldest pull with a reading, not the one with most; it is the second of its arm.
+    width = proven_radius(2, [(0.1 / 6, 2)])
+    assert width < proven_radius(1, [])
+    assert box(policy) == pytest.approx(((1.0 + 3.0) / 2, width))
+
+
+def test_outcomes_alone_do_not_count_while_one_came_behind_the_designated_pull():
+    problem = Problem(2, noise_std=1.5, feedback="unbiased", report_std=50.0)
+    policy = Racing(problem)
+    enact(policy, problem, [(0, [40.0], None), (0, [], 1.0)])
+    # The outcome is behind the first pull in the walk: no prefix consists of it alone, though
+    # its radius would be far smaller.
+    bound = NormalMixture()
+    walk = float(bound.radius(2, 0.9 * 0.025, 1.5))
+    report = float(bound.radius(1, 0.1 / 2 * 0.025, 50.0)) / 2
+    assert box(policy) == pytest.approx((20.5, walk + report))
+    policy.tell(policy.in_flight(0), 3.0)
+    assert box(policy) == pytest.approx((2.0, walk))
+
+
+def test_a_designated_pull_that_is_lost_keeps_its_place():
+    problem, policy = race("proven")
+    enact(policy, problem, [(0, [2.0], None), (0, [], 6.0), (0, [4.0, 4.0], None)])
+    policy.fail(policy.in_flight(0))
+    # The lost pull, the outcome, and the next designated one: both of the first two terms stay.
+    terms = [(0.1 / 2, 1), (0.1 / 12, 2)]
+    assert box(policy) == pytest.approx(((2.0 + 6.0 + 4.0) / 3, proven_radius(3, terms)))
+    policy.tell(policy.in_flight(0), 3.0)
+    assert box(policy) == pytest.approx(((3.0 + 6.0 + 4.0) / 3, proven_radius(3, [(0.1 / 12, 2)])))
+
+
+def test_the_proven_race_charges_the_bias():
+    problem, policy = race("proven", "biased")
+    enact(policy, problem, [(0, [3.0, 5.0], 1.0), (0, [9.0], None)])
+    terms = [(0.05 / 6, 1), (0.05, 1)]
+    assert box(policy) == pytest.approx(((1.0 + 9.0 - 3.0) / 2, proven_radius(2, terms)))
+
+
+def test_without_a_finite_radius_the_box_stays():
+    problem, policy = race("proven")
+    enact(policy, problem, [(0, [], None)])
+    assert column(policy, "UPPER")[0] == math.inf
+    assert policy.progress().actions[0].mean is None
+
+
+def test_a_running_intersection_only_shrinks():
+    problem, policy = race("full", running_intersection=True)
+    enact(policy, problem, [(0, [], 0.0)])
+    first = box(policy)[1]
+    enact(policy, problem, [(0, [], 9.0)])
+    assert column(policy, "UPPER")[0] == pytest.approx(first)
+    assert column(policy, "LOWER")[0] > -first
