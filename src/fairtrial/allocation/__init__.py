@@ -1,0 +1,60 @@
+"""Serve well while every arm is guaranteed its share of the pulls at every moment."""
+
+from fairtrial.allocation.complexity import Bounds, bounds, fair_value
+from fairtrial.allocation.environments import (
+    BernoulliEnvironment,
+    BetaEnvironment,
+    ContextualEnvironment,
+    DriftingEnvironment,
+    ReplayEnvironment,
+    SleepingEnvironment,
+)
+from fairtrial.allocation.learners import (
+    KLUCB,
+    UCB1,
+    EpsilonGreedy,
+    Greedy,
+    Learner,
+    Random,
+    RoundRobin,
+    SlidingWindowUCB,
+    Thompson,
+)
+from fairtrial.allocation.policies import (
+    BareLearner,
+    FairLearn,
+    FairUCB,
+    HorizonFairUCB,
+    LearningWithFairness,
+    ThompsonWithFairness,
+)
+from fairtrial.allocation.problem import Problem, round_shares
+
+__all__ = [
+    "KLUCB",
+    "UCB1",
+    "BareLearner",
+    "BernoulliEnvironment",
+    "BetaEnvironment",
+    "Bounds",
+    "ContextualEnvironment",
+    "DriftingEnvironment",
+    "EpsilonGreedy",
+    "FairLearn",
+    "FairUCB",
+    "Greedy",
+    "HorizonFairUCB",
+    "Learner",
+    "LearningWithFairness",
+    "Problem",
+    "Random",
+    "ReplayEnvironment",
+    "RoundRobin",
+    "SleepingEnvironment",
+    "SlidingWindowUCB",
+    "Thompson",
+    "ThompsonWithFairness",
+    "bounds",
+    "fair_value",
+    "round_shares",
+]

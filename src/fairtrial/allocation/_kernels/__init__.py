@@ -1,0 +1,1 @@
+"""Compiled kernels of fair allocation: one source for live and simulated decisions."""

@@ -1,0 +1,152 @@
+"""How much fairness costs: the regret bounds of the paper, and the best fair schedule."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairtrial.allocation.problem import Problem
+from fairtrial.core.validation import check_array, check_integer
+from fairtrial.errors import NotSupported
+
+__all__ = ["Bounds", "bounds", "fair_value"]
+
+Floats = NDArray[np.float64]
+
+_CONSTANT = 1.0 + math.pi**2 / 3.0
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Upper bounds on the regret after T rounds, of rewards in a range of length 1.
+
+    Parameters
+    ----------
+    theorem2 : float
+        On the r-regret of Fair-UCB.
+    theorem4 : float
+        On the regret of Fair-UCB, as the paper's appendix proves it.
+    theorem4_main_text : float
+        The same as the main text prints it, both sums over the arms that explore beyond their
+        quota. It is false where an arm's quota is more than that.
+    theorem8 : float
+        On the r-regret of T-fair-UCB.
+    ucb1 : float
+        On the regret of UCB1 (theorem 6).
+    constant : float
+        ``(1 + pi^2 / 3)`` times the sum of the gaps, the part that does not grow.
+    sufficient_tolerance : float
+        The tolerance from which theorem 4 grows like ln T only.
+    """
+
+    theorem2: float
+    theorem4: float
+    theorem4_main_text: float
+    theorem8: float
+    ucb1: float
+    constant: float
+    sufficient_tolerance: float
+
+
+def bounds(problem: Problem, means: ArrayLike, horizon: int) -> Bounds:
+    """Return the regret bounds of the paper for given means.
+
+    With L = 8 ln T, an arm of gap D explores beyond its quota if ``r T - tolerance < L / D^2``;
+    arms of gap 0 are in no sum. Quotas below 0 count as 0, which only tightens the printed form.
+
+    Parameters
+    ----------
+    problem : Problem
+        Arms, shares and tolerance.
+    means : array-like of shape (k,)
+        The true means, in a range of length 1.
+    horizon : int
+        Rounds T.
+
+    Returns
+    -------
+    Bounds
+
+    Raises
+    ------
+    InvalidArgument
+        If an argument is not acceptable.
+    NotSupported
+        For several plays a round, groups, or another range of the rewards.
+
+    Notes
+    -----
+    Source: Patil, Ghalme, Nair, Narahari (2019), theorems 2, 4, 6 and 8.
+
+    Examples
+    --------
+    >>> problem = Problem(3, ["1/5", "3/10", "1/4"])
+    >>> found = bounds(problem, [0.7, 0.5, 0.4], horizon=200)
+    >>> round(found.theorem2, 6), round(found.theorem4, 6)
+    (328.366092, 355.366092)
+    """
+    low, high = problem.reward_range
+    if problem.plays > 1 or problem.groups or high - low != 1.0:
+        raise NotSupported("the bounds are for one play a round, no groups, and a range of 1")
+    values = check_array("means", means, (len(problem.arms),))
+    rounds = check_integer("horizon", horizon, low=1)
+    gaps = values.max() - values
+    worse = gaps > 0
+    gaps = gaps[worse]
+    quotas = np.array([float(share * rounds) for share in problem.shares])[worse]
+    owed = np.maximum(0.0, quotas - problem.tolerance)
+    needed = 8.0 * math.log(rounds) / gaps**2
+    constant = _CONSTANT * float(gaps.sum())
+    explores = quotas - problem.tolerance < needed
+    explored = float((gaps * needed)[explores].sum())
+    short = quotas < needed
+    return Bounds(
+        theorem2=constant + explored - float((gaps * owed)[explores].sum()),
+        theorem4=constant + explored + float((gaps * owed)[~explores].sum()),
+        theorem4_main_text=constant + explored + float((gaps * owed)[explores].sum()),
+        theorem8=constant + float((gaps * (needed - quotas))[short].sum()),
+        ucb1=constant + float((gaps * needed).sum()),
+        constant=constant,
+        sufficient_tolerance=float(np.max(quotas - needed, initial=0.0)),
+    )
+
+
+def fair_value(problem: Problem, means: ArrayLike) -> float:
+    """Return the mean reward of a round of the best schedule that keeps the shares exactly.
+
+    Every arm has its share; what a group's share has beyond its members' goes to its best
+    member, and what is left to the best arm (with several plays, each arm at most once a round).
+
+    Parameters
+    ----------
+    problem : Problem
+        Arms and shares.
+    means : array-like of shape (k,)
+        The true means.
+
+    Examples
+    --------
+    >>> round(fair_value(Problem(3, ["1/5", "3/10", "1/4"]), [0.7, 0.5, 0.4]), 6)
+    0.565
+    """
+    values = check_array("means", means, (len(problem.arms),))
+    given = np.array([float(share) for share in problem.shares])
+    for share, members in (problem.groups or {}).values():
+        places = [problem.arms.index(arm) for arm in members]
+        best = max(places, key=lambda place: values[place])
+        given[best] += float(share) - given[places].sum()
+    left = problem.plays - float(given.sum())
+    for arm in np.argsort(-values, kind="stable"):
+        more = min(left, 1.0 - given[arm])
+        given[arm] += more
+        left -= more
+    return float(values @ given)
+
+
+def floored_quotas(problem: Problem, rounds: int) -> NDArray[np.int64]:
+    """Return ``max(0, floor(r_i T) - tolerance)`` of every arm."""
+    owed = (quota * rounds // problem.denominator for quota in problem.quotas)
+    return np.array([max(0, pulls - problem.tolerance) for pulls in owed], dtype=np.int64)

@@ -1,0 +1,299 @@
+"""What is known and wanted: arms, and the share of the pulls that each is owed."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from fairtrial.core.problem import Problem as BaseProblem
+from fairtrial.core.validation import check_integer, check_labels, check_number
+from fairtrial.errors import InvalidArgument, InvalidOutcome
+
+__all__ = ["MAX_DENOMINATOR", "Problem", "Share", "round_shares"]
+
+Share = Fraction | str | int | float
+"""How a share may be written; a float is read as the shortest decimal that means it."""
+
+MAX_DENOMINATOR = 10**9
+"""Largest common denominator: with it, 64-bit credits are exact for 9.2e9 rounds."""
+
+
+class Problem(BaseProblem):
+    """Serve well while every arm gets its share of the pulls at every moment.
+
+    After every round t each arm i must have had ``N_i(t) >= floor(r_i t) - tolerance`` pulls.
+    Among the schedules that do, rewards are to be as large as possible. The actions are the
+    arms.
+
+    Parameters
+    ----------
+    arms : sequence of str, or int
+        Labels of the k arms, or their number.
+    shares : share, sequence of k shares, or mapping of label to share
+        The quotas r_i in [0, 1]: fractions, texts (``"1/3"``, ``"0.05"``), integers, or floats,
+        which are read as the shortest decimal that means them (0.05 is 1/20). One share alone
+        is every arm's; arms that a mapping leaves out have none. Their sum is at most `plays`.
+    tolerance : int
+        Pulls by which an arm may be behind its quota (alpha); 0 is the strict form.
+    reward_range : (float, float)
+        The range that every reward lies in.
+    groups : mapping, optional
+        Quotas of disjoint groups of arms: label to ``(share, members)``, or to
+        ``{"share": ..., "members": [...]}``. The members' own shares must not exceed the
+        group's, and all shares together must stay below 1.
+    plays : int
+        Different arms pulled in each round: each run of `plays` successive asks is a round.
+
+    Raises
+    ------
+    InvalidArgument
+        If an argument is not acceptable, or no schedule could meet the shares.
+
+    Warns
+    -----
+    UserWarning
+        If the shares take every pull, and arms without one will never be pulled.
+
+    Notes
+    -----
+    Source: Patil, Ghalme, Nair, Narahari, "Achieving Fairness in the Stochastic Multi-armed
+    Bandit Problem" (2019), definition 1. The tolerance is an integer: with 0.5, say, their
+    theorem 1 only gives the next integer above it.
+
+    Examples
+    --------
+    >>> problem = Problem(["a", "b", "c"], ["1/5", 0.3, "1/4"])
+    >>> problem.shares
+    (Fraction(1, 5), Fraction(3, 10), Fraction(1, 4))
+    >>> problem.denominator, problem.quotas
+    (20, (4, 6, 5))
+    >>> Problem.from_dict(problem.to_dict()) == problem
+    True
+    """
+
+    family = "allocation"
+    default_policy = "FairLearn"
+
+    def __init__(
+        self,
+        arms: Sequence[str] | int,
+        shares: Share | Sequence[Share] | Mapping[str, Share],
+        tolerance: int = 0,
+        reward_range: tuple[float, float] = (0.0, 1.0),
+        groups: Mapping[str, Any] | None = None,
+        plays: int = 1,
+    ) -> None:
+        self.arms = check_labels("arms", arms)
+        self.shares = self._given_shares(shares)
+        self.tolerance = _given_tolerance(tolerance)
+        self.reward_range = _given_range(reward_range)
+        self.plays = check_integer("plays", plays, low=1)
+        if self.plays > len(self.arms):
+            raise InvalidArgument("plays", f"must be at most the {len(self.arms)} arms", plays)
+        self.groups = None if groups is None else self._given_groups(groups)
+        self._check_sum()
+        self._check_denominator()
+        self._freeze()
+
+    # --------------------------------------------------------------------- checks
+
+    def _given_shares(self, shares: Any) -> tuple[Fraction, ...]:
+        if isinstance(shares, Mapping):
+            return self._shares_by_label(shares)
+        if isinstance(shares, Fraction | str | int | float | np.number):
+            return (as_share("shares", shares),) * len(self.arms)
+        if not isinstance(shares, Sequence | np.ndarray) or len(shares) != len(self.arms):
+            raise InvalidArgument(
+                "shares", f"must be {len(self.arms)} shares, one for each arm", shares
+            )
+        return tuple(as_share(f"shares[{i}]", share) for i, share in enumerate(shares))
+
+    def _shares_by_label(self, shares: Mapping[str, Any]) -> tuple[Fraction, ...]:
+        given = {str(arm): as_share(f"shares[{arm}]", share) for arm, share in shares.items()}
+        unknown = sorted(set(given) - set(self.arms))
+        if unknown:
+            raise InvalidArgument("shares", f"must name arms of {list(self.arms)}", unknown)
+        return tuple(given.get(arm, Fraction(0)) for arm in self.arms)
+
+    def _given_groups(
+        self, groups: Mapping[str, Any]
+    ) -> dict[str, tuple[Fraction, tuple[str, ...]]]:
+        if self.plays > 1:
+            raise InvalidArgument("groups", "must be left out when plays is more than 1", groups)
+        if not isinstance(groups, Mapping):
+            raise InvalidArgument(
+                "groups", "must be a mapping of label to (share, members)", groups
+            )
+        found = {
+            str(label): self._given_group(str(label), value) for label, value in groups.items()
+        }
+        seen: set[str] = set()
+        for label, (_, members) in found.items():
+            if seen & set(members):
+                raise InvalidArgument(
+                    f"groups[{label}]", "must share no arm with another group", members
+                )
+            seen |= set(members)
+        return found
+
+    def _given_group(self, label: str, value: Any) -> tuple[Fraction, tuple[str, ...]]:
+        name = f"groups[{label}]"
+        try:
+            share, members = (
+                (value["share"], value["members"]) if isinstance(value, Mapping) else value
+            )
+        except (KeyError, TypeError, ValueError):
+            raise InvalidArgument(name, "must be (share, members)", value) from None
+        own = as_share(f"{name}.share", share)
+        labels = check_labels(f"{name}.members", members)
+        unknown = sorted(set(labels) - set(self.arms))
+        if unknown:
+            raise InvalidArgument(f"{name}.members", f"must be arms of {list(self.arms)}", unknown)
+        inside = sum((self.shares[self.arms.index(arm)] for arm in labels), Fraction(0))
+        if inside > own:
+            raise InvalidArgument(
+                f"{name}.share", f"must be at least its members' shares together, {inside}", own
+            )
+        return own, labels
+
+    def _check_sum(self) -> None:
+        total = self.total_share
+        if total > self.plays:
+            bound = "1" if self.plays == 1 else f"plays = {self.plays}"
+            raise InvalidArgument(
+                "shares", f"sum to {total} > {bound}; no schedule can meet them", self.shares
+            )
+        if total == self.plays and 0 in self.shares and not self.groups:
+            idle = [arm for arm, share in zip(self.arms, self.shares, strict=True) if not share]
+            warnings.warn(
+                f"the shares take every pull: {', '.join(idle)} will never be pulled", stacklevel=3
+            )
+        if self.groups and total == 1:
+            raise InvalidArgument(
+                "groups",
+                "must leave something free: the shares of the groups and of the arms outside "
+                "them sum to 1, and then no rule can meet them whatever the free pulls are",
+                self.groups,
+            )
+
+    def _check_denominator(self) -> None:
+        if self.denominator > MAX_DENOMINATOR:
+            raise InvalidArgument(
+                "shares",
+                f"need a common denominator of {self.denominator} > {MAX_DENOMINATOR}; "
+                "round_shares(shares) rounds them downwards",
+                self.shares,
+            )
+
+    # -------------------------------------------------------------------- meaning
+
+    @cached_property
+    def action_labels(self) -> tuple[dict[str, str], ...]:
+        """The label of every arm."""
+        return tuple({"arm": arm} for arm in self.arms)
+
+    @cached_property
+    def denominator(self) -> int:
+        """The common denominator q of all shares."""
+        grouped = [share for share, _ in (self.groups or {}).values()]
+        return math.lcm(*{share.denominator for share in (*self.shares, *grouped)})
+
+    @cached_property
+    def quotas(self) -> tuple[int, ...]:
+        """The numerators p_i of the shares over the common denominator."""
+        return tuple(int(share * self.denominator) for share in self.shares)
+
+    @cached_property
+    def total_share(self) -> Fraction:
+        """The sum of the shares, a group's standing for its members'."""
+        groups = (self.groups or {}).values()
+        grouped = {arm for _, members in groups for arm in members}
+        alone = (
+            share for arm, share in zip(self.arms, self.shares, strict=True) if arm not in grouped
+        )
+        return sum(alone, Fraction(0)) + sum((share for share, _ in groups), Fraction(0))
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether the shares take every pull, so that arms without one are never served."""
+        return self.total_share == self.plays
+
+    def check_outcome(self, outcome: Any, name: str = "reward") -> float:
+        """Return the reward as a float; it must be finite and inside the range."""
+        reward: float = super().check_outcome(outcome, name)
+        low, high = self.reward_range
+        if not low <= reward <= high:
+            raise InvalidOutcome(name, f"must be in [{low:g}, {high:g}]", outcome)
+        return reward
+
+
+def as_share(name: str, value: object) -> Fraction:
+    """Return a share as the exact fraction that it is written as.
+
+    Examples
+    --------
+    >>> as_share("share", 0.07)
+    Fraction(7, 100)
+    """
+    accepted = "must be in [0, 1]: a fraction, a text such as '1/3', an integer or a float"
+    if isinstance(value, bool) or not isinstance(
+        value, Fraction | str | int | float | np.integer | np.floating
+    ):
+        raise InvalidArgument(name, accepted, value)
+    try:
+        # A float's text is its shortest decimal; its binary value is not what was meant.
+        share = value if isinstance(value, Fraction) else Fraction(str(value))
+    except (ValueError, ZeroDivisionError):
+        raise InvalidArgument(name, accepted, value) from None
+    if not 0 <= share <= 1:
+        raise InvalidArgument(name, accepted, value)
+    return share
+
+
+def round_shares(
+    shares: Iterable[Share], denominator: int = MAX_DENOMINATOR
+) -> tuple[Fraction, ...]:
+    """Return shares rounded down to multiples of ``1 / denominator``.
+
+    Parameters
+    ----------
+    shares : iterable of share
+        As `Problem` takes them.
+    denominator : int
+        The common denominator wanted.
+
+    Returns
+    -------
+    tuple of Fraction
+        Each less than ``1 / denominator`` below the share given.
+
+    Examples
+    --------
+    >>> round_shares(["1/3", "1/7"], denominator=100)
+    (Fraction(33, 100), Fraction(7, 50))
+    """
+    size = check_integer("denominator", denominator, low=1)
+    exact = (as_share(f"shares[{i}]", share) for i, share in enumerate(shares))
+    return tuple(Fraction(math.floor(share * size), size) for share in exact)
+
+
+def _given_tolerance(value: object) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
+        raise InvalidArgument("tolerance", "must be a non-negative integer", value)
+    return int(value)
+
+
+def _given_range(value: Any) -> tuple[float, float]:
+    try:
+        low, high = (check_number("reward_range", end) for end in value)
+    except (TypeError, ValueError):
+        low = high = math.nan
+    if not low < high:
+        raise InvalidArgument("reward_range", "must be two finite numbers, low < high", value)
+    return low, high

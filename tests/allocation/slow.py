@@ -1,0 +1,106 @@
+"""Slow and obvious: the same rules by fractions and full scans, to judge the kernels."""
+
+from fractions import Fraction
+from itertools import count
+from math import lcm
+
+
+class SlowQuotas:
+    """Credits as fractions; every decision scans all arms, every metric all rounds."""
+
+    def __init__(self, shares, tolerance=0, carry=None):
+        self.shares = [Fraction(share) for share in shares]
+        self.tolerance, self.carry = tolerance, carry
+        self.t = 0
+        self.counts = [0] * len(self.shares)
+        self.credits = [Fraction(0)] * len(self.shares)
+        self.forced = 0
+        self.worst = Fraction(0)
+        self.overdue = 0
+
+    def released(self):
+        return [arm for arm, credit in enumerate(self.credits) if credit > self.tolerance]
+
+    def due(self, arm, owed=1):
+        """Return the first round d whose end would see `owed` more pulls missing."""
+        needed = self.tolerance + owed - self.credits[arm] + self.shares[arm] * self.t
+        return -((-needed) // self.shares[arm])
+
+    def allowed(self):
+        if sum(self.shares) == 1:
+            return [arm for arm, share in enumerate(self.shares) if share > 0]
+        return list(range(len(self.shares)))
+
+    def pull(self, arm, forced):
+        self.t += 1
+        self.forced += forced
+        self.counts[arm] += 1
+        for i, share in enumerate(self.shares):
+            self.credits[i] += share
+        self.credits[arm] -= 1
+        if self.carry is not None and not forced:
+            self.credits[arm] = max(self.credits[arm], Fraction(-self.carry))
+        behind = max(r * self.t - n for r, n in zip(self.shares, self.counts, strict=True))
+        self.worst = max(self.worst, behind)
+        self.overdue += any(credit // 1 > self.tolerance for credit in self.credits)
+
+    def step(self, scheduler, learner):
+        """Make one round; `learner(allowed)` picks a free arm. Returns the arm."""
+        forced = getattr(self, scheduler)()
+        if forced is None:
+            arm, was_forced = learner(self.allowed()), False
+        elif isinstance(forced, list):
+            arm, was_forced = learner(forced), True
+        else:
+            arm, was_forced = forced, True
+        self.pull(arm, was_forced)
+        return arm
+
+    def due_first(self):
+        return min(self.released(), key=lambda arm: (self.due(arm), arm), default=None)
+
+    def largest(self):
+        return min(self.released(), key=lambda arm: (-self.credits[arm], arm), default=None)
+
+    def slack(self, ahead):
+        """Return the least room before any of the next rounds, and the first that has it."""
+        unit = lcm(*(share.denominator for share in self.shares))
+        pairs = [
+            (int(c * unit), int(r * unit)) for c, r in zip(self.credits, self.shares, strict=False)
+        ]
+        rooms = [
+            rise - sum(max(0, (c + r * rise) // unit - self.tolerance) for c, r in pairs)
+            for rise in range(1, ahead + 1)
+        ]
+        return min(rooms), self.t + 1 + rooms.index(min(rooms))
+
+    free_until = tight_until = 0
+
+    def lazy(self, ahead=300, mask=False):
+        owing = [arm for arm, share in enumerate(self.shares) if share > 0]
+        if self.t < self.free_until or not owing:
+            return None
+        if self.t >= self.tight_until:
+            room, date = self.slack(ahead)
+            if room > 0:
+                self.free_until = self.t + room
+                return None
+            if mask:
+                return [arm for arm in owing if self.due(arm) <= date]
+            self.tight_until = date
+        return min(owing, key=lambda arm: (self.due(arm), arm))
+
+    def masked(self):
+        return self.lazy(mask=True)
+
+
+def float_rule(share, rounds):
+    """Return the pulls of two arms, the second owed `share`, by floats as they should not be."""
+    pulls, counts = [], [0, 0]
+    for t in count(1):
+        if t > rounds:
+            return pulls
+        arm = 1 if share * (t - 1) - counts[1] > 0 else 0
+        counts[arm] += 1
+        pulls.append(arm)
+    return None

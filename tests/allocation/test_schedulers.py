@@ -1,0 +1,384 @@
+"""Who is forced: against slow scans with fractions, published rows, and hostile learners."""
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from fairtrial.allocation import FairLearn, Problem
+from tests.allocation.slow import SlowQuotas, float_rule
+
+pytestmark = pytest.mark.filterwarnings("ignore:the shares take every pull")
+
+NAMES = {"due": "due_first", "largest": "largest", "lazy": "lazy"}
+
+
+def always(arm):
+    return lambda t, counts, sums, allowed: arm
+
+
+# ------------------------------------------------------------------ published rows
+
+THIRDS = ["1/3", "1/7", "1/5"]
+ROWS = [
+    ([0.2, 0.3, 0.25], 0, "largest", 0, "012012010201021002100120", 200, (90, 60, 50), 110, 0),
+    ([0.2, 0.3, 0.25], 0, "due", 0, "012012010201021001200120", 200, (90, 60, 50), 110, 0),
+    ([0.2, 0.3, 0.25], 0, "largest", 2, "000000010201021002100120", 200, (94, 58, 48), 106, 2),
+    ([0.68, 0.2, 0], 2, "largest", 0, "201000100020100010020010", 100, (68, 20, 12), 88, 1),
+    ([0.68, 0.2, 0], 2, "due", 0, "200010010020010010020010", 100, (68, 20, 12), 88, 0),
+    (THIRDS, 0, "due", 0, "021000201002000120000210", 1050, (690, 150, 210), 360, 0),
+]
+
+
+@pytest.mark.parametrize(
+    ("shares", "arm", "scheduler", "tolerance", "first", "rounds", "counts", "forced", "worst"),
+    ROWS,
+)
+def test_reference_schedules_are_reproduced(
+    shares, arm, scheduler, tolerance, first, rounds, counts, forced, worst
+):
+    problem = Problem(3, shares, tolerance)
+    policy = FairLearn(problem, always(arm), scheduler, allow_unsafe=True)
+    pulls = [pull.action for pull in policy.ask(rounds)]
+    assert "".join(map(str, pulls[:24])) == first
+    assert tuple(np.bincount(pulls, minlength=3)) == counts
+    metrics = policy.metrics()
+    assert metrics["forced_share"] * rounds == pytest.approx(forced)
+    assert metrics["floored_violation"] == worst
+
+
+def test_the_float_rule_first_errs_at_round_101():
+    policy = FairLearn(Problem(2, [0, 0.07]), always(0))
+    exact = [pull.action for pull in policy.ask(200)]
+    floats = float_rule(0.07, 200)
+    first = next(t for t, (a, b) in enumerate(zip(exact, floats, strict=False), start=1) if a != b)
+    assert first == 101
+
+
+@pytest.mark.parametrize("share", [0.29, 0.57, 0.58, 0.7, 0.07, 0.1])
+def test_floats_that_trap_a_floor_are_counted_exactly(share):
+    policy = FairLearn(Problem(2, [0, share]), always(0))
+    exact = Fraction(str(share))
+    pulls = 0
+    for t in range(1, 1001):
+        pulls += policy.ask().action
+        assert pulls == -(-exact * (t - 1) // 1) or exact * t // 1 <= pulls
+
+
+# ----------------------------------------------------------------- against the slow
+
+
+@st.composite
+def quotas(draw, most=1.0, strict=False):
+    arms = draw(st.integers(1, 6))
+    unit = draw(st.sampled_from([7, 10, 12, 30, 60, 97]))
+    left = unit - (1 if strict else 0)
+    parts = []
+    for _ in range(arms):
+        part = draw(st.integers(0, left))
+        parts.append(Fraction(part, unit))
+        left -= part
+    return draw(st.permutations(parts))
+
+
+def starving(slow):
+    """Pick an arm that is owed least: it helps nobody."""
+    return lambda allowed: min(allowed, key=lambda arm: (slow.credits[arm], arm))
+
+
+def hostile(slow, choices):
+    """Read choices off a list; the credits decide what they mean."""
+
+    def pick(allowed):
+        kind = next(choices)
+        by_credit = sorted(allowed, key=lambda arm: (slow.credits[arm], arm))
+        return by_credit[0] if kind < 2 else by_credit[kind % len(by_credit)]
+
+    return pick
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "mask", "carry"),
+    [
+        ("due", False, None),
+        ("due", False, 1),
+        ("due", False, 3),
+        ("largest", False, None),
+        ("largest", False, 2),
+        ("lazy", False, None),
+        ("lazy", True, None),
+    ],
+)
+@settings(max_examples=40)
+@given(data=st.data())
+def test_every_decision_and_metric_is_that_of_the_slow_scan(scheduler, mask, carry, data):
+    shares = data.draw(quotas())
+    tolerance = data.draw(st.integers(0, 2))
+    seed = data.draw(st.integers(0, 2**32))
+    choices = iter(np.random.default_rng(seed).integers(0, 7, 10_000).tolist())
+    slow = SlowQuotas(shares, tolerance, carry)
+    picked = []
+
+    def learner(t, counts, sums, allowed):
+        arm = hostile(slow, choices)(allowed.tolist())
+        picked.append((arm, allowed.tolist()))
+        return arm
+
+    problem = Problem(len(shares), shares, tolerance)
+    policy = FairLearn(problem, learner, scheduler, carry, mask, allow_unsafe=True)
+    method = "masked" if mask else NAMES[scheduler]
+    for _ in range(60):
+        picked.clear()
+        action = policy.ask().action
+        expected = slow.step(method, lambda allowed: _same(picked, allowed))
+        assert action == expected
+    metrics = policy.metrics()
+    assert metrics["violation"] == pytest.approx(float(slow.worst))
+    assert metrics["floored_violation"] == slow.worst // 1
+    assert metrics["rounds_in_violation"] == slow.overdue
+    assert metrics["forced_share"] == pytest.approx(slow.forced / 60)
+    if carry is None:
+        assert policy.credits == tuple(slow.credits)
+
+
+@pytest.mark.parametrize("scheduler", ["due", "largest"])
+def test_many_arms_in_heaps_are_served_as_by_a_scan(scheduler):
+    rng = np.random.default_rng(3)
+    shares = [Fraction(int(part), 2000) for part in rng.integers(0, 17, 200)]
+    slow = SlowQuotas(shares)
+    policy = FairLearn(
+        Problem(200, shares), lambda t, c, s, allowed: (t * 37) % 150, scheduler, allow_unsafe=True
+    )
+    for t in range(1, 400):
+        expected = slow.step(NAMES[scheduler], lambda allowed, t=t: (t * 37) % 150)
+        assert policy.ask().action == expected
+    assert policy.metrics()["floored_violation"] == slow.worst // 1
+
+
+def _same(picked, allowed):
+    assert picked, "the slow rule leaves a round free that the policy forces"
+    arm, given_allowed = picked[-1]
+    assert given_allowed == allowed
+    return arm
+
+
+@settings(max_examples=150)
+@given(shares=quotas(), tolerance=st.integers(0, 2), seed=st.integers(0, 2**32), data=st.data())
+def test_no_hostile_learner_breaks_a_quota(shares, tolerance, seed, data):
+    scheduler, mask = data.draw(st.sampled_from([("due", False), ("lazy", False), ("lazy", True)]))
+    carry = data.draw(st.sampled_from([None, 1, 2])) if scheduler == "due" else None
+    choices = iter(np.random.default_rng(seed).integers(0, 7, 10_000).tolist())
+    holder = SlowQuotas(shares, tolerance)
+
+    def learner(t, counts, sums, allowed):
+        return hostile(holder, choices)(allowed.tolist())
+
+    policy = FairLearn(Problem(len(shares), shares, tolerance), learner, scheduler, carry, mask)
+    for t in range(1, 150):
+        holder.pull(policy.ask().action, False)
+        assert max(credit // 1 for credit in holder.credits) <= tolerance, t
+    metrics = policy.metrics()
+    assert metrics["floored_violation"] <= tolerance
+    assert metrics["rounds_in_violation"] == 0
+
+
+@settings(max_examples=60)
+@given(seed=st.integers(0, 2**32), arms=st.integers(1, 7), tolerance=st.integers(0, 1))
+def test_the_largest_credit_is_safe_below_one_over_m(seed, arms, tolerance):
+    rng = np.random.default_rng(seed)
+    shares = [Fraction(int(rng.integers(0, 60 // arms)), 60) for _ in range(arms)]
+    holder = SlowQuotas(shares, tolerance)
+
+    def learner(t, counts, sums, allowed):
+        return starving(holder)(allowed.tolist())
+
+    policy = FairLearn(Problem(arms, shares, tolerance), learner, "largest")
+    for _ in range(200):
+        holder.pull(policy.ask().action, False)
+    assert policy.metrics()["floored_violation"] <= tolerance
+    assert policy.guarantee.proven
+
+
+def test_a_carry_keeps_every_window():
+    shares, carry = [Fraction(1, 5), Fraction(3, 10), Fraction(1, 4)], 1
+    rng = np.random.default_rng(5)
+    phases = rng.integers(0, 3, 40).repeat(50)
+    policy = FairLearn(
+        Problem(3, shares), lambda t, counts, sums, allowed: phases[t - 1], carry=carry
+    )
+    pulls = np.array([pull.action for pull in policy.ask(2000)])
+    for arm, share in enumerate(shares):
+        counts = np.concatenate([[0], np.cumsum(pulls == arm)])
+        for width in (10, 37, 100, 400):
+            fewest = (counts[width:] - counts[:-width]).min()
+            assert fewest >= share * width // 1 - carry
+
+
+# ------------------------------------------------------------------------- extremes
+
+
+def test_credits_are_exact_with_a_denominator_of_a_thousand_million():
+    shares = ["0.1", "0.299999999", "0.250000001"]
+    policy = FairLearn(Problem(3, shares), always(0))
+    assert policy.problem.denominator == 10**9
+    slow = SlowQuotas(shares)
+    for _ in range(300):
+        assert policy.ask().action == slow.step("due_first", lambda allowed: 0)
+    assert policy.credits == tuple(slow.credits)
+
+
+def test_rounds_beyond_exact_credits_are_refused_not_wrapped():
+    from fairtrial.allocation._kernels.model import LIMIT, ROUND
+    from fairtrial.errors import NotSupported
+
+    policy = FairLearn(Problem(2, ["0.100000001", "0.5"]))
+    assert 9.2e9 < policy._control[LIMIT] <= (2**63 - 1) // 10**9
+    state = policy.get_state()
+    state["_changing"][ROUND] = policy._control[LIMIT]
+    policy.set_state(state)
+    with pytest.raises(NotSupported, match="64-bit"):
+        policy.ask()
+    assert policy.asked == 0
+
+
+@pytest.mark.parametrize("scheduler", ["due", "largest", "lazy"])
+def test_a_tolerance_beyond_the_horizon_never_binds(scheduler):
+    problem = Problem(3, [0.2, 0.3, 0.25], tolerance=10**30)
+    policy = FairLearn(problem, always(0), scheduler)
+    assert {pull.action for pull in policy.ask(300)} == {0}
+    assert policy.metrics()["forced_share"] == 0
+
+
+def test_one_arm_is_always_pulled():
+    for share in (0, "1/2", 1):
+        assert {pull.action for pull in FairLearn(Problem(1, share)).ask(20)} == {0}
+
+
+def test_shares_of_one_leave_nothing_for_others():
+    with pytest.warns(UserWarning, match="never be pulled"):
+        problem = Problem(3, ["1/2", "1/2", 0])
+    policy = FairLearn(problem, lambda t, counts, sums, allowed: allowed[-1])
+    assert 2 not in {pull.action for pull in policy.ask(100)}
+    assert policy.metrics()["floored_violation"] == 0
+
+
+# ----------------------------------------------------------------- groups and plays
+
+
+@settings(max_examples=80)
+@given(seed=st.integers(0, 2**32))
+def test_groups_and_their_members_are_both_served(seed):
+    rng = np.random.default_rng(seed)
+    arms, unit = int(rng.integers(2, 7)), 60
+    places = rng.permutation(arms)
+    cut = int(rng.integers(1, arms + 1))
+    halves = [half for half in (places[:cut], places[cut:]) if len(half)]
+    budget, shares, groups = unit - 1, np.zeros(arms, dtype=int), {}
+    for number, half in enumerate(halves):
+        own = int(rng.integers(0, budget + 1))
+        budget -= own
+        left = own
+        for arm in half:
+            shares[arm] = rng.integers(0, left + 1)
+            left -= shares[arm]
+        groups[f"g{number}"] = (Fraction(own, unit), [str(arm) for arm in half])
+    tolerance = int(rng.integers(0, 2))
+    fractions = [Fraction(int(share), unit) for share in shares]
+    problem = Problem(arms, fractions, tolerance, groups=groups)
+    counts = np.zeros(arms, dtype=int)
+
+    def learner(t, told, sums, allowed):
+        owed = [fractions[arm] * t - counts[arm] for arm in allowed]
+        return allowed[int(np.argmin(owed))] if rng.random() < 0.7 else rng.choice(allowed)
+
+    policy = FairLearn(problem, learner)
+    for t in range(1, 150):
+        counts[policy.ask().action] += 1
+        for arm, share in enumerate(fractions):
+            assert share * t // 1 - counts[arm] <= tolerance
+        for share, members in groups.values():
+            assert share * t // 1 - sum(counts[int(arm)] for arm in members) <= tolerance
+    assert policy.metrics()["floored_violation"] <= tolerance
+
+
+@settings(max_examples=80)
+@given(seed=st.integers(0, 2**32), plays=st.integers(1, 4), full=st.booleans())
+def test_several_plays_a_round_keep_every_share(seed, plays, full):
+    rng = np.random.default_rng(seed)
+    arms = plays + int(rng.integers(1, 5))
+    unit = int(rng.choice([6, 10, 12, 30]))
+    left = plays * unit - (0 if full else 1)
+    parts = np.zeros(arms, dtype=int)
+    for arm in rng.permutation(arms):
+        parts[arm] = min(unit, left) if full else rng.integers(0, min(unit, left) + 1)
+        left -= parts[arm]
+    if full and plays > 1:
+        for _ in range(50):
+            one, other = rng.choice(arms, 2, replace=False)
+            move = int(rng.integers(0, min(parts[one], unit - parts[other]) + 1))
+            parts[one] -= move
+            parts[other] += move
+    fractions = [Fraction(int(part), unit) for part in parts]
+    if full and 0 in fractions:
+        return
+    problem = Problem(arms, fractions, plays=plays)
+    counts = np.zeros(arms, dtype=int)
+
+    def learner(t, told, sums, allowed):
+        owed = [fractions[arm] * t - counts[arm] for arm in allowed]
+        return allowed[int(np.argmin(owed))] if rng.random() < 0.7 else rng.choice(allowed)
+
+    policy = FairLearn(problem, learner)
+    for t in range(1, 100):
+        pulled = [pull.action for pull in policy.ask(plays)]
+        assert len(set(pulled)) == plays
+        counts[pulled] += 1
+        for arm, share in enumerate(fractions):
+            assert share * t // 1 - counts[arm] <= 0, (t, arm)
+    assert policy.metrics()["floored_violation"] <= 0
+
+
+def group_deadline(share, number):
+    """Return it by its definition: walk along the windows from subtask `number` on."""
+    if share < Fraction(1, 2) or share == 1:
+        return 0
+    j = number
+    while True:
+        release, deadline = (j - 1) / share // 1, -(-j / share // 1)
+        if j / share == deadline:
+            return deadline
+        if deadline - release == 3 and deadline - 1 >= -(-number / share // 1):
+            return deadline - 1
+        j += 1
+
+
+def pressing(share, number):
+    """Return the key by which PD2 orders subtask `number` of a share, counted from 1."""
+    exact = number / share
+    deadline = -(-exact // 1)
+    bit = exact != deadline
+    return deadline, not bit, -group_deadline(share, number) if bit else 0
+
+
+@settings(max_examples=100)
+@given(seed=st.integers(0, 2**32), tolerance=st.integers(0, 1))
+def test_several_plays_are_forced_in_the_order_of_pd2(seed, tolerance):
+    rng = np.random.default_rng(seed)
+    plays, arms = 3, int(rng.integers(4, 8))
+    shares = [Fraction(int(rng.integers(4, 11)), int(rng.integers(11, 14))) for _ in range(arms)]
+    total = sum(shares)
+    if total > plays:
+        shares = [Fraction(int(share * plays / total * 60), 60) for share in shares]
+    problem = Problem(arms, shares, tolerance, plays=plays)
+    policy = FairLearn(problem, lambda t, counts, sums, allowed: allowed[-1])
+    counts = [0] * arms
+    for t in range(1, 60):
+        released = [arm for arm in range(arms) if shares[arm] * t - counts[arm] > tolerance]
+        keys = {arm: pressing(shares[arm], counts[arm] + 1 + tolerance) for arm in released}
+        forced = sorted(released, key=lambda arm: (keys[arm], arm))[:plays]
+        pulled = [pull.action for pull in policy.ask(plays)]
+        assert pulled[: len(forced)] == forced, (t, shares, counts)
+        for arm in pulled:
+            counts[arm] += 1

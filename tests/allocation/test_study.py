@@ -1,0 +1,67 @@
+"""Many deciders, one quota: the shares hold in the order of the log."""
+
+import multiprocessing
+
+import numpy as np
+
+from fairtrial.allocation import FairLearn, Learner, Problem, Thompson
+from fairtrial.study import Study
+
+ASKS = 5000
+PROBLEM = Problem(["a", "b", "c"], [0.2, 0.3, 0.25])
+
+
+def serve(url, seed):
+    """Ask in small batches, tell what comes at random, lose one pull in fifty."""
+    rng = np.random.default_rng(seed)
+    with Study.open(url, "shop", durability="process") as study:
+        for _ in range(ASKS // 50):
+            pulls = study.ask(50)
+            study.tell_many([(pull, float(rng.random() < 0.5)) for pull in pulls])
+
+
+def test_two_processes_keep_every_share_in_the_order_of_the_log(tmp_path):
+    url = f"sqlite:///{tmp_path / 'study.db'}"
+    policy = FairLearn(PROBLEM, Thompson())
+    with Study.create(PROBLEM, policy, storage=url, name="shop", seed=1, durability="process"):
+        pass
+    context = multiprocessing.get_context("spawn")
+    workers = [context.Process(target=serve, args=(url, seed)) for seed in (1, 2)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(timeout=240)
+        assert worker.exitcode == 0
+    with Study.open(url, "shop") as study:
+        actions = [event.action for event in study.events() if event.kind == "ask"]
+        assert len(actions) == 2 * ASKS
+        owed = [0, 0, 0]
+        for action in actions:
+            for arm, share in enumerate(PROBLEM.shares):
+                owed[arm] += share
+            owed[action] -= 1
+            assert max(credit // 1 for credit in owed) <= 0
+        assert study.policy.metrics()["floored_violation"] == 0
+
+
+class LeastRewarded(Learner):
+    def choose(self, t, counts, sums, allowed):
+        return min(allowed, key=lambda arm: sums[arm])
+
+
+def test_a_study_with_a_learner_of_ones_own_is_reopened_and_keeps_the_shares(tmp_path):
+    url, own = f"sqlite:///{tmp_path / 'study.db'}", [LeastRewarded]
+    policy = FairLearn(PROBLEM, LeastRewarded())
+    Study.create(PROBLEM, policy, storage=url, name="shop", seed=1, policies=own).close()
+    counts, t = [0, 0, 0], 0
+    for _ in range(3):
+        with Study.open(url, "shop", policies=own) as study:
+            for _ in range(20):
+                pull = study.ask()
+                study.tell(pull, float(pull.action != 2))
+                counts[pull.action] += 1
+                t += 1
+                owed = [share * t // 1 for share in PROBLEM.shares]
+                assert all(o <= n for o, n in zip(owed, counts, strict=True))
+    # The learner, which starves what pays, was asked in the free rounds.
+    assert counts[2] > owed[2] + 10
