@@ -13,7 +13,18 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import compilation, live, replications, rounds, runs, start
+from benchmarks import (
+    allocation,
+    causal,
+    compilation,
+    designs,
+    linear,
+    live,
+    replications,
+    rounds,
+    runs,
+    start,
+)
 
 
 def _study(*, quick: bool) -> None:
@@ -29,6 +40,10 @@ BENCHMARKS: dict[str, Callable[..., None]] = {
     "rounds": rounds.run,
     "runs": runs.run,
     "replications": replications.run,
+    "allocation": allocation.run,
+    "causal": causal.run,
+    "designs": designs.run,
+    "linear": linear.run,
     "study": _study,
     "compilation": compilation.run,
 }

@@ -130,7 +130,10 @@ def test_every_command_of_a_page_exists(page):
         assert program == "fairtrial", program
         command = app
         while (
-            isinstance(command, click.Group) and words and words[0].isalpha() and words[0].islower()
+            isinstance(command, click.Group)
+            and words
+            and words[0][0].isalpha()
+            and words[0].islower()
         ):
             assert words[0] in command.commands, words
             command = command.commands[words.pop(0)]

@@ -31,6 +31,7 @@ def test_every_example_is_tested():
     assert {path.name for path in EXAMPLES.iterdir() if path.suffix in (".py", ".toml")} == {
         *tested,
         "trial.toml",
+        "lending.toml",
     }
 
 
@@ -75,5 +76,19 @@ def test_the_configuration_runs(tmp_path):
     file = tmp_path / "trial.toml"
     file.write_text(text.replace(table, '"actg175.csv.gz"'), encoding="utf-8")
     done = CliRunner().invoke(app, ["run", str(file), "--pulls", "100"])
+    assert done.exit_code == ExitCode.NO_ANSWER, done.output
+    assert "100 pulls" in done.output
+
+
+def test_the_lending_rules_are_planned_simulated_and_run(tmp_path):
+    from click.testing import CliRunner
+
+    shutil.copy(EXAMPLES / "lending.toml", tmp_path)
+    file = str(tmp_path / "lending.toml")
+    planned = CliRunner().invoke(app, ["plan", file])
+    assert planned.exit_code == ExitCode.OK, planned.output
+    assert "income" in planned.output
+    assert "Proven by" in planned.output
+    done = CliRunner().invoke(app, ["run", file, "--pulls", "100"])
     assert done.exit_code == ExitCode.NO_ANSWER, done.output
     assert "100 pulls" in done.output

@@ -1,11 +1,21 @@
 """Compile every kernel once, so that parallel test processes find them in the cache."""
 
+from concurrent.futures import ProcessPoolExecutor
+
 import numpy as np
 
-from fairtrial import subpopulations
+from fairtrial import allocation, delayed, linear, subpopulations
 
 
 def main() -> None:
+    """Warm the families side by side."""
+    families = (warm_subpopulations, warm_linear, warm_delayed, warm_allocation)
+    with ProcessPoolExecutor(2) as pool:
+        for done in [pool.submit(family) for family in families]:
+            done.result()
+
+
+def warm_subpopulations() -> None:
     """Ask, tell and simulate with one policy of each compiled path."""
     means = [[0.5, 0.4], [0.2, 0.3]]
     known = subpopulations.Problem(2, 2, noise_std=1.0)
@@ -19,6 +29,53 @@ def main() -> None:
         policy.progress()
         cls(known, seed=0).compiled_run(world, np.random.default_rng(0), 50)
     subpopulations.complexity(known, means)
+
+
+def warm_linear() -> None:
+    """Plan, ask, tell and simulate with one policy of each compiled path."""
+    problem = linear.Problem([[1, 0], [0, 1], [0.7, 0.7]], noise_std=1.0)
+    world = linear.GaussianEnvironment(problem, [1.0, 0.2])
+    linear.complexity(problem, [1.0, 0.2])
+    linear.xy_optimal_design(problem)
+    generator = np.random.default_rng(0)
+    for cls in (linear.BlockBetting, linear.LinGapE, linear.LinGame, linear.Rage):
+        policy = cls(problem, seed=0)
+        pull = policy.ask()
+        policy.tell(pull, 0.5)
+        policy.progress()
+        cls(problem, seed=0).compiled_run(world, generator, 50)
+
+
+def warm_allocation() -> None:
+    """Decide, learn, void and simulate once with learners of both kinds."""
+    problem = allocation.Problem(2, 0.25)
+    allocation.FairLearn(problem, lambda t, counts, sums, allowed: 0).ask()
+    policy = allocation.FairLearn(problem, seed=0)
+    pulls = policy.ask(2)
+    policy.tell(pulls[0], 0.5)
+    policy.amend(pulls[0], 0.5, 0.4)
+    policy.fail(pulls[1])
+    for world in (
+        allocation.BernoulliEnvironment(problem, [0.5, 0.4]),
+        allocation.SleepingEnvironment(problem, [0.5, 0.4], 0.5),
+        allocation.ContextualEnvironment(problem, [[0.5, 0.4], [0.4, 0.5]]),
+    ):
+        generator = np.random.default_rng(0)
+        world.sample(policy.ask(**world.context(generator)), generator)
+        policy.clone().compiled_run(world, generator, 20)
+
+
+def warm_delayed() -> None:
+    """Ask, report, tell and simulate once."""
+    problem = delayed.Problem(2, noise_std=1.0, feedback="unbiased", report_std=0.5)
+    world = delayed.SimulatedEnvironment(problem, [0.5, 0.4], delay=3.0)
+    policy = delayed.InformationRacing(problem)
+    pull = policy.ask()
+    policy.report(pull, 0.5)
+    policy.tell(pull, 0.4)
+    generator = np.random.default_rng(0)
+    world.trajectory(pull, generator)
+    policy.clone().compiled_run(world, generator, 20)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,16 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fairtrial import confidence, errors, plots, subpopulations
+    from fairtrial import (
+        allocation,
+        causal,
+        confidence,
+        delayed,
+        errors,
+        linear,
+        plots,
+        subpopulations,
+    )
     from fairtrial.core import (
         Environment,
         Estimate,
@@ -38,14 +47,29 @@ __all__ = [
     "Simulation",
     "Study",
     "Truth",
+    "allocation",
+    "causal",
     "confidence",
+    "delayed",
     "errors",
+    "linear",
     "plots",
     "simulate",
     "subpopulations",
 ]
 
-_MODULES = frozenset({"confidence", "errors", "plots", "subpopulations"})
+_MODULES = frozenset(
+    {
+        "allocation",
+        "causal",
+        "confidence",
+        "delayed",
+        "errors",
+        "linear",
+        "plots",
+        "subpopulations",
+    }
+)
 _HOMES = {"Simulation": "simulation", "simulate": "simulation", "Study": "study"}
 
 

@@ -16,6 +16,7 @@ from fairtrial.causal._clipped import Clipped
 from fairtrial.causal._fragment import encode_table
 from fairtrial.causal._ledger import open_ledger
 from fairtrial.causal._weighted import Weighted
+from fairtrial.data import adult_offer
 from fairtrial.errors import InvalidArgument, InvalidOutcome
 from tests.causal.slow import diamond, tiny
 
@@ -353,6 +354,23 @@ def test_densities_are_weighed_like_tables(estimator):
     assert found.means_by_value == pytest.approx(truth, abs=0.02)
     assert found.best == "high"
     assert np.isfinite(found.gaps_bernstein).all()
+
+
+@pytest.mark.statistical
+def test_normal_intervals_hold_where_most_cells_are_hardly_ever_seen():
+    """40 runs of a world of some thousand cells: at least .95 - 3 sqrt(.95 * .05 / 40) hold."""
+    question = adult_offer("easy")
+    problem = Problem(CausalModel.from_bif(question.pop("network")), **question)
+    world = NetworkEnvironment(problem)
+    held = {"sn": [], "cell": []}
+    for seed in range(40):
+        generator = np.random.default_rng([21, seed])
+        log = world.table(generator.integers(0, problem.n_actions, 3000), generator)
+        for estimator, runs in held.items():
+            low, high = estimate(problem, log, estimator).mean_normal.T
+            runs.append((low <= world.truth.means) & (world.truth.means <= high))
+    assert np.mean(held["sn"], axis=0).min() >= 0.95 - 3 * math.sqrt(0.95 * 0.05 / 40)
+    assert np.mean(held["cell"], axis=0).min() >= 0.95 - 3 * math.sqrt(0.95 * 0.05 / 40)
 
 
 def test_the_cell_estimator_needs_cells():

@@ -1,5 +1,7 @@
 """The command's frame: help, exit codes, errors."""
 
+import importlib
+
 import click
 import pytest
 
@@ -94,8 +96,11 @@ def test_what_nobody_foresaw_is_not_hidden(folder, invoke, monkeypatch):
         invoke("run", write(folder, replayed()))
 
 
-def test_the_paper_is_reproduced_by_its_own_module(folder, invoke, document, monkeypatch):
-    from fairtrial.reproduce import baics
+@pytest.mark.parametrize(
+    ("paper", "own"), [("baics", {"email_data": None}), ("fair-mab", {}), ("causal", {})]
+)
+def test_a_paper_is_reproduced_by_its_own_module(folder, invoke, document, monkeypatch, paper, own):
+    module = importlib.import_module(f"fairtrial.reproduce.{paper.replace('-', '_')}")
 
     class Report:
         def to_dict(self):
@@ -105,9 +110,10 @@ def test_the_paper_is_reproduced_by_its_own_module(folder, invoke, document, mon
         click.echo(f"tables with {options}")
         return Report()
 
-    monkeypatch.setattr(baics, "main", main)
-    expected = "tables with {'quick': True, 'output': None, 'email_data': None}\n"
-    assert invoke("reproduce", "baics", "--quick").stdout == expected
-    found, result = document("reproduce", "baics", "--quick")
+    monkeypatch.setattr(module, "main", main)
+    options = {"quick": True, "output": None, **own}
+    expected = f"tables with {options}\n"
+    assert invoke("reproduce", paper, "--quick").stdout == expected
+    found, result = document("reproduce", paper, "--quick")
     assert found == {"agrees": True}
     assert expected in result.stderr

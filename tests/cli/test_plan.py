@@ -101,3 +101,52 @@ def test_simulated_runs_end_at_the_plans_cap(folder, document, invoke):
     assert result.exit_code == ExitCode.OK
     assert (found["horizon"], found["undecided"]) == (20, 4)
     assert "4 runs of BlockBetting" in invoke("simulate", path).stdout
+
+
+LINEAR = """
+[study]
+name = "mixtures"
+[problem]
+family = "linear"
+arms = ["a", "b", "ab"]
+features = [[1, 0], [0, 1], [0.7, 0.7]]
+noise_std = 1.0
+[plan]
+theta = [1.0, 0.1]
+replications = 5
+"""
+
+
+def test_linear_arms_are_planned_around_their_parameter(folder, document):
+    (folder / "mix.toml").write_text(LINEAR)
+    made, _ = document("plan", "mix.toml")
+    assert made["answer"] == "a"
+    assert made["complexity"] == pytest.approx(37.8072, rel=1e-4)
+    assert made["simulated"]["replications"] == 5
+
+
+ALLOCATION = """
+[study]
+name = "offers"
+[problem]
+family = "allocation"
+arms = ["a", "b"]
+shares = ["1/5", "3/10"]
+[plan]
+means = [0.7, 0.5]
+max_pulls = 500
+replications = 4
+"""
+
+
+def test_a_policy_that_never_stops_is_simulated_up_to_a_cap(folder, document, invoke):
+    (folder / "offers.toml").write_text(ALLOCATION)
+    made, _ = document("simulate", "offers.toml")
+    assert made["horizon"] == 500
+    assert made["extra"]["floored_violation"] == 0
+    (folder / "offers.toml").write_text(ALLOCATION.replace("max_pulls = 500", ""))
+    found = invoke("simulate", "offers.toml")
+    assert "plan.max_pulls: is required: this policy never stops by itself" in found.output
+    (folder / "offers.toml").write_text(ALLOCATION.replace("means =", "theta ="))
+    found = invoke("simulate", "offers.toml")
+    assert "plan.theta: must be left out but in the family 'linear'" in found.output

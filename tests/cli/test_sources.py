@@ -166,3 +166,16 @@ def ended(process):
             return True
         time.sleep(0.05)
     return False
+
+
+def test_a_row_of_named_fields_is_printed_as_a_json_object():
+    from fairtrial.causal import chain
+
+    problem, _ = chain(0.4, {"a": [[0.5, 0.5], [0.4, 0.6]]}, [0.1, 0.9], fairness_bound=0.2)
+    row = '{"S": "s", "V": 1, "Y": 0}'
+    source = CommandRewards(f"echo '{row}'", problem)
+    pull = problem.pull(arm="a", sensitive="natural")
+    assert source.reward(pull) == problem.check_outcome({"S": "s", "V": 1, "Y": 0})
+    for text in ('{"S": "s"}', "[1, 2]", '{"S": '):
+        with pytest.raises(SourceError):
+            CommandRewards(f"echo '{text}'", problem).reward(pull)

@@ -179,3 +179,12 @@ def test_a_mapping_of_a_users_own_policy_stays_a_mapping() -> None:
 
     data = {"name": "Labelled", "note": {"name": "first trial"}}
     assert policy_from_dict(data, TOY, 1, [Labelled]).note == {"name": "first trial"}
+
+
+def test_a_part_of_a_users_own_is_found_before_the_familys(family: Problem) -> None:
+    own = type("Estimator", (Estimator,), {"__init__": Estimator.__init__})
+    data = {"name": "Search", "estimator": {"name": "Estimator", "clip": 3.0}}
+    policy = policy_from_dict(data, family, 1, [own])
+    assert type(policy.estimator) is own
+    assert policy.estimator.clip == 3.0
+    assert refused(policy_class, "Estimator", family, [own]).startswith("policy must be one of Sea")

@@ -156,3 +156,65 @@ def test_full_feedback_covers_noise_that_is_not_normal():
                 own.tell(pull, float(rng.random() < 0.5 + 0.01 * pull.action))
             found += own.recommend().arm == ("0",)
         assert found <= most_wrong(200)
+
+
+# ------------------------------------------------ stops that select among the outcomes
+
+# Twice the error that delta = .05 allows in 30 runs would be 3 wrong; a fooled race errs in most.
+STOPPED_RUNS, STOPPED_PULLS = 30, 300
+
+
+def wrong_if_stopped(race, *, hold_one_open: bool, second_reading: bool) -> int:
+    """Return how often the worse arm wins when its bad pulls are stopped on sight.
+
+    The arms are .02 sigma apart. With `hold_one_open` the first pull of each arm never ends;
+    with `second_reading` a pull is stopped because of a second, nearly exact reading.
+    """
+    wrong = 0
+    for seed in range(STOPPED_RUNS):
+        policy, rng = race(), np.random.default_rng([5, seed])
+        held: set[str] = set()
+        for _ in range(STOPPED_PULLS):
+            if policy.stopped:
+                break
+            pull = policy.ask()
+            outcome = rng.normal(0.02 if pull.arm == "good" else 0.0)
+            deviation = 2.0 if second_reading else 0.1
+            more = {"sd": deviation} if second_reading else {}
+            seen = outcome + deviation * rng.normal()
+            policy.report(pull, seen, stage=1, **more)
+            if second_reading and not policy.stopped:
+                policy.report(pull, outcome, stage=2, sd=0.01)
+                seen = outcome
+            if policy.stopped:
+                break
+            if hold_one_open and pull.arm not in held:
+                held.add(pull.arm)
+            elif pull.arm == "bad" and seen < 0.0:
+                policy.fail(pull, "user")
+            else:
+                policy.tell(pull, outcome)
+        answer = policy.recommend()
+        wrong += answer.decided and answer.arm == ("bad",)
+    return wrong
+
+
+@pytest.mark.parametrize("feedback", ["unbiased", "biased"])
+def test_the_proven_race_is_not_fooled_by_stops_among_the_pulls_that_it_does_not_follow(feedback):
+    problem = Problem(["good", "bad"], noise_std=1.0, feedback=feedback, report_std=0.1)
+
+    def race() -> Racing:
+        return Racing(problem, delta=0.05, variant="proven")
+
+    assert wrong_if_stopped(race, hold_one_open=True, second_reading=False) <= 3
+
+
+def test_a_stop_because_of_a_reading_that_does_not_count_fools_nobody() -> None:
+    problem = Problem(
+        ["good", "bad"], noise_std=1.0, feedback="refining", errors="first", target_std=2.0
+    )
+
+    def race() -> InformationRacing:
+        return InformationRacing(problem, delta=0.05)
+
+    assert wrong_if_stopped(race, hold_one_open=False, second_reading=True) <= 3

@@ -17,9 +17,9 @@ from fairtrial.reproduce.baics.betting import block_betting, bounded_rewards
 from fairtrial.reproduce.baics.complexities import complexities
 from fairtrial.reproduce.baics.laboratory import Laboratory
 from fairtrial.reproduce.baics.published import published
-from fairtrial.reproduce.baics.report import Section, Table
 from fairtrial.reproduce.baics.robustness import broken_rule, hard_nulls
 from fairtrial.reproduce.baics.stopping_times import stopping_times
+from fairtrial.reproduce.report import Section, Table
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@ import math
 
 import pytest
 
-from fairtrial.reproduce.baics.report import Measured, Report, Section, Table
+from fairtrial.reproduce.report import Measured, Report, Section, Table
 
 
 def a_report(*verdicts):

@@ -214,13 +214,13 @@ class Weighted:
     def _linear(self) -> tuple[Floats, Floats]:
         """Return slope and intercept of a row's term in its outcome, shape (n, K, values)."""
         slope = self.weights
-        if self.estimator == "sn":
-            with np.errstate(invalid="ignore", divide="ignore"):
-                slope = slope / self._of_rows(self._weight_sums)
-            return slope, -slope * self._of_rows(self.effects)
-        if self.estimator == "cell":
-            return slope, -slope * self._row_means[:, None, None]
-        return slope, np.zeros_like(slope)
+        if self.estimator == "mis":
+            return slope, np.zeros_like(slope)
+        # Residuals of fitted cells would be too small: `cell` has the intervals of `sn`, which
+        # are wider than it needs.
+        with np.errstate(invalid="ignore", divide="ignore"):
+            slope = slope / self._of_rows(self._weight_sums)
+        return slope, -slope * self._of_rows(self.effects)
 
     def _of_rows(self, table: Floats) -> Floats:
         """Return each row's group's part of a table of shape (K, values, groups)."""

@@ -186,6 +186,9 @@ class _Draft:
     def _build_problem(self) -> Problem | None:
         section = self._data.get("problem")
         if isinstance(section, Mapping):
+            if isinstance(section.get("model"), str):
+                # A file beside the configuration.
+                section = {**section, "model": str(self._folder / section["model"])}
             return build_problem(section, self._found["problem"])
         self._found["problem"].append(
             "problem: is required: a section with the family and its arguments"
@@ -214,7 +217,7 @@ class _Draft:
         return None
 
     def _build_assumed(self) -> Environment | None:
-        if self._problem is None or self._plan is None or self._plan.means is None:
+        if self._problem is None or self._plan is None or not self._plan.gives_world:
             return None
         return build_environment(self._problem, self._plan, "plan", self._found["plan"])
 
@@ -229,7 +232,7 @@ class _Draft:
                 "plan.max_pulls: is required: this policy never stops by itself"
             )
         has_world = "source" in self._data and not isinstance(self._source, CommandSource)
-        if not has_world and self._plan is not None and self._plan.means is None:
+        if not has_world and self._plan is not None and not self._plan.gives_world:
             self._found["plan"].append(
                 "plan.means: is required to simulate: the means to assume, "
                 "or a source that has them"

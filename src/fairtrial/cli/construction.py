@@ -170,6 +170,8 @@ def build_environment(
     and `std` is given, a reward is the mean plus or minus it; without `std` it is 0 or 1. Where
     the noise is known, it is Gaussian unless told otherwise.
     """
+    if section.theta is not None:
+        return _linear_world(problem, section, path, mistakes)
     if section.means is None:
         if hasattr(family_module(problem.family), "NetworkEnvironment"):
             return _world(problem, "NetworkEnvironment", path, mistakes)
@@ -188,6 +190,18 @@ def build_environment(
     if bounded and section.noise is None:
         return _two_point_world(problem, means, section.std, path, mistakes)
     return _world(problem, "GaussianEnvironment", path, mistakes, means, std=section.std)
+
+
+def _linear_world(
+    problem: Problem, section: SimulatedSource | PlanSection, path: str, mistakes: list[str]
+) -> Environment | None:
+    """Return a world whose rewards are linear in the features, with the parameter given."""
+    if problem.family != "linear":
+        mistakes.append(f"{path}.theta: must be left out but in the family 'linear'")
+        return None
+    if getattr(problem, "reward_range", None) is not None:
+        return _world(problem, "BernoulliEnvironment", path, mistakes, section.theta)
+    return _world(problem, "GaussianEnvironment", path, mistakes, section.theta, std=section.std)
 
 
 def _two_point_world(

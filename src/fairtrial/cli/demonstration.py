@@ -21,7 +21,6 @@ from fairtrial.subpopulations import (
     Complexity,
     Problem,
     ReplayEnvironment,
-    complexity,
 )
 
 __all__ = ["PATIENTS", "Demonstration", "Variant", "demonstrate", "variants"]
@@ -116,7 +115,7 @@ def demonstrate(folder: Path, *, seed: int, delta: float, keep: bool) -> Demonst
     """
     folder.mkdir(parents=True, exist_ok=True)
     world = _trial("cd4", floors=0.0, reward_range=(-1.0, 1.0))
-    needed = _complexity(world)
+    needed = world.complexity()
     lower_bound = needed.lower_bound(delta)
     with _study(folder, world.problem, seed=seed, delta=delta, keep=keep) as study:
         ending = _run(study, _storage(folder), world)
@@ -133,10 +132,6 @@ def demonstrate(folder: Path, *, seed: int, delta: float, keep: bool) -> Demonst
         )
 
 
-def _complexity(world: ReplayEnvironment) -> Complexity:
-    return complexity(world.problem, world.cell_means, std=world.cell_stds)
-
-
 def variants(*, seed: int, delta: float) -> list[Variant]:
     """Return what the rule says of survival without an event, with three floors."""
     return [
@@ -149,7 +144,7 @@ def _variant(floor: float, budget: int | None, *, seed: int, delta: float) -> Va
     world = _trial("event_free", floors=floor, reward_range=(0.0, 1.0))
     policy = BlockBetting(world.problem, delta=delta, max_pulls=budget)
     run_policy(policy, world, np.random.default_rng(seed))
-    bound = _complexity(world).lower_bound(delta)
+    bound = world.complexity().lower_bound(delta)
     return Variant(floor, budget, policy.progress(), bound)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,6 @@ import numpy as np
 
 from fairtrial.cli.config import Configuration
 from fairtrial.core import Environment, Problem
-from fairtrial.core.specification import family_module
 from fairtrial.simulation import Simulation, simulate
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 __all__ = ["Plan", "complexity_in", "make_plan", "simulate_configuration"]
 
 _HORIZON_IN_BOUNDS = 100
-_SMALLEST_SPREAD = 1e-6
 
 
 @dataclass(frozen=True)
@@ -36,6 +35,9 @@ class Plan:
         The right answer in the assumed world; None for "no arm".
     complexity : Complexity or None
         T*, certified from both sides, and the optimal allocation; None in a family without.
+    certifying : mapping of str to int or None
+        By arm, on a fixed budget: rows with which its verdict is expected to be certain; None
+        where no number will do, or in a family without.
     simulation : Simulation or None
         Runs of the policy in that world; None where no rule could ever stop.
     """
@@ -44,6 +46,7 @@ class Plan:
     delta: float
     answer: Any
     complexity: Complexity | None
+    certifying: Mapping[str, int | None] | None
     simulation: Simulation | None
 
     def to_dict(self) -> dict[str, Any]:
@@ -53,6 +56,7 @@ class Plan:
             "delta": self.delta,
             "answer": self.answer,
             **({} if self.complexity is None else self._of(self.complexity)),
+            **({} if self.certifying is None else {"certifying_budget": dict(self.certifying)}),
             "simulated": simulated,
         }
 
@@ -79,13 +83,20 @@ def make_plan(configuration: Configuration, delta: float | None = None) -> Plan:
     world = configuration.world
     if delta is None:
         delta = _delta(configuration)
-    complexity = complexity_in(configuration.problem, world)
+    complexity = complexity_in(world)
     simulation = None
     if complexity is None or math.isfinite(complexity.lower_bound(delta)):
         simulation = simulate_configuration(
             configuration, delta=delta, seed=configuration.study.seed or 0, complexity=complexity
         )
-    return Plan(configuration.problem, delta, world.truth.best, complexity, simulation)
+    return Plan(
+        configuration.problem,
+        delta,
+        world.truth.best,
+        complexity,
+        _certifying(world, delta),
+        simulation,
+    )
 
 
 def simulate_configuration(
@@ -104,7 +115,7 @@ def simulate_configuration(
         delta = _delta(configuration)
     world, plan, policy = configuration.world, configuration.plan, configuration.policy
     if complexity is None:
-        complexity = complexity_in(configuration.problem, world)
+        complexity = complexity_in(world)
     bound = _finite_bound(complexity, delta)
     return simulate(
         policy.clone(delta=delta) if delta != getattr(policy, "delta", delta) else policy,
@@ -118,17 +129,16 @@ def simulate_configuration(
     )
 
 
-def complexity_in(problem: Problem, world: Environment) -> Complexity | None:
-    """Return the complexity of finding the answer in a world whose truth and spread are known.
+def complexity_in(world: Environment) -> Complexity | None:
+    """Return the complexity of finding the answer in a world; None in a family without."""
+    find = getattr(world, "complexity", None)
+    found: Complexity | None = None if find is None else find()
+    return found
 
-    Where rewards are not Gaussian it is a yardstick: what Gaussian ones of that spread need.
-    None in a family that has no such thing.
-    """
-    spread = getattr(world, "cell_stds", None)
-    find = getattr(family_module(problem.family), "complexity", None)
-    if spread is None or find is None:
-        return None
-    found: Complexity = find(problem, world.truth.means, std=np.maximum(spread, _SMALLEST_SPREAD))
+
+def _certifying(world: Environment, delta: float) -> Mapping[str, int | None] | None:
+    find = getattr(world, "certifying_budgets", None)
+    found: Mapping[str, int | None] | None = None if find is None else find(delta)
     return found
 
 

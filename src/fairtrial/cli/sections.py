@@ -51,6 +51,7 @@ class SimulatedSource(_Section):
 
     kind: Literal["simulate"]
     means: Any = None
+    theta: list[float] | None = None
     std: Any = None
     noise: Literal["gaussian", "bernoulli"] | None = None
 
@@ -71,11 +72,17 @@ class PlanSection(_Section):
     """What `plan` and `simulate` assume."""
 
     means: Any = None
+    theta: list[float] | None = None
     std: Any = None
     noise: Literal["gaussian", "bernoulli"] | None = None
     replications: int = Field(default=200, ge=2)
     delta: float | None = Field(default=None, gt=0, lt=1)
     max_pulls: int | None = Field(default=None, ge=1)
+
+    @property
+    def gives_world(self) -> bool:
+        """Whether it says in which world to plan."""
+        return self.means is not None or self.theta is not None
 
 
 _MODELS: dict[str, Any] = {

@@ -49,10 +49,11 @@ def problem_from_dict(data: Mapping[str, Any], problems: Sequence[type[Problem]]
 
 
 def policy_class(
-    name: str, problem: Problem, policies: Sequence[type[Policy]] = ()
+    name: str, problem: Problem, policies: Sequence[type[Parametrized]] = ()
 ) -> type[Policy]:
     """Return the class of that name: one of `policies`, else one of the problem's family."""
-    for own in policies:
+    own_policies = [own for own in policies if issubclass(own, Policy)]
+    for own in own_policies:
         if own.__name__ == name:
             return own
     known = {}
@@ -66,7 +67,7 @@ def policy_class(
             and not inspect.isabstract(value)
         }
     if name not in known:
-        own_names = [own.__name__ for own in policies]
+        own_names = [own.__name__ for own in own_policies]
         accepted = ", ".join(sorted([*known, *own_names])) or "a class given as policies=[...]"
         raise InvalidArgument("policy", f"must be one of {accepted}", name)
     return known[name]
@@ -76,21 +77,29 @@ def policy_from_dict(
     data: Mapping[str, Any],
     problem: Problem,
     seed: int | None,
-    policies: Sequence[type[Policy]] = (),
+    policies: Sequence[type[Parametrized]] = (),
 ) -> Policy:
-    """Return a fresh policy from the name and parameters that `Policy.to_dict` wrote."""
+    """Return a fresh policy from the name and parameters that `Policy.to_dict` wrote.
+
+    Among `policies` may be the classes of its parts, such as a learner of the caller's own.
+    """
     arguments = dict(data)
     cls = policy_class(str(arguments.pop("name", "")), problem, policies)
-    parameters = {name: _component(value, problem) for name, value in arguments.items()}
+    parameters = {name: _component(value, problem, policies) for name, value in arguments.items()}
     return build(cls, parameters, problem=problem, seed=seed)
 
 
-def _component(value: Any, problem: Problem) -> Any:
+def _component(value: Any, problem: Problem, policies: Sequence[type[Parametrized]]) -> Any:
     """Return the object that a mapping with a name stands for (a learner, a threshold)."""
-    if problem.family not in FAMILIES or not isinstance(value, Mapping) or "name" not in value:
+    if not isinstance(value, Mapping) or "name" not in value:
         return value
     arguments = dict(value)
     name = str(arguments.pop("name"))
+    for own in policies:
+        if own.__name__ == name and not issubclass(own, Policy):
+            return build(own, arguments)
+    if problem.family not in FAMILIES:
+        return value
     confidence = importlib.import_module("fairtrial.confidence")
     cls = getattr(family_module(problem.family), name, None) or getattr(confidence, name, None)
     if cls is None or not inspect.isclass(cls) or not issubclass(cls, Parametrized):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,9 +16,15 @@ from fairtrial.core.validation import check_array
 from fairtrial.errors import InvalidArgument, InvalidOutcome
 from fairtrial.subpopulations.problem import Problem
 
+if TYPE_CHECKING:
+    from fairtrial.subpopulations.complexity import Complexity
+
 __all__ = ["BernoulliEnvironment", "GaussianEnvironment", "ReplayEnvironment"]
 
 Floats = NDArray[np.float64]
+
+
+_SMALLEST_SPREAD = 1e-6
 
 
 class Source(NamedTuple):
@@ -55,6 +61,16 @@ class CellEnvironment(Environment):
         from fairtrial.subpopulations._kernels.draws import draw
 
         return float(draw(*self.source, pull.action, generator))
+
+    def complexity(self) -> Complexity:
+        """Return what it costs to find the answer in this world.
+
+        Where rewards are not Gaussian it is a yardstick: what Gaussian ones of that spread need.
+        """
+        from fairtrial.subpopulations.complexity import complexity
+
+        spread = np.maximum(self.cell_stds, _SMALLEST_SPREAD)
+        return complexity(self.problem, self.cell_means, std=spread)
 
     @cached_property
     def truth(self) -> Truth:

@@ -46,6 +46,12 @@ def _print(made: Plan) -> None:
     answer = "no arm is acceptable" if made.answer is None else str(made.answer)
     click.echo(f"Plan at delta = {made.delta:g}, if the means are as assumed")
     click.echo(wrapped("Answer", answer))
+    if made.certifying is not None:
+        budgets = ", ".join(
+            f"{arm} {'never' if rows is None else f'{rows:,}'}"
+            for arm, rows in made.certifying.items()
+        )
+        click.echo(wrapped("Proven by", f"{budgets} rows, as the verdict on each is expected"))
     if found is None:
         click.echo(f"Simulated: {'' if made.simulation is None else made.simulation.summary()}")
         return

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from contextlib import nullcontext, redirect_stdout
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -19,13 +21,17 @@ def reproduce() -> None:
     """Compute a paper's published tables again and print them beside ours."""
 
 
-@reproduce.command(epilog=EPILOG)
-@click.option("--quick", is_flag=True, help="Fewer replications: a minute or so.")
-@click.option(
+_quick_option = click.option("--quick", is_flag=True, help="Fewer replications: a minute or so.")
+_output_option = click.option(
     "--output",
     type=click.Path(path_type=Path, file_okay=False),
     help="Write the tables and figures into this folder.",
 )
+
+
+@reproduce.command(epilog=EPILOG)
+@_quick_option
+@_output_option
 @click.option(
     "--email-data",
     type=click.Path(path_type=Path, dir_okay=False),
@@ -36,8 +42,34 @@ def baics(quick: bool, output: Path | None, email_data: Path | None, as_json: bo
     """Best arm identification with fairness constraints on subpopulations (Wu, Zheng, Zhu)."""
     from fairtrial.reproduce import baics as paper
 
+    _show(paper.main, as_json, quick=quick, output=output, email_data=email_data)
+
+
+@reproduce.command("fair-mab", epilog=EPILOG)
+@_quick_option
+@_output_option
+@json_option
+def fair_mab(quick: bool, output: Path | None, as_json: bool) -> None:
+    """Guarantee shares in the stochastic bandit problem (Patil, Ghalme, Nair, Narahari)."""
+    from fairtrial.reproduce import fair_mab as paper
+
+    _show(paper.main, as_json, quick=quick, output=output)
+
+
+@reproduce.command(epilog=EPILOG)
+@_quick_option
+@_output_option
+@json_option
+def causal(quick: bool, output: Path | None, as_json: bool) -> None:
+    """Identify the best fair intervention in a causal model (Gao, Feng)."""
+    from fairtrial.reproduce import causal as paper
+
+    _show(paper.main, as_json, quick=quick, output=output)
+
+
+def _show(main: Callable[..., Any], as_json: bool, **options: Any) -> None:
     # What is printed on the way must not be mixed with the document.
     with redirect_stdout(sys.stderr) if as_json else nullcontext():
-        report = paper.main(quick=quick, output=output, email_data=email_data)
+        report = main(**options)
     if as_json:
         emit(report.to_dict())

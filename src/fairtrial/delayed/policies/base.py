@@ -178,6 +178,11 @@ class DelayedPolicy(Policy):
     def _uses_readings(self) -> bool:
         """Whether readings change anything."""
 
+    @property
+    def _keeps_stopped(self) -> bool:
+        """Whether a pull may be stopped because of its readings: only if each of them counts."""
+        return self._uses_readings and self.problem.errors != "first"
+
     @abstractmethod
     def _intervals(self) -> tuple[Floats, Floats]:
         """Return the ends of intervals for the arms' means that hold at all times at once."""
@@ -393,7 +398,7 @@ class DelayedPolicy(Policy):
         from fairtrial.delayed._kernels.events import STOP, TELL
 
         row = self._row_of(pull)
-        kept = reason in _KEPT and (self._uses_readings or not self._readings.has(row))
+        kept = reason in _KEPT and (self._keeps_stopped or not self._readings.has(row))
         by_outcome = not kept and self._depends_on_outcome(reason)
         survives = self._arms[pull.action, books.STATUS] == books.SURVIVES
         if survives and by_outcome and self.problem.failure_value is not None:

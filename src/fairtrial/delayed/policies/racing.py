@@ -152,6 +152,11 @@ class Racing(DelayedPolicy):
     def _uses_readings(self) -> bool:
         return self.variant != "full" and self.problem.readings_used
 
+    @property
+    def _keeps_stopped(self) -> bool:
+        # The proof follows one pull of an arm at a time; a stop selects among the others.
+        return super()._keeps_stopped and not (self.variant == "proven" and self._splits)
+
     def _make_room(self) -> None:
         """Let the arrays grow until one more event fits, the table of radii too."""
         from fairtrial.delayed._kernels import books

@@ -6,15 +6,11 @@ every comparison once, in the module of its section.
 
 from __future__ import annotations
 
-import json
-import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
-import click
-
 from fairtrial.core.seeds import as_seed
-from fairtrial.errors import InvalidArgument
 from fairtrial.reproduce.baics.betting import block_betting, bounded_rewards
 from fairtrial.reproduce.baics.complexities import complexities
 from fairtrial.reproduce.baics.figures import write_figures
@@ -22,9 +18,10 @@ from fairtrial.reproduce.baics.instances import Instance
 from fairtrial.reproduce.baics.instances import email as load_email
 from fairtrial.reproduce.baics.laboratory import Laboratory
 from fairtrial.reproduce.baics.published import published
-from fairtrial.reproduce.baics.report import Report, Section
 from fairtrial.reproduce.baics.robustness import broken_rule, hard_nulls
 from fairtrial.reproduce.baics.stopping_times import stopping_times
+from fairtrial.reproduce.publish import publish, writable_folder
+from fairtrial.reproduce.report import Report, Section
 
 __all__ = ["Report", "main"]
 
@@ -61,20 +58,12 @@ def main(
     InvalidArgument
         If `output` cannot be written, or `email_data` cannot be read.
     """
-    started = time.perf_counter()
-    folder = None if output is None else _folder(output)
+    folder = writable_folder(output)
     email = None if email_data is None else load_email(email_data)
     lab = Laboratory(quick, as_seed(seed))
-    click.echo(f"# {TITLE}\n")
-    made = []
-    for section in _sections(lab, email):
-        click.echo(f"{section}\n")
-        made.append(section)
-    report = Report(TITLE, quick, lab.seed, time.perf_counter() - started, tuple(made))
-    click.echo(report.conclusion)
-    if folder is not None:
-        _write(report, lab, folder)
-    return report
+    return publish(
+        TITLE, quick, lab.seed, folder, _sections(lab, email), partial(write_figures, lab)
+    )
 
 
 def _sections(lab: Laboratory, email: Instance | None) -> Iterator[Section]:
@@ -86,29 +75,3 @@ def _sections(lab: Laboratory, email: Instance | None) -> Iterator[Section]:
     yield block_betting(lab)
     yield bounded_rewards(lab, email)
     yield hard_nulls(lab)
-
-
-def _folder(output: str | Path) -> Path:
-    """Return the folder, made and proven writable before the long work begins."""
-    folder = Path(output)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "report.md").touch()
-    except OSError as error:
-        reason = error.strerror or error
-        raise InvalidArgument(
-            "output", f"must be a writable folder ({reason})", str(output)
-        ) from None
-    return folder
-
-
-def _write(report: Report, lab: Laboratory, folder: Path) -> None:
-    (folder / "report.md").write_text(f"{report}\n", encoding="utf-8")
-    document = json.dumps(report.to_dict(), indent=2, allow_nan=False)
-    (folder / "report.json").write_text(f"{document}\n", encoding="utf-8")
-    written = ["report.md", "report.json"]
-    try:
-        written += [path.name for path in write_figures(lab, folder)]
-    except ImportError:
-        click.echo("No figures: they need the extra 'plots' (pip install 'fairtrial[plots]').")
-    click.echo(f"Written to {folder}: {', '.join(written)}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fairtrial.reproduce.baics import instances as worlds
 from fairtrial.reproduce.baics.instances import CLICKS, E1, E2, NONE_FEASIBLE, Instance
-from fairtrial.reproduce.baics.report import AGREES, Row, Section, Table
+from fairtrial.reproduce.report import AGREES, Row, Section, Table
 from fairtrial.subpopulations.complexity import Complexity
 
 __all__ = ["complexities"]

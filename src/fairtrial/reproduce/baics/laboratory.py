@@ -12,7 +12,7 @@ import numpy as np
 from fairtrial.confidence import Threshold
 from fairtrial.core import Environment, Policy, Run
 from fairtrial.reproduce.baics.instances import Instance
-from fairtrial.reproduce.baics.report import Measured
+from fairtrial.reproduce.report import Measured
 from fairtrial.simulation import Simulation, simulate
 from fairtrial.subpopulations import (
     BalancedTracking,

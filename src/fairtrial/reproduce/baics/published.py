@@ -15,8 +15,8 @@ from fairtrial.reproduce.baics.laboratory import (
     share,
     tracker,
 )
-from fairtrial.reproduce.baics.report import AGREES, Measured, Row, Section, Table
 from fairtrial.reproduce.baics.stopping_times import PAPER_CAP, capped
+from fairtrial.reproduce.report import AGREES, Measured, Row, Section, Table
 from fairtrial.simulation import Simulation
 
 __all__ = ["published"]

@@ -15,7 +15,7 @@ from fairtrial.reproduce.baics.laboratory import (
     share,
     tracker,
 )
-from fairtrial.reproduce.baics.report import AGREES, Measured, Row, Section, Table
+from fairtrial.reproduce.report import AGREES, Measured, Row, Section, Table
 from fairtrial.simulation import Simulation
 
 __all__ = [
