@@ -291,3 +291,37 @@ def test_no_file_whatever_it_says_is_answered_with_anything_but_a_list_of_mistak
     except ConfigurationError as error:
         lines = error.mistakes
     assert all(line.split(".")[0].split(":")[0] in sections for line in lines)
+
+
+def test_a_refused_argument_without_a_default_is_one_mistake(tmp_path):
+    text = """
+        [study]
+        name = "fair"
+        [problem]
+        family = "causal"
+        sensitive = "S"
+        intervened = "V"
+        outcome = "Y"
+        fairness_bound = -1
+        [problem.model]
+        edges = [["S", "V"], ["V", "Y"]]
+        [problem.model.states]
+        S = 2
+        V = 2
+        Y = 2
+        [problem.model.tables]
+        S = [0.5, 0.5]
+        [problem.arms]
+        a = [[0.5, 0.5], [0.4, 0.6]]
+        [policy]
+        budget = 10
+        [source]
+        kind = "simulate"
+    """
+    path = tmp_path / "fair.toml"
+    path.write_text(text)
+    with pytest.raises(ConfigurationError) as caught:
+        load_configuration(path, "run")
+    assert caught.value.mistakes == (
+        "problem.fairness_bound: must be a finite number greater than 0; got -1",
+    )

@@ -138,6 +138,8 @@ def _build(
                 mistakes.append(in_words(section, error))
             if name in repaired or not _repair(name, arguments):
                 return None
+            if name not in arguments and accepted[name].default is inspect.Parameter.empty:
+                return None
             repaired.add(name)
         except _REFUSALS as error:
             mistakes.append(in_words(section, error))

@@ -130,7 +130,7 @@ class _LineReporter:
 
 
 def _in_a_line(progress: Progress) -> str:
-    parts = [f"{progress.told:,} pulls", f"leader {_name(progress.recommendation.leader)}"]
+    parts = [f"{progress.told:,} pulls", f"leader {_leader(progress)}"]
     if progress.evidence is not None and progress.threshold is not None:
         parts.append(f"evidence {progress.evidence:.2f} of {progress.threshold:.2f}")
     if progress.remaining:
@@ -142,7 +142,7 @@ def _panel(title: str, progress: Progress) -> RenderableType:
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="dim")
     grid.add_column()
-    grid.add_row("leader", Text(_name(progress.recommendation.leader), style="bold"))
+    grid.add_row("leader", Text(_leader(progress), style="bold"))
     if progress.evidence is not None and progress.threshold is not None:
         grid.add_row("evidence", _bar(progress.evidence, progress.threshold))
         grid.add_row("", f"{progress.evidence:.2f} of the {progress.threshold:.2f} that decide")
@@ -160,7 +160,16 @@ def _rounded(number: float) -> str:
     return f"{float(f'{number:.2g}'):,.0f}"
 
 
+def _leader(progress: Progress) -> str:
+    leader = progress.recommendation.leader
+    if leader is None and progress.evidence is None:
+        return "not known yet"
+    return _name(leader)
+
+
 def _name(label: object) -> str:
+    if isinstance(label, tuple):
+        return ", ".join(map(str, label))
     return "no arm" if label is None else str(label)
 
 
@@ -170,7 +179,7 @@ def _name(label: object) -> str:
 def answer_text(progress: Progress) -> str:
     """Return the answer, why it is given, and the guarantee behind it, as paragraphs."""
     recommendation = progress.recommendation
-    lines = [_headline(recommendation, progress.told)]
+    lines = [_headline(progress)]
     if recommendation.reason:
         lines.append(wrapped("Why", recommendation.reason))
     if recommendation.decided:
@@ -180,13 +189,14 @@ def answer_text(progress: Progress) -> str:
     return "\n".join(lines)
 
 
-def _headline(recommendation: Recommendation, pulls: int) -> str:
+def _headline(progress: Progress) -> str:
+    recommendation, pulls = progress.recommendation, progress.told
     if recommendation.decided:
-        answer = "no arm is acceptable" if recommendation.arm is None else str(recommendation.arm)
+        answer = "no arm is acceptable" if recommendation.arm is None else _name(recommendation.arm)
         return f"Answer: {answer}  ({pulls:,} pulls)"
     if not pulls:
         return "No answer yet: no result so far"
-    leader = f"the leader is {_name(recommendation.leader)}, without a guarantee"
+    leader = f"the leader is {_leader(progress)}, without a guarantee"
     if recommendation.status == "undecided":
         return f"No answer: not decided after {pulls:,} pulls; {leader}"
     return f"No answer yet: running, {pulls:,} pulls so far; {leader}"
@@ -223,7 +233,7 @@ def estimates_table(title: str, estimates: Sequence[Estimate]) -> Table:
     table = Table(title=title, title_justify="left")
     for name in estimates[0].labels:
         table.add_column(str(name))
-    for name in ("pulls", "mean", "interval at all times", "limit"):
+    for name in ("pulls", "mean", "interval", "limit"):
         table.add_column(name, justify="right")
     for estimate in estimates:
         table.add_row(
