@@ -229,7 +229,7 @@ def sliding(width, xi):
 @pytest.mark.parametrize(
     ("learner", "slow"),
     [(UCB1(), ucb), (KLUCB(), kl_ucb), (SlidingWindowUCB(17, xi=0.5), None)],
-    ids=repr,
+    ids=["UCB1", "KLUCB", "SlidingWindowUCB"],
 )
 def test_an_index_is_that_of_its_formula(learner, slow):
     rewards = []
