@@ -118,6 +118,7 @@ class _Parser:
     # ---------------------------------------------------------------------- grammar
 
     def network(self) -> Network:
+        """Return what the file describes, read to its end."""
         if self._peek().kind == "end":
             raise self._error("the file is empty")
         while self._peek().kind != "end":

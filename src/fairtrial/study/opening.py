@@ -80,6 +80,7 @@ def import_study(
     except FairtrialError:
         raise
     except Exception as error:
+        # The policy may be the caller's own, and a garbled file may hand it anything.
         raise CorruptLog(
             f"the policy of {name!r} cannot be made as the file says: {error}"
         ) from error
