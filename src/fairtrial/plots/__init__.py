@@ -6,17 +6,17 @@ and returns the figure: nothing is shown, and no global state of matplotlib is t
 """
 
 from fairtrial.plots._allocation import allocation
-from fairtrial.plots._causal import causal_graph, error_by_budget, fair_outcomes, rejections
+from fairtrial.plots._causal_graph import causal_graph
+from fairtrial.plots._cost_of_fairness import cost_of_fairness
+from fairtrial.plots._error_by_budget import error_by_budget
 from fairtrial.plots._evidence import evidence
-from fairtrial.plots._fairness import (
-    cost_of_fairness,
-    regret_over_time,
-    shares_against_quotas,
-    violation_over_time,
-)
+from fairtrial.plots._fair_outcomes import fair_outcomes
 from fairtrial.plots._means import means
+from fairtrial.plots._over_time import regret_over_time, violation_over_time
 from fairtrial.plots._overview import overview
 from fairtrial.plots._page.report import write_report
+from fairtrial.plots._rejections import rejections
+from fairtrial.plots._shares_against_quotas import shares_against_quotas
 from fairtrial.plots._stopping_times import stopping_times
 
 __all__ = [

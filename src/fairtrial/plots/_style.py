@@ -17,12 +17,29 @@ if TYPE_CHECKING:
 BLUE = "#0072B2"
 SKY = "#56B4E9"
 VERMILLION = "#D55E00"
+GREEN = "#009E73"
+PINK = "#CC79A7"
+ORANGE = "#E69F00"
 DARK_VERMILLION = "#a33f00"
 """Of the same hue, dark enough for text."""
 INK = "#1a1a1a"
 MUTED = "#595959"
 RULE = "#dcdcdc"
 BAND = "#f2f2f2"
+
+LINES: tuple[dict[str, Any], ...] = (
+    {"color": BLUE, "linestyle": "-"},
+    {"color": VERMILLION, "linestyle": (0, (5, 2))},
+    {"color": GREEN, "linestyle": (0, (2, 1.2))},
+    {"color": PINK, "linestyle": (0, (6, 2, 1, 2))},
+    {"color": INK, "linestyle": ":"},
+    {"color": ORANGE, "linestyle": (0, (3, 1, 1, 1, 1, 1))},
+    {"color": SKY, "linestyle": "-"},
+    {"color": MUTED, "linestyle": (0, (1, 1))},
+)
+"""Looks of lines that are told apart without their colours too."""
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
+"""Marks for points on those lines, in the same order."""
 
 SMALL = 8.0
 NORMAL = 9.0

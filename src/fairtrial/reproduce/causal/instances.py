@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from typing import Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -212,18 +213,20 @@ BINDING = Setting("HEPAR-II, binding", _livers("PBC", 0.02, *_PBC), _LIVER_BUDGE
 
 # -------------------------------------------------------------------------------- offers
 
+Variant = Literal["easy", "hard", "none_fair"]
+
 
 @cache
-def _offer(variant: str) -> NetworkEnvironment:
-    question = adult_offer(variant)  # type: ignore[arg-type]
+def _offer(variant: Variant) -> NetworkEnvironment:
+    question = adult_offer(variant)
     network = CausalModel.from_bif(question.pop("network"))
     return NetworkEnvironment(Problem(network, **question))
 
 
-def _offers(variant: str, runs: tuple[int, int]) -> Setting:
+def _offers(variant: Variant, runs: tuple[int, int]) -> Setting:
     instance = Instance(f"offers, {variant.replace('_', ' ')}", lambda _: _offer(variant))
     budgets = ((2_000, 10_000, 50_000), (2_000, 10_000))
     return Setting(instance.name, (instance,), budgets, runs)
 
 
-OFFERS = tuple(_offers(variant, (100, 4)) for variant in ("easy", "hard", "none_fair"))
+OFFERS = tuple(_offers(variant, (100, 4)) for variant in get_args(Variant))

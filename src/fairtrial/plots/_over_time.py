@@ -1,0 +1,204 @@
+"""Regret, and what arms lack of their shares, round by round."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fairtrial.core.recommendation import Progress
+from fairtrial.core.validation import check_array, check_choice
+from fairtrial.errors import InvalidArgument
+from fairtrial.plots import _style as style
+from fairtrial.plots._lines import (
+    Bound,
+    Line,
+    draw_bound,
+    draw_line,
+    name_axes,
+    scale_regret,
+    scale_time,
+    spread,
+    with_key,
+)
+from fairtrial.plots._quotas import (
+    AllocationRuns,
+    is_simulation,
+    measured,
+    rounds,
+    violations,
+)
+from fairtrial.plots._sources import Floats, Traced, trace_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+__all__ = ["regret_over_time", "violation_over_time"]
+
+
+Curve = Sequence[AllocationRuns] | tuple[ArrayLike, ArrayLike]
+"""Simulations with growing horizons, or the rounds and one number for each of them (a column
+per round, a row per run, if there are several runs)."""
+
+
+def regret_over_time(
+    curves: Mapping[str, Curve],
+    bounds: Mapping[str, Bound] | None = None,
+    *,
+    measure: str = "r_regret",
+    ax: Axes | None = None,
+) -> Figure:
+    """Draw the regret that policies have made up to each round, and upper bounds of it.
+
+    The line is the mean of the runs, the band holds the middle 90 per cent of them.
+
+    Parameters
+    ----------
+    curves : mapping of str to (sequence of Simulation, or pair of array_like)
+        By the name of the policy: simulations with growing horizons; or rounds, shape (n,),
+        and regrets, shape (n,) or (runs, n).
+    bounds : mapping of str to callable, optional
+        Upper bounds by name: functions of the round.
+    measure : {"r_regret", "regret"}
+        What is read from a simulation: the regret beyond what the shares demand, or all of it.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; by default on a new figure.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Raises
+    ------
+    InvalidArgument
+        If there is nothing to draw, or a curve is of another form.
+    MissingExtra
+        If matplotlib is not installed.
+
+    Examples
+    --------
+    >>> figure = regret_over_time({"ours": ([10, 100], [3.0, 5.0])}, {"bound": lambda t: 9.0})
+    >>> [line.get_label() for line in figure.axes[0].lines]
+    ['ours', 'bound']
+    """
+    check_choice("measure", measure, ("r_regret", "regret"))
+    lines = _lines(curves, lambda runs: measured(runs, measure))
+    if ax is None:
+        ax = style.new_figure(6.4, 4.0).subplots()
+    style.tidy(ax, grid="y")
+    for index, line in enumerate(lines):
+        draw_line(ax, index, line, line.between(0.05, 0.95))
+    for index, (name, bound) in enumerate((bounds or {}).items()):
+        draw_bound(ax, index, name, spread(lines), bound)
+    scale_time(ax, lines)
+    scale_regret(ax, lines)
+    name_axes(ax, "round", "r-regret" if measure == "r_regret" else "regret")
+    return with_key(ax)
+
+
+def violation_over_time(
+    curves: Mapping[str, Curve | Traced | Sequence[Progress]],
+    *,
+    tolerance: float | None = None,
+    ax: Axes | None = None,
+) -> Figure:
+    """Draw how far the arm that lacks most is behind its share at each round.
+
+    The line is the mean of the runs, the band above it reaches to the worst of them. A
+    guarantee at tolerance alpha is kept at a round if and only if this number is below
+    alpha + 1, the ruled line: then no arm lacks more than alpha whole pulls.
+
+    Parameters
+    ----------
+    curves : mapping of str to (sequence of Simulation, Study, trace, or pair of array_like)
+        By the name of the policy: simulations with growing horizons; a study, or the moments
+        of one run; or rounds, shape (n,), and the largest share times round minus pulls, shape
+        (n,) or (runs, n).
+    tolerance : float, optional
+        The pulls that an arm may lack. By default that of the simulations' problem, if there
+        are simulations, else 0.
+    ax : matplotlib.axes.Axes, optional
+        Where to draw; by default on a new figure.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+
+    Raises
+    ------
+    InvalidArgument
+        If there is nothing to draw, or a curve is of another form.
+    MissingExtra
+        If matplotlib is not installed.
+
+    Examples
+    --------
+    >>> figure = violation_over_time({"ours": ([1, 2, 3], [0.2, 0.4, 0.1])})
+    >>> [line.get_label() for line in figure.axes[0].lines]
+    ['ours', 'limit: tolerance + 1']
+    """
+    lines = _lines(curves, violations, _followed)
+    if ax is None:
+        ax = style.new_figure(6.4, 4.0).subplots()
+    style.tidy(ax, grid="y")
+    for index, line in enumerate(lines):
+        draw_line(ax, index, line, (line.mean, line.between(0.0, 1.0)[1]))
+    limit = (_tolerance_of(curves) if tolerance is None else tolerance) + 1
+    ax.axhline(limit, color=style.INK, linewidth=1, linestyle=(0, (2, 2)), gid="limit").set_label(
+        "limit: tolerance + 1"
+    )
+    scale_time(ax, lines)
+    name_axes(ax, "round", "largest violation (pulls)")
+    return with_key(ax)
+
+
+def _lines(
+    curves: Mapping[str, Any],
+    measure: Callable[[Any], Floats],
+    read: Callable[[Any], Any] = lambda curve: curve,
+) -> list[Line]:
+    if not isinstance(curves, Mapping) or not curves:
+        raise InvalidArgument("curves", "must map at least one name to a curve", curves)
+    return [_line(name, read(curve), measure) for name, curve in curves.items()]
+
+
+def _line(name: str, curve: Any, measure: Callable[[Any], Floats]) -> Line:
+    if isinstance(curve, Sequence) and curve and all(map(is_simulation, curve)):
+        ordered = sorted(curve, key=rounds)
+        runs = {len(one.pulls) for one in ordered}
+        if len(runs) > 1:
+            raise InvalidArgument("curves", f"must have equal numbers of runs in {name!r}", runs)
+        values = np.stack([measure(one) for one in ordered], axis=1)
+        return Line(name, np.array([rounds(one) for one in ordered]), values)
+    if not isinstance(curve, tuple) or len(curve) != 2:
+        message = "must be simulations with growing horizons, or a pair (rounds, values)"
+        raise InvalidArgument("curves", message, curve)
+    at = check_array("curves", curve[0], (None,))
+    values = check_array("curves", np.atleast_2d(np.asarray(curve[1])), (None, len(at)))
+    return Line(name, at, values)
+
+
+def _followed(curve: Any) -> Any:
+    """Return a study, or the moments of one run, as rounds and what the last arm lacked then."""
+    is_trace = isinstance(curve, Sequence) and curve and isinstance(curve[0], Progress)
+    if not is_trace and not callable(getattr(curve, "trace", None)):
+        return curve
+    moments = [moment for moment in trace_of(curve) if moment.asked > 0]
+    if not moments or not all("credits" in moment.details for moment in moments):
+        raise InvalidArgument("curves", "must be of a policy with guaranteed shares", curve)
+    lacking = [max(moment.details["credits"].values()) for moment in moments]
+    return [moment.asked for moment in moments], lacking
+
+
+def _tolerance_of(curves: Mapping[str, Any]) -> float:
+    simulations: list[Any] = [
+        one
+        for curve in curves.values()
+        if isinstance(curve, Sequence)
+        for one in curve
+        if is_simulation(one)
+    ]
+    return max((float(one.problem.tolerance) for one in simulations), default=0.0)

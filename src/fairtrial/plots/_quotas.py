@@ -1,0 +1,59 @@
+"""What the figures of guaranteed shares read of a simulation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol, TypeGuard
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairtrial.errors import InvalidArgument
+from fairtrial.plots._sources import Floats
+
+__all__ = ["AllocationRuns", "is_simulation", "measured", "quotas_of", "rounds", "violations"]
+
+
+class AllocationRuns(Protocol):
+    """Replications of a policy that serves arms with guaranteed shares: a `Simulation`."""
+
+    @property
+    def problem(self) -> Any: ...
+    @property
+    def pulls(self) -> NDArray[Any]: ...
+    @property
+    def extra(self) -> Mapping[str, NDArray[np.float64]]: ...
+
+
+def is_simulation(source: object) -> TypeGuard[AllocationRuns]:
+    """Return whether a source is many runs of one policy."""
+    pulls = getattr(source, "pulls", None)
+    return isinstance(pulls, np.ndarray) and pulls.ndim == 2 and hasattr(source, "problem")
+
+
+def rounds(runs: AllocationRuns) -> float:
+    """Return the rounds that a simulation's runs have had; each may serve several arms."""
+    return float(runs.pulls[0].sum()) / getattr(runs.problem, "plays", 1)
+
+
+def measured(runs: AllocationRuns, measure: str) -> Floats:
+    """Return one number of every run, by the name that its family gave it."""
+    if measure not in runs.extra:
+        known = ", ".join(runs.extra) or "nothing"
+        raise InvalidArgument("simulations", f"must measure {measure!r}; this measures {known}")
+    return np.asarray(runs.extra[measure], dtype=np.float64)
+
+
+def violations(runs: AllocationRuns) -> Floats:
+    """Return for every run what the arm that lacks most is behind its share, in pulls."""
+    owed = quotas_of(runs.problem) * rounds(runs)
+    lacking: Floats = (owed - runs.pulls).max(axis=1)
+    return lacking
+
+
+def quotas_of(problem: Any) -> Floats:
+    """Return the shares that a problem guarantees."""
+    shares = getattr(problem, "shares", None)
+    if shares is None:
+        raise InvalidArgument("source", "must be of a problem with guaranteed shares", problem)
+    return np.array([float(share) for share in shares])
