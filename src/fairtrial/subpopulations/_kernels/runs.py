@@ -7,14 +7,12 @@ few arrays, because passing an array to compiled code costs more than most decis
 import numba as nb
 import numpy as np
 
+from fairtrial.subpopulations._kernels.block_book import FINISHED, open_book, open_rules
+from fairtrial.subpopulations._kernels.block_plans import leader_now
+from fairtrial.subpopulations._kernels.block_wealth import all_wealth
 from fairtrial.subpopulations._kernels.blocks import (
-    FINISHED,
-    all_wealth,
     correct_reward,
-    leader_now,
     next_draw,
-    open_book,
-    open_rules,
     record_loss,
     record_reward,
     start_book,

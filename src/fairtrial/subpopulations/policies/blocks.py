@@ -105,7 +105,7 @@ class BlockBetting(FloorPolicy):
             )
 
     def _constants_of(self, problem: Problem) -> Floats:
-        from fairtrial.subpopulations._kernels.blocks import Rules
+        from fairtrial.subpopulations._kernels.block_book import Rules
 
         bounded = problem.reward_range is not None
         low, high = problem.reward_range or (0.0, 0.0)
@@ -130,7 +130,7 @@ class BlockBetting(FloorPolicy):
     # ---------------------------------------------------------------------- books
 
     def _allocate(self, slots: int) -> None:
-        from fairtrial.subpopulations._kernels.blocks import sizes
+        from fairtrial.subpopulations._kernels.block_book import sizes
         from fairtrial.subpopulations._kernels.runs import start_blocks
 
         floats, integers = sizes(*self.problem.shape, slots, self._bets)
@@ -158,13 +158,13 @@ class BlockBetting(FloorPolicy):
 
     @property
     def _book(self) -> Any:
-        from fairtrial.subpopulations._kernels.blocks import open_book
+        from fairtrial.subpopulations._kernels.block_book import open_book
 
         return open_book(self._floats, self._integers, *self.problem.shape, self._slots)
 
     def _make_room(self) -> None:
         """Double the number of blocks that can be open at once."""
-        from fairtrial.subpopulations._kernels.blocks import FIRST, OPEN, open_book, sizes
+        from fairtrial.subpopulations._kernels.block_book import FIRST, OPEN, open_book, sizes
 
         old, slots = self._book, self._slots
         floats, integers = sizes(*self.problem.shape, 2 * slots, self._bets)

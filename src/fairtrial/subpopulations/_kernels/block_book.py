@@ -1,0 +1,149 @@
+"""What block betting keeps: its constants, its data and ledgers, and the open blocks."""
+
+from typing import NamedTuple
+
+import numba as nb
+
+from fairtrial.confidence._betting import (
+    GRID,
+)
+from fairtrial.subpopulations._kernels.model import Floats, Integers
+
+NO_BET, LIMITS_OF_RIVAL, PAIR, CELL_OF_LEADER = range(4)
+"""Ledgers a bet can pay into: D[k], P[k, b], C[e, b, l] for the end e of cell l of b."""
+
+
+class Rules(NamedTuple):
+    """The constants of the method; `low` and `high` are the reward's range if it has one."""
+
+    bounded: bool
+    low: float
+    high: float
+    threshold: float
+    start: float
+    growth: float
+    kappa: float
+    cost: float
+    touch: float
+    steps: int
+    pause: float
+
+
+NUMBER_OF_RULES = 11
+
+
+@nb.njit(cache=True, nogil=True)
+def open_rules(packed: Floats) -> Rules:
+    """Return the constants by name; they are the last numbers of a packed problem."""
+    at = packed.size - NUMBER_OF_RULES
+    return Rules(
+        packed[at] > 0.0,
+        packed[at + 1],
+        packed[at + 2],
+        packed[at + 3],
+        packed[at + 4],
+        packed[at + 5],
+        packed[at + 6],
+        packed[at + 7],
+        packed[at + 8],
+        int(packed[at + 9]),
+        packed[at + 10],
+    )
+
+
+class Book(NamedTuple):
+    """Everything that changes: data, ledgers, and the open blocks in issue order.
+
+    Shapes: K arms, L groups, R blocks that can be open at once, B = K + L bets a block, or
+    K + 2 L where cells have ceilings. Row 0 of a bet's last two axes is the leader's arm, row 1
+    the rival's.
+    """
+
+    counts: Floats  # (K, L), as are the next two
+    sums: Floats
+    squares: Floats
+    shares: Floats  # (K, L), the plan that the next one starts from
+    limits_of: Floats  # (K,), ledger D
+    pairs: Floats  # (K, K), ledger P[k, j]
+    cells: Floats  # (2, K, L), ledger C[e, j, l]
+    forecast: Floats  # (1,), draws still needed when the last block was planned
+    planned: Floats  # (R, K, L), as are the next three
+    to_issue: Floats
+    got: Floats
+    block_sums: Floats
+    coefficients: Floats  # (R, B, 2, L), as is the next
+    centres: Floats
+    estimate: Floats  # (R, B), as are the next three
+    variance: Floats
+    constant: Floats
+    cash: Floats
+    thetas: Floats  # (R, B, GRID), as are the next three
+    stakes: Floats
+    products: Floats
+    logs: Floats
+    rejected: Integers  # (K + 1,), the last is the answer "none"
+    control: Integers  # see the indices below
+    waiting: Integers  # (R,), results outstanding
+    target: Integers  # (R,), the leader that was betted on
+    ledger: Integers  # (R, B)
+    rival: Integers  # (R, B)
+    drawn: Integers  # (R, B), draws since the products were last turned into logs
+
+
+FIRST, OPEN, LEADER, FINISHED, ANSWER, BLOCKS = range(6)
+"""Entries of `control`: serial number of the oldest open block, number of open ones, the
+present leader, whether the race is over and with which answer, and blocks planned so far.
+A block lives in the slot of its serial number modulo the number of slots."""
+
+
+@nb.njit(cache=True, nogil=True)
+def sizes(arms: int, groups: int, slots: int, bets: int) -> tuple[int, int]:
+    """Return the lengths of the two buffers that a book lives in; `bets` are those of a block."""
+    cells = arms * groups
+    floats = 6 * cells + arms + arms * arms + 1 + 4 * slots * cells
+    floats += slots * bets * (4 * groups + 4 + 4 * GRID)
+    return floats, arms + 1 + 6 + slots * (2 + 3 * bets)
+
+
+@nb.njit(cache=True, nogil=True)
+def open_book(floats: Floats, integers: Integers, arms: int, groups: int, slots: int) -> Book:
+    """Return the named views of the two buffers."""
+    cells = arms * groups
+    bets = ((integers.size - arms - 7) // slots - 2) // 3
+    at = 0
+    data = floats[at : at + 4 * cells].reshape((4, arms, groups))
+    at += 4 * cells
+    limits_of = floats[at : at + arms]
+    at += arms
+    pairs = floats[at : at + arms * arms].reshape((arms, arms))
+    at += arms * arms
+    cell_ledger = floats[at : at + 2 * cells].reshape((2, arms, groups))
+    at += 2 * cells
+    forecast = floats[at : at + 1]
+    at += 1
+    size = slots * cells
+    blocks = floats[at : at + 4 * size].reshape((4, slots, arms, groups))
+    at += 4 * size
+    size = slots * bets * 2 * groups
+    direction = floats[at : at + 2 * size].reshape((2, slots, bets, 2, groups))
+    at += 2 * size
+    size = slots * bets
+    scalars = floats[at : at + 4 * size].reshape((4, slots, bets))
+    at += 4 * size
+    size = slots * bets * GRID
+    points = floats[at : at + 4 * size].reshape((4, slots, bets, GRID))
+    rejected = integers[: arms + 1]
+    at = arms + 1
+    control = integers[at : at + 6]
+    at += 6
+    per_block = integers[at : at + 2 * slots].reshape((2, slots))
+    at += 2 * slots
+    size = slots * bets
+    per_bet = integers[at : at + 3 * size].reshape((3, slots, bets))
+    return Book(
+        data[0], data[1], data[2], data[3], limits_of, pairs, cell_ledger, forecast,
+        blocks[0], blocks[1], blocks[2], blocks[3], direction[0], direction[1],
+        scalars[0], scalars[1], scalars[2], scalars[3],
+        points[0], points[1], points[2], points[3],
+        rejected, control, per_block[0], per_block[1], per_bet[0], per_bet[1], per_bet[2],
+    )  # fmt: skip
