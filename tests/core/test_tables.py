@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairtrial.core.tables import read_table
+from fairtrial.core.tables import column_of, read_table
 from fairtrial.errors import InvalidArgument, MissingExtra
 
 
@@ -122,3 +122,18 @@ def test_any_text_survives_writing_and_reading(tmp_path_factory, rows):
 def test_numbers_survive_writing_and_reading(tmp_path_factory, numbers):
     content = "\n".join(["reward", *map(repr, numbers)])
     assert read_table(write(tmp_path_factory.mktemp("tables"), content)) == {"reward": numbers}
+
+
+def test_a_column_is_found_in_a_frame_and_in_a_mapping():
+    rows = {"arm": ["a", "b"], "reward": [0, 1]}
+    assert column_of(rows, "arm") == column_of(pd.DataFrame(rows), "arm") == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    "table",
+    [{"arm": [1]}, pd.DataFrame({"arm": [1]}), [1, 2], None],
+    ids=["mapping", "frame", "list", "none"],
+)
+def test_a_missing_column_is_named_with_those_that_there_are(table):
+    with pytest.raises(InvalidArgument, match="must have the column 'reward'; it has"):
+        column_of(table, "reward")

@@ -5,14 +5,14 @@ from __future__ import annotations
 import csv
 import gzip
 import zlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
 from fairtrial.errors import InvalidArgument, MissingExtra
 
-__all__ = ["read_table"]
+__all__ = ["column_of", "read_table"]
 
 _SEPARATORS = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
 _ACCEPTED = (*_SEPARATORS, ".parquet")
@@ -71,6 +71,27 @@ def read_table(
     return {
         name: _as_text(table[name]) if name in text else _as_numbers(table[name]) for name in wanted
     }
+
+
+def column_of(table: Any, name: str) -> list[Any]:
+    """Return a column of a DataFrame, or of a mapping of names to sequences.
+
+    Raises
+    ------
+    InvalidArgument
+        If there is no such column; those that there are, are named.
+
+    Examples
+    --------
+    >>> column_of({"arm": ("a", "b"), "reward": (0, 1)}, "reward")
+    [0, 1]
+    """
+    try:
+        column = table[name]
+    except (KeyError, TypeError, IndexError):
+        known = list(getattr(table, "columns", table if isinstance(table, Mapping) else []))
+        raise InvalidArgument("table", f"must have the column {name!r}; it has {known}") from None
+    return list(column)
 
 
 @contextmanager

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairtrial.core.draws import Source
 from fairtrial.core.environment import Environment, Truth
 from fairtrial.core.pull import Pull
+from fairtrial.core.tables import column_of
 from fairtrial.core.validation import check_array
 from fairtrial.errors import InvalidArgument, InvalidOutcome
 from fairtrial.subpopulations.problem import Problem
@@ -25,15 +27,6 @@ Floats = NDArray[np.float64]
 
 
 _SMALLEST_SPREAD = 1e-6
-
-
-class Source(NamedTuple):
-    """A world as the kernels see it."""
-
-    kind: int
-    first: Floats
-    second: Floats
-    starts: NDArray[np.int64]
 
 
 class CellEnvironment(Environment):
@@ -58,9 +51,7 @@ class CellEnvironment(Environment):
 
     def sample(self, pull: Pull, generator: np.random.Generator) -> float:
         """Return one reward of the pull's cell."""
-        from fairtrial.subpopulations._kernels.draws import draw
-
-        return float(draw(*self.source, pull.action, generator))
+        return self.source.draw(pull.action, generator)
 
     def complexity(self) -> Complexity:
         """Return what it costs to find the answer in this world.
@@ -145,9 +136,7 @@ class GaussianEnvironment(CellEnvironment):
     @cached_property
     def source(self) -> Source:
         """The world as the kernels see it."""
-        from fairtrial.subpopulations._kernels.draws import GAUSSIAN
-
-        return Source(GAUSSIAN, self.means.ravel(), self._stds.ravel(), np.zeros(1, np.int64))
+        return Source.gaussian(self.means, self._stds)
 
 
 class BernoulliEnvironment(CellEnvironment):
@@ -188,9 +177,7 @@ class BernoulliEnvironment(CellEnvironment):
     @cached_property
     def source(self) -> Source:
         """The world as the kernels see it."""
-        from fairtrial.subpopulations._kernels.draws import BERNOULLI
-
-        return Source(BERNOULLI, self.means.ravel(), np.zeros(1), np.zeros(1, np.int64))
+        return Source.bernoulli(self.means)
 
 
 class ReplayEnvironment(CellEnvironment):
@@ -233,7 +220,7 @@ class ReplayEnvironment(CellEnvironment):
         self.problem = problem
         self.table = table
         self.arm, self.group, self.reward = arm, group, reward
-        arms, groups, rewards = (_column(table, name) for name in (arm, group, reward))
+        arms, groups, rewards = (column_of(table, name) for name in (arm, group, reward))
         if not len(arms) == len(groups) == len(rewards):
             raise InvalidArgument("table", "must have columns of equal length")
         self._rows = self._rows_by_cell(arms, groups, rewards)
@@ -278,16 +265,4 @@ class ReplayEnvironment(CellEnvironment):
     @cached_property
     def source(self) -> Source:
         """The world as the kernels see it."""
-        from fairtrial.subpopulations._kernels.draws import REPLAY
-
-        starts = np.concatenate([[0], np.cumsum([len(rows) for rows in self._rows])])
-        return Source(REPLAY, np.concatenate(self._rows), np.zeros(1), starts.astype(np.int64))
-
-
-def _column(table: Mapping[str, Any] | Any, name: str) -> Sequence[Any]:
-    try:
-        column = table[name]
-    except (KeyError, TypeError, IndexError):
-        known = list(getattr(table, "columns", table if isinstance(table, Mapping) else []))
-        raise InvalidArgument("table", f"must have the column {name!r}; it has {known}") from None
-    return list(column)
+        return Source.replay(self._rows)

@@ -7,6 +7,7 @@ few arrays, because passing an array to compiled code costs more than most decis
 import numba as nb
 import numpy as np
 
+from fairtrial.core._draws import draw
 from fairtrial.subpopulations._kernels.block_book import FINISHED, open_book, open_rules
 from fairtrial.subpopulations._kernels.block_plans import leader_now
 from fairtrial.subpopulations._kernels.block_wealth import all_wealth
@@ -17,7 +18,6 @@ from fairtrial.subpopulations._kernels.blocks import (
     record_reward,
     start_book,
 )
-from fairtrial.subpopulations._kernels.draws import draw
 from fairtrial.subpopulations._kernels.evidence import evidence_for, is_certain
 from fairtrial.subpopulations._kernels.model import (
     COUNTS,

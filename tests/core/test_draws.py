@@ -1,0 +1,40 @@
+import numpy as np
+import pytest
+
+from fairtrial.core.draws import Source
+
+RUNS = 4_000
+
+
+def draws(source, action, runs=RUNS):
+    generator = np.random.default_rng(3)
+    return np.array([source.draw(action, generator) for _ in range(runs)])
+
+
+@pytest.mark.statistical
+def test_gaussian_draws_have_their_action_s_mean_and_deviation():
+    source = Source.gaussian(np.array([[0.0, 5.0]]), np.array([[1.0, 2.0]]))
+    found = draws(source, 1)
+    assert abs(found.mean() - 5.0) < 4 * 2.0 / np.sqrt(RUNS)
+    assert abs(found.std() - 2.0) < 4 * 2.0 / np.sqrt(2 * RUNS)
+
+
+@pytest.mark.statistical
+def test_bernoulli_draws_are_ones_as_often_as_they_should():
+    found = draws(Source.bernoulli(np.array([0.1, 0.7])), 1)
+    assert set(found) == {0.0, 1.0}
+    assert abs(found.mean() - 0.7) < 4 * np.sqrt(0.21 / RUNS)
+
+
+def test_a_replay_draws_each_action_s_own_rows_and_all_of_them():
+    source = Source.replay([np.array([1.0]), np.array([2.0, 3.0, 4.0]), np.array([9.0])])
+    assert set(draws(source, 0, 20)) == {1.0}
+    assert set(draws(source, 1, 200)) == {2.0, 3.0, 4.0}
+    assert set(draws(source, 2, 20)) == {9.0}
+
+
+@pytest.mark.statistical
+def test_noise_is_added_to_a_replayed_row():
+    found = draws(Source.replay([np.array([1.0]), np.array([2.0])], noise_std=0.5), 1)
+    assert abs(found.mean() - 2.0) < 4 * 0.5 / np.sqrt(RUNS)
+    assert abs(found.std() - 0.5) < 4 * 0.5 / np.sqrt(2 * RUNS)
