@@ -7,7 +7,14 @@ from functools import partial
 import numpy as np
 
 from benchmarks.measuring import heading, measure, show
-from fairtrial.linear import Problem, g_optimal_design, oracle_design, xy_optimal_design
+from fairtrial.data import direct_arylation
+from fairtrial.linear import (
+    Problem,
+    complexity,
+    g_optimal_design,
+    oracle_design,
+    xy_optimal_design,
+)
 
 CASES = (
     (g_optimal_design, 10_000, 50, 1e-3, "1"),
@@ -28,8 +35,13 @@ def run(*, quick: bool) -> None:
         what = f"{function.__name__}, {arms:,} x {dimension}, {tol:g}"
         show(what, timing, 1.0, target)
     problem = Problem(_on_the_sphere(1_000, 20), noise_std=1.0)
-    work = partial(oracle_design, problem, np.arange(20.0), tol=1e-4)
-    show("oracle_design, 1,000 x 20, 1e-4", measure(work, 3), 1.0)
+    work = partial(oracle_design, problem, np.arange(20.0))
+    show("oracle_design, 1,000 x 20, 1e-6", measure(work, 3), 1.0)
+    table = direct_arylation()
+    problem = Problem(table["features"], arms=table["arm"], noise_std=1.0)
+    theta = np.linalg.lstsq(problem.features, np.array(table["reward"]), rcond=None)[0]
+    work = partial(complexity, problem, theta)
+    show("complexity, 1,728 reactions x 20, 1e-6", measure(work, 3), 1.0, "1")
 
 
 def _warm_up(problem: Problem) -> None:

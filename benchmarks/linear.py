@@ -22,6 +22,7 @@ from fairtrial.linear import (
 )
 
 PAIRS = 2_000
+MANY = 150_000
 
 
 def run(*, quick: bool) -> None:
@@ -44,7 +45,21 @@ def run(*, quick: bool) -> None:
         work = partial(_run, policy, world)
         work()
         show(f"{name}, {type(policy).__name__}", measure(work, repetitions), 1e3, target)
+    _pulls(near, repetitions)
     _live(repetitions)
+
+
+def _pulls(world: GaussianEnvironment, repetitions: int) -> None:
+    heading("one simulated pull", "us")
+    policy = LinGapE(world.problem, max_pulls=MANY)
+    work = partial(_run, policy, world)
+    timing = measure(work, max(3, repetitions // 5)).per(MANY)
+    show(f"6 arms, 5 features, LinGapE, {MANY:,} pulls", timing, 1e6, "3")
+    heading("a static run to the end", "ms")
+    policy = GAllocation(world.problem, delta=1e-300, block_draws=True, max_pulls=MANY)
+    work = partial(_run, policy, world)
+    work()
+    show(f"GAllocation, {MANY:,} pulls, block draws", measure(work, repetitions), 1e3, "10")
 
 
 def _live(repetitions: int) -> None:

@@ -472,3 +472,37 @@ def test_a_batch_policy_waits_for_the_whole_batch() -> None:
             policy.ask()
     policy.fail(pulls[3])
     assert [pull.arm for pull in policy.ask(100)] == ["b", "c", "b", "c"]
+
+
+class Capped(LeadRace):
+    """Stops undecided after so many results."""
+
+    def __init__(self, problem: ToyProblem, max_pulls: int | None = None, seed: int | None = None):
+        super().__init__(problem, seed=seed)
+        self.max_pulls = max_pulls
+
+    @property
+    def stopped(self) -> bool:
+        return self.max_pulls is not None and self.told >= self.max_pulls
+
+
+def test_no_more_pulls_are_issued_than_may_be_told() -> None:
+    policy = Capped(PROBLEM, max_pulls=5)
+    first = policy.ask(3)
+    assert len(policy.ask(40)) == 2
+    with pytest.raises(NothingToAsk):
+        policy.ask()
+    policy.fail(first[0])
+    assert len(policy.ask(40)) == 1, "a lost pull makes room"
+    for pull in policy.outstanding():
+        policy.tell(pull, 0.0)
+    assert policy.stopped
+    assert policy.told == 5
+
+
+@pytest.mark.parametrize("call", ["tell", "report", "fail"])
+@pytest.mark.parametrize("pull", [None, "a", 3])
+def test_what_is_no_pull_is_refused(call: str, pull: Any) -> None:
+    arguments = [] if call == "fail" else [0.5]
+    with pytest.raises(InvalidArgument, match="pull must be a pull that was asked for"):
+        getattr(LeadRace(PROBLEM), call)(pull, *arguments)

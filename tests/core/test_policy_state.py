@@ -174,10 +174,11 @@ class Noting(LeadRace):
     """Keeps a note of any type as state."""
 
     state_fields = ("note",)
+    note: Any = None
 
-    def __init__(self, problem: ToyProblem, delta: float = 0.1, note: Any = None, seed: Any = None):
-        super().__init__(problem, delta, seed)
+    def noting(self, note: Any) -> Noting:
         self.note = note
+        return self
 
     def recommend(self) -> Recommendation:
         return Recommendation(None, "running")
@@ -187,8 +188,8 @@ class Noting(LeadRace):
     "note", [3, 2.5, True, "text", [1, 2], [], [[1.5], [2.5]], np.arange(3), np.array(["a", "b"])]
 )
 def test_a_part_of_the_state_keeps_its_type(note: Any) -> None:
-    restored = Noting(ARMS, note=type(note)() if isinstance(note, list) else None)
-    restored.set_state(through_a_file(Noting(ARMS, note=note).get_state()))
+    restored = Noting(ARMS).noting(type(note)() if isinstance(note, list) else None)
+    restored.set_state(through_a_file(Noting(ARMS).noting(note).get_state()))
     assert type(restored.note) is type(note)
     assert np.array_equal(restored.note, note)
 
@@ -196,4 +197,38 @@ def test_a_part_of_the_state_keeps_its_type(note: Any) -> None:
 @pytest.mark.parametrize("note", [None, {"a": 1}, [[1], [2, 3]], [None], len])
 def test_a_state_that_is_no_array_is_refused_when_saved(note: Any) -> None:
     with pytest.raises(NotSupported, match=r"^Noting\.note cannot be saved"):
-        Noting(ARMS, note=note).get_state()
+        Noting(ARMS).noting(note).get_state()
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        lambda: LeadRace(ARMS, delta=0.2, seed=1),
+        lambda: LeadRace(ToyProblem(["b", "a", "c"]), seed=1),
+        lambda: Noting(ARMS, seed=1),
+    ],
+    ids=["parameter", "problem", "class"],
+)
+def test_the_state_of_another_policy_is_refused_and_changes_nothing(
+    other: Callable[[], Policy],
+) -> None:
+    policy = LeadRace(ARMS, seed=1)
+    policy.tell(policy.ask(), 1.0)
+    fresh = other()
+    with pytest.raises(InvalidArgument, match="it is another policy's"):
+        fresh.set_state(policy.get_state())
+    assert fresh.asked == fresh.told == 0
+
+
+def test_a_policy_with_another_seed_takes_the_state() -> None:
+    policy = LeadRace(ARMS, seed=1)
+    policy.tell(policy.ask(), 1.0)
+    fresh = LeadRace(ARMS, seed=2)
+    fresh.set_state(policy.get_state())
+    assert fresh.told == 1
+
+
+@pytest.mark.parametrize("state", [None, 3, [1]])
+def test_what_is_no_state_is_refused(state: Any) -> None:
+    with pytest.raises(InvalidArgument, match="state must be what get_state returned"):
+        LeadRace(ARMS).set_state(state)

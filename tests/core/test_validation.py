@@ -1,7 +1,9 @@
 """Checks of arguments: what passes, what is refused, and what the message names."""
 
 import math
+from decimal import Decimal
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairtrial.core.validation import (
+    as_floats,
     check_array,
     check_choice,
     check_integer,
@@ -133,3 +136,19 @@ def test_index_of_names_the_labels() -> None:
     assert index_of("arm", "b", ("a", "b")) == 1
     with pytest.raises(InvalidArgument, match=r"^arm must be one of \['a', 'b'\]; got 'c'"):
         index_of("arm", "c", ("a", "b"))
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["0.4", ["0.4", 1.0], True, [True, False], [[1.0, "2"]], np.array(["1"]), [None, "1"]],
+    ids=["text", "mixed", "truth", "truths", "nested", "array of text", "none and text"],
+)
+def test_text_and_truth_values_are_no_numbers(value: object) -> None:
+    with pytest.raises(InvalidArgument, match="floors must be numbers"):
+        as_floats("floors", value, "must be numbers")
+
+
+@pytest.mark.parametrize("value", [Fraction(1, 4), [Decimal("0.25")], np.float32(0.25), [[1, 2]]])
+def test_every_kind_of_number_is_taken(value: Any) -> None:
+    found = as_floats("floors", value, "must be numbers")
+    assert np.array_equal(found, np.array(value, dtype=float))

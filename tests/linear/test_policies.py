@@ -325,6 +325,19 @@ def test_block_draws_are_another_way_to_the_same_distribution() -> None:
         GAllocation(problem, stopping="static", block_draws=True)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_pulls_drawn_in_blocks_are_those_that_are_asked_one_by_one(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    problem = Problem(rng.normal(size=(7, 3)), noise_std=1.0)
+    shares = rng.dirichlet(np.full(7, 0.3)) if seed else None
+    policy = GAllocation(problem, delta=1e-300, shares=shares, block_draws=True)
+    asked = [pull.action for pull in policy.clone().ask(3000)]
+    world = GaussianEnvironment(problem, [1.0, 0.0, 0.0])
+    for most in (4, 17, 230, 3000):
+        pulls = run(policy.clone(), world, horizon=most).pulls
+        assert pulls.tolist() == np.bincount(asked[:most], minlength=7).tolist()
+
+
 def test_the_budget_is_spent_to_the_last_pull() -> None:
     problem = Problem(sphere(12, 5, 2)[0], noise_std=0.01)
     world = GaussianEnvironment(problem, sphere(12, 5, 2)[1])
@@ -370,11 +383,13 @@ TABLE = {  # mean and standard error of 20 runs, delta .05
     ("mab:8:0.5", XYAdaptive): (11689, 20),
     ("soare:2:0.1", GAllocation): (4360, 528),
     ("mab:8:0.5", XYAllocation): (5055, 260),
+    ("soare:5:0.01", LinGapE): (317772, 27497),
 }
 WORLDS = {
     "soare:2:0.1": soare(2, 0.1),
     "soare:5:0.1": soare(5, 0.1),
     "soare:10:0.1": soare(10, 0.1),
+    "soare:5:0.01": soare(5, 0.01),
     "sphere:30:5:1": sphere(30, 5, 1),
     "mab:8:0.5": mab(8, 0.5),
 }
@@ -386,7 +401,7 @@ def test_stopping_times_are_the_published_ones(name: str, cls: type[Policy]) -> 
     arms, theta = WORLDS[name]
     mean, error = TABLE[name, cls]
     problem = Problem(arms, noise_std=1.0)
-    runs = 10 if cls in (LazyTrackAndStop, Rage) else 40
+    runs = 10 if cls in (LazyTrackAndStop, Rage) else 8 if name == "soare:5:0.01" else 40
     options = {"stopping": "mixture"} if cls in STATIC else {}
     world = GaussianEnvironment(problem, theta)
     found = simulate(cls(problem, **options), world, runs, seed=3)

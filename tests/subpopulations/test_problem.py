@@ -161,7 +161,7 @@ def test_json_round_trip_gives_the_same_problem(
     direction: str,
     slack: float,
 ) -> None:
-    noise = {"reward_range": (-1, 2)} if bounded else {"noise_std": [[1, 2], [3, 4], [5, 6]]}
+    noise = {"reward_range": (-6, 6)} if bounded else {"noise_std": [[1, 2], [3, 4], [5, 6]]}
     problem = Problem(
         ["a", "b", "c"],
         ["x", "y"],
@@ -179,3 +179,25 @@ def test_json_round_trip_gives_the_same_problem(
     assert np.array_equal(copy.ceilings, problem.ceilings)
     assert copy.digest == problem.digest
     assert np.array_equal(copy.floors, problem.floors)
+
+
+@pytest.mark.parametrize(
+    ("direction", "limits", "message"),
+    [
+        ("maximize", {"floors": 40}, r"floors\[0, 0\] must be at most 1"),
+        ("maximize", {"floors": None, "ceilings": -0.1}, r"ceilings\[0, 0\] must be at least 0"),
+        ("minimize", {"floors": -0.1}, r"floors\[0, 0\] must be at least 0"),
+        ("minimize", {"floors": None, "ceilings": 1.5}, r"ceilings\[0, 0\] must be at most 1"),
+    ],
+)
+def test_a_limit_that_no_mean_can_keep_is_refused(
+    direction: str, limits: dict[str, float | None], message: str
+) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        Problem(2, 2, reward_range=(0, 1), direction=direction, **limits)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("floors", ["0.4", True, [["0.1", 0.2]]])
+def test_floors_that_are_no_numbers_are_refused(floors: object) -> None:
+    with pytest.raises(InvalidArgument, match="floors must be a number or have shape"):
+        Problem(1, 2, floors=floors, noise_std=1.0)  # type: ignore[arg-type]

@@ -23,6 +23,7 @@ Integers = NDArray[np.int64]
 ESTIMATORS = ("sn", "mis", "cell")
 
 _PRIOR = 0.5
+_FEWEST_FOR_NORMAL = 30
 _FEW = 2
 
 
@@ -190,9 +191,17 @@ class Weighted:
     # -------------------------------------------------------------------- intervals
 
     def normal_reach(self, delta: float) -> tuple[Floats, Floats]:
-        """Return half-widths by the normal approximation: means (K,), gaps (K, pairs)."""
+        """Return half-widths by the normal approximation: means (K,), gaps (K, pairs).
+
+        They are NaN for fewer rows than such an approximation can be trusted with.
+        """
         from scipy.special import ndtri
 
+        if self.records.number.sum() < _FEWEST_FOR_NORMAL:
+            return (
+                np.full(self.problem.n_arms, np.nan),
+                np.full((self.problem.n_arms, len(self.problem.pairs)), np.nan),
+            )
         quantile = float(ndtri(1.0 - delta / 2.0))
         means, gaps = (quantile * np.sqrt(v) for v in self._variances(self._linear()))
         return means, gaps

@@ -246,6 +246,8 @@ def estimate(
     check_choice("estimator", estimator, ESTIMATORS)
     check_probability("delta", delta)
     check_choice("tables", tables, ["exact", "bootstrap"])
+    if not isinstance(fixed_allocation, bool):
+        raise InvalidArgument("fixed_allocation", "must be True or False", fixed_allocation)
     check_integer("replications", replications, low=_LEAST_REPLICATIONS)
     if tables == "bootstrap" and not problem.model.counts:
         raise InvalidArgument(

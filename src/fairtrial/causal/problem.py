@@ -149,6 +149,7 @@ class Problem(BaseProblem):
         self.arm_labels = tuple(self.arms)
         self.direction = check_choice("direction", direction, ["maximize", "minimize"])
         self.outcome_range = _given_range(outcome_range)
+        self._check_values_in_range()
         self.fairness_bound = check_number("fairness_bound", fairness_bound, low=0.0, open_low=True)
         self._warn_of_loose_bound()
         self.values = self._value_labels()
@@ -159,6 +160,18 @@ class Problem(BaseProblem):
         self._freeze()
 
     # ------------------------------------------------------------------- structure
+
+    def _check_values_in_range(self) -> None:
+        if self.outcome_range is None:
+            return
+        low, high = self.outcome_range
+        for state, number in (self.outcome_values or {}).items():
+            if not low <= number <= high:
+                raise InvalidArgument(
+                    "outcome_range",
+                    f"must contain the number {number:g} of {self.outcome_node} = {state!r}",
+                    self.outcome_range,
+                )
 
     def _check_structure(self) -> None:
         model = self.model

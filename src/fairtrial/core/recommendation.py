@@ -128,7 +128,7 @@ class Estimate:
     pulls : int
         Results behind it.
     mean, lower, upper : float or None
-        Estimate and the ends of an interval that holds at all times at once.
+        Estimate and the ends of an interval; `Progress.intervals` says of which kind.
     limit : float or None
         The floor, share or gap that the quantity is held against.
     opposite : float or None
@@ -176,6 +176,8 @@ class Progress:
         One per arm: its overall quality, as far as the family has one.
     details : mapping of str to object
         What a family adds.
+    intervals : str
+        What kind the intervals are of: "anytime" if they hold at all times at once.
     """
 
     recommendation: Recommendation
@@ -188,6 +190,7 @@ class Progress:
     actions: tuple[Estimate, ...] = ()
     arms: tuple[Estimate, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
+    intervals: str = "anytime"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the progress as JSON's own types."""
@@ -202,4 +205,5 @@ class Progress:
             "actions": [estimate.to_dict() for estimate in self.actions],
             "arms": [estimate.to_dict() for estimate in self.arms],
             "details": plain(self.details),
+            "intervals": self.intervals,
         }

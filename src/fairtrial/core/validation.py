@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from fairtrial.errors import InvalidArgument
 
 __all__ = [
+    "as_floats",
     "check_array",
     "check_choice",
     "check_integer",
@@ -125,10 +126,7 @@ def check_array(
     array([[1., 2.],
            [3., 4.]])
     """
-    try:
-        array = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidArgument(name, "must be an array of numbers", value) from None
+    array = as_floats(name, value, "must be an array of numbers")
     fits = array.ndim == len(shape) and all(
         wanted is None or wanted == size for wanted, size in zip(shape, array.shape, strict=True)
     )
@@ -140,6 +138,26 @@ def check_array(
         place = "[" + ", ".join(map(str, where)) + "]"
         raise InvalidArgument(f"{name}{place}", "must be finite", float(array[where]))
     array.setflags(write=False)
+    return array
+
+
+def as_floats(name: str, value: ArrayLike | None, accepted: str) -> Floats:
+    """Return a float copy of numbers of any shape; text and truth values are no numbers.
+
+    Examples
+    --------
+    >>> as_floats("means", [1, 2], "must be an array of numbers")
+    array([1., 2.])
+    """
+    try:
+        given = np.asarray(value)
+        array = np.array(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidArgument(name, accepted, value) from None
+    if given.dtype.kind in "OUSb" and any(
+        isinstance(entry, bool | str | bytes) for entry in given.ravel().tolist()
+    ):
+        raise InvalidArgument(name, accepted, value)
     return array
 
 

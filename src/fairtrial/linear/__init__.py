@@ -14,6 +14,7 @@ from fairtrial.linear.environments import (
     GaussianEnvironment,
     ReplayEnvironment,
 )
+from fairtrial.linear.fit import LackOfFit, lack_of_fit
 from fairtrial.linear.policies import (
     BlockBetting,
     ConstantLevel,
@@ -48,6 +49,7 @@ __all__ = [
     "FullyAdaptiveXY",
     "GAllocation",
     "GaussianEnvironment",
+    "LackOfFit",
     "LazyTrackAndStop",
     "LinGame",
     "LinGapE",
@@ -67,6 +69,7 @@ __all__ = [
     "XYOracle",
     "complexity",
     "g_optimal_design",
+    "lack_of_fit",
     "oracle_design",
     "round_design",
     "xy_optimal_design",

@@ -156,6 +156,8 @@ def complexity(
     """
     if not isinstance(problem, Problem):
         raise InvalidArgument("problem", "must be a linear.Problem", problem)
+    if problem.estimates_noise and std is None:
+        raise InvalidArgument("std", "must be given where the problem's noise is 'estimated'")
     assumed = problem if std is None else _with_noise(problem, std)
     contrasts = contrasts_at(assumed, theta)
     labels = tuple(problem.answers[index] for index in contrasts.best)

@@ -297,8 +297,11 @@ class Contrasts(NamedTuple):
     directions: Floats
 
 
-def contrasts_at(problem: Problem, theta: ArrayLike) -> Contrasts:
-    """Return the best candidates at `theta`, and what tells them from the others."""
+def contrasts_at(problem: Problem, theta: ArrayLike, slack: float = 0.0) -> Contrasts:
+    """Return the best candidates at `theta`, and what tells them from the others.
+
+    `slack`: what is added to every gap, besides the problem's epsilon.
+    """
     values = problem.sign * problem.values(theta)
     first = np.array([group[0] for group in problem.answer_groups])
     order = np.argsort(-values[first], kind="stable")
@@ -306,13 +309,19 @@ def contrasts_at(problem: Problem, theta: ArrayLike) -> Contrasts:
     answer = tuple(int(first[index]) for index in best)
     if not others.size:
         return Contrasts(answer, (), np.empty((0, problem.rank)))
-    gaps = values[first[best]][:, np.newaxis] - values[first[others]] + problem.epsilon
+    gaps = values[first[best]][:, np.newaxis] - values[first[others]] + problem.epsilon + slack
     if gaps[-1, 0] <= _ROUNDING * float(np.abs(values).max()):
         return Contrasts(answer, (answer[-1], int(first[others[0]])), np.empty((0, problem.rank)))
     points = problem.reduced.candidates
     differences = points[best][:, np.newaxis] - points[others]
     directions = differences / gaps[:, :, np.newaxis]
     return Contrasts(answer, (), directions.reshape(-1, problem.rank))
+
+
+def plug_in_design(problem: Problem, theta: ArrayLike, slack: float, tol: float) -> Design:
+    """Return the oracle design at an estimate, `slack` being added to every gap."""
+    contrasts = contrasts_at(problem, theta, slack)
+    return _min_max(problem, contrasts.directions, False, _goal(problem, tol, None, False))
 
 
 # ---------------------------------------------------------------------------- what is returned

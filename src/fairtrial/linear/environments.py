@@ -140,7 +140,7 @@ class GaussianEnvironment(ArmEnvironment):
     theta : array-like of shape (d,)
         The true parameter: arm k has mean ``features[k] @ theta``.
     std : float or array-like of shape (K,), optional
-        True standard deviations; the problem's by default.
+        True standard deviations; the problem's by default, if it states them.
 
     Examples
     --------
@@ -157,6 +157,8 @@ class GaussianEnvironment(ArmEnvironment):
             raise InvalidArgument(
                 "problem", "must give noise_std: Gaussian rewards have no range", problem
             )
+        if problem.estimates_noise and std is None:
+            raise InvalidArgument("std", "must be given where the problem's noise is 'estimated'")
         arms = len(problem.arms)
         given = problem.scale if std is None else check_array("std", std, _shape_of(std, arms))
         if (given < 0.0).any():

@@ -26,6 +26,8 @@ __all__ = ["NotEstimable", "Problem", "Reduced"]
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
+ESTIMATED = "estimated"
+
 _RANK = 1e-10
 """Singular values below this, relative to the largest, count as zero."""
 
@@ -76,8 +78,10 @@ class Problem(BaseProblem):
         candidates need to be measurable. Identical candidates are one answer.
     arms : sequence of str, or int, optional
         Labels of the K arms; those of the DataFrame, or 0 to K - 1, by default.
-    noise_std : float or array-like of shape (K,)
+    noise_std : float, array-like of shape (K,), or "estimated"
         Standard deviation of a reward (of its sub-Gaussian bound), if it is known.
+        ``"estimated"`` takes it from the residuals of the fit, the same for all arms: no rule
+        is proven for that.
     reward_range : (float, float)
         The range that every reward lies in, if that is what is known.
     epsilon : float
@@ -89,6 +93,10 @@ class Problem(BaseProblem):
     answers : sequence of str, or int, optional
         Labels of the candidates; those of the DataFrame, or 0 to M - 1, by default. Without
         `candidates` they are the arms'.
+    misspecification : float
+        By how much the mean of an arm, and the value of a candidate, may differ from a linear
+        function of the features. An answer then holds whatever those differences are; where
+        they could hide the best, a study ends undecided.
 
     Attributes
     ----------
@@ -97,8 +105,8 @@ class Problem(BaseProblem):
         As given.
     arms, answers : tuple of str
         Labels of arms and candidates.
-    noise_std : float, ndarray of shape (K,), or None
-    epsilon, top, direction, reward_range
+    noise_std : float, ndarray of shape (K,), "estimated", or None
+    epsilon, top, direction, reward_range, misspecification
         As given.
 
     Raises
@@ -150,6 +158,7 @@ class Problem(BaseProblem):
         top: int = 1,
         direction: str = "maximize",
         answers: Sequence[str] | int | None = None,
+        misspecification: float = 0.0,
     ) -> None:
         self.features = _rows("features", features)
         self.arms = _labels("arms", arms, features, len(self.features))
@@ -157,6 +166,7 @@ class Problem(BaseProblem):
         self.answers = self._given_answers(candidates, answers)
         self.noise_std, self.reward_range = self._given_noise(noise_std, reward_range)
         self.epsilon = check_number("epsilon", epsilon, low=0.0)
+        self.misspecification = check_number("misspecification", misspecification, low=0.0)
         self.direction = check_choice("direction", direction, ["maximize", "minimize"])
         self.top = self._given_top(top)
         self._check_estimable()
@@ -185,21 +195,26 @@ class Problem(BaseProblem):
 
     def _given_noise(
         self, noise_std: ArrayLike | None, reward_range: Any
-    ) -> tuple[float | Floats | None, tuple[float, float] | None]:
-        if (noise_std is None) == (reward_range is None):
-            raise InvalidArgument(
-                "noise_std, reward_range",
-                "exactly one must be given: the noise if it is known, else the rewards' range",
-                (noise_std, reward_range),
-            )
-        if reward_range is not None:
+    ) -> tuple[float | str | Floats | None, tuple[float, float] | None]:
+        if noise_std is not None and reward_range is None:
+            return self._given_std(noise_std), None
+        if noise_std is None and reward_range is not None:
             return None, _range(reward_range)
-        if np.ndim(noise_std) == 0:  # type: ignore[arg-type]
-            return check_number("noise_std", noise_std, low=0.0, open_low=True), None
-        by_arm = check_array("noise_std", noise_std, (len(self.arms),))  # type: ignore[arg-type]
+        raise InvalidArgument(
+            "noise_std, reward_range",
+            "exactly one must be given: the noise if it is known, else the rewards' range",
+            (noise_std, reward_range),
+        )
+
+    def _given_std(self, noise_std: ArrayLike) -> float | str | Floats:
+        if isinstance(noise_std, str):
+            return check_choice("noise_std", noise_std, [ESTIMATED])
+        if np.ndim(noise_std) == 0:
+            return check_number("noise_std", noise_std, low=0.0, open_low=True)
+        by_arm = check_array("noise_std", noise_std, (len(self.arms),))
         if (by_arm <= 0.0).any():
             raise InvalidArgument("noise_std", "must be greater than 0", noise_std)
-        return by_arm, None
+        return by_arm
 
     def _given_top(self, top: int) -> int:
         number = check_integer("top", top, low=1)
@@ -245,9 +260,19 @@ class Problem(BaseProblem):
         """1 if rewards are maximised, -1 if they are minimised."""
         return 1.0 if self.direction == "maximize" else -1.0
 
+    @property
+    def estimates_noise(self) -> bool:
+        """Whether the noise is to be estimated from the data."""
+        return isinstance(self.noise_std, str)
+
     @cached_property
     def scale(self) -> Floats:
-        """Sub-Gaussian scale of a reward by arm, shape (K,); half the range if bounded."""
+        """Sub-Gaussian scale of a reward by arm, shape (K,).
+
+        Half the range if rewards have one; 1 if the noise is to be estimated.
+        """
+        if self.estimates_noise:
+            return np.ones(len(self.arms))
         if self.reward_range is not None:
             return np.full(len(self.arms), 0.5 * (self.reward_range[1] - self.reward_range[0]))
         return np.broadcast_to(np.asarray(self.noise_std, dtype=np.float64), len(self.arms)).copy()
@@ -328,6 +353,27 @@ class Problem(BaseProblem):
         inner = right[:rank].T
         basis = inner / units[:, np.newaxis] * (math.sqrt(len(rows)) / values[:rank])
         return units, basis, inner
+
+    def condition(self, pulls: ArrayLike) -> float:
+        """Return the condition number of the Gram matrix of so many pulls by arm, shape (K,).
+
+        Columns are scaled to one length, and only directions count that all arms together
+        measure. From about 1e12 on, estimates lose digits.
+
+        Examples
+        --------
+        >>> Problem([[1, 0], [0, 100]], noise_std=1.0).condition([4, 1])
+        1.0
+        """
+        given = check_array("pulls", pulls, (len(self.arms),))
+        pulled = given > 0.0
+        rows = self._scaled_features[pulled] * np.sqrt(given[pulled])[:, np.newaxis]
+        units = np.linalg.norm(rows, axis=0)
+        triangle = np.linalg.qr(rows / np.where(units > 0.0, units, 1.0), mode="r")
+        values = np.linalg.svd(triangle, compute_uv=False)
+        if not 0 < self.rank <= values.size or values[self.rank - 1] == 0.0:
+            return math.inf
+        return float((values[0] / values[self.rank - 1]) ** 2)
 
     def values(self, theta: ArrayLike) -> Floats:
         """Return every candidate's value at `theta` of shape (d,); shape (M,)."""

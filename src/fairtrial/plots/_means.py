@@ -1,4 +1,4 @@
-"""What is known of every mean: estimates, anytime intervals, floors."""
+"""What is known of every mean: estimates, intervals, floors."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _MEANINGS = {
 
 
 def means(source: Progress | HasProgress, *, figure: Figure | SubFigure | None = None) -> Figure:
-    """Draw every mean with its anytime interval and the floor that it is held against.
+    """Draw every mean with its interval and the floor that it is held against.
 
     The first panel is the arms' overall quality, if the policy reports one; then comes
     a panel for each group. Shape and fill of a mark tell how it stands to its floor:
@@ -102,7 +102,7 @@ def draw_means(progress: Progress, minimize: bool, figure: Figure | SubFigure | 
         _draw_means(ax, estimates, minimize)
     _scale(axes)
     style.name_rows(axes, arms, answered(progress.recommendation))
-    _explain(board, panels, minimize)
+    _explain(board, panels, minimize, progress.intervals)
     return style.root(board)
 
 
@@ -187,6 +187,7 @@ def _explain(
     board: Figure | SubFigure,
     panels: Sequence[tuple[str, Sequence[Estimate | None]]],
     minimize: bool,
+    intervals: str,
 ) -> None:
     from matplotlib.lines import Line2D
 
@@ -194,7 +195,7 @@ def _explain(
     limit = name_of_limit(shown, minimize)
     states = {standing(estimate, minimize) for estimate in shown}
     marks = [_mark(state, limit) for state in _MARKS if state in states]
-    marks.append(Line2D([], [], label="anytime interval", color=style.BLUE, linewidth=1.6))
+    marks.append(Line2D([], [], label=f"{intervals} interval", color=style.BLUE, linewidth=1.6))
     if any(limits_of(estimate) for estimate in shown):
         marks.append(Line2D([], [], label=limit, markeredgewidth=1.6, **style.UPRIGHT))
     style.key(board, marks)

@@ -63,7 +63,7 @@ def overview(study: StudyLike, optimal: ArrayLike | None = None) -> Figure:
     _write_decision(left, study, progress)
     evidence(study, ax=right.subplots())
     if progress.actions:
-        _name(parts[1], "Means with anytime intervals")
+        _name(parts[1], f"Means with {progress.intervals} intervals")
         draw_means(progress, minimizes(study), parts[1])
         _name(parts[2], "Allocation of pulls")
         allocation(progress, optimal, figure=parts[2])

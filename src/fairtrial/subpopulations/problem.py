@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fairtrial.core.problem import Problem as BaseProblem
 from fairtrial.core.validation import (
+    as_floats,
     check_array,
     check_choice,
     check_labels,
@@ -123,6 +124,7 @@ class Problem(BaseProblem):
         self.slack = check_number("slack", slack, low=0.0)
         self.floor_slack = check_number("floor_slack", floor_slack, low=0.0)
         self._check_intervals()
+        self._check_reach()
         self._freeze()
 
     # --------------------------------------------------------------------- checks
@@ -163,6 +165,25 @@ class Problem(BaseProblem):
                 float(self.ceilings[arm, group]),
             )
 
+    def _check_reach(self) -> None:
+        """Refuse limits that no mean of rewards in a known range can keep."""
+        if self.reward_range is None:
+            return
+        low, high = self.reward_range
+        for name, limits, is_lower in (
+            ("floors", self.floors, self.sign > 0),
+            ("ceilings", self.ceilings, self.sign < 0),
+        ):
+            missed = np.isfinite(limits) & ((limits > high) if is_lower else (limits < low))
+            if missed.any():
+                arm, group = map(int, np.argwhere(missed)[0])
+                end = f"at most {high:g}" if is_lower else f"at least {low:g}"
+                raise InvalidArgument(
+                    f"{name}[{self.arms[arm]}, {self.groups[group]}]",
+                    f"must be {end}: no mean of rewards in [{low:g}, {high:g}] is beyond",
+                    float(limits[arm, group]),
+                )
+
     def _given_noise(
         self, noise_std: ArrayLike | str | None, reward_range: Any
     ) -> tuple[Floats | str | None, tuple[float, float] | None]:
@@ -195,10 +216,7 @@ class Problem(BaseProblem):
     def _broadcast(self, name: str, value: ArrayLike | None) -> Floats:
         arms, groups = self.shape
         accepted = f"must be a number or have shape ({groups},) or ({arms}, {groups})"
-        try:
-            given = np.asarray(value, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise InvalidArgument(name, accepted, value) from None
+        given = as_floats(name, value, accepted)
         if given.shape not in ((), (groups,), self.shape):
             raise InvalidArgument(name, f"{accepted}; got shape {given.shape}")
         return np.broadcast_to(given, self.shape).copy()

@@ -243,6 +243,7 @@ class FixedBudgetPolicy(Policy):
                 **self._evidence(),
                 **({} if known is None else details_of(known)),
             },
+            intervals="approximate",
         )
 
     def metrics(self) -> dict[str, float]:
@@ -264,13 +265,17 @@ class FixedBudgetPolicy(Policy):
     # -------------------------------------------------------------- simulated runs
 
     def compiled_run(
-        self, environment: Environment, generator: np.random.Generator, horizon: int | None
+        self,
+        environment: Environment,
+        generator: np.random.Generator,
+        horizon: int | None,
+        parallel: int = 1,
     ) -> Run | None:
         """Return a whole run in batches of one phase each: the same rows, the same answer."""
         whole = horizon is None or horizon >= self.budget
         if not isinstance(environment, RowEnvironment) or self.asked or not whole:
             return None
-        if not environment.answers_in_batches:
+        if parallel != 1 or not environment.answers_in_batches:
             return None
         pulls = np.zeros(self.problem.n_actions, dtype=np.int64)
         while not self.stopped:

@@ -24,7 +24,7 @@ _STALLED = 12
 """Rounds without progress of either bound, after which rounding leaves nothing to gain."""
 
 _START_GAP = 0.1
-_ENTERING = 4
+_ENTERING = 2
 """Arms and directions that may enter in a round, as multiples of the rank."""
 
 _ROOM = 1.1
@@ -68,14 +68,13 @@ class Metric:
         # Heavy rows first keep the triangle accurate where shares differ by many orders.
         order = support[np.argsort(-shares[support], kind="stable")]
         rows = np.sqrt(shares[order])[:, np.newaxis] * (arms[order] @ self._basis)
-        self._triangle = np.linalg.qr(rows, mode="r")
+        self._triangle: Floats = np.asarray(np.linalg.qr(rows, mode="r"))
 
     def images(self, rows: Floats) -> Floats:
         """Return rows whose squared lengths are the forms of these."""
-        from scipy.linalg import solve_triangular
+        from fairtrial.linear._kernels.solvers import forward_solved
 
-        solved = solve_triangular(self._triangle, (rows @ self._basis).T, trans="T")
-        return np.ascontiguousarray(solved.T)
+        return forward_solved(self._triangle, np.ascontiguousarray(rows @ self._basis))
 
     def forms(self, rows: Floats) -> Floats:
         """Return ``y' L^-1 y`` of rows in the span of the design's arms."""
@@ -264,8 +263,7 @@ class MinMaxSolver:
 
         tol, gap = self._tol, min(self._gap, 1.0)
         rows, directions = self._arms[self._active], self._search.rows(self._directions)
-        accuracy, guess = 0.3 * max(tol, gap), min(_START_GAP, gap)
-        interior_point(rows, directions, self._masses, self._prices, accuracy, guess)
+        interior_point(rows, directions, self._masses, self._prices, 0.3 * max(tol, gap))
         precision = inverse(information(rows, self._masses))
         forms = quadratic_forms(directions, precision)
         spread = precision @ information(directions, self._prices) @ precision

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numba as nb
 
-from fairtrial.linear._kernels.matrices import Floats
+from fairtrial.linear._kernels.matrices import Floats, dot
 
 
 class Model(NamedTuple):
@@ -16,6 +16,7 @@ class Model(NamedTuple):
     arms: Floats  # (K, r)
     candidates: Floats  # (M, r)
     basis: Floats  # (r,), indices of arms that span everything
+    slack: Floats  # (K,), what an arm's mean may differ by from the linear function
 
 
 @nb.njit(cache=True, nogil=True)
@@ -27,6 +28,7 @@ def open_model(packed: Floats, arms: int, candidates: int, rank: int) -> Model:
         packed[:at].reshape((arms, rank)),
         packed[at:end].reshape((candidates, rank)),
         packed[end : end + rank],
+        packed[end + rank : end + rank + arms],
     )
 
 
@@ -44,3 +46,18 @@ def is_zero(model: Model, arm: int) -> bool:
     for i in range(model.arms.shape[1]):
         largest = max(largest, abs(model.arms[arm, i]))
     return largest == 0.0
+
+
+@nb.njit(cache=True, nogil=True)
+def resolution(model: Model, misspecification: float, counts: Floats, direction: Floats) -> float:
+    """Return by how much misspecified means can move an estimated gap, and its truth.
+
+    `direction` is the inverse of the counts' Gram matrix times the gap's direction.
+    """
+    if misspecification == 0.0:
+        return 0.0
+    bias = 2.0 * misspecification
+    for k in range(counts.size):
+        if counts[k] > 0.0:
+            bias += counts[k] * model.slack[k] * abs(dot(model.arms[k], direction))
+    return bias

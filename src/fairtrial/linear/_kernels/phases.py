@@ -1,5 +1,7 @@
 """Phases of pulls that are fixed beforehand, and judged by their own data."""
 
+import math
+
 import numba as nb
 import numpy as np
 
@@ -15,6 +17,10 @@ from fairtrial.linear._kernels.matrices import (
     multiply,
     quadratic,
 )
+from fairtrial.linear._kernels.model import Model, resolution
+
+OPEN, ENOUGH, HOPELESS = range(3)
+"""How it stands after a phase."""
 
 
 @nb.njit(cache=True, nogil=True)
@@ -55,11 +61,13 @@ def run_phase(
 
 @nb.njit(cache=True, nogil=True)
 def judge(
-    arms: Floats, candidates: Floats, books: Floats, level: float, epsilon: float, alive: Integers
-) -> bool:
-    """Take out of `alive` whoever another one beats in this phase; return whether one is enough.
+    arms: Floats, candidates: Floats, books: Floats, level: float, epsilon: float,
+    misspecification: float, slack: Floats, alive: Integers,
+) -> int:  # fmt: skip
+    """Take out of `alive` whoever another one beats in this phase; return how it stands.
 
-    One is enough if it is the only one left, or not worse by `epsilon` than any that is left.
+    ENOUGH if one is left, or not worse by `epsilon` than any that is left; HOPELESS if some gap
+    of the leader is smaller than what means misspecified by `slack` can hide; else OPEN.
     """
     rank = arms.shape[1]
     matrix = np.empty((rank, rank))
@@ -73,6 +81,8 @@ def judge(
     multiply(inverse, right, theta)
     live = np.flatnonzero(alive)
     target = np.empty(rank)
+    direction = np.empty(rank)
+    model = Model(arms, candidates, slack, slack)
     leader = live[0]
     for j in live:
         if dot(candidates[j], theta) > dot(candidates[leader], theta):
@@ -81,25 +91,33 @@ def judge(
         for i in live:
             for c in range(rank):
                 target[c] = candidates[i, c] - candidates[j, c]
-            gap = dot(target, theta)
+            multiply(inverse, target, direction)
+            gap = dot(target, theta) - resolution(model, misspecification, books[3], direction)
             if gap <= 0.0 or not is_seen(kernel, seen, target):
                 continue
             if gap * gap >= level * quadratic(inverse, target):
                 alive[j] = 0
                 break
+    standing = ENOUGH
     for j in live:
         if j == leader or not alive[j]:
             continue
         for c in range(rank):
             target[c] = candidates[leader, c] - candidates[j, c]
+        if not is_seen(kernel, seen, target):
+            return OPEN
+        multiply(inverse, target, direction)
+        bias = resolution(model, misspecification, books[3], direction)
         excess = dot(target, theta) + epsilon
-        enough = excess * excess >= level * quadratic(inverse, target)
-        if epsilon == 0.0 or not enough or not is_seen(kernel, seen, target):
-            return False
-    if epsilon > 0.0:
+        width = math.sqrt(level * dot(target, direction))
+        if excess + width < bias:
+            return HOPELESS
+        if epsilon == 0.0 or excess - bias < width:
+            standing = OPEN
+    if standing == ENOUGH:
         for j in live:
             alive[j] = 1 if j == leader else 0
-    return True
+    return standing
 
 
 @nb.njit(cache=True, nogil=True)

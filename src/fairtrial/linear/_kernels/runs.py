@@ -8,37 +8,24 @@ import numba as nb
 import numpy as np
 
 from fairtrial.linear._kernels.blocks import (
-    FINISHED,
     correct_reward,
-    leaders_now,
+    is_over,
     next_draw,
-    open_book,
-    open_rules,
     record_loss,
     record_reward,
-    start_book,
     weakest_evidence,
 )
+from fairtrial.linear._kernels.book import open_book, open_rules
+from fairtrial.linear._kernels.choosing import choose, greedy_phase, skip_ahead
 from fairtrial.linear._kernels.draws import draw
+from fairtrial.linear._kernels.estimates import give_up, issue
 from fairtrial.linear._kernels.matrices import Floats, Integers
 from fairtrial.linear._kernels.model import Model, open_model
-from fairtrial.linear._kernels.tracking import FINISHED as TRACK_FINISHED
-from fairtrial.linear._kernels.tracking import (
-    SHARES,
-    TOLD,
-    choose,
-    correct,
-    give_up,
-    greedy_phase,
-    issue,
-    mark_live,
-    next_look,
-    open_test,
-    open_track,
-    record,
-    record_blocks,
-    start_track,
-)
+from fairtrial.linear._kernels.planning import leaders_now, start_book
+from fairtrial.linear._kernels.recording import correct, record, record_blocks, start_track
+from fairtrial.linear._kernels.recording import is_over as is_track_over
+from fairtrial.linear._kernels.stopping import mark_live, next_look
+from fairtrial.linear._kernels.track import SHARES, TOLD, open_test, open_track
 
 # ------------------------------------------------------------------ block betting
 
@@ -135,7 +122,7 @@ def run_blocks(
     model, rules = open_model(packed, arms, candidates, rank), open_rules(packed)
     book = open_book(packed, floats, integers, arms, candidates, rank, slots)
     draws = 0
-    while draws < most and not book.control[FINISHED]:
+    while draws < most and not is_over(book):
         arm, serial = next_draw(model, rules, book, batch)
         reward = factors[arm] * draw(world, first, second, starts, arm, generator)
         book.pending[arm] -= 1.0
@@ -210,7 +197,7 @@ def run_tracker(
     """Run a rule until its test stops it or there are `most` results."""
     model, test = open_model(packed, arms, candidates, rank), open_test(packed)
     track = open_track(floats, integers, arms, candidates, rank)
-    while track.control[TOLD] < most and not track.control[TRACK_FINISHED]:
+    while track.control[TOLD] < most and not is_track_over(track):
         arm = choose(model, test, rule, track)
         reward = factors[arm] * draw(world, first, second, starts, arm, generator)
         record(model, test, rule, track, arm, reward, False)
@@ -228,10 +215,12 @@ def live_in_tracker(
 
 @nb.njit(cache=True, nogil=True)
 def plan_greedy_phase(
-    arms: Floats, candidates: Floats, live: Integers, enough: float, most: float, counts: Floats
-) -> float:
+    arms: Floats, candidates: Floats, live: Integers, enough: float, most: float,
+    tie_key: int, phase: int, counts: Floats,
+) -> float:  # fmt: skip
     """Add pulls to `counts` as `greedy_phase` does."""
-    return greedy_phase(Model(arms, candidates, arms[0]), live, enough, most, counts)
+    model = Model(arms, candidates, arms[0], arms[0])
+    return greedy_phase(model, live, enough, most, tie_key, phase, counts)
 
 
 @nb.njit(cache=True, nogil=True)
@@ -244,10 +233,12 @@ def run_static_blocks(
     track = open_track(floats, integers, arms, candidates, rank)
     draws = np.empty(arms)
     sums = np.empty(arms)
-    while track.control[TOLD] < most and not track.control[TRACK_FINISHED]:
+    squares = np.empty(arms)
+    while track.control[TOLD] < most and not is_track_over(track):
         look = min(next_look(track), most)
         for k in range(arms):
             draws[k] = 0.0
+        skip_ahead(model, test, track, look, draws)
         while track.control[TOLD] < look:
             arm = choose(model, test, SHARES, track)
             track.counts[arm] += 1.0
@@ -255,7 +246,12 @@ def run_static_blocks(
             draws[arm] += 1.0
         for k in range(arms):
             sums[k] = 0.0
+            squares[k] = 0.0
             if draws[k] > 0.0:
                 noise = np.sqrt(draws[k]) * stds[k] * generator.standard_normal()
                 sums[k] = factors[k] * (draws[k] * means[k] + noise)
-        record_blocks(model, test, track, draws, sums)
+                squares[k] = sums[k] ** 2 / draws[k]
+                if draws[k] > 1.0 and test.estimated:
+                    spread = (factors[k] * stds[k]) ** 2
+                    squares[k] += spread * generator.chisquare(draws[k] - 1.0)
+        record_blocks(model, test, track, draws, sums, squares)

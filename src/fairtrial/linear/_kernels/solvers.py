@@ -29,6 +29,9 @@ _LARGE = 20_000_000
 With less to do, a BLAS with threads stalls when other work keeps the cores busy.
 """
 
+_START = 0.1
+"""The duality gap that a solution starts from, relative: closer to the border, steps are short."""
+
 _CENTRING = 10.0
 """How much smaller each interior-point step is to make the duality gap."""
 
@@ -105,6 +108,20 @@ def _triangular_inverse(lower: Floats) -> Floats:
         for j in range(i + 1):
             rows[i, j] /= lower[i, i]
     return rows
+
+
+@nb.njit(cache=True, nogil=True)
+def forward_solved(upper: Floats, rows: Floats) -> Floats:
+    """Return the solution w of ``upper' w = y`` for every row y."""
+    number, width = rows.shape
+    solved = np.empty((number, width))
+    for k in range(number):
+        for j in range(width):
+            total = rows[k, j]
+            for i in range(j):
+                total -= upper[i, j] * solved[k, i]
+            solved[k, j] = total / upper[j, j]
+    return solved
 
 
 @nb.njit(cache=True, nogil=True)
@@ -233,16 +250,18 @@ def farthest_partners(images: Floats, squares: Floats, above: float) -> tuple[Fl
 
 @nb.njit(cache=True, nogil=True)
 def interior_point(
-    rows: Floats, directions: Floats, masses: Floats, prices: Floats, tol: float, gap: float
+    rows: Floats, directions: Floats, masses: Floats, prices: Floats, tol: float
 ) -> None:
     """Minimise the sum of masses with all forms below 1, from where they are; in place.
 
-    Ends when the certified gap of this problem is within `tol`; `gap`: a guess of what it is
-    now. Primal-dual: Boyd, Vandenberghe, "Convex optimization", section 11.7.
+    Ends when the certified gap of this problem is within `tol`. Primal-dual: Boyd,
+    Vandenberghe, "Convex optimization", section 11.7. The constraints are written
+    ``1 / (y' P y) - 1 >= 0``: that is concave in the masses, and linear along rays, so that
+    full steps seldom leave the feasible set.
     """
     number, many = rows.shape[0], directions.shape[0]
     images, cross, slack, gains = _evaluate(rows, directions, masses, prices)
-    level = gap * masses.sum() / (number + many)
+    level = _START * masses.sum() / (number + many)
     rest = np.empty(number)
     for i in range(many):
         prices[i] = max(prices[i], level / slack[i])
@@ -255,7 +274,7 @@ def interior_point(
             break
         goal = _complementarity(masses, rest, prices, slack) / _CENTRING
         change = _newton(rows, images, cross, masses, rest, prices, slack, goal)
-        price_change = _followed(prices, slack, _slopes(cross, change), goal)
+        price_change = _followed(prices, slack, _slopes(cross, slack, change), goal)
         rest_change = _followed(rest, masses, change, goal)
         step = min(_room(masses, change), _room(rest, rest_change), _room(prices, price_change))
         before = _residual(masses, masses, rest, gains, prices, slack, goal)
@@ -280,9 +299,11 @@ def _local_gap(masses: Floats, prices: Floats, slack: Floats, gains: Floats) -> 
     """Return the certified relative gap, as if there were no other arms and directions."""
     total, worth, most = 0.0, 0.0, 0.0
     for i in range(prices.size):
-        total += prices[i]
-        worth += prices[i] * (1.0 - slack[i])
-        most = max(most, 1.0 - slack[i])
+        # By Cauchy's inequality with the weights p / f^2 on the directions.
+        form = 1.0 / (1.0 + slack[i])
+        total += prices[i] / form**2
+        worth += prices[i] / form
+        most = max(most, form)
     return most * masses.sum() * total * gains.max() / (worth * worth) - 1.0
 
 
@@ -298,12 +319,14 @@ def _complementarity(masses: Floats, rest: Floats, prices: Floats, slack: Floats
 
 
 @nb.njit(cache=True, nogil=True)
-def _slopes(cross: Floats, change: Floats) -> Floats:
+def _slopes(cross: Floats, slack: Floats, change: Floats) -> Floats:
     """Return how the slack of every direction changes with the masses."""
     slopes = np.zeros(cross.shape[1])
     for k in range(cross.shape[0]):
         for i in range(cross.shape[1]):
             slopes[i] += change[k] * cross[k, i] ** 2
+    for i in range(slopes.size):
+        slopes[i] *= (1.0 + slack[i]) ** 2
     return slopes
 
 
@@ -326,17 +349,26 @@ def _move(values: Floats, changes: Floats, step: float, moved: Floats) -> None:
 def _evaluate(
     rows: Floats, directions: Floats, masses: Floats, prices: Floats
 ) -> tuple[Floats, Floats, Floats, Floats]:
-    """Return ``X P``, ``X P Y'``, the slack ``1 - y' P y``, and each row's gain."""
+    """Return ``X P``, ``X P Y'``, the slack ``1 / (y' P y) - 1``, and each row's gain.
+
+    The gain is the sum over directions of price times how the slack grows with the mass.
+    """
     number, many = rows.shape[0], directions.shape[0]
     images = _products(rows, inverse(information(rows, masses)))
     cross = _products(images, directions)
-    slack = np.ones(many)
+    forms = np.zeros(many)
     gains = np.zeros(number)
     for k in range(number):
         for i in range(many):
-            square = cross[k, i] ** 2
-            slack[i] -= masses[k] * square
-            gains[k] += prices[i] * square
+            forms[i] += masses[k] * cross[k, i] ** 2
+    slack = np.empty(many)
+    weights = np.empty(many)
+    for i in range(many):
+        slack[i] = 1.0 / max(forms[i], _TINY) - 1.0
+        weights[i] = prices[i] * (1.0 + slack[i]) ** 2
+    for k in range(number):
+        for i in range(many):
+            gains[k] += weights[i] * cross[k, i] ** 2
     return images, cross, slack, gains
 
 
@@ -345,22 +377,33 @@ def _newton(
     rows: Floats, images: Floats, cross: Floats, masses: Floats, rest: Floats,
     prices: Floats, slack: Floats, goal: float,
 ) -> Floats:  # fmt: skip
-    """Return the change of the masses; the system is solved in units of the masses."""
+    """Return the change of the masses; the system is solved in units of the masses.
+
+    With f a form, the second derivatives of ``1 / f`` are ``2 f' f'' / f^3 - f'' / f^2``.
+    """
     number, many = cross.shape
     matrix = _products(images, rows)
-    first, second = _curvature(cross, prices, slack)
+    inner, outer, pull = np.empty(many), np.empty(many), np.empty(many)
+    for i in range(many):
+        over = 1.0 + slack[i]
+        inner[i] = prices[i] * over**2
+        outer[i] = prices[i] * over**3 * (over / slack[i] - 2.0)
+        pull[i] = goal / slack[i] * over**2
+    first, second = _curvature(cross, inner, outer)
     right = np.empty(number)
     for k in range(number):
         total = goal / masses[k] - 1.0
         for i in range(many):
-            total += cross[k, i] ** 2 * goal / slack[i]
+            total += cross[k, i] ** 2 * pull[i]
         right[k] = total * masses[k]
         for j in range(number):
             matrix[k, j] = 2.0 * matrix[k, j] * first[k, j] + second[k, j]
             matrix[k, j] *= masses[k] * masses[j]
         matrix[k, k] += rest[k] * masses[k]
+    change = np.zeros(number)
+    if not np.isfinite(matrix.sum() + right.sum()):
+        return change
     solved = np.linalg.solve(matrix, right)
-    change = np.empty(number)
     for k in range(number):
         change[k] = solved[k] * masses[k]
     return change
@@ -382,8 +425,8 @@ def _products(left: Floats, right: Floats) -> Floats:
 
 
 @nb.njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
-def _curvature(cross: Floats, prices: Floats, slack: Floats) -> tuple[Floats, Floats]:
-    """Return ``B p B'`` and ``B^2 (p / s) B^2'`` for B with squares taken by entry."""
+def _curvature(cross: Floats, inner: Floats, outer: Floats) -> tuple[Floats, Floats]:
+    """Return ``B inner B'`` and ``B^2 outer B^2'`` for B with squares taken by entry."""
     number, many = cross.shape
     first = np.empty((number, number))
     second = np.empty((number, number))
@@ -393,20 +436,22 @@ def _curvature(cross: Floats, prices: Floats, slack: Floats) -> tuple[Floats, Fl
                 total, squares = 0.0, 0.0
                 for i in range(many):
                     product = cross[k, i] * cross[j, i]
-                    total += prices[i] * product
-                    squares += prices[i] / slack[i] * product * product
+                    total += inner[i] * product
+                    squares += outer[i] * product * product
                 first[k, j] = first[j, k] = total
                 second[k, j] = second[j, k] = squares
         return first, second
     weighted = np.empty_like(cross)
+    squared = np.empty_like(cross)
     for k in range(number):
         for i in range(many):
-            weighted[k, i] = cross[k, i] * math.sqrt(prices[i])
+            weighted[k, i] = cross[k, i] * math.sqrt(inner[i])
     np.dot(weighted, weighted.T, first)
     for k in range(number):
         for i in range(many):
-            weighted[k, i] = cross[k, i] ** 2 * math.sqrt(prices[i] / slack[i])
-    np.dot(weighted, weighted.T, second)
+            squared[k, i] = cross[k, i] ** 2
+            weighted[k, i] = squared[k, i] * outer[i]
+    np.dot(weighted, squared.T, second)
     return first, second
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,15 +13,39 @@ from numpy.typing import NDArray
 
 from fairtrial.core.environment import Environment
 from fairtrial.core.policy import Policy
-from fairtrial.core.recommendation import Estimate, Progress, Recommendation, Status
+from fairtrial.core.recommendation import (
+    Estimate,
+    Guarantee,
+    Progress,
+    Recommendation,
+    Status,
+)
 from fairtrial.core.run import Run
-from fairtrial.core.validation import check_integer, check_probability
+from fairtrial.core.seeds import seed_key
+from fairtrial.core.validation import check_choice, check_integer, check_probability
 from fairtrial.errors import InvalidArgument
 from fairtrial.linear.environments import ArmEnvironment
 from fairtrial.linear.problem import Problem
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+
+
+ILL_CONDITIONED = 1e12
+"""Condition of the Gram matrix, its columns scaled, from which on there is a warning."""
+
+
+def tie_key(ties: str, seed: int) -> int:
+    """Return the key of the numbers that break ties, small enough for a float; -1 for the first.
+
+    Raises
+    ------
+    InvalidArgument
+        If `ties` is neither "first" nor "random".
+    """
+    if check_choice("ties", ties, ["first", "random"]) == "first":
+        return -1
+    return int(seed_key(seed)[0] >> np.uint64(12))
 
 
 class LinearPolicy(Policy):
@@ -46,6 +71,7 @@ class LinearPolicy(Policy):
         arms, candidates, _ = problem.reduced
         self._shape = (len(arms), len(candidates), arms.shape[1])
         self._factors = problem.sign / problem.scale
+        self._slack = problem.misspecification / problem.scale
         self._amended = 0
 
     # ---------------------------------------------------------- what each rule says
@@ -54,6 +80,11 @@ class LinearPolicy(Policy):
     @abstractmethod
     def _decided(self) -> bool:
         """Whether the rule has stopped with an answer."""
+
+    @property
+    def _hopeless(self) -> bool:
+        """Whether the rule has found that misspecified means can hide what it looks for."""
+        return False
 
     @property
     @abstractmethod
@@ -82,8 +113,12 @@ class LinearPolicy(Policy):
 
     @property
     def stopped(self) -> bool:
-        """Whether there is an answer, or the cap on pulls is reached."""
-        return self._decided or (self.max_pulls is not None and self.told >= self.max_pulls)
+        """Whether there is an answer, or will be none, or the cap on pulls is reached."""
+        return self._decided or self._hopeless or self._capped
+
+    @property
+    def _capped(self) -> bool:
+        return self.max_pulls is not None and self.told >= self.max_pulls
 
     def _reduced(self, action: int, reward: float) -> float:
         """Return a reward as it is maximised, in units of the noise."""
@@ -142,12 +177,14 @@ class LinearPolicy(Policy):
         name = repr(leader) if one else ", ".join(map(repr, leader))
         if status == "decided":
             return f"the evidence suffices: {name} {'is' if one else 'are'} the best"
-        if status == "undecided":
-            return (
-                f"the cap of {self.max_pulls} pulls is reached; "
-                f"by the data so far {name} {'leads' if one else 'lead'}"
-            )
         verb = "leads" if one else "lead"
+        if self._hopeless:
+            return (
+                f"means that differ by {self.problem.misspecification:g} from linear ones can hide "
+                f"which is the best; by the data so far {name} {verb}"
+            )
+        if status == "undecided":
+            return f"the cap of {self.max_pulls} pulls is reached; by the data so far {name} {verb}"
         return f"by the data so far {name} {verb}; the evidence does not suffice yet"
 
     def _best_first(self, candidates: Iterable[int]) -> list[int]:
@@ -158,6 +195,33 @@ class LinearPolicy(Policy):
             return order
         values = self.problem.reduced.candidates[order] @ fitted[0]
         return [order[index] for index in np.argsort(-values, kind="stable")]
+
+    def _as_it_stands(self, promise: Guarantee) -> Guarantee:
+        """Return the guarantee with what is stated of the world, and weakened by what happened."""
+        problem = self.problem
+        if problem.misspecification > 0.0:
+            within = f"linear in the features of its arm, within {problem.misspecification:g}"
+            stated = (
+                text.replace("linear in the features of its arm", within)
+                for text in promise.assumptions
+            )
+            promise = replace(promise, assumptions=tuple(stated))
+        if problem.estimates_noise:
+            promise = promise.weakened("the estimated noise is the true one, the same for all arms")
+        if self._amended:
+            promise = promise.weakened(
+                f"the {self._amended} corrections were made for reasons unrelated to the values"
+            )
+        return promise
+
+    @staticmethod
+    def _without(promise: Guarantee, lost: int) -> Guarantee:
+        """Return the guarantee when so many lost pulls are left out."""
+        if not lost:
+            return promise
+        return promise.weakened(
+            f"{lost} lost pulls were lost for reasons unrelated to their rewards"
+        )
 
     # ------------------------------------------------------------------- progress
 
@@ -179,8 +243,19 @@ class LinearPolicy(Policy):
             remaining=self._remaining(),
             actions=self._arm_estimates(fitted),
             arms=self._candidate_estimates(fitted),
-            details={"live": len(self._live()), **self._details()},
+            details={"live": len(self._live()), **self._warnings(fitted), **self._details()},
         )
+
+    def _warnings(self, fitted: tuple[Floats, Floats, float] | None) -> dict[str, Any]:
+        """Return what to be told of the numbers' accuracy, if there is anything."""
+        condition = 0.0 if fitted is None else self.problem.condition(self._data[0])
+        if condition <= ILL_CONDITIONED:
+            return {}
+        warning = (
+            f"IllConditioned: the features pulled so far are nearly dependent (condition "
+            f"{condition:.1e} of their Gram matrix, columns scaled); estimates lose digits"
+        )
+        return {"warnings": [warning]}
 
     def _remaining(self) -> float | None:
         evidence, threshold = self._evidence()
@@ -192,6 +267,10 @@ class LinearPolicy(Policy):
 
     def _details(self) -> Mapping[str, Any]:
         return {}
+
+    def _noise(self) -> float:
+        """Variance of a reward in the units of the data: one if it is known, else infinite."""
+        return math.inf if self.problem.estimates_noise else 1.0
 
     def _fit(self) -> tuple[Floats, Floats, float] | None:
         """Return theta in the reduced coordinates, the whitener and the radius; None before."""
@@ -210,7 +289,7 @@ class LinearPolicy(Policy):
         prior = spread * initial * arms[basis].T @ arms[basis]
         _, log_det = np.linalg.slogdet(np.eye(len(basis)) + np.linalg.solve(prior, gram))
         level = 2.0 * (1.0 + spread) * (0.5 * log_det - math.log(self._interval_level))
-        return theta, root, math.sqrt(level)
+        return theta, root, math.sqrt(level * self._noise())
 
     @property
     def _interval_level(self) -> float:
@@ -224,7 +303,7 @@ class LinearPolicy(Policy):
             theta, root, radius = fitted
             rows = problem.reduced.arms
             means = problem.sign * problem.scale * (rows @ theta)
-            half = problem.scale * radius * np.linalg.norm(rows @ root.T, axis=1)
+            half = problem.scale * self._reach(rows, root, radius) + problem.misspecification
         return tuple(
             self._estimate(labels, int(count), mean, reach, in_range=True)
             for labels, count, mean, reach in zip(
@@ -243,12 +322,25 @@ class LinearPolicy(Policy):
             theta, root, radius = fitted
             rows = problem.candidate_features @ problem.reduced.basis
             values = problem.sign * (rows @ theta)
-            half = radius * np.linalg.norm(rows @ root.T, axis=1)
+            half = self._reach(rows, root, radius) + problem.misspecification
             values = np.where(self._measurable(rows), values, np.nan)
         return tuple(
             self._estimate({"arm": label}, int(count), value, reach, in_range=own)
             for label, count, value, reach in zip(problem.answers, pulls, values, half, strict=True)
         )
+
+    def _reach(self, rows: Floats, root: Floats, radius: float) -> Floats:
+        """Return how far the estimates of rows can be off, by noise and misspecified means."""
+        lengths = np.linalg.norm(rows @ root.T, axis=1)
+        reach = np.full(len(rows), radius)
+        np.multiply(reach, lengths, out=reach, where=lengths > 0.0)
+        reach[lengths == 0.0] = 0.0
+        if self.problem.misspecification > 0.0:
+            weights = self._data[0] * self._slack
+            pulled = np.flatnonzero(weights)
+            arms = self.problem.reduced.arms[pulled]
+            reach += np.abs(rows @ root.T @ root @ arms.T) @ weights[pulled]
+        return reach
 
     def _measurable(self, rows: Floats) -> NDArray[np.bool_]:
         """Return which candidates lie in the span of the arms, not only their differences."""

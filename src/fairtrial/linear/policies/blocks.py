@@ -23,6 +23,7 @@ from fairtrial.linear.problem import Problem
 __all__ = ["BlockBetting"]
 
 Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 MOST_PAIRS = 25_000_000
 """Pairs of candidates that have a wealth of their own, at most: 200 MB of them."""
@@ -86,6 +87,13 @@ class BlockBetting(LinearPolicy):
         seed: int | np.random.Generator | None = None,
     ) -> None:
         super().__init__(problem, delta, max_pulls, seed)
+        if problem.estimates_noise:
+            raise InvalidArgument(
+                "problem",
+                "must state the noise, or the rewards' range, for BlockBetting: no bet is proven "
+                "without; LinGapE takes an estimated noise",
+                problem.noise_std,
+            )
         self.batch = None if batch is None else check_integer("batch", batch, low=1)
         self.start = None if start is None else check_integer("start", start, low=1)
         if self._pairwise and self._shape[1] ** 2 > MOST_PAIRS:
@@ -96,7 +104,7 @@ class BlockBetting(LinearPolicy):
                 self._shape[1],
             )
         arms, candidates, _ = problem.reduced
-        parts = (arms.ravel(), candidates.ravel(), problem.basis_arms, self._rules())
+        parts = (arms.ravel(), candidates.ravel(), problem.basis_arms, self._slack, self._rules())
         self._packed = np.concatenate(parts, dtype=np.float64)
         self._lost_in_block = 0
         self._allocate(slots=2)
@@ -120,7 +128,7 @@ class BlockBetting(LinearPolicy):
         return math.log(errors / self.delta)
 
     def _rules(self) -> Floats:
-        from fairtrial.linear._kernels.blocks import Rules
+        from fairtrial.linear._kernels.book import Rules
 
         problem = self.problem
         low = high = 0.0
@@ -141,13 +149,14 @@ class BlockBetting(LinearPolicy):
             epsilon=problem.epsilon,
             top=problem.top,
             pairwise=self._pairwise,
+            misspecification=problem.misspecification,
         )
         return np.array(rules, dtype=np.float64)
 
     # ---------------------------------------------------------------------- books
 
     def _allocate(self, slots: int) -> None:
-        from fairtrial.linear._kernels.blocks import sizes
+        from fairtrial.linear._kernels.book import sizes
         from fairtrial.linear._kernels.runs import start_blocks
 
         floats, integers = sizes(self._packed, *self._shape, slots)
@@ -163,19 +172,21 @@ class BlockBetting(LinearPolicy):
     @property
     def _slots(self) -> int:
         """Blocks that can be open at once, from the size of the books."""
+        from fairtrial.linear._kernels.book import CONTROLS
+
         arms, candidates, _ = self._shape
         bets = max(1, self.problem.top * (candidates - self.problem.top))
-        return (self._integers.size - 2 * candidates - 4) // (4 + arms + 3 * bets)
+        return (self._integers.size - 2 * candidates - CONTROLS) // (4 + arms + 3 * bets)
 
     @property
     def _book(self) -> Any:
-        from fairtrial.linear._kernels.blocks import open_book
+        from fairtrial.linear._kernels.book import open_book
 
         return open_book(*self._books())
 
     def _make_room(self) -> None:
         """Double the number of blocks that can be open at once."""
-        from fairtrial.linear._kernels.blocks import FIRST, OPEN, sizes
+        from fairtrial.linear._kernels.book import FIRST, OPEN, sizes
 
         old, slots = self._book, self._slots
         floats, integers = sizes(self._packed, *self._shape, 2 * slots)
@@ -227,12 +238,16 @@ class BlockBetting(LinearPolicy):
         self._amended += 1
 
     def compiled_run(
-        self, environment: Environment, generator: np.random.Generator, horizon: int | None
+        self,
+        environment: Environment,
+        generator: np.random.Generator,
+        horizon: int | None,
+        parallel: int = 1,
     ) -> Run | None:
         """Return a whole run from compiled code."""
         from fairtrial.linear._kernels.runs import run_blocks
 
-        if not self._can_compile(environment):
+        if parallel != 1 or not self._can_compile(environment):
             return None
         assert isinstance(environment, ArmEnvironment)
         world = (*environment.source, self._factors, generator, self._most(horizon))
@@ -243,7 +258,22 @@ class BlockBetting(LinearPolicy):
 
     @property
     def _decided(self) -> bool:
-        return bool(self._integers[2 * self._shape[1] + 2])
+        from fairtrial.linear._kernels.book import FINISHED
+
+        return bool(self._control[FINISHED])
+
+    @property
+    def _hopeless(self) -> bool:
+        from fairtrial.linear._kernels.book import HOPELESS
+
+        return bool(self._control[HOPELESS])
+
+    @property
+    def _control(self) -> Integers:
+        from fairtrial.linear._kernels.book import CONTROLS
+
+        start = 2 * self._shape[1]
+        return self._integers[start : start + CONTROLS]
 
     @property
     def _answer(self) -> Sequence[int] | None:
@@ -280,7 +310,7 @@ class BlockBetting(LinearPolicy):
         return forecast if math.isfinite(forecast) else None
 
     def _details(self) -> Mapping[str, Any]:
-        from fairtrial.linear._kernels.blocks import BLOCKS
+        from fairtrial.linear._kernels.book import BLOCKS
 
         book = self._book
         details: dict[str, Any] = {"blocks": int(book.control[BLOCKS])}
@@ -316,12 +346,5 @@ class BlockBetting(LinearPolicy):
             ),
             source=f"docs/explanation/{page}.md",
         )
-        if self._lost_in_block and not bounded:
-            promise = promise.weakened(
-                f"{self._lost_in_block} lost pulls were lost for reasons unrelated to their rewards"
-            )
-        if self._amended:
-            promise = promise.weakened(
-                f"{self._amended} rewards were corrected after they had been betted on"
-            )
-        return promise
+        promise = self._as_it_stands(promise)
+        return self._without(promise, 0 if bounded else self._lost_in_block)

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from fairtrial.linear.designs import (
     g_optimal_design,
     oracle_design,
+    plug_in_design,
     round_design,
     xy_optimal_design,
 )
@@ -44,8 +45,7 @@ def plug_in_shares(problem: Problem, theta: ArrayLike) -> Floats:
     """Return about the best shares at an estimate; near ties count as a thousandth of the range."""
     values = problem.values(theta)
     spread = 1e-3 * float(values.max() - values.min()) or 1.0
-    safe = problem.clone(epsilon=problem.epsilon + spread)
-    return oracle_design(safe, theta, tol=ROUGHLY).weights
+    return plug_in_design(problem, theta, spread, ROUGHLY).weights
 
 
 def phase_shares(problem: Problem, alive: Integers) -> tuple[Floats, float]:

@@ -8,7 +8,7 @@ answer, M - 1 can wrongly beat the best), N of results, and the noise has scale 
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 from fairtrial.confidence.thresholds import Threshold
@@ -17,6 +17,8 @@ from fairtrial.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from fairtrial.core.recommendation import Guarantee
 
 __all__ = [
     "ConstantLevel",
@@ -125,10 +127,11 @@ class RidgeLevel(Level):
         check_number("norm_bound", self.norm_bound, low=0.0)
         check_number("ridge", self.ridge, low=0.0, open_low=True)
 
-    @property
-    def assumptions(self) -> tuple[str, ...]:  # type: ignore[override]
-        """What has to be true for the guarantee."""
-        return (*Level.assumptions, f"the norm of theta is at most {self.norm_bound:g}")
+    def guarantee(self, delta: float) -> Guarantee:
+        """Return the guarantee at an error of `delta`, with the bound on theta it assumes."""
+        promise = super().guarantee(delta)
+        bound = f"the norm of theta is at most {self.norm_bound:g}"
+        return replace(promise, assumptions=(*promise.assumptions, bound))
 
     @property
     def kind(self) -> int:

@@ -19,7 +19,7 @@ from fairtrial.core.validation import check_integer, check_probability
 from fairtrial.errors import InvalidArgument
 from fairtrial.linear.designs import round_design
 from fairtrial.linear.environments import ArmEnvironment
-from fairtrial.linear.policies.base import LinearPolicy
+from fairtrial.linear.policies.base import LinearPolicy, tie_key
 from fairtrial.linear.policies.designs import phase_pulls_g, phase_shares
 from fairtrial.linear.policies.levels import ConstantLevel, Level, level_named
 from fairtrial.linear.policies.tracking import refuse_several_answers
@@ -39,7 +39,9 @@ MOST_IN_PHASE = 10_000_000.0
 class _Phased(LinearPolicy):
     """Phases of pulls; a lost pull is issued again, late and unasked data do not count in them."""
 
-    state_fields = ("_books", "_alive", "_phase", "_waiting", "_target", "_finished", "_amended")
+    state_fields = (
+        "_books", "_alive", "_phase", "_waiting", "_target", "_finished", "_given_up", "_amended",
+    )  # fmt: skip
 
     def __init__(
         self,
@@ -57,6 +59,7 @@ class _Phased(LinearPolicy):
         self._waiting = 0
         self._target = 1.0 / (rank * (rank + 1.0) + 1.0)
         self._finished = candidates == 1
+        self._given_up = False
 
     # ---------------------------------------------------------- what each rule says
 
@@ -101,7 +104,7 @@ class _Phased(LinearPolicy):
         self._settle()
 
     def _settle(self) -> None:
-        if self._waiting == 0 and not self._finished:
+        if self._waiting == 0 and not self._over:
             self._finished = self._judge()
 
     def lose(self, pull: Pull, reason: str) -> None:
@@ -117,16 +120,20 @@ class _Phased(LinearPolicy):
         self._amended += 1
 
     def compiled_run(
-        self, environment: Environment, generator: np.random.Generator, horizon: int | None
+        self,
+        environment: Environment,
+        generator: np.random.Generator,
+        horizon: int | None,
+        parallel: int = 1,
     ) -> Run | None:
         """Return a whole run whose draws come from compiled code."""
         from fairtrial.linear._kernels.phases import run_phase
 
-        if not self._can_compile(environment):
+        if parallel != 1 or not self._can_compile(environment):
             return None
         assert isinstance(environment, ArmEnvironment)
         most = self._most(horizon)
-        while not self._finished and self.told < most:
+        while not self._over and self.told < most:
             self._begin()
             support = np.flatnonzero(self._books[TO_ISSUE])
             world = (*environment.source, self._factors, generator, most - self.told)
@@ -145,6 +152,14 @@ class _Phased(LinearPolicy):
     @property
     def _decided(self) -> bool:
         return bool(self._finished)
+
+    @property
+    def _hopeless(self) -> bool:
+        return bool(self._given_up)
+
+    @property
+    def _over(self) -> bool:
+        return self._decided or self._hopeless
 
     @property
     def _answer(self) -> Sequence[int] | None:
@@ -166,17 +181,6 @@ class _Phased(LinearPolicy):
     def _details(self) -> Mapping[str, Any]:
         return {"phase": int(self._phase), "survivors": self._labels(self._live())}
 
-    def _weakened(self, promise: Guarantee) -> Guarantee:
-        if self._lost:
-            promise = promise.weakened(
-                f"{len(self._lost)} lost pulls were lost for reasons unrelated to their rewards"
-            )
-        if self._amended:
-            promise = promise.weakened(
-                f"the {self._amended} corrections were made for reasons unrelated to the values"
-            )
-        return promise
-
 
 class _Eliminating(_Phased):
     """Phases after each of which whoever another candidate beats is out for good."""
@@ -192,6 +196,14 @@ class _Eliminating(_Phased):
         super().__init__(problem, delta, max_pulls, seed)
         self.stopping = stopping
         self._level = level_named(stopping, "phased", type(self).__name__)
+        if problem.estimates_noise:
+            name = type(self).__name__
+            raise InvalidArgument(
+                "problem",
+                f"must state the noise for {name}: phases are planned by it; "
+                "LinGapE takes an estimated one",
+                problem.noise_std,
+            )
 
     def _height(self) -> float:
         """Return the level of the present phase."""
@@ -201,16 +213,20 @@ class _Eliminating(_Phased):
         return 2.0 * math.log(errors * self._phase * (self._phase + 1.0) / self.delta)
 
     def _judge(self) -> bool:
-        from fairtrial.linear._kernels.phases import judge
+        from fairtrial.linear._kernels.phases import ENOUGH, HOPELESS, judge
 
-        arms, candidates, _ = self.problem.reduced
-        epsilon = self.problem.epsilon
-        return bool(judge(arms, candidates, self._books, self._height(), epsilon, self._alive))
+        problem = self.problem
+        arms, candidates, _ = problem.reduced
+        wanted = (self._height(), problem.epsilon, problem.misspecification, self._slack)
+        standing = int(judge(arms, candidates, self._books, *wanted, self._alive))
+        self._given_up = standing == HOPELESS
+        return standing == ENOUGH
 
     @property
     def guarantee(self) -> Guarantee:
         """The level's guarantee, weakened where the data no longer fit its assumptions."""
-        return self._weakened(self._level.guarantee(self.delta))
+        promise = self._as_it_stands(self._level.guarantee(self.delta))
+        return self._without(promise, len(self._lost))
 
 
 class XYAdaptive(_Eliminating):
@@ -230,8 +246,10 @@ class XYAdaptive(_Eliminating):
         the end of the phase before; in (0, 1).
     max_pulls : int, optional
         Stop undecided after so many results.
+    ties : {"first", "random"}
+        Which of the arms that help equally is pulled: the first, or a random one.
     seed : None, int or numpy.random.Generator
-        Not used: the rule tosses no coins.
+        For random ties.
 
     Notes
     -----
@@ -253,10 +271,13 @@ class XYAdaptive(_Eliminating):
         stopping: str | Level = "phase",
         alpha: float = 0.1,
         max_pulls: int | None = None,
+        ties: str = "first",
         seed: int | np.random.Generator | None = None,
     ) -> None:
         super().__init__(problem, delta, stopping, max_pulls, seed)
         self.alpha = check_probability("alpha", alpha)
+        self.ties = ties
+        self._tie_key = tie_key(ties, self.seed)
 
     def _plan(self) -> Floats:
         from fairtrial.linear._kernels.runs import plan_greedy_phase
@@ -265,10 +286,9 @@ class XYAdaptive(_Eliminating):
         counts = np.zeros(len(arms))
         counts[self.problem.basis_arms] = 1.0
         live = np.flatnonzero(self._alive)
-        enough = self.alpha * self._target
-        self._target = float(
-            plan_greedy_phase(arms, candidates, live, enough, MOST_IN_PHASE, counts)
-        )
+        wanted = (self.alpha * self._target, MOST_IN_PHASE)
+        ties = (self._tie_key, self._phase)
+        self._target = float(plan_greedy_phase(arms, candidates, live, *wanted, *ties, counts))
         return counts
 
 
@@ -355,6 +375,12 @@ class ODLinBAI(_Phased):
         super().__init__(problem, None, None, seed)
         if problem.candidates is not None:
             raise InvalidArgument("problem", "must have no candidates of their own for ODLinBAI")
+        if problem.misspecification > 0.0:
+            raise InvalidArgument(
+                "problem",
+                "must state no misspecification for ODLinBAI, which answers without a test",
+                problem.misspecification,
+            )
         _, _, rank = self._shape
         self._phases = max(1, math.ceil(math.log2(max(rank, 1))))
         self.budget = check_integer("budget", budget, low=self._phases * max(rank, 1))
@@ -396,15 +422,14 @@ class ODLinBAI(_Phased):
     @property
     def guarantee(self) -> Guarantee:
         """What the method promises: an error that falls exponentially, at no stated level."""
-        return self._weakened(
-            Guarantee(
-                name="fixed budget",
-                proven=False,
-                statement=(
-                    f"an answer after {self.budget} pulls; its error falls exponentially with the "
-                    "budget, at a rate that depends on the unknown gaps"
-                ),
-                assumptions=("the mean of a reward is linear in the features of its arm",),
-                source="Yang, Tan (2022), Theorem 2",
-            )
+        promise = Guarantee(
+            name="fixed budget",
+            proven=False,
+            statement=(
+                f"an answer after {self.budget} pulls; its error falls exponentially with the "
+                "budget, at a rate that depends on the unknown gaps"
+            ),
+            assumptions=("the mean of a reward is linear in the features of its arm",),
+            source="Yang, Tan (2022), Theorem 2",
         )
+        return self._without(self._as_it_stands(promise), len(self._lost))

@@ -30,7 +30,7 @@ class _Sharing(Tracking):
     rule = 1
 
     def _set_shares(self, shares: Floats) -> None:
-        from fairtrial.linear._kernels.tracking import SUPPORT
+        from fairtrial.linear._kernels.track import SUPPORT
 
         track = self._track
         support = np.flatnonzero(shares)
@@ -89,7 +89,7 @@ class _Static(_Sharing):
         self, environment: ArmEnvironment, generator: np.random.Generator, most: int
     ) -> None:
         from fairtrial.linear._kernels.runs import run_static_blocks
-        from fairtrial.linear._kernels.tracking import TOLD
+        from fairtrial.linear._kernels.track import TOLD
 
         if not (self.block_draws and isinstance(environment, GaussianEnvironment)):
             super()._advance(environment, generator, most)
@@ -221,21 +221,7 @@ class LazyTrackAndStop(_Sharing):
 
     The choice for batches among the one-at-a-time rules: it seldom changes its mind.
 
-    Parameters
-    ----------
-    problem : Problem
-        The problem.
-    delta : float
-        Probability of a wrong answer that is accepted.
-    stopping : str or Level
-        ``"mixture"`` (proven, default), or a level object: `RidgeLevel` (proven) or
-        `ConstantLevel`.
-    start : int, optional
-        Initial pulls of every arm of a basis; 10 by default.
-    max_pulls : int, optional
-        Stop undecided after so many results.
-    seed : None, int or numpy.random.Generator
-        Not used: the rule tosses no coins.
+    Parameters are those of `LinGapE`.
 
     Notes
     -----
@@ -276,7 +262,7 @@ class LazyTrackAndStop(_Sharing):
         return super().choose()
 
     def _redesign_if_due(self) -> None:
-        from fairtrial.linear._kernels.tracking import READY
+        from fairtrial.linear._kernels.track import READY
 
         if self.told < self._redesign_at or not self._control[READY]:
             return
@@ -287,14 +273,18 @@ class LazyTrackAndStop(_Sharing):
         self._redesign_at = math.ceil(1.25 * self.told)
 
     def compiled_run(
-        self, environment: Environment, generator: np.random.Generator, horizon: int | None
+        self,
+        environment: Environment,
+        generator: np.random.Generator,
+        horizon: int | None,
+        parallel: int = 1,
     ) -> Run | None:
         """Return a whole run, compiled from one design to the next."""
-        if not self._can_compile(environment):
+        if parallel != 1 or not self._can_compile(environment):
             return None
         assert isinstance(environment, ArmEnvironment)
         most = self._most(horizon)
-        while not self._decided and self.told < most:
+        while not (self._decided or self._hopeless) and self.told < most:
             self._redesign_if_due()
             before = self.told
             self._advance(environment, generator, min(most, max(self._redesign_at, before + 1)))

@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from fairtrial.core.environment import Environment
 from fairtrial.core.policy import Choice
-from fairtrial.core.pull import Pull
+from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import Guarantee
 from fairtrial.core.run import Run
 from fairtrial.core.validation import check_integer
 from fairtrial.errors import InvalidArgument
 from fairtrial.linear.environments import ArmEnvironment
-from fairtrial.linear.policies.base import LinearPolicy
+from fairtrial.linear.policies.base import LinearPolicy, tie_key
 from fairtrial.linear.policies.levels import (
     ConstantLevel,
     Level,
@@ -37,16 +37,16 @@ class Tracking(LinearPolicy):
 
     rule: ClassVar[int]
     samplers: ClassVar[str] = "adaptive"
-    state_fields: ClassVar[tuple[str, ...]] = ("_floats", "_integers", "_amended")
+    state_fields: ClassVar[tuple[str, ...]] = ("_floats", "_integers", "_amended", "_unasked")
 
     def __init__(
         self,
         problem: Problem,
-        delta: float,
-        stopping: str | Level,
-        start: int | None,
-        max_pulls: int | None,
-        seed: int | np.random.Generator | None,
+        delta: float = 0.05,
+        stopping: str | Level = "mixture",
+        start: int | None = None,
+        max_pulls: int | None = None,
+        seed: int | np.random.Generator | None = None,
     ) -> None:
         super().__init__(problem, delta, max_pulls, seed)
         self.stopping = stopping
@@ -54,14 +54,16 @@ class Tracking(LinearPolicy):
         self._level = level_named(stopping, self.samplers, type(self).__name__)
         if isinstance(self._level, MixtureLevel) and self._initial < 1:
             raise InvalidArgument("start", "must be at least 1 with the mixture level", start)
+        self._unasked = 0
         self._setup()
 
     def _setup(self) -> None:
         from fairtrial.linear._kernels.runs import start_tracker
-        from fairtrial.linear._kernels.tracking import track_sizes
+        from fairtrial.linear._kernels.track import track_sizes
 
         arms, candidates, _ = self.problem.reduced
-        parts = (arms.ravel(), candidates.ravel(), self.problem.basis_arms, self._test())
+        rows = (arms.ravel(), candidates.ravel(), self.problem.basis_arms)
+        parts = (*rows, self._slack, self._test())
         self._packed = np.concatenate(parts, dtype=np.float64)
         floats, integers = track_sizes(*self._shape)
         self._floats = np.zeros(floats)
@@ -70,6 +72,10 @@ class Tracking(LinearPolicy):
         track.prior[...] = self._prior()
         track.shares[self.problem.basis_arms] = self._initial
         start_tracker(*self._books())
+
+    @property
+    def _tie_key(self) -> int:
+        return -1
 
     @property
     def _initial(self) -> int:
@@ -88,7 +94,7 @@ class Tracking(LinearPolicy):
         return np.asarray(spread * max(1, self._initial) * rows.T @ rows)
 
     def _test(self) -> Floats:
-        from fairtrial.linear._kernels.tracking import Test
+        from fairtrial.linear._kernels.track import Test
 
         level, problem = self._level, self.problem
         _, candidates, _ = self._shape
@@ -107,6 +113,9 @@ class Tracking(LinearPolicy):
             initial=float(self._initial),
             epsilon=problem.epsilon,
             top=problem.top,
+            estimated=problem.estimates_noise,
+            misspecification=problem.misspecification,
+            tie_key=self._tie_key,
         )
         return np.array(test, dtype=np.float64)
 
@@ -116,7 +125,7 @@ class Tracking(LinearPolicy):
 
     @property
     def _track(self) -> Any:
-        from fairtrial.linear._kernels.tracking import open_track
+        from fairtrial.linear._kernels.track import open_track
 
         return open_track(self._floats, self._integers, *self._shape)
 
@@ -132,6 +141,7 @@ class Tracking(LinearPolicy):
         """Take one reward and test whether it is enough."""
         from fairtrial.linear._kernels.runs import tell_tracker
 
+        self._unasked += pull.number == UNSOLICITED
         solicited = pull.number in self._outstanding
         reward = self._reduced(pull.action, outcome)
         tell_tracker(*self._books(self.rule, pull.action, reward, solicited))
@@ -151,10 +161,14 @@ class Tracking(LinearPolicy):
         self._amended += 1
 
     def compiled_run(
-        self, environment: Environment, generator: np.random.Generator, horizon: int | None
+        self,
+        environment: Environment,
+        generator: np.random.Generator,
+        horizon: int | None,
+        parallel: int = 1,
     ) -> Run | None:
         """Return a whole run from compiled code."""
-        if not self._can_compile(environment):
+        if parallel != 1 or not self._can_compile(environment):
             return None
         assert isinstance(environment, ArmEnvironment)
         self._advance(environment, generator, self._most(horizon))
@@ -165,7 +179,7 @@ class Tracking(LinearPolicy):
     ) -> None:
         """Go on, one pull after the other, to the stop or until there are `most` results."""
         from fairtrial.linear._kernels.runs import run_tracker
-        from fairtrial.linear._kernels.tracking import TOLD
+        from fairtrial.linear._kernels.track import TOLD
 
         world = (*environment.source, self._factors, generator, most)
         run_tracker(*self._books(self.rule, *world))
@@ -175,11 +189,21 @@ class Tracking(LinearPolicy):
 
     @property
     def _control(self) -> NDArray[np.int64]:
-        return self._integers[-10:]
+        from fairtrial.linear._kernels.track import CONTROLS
+
+        return self._integers[-CONTROLS:]
 
     @property
     def _decided(self) -> bool:
-        return bool(self._integers[-8])
+        from fairtrial.linear._kernels.track import FINISHED
+
+        return bool(self._control[FINISHED])
+
+    @property
+    def _hopeless(self) -> bool:
+        from fairtrial.linear._kernels.track import HOPELESS
+
+        return bool(self._control[HOPELESS])
 
     @property
     def _answer(self) -> Sequence[int] | None:
@@ -192,8 +216,10 @@ class Tracking(LinearPolicy):
         return track.counts, track.sums
 
     def _evidence(self) -> tuple[float | None, float | None]:
-        evidence, level, _ = (float(value) for value in self._track.evidence)
-        if not self._control[0] or level <= 0.0:
+        from fairtrial.linear._kernels.track import READY
+
+        evidence, level = (float(value) for value in self._track.evidence[:2])
+        if not self._control[READY] or level <= 0.0:
             return None, None
         # A single survivor has no rival left: its evidence is what was needed.
         return (evidence if math.isfinite(evidence) else level), level
@@ -207,19 +233,24 @@ class Tracking(LinearPolicy):
         live_in_tracker(*self._books(live))
         return np.flatnonzero(live).tolist()
 
+    def _noise(self) -> float:
+        from fairtrial.linear._kernels.estimates import LEAST_FREEDOM
+        from fairtrial.linear._kernels.track import NOISE
+
+        few = self.told - self._shape[2] < LEAST_FREEDOM
+        if self.problem.estimates_noise and few:
+            return math.inf
+        return float(self._track.evidence[NOISE])
+
     @property
     def guarantee(self) -> Guarantee:
         """The level's guarantee, weakened where the data no longer fit its assumptions."""
-        promise = self._level.guarantee(self.delta)
-        if self._lost:
+        promise = self._as_it_stands(self._level.guarantee(self.delta))
+        if self._unasked and "adaptive" not in self._level.samplers:
             promise = promise.weakened(
-                f"{len(self._lost)} lost pulls were lost for reasons unrelated to their rewards"
+                f"the {self._unasked} results that nobody asked for were fixed before any reward"
             )
-        if self._amended:
-            promise = promise.weakened(
-                f"the {self._amended} corrections were made for reasons unrelated to the values"
-            )
-        return promise
+        return self._without(promise, len(self._lost))
 
 
 class LinGapE(Tracking):
@@ -259,17 +290,6 @@ class LinGapE(Tracking):
     """
 
     rule = 0
-
-    def __init__(
-        self,
-        problem: Problem,
-        delta: float = 0.05,
-        stopping: str | Level = "mixture",
-        start: int | None = None,
-        max_pulls: int | None = None,
-        seed: int | np.random.Generator | None = None,
-    ) -> None:
-        super().__init__(problem, delta, stopping, start, max_pulls, seed)
 
 
 class LinGame(LinGapE):
@@ -324,6 +344,10 @@ class FullyAdaptiveXY(Tracking):
         more than a few dozen.
     stopping : str or Level
         A `RidgeLevel`, as in the paper; ``"mixture"`` by default, which needs no bound on theta.
+    ties : {"first", "random"}
+        Which of the arms that help equally is pulled: the first, or a random one.
+    seed : None, int or numpy.random.Generator
+        For random ties.
 
     Notes
     -----
@@ -345,10 +369,16 @@ class FullyAdaptiveXY(Tracking):
         stopping: str | Level = "mixture",
         start: int | None = None,
         max_pulls: int | None = None,
+        ties: str = "first",
         seed: int | np.random.Generator | None = None,
     ) -> None:
+        self.ties = ties
         super().__init__(problem, delta, stopping, start, max_pulls, seed)
         refuse_several_answers(self)
+
+    @property
+    def _tie_key(self) -> int:
+        return tie_key(self.ties, self.seed)
 
     def _details(self) -> Mapping[str, Any]:
         survivors = np.flatnonzero(self._track.ruled_out == 0)

@@ -39,7 +39,10 @@ def _qualities(found: Findings) -> Markup | None:
     ranked = sorted(known, key=lambda arm: (arm.mean or 0.0) * (1 if found.minimize else -1))
     numbers = [f"{found.name(arm)} {_with_interval(arm)}" for arm in ranked]
     order = "from the smallest" if found.minimize else "from the largest"
-    caption = f"Means with anytime intervals, {order}: {listed(numbers, 5) or 'no result yet'}."
+    caption = (
+        f"Means with {found.progress.intervals} intervals, {order}: "
+        f"{listed(numbers, 5) or 'no result yet'}."
+    )
     places = places_of(overall)
     rows = [
         (
@@ -55,7 +58,7 @@ def _qualities(found: Findings) -> Markup | None:
             element("h3", "How good each arm is"),
             charts.figure(
                 charts.interval_chart(arms, panels, found.best, found.minimize),
-                charts.interval_key(panels, found.minimize),
+                charts.interval_key(panels, found.minimize, found.progress.intervals),
                 caption,
                 folded(
                     f"The numbers: {plural(len(rows), 'arm')}",

@@ -68,7 +68,7 @@ def interval_chart(
     return element("div", *drawn, class_="panels")
 
 
-def interval_key(panels: Sequence[Panel], minimize: bool) -> list[Markup]:
+def interval_key(panels: Sequence[Panel], minimize: bool, intervals: str) -> list[Markup]:
     """Return what the marks of an interval chart mean: of those that occur in it."""
     shown = [estimate for _, row in panels for estimate in row if estimate is not None]
     limit = name_of_limit(shown, minimize)
@@ -79,7 +79,7 @@ def interval_key(panels: Sequence[Panel], minimize: bool) -> list[Markup]:
         if state in states
     ]
     bar = element("line", x1="0", x2="100%", y1="50%", y2="50%", class_="interval")
-    items.append(_key_item(bar, "anytime interval"))
+    items.append(_key_item(bar, f"{intervals} interval"))
     if any(limits_of(estimate) for estimate in shown):
         items.append(_key_item(_upright("50%", "limit"), limit))
     return items

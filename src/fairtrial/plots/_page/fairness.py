@@ -40,7 +40,7 @@ def fairness(found: Findings) -> Markup:
         "Fairness",
         charts.figure(
             charts.interval_chart(arms, groups, found.best, found.minimize),
-            charts.interval_key(groups, found.minimize),
+            charts.interval_key(groups, found.minimize, found.progress.intervals),
             _fairness_caption(found),
             folded(f"The numbers: {plural(len(rows), found.limit)}", data, len(rows)),
         ),

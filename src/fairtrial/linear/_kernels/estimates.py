@@ -1,0 +1,149 @@
+"""One pull at a time: the data, what is estimated from them, and the noise."""
+
+import math
+
+import numba as nb
+import numpy as np
+
+from fairtrial.linear._kernels.matrices import (
+    Floats,
+    add_outer,
+    add_row,
+    dot,
+    gram,
+    square_of,
+    whitener,
+    whitener_of_rows,
+)
+from fairtrial.linear._kernels.model import Model
+from fairtrial.linear._kernels.track import AGE, AWAY, READY, REFRESH, RIDGE, TOLD, Test, Track
+
+LEAST_FREEDOM = 5
+"""Degrees of freedom that an estimated noise must have before anything is tested."""
+
+QUANTILE = 1.2816
+"""An estimated variance is its upper 90 % confidence bound for normal noise."""
+
+LEAST_NOISE = 1e-12
+"""The least that a variance can be estimated as, relative to the mean square of the rewards."""
+
+
+@nb.njit(cache=True, nogil=True)
+def refresh(model: Model, test: Test, track: Track) -> None:
+    """Make the inverses anew from the counts; nothing happens where they do not exist yet."""
+    rank = track.theta.size
+    root = np.empty((rank, rank))
+    joint = np.empty((rank, rank))
+    track.control[AGE] = 0
+    gram(model.arms, track.counts, track.matrix)
+    for i in range(rank):
+        for j in range(rank):
+            joint[i, j] = track.matrix[i, j]
+            if test.kind == RIDGE:
+                joint[i, j] += track.prior[i, j]
+    if not (whitener(joint, root) or _whitener_of_data(model, test, track, root)):
+        return
+    square_of(root, track.inverse)
+    track.control[READY] = 1
+    if track.control[AWAY] == 0:
+        copy_into(track.ahead, track.inverse)
+        return
+    for k in range(track.pending.size):
+        if track.pending[k] != 0.0:
+            add_outer(joint, model.arms[k], track.pending[k])
+    if whitener(joint, root):
+        square_of(root, track.ahead)
+
+
+@nb.njit(cache=True, nogil=True)
+def _whitener_of_data(model: Model, test: Test, track: Track, root: Floats) -> bool:
+    """Fill the whitener where the Gram matrix is too ill-conditioned: from the rows themselves."""
+    return test.kind != RIDGE and whitener_of_rows(model.arms, track.counts, root)
+
+
+@nb.njit(cache=True, nogil=True, inline="always")
+def copy_into(target: Floats, source: Floats) -> None:
+    for i in range(source.shape[0]):
+        for j in range(source.shape[1]):
+            target[i, j] = source[i, j]
+
+
+@nb.njit(cache=True, nogil=True)
+def issue(model: Model, track: Track, arm: int) -> None:
+    """Count a pull as in flight: later choices take it for granted."""
+    track.pending[arm] += 1.0
+    track.control[AWAY] += 1
+    if track.control[READY]:
+        work = np.empty(track.theta.size)
+        add_row(track.ahead, model.arms[arm], work)
+
+
+@nb.njit(cache=True, nogil=True)
+def give_up(model: Model, test: Test, track: Track, arm: int) -> None:
+    """Take a pull out of those in flight."""
+    track.pending[arm] -= 1.0
+    track.control[AWAY] -= 1
+    if track.control[READY]:
+        refresh(model, test, track)
+
+
+@nb.njit(cache=True, nogil=True)
+def add_reward(
+    model: Model, test: Test, track: Track, arm: int, reward: float, in_flight: bool
+) -> None:
+    """Take one reward into the estimates; theta itself is left to who needs it."""
+    row = model.arms[arm]
+    rank = row.size
+    track.counts[arm] += 1.0
+    track.sums[arm] += reward
+    track.squares[arm] += reward * reward
+    track.control[TOLD] += 1
+    track.control[AGE] += 1
+    if in_flight:
+        track.pending[arm] -= 1.0
+        track.control[AWAY] -= 1
+    for i in range(rank):
+        track.right[i] += reward * row[i]
+    add_outer(track.matrix, row, 1.0)
+    if not track.control[READY]:
+        if track.control[TOLD] >= rank:
+            refresh(model, test, track)
+    elif track.control[AGE] >= REFRESH:
+        refresh(model, test, track)
+    else:
+        work = np.empty(rank)
+        add_row(track.inverse, row, work)
+        if track.control[AWAY] == 0:
+            copy_into(track.ahead, track.inverse)
+        elif not in_flight:
+            add_row(track.ahead, row, work)
+
+
+@nb.njit(cache=True, nogil=True)
+def noise_of(model: Model, test: Test, track: Track) -> float:
+    """Return the variance of the noise: one, or an upper confidence bound from the residuals."""
+    if not test.estimated:
+        return 1.0
+    freedom = freedom_of(track)
+    if freedom < 1.0:
+        return 1.0
+    residual = 0.0
+    total = 0.0
+    for k in range(track.counts.size):
+        count = track.counts[k]
+        if count > 0.0:
+            mean = track.sums[k] / count
+            residual += max(0.0, track.squares[k] - count * mean * mean)
+            residual += count * (mean - dot(model.arms[k], track.theta)) ** 2
+            total += track.squares[k]
+    # Wilson and Hilferty's approximation of a chi-squared quantile.
+    spread = 2.0 / (9.0 * freedom)
+    quantile = freedom * (1.0 - spread - QUANTILE * math.sqrt(spread)) ** 3
+    least = LEAST_NOISE * total / track.control[TOLD]
+    return max(residual / quantile, least, 1e-300)
+
+
+@nb.njit(cache=True, nogil=True)
+def freedom_of(track: Track) -> float:
+    """Return the degrees of freedom of the residuals."""
+    return float(track.control[TOLD] - track.theta.size)

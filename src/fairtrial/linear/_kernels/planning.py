@@ -1,0 +1,374 @@
+"""Block betting: the leaders, and the next block with everything that is frozen in it."""
+
+import math
+
+import numba as nb
+import numpy as np
+
+from fairtrial.confidence._betting import GRID, bounded_stakes
+from fairtrial.linear._kernels.book import (
+    BLOCKS,
+    FINISHED,
+    OPEN,
+    Book,
+    Rules,
+    wealth_of,
+)
+from fairtrial.linear._kernels.matrices import (
+    Floats,
+    Integers,
+    add_outer,
+    combine,
+    dot,
+    gram,
+    invert,
+    is_seen,
+    multiply,
+    whiten_twice,
+    whitened_square,
+    whitener,
+    whitener_of_rows,
+)
+from fairtrial.linear._kernels.model import Model, difference, is_zero, resolution
+
+PRIOR_DRAWS = 2.0
+RIDGE = 1e-10
+
+
+# ------------------------------------------------------------------------- what is known
+
+
+@nb.njit(cache=True, nogil=True)
+def can_plan(model: Model, book: Book) -> bool:
+    """Return whether every arm of the basis has a result: theta can then be estimated."""
+    least = math.inf
+    for i in range(model.basis.size):
+        least = min(least, book.counts[int(model.basis[i])])
+    return least >= 1.0
+
+
+@nb.njit(cache=True, nogil=True)
+def fit(model: Model, rules: Rules, book: Book, root: Floats, theta: Floats) -> float:
+    """Fill the whitener of all data and the least-squares estimate; return the noise's variance.
+
+    Bounded rewards take it from the residuals, with two draws of a fair coin for a prior.
+    """
+    rank = theta.size
+    matrix = np.empty((rank, rank))
+    right = np.empty(rank)
+    work = np.empty(rank)
+    gram(model.arms, book.counts, matrix)
+    combine(model.arms, book.sums, right)
+    if not whitener(matrix, root):
+        whitener_of_rows(model.arms, book.counts, root)
+    whiten_twice(root, right, work, theta)
+    if not rules.bounded:
+        return 1.0
+    total = 0.0
+    residual = PRIOR_DRAWS * (rules.high - rules.low) ** 2 / 4.0
+    for k in range(book.counts.size):
+        count = book.counts[k]
+        if count > 0.0:
+            mean = book.sums[k] / count
+            residual += max(0.0, book.squares[k] - count * mean * mean)
+            residual += count * (mean - dot(model.arms[k], theta)) ** 2
+            total += count
+    return residual / (total - rank + PRIOR_DRAWS)
+
+
+@nb.njit(cache=True, nogil=True)
+def choose_leaders(model: Model, rules: Rules, book: Book, theta: Floats, chosen: Integers) -> None:
+    """Mark the best `top` of the candidates that are not rejected; ties go to the first."""
+    scores = np.empty(chosen.size)
+    for k in range(chosen.size):
+        chosen[k] = 0
+        scores[k] = -math.inf if book.rejected[k] else dot(model.candidates[k], theta)
+    for _ in range(rules.top):
+        best = -1
+        for k in range(chosen.size):
+            if not chosen[k] and not book.rejected[k] and (best < 0 or scores[k] > scores[best]):
+                best = k
+        if best >= 0:
+            chosen[best] = 1
+
+
+@nb.njit(cache=True, nogil=True)
+def leaders_now(model: Model, rules: Rules, book: Book, chosen: Integers) -> bool:
+    """Mark the leaders by all data so far; False before theta can be estimated."""
+    if book.control[FINISHED]:
+        for k in range(chosen.size):
+            chosen[k] = book.chosen[k]
+        return True
+    if not can_plan(model, book):
+        return False
+    rank = model.arms.shape[1]
+    theta = np.empty(rank)
+    fit(model, rules, book, np.empty((rank, rank)), theta)
+    choose_leaders(model, rules, book, theta, chosen)
+    return True
+
+
+# ------------------------------------------------------------------------------ planning
+
+
+@nb.njit(cache=True, nogil=True)
+def start_book(model: Model, rules: Rules, book: Book) -> None:
+    """Open the first block: the initial draws of a basis, on which nothing is betted."""
+    arms = model.arms.shape[0]
+    for k in range(arms):
+        book.shares[k] = 1.0 / arms
+    book.forecast[0] = math.inf
+    if rules.top >= model.candidates.shape[0]:
+        book.control[FINISHED] = 1
+        for k in range(book.chosen.size):
+            book.chosen[k] = 1
+        return
+    planned = np.zeros(arms)
+    for i in range(model.basis.size):
+        planned[int(model.basis[i])] = max(1.0, rules.start)
+    _open_block(book, planned)
+
+
+@nb.njit(cache=True, nogil=True)
+def _open_block(book: Book, planned: Floats) -> None:
+    slot = book.control[BLOCKS] % book.waiting.size
+    book.control[OPEN] += 1
+    book.control[BLOCKS] += 1
+    touched = 0
+    draws = 0
+    for k in range(planned.size):
+        book.planned[slot, k] = planned[k]
+        book.to_issue[slot, k] = planned[k]
+        book.got[slot, k] = 0.0
+        book.block_sums[slot, k] = 0.0
+        if planned[k] > 0.0:
+            book.support[slot, touched] = k
+            touched += 1
+            draws += int(planned[k])
+    book.touched[slot] = touched
+    book.unissued[slot] = draws
+    book.waiting[slot] = draws
+
+
+@nb.njit(cache=True, nogil=True)
+def _list_bets(rules: Rules, book: Book, slot: int) -> int:
+    """Write down what the next block bets on; return how many candidates are still live."""
+    candidates = book.chosen.size
+    number = 0
+    for i in range(candidates):
+        if not book.chosen[i]:
+            continue
+        for k in range(candidates):
+            if book.chosen[k] or book.rejected[k]:
+                continue
+            if rules.pairwise and book.wealth[i, k] >= rules.threshold:
+                continue
+            book.winner[slot, number] = i
+            book.rival[slot, number] = k
+            number += 1
+    book.number[slot] = number
+    return number + 1
+
+
+@nb.njit(cache=True, nogil=True)
+def find_design(model: Model, steps: int, targets: Floats, shares: Floats, found: Floats) -> float:
+    """Improve the shares of the draws; return the largest target's variance at one draw.
+
+    Multiplicative steps on the weakest of the targets. Only the size of a plan rests on it.
+    """
+    arms, rank = model.arms.shape
+    trial = np.empty(arms)
+    useful = 0
+    for k in range(arms):
+        useful += not is_zero(model, k)
+    for k in range(arms):
+        trial[k] = 0.0 if is_zero(model, k) else 0.8 * shares[k] + 0.2 / useful
+    matrix = np.empty((rank, rank))
+    root = np.empty((rank, rank))
+    work = np.empty(rank)
+    direction = np.empty(rank)
+    best = math.inf
+    for step in range(steps):
+        gram(model.arms, trial, matrix)
+        if not whitener(matrix, root):
+            break
+        value, weakest = _weakest(root, targets)
+        if value < best:
+            best = value
+            for k in range(arms):
+                found[k] = trial[k]
+        whiten_twice(root, targets[weakest], work, direction)
+        gain = 1.0 / (8.0 + step)
+        total = 0.0
+        for k in range(arms):
+            trial[k] *= 1.0 - gain + gain * dot(model.arms[k], direction) ** 2 / value
+            total += trial[k]
+        for k in range(arms):
+            trial[k] /= total
+    return best
+
+
+@nb.njit(cache=True, nogil=True)
+def _weakest(root: Floats, targets: Floats) -> tuple[float, int]:
+    most = -1.0
+    weakest = 0
+    for i in range(targets.shape[0]):
+        value = whitened_square(root, targets[i])
+        if value > most:
+            most = value
+            weakest = i
+    return most, weakest
+
+
+@nb.njit(cache=True, nogil=True)
+def block_counts(
+    model: Model, shares: Floats, targets: Floats, size: float, enough: float, planned: Floats
+) -> None:
+    """Fill the draws of a block: whole parts first, then one by one where they help the weakest.
+
+    It has `size` draws, or more until no target's variance exceeds `enough`.
+    """
+    arms, rank = model.arms.shape
+    matrix = np.empty((rank, rank))
+    root = np.empty((rank, rank))
+    work = np.empty(rank)
+    direction = np.empty(rank)
+    gram(model.arms, shares, matrix)
+    ridge = 0.0
+    for i in range(rank):
+        ridge += RIDGE * size * matrix[i, i]
+    placed = 0.0
+    for k in range(arms):
+        planned[k] = math.floor(size * shares[k])
+        placed += planned[k]
+    gram(model.arms, planned, matrix)
+    for i in range(rank):
+        matrix[i, i] += ridge
+    most = 4.0 * size + 20.0 * rank
+    while placed < most:
+        if not whitener(matrix, root):
+            return
+        value, weakest = _weakest(root, targets)
+        if placed >= size and value <= enough:
+            return
+        whiten_twice(root, targets[weakest], work, direction)
+        best = -1
+        gain = 0.0
+        for k in range(arms):
+            gap = dot(model.arms[k], direction) ** 2
+            if gap > gain:
+                gap /= 1.0 + whitened_square(root, model.arms[k])
+                if gap > gain:
+                    gain = gap
+                    best = k
+        if best < 0:
+            return
+        planned[best] += 1.0
+        placed += 1.0
+        add_outer(matrix, model.arms[best], 1.0)
+
+
+@nb.njit(cache=True, nogil=True)
+def plan_block(model: Model, rules: Rules, book: Book, batch: float) -> None:
+    """Plan the next block and freeze its counts and bets.
+
+    `batch`: draws wanted in the block; 0 leaves it to the method.
+    """
+    arms, rank = model.arms.shape
+    root = np.empty((rank, rank))
+    theta = np.empty(rank)
+    noise = fit(model, rules, book, root, theta)
+    choose_leaders(model, rules, book, theta, book.chosen)
+    work = np.empty(rank)
+    direction = np.empty(rank)
+    slot = book.control[BLOCKS] % book.waiting.size
+    live = _list_bets(rules, book, slot)
+    targets = np.empty((book.number[slot], rank))
+    for bet in range(book.number[slot]):
+        winner, rival = book.winner[slot, bet], book.rival[slot, bet]
+        difference(model, winner, rival, targets[bet])
+        variance = noise * whiten_twice(root, targets[bet], work, direction)
+        effect = dot(targets[bet], theta) + rules.epsilon
+        effect -= resolution(model, rules.misspecification, book.counts, direction)
+        book.estimate[slot, bet] = effect / math.sqrt(variance)
+        book.variance[slot, bet] = variance
+        need = max(0.0, rules.threshold - wealth_of(book, winner, rival)) + rules.cost
+        effect = max(effect, 0.0)
+        scale = math.sqrt(need / (effect**2 + rules.kappa * variance))
+        for i in range(rank):
+            targets[bet, i] *= scale
+    shares = np.zeros(arms)
+    value = find_design(model, rules.steps, targets, book.shares, shares)
+    book.forecast[0] = 2.0 * noise * value
+    total = 0.0
+    for k in range(arms):
+        book.shares[k] = shares[k]
+        total += book.counts[k]
+    size = batch
+    if size <= 0.0:
+        size = max(math.ceil(rules.growth * total), math.ceil(rules.touch * min(rank, live)))
+    planned = np.empty(arms)
+    block_counts(model, shares, targets, size, rules.slack * value / size, planned)
+    _open_block(book, planned)
+    if rules.bounded:
+        _freeze_bounded(model, rules, book, slot, root, theta, noise)
+
+
+@nb.njit(cache=True, nogil=True)
+def _freeze_bounded(
+    model: Model, rules: Rules, book: Book, slot: int, root: Floats, theta: Floats, noise: float
+) -> None:
+    """Freeze coefficients, centres and stakes of the bets on rewards in a known range."""
+    rank = theta.size
+    matrix = np.empty((rank, rank))
+    inverse = np.empty((rank, rank))
+    kernel = np.empty((rank, rank))
+    gram(model.arms, book.planned[slot], matrix)
+    seen = invert(matrix, inverse, kernel)
+    target = np.empty(rank)
+    direction = np.empty(rank)
+    work = np.empty(rank)
+    for bet in range(book.number[slot]):
+        difference(model, book.winner[slot, bet], book.rival[slot, bet], target)
+        if not is_seen(kernel, seen, target):
+            book.variance[slot, bet] = 0.0
+            continue
+        weights = book.coefficients[slot, bet]
+        centre = book.centres[slot, bet]
+        multiply(inverse, target, weights)
+        square = whiten_twice(root, target, work, direction)
+        slack = rules.epsilon - resolution(
+            model, rules.misspecification, book.planned[slot], weights
+        )
+        effect = dot(target, theta) + slack
+        for i in range(rank):
+            centre[i] = theta[i] - direction[i] * effect / square
+        at_centre = slack
+        inside = 0.0
+        ruin = 0.0
+        for index in range(book.touched[slot]):
+            k = book.support[slot, index]
+            count = book.planned[slot, k]
+            weight = dot(model.arms[k], weights)
+            middle = clipped(rules, dot(model.arms[k], centre))
+            at_centre += count * weight * middle
+            deviation = dot(model.arms[k], theta) - middle
+            inside += count * weight**2 * (noise + deviation**2)
+            loss = middle - rules.low if weight > 0.0 else middle - rules.high
+            ruin = max(ruin, weight * loss)
+        if inside <= 0.0:
+            book.variance[slot, bet] = 0.0
+            continue
+        book.cash[slot, bet] = bounded_stakes(
+            book.estimate[slot, bet], math.sqrt(book.variance[slot, bet]), inside, ruin,
+            book.thetas[slot, bet], book.stakes[slot, bet],
+        )  # fmt: skip
+        book.drawn[slot, bet] = 0
+        for point in range(GRID):
+            book.products[slot, bet, point] = 1.0
+            book.logs[slot, bet, point] = book.thetas[slot, bet, point] * at_centre
+
+
+@nb.njit(cache=True, nogil=True, inline="always")
+def clipped(rules: Rules, value: float) -> float:
+    return min(max(value, rules.low), rules.high)

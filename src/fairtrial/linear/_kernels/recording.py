@@ -1,0 +1,94 @@
+"""One pull at a time: what happens when results come."""
+
+import numba as nb
+
+from fairtrial.linear._kernels.estimates import add_reward, refresh
+from fairtrial.linear._kernels.matrices import Floats
+from fairtrial.linear._kernels.model import Model
+from fairtrial.linear._kernels.stopping import examine, may_test
+from fairtrial.linear._kernels.track import (
+    FINISHED,
+    HOPELESS,
+    NOISE,
+    READY,
+    RIDGE,
+    SHARES,
+    STARTED,
+    Test,
+    Track,
+)
+
+
+@nb.njit(cache=True, nogil=True)
+def start_track(model: Model, test: Test, track: Track) -> None:
+    """Answer at once what needs no data."""
+    if test.top >= model.candidates.shape[0]:
+        track.control[FINISHED] = 1
+        for k in range(track.chosen.size):
+            track.chosen[k] = 1
+    track.evidence[NOISE] = 1.0
+    if test.kind == RIDGE:
+        refresh(model, test, track)
+
+
+@nb.njit(cache=True, nogil=True)
+def record(
+    model: Model, test: Test, rule: int, track: Track, arm: int, reward: float, in_flight: bool
+) -> None:
+    """Take one reward and test whether it is enough."""
+    add_reward(model, test, track, arm, reward, in_flight)
+    if not track.control[READY]:
+        return
+    if not track.control[STARTED]:
+        track.control[STARTED] = _is_started(model, test, track)
+    if is_over(track):
+        return
+    testable = may_test(test, track)
+    if testable or rule != SHARES:
+        examine(model, test, rule, track, testable)
+
+
+@nb.njit(cache=True, nogil=True)
+def is_over(track: Track) -> bool:
+    """Return whether there is an answer, or there will be none."""
+    return track.control[FINISHED] == 1 or track.control[HOPELESS] == 1
+
+
+@nb.njit(cache=True, nogil=True)
+def record_blocks(
+    model: Model, test: Test, track: Track, draws: Floats, sums: Floats, squares: Floats
+) -> None:
+    """Take so many rewards of every arm at once, and test as after the last of them."""
+    for k in range(draws.size):
+        track.sums[k] += sums[k]
+        track.squares[k] += squares[k]
+        for i in range(track.right.size):
+            track.right[i] += sums[k] * model.arms[k, i]
+    refresh(model, test, track)
+    if not track.control[READY]:
+        return
+    if not track.control[STARTED]:
+        track.control[STARTED] = _is_started(model, test, track)
+    if may_test(test, track):
+        examine(model, test, SHARES, track, True)
+
+
+@nb.njit(cache=True, nogil=True)
+def correct(
+    model: Model, test: Test, rule: int, track: Track, arm: int, old: float, new: float
+) -> None:
+    """Replace a reward; an answer that was given stays."""
+    track.sums[arm] += new - old
+    track.squares[arm] += new * new - old * old
+    for i in range(track.right.size):
+        track.right[i] += (new - old) * model.arms[arm, i]
+    if track.control[READY] and not is_over(track):
+        examine(model, test, rule, track, False)
+
+
+@nb.njit(cache=True, nogil=True)
+def _is_started(model: Model, test: Test, track: Track) -> int:
+    for i in range(model.basis.size):
+        if track.counts[int(model.basis[i])] < test.initial:
+            return 0
+    return 1

@@ -1,0 +1,269 @@
+"""One pull at a time: whether the evidence suffices.
+
+Gaps are held against ``level * ||z - z'||^2`` in the metric of the inverse Gram matrix; the
+noise has unit scale, or the one that is estimated.
+"""
+
+import math
+
+import numba as nb
+import numpy as np
+
+from fairtrial.linear._kernels.estimates import (
+    LEAST_FREEDOM,
+    freedom_of,
+    noise_of,
+    refresh,
+)
+from fairtrial.linear._kernels.matrices import (
+    Floats,
+    Integers,
+    dot,
+    log_determinant,
+    multiply,
+    quadratic,
+)
+from fairtrial.linear._kernels.model import Model, difference, resolution
+from fairtrial.linear._kernels.track import (
+    AGE,
+    CHECKS,
+    EVIDENCE,
+    FINISHED,
+    GAP_INDEX,
+    GREEDY,
+    HOPELESS,
+    LEVEL,
+    LOOK,
+    MIXTURE,
+    NOISE,
+    PHASE,
+    READY,
+    REFRESH,
+    RIDGE,
+    RIVAL,
+    SHORTFALL,
+    SOARE,
+    STARTED,
+    STATIC,
+    TOLD,
+    WINNER,
+    Test,
+    Track,
+)
+
+LOOK_GROWTH = 1.1
+
+
+@nb.njit(cache=True, nogil=True)
+def level_of(test: Test, track: Track, noise: float) -> float:
+    """Return what squared gaps are held against, per unit of ||z - z'||^2, at the data so far."""
+    told = float(track.control[TOLD])
+    if test.kind == SOARE:
+        inside = 6.0 / math.pi**2 * told**2 * test.candidates**2
+        return noise * 8.0 * math.log(inside / test.delta)
+    if test.kind == STATIC:
+        return noise * 2.0 * math.log(math.pi**2 / 6.0 * told**2 * test.errors / test.delta)
+    if test.kind == CHECKS or test.kind == PHASE:
+        look = float(track.control[LOOK])
+        return noise * 2.0 * math.log(test.errors * look * (look + 1.0) / test.delta)
+    if test.kind == MIXTURE:
+        rank = track.theta.size
+        joint = np.empty((rank, rank))
+        work = np.empty((rank, rank))
+        for i in range(rank):
+            for j in range(rank):
+                joint[i, j] = track.prior[i, j] + track.matrix[i, j]
+        log_det = log_determinant(joint, work) - test.prior_log_det
+        return noise * 2.0 * (1.0 + test.spread) * (0.5 * log_det - math.log(test.delta))
+    if test.kind == RIDGE:
+        inside = (1.0 + told * test.reach) / test.delta
+        return (math.sqrt(noise * track.theta.size * math.log(inside)) + test.radius) ** 2
+    return noise * test.constant
+
+
+@nb.njit(cache=True, nogil=True)
+def may_test(test: Test, track: Track) -> bool:
+    """Return whether this is a moment at which the level holds."""
+    if test.kind == CHECKS:
+        due = False
+        while math.ceil(LOOK_GROWTH ** (track.control[LOOK] + 1)) <= track.control[TOLD]:
+            track.control[LOOK] += 1
+            due = True
+        return due
+    return track.control[STARTED] == 1
+
+
+@nb.njit(cache=True, nogil=True)
+def next_look(track: Track) -> int:
+    """Return the number of results at the next look that is fixed in advance."""
+    look = track.control[LOOK] + 1
+    while math.ceil(LOOK_GROWTH**look) <= track.control[TOLD]:
+        look += 1
+    return math.ceil(LOOK_GROWTH**look)
+
+
+@nb.njit(cache=True, nogil=True)
+def mark_leaders(model: Model, test: Test, track: Track) -> None:
+    """Mark the best `top` of the candidates that are not ruled out; ties go to the first."""
+    candidates = track.chosen.size
+    if test.top == 1:
+        best = -1
+        most = -math.inf
+        for k in range(candidates):
+            track.chosen[k] = 0
+            if not track.ruled_out[k]:
+                score = dot(model.candidates[k], track.theta)
+                if best < 0 or score > most:
+                    best = k
+                    most = score
+        track.chosen[best] = 1
+        return
+    scores = np.empty(candidates)
+    for k in range(candidates):
+        track.chosen[k] = 0
+        scores[k] = -dot(model.candidates[k], track.theta)
+    order = np.argsort(scores, kind="mergesort")
+    for k in range(test.top):
+        track.chosen[order[k]] = 1
+
+
+@nb.njit(cache=True, nogil=True)
+def examine(model: Model, test: Test, rule: int, track: Track, testable: bool) -> None:
+    """Find the leaders, the evidence for them, and the pair that matters most to the rule.
+
+    A stop is confirmed with inverses that are made anew.
+    """
+    if test.estimated and freedom_of(track) < LEAST_FREEDOM:
+        testable = False
+    _weigh(model, test, rule, track, testable)
+    if testable and _would_stop(track) and track.control[AGE] > 0:
+        refresh(model, test, track)
+        _weigh(model, test, rule, track, testable)
+    if testable:
+        if track.evidence[EVIDENCE] >= track.evidence[LEVEL]:
+            track.control[FINISHED] = 1
+        elif track.evidence[SHORTFALL] > 0.0:
+            track.control[HOPELESS] = 1
+
+
+@nb.njit(cache=True, nogil=True)
+def _would_stop(track: Track) -> bool:
+    enough = track.evidence[EVIDENCE] >= track.evidence[LEVEL]
+    return enough or track.evidence[SHORTFALL] > 0.0
+
+
+@nb.njit(cache=True, nogil=True)
+def _weigh(model: Model, test: Test, rule: int, track: Track, testable: bool) -> None:
+    multiply(track.inverse, track.right, track.theta)
+    noise = noise_of(model, test, track)
+    level = level_of(test, track, noise)
+    if rule == GREEDY and testable:
+        _rule_out(model, test, level, track)
+    mark_leaders(model, test, track)
+    least = scan(model, test, rule, track, track.inverse, level)
+    track.evidence[EVIDENCE] = 0.5 * least / noise
+    track.evidence[LEVEL] = 0.5 * level / noise
+    track.evidence[NOISE] = noise
+
+
+@nb.njit(cache=True, nogil=True)
+def height_of(track: Track) -> float:
+    """Return the level at the last look at the data."""
+    return 2.0 * track.evidence[LEVEL] * track.evidence[NOISE]
+
+
+@nb.njit(cache=True, nogil=True)
+def scan(model: Model, test: Test, rule: int, track: Track, inverse: Floats, level: float) -> float:
+    """Return the least squared gap over its variance, from leaders to others.
+
+    A gap counts as far as it exceeds the bias that the misspecification may have. Keeps the
+    pair of the largest gap index, ``-gap + sqrt(level) width``, or for other rules the pair of
+    the least evidence, bias aside; and the largest shortfall.
+    """
+    rank = track.theta.size
+    target = np.empty(rank)
+    root_level = math.sqrt(max(level, 0.0))
+    least = math.inf
+    most = -math.inf
+    direction = np.empty(rank)
+    track.evidence[SHORTFALL] = -math.inf
+    for i in range(track.chosen.size):
+        if not track.chosen[i]:
+            continue
+        for j in range(track.chosen.size):
+            if track.chosen[j] or track.ruled_out[j]:
+                continue
+            gap = 0.0
+            for c in range(rank):
+                target[c] = model.candidates[i, c] - model.candidates[j, c]
+                gap += target[c] * track.theta[c]
+            variance = quadratic(inverse, target)
+            if variance <= 0.0:
+                # Rounding has spoilt the inverse: it is made anew with the next result.
+                track.control[AGE] = REFRESH
+                least = 0.0
+                continue
+            width = root_level * math.sqrt(variance)
+            excess = max(0.0, gap + test.epsilon)
+            ratio = excess * excess / variance
+            index = width - gap if rule == GAP_INDEX else -ratio
+            if test.misspecification > 0.0:
+                multiply(inverse, target, direction)
+                bias = resolution(model, test.misspecification, track.counts, direction)
+                shortfall = bias - gap - test.epsilon - width
+                track.evidence[SHORTFALL] = max(track.evidence[SHORTFALL], shortfall)
+                excess = max(0.0, excess - bias)
+                ratio = excess * excess / variance
+            least = min(least, ratio)
+            if index > most:
+                most = index
+                track.control[WINNER] = i
+                track.control[RIVAL] = j
+    return least
+
+
+@nb.njit(cache=True, nogil=True)
+def _rule_out(model: Model, test: Test, level: float, track: Track) -> None:
+    """Rule out for good every candidate that another one beats; of a set, what is left is best."""
+    candidates = track.chosen.size
+    target = np.empty(track.theta.size)
+    direction = np.empty(track.theta.size)
+    beaten = np.zeros(candidates, dtype=np.bool_)
+    for i in range(candidates):
+        for j in range(candidates):
+            if i == j or track.ruled_out[i] or track.ruled_out[j]:
+                continue
+            difference(model, i, j, target)
+            gap = dot(target, track.theta)
+            if test.misspecification > 0.0:
+                multiply(track.inverse, target, direction)
+                gap -= resolution(model, test.misspecification, track.counts, direction)
+            if gap > 0.0 and gap * gap >= level * quadratic(track.inverse, target):
+                beaten[j] = True
+    for j in range(candidates):
+        if beaten[j]:
+            track.ruled_out[j] = 1
+
+
+@nb.njit(cache=True, nogil=True)
+def mark_live(model: Model, test: Test, track: Track, live: Integers) -> None:
+    """Mark the leaders, and the candidates that some leader does not beat yet."""
+    target = np.empty(track.theta.size)
+    direction = np.empty(track.theta.size)
+    level = height_of(track)
+    for j in range(live.size):
+        live[j] = 1 - track.ruled_out[j]
+        if track.chosen[j] or track.ruled_out[j] or not track.control[READY]:
+            continue
+        live[j] = 0
+        for i in range(live.size):
+            if track.chosen[i]:
+                difference(model, i, j, target)
+                excess = dot(target, track.theta) + test.epsilon
+                if test.misspecification > 0.0:
+                    multiply(track.inverse, target, direction)
+                    excess -= resolution(model, test.misspecification, track.counts, direction)
+                excess = max(0.0, excess)
+                if excess * excess < level * quadratic(track.inverse, target):
+                    live[j] = 1
+                    break
