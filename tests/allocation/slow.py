@@ -8,14 +8,15 @@ from math import lcm
 class SlowQuotas:
     """Credits as fractions; every decision scans all arms, every metric all rounds."""
 
-    def __init__(self, shares, tolerance=0, carry=None):
+    def __init__(self, shares, tolerance=0, carry=None, initial=None):
         self.shares = [Fraction(share) for share in shares]
         self.tolerance, self.carry = tolerance, carry
         self.t = 0
         self.counts = [0] * len(self.shares)
-        self.credits = [Fraction(0)] * len(self.shares)
+        self.initial = [Fraction(credit) for credit in initial or [0] * len(self.shares)]
+        self.credits = list(self.initial)
         self.forced = 0
-        self.worst = Fraction(0)
+        self.worst = max(self.credits)
         self.overdue = 0
 
     def released(self):
@@ -40,7 +41,10 @@ class SlowQuotas:
         self.credits[arm] -= 1
         if self.carry is not None and not forced:
             self.credits[arm] = max(self.credits[arm], Fraction(-self.carry))
-        behind = max(r * self.t - n for r, n in zip(self.shares, self.counts, strict=True))
+        behind = max(
+            c + r * self.t - n
+            for c, r, n in zip(self.initial, self.shares, self.counts, strict=True)
+        )
         self.worst = max(self.worst, behind)
         self.overdue += any(credit // 1 > self.tolerance for credit in self.credits)
 
@@ -64,7 +68,7 @@ class SlowQuotas:
 
     def slack(self, ahead):
         """Return the least room before any of the next rounds, and the first that has it."""
-        unit = lcm(*(share.denominator for share in self.shares))
+        unit = lcm(*(part.denominator for part in (*self.shares, *self.initial, *self.credits)))
         pairs = [
             (int(c * unit), int(r * unit)) for c, r in zip(self.credits, self.shares, strict=False)
         ]
@@ -90,6 +94,13 @@ class SlowQuotas:
             self.tight_until = date
         return min(owing, key=lambda arm: (self.due(arm), arm))
 
+    def rechecked(self, ahead=300):
+        """Return what `lazy` forces if the slack is looked at anew in every round."""
+        owing = [arm for arm, share in enumerate(self.shares) if share > 0]
+        if not owing or self.slack(ahead)[0] > 0:
+            return None
+        return min(owing, key=lambda arm: (self.due(arm), arm))
+
     def masked(self):
         return self.lazy(mask=True)
 
@@ -104,3 +115,18 @@ def float_rule(share, rounds):
         counts[arm] += 1
         pulls.append(arm)
     return None
+
+
+def solve_fractions(rows):
+    """Return the one solution of square linear equations, each with its right side last."""
+    rows = [list(row) for row in rows]
+    for column in range(len(rows)):
+        pivot = next((i for i in range(column, len(rows)) if rows[i][column]), None)
+        if pivot is None:
+            return None
+        rows[column], rows[pivot] = rows[pivot], rows[column]
+        for i, row in enumerate(rows):
+            if i != column and row[column]:
+                factor = row[column] / rows[column][column]
+                rows[i] = [a - factor * b for a, b in zip(row, rows[column], strict=True)]
+    return [row[-1] / row[i] for i, row in enumerate(rows)]

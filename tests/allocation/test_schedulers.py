@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairtrial.allocation import FairLearn, Problem
+from tests.allocation.adversaries import hostile, quotas, starving
 from tests.allocation.slow import SlowQuotas, float_rule
 
 pytestmark = pytest.mark.filterwarnings("ignore:the shares take every pull")
@@ -70,35 +71,6 @@ def test_floats_that_trap_a_floor_are_counted_exactly(share):
 # ----------------------------------------------------------------- against the slow
 
 
-@st.composite
-def quotas(draw, most=1.0, strict=False):
-    arms = draw(st.integers(1, 6))
-    unit = draw(st.sampled_from([7, 10, 12, 30, 60, 97]))
-    left = unit - (1 if strict else 0)
-    parts = []
-    for _ in range(arms):
-        part = draw(st.integers(0, left))
-        parts.append(Fraction(part, unit))
-        left -= part
-    return draw(st.permutations(parts))
-
-
-def starving(slow):
-    """Pick an arm that is owed least: it helps nobody."""
-    return lambda allowed: min(allowed, key=lambda arm: (slow.credits[arm], arm))
-
-
-def hostile(slow, choices):
-    """Read choices off a list; the credits decide what they mean."""
-
-    def pick(allowed):
-        kind = next(choices)
-        by_credit = sorted(allowed, key=lambda arm: (slow.credits[arm], arm))
-        return by_credit[0] if kind < 2 else by_credit[kind % len(by_credit)]
-
-    return pick
-
-
 @pytest.mark.parametrize(
     ("scheduler", "mask", "carry"),
     [
@@ -141,6 +113,24 @@ def test_every_decision_and_metric_is_that_of_the_slow_scan(scheduler, mask, car
     assert metrics["forced_share"] == pytest.approx(slow.forced / 60)
     if carry is None:
         assert policy.credits == tuple(slow.credits)
+
+
+@settings(max_examples=25)
+@given(shares=quotas(), seed=st.integers(0, 2**32))
+def test_slack_looked_at_in_every_round_forces_the_same_pulls(shares, seed):
+    """So `lazy` has one reading only: not to look while there is slack changes nothing."""
+    choices = iter(np.random.default_rng(seed).integers(0, 7, 1000).tolist())
+    slow, picked = SlowQuotas(shares), []
+
+    def learner(t, counts, sums, allowed):
+        picked.append((hostile(slow, choices)(allowed.tolist()), allowed.tolist()))
+        return picked[-1][0]
+
+    policy = FairLearn(Problem(len(shares), shares), learner, "lazy")
+    for _ in range(60):
+        action = policy.ask().action
+        assert action == slow.step("rechecked", lambda allowed: _same(picked, allowed))
+        picked.clear()
 
 
 @pytest.mark.parametrize("scheduler", ["due", "largest"])
@@ -354,17 +344,19 @@ def group_deadline(share, number):
         j += 1
 
 
-def pressing(share, number):
+def pressing(share, number, begun=0):
     """Return the key by which PD2 orders subtask `number` of a share, counted from 1."""
     exact = number / share
     deadline = -(-exact // 1)
     bit = exact != deadline
-    return deadline, not bit, -group_deadline(share, number) if bit else 0
+    group = group_deadline(share, number) if bit else 0
+    return begun + deadline, not bit, -(begun + group) if group else 0
 
 
 @settings(max_examples=100)
-@given(seed=st.integers(0, 2**32), tolerance=st.integers(0, 1))
-def test_several_plays_are_forced_in_the_order_of_pd2(seed, tolerance):
+@given(seed=st.integers(0, 2**32), tolerance=st.integers(0, 1), later=st.booleans())
+def test_several_plays_are_forced_in_the_order_of_pd2(seed, tolerance, later):
+    """Also if every arm begins in a round of its own, as a credit below 0 says."""
     rng = np.random.default_rng(seed)
     plays, arms = 3, int(rng.integers(4, 8))
     shares = [Fraction(int(rng.integers(4, 11)), int(rng.integers(11, 14))) for _ in range(arms)]
@@ -372,13 +364,91 @@ def test_several_plays_are_forced_in_the_order_of_pd2(seed, tolerance):
     if total > plays:
         shares = [Fraction(int(share * plays / total * 60), 60) for share in shares]
     problem = Problem(arms, shares, tolerance, plays=plays)
-    policy = FairLearn(problem, lambda t, counts, sums, allowed: allowed[-1])
+    begun = [int(start) for start in rng.integers(0, 5, arms) * later]
+    owed = [-share * start for share, start in zip(shares, begun, strict=True)]
+    policy = FairLearn(problem, lambda t, counts, sums, allowed: allowed[-1], initial_credits=owed)
     counts = [0] * arms
     for t in range(1, 60):
-        released = [arm for arm in range(arms) if shares[arm] * t - counts[arm] > tolerance]
-        keys = {arm: pressing(shares[arm], counts[arm] + 1 + tolerance) for arm in released}
+        released = [
+            arm for arm in range(arms) if owed[arm] + shares[arm] * t - counts[arm] > tolerance
+        ]
+        keys = {
+            arm: pressing(shares[arm], counts[arm] + 1 + tolerance, begun[arm]) for arm in released
+        }
         forced = sorted(released, key=lambda arm: (keys[arm], arm))[:plays]
         pulled = [pull.action for pull in policy.ask(plays)]
         assert pulled[: len(forced)] == forced, (t, shares, counts)
         for arm in pulled:
             counts[arm] += 1
+
+
+# ------------------------------------------------------------------ all learners there are
+
+
+class AnyLearner:
+    """Plays every sequence of free choices, by going back to each state that was reached.
+
+    What is forced depends on the counts alone, so states of equal counts are one.
+    """
+
+    def __init__(self, shares, scheduler, mask=False, tolerance=0):
+        self.free = None
+        self.problem = Problem(len(shares), shares, tolerance)
+        self.policy = FairLearn(self.problem, self, scheduler, mask=mask, allow_unsafe=True)
+        self.worst = 0
+
+    def __call__(self, t, counts, sums, allowed):
+        if self.free is None:
+            self.asked = allowed.tolist()
+            return self.asked[0]
+        return self.free
+
+    def followers(self, counts, state):
+        """Yield what may come next: the counts of every arm, and the policy's state."""
+        self.free, self.asked = None, [None]
+        self.policy.set_state(state)
+        yield self._after(counts)
+        for arm in self.asked[1:]:
+            self.free = arm
+            self.policy.set_state(state)
+            yield self._after(counts)
+
+    def _after(self, counts):
+        arm = self.policy.ask().action
+        after = tuple(count + (i == arm) for i, count in enumerate(counts))
+        t = sum(after)
+        owed = [share * t // 1 for share in self.problem.shares]
+        behind = max(a - b for a, b in zip(owed, after, strict=True))
+        self.worst = max(self.worst, behind)
+        return after, self.policy.get_state()
+
+    def play(self, rounds):
+        """Return the most that any arm is ever behind, in whole pulls."""
+        layer = {(0,) * len(self.problem.arms): self.policy.get_state()}
+        for _ in range(rounds):
+            following = {}
+            for counts, state in layer.items():
+                following.update(self.followers(counts, state))
+            layer = following
+        return self.worst
+
+
+HARD = [
+    ["17/25", "1/5", "0"],
+    ["1/2", "1/3", "1/6"],
+    ["3/5", "1/10", "1/5"],
+    ["9/10", "1/20", "0"],
+    ["1/4", "1/4", "1/4"],
+    ["2/5", "2/5", "1/10"],
+]
+
+
+@pytest.mark.parametrize("shares", HARD, ids="-".join)
+@pytest.mark.parametrize(("scheduler", "mask"), [("due", False), ("lazy", False), ("lazy", True)])
+def test_no_learner_at_all_breaks_a_quota_in_the_first_rounds(shares, scheduler, mask):
+    assert AnyLearner(shares, scheduler, mask).play(24) <= 0
+
+
+def test_some_learner_breaks_the_largest_credit_where_it_is_not_proven():
+    assert AnyLearner(HARD[0], "largest").play(6) == 1
+    assert AnyLearner(HARD[4], "largest").play(24) == 0

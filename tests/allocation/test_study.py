@@ -3,8 +3,10 @@
 import multiprocessing
 
 import numpy as np
+import pytest
 
 from fairtrial.allocation import FairLearn, Learner, Problem, Thompson
+from fairtrial.errors import InvalidArgument
 from fairtrial.study import Study
 
 ASKS = 5000
@@ -65,3 +67,23 @@ def test_a_study_with_a_learner_of_ones_own_is_reopened_and_keeps_the_shares(tmp
                 assert all(o <= n for o, n in zip(owed, counts, strict=True))
     # The learner, which starves what pays, was asked in the free rounds.
     assert counts[2] > owed[2] + 10
+
+
+def test_a_study_knows_its_learner_when_made_and_says_what_it_needs_when_opened(tmp_path):
+    url = f"sqlite:///{tmp_path / 'study.db'}"
+    policy = FairLearn(PROBLEM, LeastRewarded())
+    with Study.create(PROBLEM, policy, storage=url, name="shop", seed=1) as study:
+        study.ask()
+        study.export(tmp_path / "shop.jsonl")
+    for open_it in (
+        lambda **own: Study.open(url, "shop", **own),
+        lambda **own: Study.import_log(tmp_path / "shop.jsonl", storage="memory://", **own),
+    ):
+        with pytest.raises(InvalidArgument) as caught:
+            open_it()
+        assert str(caught.value).startswith(
+            "policies must hold the class 'LeastRewarded', the learner that study 'shop' was made "
+            "with and fairtrial does not have: open it with policies=[LeastRewarded]"
+        )
+        with open_it(policies=[LeastRewarded]) as study:
+            assert study.progress().asked == 1

@@ -1,6 +1,7 @@
 """Serve well while every arm is guaranteed its share of the pulls at every moment."""
 
 from fairtrial.allocation.complexity import Bounds, bounds, fair_value
+from fairtrial.allocation.covering import cover_groups
 from fairtrial.allocation.environments import (
     BernoulliEnvironment,
     BetaEnvironment,
@@ -55,6 +56,7 @@ __all__ = [
     "Thompson",
     "ThompsonWithFairness",
     "bounds",
+    "cover_groups",
     "fair_value",
     "round_shares",
 ]

@@ -15,13 +15,27 @@ from fairtrial.core.problem import Problem as BaseProblem
 from fairtrial.core.validation import check_integer, check_labels, check_number
 from fairtrial.errors import InvalidArgument, InvalidOutcome
 
-__all__ = ["MAX_DENOMINATOR", "Problem", "Share", "round_shares"]
+__all__ = [
+    "MAX_DENOMINATOR",
+    "Group",
+    "Problem",
+    "Share",
+    "as_group",
+    "as_groups",
+    "as_shares",
+    "round_shares",
+]
 
 Share = Fraction | str | int | float
 """How a share may be written; a float is read as the shortest decimal that means it."""
 
+Group = tuple[Fraction, tuple[str, ...]]
+"""A group's share and its members."""
+
 MAX_DENOMINATOR = 10**9
 """Largest common denominator: with it, 64-bit credits are exact for 9.2e9 rounds."""
+
+_READABLE_DIGITS = 20
 
 
 class Problem(BaseProblem):
@@ -90,7 +104,7 @@ class Problem(BaseProblem):
         plays: int = 1,
     ) -> None:
         self.arms = check_labels("arms", arms)
-        self.shares = self._given_shares(shares)
+        self.shares = as_shares(self.arms, shares)
         self.tolerance = _given_tolerance(tolerance)
         self.reward_range = _given_range(reward_range)
         self.plays = check_integer("plays", plays, low=1)
@@ -103,76 +117,48 @@ class Problem(BaseProblem):
 
     # --------------------------------------------------------------------- checks
 
-    def _given_shares(self, shares: Any) -> tuple[Fraction, ...]:
-        if isinstance(shares, Mapping):
-            return self._shares_by_label(shares)
-        if isinstance(shares, Fraction | str | int | float | np.number):
-            return (as_share("shares", shares),) * len(self.arms)
-        if not isinstance(shares, Sequence | np.ndarray) or len(shares) != len(self.arms):
-            raise InvalidArgument(
-                "shares", f"must be {len(self.arms)} shares, one for each arm", shares
-            )
-        return tuple(as_share(f"shares[{i}]", share) for i, share in enumerate(shares))
-
-    def _shares_by_label(self, shares: Mapping[str, Any]) -> tuple[Fraction, ...]:
-        given = {str(arm): as_share(f"shares[{arm}]", share) for arm, share in shares.items()}
-        unknown = sorted(set(given) - set(self.arms))
-        if unknown:
-            raise InvalidArgument("shares", f"must name arms of {list(self.arms)}", unknown)
-        return tuple(given.get(arm, Fraction(0)) for arm in self.arms)
-
-    def _given_groups(
-        self, groups: Mapping[str, Any]
-    ) -> dict[str, tuple[Fraction, tuple[str, ...]]]:
+    def _given_groups(self, groups: Mapping[str, Any]) -> dict[str, Group]:
         if self.plays > 1:
             raise InvalidArgument("groups", "must be left out when plays is more than 1", groups)
-        if not isinstance(groups, Mapping):
-            raise InvalidArgument(
-                "groups", "must be a mapping of label to (share, members)", groups
-            )
-        found = {
-            str(label): self._given_group(str(label), value) for label, value in groups.items()
-        }
+        found = {label: self._given_group(label, value) for label, value in as_groups(groups)}
         seen: set[str] = set()
         for label, (_, members) in found.items():
             if seen & set(members):
                 raise InvalidArgument(
-                    f"groups[{label}]", "must share no arm with another group", members
+                    f"groups[{label}]",
+                    "must share no arm with another group (cover_groups turns groups that "
+                    "overlap into shares of the arms)",
+                    members,
                 )
             seen |= set(members)
         return found
 
-    def _given_group(self, label: str, value: Any) -> tuple[Fraction, tuple[str, ...]]:
-        name = f"groups[{label}]"
-        try:
-            share, members = (
-                (value["share"], value["members"]) if isinstance(value, Mapping) else value
-            )
-        except (KeyError, TypeError, ValueError):
-            raise InvalidArgument(name, "must be (share, members)", value) from None
-        own = as_share(f"{name}.share", share)
-        labels = check_labels(f"{name}.members", members)
-        unknown = sorted(set(labels) - set(self.arms))
-        if unknown:
-            raise InvalidArgument(f"{name}.members", f"must be arms of {list(self.arms)}", unknown)
-        inside = sum((self.shares[self.arms.index(arm)] for arm in labels), Fraction(0))
-        if inside > own:
+    def _given_group(self, label: str, value: Any) -> Group:
+        share, members = as_group(self.arms, label, value)
+        inside = sum((self.shares[self.arms.index(arm)] for arm in members), Fraction(0))
+        if inside > share:
             raise InvalidArgument(
-                f"{name}.share", f"must be at least its members' shares together, {inside}", own
+                f"groups[{label}].share",
+                f"must be at least its members' shares together, {inside}",
+                share,
             )
-        return own, labels
+        return share, members
 
     def _check_sum(self) -> None:
         total = self.total_share
         if total > self.plays:
             bound = "1" if self.plays == 1 else f"plays = {self.plays}"
             raise InvalidArgument(
-                "shares", f"sum to {total} > {bound}; no schedule can meet them", self.shares
+                "shares",
+                f"sum to {total} > {bound}; no schedule can meet them",
+                [str(share) for share in self.shares],
             )
         if total == self.plays and 0 in self.shares and not self.groups:
             idle = [arm for arm, share in zip(self.arms, self.shares, strict=True) if not share]
             warnings.warn(
-                f"the shares take every pull: {', '.join(idle)} will never be pulled", stacklevel=3
+                "the shares take every pull: without a share "
+                f"{', '.join(map(repr, idle))} will never be pulled",
+                stacklevel=3,
             )
         if self.groups and total == 1:
             raise InvalidArgument(
@@ -186,9 +172,9 @@ class Problem(BaseProblem):
         if self.denominator > MAX_DENOMINATOR:
             raise InvalidArgument(
                 "shares",
-                f"need a common denominator of {self.denominator} > {MAX_DENOMINATOR}; "
-                "round_shares(shares) rounds them downwards",
-                self.shares,
+                f"need a common denominator of {_readable(self.denominator)} > {MAX_DENOMINATOR}; "
+                "write a third as '1/3', or let round_shares(shares) round them downwards",
+                [str(share) for share in self.shares],
             )
 
     # -------------------------------------------------------------------- meaning
@@ -256,6 +242,47 @@ def as_share(name: str, value: object) -> Fraction:
     return share
 
 
+def as_shares(arms: Sequence[str], shares: Any) -> tuple[Fraction, ...]:
+    """Return a share for every arm: one for all, one for each in order, or by label."""
+    if isinstance(shares, Mapping):
+        return _shares_by_label(arms, shares)
+    if isinstance(shares, Fraction | str | int | float | np.number):
+        return (as_share("shares", shares),) * len(arms)
+    if not isinstance(shares, Sequence | np.ndarray) or len(shares) != len(arms):
+        raise InvalidArgument("shares", f"must be {len(arms)} shares, one for each arm", shares)
+    return tuple(as_share(f"shares[{i}]", share) for i, share in enumerate(shares))
+
+
+def _shares_by_label(arms: Sequence[str], shares: Mapping[str, Any]) -> tuple[Fraction, ...]:
+    given = {str(arm): as_share(f"shares[{arm}]", share) for arm, share in shares.items()}
+    unknown = sorted(set(given) - set(arms))
+    if unknown:
+        raise InvalidArgument("shares", f"must name arms of {list(arms)}", unknown)
+    return tuple(given.get(arm, Fraction(0)) for arm in arms)
+
+
+def as_groups(groups: object) -> list[tuple[str, Any]]:
+    """Return the groups' labels and what is given for each."""
+    if not isinstance(groups, Mapping):
+        raise InvalidArgument("groups", "must be a mapping of label to (share, members)", groups)
+    return [(str(label), value) for label, value in groups.items()]
+
+
+def as_group(arms: Sequence[str], label: str, value: Any) -> Group:
+    """Return the share of a group of arms, and the labels of its members."""
+    name = f"groups[{label}]"
+    try:
+        share, members = (value["share"], value["members"]) if isinstance(value, Mapping) else value
+    except (KeyError, TypeError, ValueError):
+        raise InvalidArgument(name, "must be (share, members)", value) from None
+    own = as_share(f"{name}.share", share)
+    labels = check_labels(f"{name}.members", members)
+    unknown = sorted(set(labels) - set(arms))
+    if unknown:
+        raise InvalidArgument(f"{name}.members", f"must be arms of {list(arms)}", unknown)
+    return own, labels
+
+
 def round_shares(
     shares: Iterable[Share], denominator: int = MAX_DENOMINATOR
 ) -> tuple[Fraction, ...]:
@@ -287,6 +314,11 @@ def _given_tolerance(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
         raise InvalidArgument("tolerance", "must be a non-negative integer", value)
     return int(value)
+
+
+def _readable(number: int) -> str:
+    digits = str(number)
+    return digits if len(digits) <= _READABLE_DIGITS else f"about 10^{len(digits) - 1}"
 
 
 def _given_range(value: Any) -> tuple[float, float]:

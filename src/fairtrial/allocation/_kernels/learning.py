@@ -14,6 +14,7 @@ from fairtrial.allocation._kernels.model import (
     ARMS,
     CELL_ISSUED,
     CONTEXTS,
+    EARLIER,
     EPSILON_GREEDY,
     ETA,
     FIRST,
@@ -400,7 +401,7 @@ def _at_random(control: Integers, book: Integers, masked: bool) -> int:
 def _other_arm(
     control: Integers, book: Integers, stats: Floats, settings: Floats, start: int, masked: bool
 ) -> int:
-    t = control[ROUND] + 1
+    t = control[ROUND] + 1 + control[EARLIER]
     learner = control[LEARNER]
     if control[SCHEDULER] == QUEUED:
         return _best_queue(control, book, stats, settings, start, masked, t)
@@ -426,7 +427,8 @@ def free_arm(
 ) -> int:
     """Return the learner's choice among all arms, or among the allowed ones."""
     if control[INDEXED]:
-        arm = _best_index(control, book, stats, settings, start, masked, control[ROUND] + 1)
+        t = control[ROUND] + 1 + control[EARLIER]
+        arm = _best_index(control, book, stats, settings, start, masked, t)
     else:
         arm = _other_arm(control, book, stats, settings, start, masked)
     return arm

@@ -4,9 +4,9 @@
 first and then the groups; `stats` has a row per quantity and a column per cell (context times
 arms plus arm); `ring` holds the rounds of a sliding window; `settings` single floats.
 
-Credits are integers over the common denominator q of all shares: a node with numerator p has
-``p t - base`` after t rounds, and its base grows by q with every pull. This is exact, so there
-is no drift to test for.
+Credits are integers over one denominator q for all shares and initial credits: a node with
+numerator p has ``p t - base`` after t rounds, and its base grows by q with every pull, from the
+negative of the credit that it started with. This is exact, so there is no drift to test for.
 """
 
 from typing import Any
@@ -36,19 +36,19 @@ inlined = nb.njit(**_OPTIONS, forceinline=True)
     SLEPT, STREAM,
     N_RELEASE, N_READY,
     UNIT, TOLERANCE, TOTAL, ARMS, NODES, CARRY, SCHEDULER, LEARNER, PLAYS, LIMIT, EXHAUSTED,
-    CONTEXTS, WINDOW, MASKS, QUEUES,
+    CONTEXTS, WINDOW, MASKS, QUEUES, EARLIER, PERIOD,
     IDLE_IF_NONE_READY, INDEXED, PLAIN, KEY0, KEY1,
-) = range(34)  # fmt: skip
-CONTROLS = 34
+) = range(36)  # fmt: skip
+CONTROLS = 36
 CHANGING = 12
 
 # Book: first what is saved, then what the problem says, then what is rebuilt.
 (
     COUNT, BASE, ASLEEP, LAST, GAP, QUEUE, TAKEN,
-    QUOTA, GROUP, MEMBER, BEGIN, END, OPENING,
+    QUOTA, INITIAL, GROUP, MEMBER, BEGIN, END, OPENING,
     KEY, PLACE, RELEASE, READY, ALLOWED, NEXT, OWED, ORDER,
-) = range(21)  # fmt: skip
-PLANES = 21
+) = range(22)  # fmt: skip
+PLANES = 22
 SAVED = 7
 
 # Statistics by cell.

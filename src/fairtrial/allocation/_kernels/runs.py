@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from fairtrial.allocation._kernels.counting import count_pull, void_pull
 from fairtrial.allocation._kernels.draws import (
     DRIFTING,
     draw,
@@ -41,7 +42,7 @@ from fairtrial.allocation._kernels.model import (
     inlined,
     kernel,
 )
-from fairtrial.allocation._kernels.quotas import count_pull, forced_arm, largest_awake, void_pull
+from fairtrial.allocation._kernels.schedulers import forced_arm, largest_awake
 
 
 @kernel

@@ -1,0 +1,23 @@
+"""Worlds: binary, bounded, drifting, with sleeping arms or contexts, or replayed from a log."""
+
+from fairtrial.allocation.environments.base import AllocationEnvironment
+from fairtrial.allocation.environments.steady import (
+    BernoulliEnvironment,
+    BetaEnvironment,
+    ReplayEnvironment,
+)
+from fairtrial.allocation.environments.varied import (
+    ContextualEnvironment,
+    DriftingEnvironment,
+    SleepingEnvironment,
+)
+
+__all__ = [
+    "AllocationEnvironment",
+    "BernoulliEnvironment",
+    "BetaEnvironment",
+    "ContextualEnvironment",
+    "DriftingEnvironment",
+    "ReplayEnvironment",
+    "SleepingEnvironment",
+]

@@ -1,0 +1,120 @@
+"""What all worlds share: what a pull pays, and what serving could have got at best."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairtrial.allocation.complexity import fair_value
+from fairtrial.allocation.problem import Problem
+from fairtrial.core.environment import Environment, Truth
+from fairtrial.core.validation import check_array
+from fairtrial.errors import InvalidArgument
+
+__all__ = [
+    "NOBODY",
+    "NO_ROWS",
+    "AllocationEnvironment",
+    "Extra",
+    "Floats",
+    "Integers",
+    "Source",
+    "probabilities",
+    "require_binary",
+]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Extra = Callable[[Integers], dict[str, float]]
+
+NOBODY = np.zeros(0)
+NO_ROWS = np.zeros(1, dtype=np.int64)
+
+
+class Source(NamedTuple):
+    """A world as the kernels see it."""
+
+    kind: int
+    first: Floats
+    second: Floats
+    starts: Integers
+
+
+class AllocationEnvironment(Environment):
+    """A world of the family: what a pull pays, and what serving could have got at best."""
+
+    problem: Problem
+
+    @property
+    @abstractmethod
+    def source(self) -> Source:
+        """The world as the kernels see it."""
+
+    @property
+    @abstractmethod
+    def arm_means(self) -> Floats:
+        """Mean reward by arm, shape (k,)."""
+
+    @property
+    def is_sleeping(self) -> bool:
+        """Whether arms sleep."""
+        return False
+
+    @abstractmethod
+    def run(
+        self, arrays: tuple[Any, ...], contexts: int, generator: np.random.Generator, pulls: int
+    ) -> Extra:
+        """Run a policy's arrays for so many pulls; return what measures the pulls by arm."""
+
+    @property
+    def truth(self) -> Truth:
+        """The best arm, its ties, the means, and the gaps.
+
+        `details` has ``gaps`` and ``fair_value``: the mean reward of a round of the best schedule
+        that keeps the shares exactly.
+        """
+        means = self.arm_means
+        best = means.max()
+        ties = tuple(
+            arm for arm, mean in zip(self.problem.arms, means, strict=True) if mean == best
+        )
+        return Truth(
+            best=ties[0],
+            acceptable=ties,
+            means=means,
+            details={"gaps": best - means, "fair_value": self.fair_value},
+        )
+
+    @cached_property
+    def fair_value(self) -> float:
+        """Mean reward of a round of the best schedule that keeps the shares exactly."""
+        return fair_value(self.problem, self.arm_means)
+
+    def _draw(self, cell: int, number: int, generator: np.random.Generator) -> float:
+        from fairtrial.allocation._kernels.draws import draw
+
+        reward: float = draw(*self.source, len(self.problem.arms), cell, number, generator)
+        return reward
+
+    def _scale(self) -> tuple[float, float]:
+        low, high = self.problem.reward_range
+        return low, high - low
+
+
+def probabilities(name: str, value: ArrayLike, shape: tuple[int | None, ...]) -> Floats:
+    """Return an array of numbers in [0, 1]."""
+    found = check_array(name, value, shape)
+    if (found < 0).any() or (found > 1).any():
+        raise InvalidArgument(name, "must be numbers in [0, 1]", value)
+    return found
+
+
+def require_binary(problem: Problem) -> None:
+    """Raise if the problem refuses a 0 or a 1."""
+    for reward in (0.0, 1.0):
+        problem.check_outcome(reward, "reward_range: a reward of this world")

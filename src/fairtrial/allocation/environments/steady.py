@@ -1,0 +1,220 @@
+"""Worlds in which every arm has its own distribution, whatever happened before."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fairtrial.allocation.complexity import floored_quotas
+from fairtrial.allocation.environments.base import (
+    NO_ROWS,
+    NOBODY,
+    AllocationEnvironment,
+    Extra,
+    Floats,
+    Integers,
+    Source,
+    probabilities,
+    require_binary,
+)
+from fairtrial.allocation.problem import Problem
+from fairtrial.core.pull import Pull
+from fairtrial.core.tables import column_of
+from fairtrial.core.validation import check_array
+from fairtrial.errors import InvalidArgument, InvalidOutcome
+
+__all__ = ["BernoulliEnvironment", "BetaEnvironment", "ReplayEnvironment"]
+
+
+class SteadyEnvironment(AllocationEnvironment):
+    """A world in which every arm has its own distribution, whatever happened before."""
+
+    def sample(self, pull: Pull, generator: np.random.Generator) -> float:
+        """Return one reward of the pull's arm."""
+        return self._draw(pull.action, pull.number, generator)
+
+    def metrics(self, pulls: Integers) -> dict[str, float]:
+        """Return the regrets of a run, from its pulls by arm.
+
+        Returns
+        -------
+        dict
+            ``regret``: lost against the best arm (with several plays, the best arms) in every
+            round; ``r_regret``: ``sum of gap_i (N_i - max(0, floor(r_i T) - tolerance))``, which is
+            negative if a policy wins by breaking the shares; ``fair_regret``: lost against the
+            best schedule that keeps the shares exactly.
+        """
+        means, plays = self.arm_means, self.problem.plays
+        rounds = int(pulls.sum()) // plays
+        served = float(means @ pulls)
+        top = float(np.sort(means)[-plays:].sum())
+        found = {"regret": rounds * top - served, "fair_regret": rounds * self.fair_value - served}
+        if plays == 1:
+            gaps = means.max() - means
+            owed = floored_quotas(self.problem, rounds)
+            found = {
+                "regret": float(gaps @ pulls),
+                "r_regret": float(gaps @ (pulls - owed)),
+                "fair_regret": found["fair_regret"],
+            }
+        return found
+
+    def run(
+        self, arrays: tuple[Any, ...], contexts: int, generator: np.random.Generator, pulls: int
+    ) -> Extra:
+        """Run a policy's arrays in this world."""
+        from fairtrial.allocation._kernels.runs import run_rounds
+
+        run_rounds(*arrays, *self.source, *self._scale(), generator, pulls)
+        return self.metrics
+
+
+class BernoulliEnvironment(SteadyEnvironment):
+    """Rewards 1 or 0: clicks, cures, sales.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem; its `reward_range` must contain 0 and 1.
+    means : array-like of shape (k,)
+        The true probabilities of a 1.
+
+    Examples
+    --------
+    >>> environment = BernoulliEnvironment(Problem(3, ["1/5", "3/10", "1/4"]), [0.7, 0.5, 0.4])
+    >>> environment.truth.best, environment.truth.details["gaps"].round(2).tolist()
+    ('0', [0.0, 0.2, 0.3])
+    """
+
+    def __init__(self, problem: Problem, means: ArrayLike) -> None:
+        self.problem = problem
+        self.means = probabilities("means", means, (len(problem.arms),))
+        require_binary(problem)
+
+    @property
+    def arm_means(self) -> Floats:
+        """Mean reward by arm, shape (k,)."""
+        return self.means
+
+    @cached_property
+    def source(self) -> Source:
+        """The world as the kernels see it."""
+        from fairtrial.allocation._kernels.draws import BERNOULLI
+
+        return Source(BERNOULLI, self.means.copy(), NOBODY, NO_ROWS)
+
+
+class BetaEnvironment(SteadyEnvironment):
+    """Rewards between 0 and 1 with a beta distribution for every arm.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem; its `reward_range` must contain 0 and 1.
+    means : array-like of shape (k,)
+        The true means, strictly between 0 and 1.
+    concentration : float or array-like of shape (k,)
+        Sum of the two parameters; the larger, the less rewards vary.
+
+    Examples
+    --------
+    >>> environment = BetaEnvironment(Problem(2, "1/4"), [0.6, 0.5], concentration=10)
+    >>> environment.truth.means.tolist()
+    [0.6, 0.5]
+    """
+
+    def __init__(self, problem: Problem, means: ArrayLike, concentration: ArrayLike = 4.0) -> None:
+        self.problem = problem
+        self.means = probabilities("means", means, (len(problem.arms),))
+        if (self.means == 0).any() or (self.means == 1).any():
+            raise InvalidArgument("means", "must be strictly between 0 and 1", means)
+        self.concentration = concentration
+        sizes = np.broadcast_to(np.asarray(concentration, dtype=np.float64), self.means.shape)
+        self._sizes = check_array("concentration", sizes, (len(problem.arms),))
+        if (self._sizes <= 0).any():
+            raise InvalidArgument("concentration", "must be more than 0", concentration)
+        require_binary(problem)
+
+    @property
+    def arm_means(self) -> Floats:
+        """Mean reward by arm, shape (k,)."""
+        return self.means
+
+    @cached_property
+    def source(self) -> Source:
+        """The world as the kernels see it."""
+        from fairtrial.allocation._kernels.draws import BETA
+
+        left = self.means * self._sizes
+        return Source(BETA, left, (1.0 - self.means) * self._sizes, NO_ROWS)
+
+
+class ReplayEnvironment(SteadyEnvironment):
+    """Rewards drawn, with replacement, from logged impressions.
+
+    The truth is exactly the log's means by arm.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem; every arm needs at least one row.
+    table : pandas.DataFrame or mapping of str to sequence
+        One row per impression.
+    arm, reward : str
+        Names of the columns.
+
+    Raises
+    ------
+    InvalidArgument
+        If a column is missing, a label is unknown, or an arm has no row.
+    InvalidOutcome
+        If a reward is refused by the problem; the row is named.
+
+    Examples
+    --------
+    >>> rows = {"arm": ["a", "a", "b"], "reward": [0, 1, 1]}
+    >>> ReplayEnvironment(Problem(["a", "b"], "1/4"), rows).truth.means.tolist()
+    [0.5, 1.0]
+    """
+
+    def __init__(
+        self, problem: Problem, table: Any, arm: str = "arm", reward: str = "reward"
+    ) -> None:
+        self.problem = problem
+        self.table = table
+        self.arm, self.reward = arm, reward
+        arms, rewards = column_of(table, arm), column_of(table, reward)
+        if len(arms) != len(rewards):
+            raise InvalidArgument("table", "must have columns of equal length")
+        self._rows = self._rows_by_arm(arms, rewards)
+
+    def _rows_by_arm(self, arms: Sequence[Any], rewards: Sequence[Any]) -> list[Floats]:
+        found: dict[str, list[float]] = {label: [] for label in self.problem.arms}
+        for row, (arm, reward) in enumerate(zip(arms, rewards, strict=True)):
+            if str(arm) not in found:
+                raise InvalidArgument(f"table row {row}", f"must name an arm of {[*found]}", arm)
+            try:
+                found[str(arm)].append(self.problem.check_outcome(reward))
+            except InvalidOutcome as error:
+                raise InvalidOutcome(f"table row {row}: reward", error.accepted, reward) from None
+        missing = [label for label, values in found.items() if not values]
+        if missing:
+            raise InvalidArgument("table", "must have a row for every arm; none for", missing)
+        return [np.array(values) for values in found.values()]
+
+    @cached_property
+    def arm_means(self) -> Floats:
+        """Mean reward by arm, shape (k,)."""
+        return np.array([rows.mean() for rows in self._rows])
+
+    @cached_property
+    def source(self) -> Source:
+        """The world as the kernels see it."""
+        from fairtrial.allocation._kernels.draws import REPLAY
+
+        starts = np.concatenate([[0], np.cumsum([len(rows) for rows in self._rows])])
+        return Source(REPLAY, np.concatenate(self._rows), NOBODY, starts.astype(np.int64))

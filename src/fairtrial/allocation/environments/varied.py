@@ -1,0 +1,333 @@
+"""Worlds in which rounds differ: by drift, by who is awake, or by context."""
+
+from __future__ import annotations
+
+import copy
+from abc import abstractmethod
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fairtrial.allocation.complexity import fair_value
+from fairtrial.allocation.environments.base import (
+    NO_ROWS,
+    NOBODY,
+    AllocationEnvironment,
+    Extra,
+    Floats,
+    Integers,
+    Source,
+    probabilities,
+    require_binary,
+)
+from fairtrial.allocation.problem import Problem
+from fairtrial.core.pull import Pull
+from fairtrial.core.validation import check_array
+from fairtrial.errors import InvalidArgument
+
+__all__ = ["ContextualEnvironment", "DriftingEnvironment", "SleepingEnvironment"]
+
+
+class VariedEnvironment(AllocationEnvironment):
+    """A world in which rounds differ: by drift, by who is awake, or by context."""
+
+    _offered = 0.0
+    _served = 0.0
+
+    @property
+    @abstractmethod
+    def row_means(self) -> Floats:
+        """Mean reward by arm for every kind of round, shape (rows, k)."""
+
+    def begin(self, generator: np.random.Generator) -> Self:
+        """Return a copy that adds up what was offered and what was served."""
+        fresh = copy.copy(self)
+        fresh.__dict__.update(_offered=0.0, _served=0.0)
+        return fresh
+
+    @property
+    def _chances(self) -> Floats:
+        return NOBODY
+
+    @property
+    def _cumulated(self) -> Floats:
+        return NOBODY
+
+    def _row(self, number: int) -> int:
+        """Return which kind of round pull `number` falls in."""
+        return 0
+
+    def _on_offer(self, row: int) -> float:
+        return float(self.row_means[row].max())
+
+    def _cell(self, row: int, action: int) -> int:
+        return action
+
+    def sample(self, pull: Pull, generator: np.random.Generator) -> float:
+        """Return one reward of the pull's arm in the round at hand."""
+        row = self._row(pull.number)
+        self._offered += self._on_offer(row)
+        self._served += float(self.row_means[row, pull.action])
+        return self._draw(self._cell(row, pull.action), pull.number, generator)
+
+    def metrics(self, pulls: Integers) -> dict[str, float]:
+        """Return ``regret``: lost against the best arm on offer in every round."""
+        return self._measured(self._offered, self._served, pulls)
+
+    def _measured(self, offered: float, served: float, pulls: Integers) -> dict[str, float]:
+        return {"regret": offered - served}
+
+    def run(
+        self, arrays: tuple[Any, ...], contexts: int, generator: np.random.Generator, pulls: int
+    ) -> Extra:
+        """Run a policy's arrays in this world."""
+        from fairtrial.allocation._kernels.runs import run_varied
+
+        offered, served = run_varied(
+            *arrays,
+            *self.source,
+            *self._scale(),
+            np.ascontiguousarray(self.row_means).ravel(),
+            self._chances,
+            self._cumulated,
+            contexts,
+            generator,
+            pulls,
+        )
+        return lambda counts: self._measured(offered, served, counts)
+
+
+class DriftingEnvironment(VariedEnvironment):
+    """Binary rewards whose probabilities change at given pulls.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem; its `reward_range` must contain 0 and 1.
+    means : array-like of shape (S, k)
+        Probabilities of a 1 in each of S stretches.
+    changes : sequence of int
+        The S - 1 numbers of pulls (from 0) at which the next stretch begins, ascending.
+
+    Examples
+    --------
+    >>> environment = DriftingEnvironment(Problem(2, "1/4"), [[0.8, 0.5], [0.5, 0.8]], [1000])
+    >>> environment.truth.best
+    '1'
+    """
+
+    def __init__(self, problem: Problem, means: ArrayLike, changes: Sequence[int]) -> None:
+        self.problem = problem
+        self.means = probabilities("means", means, (None, len(problem.arms)))
+        self.changes = changes
+        self._changes = np.array([int(change) for change in changes], dtype=np.int64)
+        ascends = (np.diff(self._changes, prepend=0) > 0).all()
+        if not ascends or len(self._changes) != len(self.means) - 1:
+            raise InvalidArgument(
+                "changes", f"must be {len(self.means) - 1} ascending numbers of pulls", changes
+            )
+        require_binary(problem)
+
+    @property
+    def row_means(self) -> Floats:
+        """Probabilities by stretch and arm."""
+        return self.means
+
+    @property
+    def arm_means(self) -> Floats:
+        """Mean reward by arm in the last stretch, which the truth is about."""
+        return np.array(self.means[-1])
+
+    @cached_property
+    def source(self) -> Source:
+        """The world as the kernels see it."""
+        from fairtrial.allocation._kernels.draws import DRIFTING
+
+        return Source(DRIFTING, self.means.ravel().copy(), NOBODY, self._changes)
+
+    def _row(self, number: int) -> int:
+        return int(np.searchsorted(self._changes, number, side="right"))
+
+    def _measured(self, offered: float, served: float, pulls: Integers) -> dict[str, float]:
+        ends = [*self._changes.tolist(), None]
+        left, begun, value = int(pulls.sum()), 0, 0.0
+        for row, end in zip(self.means, ends, strict=True):
+            length = left if end is None else min(left, end - begun)
+            value += length * fair_value(self.problem, row) / self.problem.plays
+            left, begun = left - length, begun + length
+        return {"regret": offered - served, "fair_regret": value - served}
+
+
+class SleepingEnvironment(VariedEnvironment):
+    """Binary rewards from arms that are awake only sometimes.
+
+    Each arm is awake in a round with its own chance, independently; a round in which nobody is
+    awake is skipped. The policy is told who is awake: ``ask(awake=[...])``.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem; its `reward_range` must contain 0 and 1.
+    means : array-like of shape (k,)
+        The true probabilities of a 1.
+    chances : float or array-like of shape (k,)
+        Chances of being awake, more than 0.
+
+    Examples
+    --------
+    >>> environment = SleepingEnvironment(Problem(2, "1/4"), [0.6, 0.5], chances=0.5)
+    >>> len(environment.context(np.random.default_rng(1))["awake"]) > 0
+    True
+    """
+
+    def __init__(self, problem: Problem, means: ArrayLike, chances: ArrayLike) -> None:
+        self.problem = problem
+        self.means = probabilities("means", means, (len(problem.arms),))
+        self.chances = chances
+        spread = np.broadcast_to(np.asarray(chances, dtype=np.float64), self.means.shape)
+        self._own_chances = probabilities("chances", spread, (len(problem.arms),)).copy()
+        if (self._own_chances == 0).any():
+            raise InvalidArgument("chances", "must be more than 0", chances)
+        self._awake = np.ones(len(problem.arms), dtype=np.int64)
+        require_binary(problem)
+
+    @property
+    def is_sleeping(self) -> bool:
+        """Arms sleep."""
+        return True
+
+    @property
+    def row_means(self) -> Floats:
+        """One row: the means."""
+        return self.means.reshape(1, -1)
+
+    @property
+    def arm_means(self) -> Floats:
+        """Mean reward by arm, shape (k,)."""
+        return self.means
+
+    @cached_property
+    def source(self) -> Source:
+        """The world as the kernels see it."""
+        from fairtrial.allocation._kernels.draws import BERNOULLI
+
+        return Source(BERNOULLI, self.means.copy(), NOBODY, NO_ROWS)
+
+    @property
+    def _chances(self) -> Floats:
+        return self._own_chances
+
+    def begin(self, generator: np.random.Generator) -> Self:
+        """Return a copy that remembers who is awake."""
+        fresh = super().begin(generator)
+        fresh.__dict__.update(_awake=self._awake.copy())
+        return fresh
+
+    def context(self, generator: np.random.Generator) -> dict[str, Any]:
+        """Return who is awake in the next round."""
+        from fairtrial.allocation._kernels.draws import draw_awake
+
+        draw_awake(self._own_chances, self._awake, generator)
+        arms = self.problem.arms
+        return {"awake": [arms[place] for place in np.flatnonzero(self._awake).tolist()]}
+
+    def _on_offer(self, row: int) -> float:
+        return float(self.means[self._awake > 0].max())
+
+
+class ContextualEnvironment(VariedEnvironment):
+    """Binary rewards whose probabilities depend on a context that is seen beforehand.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem; its `reward_range` must contain 0 and 1.
+    means : array-like of shape (S, k)
+        Probabilities of a 1 in each of S contexts.
+    frequencies : array-like of shape (S,), optional
+        How often each context comes; any non-negative numbers, equal by default.
+
+    Examples
+    --------
+    >>> environment = ContextualEnvironment(Problem(2, "1/2"), [[0.8, 0.5], [0.5, 0.8]])
+    >>> round(environment.truth.details["fair_value"], 6)
+    0.8
+    """
+
+    def __init__(
+        self, problem: Problem, means: ArrayLike, frequencies: ArrayLike | None = None
+    ) -> None:
+        self.problem = problem
+        self.means = probabilities("means", means, (None, len(problem.arms)))
+        self.frequencies = frequencies
+        contexts = len(self.means)
+        given = np.ones(contexts) if frequencies is None else frequencies
+        weights = check_array("frequencies", given, (contexts,))
+        if (weights < 0).any() or weights.sum() == 0:
+            raise InvalidArgument("frequencies", "must be non-negative, not all 0", frequencies)
+        if problem.plays > 1 or problem.groups:
+            raise InvalidArgument("problem", "must have one play a round and no groups", problem)
+        self._weights = weights / weights.sum()
+        self._sums = np.cumsum(self._weights)
+        self._context = 0
+        require_binary(problem)
+
+    @property
+    def row_means(self) -> Floats:
+        """Probabilities by context and arm."""
+        return self.means
+
+    @property
+    def arm_means(self) -> Floats:
+        """Mean reward by arm over all contexts."""
+        return np.asarray(self._weights @ self.means)
+
+    @cached_property
+    def fair_value(self) -> float:
+        """Mean reward of a round of the best contextual schedule that keeps the shares."""
+        from scipy.optimize import linprog
+
+        contexts, arms = self.means.shape
+        gain = -(self._weights[:, None] * self.means).ravel()
+        served = np.kron(self._weights, np.eye(arms))
+        solution = linprog(
+            gain,
+            A_ub=-served,
+            b_ub=-np.array([float(share) for share in self.problem.shares]),
+            A_eq=np.kron(np.eye(contexts), np.ones(arms)),
+            b_eq=np.ones(contexts),
+            method="highs",
+        )
+        return float(-gain @ solution.x)
+
+    @cached_property
+    def source(self) -> Source:
+        """The world as the kernels see it."""
+        from fairtrial.allocation._kernels.draws import BERNOULLI
+
+        return Source(BERNOULLI, self.means.ravel().copy(), NOBODY, NO_ROWS)
+
+    @property
+    def _cumulated(self) -> Floats:
+        return self._sums
+
+    def context(self, generator: np.random.Generator) -> dict[str, Any]:
+        """Return the next context."""
+        from fairtrial.allocation._kernels.draws import draw_context
+
+        if len(self._sums) > 1:
+            self._context = int(draw_context(self._sums, generator))
+        return {"context": self._context}
+
+    def _row(self, number: int) -> int:
+        return self._context
+
+    def _cell(self, row: int, action: int) -> int:
+        return row * len(self.problem.arms) + action
+
+    def _measured(self, offered: float, served: float, pulls: Integers) -> dict[str, float]:
+        value = int(pulls.sum()) * self.fair_value
+        return {"regret": offered - served, "fair_regret": value - served}

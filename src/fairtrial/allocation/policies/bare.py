@@ -1,0 +1,42 @@
+"""A learner alone: what the others are compared with."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fairtrial.allocation.learners import Learner, PullFunction
+from fairtrial.allocation.policies.base import AllocationPolicy, refuse_plays
+from fairtrial.allocation.problem import Problem
+
+__all__ = ["BareLearner"]
+
+
+class BareLearner(AllocationPolicy):
+    """A learner alone, which knows of no quotas: what the others are compared with.
+
+    Parameters
+    ----------
+    problem : Problem
+        Its shares are measured against, not kept.
+    learner : Learner or function, optional
+        `UCB1` by default.
+    seed : None, int or numpy.random.Generator
+        Source of the learner's randomness.
+
+    Examples
+    --------
+    >>> policy = BareLearner(Problem(2, "1/4"), lambda t, counts, sums, allowed: 0)
+    >>> _ = policy.ask(8)
+    >>> policy.metrics()["floored_violation"]
+    2.0
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        learner: Learner | PullFunction | None = None,
+        seed: int | np.random.Generator | None = None,
+    ) -> None:
+        self.learner = learner
+        refuse_plays(problem)
+        super().__init__(problem, learner, seed)

@@ -1,0 +1,493 @@
+"""What all policies of the family share: decisions, results, the report, and runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from fractions import Fraction
+from functools import cached_property
+from operator import index
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairtrial.allocation.environments import AllocationEnvironment
+from fairtrial.allocation.learners import UCB1, FunctionLearner, Learner, PullFunction
+from fairtrial.allocation.policies.arrays import (
+    Floats,
+    Integers,
+    Options,
+    earlier_rounds,
+    new_book,
+    new_control,
+    new_settings,
+    new_stats,
+)
+from fairtrial.allocation.problem import Problem
+from fairtrial.confidence.bounds import NormalMixture
+from fairtrial.core.environment import Environment
+from fairtrial.core.policy import Choice, Policy
+from fairtrial.core.problem import Outcome
+from fairtrial.core.pull import Pull
+from fairtrial.core.recommendation import Estimate, Progress, Recommendation
+from fairtrial.core.run import Run, check_horizon
+from fairtrial.core.validation import check_integer
+from fairtrial.errors import InvalidArgument, NotSupported
+
+__all__ = ["AllocationPolicy", "as_learner", "refuse_plays"]
+
+_LEVEL = 0.05
+_NAMED_GAPS = 100
+
+
+class AllocationPolicy(Policy):
+    """What all policies of the family share: quotas and statistics in arrays, and the report.
+
+    A pull counts when it is issued, so the quotas do not wait for results; a pull that fails
+    is taken back, and its arm's credit rises again.
+    """
+
+    problem: Problem
+    endless = True
+    state_fields = ("_changing", "_counts", "_statistics", "_recent")
+
+    _takes_awake = True
+
+    def __init__(
+        self,
+        problem: Problem,
+        learner: Learner | PullFunction | None,
+        seed: int | np.random.Generator | None,
+    ) -> None:
+        if not isinstance(problem, Problem):
+            raise InvalidArgument("problem", "must be an allocation.Problem", problem)
+        super().__init__(problem, seed)
+        self._learner = as_learner(learner)
+        self._low = problem.reward_range[0]
+        self._width = problem.reward_range[1] - problem.reward_range[0]
+        self._build()
+
+    # ------------------------------------------------------------- what a rule says
+
+    def _options(self) -> Options:
+        return Options()
+
+    # -------------------------------------------------------------------- decisions
+
+    def choose(self, awake: Sequence[str] | None = None, context: int | None = None) -> Choice:
+        """Return the next arm.
+
+        Parameters
+        ----------
+        awake : sequence of str, optional
+            Labels of the arms that can be pulled in this round; all without it. When none is,
+            the round does not count.
+        context : int, optional
+            The context at hand, from 0; a policy made with ``contexts=1`` ignores it.
+        """
+        cell_row = self._row(context)
+        sleeping = False
+        if awake is not None:
+            number = self._mark_awake(awake)
+            if number == 0:
+                return None
+            sleeping = number < len(self.problem.arms)
+        if self._learner.code:
+            arm = self._decide(*self._arrays, cell_row, sleeping)
+        else:
+            arm = self._decide_in_python(cell_row, sleeping)
+        if arm < 0:
+            raise NotSupported(
+                f"round {self.asked + 1} is beyond what exact 64-bit credits can count with "
+                f"the common denominator {self._parts}"
+            )
+        return (arm, cell_row) if cell_row else arm
+
+    def _row(self, context: int | None) -> int:
+        contexts = self._given.contexts
+        if context is None:
+            if contexts > 1:
+                raise InvalidArgument("context", f"must be given, from 0 to {contexts - 1}", None)
+            return 0
+        row = check_integer("context", context, low=0)
+        if contexts == 1:
+            return 0
+        if row >= contexts:
+            raise InvalidArgument("context", f"must be an integer from 0 to {contexts - 1}", row)
+        return row
+
+    def _mark_awake(self, awake: Sequence[str]) -> int:
+        if not self._takes_awake or self.problem.plays > 1 or self.problem.groups:
+            raise NotSupported(
+                f"{type(self).__name__} has no rule for sleeping arms with groups, with several "
+                "plays a round, or after a fixed opening"
+            )
+        from fairtrial.allocation._kernels.model import ALLOWED
+
+        if isinstance(awake, str) or not isinstance(awake, Sequence | np.ndarray | set | frozenset):
+            raise InvalidArgument("awake", "must be a list of labels of arms", awake)
+        try:
+            arms = [self._places[str(label)] for label in awake]
+        except KeyError as error:
+            raise InvalidArgument("awake", "must be labels of arms", error.args[0]) from None
+        self._book[ALLOWED] = 0
+        self._book[ALLOWED, arms] = 1
+        return len(set(arms))
+
+    def _decide_in_python(self, row: int, sleeping: bool) -> int:
+        from fairtrial.allocation._kernels.model import ALLOWED, BEYOND_LIMIT, CONFINED, FREE
+        from fairtrial.allocation._kernels.runs import issue, ruling
+
+        arm = ruling(self._control, self._book, sleeping)
+        if arm == BEYOND_LIMIT:
+            return int(arm)
+        forced = arm >= 0 or arm == CONFINED
+        if arm < 0:
+            allowed = self._all_arms
+            if arm != FREE:
+                allowed = np.flatnonzero(self._book[ALLOWED, : len(self.problem.arms)])
+            arm = self._ask_learner(row, allowed)
+        issue(*self._arrays, row, arm, forced, sleeping)
+        return int(arm)
+
+    def _ask_learner(self, row: int, allowed: Integers) -> int:
+        from fairtrial.allocation._kernels.model import SUM, TOLD
+
+        arms = len(self.problem.arms)
+        cells = slice(row * arms, (row + 1) * arms)
+        counts = self._stats[TOLD, cells].copy()
+        sums = self._low * counts + self._width * self._stats[SUM, cells]
+        t = self._rounds + 1 + earlier_rounds(self._given)
+        given = self._learner.choose(t, counts, sums, allowed)
+        try:
+            arm = index(given)
+        except TypeError:
+            arm = -1
+        if not (0 <= arm < arms and (len(allowed) == arms or arm in allowed)):
+            raise InvalidArgument(
+                "learner", f"must return one of the allowed arms {allowed.tolist()}", given
+            )
+        return arm
+
+    # ---------------------------------------------------------------------- results
+
+    def learn(self, pull: Pull, outcome: float) -> None:
+        """Take a reward, of a forced pull or a free one."""
+        reward = (outcome - self._low) / self._width
+        self._take(
+            self._control,
+            self._stats,
+            self._ring,
+            self._settings,
+            self._cell(pull),
+            reward,
+            pull.number,
+            pull.number if pull.number >= 0 else -2 - self.told,
+        )
+
+    def lose(self, pull: Pull, reason: str) -> None:
+        """Take the pull back: out of its arm's count, and its round out of time."""
+        from fairtrial.allocation._kernels.runs import void
+
+        void(*self._arrays, self._cell(pull), pull.number)
+
+    def revise(self, pull: Pull, old: Outcome, new: Outcome) -> None:
+        """Replace a reward in the statistics."""
+        from fairtrial.allocation._kernels.runs import correct_reward
+
+        assert isinstance(old, float)
+        assert isinstance(new, float)
+        if self._learner.window:
+            raise NotSupported("a learner with a sliding window cannot correct a reward")
+        scaled = ((value - self._low) / self._width for value in (old, new))
+        correct_reward(
+            self._control, self._stats, self._settings, self._cell(pull), *scaled, pull.number
+        )
+
+    def _cell(self, pull: Pull) -> int:
+        return pull.tag * len(self.problem.arms) + pull.action
+
+    @property
+    def stopped(self) -> bool:
+        """Never: serving goes on."""
+        return False
+
+    # ----------------------------------------------------------------------- report
+
+    @property
+    def credits(self) -> tuple[Fraction, ...]:
+        """What every arm is owed now, in pulls: ``r_i t - N_i``; exact.
+
+        With sleeping arms t counts the rounds in which the arm was awake; a credit that the arm
+        began with is in it.
+        """
+        from fairtrial.allocation._kernels.model import ASLEEP, COUNT, INITIAL, QUOTA
+
+        arms, unit = len(self.problem.arms), self._parts
+        rows = zip(
+            *(self._book[plane, :arms].tolist() for plane in (QUOTA, INITIAL, ASLEEP, COUNT)),
+            strict=True,
+        )
+        rounds = self._rounds
+        return tuple(
+            Fraction(initial + quota * (rounds - asleep) - unit * count, unit)
+            for quota, initial, asleep, count in rows
+        )
+
+    @property
+    def _parts(self) -> int:
+        """The parts of a pull in which credits are counted: the denominator of them all."""
+        from fairtrial.allocation._kernels.model import UNIT
+
+        return int(self._control[UNIT])
+
+    @property
+    def _rounds(self) -> int:
+        from fairtrial.allocation._kernels.model import ROUND
+
+        return int(self._control[ROUND])
+
+    def metrics(self) -> dict[str, float]:
+        """Return how well the shares were kept so far.
+
+        Returns
+        -------
+        dict
+            ``violation`` and ``floored_violation``: the largest ``r_i t - N_i`` and
+            ``floor(r_i t) - N_i`` of any arm after any round (from t = 0); ``rounds_in_violation``:
+            rounds after which an arm was further behind than the tolerance; ``forced_share``
+            of the pulls; ``longest_gap`` between two pulls of an arm, in rounds, over all and (up
+            to 100 arms) by arm; the gap that is still open counts.
+        """
+        from fairtrial.allocation._kernels.counting import worst_credit
+        from fairtrial.allocation._kernels.model import FORCED, OVERDUE
+
+        worst, unit = int(worst_credit(self._control, self._book)), self._parts
+        gaps = self._gaps()
+        found = {
+            "violation": float(Fraction(worst, unit)),
+            "floored_violation": float(worst // unit),
+            "rounds_in_violation": float(self._control[OVERDUE]),
+            "forced_share": float(self._control[FORCED]) / max(1, self.asked),
+            "longest_gap": float(max(gaps)),
+        }
+        if len(gaps) <= _NAMED_GAPS:
+            pairs = zip(self.problem.arms, gaps, strict=True)
+            found.update({f"longest_gap {arm}": float(gap) for arm, gap in pairs})
+        return found
+
+    def _gaps(self) -> list[int]:
+        from fairtrial.allocation._kernels.model import GAP, LAST
+
+        arms = len(self.problem.arms)
+        now = self.asked // self.problem.plays
+        gaps: list[int] = np.maximum(self._book[GAP, :arms], now - self._book[LAST, :arms]).tolist()
+        return gaps
+
+    def recommend(self) -> Recommendation:
+        """Return the arm that leads by its mean; serving never ends with an answer."""
+        counts, sums = self._totals()
+        known = counts > 0
+        leader = None
+        reason = "no reward has come yet"
+        if known.any():
+            means = np.where(known, sums / np.maximum(counts, 1.0), -np.inf)
+            leader = self.problem.arms[int(np.argmax(means))]
+            reason = f"{leader!r} has the best mean so far; serving goes on"
+        metrics = self.metrics()
+        return Recommendation(
+            arm=None,
+            status="running",
+            leader=leader,
+            guarantee=self.guarantee,
+            reason=reason,
+            evidence={
+                "rounds": self._rounds,
+                **{
+                    name: metrics[name]
+                    for name in ("violation", "floored_violation", "forced_share")
+                },
+            },
+        )
+
+    def progress(self) -> Progress:
+        """Return means with anytime intervals (95 % each), and shares against quotas."""
+        from fairtrial.allocation._kernels.model import COUNT
+
+        rounds = max(1, self._rounds)
+        pulls = self._book[COUNT, : len(self.problem.arms)].tolist()
+        shares = [count / rounds for count in pulls]
+        arms = tuple(
+            Estimate(labels, pulls=count, mean=share, limit=float(quota))
+            for labels, count, share, quota in zip(
+                self.problem.action_labels, pulls, shares, self.problem.shares, strict=True
+            )
+        )
+        owed = zip(self.problem.arms, self.credits, strict=True)
+        return Progress(
+            recommendation=self.recommend(),
+            asked=self.asked,
+            told=self.told,
+            outstanding=len(self._outstanding),
+            actions=self._estimates(),
+            arms=arms,
+            details={**self.metrics(), "credits": {arm: float(credit) for arm, credit in owed}},
+        )
+
+    def _totals(self) -> tuple[Floats, Floats]:
+        """Return rewards received and their sums by arm, over all contexts."""
+        from fairtrial.allocation._kernels.model import SUM, TOLD
+
+        shape = (self._given.contexts, len(self.problem.arms))
+        counts: Floats = self._stats[TOLD].reshape(shape).sum(axis=0)
+        sums = self._stats[SUM].reshape(shape).sum(axis=0)
+        return counts, self._low * counts + self._width * sums
+
+    def _estimates(self) -> tuple[Estimate, ...]:
+        counts, sums = self._totals()
+        low, high = self.problem.reward_range
+        radius = NormalMixture().radius(counts, _LEVEL, 0.5 * self._width)
+        estimates = []
+        for arm, labels in enumerate(self.problem.action_labels):
+            if counts[arm] == 0:
+                estimates.append(Estimate(labels, pulls=0))
+                continue
+            mean = float(sums[arm] / counts[arm])
+            estimates.append(
+                Estimate(
+                    labels,
+                    pulls=int(counts[arm]),
+                    mean=mean,
+                    lower=max(low, mean - float(radius[arm])),
+                    upper=min(high, mean + float(radius[arm])),
+                )
+            )
+        return tuple(estimates)
+
+    # ------------------------------------------------------------------ simulation
+
+    def compiled_run(
+        self,
+        environment: Environment,
+        generator: np.random.Generator,
+        horizon: int | None,
+        parallel: int = 1,
+    ) -> Run | None:
+        """Return a whole run from compiled code; None for a learner that is not compiled."""
+        known = isinstance(environment, AllocationEnvironment) and bool(self._learner.code)
+        if parallel != 1 or not known or self.asked or self.told:
+            return None
+        assert isinstance(environment, AllocationEnvironment)
+        if environment.is_sleeping and (not self._takes_awake or self.problem.plays > 1):
+            return None
+        pulls = int(check_horizon(horizon, self))
+        extra = environment.run(self._arrays, self._given.contexts, generator, pulls)
+        return self._finish(pulls, extra)
+
+    def _finish(self, pulls: int, extra: Callable[[Integers], dict[str, float]]) -> Run:
+        from fairtrial.allocation._kernels.model import COUNT, ISSUED
+
+        if self._control[ISSUED] < pulls:
+            raise NotSupported("the horizon is beyond what exact 64-bit credits can count")
+        self.asked = self.told = pulls
+        counts = self._book[COUNT, : len(self.problem.arms)].copy()
+        return Run(
+            answer=None,
+            status="running",
+            stopping_time=pulls,
+            pulls=counts,
+            elapsed=float(pulls),
+            extra={**self.metrics(), **extra(counts)},
+        )
+
+    # ----------------------------------------------------------------------- arrays
+
+    @cached_property
+    def _places(self) -> dict[str, int]:
+        return {arm: place for place, arm in enumerate(self.problem.arms)}
+
+    @cached_property
+    def _all_arms(self) -> Integers:
+        return np.arange(len(self.problem.arms))
+
+    def _build(self) -> None:
+        from fairtrial.allocation._kernels import runs
+        from fairtrial.allocation._kernels.waiting import rebuild
+
+        self._given = given = self._options()
+        problem, learner = self.problem, self._learner
+        self._book = new_book(problem, given, self._places)
+        self._control = new_control(problem, given, learner, self._key.view(np.int64), self._book)
+        self._settings = new_settings(problem, given, learner)
+        self._stats = new_stats(problem, given, self._control, self._settings)
+        self._ring = np.full((2, learner.window), -1.0)
+        self._arrays = (self._control, self._book, self._stats, self._ring, self._settings)
+        rebuild(self._control, self._book)
+        self._decide, self._take = runs.decide, runs.take_reward
+
+    # ------------------------------------------------------------------------ state
+
+    @property
+    def _changing(self) -> Integers:
+        from fairtrial.allocation._kernels.model import CHANGING
+
+        return self._control[:CHANGING]
+
+    @_changing.setter
+    def _changing(self, value: Integers) -> None:
+        from fairtrial.allocation._kernels.model import CHANGING
+
+        self._control[:CHANGING] = value
+
+    @property
+    def _counts(self) -> Integers:
+        from fairtrial.allocation._kernels.model import SAVED
+
+        return self._book[:SAVED]
+
+    @_counts.setter
+    def _counts(self, value: Integers) -> None:
+        from fairtrial.allocation._kernels.model import SAVED
+
+        self._book[:SAVED] = value
+
+    @property
+    def _statistics(self) -> Floats:
+        return self._stats
+
+    @_statistics.setter
+    def _statistics(self, value: Floats) -> None:
+        self._stats[:] = value
+
+    @property
+    def _recent(self) -> Floats:
+        return self._ring
+
+    @_recent.setter
+    def _recent(self, value: Floats) -> None:
+        self._ring[:] = value
+
+    def set_state(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Continue from a state; the heaps are built anew from the counts."""
+        from fairtrial.allocation._kernels.waiting import rebuild
+
+        super().set_state(state)
+        rebuild(self._control, self._book)
+
+
+def as_learner(learner: object) -> Learner:
+    """Return the learner that a function, or nothing, stands for."""
+    if learner is None:
+        return UCB1()
+    if isinstance(learner, Learner):
+        return learner
+    if callable(learner) and not isinstance(learner, type):
+        return FunctionLearner(learner)
+    accepted = "must be a Learner or a function (t, counts, sums, allowed) -> arm"
+    raise InvalidArgument("learner", accepted, learner)
+
+
+def refuse_plays(problem: object) -> None:
+    """Raise if the problem has several plays a round."""
+    if isinstance(problem, Problem) and problem.plays > 1:
+        raise InvalidArgument("problem", "must have plays=1 for this policy", problem.plays)

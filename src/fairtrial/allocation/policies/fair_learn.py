@@ -1,0 +1,369 @@
+"""Any learner, forced as often as the shares demand it; epochs, when they change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import Any, Self
+
+import numpy as np
+
+from fairtrial.allocation.learners import UCB1, Learner, PullFunction
+from fairtrial.allocation.policies.arrays import Floats, Options
+from fairtrial.allocation.policies.base import AllocationPolicy, as_learner
+from fairtrial.allocation.policies.starts import given_credits, given_rewards, nodes
+from fairtrial.allocation.problem import Problem, Share
+from fairtrial.core.recommendation import Guarantee
+from fairtrial.core.validation import check_choice, check_integer, check_number
+from fairtrial.errors import InvalidArgument, NotSupported
+
+__all__ = ["FairLearn", "FairUCB"]
+
+_LARGEST_PERIOD = 10**6
+_SCHEDULERS = ("due", "largest", "lazy")
+_PAGE = "docs/explanation/fair-shares.md"
+_PROMISE = "after every round t, every arm i has had at least floor(r_i t) - {} pulls"
+_PROMISE_OF_EPOCH = (
+    "after every round t of this epoch, every arm i, which began it with the credit c_i, has had "
+    "at least floor(c_i + r_i t) - {} pulls in it"
+)
+
+
+class FairLearn(AllocationPolicy):
+    """Any learner, interrupted just as often as the shares demand it.
+
+    Quotas are counted in exact integers, and when a pull is issued: delays, drift, contexts
+    and a hostile learner leave the promise intact.
+
+    Parameters
+    ----------
+    problem : Problem
+        Arms, shares and tolerance.
+    learner : Learner or function, optional
+        Who picks in the free rounds; `UCB1` by default. A function
+        ``(t, counts, sums, allowed) -> arm`` will do.
+    scheduler : {"due", "largest", "lazy"}
+        Who is forced. ``"due"``: of the arms that are owed a pull, the one whose pull is due
+        first; it keeps any shares that can be kept. ``"largest"``: the arm of the largest
+        credit (Fair-Learn as published), for shares below 1/m with m arms that have one.
+        ``"lazy"``: nobody until no round can be wasted any more, then earliest due first.
+    carry : int, optional
+        Pulls that an arm may be ahead of its share by free pulls; what is beyond is forgotten,
+        so that every window of h rounds has ``floor(r_i h) - tolerance - carry`` pulls of it. Any
+        number without it. With ``"due"`` or ``"largest"``.
+    mask : bool
+        With ``"lazy"``: instead of forcing one arm, confine the learner to the arms that are
+        due by the tight date.
+    allow_unsafe : bool
+        Accept shares of 1/m and more with ``"largest"``, which then breaks its promise.
+    contexts : int
+        Number of contexts that the learner tells apart (``ask(context=2)``); the shares
+        are kept over all of them together.
+    price : float, optional
+        The learner maximises its index plus Q_i / price instead, Q_i being a queue that grows
+        by the arm's share each round and falls by 1 with each of its pulls. It spends quotas
+        where they cost least, so that hardly any pull has to be forced when the tolerance
+        is a little above `price` times the range of the indices.
+    initial_credits : sequence or mapping, optional
+        Pulls that every arm, and every group, is owed before the first round: exact numbers
+        as shares are written, below 0 for a surplus, at most the tolerance. By label (0 for
+        those left out), or by arm and then by group. `next_epoch` sets it.
+    initial_rewards : sequence or mapping, optional
+        What the learner knows before the first round: number and sum of the rewards of every
+        arm, by label or in order (with contexts: by context, then by arm). A learner with a
+        sliding window begins with an empty one all the same. `next_epoch` sets it.
+    seed : None, int or numpy.random.Generator
+        Source of the learner's randomness.
+
+    Notes
+    -----
+    Source: Patil, Ghalme, Nair, Narahari (2019), algorithm 1 and theorem 1, for ``"largest"``;
+    docs/explanation/fair-shares.md has the proof for ``"due"``.
+
+    Examples
+    --------
+    >>> problem = Problem(["a", "b", "c"], ["1/5", "3/10", "1/4"])
+    >>> policy = FairLearn(problem, lambda t, counts, sums, allowed: 0)
+    >>> "".join(pull.arm for pull in policy.ask(12))
+    'abcabcabacab'
+    >>> policy.metrics()["floored_violation"]
+    0.0
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        learner: Learner | PullFunction | None = None,
+        scheduler: str = "due",
+        carry: int | None = None,
+        mask: bool = False,
+        allow_unsafe: bool = False,
+        contexts: int = 1,
+        price: float | None = None,
+        initial_credits: Sequence[Share] | Mapping[str, Share] | None = None,
+        initial_rewards: Sequence[Any] | Mapping[str, Any] | None = None,
+        seed: int | np.random.Generator | None = None,
+    ) -> None:
+        self.learner = learner
+        self.scheduler = check_choice("scheduler", scheduler, _SCHEDULERS)
+        self.carry = None if carry is None else check_integer("carry", carry, low=1)
+        self.mask = mask
+        self.allow_unsafe = allow_unsafe
+        self.contexts = check_integer("contexts", contexts, low=1)
+        self.price = None if price is None else check_number("price", price, low=0, open_low=True)
+        self.initial_credits: Any = initial_credits
+        self.initial_rewards: Any = initial_rewards
+        if isinstance(problem, Problem):
+            self._check(problem)
+            self.initial_credits = given_credits(problem, initial_credits)
+            self.initial_rewards = given_rewards(problem, self.contexts, initial_rewards)
+        super().__init__(problem, learner, seed)
+
+    def _check(self, problem: Problem) -> None:
+        if self.scheduler == "largest" and not self.allow_unsafe:
+            _check_safe(problem)
+        if self.scheduler != "due" and (problem.groups or problem.plays > 1):
+            raise InvalidArgument(
+                "scheduler", "must be 'due' with groups or several plays a round", self.scheduler
+            )
+        if self.carry is not None and (
+            self.scheduler == "lazy" or problem.groups or problem.plays > 1
+        ):
+            raise InvalidArgument(
+                "carry", "must be left out with 'lazy', groups or several plays a round", self.carry
+            )
+        if self.mask and self.scheduler != "lazy":
+            raise InvalidArgument("mask", "must be False unless scheduler is 'lazy'", self.mask)
+        if self.price is not None and not as_learner(self.learner).has_index:
+            raise InvalidArgument(
+                "price", "must be left out for a learner without an index", self.learner
+            )
+        if self.scheduler == "lazy" and problem.is_exhausted:
+            _check_period(problem)
+
+    def _options(self) -> Options:
+        return Options(
+            self.scheduler,
+            self.carry,
+            self.mask,
+            self.contexts,
+            self.price or 0.0,
+            credits=self.initial_credits,
+            rewards=self.initial_rewards,
+        )
+
+    # ----------------------------------------------------------------------- epochs
+
+    def next_epoch(self, problem: Problem, **changes: Any) -> Self:
+        """Return the policy that goes on from here with other shares, arms or groups.
+
+        A new epoch counts its rounds from 0. Arms and groups that stay, by their labels, keep
+        their credits, cut to the tolerance where they are above it; new ones begin with none.
+        The rewards of arms that stay are kept. Pulls in flight are counted here: should one
+        fail or be told afterwards, the new epoch does not see it.
+
+        Parameters
+        ----------
+        problem : Problem
+            Arms and shares from now on.
+        **changes
+            Other arguments of the policy, among them ``seed``, ``initial_credits=None`` to begin
+            without credits, ``initial_rewards=None`` to begin without rewards.
+
+        Returns
+        -------
+        FairLearn
+            A fresh policy of the same class; its arguments hold all that is kept, so that a
+            study can be made of it.
+
+        Raises
+        ------
+        InvalidArgument
+            If the problem is not accepted.
+        NotSupported
+            If a round of several plays is not complete.
+
+        Notes
+        -----
+        Every epoch keeps its own guarantee, counted from the initial credits. Over E epochs of
+        one tolerance an arm that was there in all of them has had at least
+        ``floor(owed) - tolerance - (E - 1)`` pulls, ``owed`` being the sum of its share times the
+        rounds of every epoch: proof in docs/explanation/fair-shares.md.
+
+        Examples
+        --------
+        >>> policy = FairLearn(Problem(["a", "b"], "1/4"), lambda t, counts, sums, allowed: 0)
+        >>> _ = policy.ask(10)
+        >>> policy.credits
+        (Fraction(-9, 2), Fraction(-1, 2))
+        >>> later = policy.next_epoch(Problem(["b", "c"], "1/3"))
+        >>> later.credits
+        (Fraction(-1, 2), Fraction(0, 1))
+        """
+        from fairtrial.allocation._kernels.model import SLOT
+
+        if not isinstance(problem, Problem):
+            raise InvalidArgument("problem", "must be an allocation.Problem", problem)
+        if self._control[SLOT]:
+            raise NotSupported("the round at hand is not complete: ask for the rest of it first")
+        kept = {
+            "problem": problem,
+            "initial_credits": self._credits_for(problem),
+            "initial_rewards": self._rewards_for(problem),
+            "seed": self._next_seed(),
+        }
+        return self.clone(**{**kept, **changes})
+
+    def _credits_for(self, problem: Problem) -> tuple[Fraction, ...]:
+        """Return what every arm and group of a next problem is owed, as far as it may be."""
+        from fairtrial.allocation._kernels.model import BASE, QUOTA
+
+        rounds, unit = self._rounds, self._parts
+        rows = zip(
+            nodes(self.problem), self._book[QUOTA].tolist(), self._book[BASE].tolist(), strict=True
+        )
+        owed = {node: Fraction(quota * rounds - base, unit) for node, quota, base in rows}
+        highest = Fraction(problem.tolerance)
+        return tuple(min(owed.get(node, Fraction(0)), highest) for node in nodes(problem))
+
+    def _rewards_for(self, problem: Problem) -> tuple[tuple[float, float], ...] | None:
+        if not self._known_rewards().any():
+            return None
+        return tuple(
+            (float(row[0, place]), float(row[1, place])) if place is not None else (0.0, 0.0)
+            for row in self._known_rewards()
+            for place in map(self._places.get, problem.arms)
+        )
+
+    def _known_rewards(self) -> Floats:
+        """Return number and sum of the rewards, shape (contexts, 2, k)."""
+        from fairtrial.allocation._kernels.model import SUM, TOLD
+
+        shape = (self.contexts, len(self.problem.arms))
+        numbers = self._stats[TOLD].reshape(shape)
+        sums = self._low * numbers + self._width * self._stats[SUM].reshape(shape)
+        return np.stack([numbers, sums], axis=1)
+
+    def _next_seed(self) -> int:
+        return int(np.random.SeedSequence([self.seed, self.asked]).generate_state(1, np.uint64)[0])
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The shares, at every moment."""
+        found = self._basic_guarantee()
+        from fairtrial.allocation._kernels.model import SLEPT
+
+        if self._control[SLEPT]:
+            return found.weakened("arms slept: no rule is proven for that, see the credits")
+        return found
+
+    def _promise(self) -> str:
+        begins_even = not any(self.initial_credits or ())
+        promise = _PROMISE if begins_even else _PROMISE_OF_EPOCH
+        return promise.format(self.problem.tolerance)
+
+    def _basic_guarantee(self) -> Guarantee:
+        promise = self._promise()
+        counted = "a pull counts when issued; one that fails may be missing until it is made up for"
+        if self.problem.plays > 1:
+            return Guarantee(
+                "PD2",
+                proven=False,
+                statement=promise,
+                assumptions=("free pulls do no harm: tested, not proven", counted),
+                source="Anderson, Srinivasan (2004), Mixed Pfair/ERfair scheduling",
+            )
+        if self.scheduler == "largest":
+            safe = _unsafe_arm(self.problem) is None
+            return Guarantee(
+                "Fair-Learn",
+                proven=safe,
+                statement=promise,
+                assumptions=("every share is below 1/m, m arms having one", counted),
+                source="Patil, Ghalme, Nair, Narahari (2019), theorem 1",
+            )
+        return Guarantee(
+            "earliest due first" if self.scheduler == "due" else "earliest due first, lazily",
+            proven=True,
+            statement=promise,
+            assumptions=("the shares sum to at most 1", counted),
+            source=_PAGE,
+        )
+
+
+class FairUCB(FairLearn):
+    """Fair-UCB as published: the largest credit is forced, UCB1 has the other rounds.
+
+    Parameters
+    ----------
+    problem : Problem
+        Every share below 1/m, with m arms that have one.
+    initial_credits, initial_rewards : sequence or mapping, optional
+        As in `FairLearn`.
+    seed : None, int or numpy.random.Generator
+        Not used: nothing is drawn.
+
+    Notes
+    -----
+    Source: Patil, Ghalme, Nair, Narahari (2019), section 4.
+
+    Examples
+    --------
+    >>> policy = FairUCB(Problem(3, "1/5"))
+    >>> [pull.arm for pull in policy.ask(3)]
+    ['0', '1', '2']
+    """
+
+    def __init__(
+        self,
+        problem: Problem,
+        initial_credits: Sequence[Share] | Mapping[str, Share] | None = None,
+        initial_rewards: Sequence[Any] | Mapping[str, Any] | None = None,
+        seed: int | np.random.Generator | None = None,
+    ) -> None:
+        super().__init__(
+            problem,
+            UCB1(),
+            "largest",
+            initial_credits=initial_credits,
+            initial_rewards=initial_rewards,
+            seed=seed,
+        )
+
+    def _check(self, problem: Problem) -> None:
+        if _unsafe_arm(problem) is not None or problem.groups or problem.plays > 1:
+            positive = sum(share > 0 for share in problem.shares)
+            raise InvalidArgument(
+                "problem",
+                f"must have every share below 1/{positive}, no groups and one play a round for "
+                "Fair-UCB as published; FairLearn(problem) keeps all shares that can be kept",
+                problem,
+            )
+
+
+def _unsafe_arm(problem: Problem) -> int | None:
+    positive = sum(share > 0 for share in problem.shares)
+    unsafe = (arm for arm, share in enumerate(problem.shares) if share * positive >= 1 and share)
+    return next(unsafe, None)
+
+
+def _check_safe(problem: Problem) -> None:
+    arm = _unsafe_arm(problem)
+    if arm is not None:
+        positive = sum(share > 0 for share in problem.shares)
+        raise InvalidArgument(
+            "scheduler",
+            f"must be 'due': 'largest' is proven for shares below 1/{positive} only, and arm "
+            f"{problem.arms[arm]!r} has {problem.shares[arm]} (allow_unsafe=True for research)",
+            "largest",
+        )
+
+
+def _check_period(problem: Problem) -> None:
+    if problem.denominator > _LARGEST_PERIOD:
+        raise InvalidArgument(
+            "scheduler",
+            "must be 'due' when the shares sum to 1 with a common denominator above "
+            f"{_LARGEST_PERIOD}: 'lazy' would look that many rounds ahead",
+            "lazy",
+        )

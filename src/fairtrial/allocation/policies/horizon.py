@@ -1,0 +1,77 @@
+"""T-fair-UCB: every quota first, for a horizon that is known."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fairtrial.allocation.learners import UCB1
+from fairtrial.allocation.policies.arrays import Options
+from fairtrial.allocation.policies.base import AllocationPolicy, refuse_plays
+from fairtrial.allocation.problem import Problem
+from fairtrial.core.recommendation import Guarantee
+from fairtrial.core.validation import check_integer
+from fairtrial.errors import InvalidArgument
+
+__all__ = ["HorizonFairUCB"]
+
+
+class HorizonFairUCB(AllocationPolicy):
+    """T-fair-UCB: every arm's whole quota first, then UCB1; fair at the end only.
+
+    On the way an arm may be behind by its whole quota.
+
+    Parameters
+    ----------
+    problem : Problem
+        Arms and shares.
+    horizon : int
+        Rounds after which the shares must hold (T); each arm is first pulled
+        ``max(1, floor(r_i T))`` times.
+    seed : None, int or numpy.random.Generator
+        Not used: nothing is drawn.
+
+    Notes
+    -----
+    Source: Patil, Ghalme, Nair, Narahari (2019), appendix, theorem 8.
+
+    Examples
+    --------
+    >>> policy = HorizonFairUCB(Problem(2, "1/4"), horizon=8)
+    >>> [pull.arm for pull in policy.ask(4)]
+    ['0', '0', '1', '1']
+    """
+
+    _takes_awake = False
+
+    def __init__(
+        self, problem: Problem, horizon: int, seed: int | np.random.Generator | None = None
+    ) -> None:
+        self.horizon = check_integer("horizon", horizon, low=1)
+        refuse_plays(problem)
+        if isinstance(problem, Problem):
+            self._pulls_first = _pulls_first(problem, self.horizon)
+        super().__init__(problem, UCB1(), seed)
+
+    def _options(self) -> Options:
+        return Options("opening", opening=self._pulls_first)
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The shares, at the horizon."""
+        return Guarantee(
+            "T-fair-UCB",
+            proven=True,
+            statement=f"after round {self.horizon}, every arm i has had at least floor(r_i T) "
+            "pulls; nothing is promised on the way",
+            assumptions=("no pull fails",),
+            source="Patil, Ghalme, Nair, Narahari (2019), appendix",
+        )
+
+
+def _pulls_first(problem: Problem, horizon: int) -> tuple[int, ...]:
+    pulls = tuple(max(1, int(share * horizon)) for share in problem.shares)
+    if sum(pulls) > horizon:
+        raise InvalidArgument(
+            "horizon", f"is too short for the quotas, which need {sum(pulls)} rounds", horizon
+        )
+    return pulls

@@ -1,0 +1,172 @@
+"""What an epoch begins with: credits and rewards that were there before its first round."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+from itertools import product
+from math import isfinite, lcm
+from typing import Any
+
+import numpy as np
+
+from fairtrial.allocation.problem import MAX_DENOMINATOR, Problem
+from fairtrial.errors import InvalidArgument
+
+__all__ = [
+    "Credits",
+    "Rewards",
+    "given_credits",
+    "given_rewards",
+    "in_parts",
+    "nodes",
+    "parts_of_a_pull",
+]
+
+Credits = tuple[Fraction, ...]
+"""By arm, then by group."""
+
+Rewards = tuple[tuple[float, float], ...]
+"""Number of rewards and their sum, by context and arm."""
+
+_LEAST = -(2**63 // (4 * MAX_DENOMINATOR))
+
+
+def nodes(problem: Problem) -> Iterator[tuple[str, str]]:
+    """Yield what has a credit: kind and label of every arm, then of every group."""
+    yield from (("arm", arm) for arm in problem.arms)
+    yield from (("group", group) for group in problem.groups or {})
+
+
+def given_credits(problem: Problem, value: Any) -> Credits | None:
+    """Return the credits of all arms and groups; those that are not named have none.
+
+    Raises
+    ------
+    InvalidArgument
+        If one is no exact number, or more than the tolerance.
+    """
+    if value is None:
+        return None
+    labels = [label for _, label in nodes(problem)]
+    if isinstance(value, Mapping):
+        rows = _by_label(labels, value)
+    else:
+        rows = _in_order(len(problem.arms), labels, value)
+    return tuple(_as_credit(problem, label, row) for label, row in zip(labels, rows, strict=True))
+
+
+def _by_label(labels: Sequence[str], value: Mapping[Any, Any]) -> list[Any]:
+    given = {str(label): credit for label, credit in value.items()}
+    unknown = sorted(set(given) - set(labels))
+    if unknown:
+        accepted = f"must name arms or groups of {labels}"
+        raise InvalidArgument("initial_credits", accepted, unknown)
+    return [given.get(label, 0) for label in labels]
+
+
+def _in_order(arms: int, labels: Sequence[str], value: Any) -> list[Any]:
+    sizes = sorted({arms, len(labels)})
+    if (
+        isinstance(value, str)
+        or not isinstance(value, Sequence | np.ndarray)
+        or len(value) not in sizes
+    ):
+        wanted = " or ".join(map(str, sizes))
+        raise InvalidArgument(
+            "initial_credits", f"must be a mapping by label, or {wanted} credits", value
+        )
+    return [*value, *([0] * (len(labels) - len(value)))]
+
+
+def _as_credit(problem: Problem, label: str, value: object) -> Fraction:
+    name = f"initial_credits[{label}]"
+    accepted = "must be a number of pulls: a fraction, a text such as '-3/2', an integer or a float"
+    if isinstance(value, bool) or not isinstance(
+        value, Fraction | str | int | float | np.integer | np.floating
+    ):
+        raise InvalidArgument(name, accepted, value)
+    try:
+        # A float's text is its shortest decimal; its binary value is not what was meant.
+        credit = value if isinstance(value, Fraction) else Fraction(str(value))
+    except (ValueError, ZeroDivisionError):
+        raise InvalidArgument(name, accepted, value) from None
+    if credit > problem.tolerance:
+        accepted = f"must be at most the tolerance, {problem.tolerance}: no rule can promise more"
+        raise InvalidArgument(name, accepted, value)
+    if credit < _LEAST:
+        raise InvalidArgument(name, f"must be at least {_LEAST}, to be counted in 64 bits", value)
+    return credit
+
+
+def parts_of_a_pull(problem: Problem, owed: Credits | None) -> int:
+    """Return the denominator q of all shares, and of the credits unless it would be too large."""
+    denominators = {credit.denominator for credit in owed or ()}
+    wanted = lcm(problem.denominator, *denominators)
+    return wanted if wanted <= MAX_DENOMINATOR else problem.denominator
+
+
+def in_parts(
+    problem: Problem, owed: Credits | None, denominator: int, quotas: Sequence[int]
+) -> list[int]:
+    """Return credits in units of 1/q pulls, rounded down where they are no multiples of it.
+
+    What is owed in whole pulls does not change by that: with integers p and t,
+    ``floor(c + p t / q)`` is ``floor((floor(c q) + p t) / q)``. With several plays a round an arm
+    starts as one that began a whole number of rounds from now, which its windows need: with
+    less by at most a round's share.
+    """
+    if owed is None:
+        return [0] * len(quotas)
+    units = [int(credit * denominator // 1) for credit in owed]
+    if problem.plays > 1:
+        pairs = zip(units, quotas, strict=True)
+        units = [quota * (unit // quota) if quota else 0 for unit, quota in pairs]
+    return units
+
+
+def given_rewards(problem: Problem, contexts: int, value: Any) -> Rewards | None:
+    """Return number and sum of the rewards of every cell; arms that are not named have none.
+
+    Raises
+    ------
+    InvalidArgument
+        If one is not two numbers, or not possible with rewards in the range.
+    """
+    if value is None:
+        return None
+    labels = [arm for _, arm in product(range(contexts), problem.arms)]
+    if isinstance(value, Mapping):
+        rows = _rewards_by_label(problem, contexts, value)
+    elif isinstance(value, Sequence | np.ndarray) and len(value) == len(labels):
+        rows = list(value)
+    else:
+        accepted = f"must be {len(labels)} pairs (number, sum), one for each arm in each context"
+        raise InvalidArgument("initial_rewards", accepted, value)
+    return tuple(_as_rewards(problem, arm, row) for arm, row in zip(labels, rows, strict=True))
+
+
+def _rewards_by_label(problem: Problem, contexts: int, value: Mapping[Any, Any]) -> list[Any]:
+    given = {str(arm): pair for arm, pair in value.items()}
+    unknown = sorted(set(given) - set(problem.arms))
+    if unknown or contexts > 1:
+        accepted = f"must name arms of {list(problem.arms)}"
+        if contexts > 1:
+            accepted = "must be a list of pairs (number, sum), by context and arm"
+        raise InvalidArgument("initial_rewards", accepted, unknown or value)
+    return [given.get(arm, (0, 0)) for arm in problem.arms]
+
+
+def _as_rewards(problem: Problem, arm: str, value: Any) -> tuple[float, float]:
+    name = f"initial_rewards[{arm}]"
+    try:
+        number, total = (float(part) for part in value)
+    except (TypeError, ValueError):
+        raise InvalidArgument(name, "must be two numbers: how many, and their sum", value) from None
+    low, high = problem.reward_range
+    rounding = 1e-9 * max(1.0, abs(low), abs(high)) * max(1.0, number)
+    inside = low * number - rounding <= total <= high * number + rounding
+    if not (isfinite(number) and isfinite(total) and number >= 0 and inside):
+        accepted = f"must be a number and a sum of rewards that are in [{low:g}, {high:g}]"
+        raise InvalidArgument(name, accepted, value)
+    return number, total

@@ -1,0 +1,199 @@
+"""Degenerate and bad input: what is refused, in which words, and what is served all the same."""
+
+import copy
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+import fairtrial as ft
+from fairtrial.allocation import (
+    UCB1,
+    BareLearner,
+    BernoulliEnvironment,
+    FairLearn,
+    FairUCB,
+    HorizonFairUCB,
+    Problem,
+    Thompson,
+    round_shares,
+)
+from fairtrial.errors import InvalidArgument, InvalidOutcome
+from tests.allocation.slow import SlowQuotas
+
+
+def refusal(make):
+    """Return the message of the error, a ValueError too, that a call raises."""
+    with pytest.raises(InvalidArgument) as caught:
+        make()
+    assert isinstance(caught.value, ValueError)
+    return str(caught.value)
+
+
+# ---------------------------------------------------------------------- the problem
+
+
+@pytest.mark.parametrize("tolerance", [0.5, 1.0, np.float64(2), float("inf"), -1, "1", None, True])
+def test_a_tolerance_that_is_no_whole_number_is_refused(tolerance):
+    message = refusal(lambda: Problem(2, "1/4", tolerance))
+    assert message == f"tolerance must be a non-negative integer; got {tolerance!r}"
+    assert Problem(2, "1/4", np.int64(2)).tolerance == 2
+
+
+def test_half_a_pull_of_tolerance_could_not_be_kept():
+    """Four arms, three owed .24 each, a learner that takes the fourth: why it must be whole."""
+    slow = SlowQuotas([Fraction(24, 100)] * 3 + [0], tolerance=Fraction(1, 2))
+    for _ in range(5):
+        slow.step("largest", lambda allowed: 3)
+    assert max(credit // 1 for credit in slow.credits) == 1
+
+
+@pytest.mark.parametrize(
+    "share",
+    [-0.1, "-1/4", 1.5, float("nan"), np.nan, float("inf"), "x", "1/0", None, True, b"1/4", 1j],
+)
+def test_a_share_that_is_none_is_refused_by_its_place(share):
+    message = refusal(lambda: Problem(2, [0, share]))
+    assert message.startswith("shares[1] must be in [0, 1]: ")
+    assert message.endswith(f"; got {share!r}")
+    by_label = refusal(lambda: Problem(["a", "b"], {"b": share}))
+    assert by_label.startswith("shares[b] must be in [0, 1]: ")
+
+
+def test_shares_that_no_schedule_can_meet_are_refused_exactly():
+    message = refusal(lambda: Problem(3, [0.5, 0.3, 0.3]))
+    start = "shares sum to 11/10 > 1; no schedule can meet them; got "
+    assert message == start + "['1/2', '3/10', '3/10']"
+    assert "sum to 1000000001/1000000000 > 1" in refusal(lambda: Problem(2, ["0.5", "0.500000001"]))
+
+
+@pytest.mark.parametrize(
+    "shares", [[0.1] * 10, [0.1, 0.2, 0.7], [0.7, 0.2, 0.1], [0.58, 0.29, 0.07, 0.06]]
+)
+def test_floats_that_do_not_sum_to_one_do_so_as_they_are_meant(shares):
+    problem = Problem(len(shares), shares)
+    assert problem.total_share == 1
+    assert problem.is_exhausted
+
+
+def test_an_arm_without_a_share_beside_shares_of_one_is_masked_with_a_warning():
+    with pytest.warns(UserWarning, match="take every pull: without a share 'c' will never be"):
+        problem = Problem(["a", "b", "c"], ["1/2", "1/2", 0])
+    for scheduler in ("due", "lazy"):
+        offered = []
+
+        def learner(t, counts, sums, allowed, offered=offered):
+            offered.extend(allowed.tolist())
+            return allowed[-1]
+
+        policy = FairLearn(problem, learner, scheduler)
+        assert {pull.arm for pull in policy.ask(50)} == {"a", "b"}
+        assert 2 not in offered
+        assert policy.metrics()["floored_violation"] == 0
+
+
+@pytest.mark.parametrize("shares", [["1/2"], [0.1, 0.1, 0.1], [], np.full(4, 0.1)])
+def test_a_share_for_each_arm_is_wanted(shares):
+    assert "shares must be 2 shares, one for each arm" in refusal(lambda: Problem(2, shares))
+
+
+def test_there_must_be_an_arm_and_one_is_enough():
+    assert refusal(lambda: Problem(0, [])).startswith("arms must be an integer of at least 1")
+    assert refusal(lambda: Problem([], [])).startswith("arms must be a non-empty list")
+    for share in (0, "1/2", 1):
+        problem = Problem(1, share)
+        for policy in (FairLearn(problem), FairLearn(problem, scheduler="lazy")):
+            assert [pull.action for pull in policy.ask(5)] == [0] * 5
+
+
+def test_a_large_denominator_is_refused_and_says_what_to_do():
+    message = refusal(lambda: Problem(2, ["1/1000003", "1/1000033"]))
+    assert message.startswith("shares need a common denominator of 1000036000099 > 1000000000; ")
+    assert "round_shares(shares)" in message
+    third = refusal(lambda: Problem(3, 1 / 3))
+    assert "of 10000000000000000 > 1000000000; write a third as '1/3'" in third
+    assert "of about 10^320 >" in refusal(lambda: Problem(2, 1e-320))
+    assert sum(round_shares([1 / 3] * 3)) < 1
+    Problem(3, round_shares([1 / 3] * 3))
+
+
+# --------------------------------------------------------------------- the schedulers
+
+
+@pytest.mark.parametrize("shares", [[0.68, 0.2, 0], ["1/2", "1/3", 0], ["1/3", "1/3", "1/3"]])
+def test_the_largest_credit_is_refused_where_it_is_not_proven(shares):
+    problem = Problem(["a", "b", "c"], shares)
+    message = refusal(lambda: FairLearn(problem, scheduler="largest"))
+    positive = sum(share > 0 for share in problem.shares)
+    assert message.startswith(
+        f"scheduler must be 'due': 'largest' is proven for shares below 1/{positive} only, and "
+        f"arm 'a' has {problem.shares[0]} (allow_unsafe=True for research)"
+    )
+    assert "FairLearn(problem) keeps all shares" in refusal(lambda: FairUCB(problem))
+    assert not FairLearn(problem, scheduler="largest", allow_unsafe=True).guarantee.proven
+
+
+def test_a_horizon_that_is_too_short_is_refused():
+    message = refusal(lambda: HorizonFairUCB(Problem(5, 0.01), horizon=4))
+    assert message == "horizon is too short for the quotas, which need 5 rounds; got 4"
+    policy = HorizonFairUCB(Problem(5, 0.01), horizon=5)
+    assert [pull.action for pull in policy.ask(5)] == [0, 1, 2, 3, 4]
+
+
+# -------------------------------------------------------------------------- rewards
+
+
+@pytest.mark.parametrize("reward", [float("nan"), float("inf"), 1.5, -0.1, "1", None, [1]])
+def test_a_refused_reward_leaves_the_round_open_and_the_state_as_it_was(reward):
+    policy = FairLearn(Problem(2, "1/4"), Thompson(), seed=1)
+    pull = policy.ask()
+    before = copy.deepcopy(policy.get_state())
+    with pytest.raises(InvalidOutcome, match="reward must be"):
+        policy.tell(pull, reward)
+    after = policy.get_state()
+    assert all(np.array_equal(before[key], after[key]) for key in before)
+    assert policy.outstanding() == [pull]
+    policy.tell(pull, 1)
+
+
+# ------------------------------------------------------------------- nothing, and ties
+
+
+def test_no_rounds_are_an_empty_result():
+    policy = FairLearn(Problem(2, "1/4"))
+    assert policy.ask(0) == []
+    assert policy.credits == (0, 0)
+    metrics = policy.metrics()
+    assert {name: value for name, value in metrics.items() if value} == {}
+    assert policy.progress().asked == 0
+    assert policy.recommend().leader is None
+
+
+def sequence(policy, rounds, rewards):
+    actions = []
+    for t in range(rounds):
+        pull = policy.ask()
+        actions.append(pull.action)
+        policy.tell(pull, float(rewards[t, pull.action]))
+    return actions
+
+
+@pytest.mark.parametrize("learner", [UCB1(), Thompson()], ids=repr)
+@pytest.mark.parametrize("scheduler", ["due", "largest", "lazy"])
+def test_a_tolerance_of_the_horizon_or_more_is_the_bare_learner(learner, scheduler):
+    problem = Problem(3, [0.2, 0.3, 0.25], tolerance=150)
+    rewards = np.random.default_rng(0).random((150, 3)) < [0.7, 0.5, 0.4]
+    fair = FairLearn(problem, learner, scheduler, seed=5)
+    assert sequence(fair, 150, rewards) == sequence(
+        BareLearner(problem, learner, seed=5), 150, rewards
+    )
+    assert fair.metrics()["forced_share"] == 0
+
+
+def test_equal_means_cost_nothing():
+    problem = Problem(3, "1/4")
+    world = BernoulliEnvironment(problem, [0.5] * 3)
+    found = ft.simulate(FairLearn(problem), world, 3, horizon=100, progress=False).extra
+    assert not found["regret"].any()
+    assert not found["r_regret"].any()
+    assert abs(found["fair_regret"]).max() < 1e-9
