@@ -188,3 +188,8 @@ def test_a_part_of_a_users_own_is_found_before_the_familys(family: Problem) -> N
     assert type(policy.estimator) is own
     assert policy.estimator.clip == 3.0
     assert refused(policy_class, "Estimator", family, [own]).startswith("policy must be one of Sea")
+
+
+def test_a_part_may_be_given_by_its_name_alone(family: Problem) -> None:
+    policy = policy_from_dict({"name": "Search", "estimator": "Estimator"}, family, 1)
+    assert policy.estimator.get_params() == Estimator().get_params()

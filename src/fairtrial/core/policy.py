@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import cached_property
@@ -74,6 +76,12 @@ class Policy(Parametrized, ABC):
     expiry: ClassVar[Literal["drop", "reissue"]] = "drop"
     """Whether a pull whose lease ran out counts as lost, or is handed out again."""
 
+    max_time: float | None = None
+    """Time after which it stops undecided, where `pass_time` tells it the time."""
+
+    max_pulls: int | None = None
+    """Most results, where a policy has such a parameter: no more pulls are issued than that."""
+
     endless: ClassVar[bool] = False
     """Whether it never stops by itself; a simulation then needs a horizon."""
 
@@ -128,6 +136,9 @@ class Policy(Parametrized, ABC):
         """Take a correction of an outcome told before."""
         raise NotSupported(f"{type(self).__name__} cannot correct an outcome that it was told")
 
+    def pass_time(self, now: float) -> None:
+        """Take note of the time since the start; by default it means nothing."""
+
     def cancelled(self) -> list[Pull]:
         """Return the pulls in flight whose results no longer matter: all, once stopped."""
         return self.outstanding() if self.stopped else []
@@ -151,9 +162,17 @@ class Policy(Parametrized, ABC):
         return Guarantee("none", proven=False, statement="no guarantee is claimed")
 
     def compiled_run(
-        self, environment: Environment, generator: np.random.Generator, horizon: int | None
+        self,
+        environment: Environment,
+        generator: np.random.Generator,
+        horizon: int | None,
+        parallel: int = 1,
     ) -> Run | None:
-        """Return a whole simulated run from compiled code, or None if there is none for it."""
+        """Return a whole simulated run from compiled code, or None if there is none for it.
+
+        It is the run that `run_policy` makes, draw for draw, with at most `parallel` pulls in
+        flight; where it returns None it has taken nothing from the `generator`.
+        """
         return None
 
     # ------------------------------------------------------------ what users call
@@ -201,7 +220,7 @@ class Policy(Parametrized, ABC):
         return single
 
     def _issue(self, context: dict[str, Any]) -> Pull | None:
-        if self.stopped:
+        if self.stopped or self._has_issued_all():
             return None
         choice = self.choose(**context) if context else self.choose()
         if choice is None:
@@ -211,6 +230,10 @@ class Policy(Parametrized, ABC):
         self._outstanding[self.asked] = (action, tag)
         self.asked += 1
         return pull
+
+    def _has_issued_all(self) -> bool:
+        most = self.max_pulls
+        return most is not None and self.told + len(self._outstanding) >= most
 
     def _checked(self, choice: int | tuple[int, int]) -> tuple[int, int]:
         """Return action and tag as Python integers, whatever integers `choose` returned."""
@@ -248,7 +271,7 @@ class Policy(Parametrized, ABC):
             If the pull was never issued.
         """
         clean = self.problem.check_outcome(outcome)
-        number = pull.number
+        number = _number_of(pull)
         if number == UNSOLICITED:
             self._require_own_action(pull)
             self.learn(pull, clean)
@@ -287,8 +310,9 @@ class Policy(Parametrized, ABC):
             If the pull was never issued.
         """
         clean = self.problem.check_reading(value)
-        entry = self._outstanding.get(pull.number) or self._lost.get(pull.number)
-        if entry is None and 0 <= pull.number < self.asked:
+        number = _number_of(pull)
+        entry = self._outstanding.get(number) or self._lost.get(number)
+        if entry is None and 0 <= number < self.asked:
             self.read_late(pull, clean, **details)
         else:
             self._require_known(pull, entry)
@@ -306,7 +330,7 @@ class Policy(Parametrized, ABC):
         UnknownPull
             If the pull was never issued.
         """
-        self._require_known(pull, self._outstanding.get(pull.number))
+        self._require_known(pull, self._outstanding.get(_number_of(pull)))
         self.lose(pull, reason)
         self._lost[pull.number] = self._outstanding.pop(pull.number)
 
@@ -325,9 +349,10 @@ class Policy(Parametrized, ABC):
             If the pull was never told.
         """
         clean_old, clean_new = self.problem.check_outcome(old), self.problem.check_outcome(new)
+        number = _number_of(pull)
         self._require_own_action(pull)
-        waited_for = pull.number in self._outstanding or pull.number in self._lost
-        if not UNSOLICITED <= pull.number < self.asked or waited_for:
+        waited_for = number in self._outstanding or number in self._lost
+        if not UNSOLICITED <= number < self.asked or waited_for:
             raise UnknownPull(f"{pull!r} has no outcome to correct")
         self.revise(pull, clean_old, clean_new)
 
@@ -387,6 +412,7 @@ class Policy(Parametrized, ABC):
             If one of `state_fields` holds what is no number, boolean or text.
         """
         state: State = {
+            "made_from": np.array(self._made_from),
             "asked": np.array(self.asked),
             "told": np.array(self.told),
             "outstanding": _as_rows(self._outstanding),
@@ -395,6 +421,13 @@ class Policy(Parametrized, ABC):
         for name in self.state_fields:
             state[name] = self._as_array(name)
         return state
+
+    @cached_property
+    def _made_from(self) -> str:
+        """A fingerprint of class, problem and parameters, as far as these can be written down."""
+        parameters = {name: _written(value) for name, value in self.get_params().items()}
+        parts = [type(self).__name__, self.version, self.problem.digest, parameters]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
     def _as_array(self, name: str) -> NDArray[Any]:
         try:
@@ -412,11 +445,9 @@ class Policy(Parametrized, ABC):
         Raises
         ------
         InvalidArgument
-            If a part of the state is missing; nothing has changed then.
+            If it is another policy's state, or a part of it is missing; nothing has changed then.
         """
-        for name in ("asked", "told", "outstanding", "lost", *self.state_fields):
-            if name not in state:
-                raise InvalidArgument("state", f"must have the field {name!r}", sorted(state))
+        self._check_state(state)
         self.asked = int(state["asked"])
         self.told = int(state["told"])
         self._outstanding = _from_rows(state["outstanding"])
@@ -425,6 +456,19 @@ class Policy(Parametrized, ABC):
             is_list = isinstance(getattr(self, name, None), list)
             value = state[name]
             setattr(self, name, value.tolist() if is_list or value.ndim == 0 else np.array(value))
+
+    def _check_state(self, state: object) -> None:
+        if not isinstance(state, Mapping):
+            raise InvalidArgument("state", "must be what get_state returned", state)
+        if str(state.get("made_from", self._made_from)) != self._made_from:
+            raise InvalidArgument(
+                "state",
+                f"must be of a {type(self).__name__} with the same problem and parameters; it is "
+                "another policy's",
+            )
+        for name in ("made_from", "asked", "told", "outstanding", "lost", *self.state_fields):
+            if name not in state:
+                raise InvalidArgument("state", f"must have the field {name!r}", sorted(state))
 
     def clone(self, **changes: Any) -> Self:
         """Return a fresh policy, nothing asked yet; ``seed=`` gives it another seed."""
@@ -438,6 +482,21 @@ class Policy(Parametrized, ABC):
             "name": type(self).__name__,
             **{name: plain(value, name) for name, value in parameters},
         }
+
+
+def _number_of(pull: Pull) -> int:
+    try:
+        return pull.number
+    except AttributeError:
+        raise InvalidArgument("pull", "must be a pull that was asked for", pull) from None
+
+
+def _written(value: Any) -> Any:
+    """Return a parameter as data; of what cannot be written down, its class."""
+    try:
+        return plain(value)
+    except NotSupported:
+        return type(value).__qualname__
 
 
 def _as_rows(pulls: Mapping[int, tuple[int, int]]) -> NDArray[np.int64]:

@@ -139,6 +139,7 @@ class _World:
         self.results = 0
         self.cancelled = 0
         self.pulls = np.zeros(policy.problem.n_actions, dtype=np.int64)
+        self._most_time = math.inf if policy.max_time is None else policy.max_time
         self._in_flight: dict[int, Pull] = {}
         self._events: list[tuple[float, int, int, int, Any]] = []
 
@@ -169,8 +170,12 @@ class _World:
         heapq.heappush(self._events, (self.now + delay, number, order, kind, content))
 
     def advance(self) -> None:
-        """Let the next event happen, and all others of the same moment."""
-        self.now = self._events[0][0]
+        """Let the next event happen, and all others of the same moment, if there is time."""
+        self.now = min(self._events[0][0], self._most_time)
+        self.policy.pass_time(self.now)
+        if self.now == self._most_time:
+            self._cancel()
+            return
         while self._events and self._events[0][0] == self.now and not self.policy.stopped:
             _, number, _, kind, content = heapq.heappop(self._events)
             self._happen(self._in_flight[number], kind, content)

@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fairtrial.core.environment import Environment
 from fairtrial.core.parameters import Parametrized, build
 from fairtrial.core.policy import Policy
 from fairtrial.core.problem import Problem
@@ -90,7 +91,9 @@ def policy_from_dict(
 
 
 def _component(value: Any, problem: Problem, policies: Sequence[type[Parametrized]]) -> Any:
-    """Return the object that a mapping with a name stands for (a learner, a threshold)."""
+    """Return the object that a name, or a mapping with one, stands for (a learner, a threshold)."""
+    if isinstance(value, str) and _is_part(value, problem.family):
+        value = {"name": value}
     if not isinstance(value, Mapping) or "name" not in value:
         return value
     arguments = dict(value)
@@ -105,3 +108,13 @@ def _component(value: Any, problem: Problem, policies: Sequence[type[Parametrize
     if cls is None or not inspect.isclass(cls) or not issubclass(cls, Parametrized):
         raise InvalidArgument("name", f"must be a part of {problem.family} or confidence", name)
     return build(cls, arguments)
+
+
+def _is_part(name: str, family: str) -> bool:
+    """Return whether a family has a class of that name that policies are made with."""
+    cls = getattr(family_module(family), name, None) if family in FAMILIES else None
+    return (
+        inspect.isclass(cls)
+        and issubclass(cls, Parametrized)
+        and not issubclass(cls, Policy | Problem | Environment)
+    )

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairtrial.core.validation import check_array, check_probability
+from fairtrial.confidence.complexity import CertifiedComplexity
+from fairtrial.core.validation import check_array
 from fairtrial.errors import InvalidArgument
 from fairtrial.linear.designs import contrasts_at, oracle_design
 from fairtrial.linear.problem import Problem
@@ -23,7 +24,7 @@ _LEAST_STD = 1e-7
 
 
 @dataclass(frozen=True, eq=False)
-class Complexity:
+class Complexity(CertifiedComplexity):
     """What it costs to be sure of the answer, if `theta` is what it is assumed to be.
 
     Attributes
@@ -53,52 +54,6 @@ class Complexity:
     weights: Floats | None
     answer: Any
     reason: str = ""
-
-    def lower_bound(self, delta: float) -> float:
-        """Return the least mean number of pulls of any rule that errs at most `delta`.
-
-        With `epsilon`, several answers may be right: the bound is for rules that give `answer`.
-
-        Parameters
-        ----------
-        delta : float
-            Probability of a wrong answer that is accepted, in (0, 1).
-
-        Returns
-        -------
-        float
-            ``T* kl(delta, 1 - delta)``, with the certified `lower` for T*.
-
-        Notes
-        -----
-        Source: Garivier, Kaufmann (2016), "Optimal best arm identification with fixed
-        confidence", Theorem 1.
-
-        Examples
-        --------
-        >>> problem = Problem([[1, 0], [0, 1]], noise_std=1.0)
-        >>> round(complexity(problem, [1.0, 0.5]).lower_bound(0.05), 3)
-        84.8
-        """
-        information = self.kl(delta)
-        return self.lower * information if information > 0.0 else 0.0
-
-    @staticmethod
-    def kl(delta: float) -> float:
-        """Return kl(delta, 1 - delta), the evidence in nats that an error of `delta` needs.
-
-        Parameters
-        ----------
-        delta : float
-            In (0, 1). From one half on a coin will do: no evidence is needed.
-
-        Examples
-        --------
-        >>> round(Complexity.kl(0.05), 8)
-        2.64999508
-        """
-        level = check_probability("delta", delta)
-        return (1.0 - 2.0 * level) * math.log((1.0 - level) / level) if level < 0.5 else 0.0
 
 
 def complexity(

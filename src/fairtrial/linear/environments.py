@@ -6,13 +6,15 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairtrial.core.draws import Source
 from fairtrial.core.environment import Environment, Truth
 from fairtrial.core.pull import Pull
+from fairtrial.core.tables import column_of
 from fairtrial.core.validation import check_array, check_number
 from fairtrial.errors import InvalidArgument, InvalidOutcome, NotSupported
 from fairtrial.linear.problem import Problem
@@ -29,15 +31,6 @@ _ROUNDING = 1e-12
 
 
 _SMALLEST_SPREAD = 1e-6
-
-
-class Source(NamedTuple):
-    """A world as the kernels see it."""
-
-    kind: int
-    first: Floats
-    second: Floats
-    starts: NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +81,7 @@ class ArmEnvironment(Environment):
 
     def sample(self, pull: Pull, generator: np.random.Generator) -> float:
         """Return one reward of the pull's arm."""
-        from fairtrial.linear._kernels.draws import draw
-
-        return float(draw(*self.source, pull.action, generator))
+        return self.source.draw(pull.action, generator)
 
     def complexity(self) -> Complexity:
         """Return what it costs to find the answer in this world.
@@ -183,9 +174,7 @@ class GaussianEnvironment(ArmEnvironment):
     @cached_property
     def source(self) -> Source:
         """The world as the kernels see it."""
-        from fairtrial.linear._kernels.draws import GAUSSIAN
-
-        return Source(GAUSSIAN, self.arm_means, self._stds, np.zeros(1, np.int64))
+        return Source.gaussian(self.arm_means, self._stds)
 
 
 class BernoulliEnvironment(ArmEnvironment):
@@ -239,10 +228,7 @@ class BernoulliEnvironment(ArmEnvironment):
     @cached_property
     def source(self) -> Source:
         """The world as the kernels see it."""
-        from fairtrial.linear._kernels.draws import BERNOULLI
-
-        arms = len(self._means)
-        return Source(BERNOULLI, self._means, np.zeros(arms), np.zeros(1, np.int64))
+        return Source.bernoulli(self._means)
 
 
 class ReplayEnvironment(ArmEnvironment):
@@ -294,7 +280,7 @@ class ReplayEnvironment(ArmEnvironment):
             raise InvalidArgument(
                 "noise_std", "must be 0 where the problem gives a reward_range", noise_std
             )
-        labels, rewards = _column(table, arm), _column(table, reward)
+        labels, rewards = column_of(table, arm), column_of(table, reward)
         if len(labels) != len(rewards):
             raise InvalidArgument("table", "must have columns of equal length")
         self._by_label = self._rows_by_label(labels, rewards)
@@ -357,21 +343,8 @@ class ReplayEnvironment(ArmEnvironment):
     @cached_property
     def source(self) -> Source:
         """The world as the kernels see it."""
-        from fairtrial.linear._kernels.draws import REPLAY
-
-        starts = np.concatenate([[0], np.cumsum([len(rows) for rows in self._rows])])
-        noise = np.full(len(self._rows), self.noise_std)
-        return Source(REPLAY, np.concatenate(self._rows), noise, starts.astype(np.int64))
+        return Source.replay(self._rows, self.noise_std)
 
 
 def _shape_of(value: ArrayLike, arms: int) -> tuple[int, ...]:
     return (arms,) if np.ndim(value) else ()
-
-
-def _column(table: Mapping[str, Any] | Any, name: str) -> Sequence[Any]:
-    try:
-        column = table[name]
-    except (KeyError, TypeError, IndexError):
-        known = list(getattr(table, "columns", table if isinstance(table, Mapping) else []))
-        raise InvalidArgument("table", f"must have the column {name!r}; it has {known}") from None
-    return list(column)

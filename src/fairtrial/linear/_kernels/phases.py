@@ -5,7 +5,7 @@ import math
 import numba as nb
 import numpy as np
 
-from fairtrial.linear._kernels.draws import draw
+from fairtrial.core._draws import draw
 from fairtrial.linear._kernels.matrices import (
     Floats,
     Integers,

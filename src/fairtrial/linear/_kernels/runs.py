@@ -7,6 +7,7 @@ few arrays, because passing an array to compiled code costs more than most decis
 import numba as nb
 import numpy as np
 
+from fairtrial.core._draws import draw
 from fairtrial.linear._kernels.blocks import (
     correct_reward,
     is_over,
@@ -17,7 +18,6 @@ from fairtrial.linear._kernels.blocks import (
 )
 from fairtrial.linear._kernels.book import open_book, open_rules
 from fairtrial.linear._kernels.choosing import choose, greedy_phase, skip_ahead
-from fairtrial.linear._kernels.draws import draw
 from fairtrial.linear._kernels.estimates import give_up, issue
 from fairtrial.linear._kernels.matrices import Floats, Integers
 from fairtrial.linear._kernels.model import Model, open_model

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.confidence.block_betting import carry_over, promise, pulls_left
 from fairtrial.core.environment import Environment
 from fairtrial.core.policy import Choice
 from fairtrial.core.pull import Pull
@@ -193,13 +194,7 @@ class BlockBetting(LinearPolicy):
         self._floats, self._integers = np.zeros(floats), np.zeros(integers, dtype=np.int64)
         new = self._book
         first, number = int(old.control[FIRST]), int(old.control[OPEN])
-        for name in old._fields:
-            before, after = getattr(old, name), getattr(new, name)
-            if before.shape == after.shape:
-                after[...] = before
-                continue
-            for serial in range(first, first + number):
-                after[serial % (2 * slots)] = before[serial % slots]
+        carry_over(old, new, first, number)
 
     # ------------------------------------------------------------------- contract
 
@@ -306,8 +301,8 @@ class BlockBetting(LinearPolicy):
     def _remaining(self) -> float | None:
         if self.stopped:
             return 0.0
-        forecast = float(self._book.forecast[0])
-        return forecast if math.isfinite(forecast) else None
+        book = self._book
+        return pulls_left(float(book.forecast[0]), float(book.waiting.sum()))
 
     def _details(self) -> Mapping[str, Any]:
         from fairtrial.linear._kernels.book import BLOCKS
@@ -327,24 +322,11 @@ class BlockBetting(LinearPolicy):
     def guarantee(self) -> Guarantee:
         """The guarantee, and what it still stands on after losses and corrections."""
         bounded = self.problem.reward_range is not None
-        if self.problem.reward_range is not None:
-            low, high = self.problem.reward_range
-            noise = f"every reward lies in [{low:g}, {high:g}]"
-        else:
-            noise = "given the past, the noise of a reward is sub-Gaussian at the stated scale"
-        page = "bounded-rewards" if bounded else "block-betting"
-        promise = Guarantee(
-            name="block betting" + (" for bounded rewards" if bounded else ""),
-            proven=True,
-            statement=(
-                f"the probability that this study ever gives a wrong answer is at most "
-                f"{self.delta:g}, whatever theta is"
-            ),
-            assumptions=(
-                noise,
-                "given the past, the mean of a reward is linear in the features of its arm",
-            ),
-            source=f"docs/explanation/{page}.md",
+        stated = promise(
+            self.delta,
+            self.problem.reward_range,
+            "whatever theta is",
+            "given the past, the mean of a reward is linear in the features of its arm",
         )
-        promise = self._as_it_stands(promise)
-        return self._without(promise, 0 if bounded else self._lost_in_block)
+        stated = self._as_it_stands(stated)
+        return self._without(stated, 0 if bounded else self._lost_in_block)

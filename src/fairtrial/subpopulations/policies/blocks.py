@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.confidence.block_betting import carry_over, promise, pulls_left
 from fairtrial.core.environment import Environment
 from fairtrial.core.policy import Choice
 from fairtrial.core.pull import Pull
@@ -171,13 +172,7 @@ class BlockBetting(FloorPolicy):
         self._floats, self._integers = np.zeros(floats), np.zeros(integers, dtype=np.int64)
         new = open_book(self._floats, self._integers, *self.problem.shape, 2 * slots)
         first, number = int(old.control[FIRST]), int(old.control[OPEN])
-        for name in old._fields:
-            before, after = getattr(old, name), getattr(new, name)
-            if before.shape == after.shape:
-                after[...] = before
-                continue
-            for serial in range(first, first + number):
-                after[serial % (2 * slots)] = before[serial % slots]
+        carry_over(old, new, first, number)
 
     # ------------------------------------------------------------------- contract
 
@@ -217,12 +212,16 @@ class BlockBetting(FloorPolicy):
         self._amended += 1
 
     def compiled_run(
-        self, environment: Environment, generator: np.random.Generator, horizon: int | None
+        self,
+        environment: Environment,
+        generator: np.random.Generator,
+        horizon: int | None,
+        parallel: int = 1,
     ) -> Run | None:
         """Return a whole run from compiled code."""
         from fairtrial.subpopulations._kernels.runs import run_blocks
 
-        if not self._can_compile(environment):
+        if parallel != 1 or not self._can_compile(environment):
             return None
         assert isinstance(environment, CellEnvironment)
         most = 0 if self._decided else self._most(horizon)
@@ -274,8 +273,8 @@ class BlockBetting(FloorPolicy):
     def _remaining(self) -> float | None:
         if self.stopped:
             return 0.0
-        forecast = float(self._book.forecast[0])
-        return forecast if math.isfinite(forecast) else None
+        book = self._book
+        return pulls_left(float(book.forecast[0]), float(book.waiting.sum()))
 
     def _details(self) -> Mapping[str, Any]:
         wealth, rejected = self._wealth(), self._book.rejected
@@ -295,31 +294,18 @@ class BlockBetting(FloorPolicy):
     def guarantee(self) -> Guarantee:
         """The guarantee, and what it still stands on after losses and corrections."""
         bounded = self.problem.reward_range is not None
-        if self.problem.reward_range is not None:
-            low, high = self.problem.reward_range
-            noise = f"every reward lies in [{low:g}, {high:g}]"
-        else:
-            noise = "given the past, the noise of a reward is sub-Gaussian at the stated scale"
-        page = "bounded-rewards" if bounded else "block-betting"
-        promise = Guarantee(
-            name="block betting" + (" for bounded rewards" if bounded else ""),
-            proven=True,
-            statement=(
-                f"the probability that this study ever gives a wrong answer is at most "
-                f"{self.delta:g}, however the arms differ"
-            ),
-            assumptions=(
-                noise,
-                "given the past, each reward of a cell has the same mean",
-            ),
-            source=f"docs/explanation/{page}.md",
+        stated = promise(
+            self.delta,
+            self.problem.reward_range,
+            "however the arms differ",
+            "given the past, each reward of a cell has the same mean",
         )
         if self._lost_in_block and not bounded:
-            promise = promise.weakened(
+            stated = stated.weakened(
                 f"{self._lost_in_block} lost pulls were lost for reasons unrelated to their rewards"
             )
         if self._amended:
-            promise = promise.weakened(
+            stated = stated.weakened(
                 f"{self._amended} rewards were corrected after they had been betted on"
             )
-        return promise
+        return stated

@@ -217,13 +217,17 @@ class _Tracking(FloorPolicy):
         self._amended += 1
 
     def compiled_run(
-        self, environment: Environment, generator: np.random.Generator, horizon: int | None
+        self,
+        environment: Environment,
+        generator: np.random.Generator,
+        horizon: int | None,
+        parallel: int = 1,
     ) -> Run | None:
         """Return a whole run from compiled code."""
         from fairtrial.subpopulations._kernels.model import COUNTS
         from fairtrial.subpopulations._kernels.runs import run_tracker
 
-        if not self._can_compile(environment):
+        if parallel != 1 or not self._can_compile(environment):
             return None
         assert isinstance(environment, CellEnvironment)
         if not self._certain:
