@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         errors,
         linear,
         plots,
+        sklearn,
         subpopulations,
     )
     from fairtrial.core import (
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
         Truth,
     )
     from fairtrial.simulation import Simulation, simulate
-    from fairtrial.study import Study
+    from fairtrial.study import Study, run_study
 
 __version__ = "0.1.0"
 
@@ -54,7 +55,9 @@ __all__ = [
     "errors",
     "linear",
     "plots",
+    "run_study",
     "simulate",
+    "sklearn",
     "subpopulations",
 ]
 
@@ -67,10 +70,16 @@ _MODULES = frozenset(
         "errors",
         "linear",
         "plots",
+        "sklearn",
         "subpopulations",
     }
 )
-_HOMES = {"Simulation": "simulation", "simulate": "simulation", "Study": "study"}
+_HOMES = {
+    "Simulation": "simulation",
+    "Study": "study",
+    "run_study": "study",
+    "simulate": "simulation",
+}
 
 
 def __getattr__(name: str) -> Any:

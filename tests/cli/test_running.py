@@ -48,7 +48,7 @@ def fail():
 
 
 def run(study, source, limit=None, interrupted=lambda: False):
-    return drive(study, "memory://", source, Quiet(), interrupted, limit)
+    return drive(study, source, Quiet(), interrupted, limit)
 
 
 def kinds(study):

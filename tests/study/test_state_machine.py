@@ -1,5 +1,6 @@
 """Anything in any order, by two interleaved handles: the log and the policy never disagree."""
 
+import math
 import os
 import shutil
 import tempfile
@@ -17,6 +18,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from fairtrial.delayed import ConflictingReport, InformationRacing, Problem
 from fairtrial.errors import (
     AlreadyTold,
     ConflictingOutcome,
@@ -53,16 +55,22 @@ class StudyMachine(RuleBasedStateMachine):
 
     @initialize(policy=st.sampled_from(policies), seed=st.integers(0, 100))
     def create(self, policy, seed):
+        self.clear()
+        problem = ToyProblem()
+        self.takes_readings = policy is Racing
+        self.begin(problem, policy(problem), seed)
+
+    def clear(self):
         self.folder = Path(tempfile.mkdtemp())
         self.clock = Clock()
         self.pulls = {}
         self.requests = {}
         self.counts = dict.fromkeys(["late", "amended", "duplicates", "unsolicited"], 0)
         self.stores = [self.open_store(), self.open_store()]
-        problem = ToyProblem()
+
+    def begin(self, problem, policy, seed):
         self.reissues = policy.expiry == "reissue"
-        self.takes_readings = policy is Racing
-        Study.create(problem, policy(problem), storage=self.stores[0], name="toy", seed=seed)
+        Study.create(problem, policy, storage=self.stores[0], name="toy", seed=seed)
         self.studies = [Study.open(store, "toy", **OWN) for store in self.stores]
 
     def teardown(self):
@@ -104,7 +112,7 @@ class StudyMachine(RuleBasedStateMachine):
                 assert self.reissues
                 assert known["state"] == "open"
                 assert self.is_overdue(known)
-            self.pulls[pull.id] = {"state": "open", "until": until, "value": None}
+            self.pulls[pull.id] = {"state": "open", "until": until, "value": None, "asked": True}
 
     # ------------------------------------------------------------------------------ asks
 
@@ -337,11 +345,116 @@ class StudyMachine(RuleBasedStateMachine):
         assert {name: health[name] for name in self.counts} == self.counts
 
 
-def test_anything_in_any_order(monkeypatch):
-    monkeypatch.setattr(cache, "SNAPSHOT_EVERY", StudyMachine.snapshot_every)
+class RaceMachine(StudyMachine):
+    """The same with a real race: readings of every kind, late ones too, and failures by reason."""
+
+    problems = (
+        {"feedback": "unbiased", "report_std": 1.0},
+        {"feedback": "refining", "report_std": 1.0, "failure": "independent"},
+        {"feedback": "biased", "report_std": 1.0, "failure_value": -3.0},
+        {"feedback": "incremental", "duration": 4.0, "failure": "independent"},
+        {"feedback": "unbiased", "report_std": 1.0, "delay_depends_on_outcome": True},
+    )
+
+    @initialize(
+        about=st.sampled_from(problems),
+        truncate=st.sampled_from([None, None, 2]),
+        seed=st.integers(0, 3),
+    )
+    def create(self, about, truncate, seed):
+        self.clear()
+        self.readings = {}
+        self.repeated = 0
+        problem = Problem(["0", "1", "2"], noise_std=2.0, **about)
+        cannot = about["feedback"] == "biased" or not problem.readings_used
+        policy = InformationRacing(problem, parallel=6, truncate=None if cannot else truncate)
+        self.begin(problem, policy, seed)
+
+    @rule(
+        by=handles,
+        index=indices,
+        value=values,
+        place=st.sampled_from([{}, {"stage": 1}, {"stage": 2}, {"elapsed": 2.5}, {"stage": 3}]),
+        when=st.sampled_from([["open"], ["given up"], ["told"]]),
+    )
+    def report(self, by, index, value, place, when):
+        pull = self.pick(index, *when)
+        self.note_expired()
+        if pull is None or "asked" not in self.pulls[pull]:
+            return
+        known = self.readings.setdefault(pull, {})
+        stage = place.get("stage", place.get("elapsed"))
+        if stage is None:
+            stage = math.floor(max(known, default=0)) + 1
+        if known.get(stage, value) != value:
+            with pytest.raises(ConflictingReport):
+                self.studies[by].report(pull, value, **place)
+            return
+        self.repeated += stage in known
+        known[stage] = value
+        self.studies[by].report(pull, value, **place)
+
+    @rule(by=handles, index=indices)
+    def report_again(self, by, index):
+        pulls = [pull for pull, known in self.readings.items() if known]
+        if not pulls:
+            return
+        pull = pulls[index % len(pulls)]
+        stage, value = next(iter(self.readings[pull].items()))
+        self.note_expired()
+        self.studies[by].report(pull, value, stage=stage)
+        self.repeated += 1
+
+    @rule(
+        by=handles,
+        index=indices,
+        how=st.sampled_from(
+            [
+                *[("cancel", reason) for reason in ("user", "eliminated", "truncated")],
+                *[("fail", reason) for reason in ("lost", "error", "timeout")],
+            ]
+        ),
+    )
+    def give_up(self, by, index, how):
+        verb, reason = how
+        pull = self.pick(index, "open", "given up")
+        self.note_expired()
+        if pull is not None:
+            getattr(self.studies[by], verb)(pull, reason)
+            self.pulls[pull].update(state="given up", until=None)
+
+    @rule(by=handles)
+    def call_back_what_is_not_wanted(self, by):
+        self.note_expired()
+        study = self.studies[by]
+        for pull in study.cancelled():
+            assert study.should_stop(pull)
+            study.cancel(pull, "no longer needed")
+            self.pulls[pull.id].update(state="given up", until=None)
+        assert study.cancelled() == []
+
+    @rule(by=handles)
+    def audit(self, by):
+        found = self.studies[by].verify()
+        assert found.ok, found.first_difference
+
+    @precondition(lambda self: hasattr(self, "folder"))
+    @invariant()
+    def every_reading_is_known_once(self):
+        policy = self.studies[0].policy
+        assert policy.duplicates == self.repeated
+        wanted = {pull.number for pull in policy.cancelled()}
+        assert {pull.number for pull in self.studies[0].cancelled()} == wanted
+
+
+@pytest.mark.parametrize(
+    ("machine", "examples"), [(StudyMachine, 60), (RaceMachine, 30)], ids=["toys", "race"]
+)
+def test_anything_in_any_order(monkeypatch, machine, examples):
+    monkeypatch.setattr(cache, "SNAPSHOT_EVERY", machine.snapshot_every)
     effort = settings(
-        max_examples=1_000 if LONG else 60,
+        max_examples=1_000 if LONG else examples,
         stateful_step_count=60 if LONG else 30,
         print_blob=True,
     )
-    run_state_machine_as_test(StudyMachine, settings=effort)
+    run_state_machine_as_test(machine, settings=effort)

@@ -6,7 +6,8 @@ Subcommands import what they need when they run, so that help costs no more than
 from __future__ import annotations
 
 import sys
-from typing import Any, NoReturn
+import warnings
+from typing import Any, NoReturn, TextIO
 
 import click
 
@@ -97,6 +98,19 @@ for _command in (run, plan, simulate, study, demo, reproduce):
     app.add_command(_command)
 
 
+def _show_warning(
+    message: Warning | str,
+    category: type[Warning],  # noqa: ARG001 - what the hook is called with
+    filename: str,  # noqa: ARG001
+    lineno: int,  # noqa: ARG001
+    file: TextIO | None = None,  # noqa: ARG001
+    line: str | None = None,  # noqa: ARG001
+) -> None:
+    """Print a warning as a sentence: where in our code it arose helps nobody."""
+    click.echo(f"Warning: {message}", err=True)
+
+
 def main() -> None:
     """Run the command line and exit with its code."""
+    warnings.showwarning = _show_warning
     sys.exit(app(prog_name="fairtrial"))

@@ -21,6 +21,7 @@ from fairtrial.cli.sections import (
 )
 from fairtrial.cli.sources import placeholders
 from fairtrial.core import Environment, Policy, Problem
+from fairtrial.core.parameters import build
 from fairtrial.core.specification import (
     FAMILIES,
     family_module,
@@ -183,6 +184,12 @@ def build_environment(
     means = _by_position(section.means, _axes(problem), f"{path}.means", mistakes)
     if len(mistakes) > before:
         return None
+    if problem.family == "delayed":
+        return _late_world(problem, section, means, path, mistakes)
+    for key in ("delay", "bias"):
+        if getattr(section, key) is not None:
+            mistakes.append(f"{path}.{key}: must be left out but in the family 'delayed'")
+            return None
     bounded = getattr(problem, "reward_range", None) is not None
     if section.noise == "bernoulli" or (section.noise is None and bounded and section.std is None):
         if section.std is not None:
@@ -204,6 +211,34 @@ def _linear_world(
     if getattr(problem, "reward_range", None) is not None:
         return _world(problem, "BernoulliEnvironment", path, mistakes, section.theta)
     return _world(problem, "GaussianEnvironment", path, mistakes, section.theta, std=section.std)
+
+
+def _late_world(
+    problem: Problem,
+    section: SimulatedSource | PlanSection,
+    means: Any,
+    path: str,
+    mistakes: list[str],
+) -> Environment | None:
+    """Return a world whose results come late: `delay` is a number, or a distribution by name."""
+    if section.noise is not None:
+        mistakes.append(f"{path}.noise: must be left out in the family 'delayed'")
+        return None
+    delay = section.delay
+    if isinstance(delay, Mapping):
+        arguments = dict(delay)
+        name = str(arguments.pop("name", ""))
+        cls = getattr(family_module("delayed"), name, None)
+        if not (name.endswith("Delay") and inspect.isclass(cls)):
+            mistakes.append(f"{path}.delay.name: must be a delay of the family; got {name!r}")
+            return None
+        try:
+            delay = build(cls, arguments)
+        except _REFUSALS as error:
+            mistakes.append(in_words(f"{path}.delay", error))
+            return None
+    given = {"delay": delay, "bias": section.bias, "std": section.std}
+    return _world(problem, "SimulatedEnvironment", path, mistakes, means, **given)
 
 
 def _two_point_world(

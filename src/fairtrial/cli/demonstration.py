@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from fairtrial.cli.display import reporter
-from fairtrial.cli.running import Ending, Interruption, drive
+from fairtrial.cli.running import Interruption, drive
 from fairtrial.cli.sources import WorldRewards
 from fairtrial.core import Progress, run_policy
 from fairtrial.data import actg175
 from fairtrial.errors import MissingExtra, StudyNotFound
 from fairtrial.study import Study, Verification
+from fairtrial.study.driver import Ending
 from fairtrial.subpopulations import (
     BlockBetting,
     Complexity,
@@ -118,7 +119,7 @@ def demonstrate(folder: Path, *, seed: int, delta: float, keep: bool) -> Demonst
     needed = world.complexity()
     lower_bound = needed.lower_bound(delta)
     with _study(folder, world.problem, seed=seed, delta=delta, keep=keep) as study:
-        ending = _run(study, _storage(folder), world)
+        ending = _run(study, world)
         progress = study.progress()
         result = Demonstration(ending, progress, needed, lower_bound, world.truth.best)
         if ending == "interrupted":
@@ -174,10 +175,10 @@ def _storage(folder: Path) -> str:
     return f"sqlite:///{(folder / 'study.db').absolute()}"
 
 
-def _run(study: Study, storage: str, world: ReplayEnvironment) -> Ending:
+def _run(study: Study, world: ReplayEnvironment) -> Ending:
     source = WorldRewards(world, study.seed)
     with Interruption() as interruption, reporter(_NAME) as display:
-        return drive(study, storage, source, display, interruption)
+        return drive(study, source, display, interruption)
 
 
 def _facts(progress: Progress, lower_bound: float) -> Mapping[str, object]:

@@ -24,6 +24,7 @@ __all__ = [
     "Reporter",
     "answer_text",
     "estimates_table",
+    "name_of",
     "print_table",
     "reporter",
     "shares_table",
@@ -164,10 +165,11 @@ def _leader(progress: Progress) -> str:
     leader = progress.recommendation.leader
     if leader is None and progress.evidence is None:
         return "not known yet"
-    return _name(leader)
+    return name_of(leader)
 
 
-def _name(label: object) -> str:
+def name_of(label: object) -> str:
+    """Return an answer in words: an arm, several of them, or none."""
     if isinstance(label, tuple):
         return ", ".join(map(str, label))
     return "no arm" if label is None else str(label)
@@ -192,7 +194,9 @@ def answer_text(progress: Progress) -> str:
 def _headline(progress: Progress) -> str:
     recommendation, pulls = progress.recommendation, progress.told
     if recommendation.decided:
-        answer = "no arm is acceptable" if recommendation.arm is None else _name(recommendation.arm)
+        answer = (
+            "no arm is acceptable" if recommendation.arm is None else name_of(recommendation.arm)
+        )
         return f"Answer: {answer}  ({pulls:,} pulls)"
     if not pulls:
         return "No answer yet: no result so far"
@@ -228,12 +232,12 @@ def wrapped(label: str, text: str) -> str:
 # --------------------------------------------------------------------------- tables
 
 
-def estimates_table(title: str, estimates: Sequence[Estimate]) -> Table:
+def estimates_table(title: str, estimates: Sequence[Estimate], quantity: str = "mean") -> Table:
     """Return a table of estimates with their intervals and limits."""
     table = Table(title=title, title_justify="left")
     for name in estimates[0].labels:
         table.add_column(str(name))
-    for name in ("pulls", "mean", "interval", "limit"):
+    for name in ("pulls", quantity, "interval", "limit"):
         table.add_column(name, justify="right")
     for estimate in estimates:
         table.add_row(

@@ -124,6 +124,7 @@ def simulate_configuration(
         seed=seed,
         horizon=plan.max_pulls
         or (None if bound is None else math.ceil(_HORIZON_IN_BOUNDS * bound)),
+        parallel=plan.parallel,
         progress=True,
         lower_bound=bound,
     )

@@ -1,35 +1,34 @@
-"""The loop that runs a study: ask, measure, tell, until it stops or somebody stops it."""
+"""What runs a study until it stops or somebody stops it: one pull at a time, or many at once."""
 
 from __future__ import annotations
 
+import math
 import signal
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from fairtrial.cli.runners import joined
 from fairtrial.errors import ExperimentFinished, NothingToAsk
+from fairtrial.study.driver import Driver, Ending
+from fairtrial.study.runners import Runner, joined
 
 if TYPE_CHECKING:
     from fairtrial.cli.display import Reporter
-    from fairtrial.cli.sources import RewardSource
+    from fairtrial.cli.sources import CommandRewards, RewardSource
     from fairtrial.core.problem import Outcome
-    from fairtrial.study import Study, StudyPull
+    from fairtrial.study import Report, Study, StudyPull
 
-__all__ = ["Ending", "Interruption", "drive"]
-
-Ending = Literal["stopped", "limit", "interrupted"]
-"""Why a session ended: the study stopped, the session's pulls were used up, or Ctrl-C."""
+__all__ = ["Interruption", "drive", "drive_commands"]
 
 _WAIT_SECONDS = 0.1
 
 
 def drive(
     study: Study,
-    storage: str,
     source: RewardSource,
     display: Reporter,
     interrupted: Callable[[], bool],
@@ -45,8 +44,8 @@ def drive(
     SourceError
         If the source fails; all that was told before is kept.
     """
-    with joined(study, storage) as left_open:
-        session = _Session(study, left_open, interrupted)
+    with joined(study) as runner:
+        session = _Session(study, runner, interrupted)
         try:
             for told, pull in enumerate(session.pulls(), start=1):
                 session.tell(pull, source.reward(pull), last=told == limit)
@@ -59,14 +58,53 @@ def drive(
     return "interrupted" if interrupted() else "limit"
 
 
+def drive_commands(
+    study: Study,
+    source: CommandRewards,
+    display: Reporter,
+    interrupted: Callable[[], bool],
+    limit: int | None = None,
+    parallel: int = 1,
+) -> Ending:
+    """Run a study by commands, so many at once, until it stops or as `drive` says.
+
+    Raises
+    ------
+    SourceError
+        If a command fails; the others are waited for, and all that was told is kept.
+    """
+
+    def measure(_: object, report: Report, **__: object) -> Outcome:
+        return source.reward(report.pull, report)
+
+    def show(study: Study) -> None:
+        if display.due():
+            display.show(study.progress())
+
+    with ThreadPoolExecutor(parallel, thread_name_prefix="fairtrial") as threads:
+        driver = Driver(
+            study,
+            measure,
+            lambda: threads,
+            parallel,
+            limit=math.inf if limit is None else limit,
+            max_failures=source.retries,
+            watch=show,
+            interrupted=interrupted,
+        )
+        try:
+            return driver.run()
+        except KeyboardInterrupt:
+            return "interrupted"
+
+
 class _Session:
     """Hands out pulls one after the other, each after the one before was told."""
 
-    def __init__(
-        self, study: Study, left_open: Iterable[StudyPull], interrupted: Callable[[], bool]
-    ) -> None:
+    def __init__(self, study: Study, runner: Runner, interrupted: Callable[[], bool]) -> None:
         self._study = study
-        self._left_open = deque(left_open)
+        self._runner = runner
+        self._left_open = deque(runner.left_open())
         self._interrupted = interrupted
         self._next: StudyPull | None = None
         self._ended = False
@@ -98,8 +136,9 @@ class _Session:
         except ExperimentFinished:
             self._ended = True
         except NothingToAsk:
-            # Another runner's result is needed first.
+            # Another runner's result is needed first, or one that it never told.
             time.sleep(_WAIT_SECONDS)
+            self._left_open.extend(self._runner.left_open())
         return None
 
 

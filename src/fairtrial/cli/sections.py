@@ -54,6 +54,8 @@ class SimulatedSource(_Section):
     theta: list[float] | None = None
     std: Any = None
     noise: Literal["gaussian", "bernoulli"] | None = None
+    delay: Any = None
+    bias: Any = None
 
 
 class CommandSource(_Section):
@@ -75,6 +77,9 @@ class PlanSection(_Section):
     theta: list[float] | None = None
     std: Any = None
     noise: Literal["gaussian", "bernoulli"] | None = None
+    delay: Any = None
+    bias: Any = None
+    parallel: int = Field(default=1, ge=1)
     replications: int = Field(default=200, ge=2)
     delta: float | None = Field(default=None, gt=0, lt=1)
     max_pulls: int | None = Field(default=None, ge=1)

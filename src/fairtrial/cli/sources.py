@@ -13,15 +13,28 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from fairtrial.cli.streams import Readings, Trouble
 from fairtrial.core import Environment, Problem, Pull
 from fairtrial.core.problem import Outcome
-from fairtrial.errors import InvalidOutcome, SourceError
+from fairtrial.errors import FairtrialError, InvalidOutcome, SourceError
+from fairtrial.study.reporting import StopPull
 
-__all__ = ["CommandRewards", "RewardSource", "WorldRewards", "fill_placeholders", "placeholders"]
+if TYPE_CHECKING:
+    from fairtrial.study.reporting import Report
+
+__all__ = [
+    "CommandFailed",
+    "CommandRewards",
+    "CommandTimedOut",
+    "RewardSource",
+    "WorldRewards",
+    "fill_placeholders",
+    "placeholders",
+]
 
 _REWARD_STREAM = 1
 _POLL_SECONDS = 0.2
@@ -70,10 +83,20 @@ class WorldRewards:
         return self.environment.sample(pull, np.random.default_rng(stream))
 
 
+class CommandFailed(FairtrialError):
+    """A command failed, and with it its pull: what was seen of it belongs to no result."""
+
+
+class CommandTimedOut(CommandFailed, TimeoutError):
+    """A command took too long, perhaps because of its result."""
+
+
 class CommandRewards:
     """Rewards that a shell command prints: one command per pull, its last line the reward.
 
     The line is a number, or a JSON object where the problem wants a row of named fields.
+    Where the problem's pulls can be seen coming, the lines before are readings: each a number,
+    or a JSON object with ``value`` and any of ``stage``, ``elapsed``, ``std``.
 
     Parameters
     ----------
@@ -82,11 +105,13 @@ class CommandRewards:
         labels and number, quoted; the same are in the environment as ``FAIRTRIAL_ARM``,
         ``FAIRTRIAL_GROUP``, ``FAIRTRIAL_PULL``.
     problem : Problem
-        It says which rewards are accepted.
+        It says which rewards are accepted, and whether there are readings.
     timeout : float
         Seconds after which the command counts as hanging; it is ended with all that it started.
     retries : int
-        How often a command that failed is started again.
+        How often a command that failed is started again. Where results come late, which pull
+        fails may depend on its result: there it fails for good, and so many failures in a row
+        are put up with.
     folder : Path
         Where the command runs.
     interrupted : callable
@@ -109,28 +134,61 @@ class CommandRewards:
         self.retries = retries
         self.folder = folder
         self.interrupted = interrupted
+        feedback = getattr(problem, "feedback", None)
+        self._come_late = feedback is not None
+        self._have_readings = feedback not in (None, "full")
 
-    def reward(self, pull: Pull) -> Outcome:
-        """Return the pull's reward, measured now."""
+    def reward(self, pull: Pull, report: Report | None = None) -> Outcome:
+        """Return the pull's reward, measured now.
+
+        Parameters
+        ----------
+        pull : Pull
+            The pull.
+        report : Report, optional
+            Takes the readings; the command is ended when it says that the pull no longer
+            matters, and `StopPull` raised.
+
+        Raises
+        ------
+        SourceError
+            If the command fails, and its pull can be measured again.
+        CommandFailed
+            If it fails, and its pull with it.
+        """
+        if self._come_late:
+            return self._measure(pull, report)
         for _ in range(self.retries):
-            try:
-                return self._measure(pull)
-            except SourceError:
-                continue
-        return self._measure(pull)
+            with suppress(CommandFailed):
+                return self._measure(pull, report)
+        try:
+            return self._measure(pull, report)
+        except CommandFailed as error:
+            raise SourceError(str(error)) from None
 
-    def _measure(self, pull: Pull) -> Outcome:
+    def _measure(self, pull: Pull, report: Report | None) -> Outcome:
         command = fill_placeholders(self.command, _values(pull))
         # Files, not pipes: a child left in the background must not keep us waiting.
         with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+            readings = Readings(output, report) if report and self._have_readings else None
             try:
-                self._run(command, pull, output, errors)
+                self._run(command, pull, (output, errors), report, readings)
+                if readings is not None:
+                    return self._checked(*readings.outcome())
                 return self._parse(_last_lines(output))
-            except _Trouble as trouble:
-                report = _report(pull, command, str(trouble), _last_lines(errors))
-                raise SourceError(report) from None
+            except Trouble as trouble:
+                failure = CommandTimedOut if isinstance(trouble, _TooLong) else CommandFailed
+                about = _report(pull, command, str(trouble), _last_lines(errors))
+                raise failure(about) from None
 
-    def _run(self, command: str, pull: Pull, output: IO[bytes], errors: IO[bytes]) -> None:
+    def _run(
+        self,
+        command: str,
+        pull: Pull,
+        streams: tuple[IO[bytes], IO[bytes]],
+        report: Report | None,
+        readings: Readings | None,
+    ) -> None:
         """Run the command to its end, which must be a good one."""
         variables = {f"FAIRTRIAL_{name.upper()}": text for name, text in _values(pull).items()}
         try:
@@ -139,46 +197,57 @@ class CommandRewards:
                 command,
                 shell=True,
                 stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=errors,
+                stdout=streams[0],
+                stderr=streams[1],
                 cwd=self.folder,
                 env={**os.environ, **variables},
                 start_new_session=True,
             )
         except OSError as error:
-            raise _Trouble(f"could not be started: {error}") from error
+            raise Trouble(f"could not be started: {error}") from error
         try:
-            code = self._wait(process)
+            code = self._wait(process, report, readings)
         except BaseException:
             _end_group(process)
             raise
+        if readings is not None:
+            readings.end()
         if code < 0:
-            raise _Trouble(f"was ended by signal {-code} ({signal.strsignal(-code)})")
+            raise Trouble(f"was ended by signal {-code} ({signal.strsignal(-code)})")
         if code > 0:
-            raise _Trouble(f"exited with code {code}")
+            raise Trouble(f"exited with code {code}")
 
-    def _wait(self, process: subprocess.Popen[Any]) -> int:
+    def _wait(
+        self, process: subprocess.Popen[Any], report: Report | None, readings: Readings | None
+    ) -> int:
         deadline = time.monotonic() + self.timeout
         while not self.interrupted():
             left = deadline - time.monotonic()
             if left <= 0:
-                raise _Trouble(f"did not end within {self.timeout:g} s and was stopped")
+                raise _TooLong(f"did not end within {self.timeout:g} s and was stopped")
             with suppress(subprocess.TimeoutExpired):
                 return process.wait(min(left, _POLL_SECONDS))
+            if readings is not None:
+                readings.follow()
+            if report is not None and report.should_stop():
+                raise StopPull(f"{report.pull!r} no longer matters")
         raise KeyboardInterrupt
 
     def _parse(self, lines: list[str]) -> Outcome:
         if not lines:
-            raise _Trouble("printed nothing; its last line must be the reward")
+            raise Trouble("printed nothing; its last line must be the reward")
         value = _number_or_record(lines[-1])
         if value is None:
             text = f"printed {lines[-1][:200]!r} as its last line, which is not a number"
-            raise _Trouble(text)
+            raise Trouble(text)
+        return self._checked(value, repr(lines[-1]))
+
+    def _checked(self, value: Outcome, printed: str) -> Outcome:
         try:
             outcome: Outcome = self.problem.check_outcome(value)
         except InvalidOutcome as error:
-            text = f"printed {lines[-1]!r} as its last line: a reward {error.accepted}"
-            raise _Trouble(text) from None
+            text = f"printed {printed} as its last line: a reward {error.accepted}"
+            raise Trouble(text) from None
         return outcome
 
 
@@ -191,8 +260,8 @@ def _number_or_record(line: str) -> Outcome | None:
     return None
 
 
-class _Trouble(Exception):
-    """What went wrong with a command, to be read after "the command"."""
+class _TooLong(Trouble):
+    """It took too long."""
 
 
 def fill_placeholders(command: str, values: Mapping[str, str]) -> str:

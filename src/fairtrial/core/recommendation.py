@@ -178,6 +178,8 @@ class Progress:
         What a family adds.
     intervals : str
         What kind the intervals are of: "anytime" if they hold at all times at once.
+    quantity : str
+        What is estimated for each of `arms`: its mean, or its share of the pulls.
     """
 
     recommendation: Recommendation
@@ -191,6 +193,7 @@ class Progress:
     arms: tuple[Estimate, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
     intervals: str = "anytime"
+    quantity: str = "mean"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the progress as JSON's own types."""
@@ -206,4 +209,5 @@ class Progress:
             "arms": [estimate.to_dict() for estimate in self.arms],
             "details": plain(self.details),
             "intervals": self.intervals,
+            "quantity": self.quantity,
         }

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import partial
 
 from fairtrial.core import Policy, Problem
+from fairtrial.core.parameters import Parametrized
 from fairtrial.errors import CorruptLog, FairtrialError, StudyExists, StudyNotFound
 from fairtrial.study.location import Durability, Storage, open_store, parse_storage
 from fairtrial.study.log_file import LogFile
@@ -17,8 +18,8 @@ from fairtrial.study.store import NewStudy, Store, StudyRow
 
 __all__ = ["Classes", "create_study", "import_study", "open_study"]
 
-Classes = tuple[Sequence[type[Policy]], Sequence[type[Problem]]]
-"""Policies and problems of the caller's own."""
+Classes = tuple[Sequence[type[Parametrized]], Sequence[type[Problem]]]
+"""Policies, with the classes of their parts, and problems of the caller's own."""
 
 
 def create_study(

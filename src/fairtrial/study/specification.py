@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from fairtrial.core import Policy, Problem
+from fairtrial.core.parameters import Parametrized
 from fairtrial.core.specification import (
     FAMILIES,
     policy_class,
@@ -17,7 +18,7 @@ from fairtrial.core.specification import (
 )
 from fairtrial.errors import InvalidArgument, NotSupported
 
-__all__ = ["Specification"]
+__all__ = ["Specification", "own_classes"]
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class Specification:
     def build(
         self,
         name: str,
-        policies: Sequence[type[Policy]] = (),
+        policies: Sequence[type[Parametrized]] = (),
         problems: Sequence[type[Problem]] = (),
     ) -> Policy:
         """Return a fresh policy, with its problem.
@@ -77,7 +78,7 @@ class Specification:
         name : str
             The study's, for messages.
         policies, problems : sequence of type
-            The caller's own classes.
+            The caller's own classes; those of a policy's parts are among `policies`.
 
         Raises
         ------
@@ -86,7 +87,11 @@ class Specification:
         """
         problem = self._problem(name, problems)
         self._require_policy(name, problem, policies)
-        return policy_from_dict(self.policy, problem, self.seed, policies)
+        try:
+            return policy_from_dict(self.policy, problem, self.seed, policies)
+        except InvalidArgument as error:
+            self._require_part(name, error, policies)
+            raise
 
     def _problem(self, name: str, problems: Sequence[type[Problem]]) -> Problem:
         family = self.problem["family"]
@@ -100,7 +105,7 @@ class Specification:
         return problem_from_dict(self.problem, problems)
 
     def _require_policy(
-        self, name: str, problem: Problem, policies: Sequence[type[Policy]]
+        self, name: str, problem: Problem, policies: Sequence[type[Parametrized]]
     ) -> None:
         wanted = self.policy["name"]
         try:
@@ -110,6 +115,24 @@ class Specification:
                 "policies",
                 f"must hold the class {wanted!r}, which study {name!r} was made with and "
                 f"fairtrial does not have: open it with policies=[{wanted}]",
+                list(policies),
+            ) from None
+
+    def _require_part(
+        self, name: str, error: InvalidArgument, policies: Sequence[type[Parametrized]]
+    ) -> None:
+        """Raise an error that says how to give the class of a part, if it is that which lacks."""
+        parts = {
+            part["name"]: place
+            for place, part in self.policy.items()
+            if isinstance(part, Mapping) and "name" in part
+        }
+        if error.name == "name" and error.given in parts:
+            wanted = error.given
+            raise InvalidArgument(
+                "policies",
+                f"must hold the class {wanted!r}, the {parts[wanted]} that study {name!r} was "
+                f"made with and fairtrial does not have: open it with policies=[{wanted}]",
                 list(policies),
             ) from None
 
@@ -134,6 +157,12 @@ class Specification:
             f"{key} is {mine.get(key, 'not there')} and {theirs.get(key, 'not there')}"
             for key in sorted(keys)
         )
+
+
+def own_classes(policy: Policy) -> tuple[type[Parametrized], ...]:
+    """Return the class of a policy, and those of the parts that it was made with."""
+    parts = policy.get_params().values()
+    return type(policy), *(type(part) for part in parts if isinstance(part, Parametrized))
 
 
 def _flat(data: Any, path: str = "") -> dict[str, Any]:

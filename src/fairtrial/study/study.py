@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, overload
 
 from fairtrial.core import Policy, Problem, Progress, Pull, Recommendation
+from fairtrial.core.parameters import Parametrized
 from fairtrial.core.problem import Outcome
 from fairtrial.core.seeds import as_seed
 from fairtrial.core.validation import check_integer
@@ -35,7 +36,7 @@ from fairtrial.study.log_file import LogFile
 from fairtrial.study.opening import create_study, import_study, open_study
 from fairtrial.study.pull import StudyPull
 from fairtrial.study.session import Session
-from fairtrial.study.specification import Specification
+from fairtrial.study.specification import Specification, own_classes
 from fairtrial.study.trace import trace
 from fairtrial.study.writer import Writer
 
@@ -96,7 +97,7 @@ class Study:
         seed: Seed = None,
         durability: Durability = "full",
         exist_ok: bool = False,
-        policies: Sequence[type[Policy]] = (),
+        policies: Sequence[type[Parametrized]] = (),
     ) -> Self:
         """Make a new study.
 
@@ -121,7 +122,8 @@ class Study:
             Whether an existing study of the same specification is opened instead (of any
             seed, if none is given).
         policies : sequence of type
-            Classes of your own that the policy is made of, besides its own.
+            Further classes of your own that the policy needs; its own and those of its parts (a
+            learner, say) are known. Classes of a policy's parts are accepted.
 
         Raises
         ------
@@ -141,7 +143,7 @@ class Study:
             Specification.of(problem, policy, as_seed(seed)),
             storage,
             name,
-            ((type(policy), *policies), (type(problem),)),
+            ((*own_classes(policy), *policies), (type(problem),)),
             durability=durability,
             exist_ok=exist_ok,
             any_seed=seed is None,
@@ -154,7 +156,7 @@ class Study:
         storage: Storage,
         name: str,
         *,
-        policies: Sequence[type[Policy]] = (),
+        policies: Sequence[type[Parametrized]] = (),
         problems: Sequence[type[Problem]] = (),
         durability: Durability = "full",
     ) -> Self:
@@ -165,7 +167,8 @@ class Study:
         storage, name, durability
             As in `create`.
         policies, problems : sequence of type
-            Classes of your own that the study was made with.
+            Classes of your own that the study was made with; classes of a policy's parts (a
+            learner, say) are accepted among `policies`.
 
         Raises
         ------
@@ -186,7 +189,7 @@ class Study:
         *,
         storage: Storage,
         name: str | None = None,
-        policies: Sequence[type[Policy]] = (),
+        policies: Sequence[type[Parametrized]] = (),
         problems: Sequence[type[Problem]] = (),
         durability: Durability = "full",
     ) -> Self:
@@ -535,6 +538,16 @@ class Study:
             if row is None:
                 raise UnknownPull(f"pull {pull_id} was never issued by study {self.name!r}")
             return row.state != "open" or row.number in [pull.number for pull in policy.cancelled()]
+
+    def cancelled(self) -> list[StudyPull]:
+        """Return the pulls in flight whose outcome no longer matters to the policy.
+
+        They are to be called back with `cancel`; an outcome that comes all the same counts.
+        """
+        with self._session.at_head() as (row, policy):
+            numbers = {pull.number for pull in policy.cancelled()}
+            rows = self._store.open_pulls(row.id) if numbers else []
+        return self._bound([row for row in rows if row.number in numbers])
 
     # ----------------------------------------------------------------------- answers
 

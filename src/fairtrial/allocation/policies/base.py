@@ -332,6 +332,7 @@ class AllocationPolicy(Policy):
             actions=self._estimates(),
             arms=arms,
             details={**self.metrics(), "credits": {arm: float(credit) for arm, credit in owed}},
+            quantity="share",
         )
 
     def _totals(self) -> tuple[Floats, Floats]:

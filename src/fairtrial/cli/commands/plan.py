@@ -40,10 +40,10 @@ def plan(config: Path, delta: float | None, as_json: bool) -> None:
 
 
 def _print(made: Plan) -> None:
-    from fairtrial.cli.display import print_table, shares_table, wrapped
+    from fairtrial.cli.display import name_of, print_table, shares_table, wrapped
 
     found = made.complexity
-    answer = "no arm is acceptable" if made.answer is None else str(made.answer)
+    answer = "no arm is acceptable" if made.answer is None else name_of(made.answer)
     click.echo(f"Plan at delta = {made.delta:g}, if the means are as assumed")
     click.echo(wrapped("Answer", answer))
     if made.certifying is not None:

@@ -12,9 +12,10 @@ from fairtrial.cli.output import emit, json_option
 
 if TYPE_CHECKING:
     from fairtrial.cli.config import Configuration
-    from fairtrial.cli.running import Ending, Interruption
-    from fairtrial.cli.sources import RewardSource
+    from fairtrial.cli.display import Reporter
+    from fairtrial.cli.running import Interruption
     from fairtrial.study import Study
+    from fairtrial.study.driver import Ending
 
 __all__ = ["run"]
 
@@ -22,26 +23,31 @@ __all__ = ["run"]
 @click.command(epilog=EPILOG, short_help="Run a study until it has its answer.")
 @click.argument("config", type=click.Path(path_type=Path))
 @click.option("--pulls", type=click.IntRange(min=1), help="End this session after so many pulls.")
+@click.option(
+    "--parallel",
+    type=click.IntRange(min=1),
+    default=1,
+    help="Run so many commands at once (sources of kind command).",
+)
 @json_option
-def run(config: Path, pulls: int | None, as_json: bool) -> None:
+def run(config: Path, pulls: int | None, parallel: int, as_json: bool) -> None:
     """Run the study that the file CONFIG describes, until it has its answer.
 
     Nothing runs before the whole file is found right. Ctrl-C stops safely; the same command
     goes on where it stopped. If a source of rewards fails, its pull stays open and is measured
-    again by the next session.
+    again by the next session; where results come late and readings before, it counts as failed.
     """
     from fairtrial.cli.config import load_configuration
     from fairtrial.cli.display import answer_text, reporter
-    from fairtrial.cli.running import Interruption, drive
+    from fairtrial.cli.running import Interruption
     from fairtrial.errors import SourceError
 
     configuration = load_configuration(config, "run")
+    _check_parallel(configuration, parallel)
     with _study(configuration) as study, Interruption() as interruption:
-        source = _source(configuration, study, interruption)
-        storage = configuration.study.storage
         try:
             with reporter(study.name) as display:
-                ending = drive(study, storage, source, display, interruption, pulls)
+                ending = _drive(configuration, study, display, interruption, pulls, parallel)
         except SourceError as error:
             raise SourceError(f"{error}\n{_resume_hint(config)}") from error
         progress = study.progress()
@@ -71,13 +77,31 @@ def _study(configuration: Configuration) -> Study:
     )
 
 
-def _source(configuration: Configuration, study: Study, interruption: Interruption) -> RewardSource:
+def _check_parallel(configuration: Configuration, parallel: int) -> None:
+    from fairtrial.cli.sections import CommandSource
+    from fairtrial.errors import InvalidArgument
+
+    if parallel > 1 and not isinstance(configuration.source, CommandSource):
+        raise InvalidArgument(
+            "--parallel", "is for sources of kind 'command': the others answer at once", parallel
+        )
+
+
+def _drive(
+    configuration: Configuration,
+    study: Study,
+    display: Reporter,
+    interruption: Interruption,
+    pulls: int | None,
+    parallel: int,
+) -> Ending:
+    from fairtrial.cli.running import drive, drive_commands
     from fairtrial.cli.sections import CommandSource
     from fairtrial.cli.sources import CommandRewards, WorldRewards
 
     section = configuration.source
     if isinstance(section, CommandSource):
-        return CommandRewards(
+        commands = CommandRewards(
             section.run,
             configuration.problem,
             timeout=section.timeout,
@@ -85,8 +109,10 @@ def _source(configuration: Configuration, study: Study, interruption: Interrupti
             folder=configuration.folder,
             interrupted=interruption,
         )
+        return drive_commands(study, commands, display, interruption, pulls, parallel)
     assert configuration.environment is not None, "checked when the file was loaded"
-    return WorldRewards(configuration.environment, study.seed)
+    world = WorldRewards(configuration.environment, study.seed)
+    return drive(study, world, display, interruption, pulls)
 
 
 def _document(

@@ -92,9 +92,10 @@ def show(study: str, storage: str | None, as_json: bool) -> None:
             )
         else:
             click.echo(answer_text(progress))
-            for title, estimates in (("Arms", progress.arms), ("Actions", progress.actions)):
-                if estimates:
-                    print_table(estimates_table(title, estimates))
+            if progress.arms:
+                print_table(estimates_table("Arms", progress.arms, progress.quantity))
+            if progress.actions:
+                print_table(estimates_table("Actions", progress.actions))
             click.echo(wrapped("Health", _health_text(health)))
     if not progress.recommendation.decided:
         raise click.exceptions.Exit(ExitCode.NO_ANSWER)

@@ -1,0 +1,587 @@
+"""The driver: it carries out a study's pulls in an executor, many at once, to the study's end."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import BrokenExecutor, Executor, Future
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+from fairtrial.core import Recommendation
+from fairtrial.core.validation import check_integer, check_number
+from fairtrial.errors import (
+    AlreadyTold,
+    ConflictingOutcome,
+    ExperimentFinished,
+    InvalidArgument,
+    InvalidOutcome,
+    NothingToAsk,
+    SourceError,
+    StudyError,
+)
+from fairtrial.study.desk import Desk, Request
+from fairtrial.study.reporting import Ended, Report, carry_out
+from fairtrial.study.runners import Runner, driver_name, joined
+
+if TYPE_CHECKING:
+    from fairtrial.core.problem import Outcome
+    from fairtrial.study.pull import StudyPull
+    from fairtrial.study.study import Study
+
+__all__ = ["Driver", "Ending", "run_study"]
+
+Ending = Literal["stopped", "limit", "interrupted"]
+"""Why a session ended: the study stopped, the session's pulls were used up, or Ctrl-C."""
+
+_LOOK_SECONDS = 0.2
+"""How often the driver looks for what others did: other drivers, people, the clock."""
+
+_NOT_NEEDED = "no longer needed"
+
+
+def run_study(
+    study: Study,
+    function: Callable[..., Outcome],
+    executor: Executor | Callable[[], Executor],
+    parallel: int = 1,
+    *,
+    deadline: float | None = None,
+    pulls: int | None = None,
+    max_failures: int = 10,
+    watch: Callable[[Study], None] | None = None,
+    host: str = "127.0.0.1",
+) -> Recommendation:
+    """Carry out a study's pulls in an executor until it has its answer.
+
+    The function gets the arm, and a `Report` by which it can give readings before its result.
+    Every reading and every result is in the study's log before the next thing happens. A pull
+    that no longer matters is called back: ``report`` then raises `StopPull` in the function,
+    and a result that it returns all the same still counts.
+
+    After Ctrl-C, an error or a sudden death the same call goes on. Pulls left open by a driver
+    that is gone are carried out again; such of which there are readings count as lost, because
+    the readings tell of a result that nobody will see. Pulls that were asked for under another
+    worker's name, or while another driver runs the study, are left alone. Several drivers, in
+    one or several processes, may run one study.
+
+    Parameters
+    ----------
+    study : Study
+        The study; not needed in the workers.
+    function : callable
+        ``function(arm, report)`` returns the outcome; a group and whatever else the problem's
+        pulls are labelled by come as keywords: ``function(arm, report, group="x")``. It is
+        called in the executor's threads or processes. ``report(value, stage=, elapsed=, std=)``
+        records a reading where the family takes such, ``report.should_stop()`` asks without
+        one, ``report.pull`` has the pull's number and labels.
+    executor : concurrent.futures.Executor or callable
+        Where the function is called: threads, processes, ``client.get_executor()`` of Dask. It
+        stays open. Or what makes one, ``lambda: ProcessPoolExecutor(4)``: it is shut down at the
+        end, and made anew when it breaks because a worker was killed.
+    parallel : int
+        Most pulls in flight at once. A policy may allow fewer.
+    deadline : float, optional
+        Seconds from its start after which a pull is given up as ``"timeout"`` and its place
+        filled. A result that comes later still counts, as long as the driver runs.
+    pulls : int, optional
+        Most pulls of this session; needed if the policy never stops by itself.
+    max_failures : int
+        How many failures in a row, without a result between them, are put up with.
+    watch : callable, optional
+        Called with the study after every reading and result.
+    host : str
+        The address by which workers on other machines reach this one. The readings of other
+        processes come by a socket that only they have the key to.
+
+    Returns
+    -------
+    Recommendation
+        The answer; `running` if the session's pulls were used up before.
+
+    Raises
+    ------
+    InvalidArgument
+        If an argument is not acceptable.
+    ExperimentFinished
+        If the study has stopped before.
+    NothingToAsk
+        If the policy gives no pull, and none is in flight whose result could change that.
+    SourceError
+        If more than `max_failures` pulls failed in a row, the executor broke and cannot be made
+        anew, workers do not reach this process, or the function raised it, to say that no pull
+        can do any better. What is in flight is waited for; all that came in is kept.
+
+    Notes
+    -----
+    A pull fails as ``"error"`` if the function raises or returns no outcome, as ``"timeout"``
+    after its deadline or if the function raises `TimeoutError`, as ``"lost"`` if its worker
+    dies. What that does to the guarantee is the policy's to say.
+
+    Examples
+    --------
+    >>> from concurrent.futures import ThreadPoolExecutor
+    >>> from fairtrial.delayed import InformationRacing, Problem
+    >>> from fairtrial.study import Study, run_study
+    >>> problem = Problem(["a", "b"], noise_std=0.1, feedback="refining", report_std=0.5)
+    >>> policy = InformationRacing(problem, delta=0.05)
+    >>> study = Study.create(problem, policy, storage="memory://", name="demo", seed=7)
+    >>> def measure(arm, report):
+    ...     result = 1.0 if arm == "a" else 0.0
+    ...     report(result, stage=1)
+    ...     return result
+    >>> with ThreadPoolExecutor(2) as threads:
+    ...     run_study(study, measure, threads, parallel=2).arm
+    ('a',)
+    """
+    _check_callables(study, function, watch)
+    driver = Driver(
+        study,
+        function,
+        _maker(executor),
+        check_integer("parallel", parallel, low=1),
+        deadline=_check_deadline(deadline),
+        limit=_check_limit(study, pulls),
+        max_failures=check_integer("max_failures", max_failures, low=0),
+        watch=watch,
+        host=_check_host(host),
+        may_renew=not _is_executor(executor),
+    )
+    if study.policy.stopped:
+        raise ExperimentFinished(f"study {study.name!r} has stopped: see recommend()")
+    driver.run()
+    return study.recommend()
+
+
+def _check_callables(study: object, function: object, watch: object) -> None:
+    from fairtrial.study.study import Study
+
+    if not isinstance(study, Study):
+        raise InvalidArgument("study", "must be a Study", study)
+    for name, given in (("function", function), ("watch", watch)):
+        if not callable(given) and (name, given) != ("watch", None):
+            raise InvalidArgument(name, "must be callable", given)
+
+
+def _maker(executor: Any) -> Callable[[], Executor]:
+    """Return what gives the executor: always the same one, if it is the caller's."""
+    if _is_executor(executor):
+        return lambda: executor
+    if not callable(executor):
+        raise _no_executor(executor)
+
+    def make() -> Executor:
+        made: Executor = executor()
+        if not _is_executor(made):
+            raise _no_executor(made)
+        return made
+
+    return make
+
+
+def _no_executor(given: object) -> InvalidArgument:
+    accepted = "must be a concurrent.futures.Executor, or a callable that makes one"
+    return InvalidArgument("executor", accepted, given)
+
+
+def _is_executor(executor: Any) -> bool:
+    return not isinstance(executor, type) and callable(getattr(executor, "submit", None))
+
+
+def _check_deadline(deadline: float | None) -> float:
+    if deadline is None:
+        return math.inf
+    return check_number("deadline", deadline, low=0.0, open_low=True)
+
+
+def _check_host(host: object) -> str:
+    if not isinstance(host, str) or not host:
+        raise InvalidArgument("host", "must be the name or address of this machine", host)
+    return host
+
+
+def _check_limit(study: Study, pulls: int | None) -> float:
+    if pulls is not None:
+        return check_integer("pulls", pulls, low=1)
+    policy = study.policy
+    if policy.endless:
+        name = type(policy).__name__
+        raise InvalidArgument("pulls", f"is needed: {name} never stops by itself", pulls)
+    return math.inf
+
+
+@dataclass(eq=False)
+class _Work:
+    """The work on one pull.
+
+    `is_open` until its outcome is told, or it is given up; it may go on even then.
+    """
+
+    pull: StudyPull
+    future: Future[Ended] | None = None
+    attempt: str | None = None
+    began: float = math.inf
+    has_readings: bool = False
+    is_open: bool = True
+
+
+class Driver:
+    """Runs a study; all that it does to the study is done by the thread that calls `run`.
+
+    Parameters
+    ----------
+    study, function, deadline, max_failures, watch, host
+        As in `run_study`.
+    make_executor : callable
+        Returns where the function is called.
+    parallel : int
+        Most pulls in flight.
+    limit : float
+        Most pulls of this session.
+    may_renew : bool
+        Whether the executors that `make_executor` returns are the driver's own.
+    interrupted : callable
+        Asked now and then whether to end; what is in flight stays open then.
+    """
+
+    def __init__(
+        self,
+        study: Study,
+        function: Callable[..., Outcome],
+        make_executor: Callable[[], Executor],
+        parallel: int,
+        *,
+        deadline: float = math.inf,
+        limit: float = math.inf,
+        max_failures: int = 0,
+        watch: Callable[[Study], None] | None = None,
+        host: str = "127.0.0.1",
+        may_renew: bool = False,
+        interrupted: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._study = study
+        self._function = function
+        self._make_executor = make_executor
+        self._parallel = parallel
+        self._deadline = deadline
+        self._limit = limit
+        self._max_failures = max_failures
+        self._watch = watch
+        self._may_renew = may_renew
+        self._interrupted = interrupted
+        self._name = driver_name()
+        self._desk = Desk(host)
+        self._runner: Runner
+        self._executor: Executor | None = None
+        self._work: dict[str, _Work] = {}
+        self._waiting: deque[StudyPull] = deque()
+        self._started = 0
+        self._failures = 0
+        self._may_have_more = True
+        self._error: Exception | None = None
+        self._next_look = 0.0
+
+    def run(self) -> Ending:
+        """Run the study to its end, or to the end of the session.
+
+        Raises
+        ------
+        SourceError, NothingToAsk, StudyError
+            As `run_study`.
+        """
+        try:
+            self._executor = self._make_executor()
+            with joined(self._study) as self._runner:
+                while self._goes_on():
+                    self._take(self._desk.take(_LOOK_SECONDS))
+        finally:
+            self._leave()
+        if self._error is not None:
+            raise self._error
+        if self._study.policy.stopped:
+            return "stopped"
+        return "interrupted" if self._interrupted() else "limit"
+
+    # ------------------------------------------------------------------ begin and end
+
+    def _take_up(self) -> None:
+        """Carry out again what a dead driver left open; with readings it counts as lost."""
+        own = {*self._work, *(pull.id for pull in self._waiting)}
+        pulls = [pull for pull in self._runner.left_open() if pull.id not in own]
+        events = self._study.events() if pulls else ()
+        read = {event.pull_id for event in events if event.kind == "report"}
+        for pull in pulls:
+            if pull.id in read:
+                self._study.fail(pull, "lost", actor=self._name)
+                self._may_have_more = True
+            else:
+                self._waiting.append(pull)
+
+    def _goes_on(self) -> bool:
+        """Bring everything up to date, and return whether there is something to wait for."""
+        if self._interrupted():
+            return False
+        if time.monotonic() >= self._next_look:
+            self._look_around()
+        has_stopped = self._study.policy.stopped
+        self._call_back()
+        if has_stopped:
+            return False
+        self._fill()
+        return bool(self._open()) or self._is_starved()
+
+    def _is_starved(self) -> bool:
+        """Return whether pulls are wanted, and results that others owe may bring some."""
+        if self._places() < 1:
+            return False
+        if self._work or self._study.outstanding():
+            return True
+        # The last of the others may have told its result since this driver asked.
+        self._may_have_more = True
+        self._fill()
+        if self._open() or self._study.policy.stopped or self._study.outstanding():
+            return True
+        self._end_with(
+            NothingToAsk(f"study {self._study.name!r} gives no pull, and none is in flight")
+        )
+        return False
+
+    def _leave(self) -> None:
+        self._desk.close()
+        self._withdraw(list(self._work.values()))
+        self._drop_executor()
+
+    def _end_with(self, error: Exception) -> None:
+        """Begin nothing any more; the error is raised when all that has begun has ended."""
+        self._error = self._error or error
+        self._withdraw(list(self._work.values()))
+
+    def _withdraw(self, works: Iterable[_Work]) -> None:
+        """Take back from the executor what it has not begun."""
+        for work in works:
+            if work.attempt is None and work.future is not None and work.future.cancel():
+                del self._work[work.pull.id]
+
+    # ---------------------------------------------------------------------- new pulls
+
+    def _open(self) -> list[_Work]:
+        return [work for work in self._work.values() if work.is_open]
+
+    def _places(self) -> int:
+        """Return how many pulls may be started now."""
+        if self._error is not None:
+            return 0
+        return int(min(self._parallel - len(self._open()), self._limit - self._started))
+
+    def _fill(self) -> None:
+        """Start as many pulls as there are places."""
+        while self._waiting and self._places() > 0:
+            self._start(self._waiting.popleft())
+        wanted = self._places()
+        if self._may_have_more and wanted > 0:
+            self._waiting.extend(self._study.ask(wanted, worker=self._name))
+            self._may_have_more = len(self._waiting) == wanted
+        while self._waiting and self._places() > 0:
+            self._start(self._waiting.popleft())
+
+    def _start(self, pull: StudyPull) -> None:
+        work = self._work[pull.id] = _Work(pull)
+        self._started += 1
+        try:
+            report = Report(pull, self._desk.channel())
+            work.future = self._ready_executor().submit(carry_out, self._function, report)
+        except BrokenExecutor as error:
+            self._executor_broke(error)
+        except Exception as error:  # noqa: BLE001 - an executor may be anybody's
+            self._put_back(work)
+            self._end_with(SourceError(f"the executor takes no work: {error}"))
+        else:
+            work.future.add_done_callback(partial(self._hand_in, work))
+
+    def _hand_in(self, work: _Work, future: Future[Ended]) -> None:
+        self._desk.put((work, future))
+
+    def _ready_executor(self) -> Executor:
+        if self._executor is None:
+            self._executor = self._make_executor()
+        return self._executor
+
+    def _drop_executor(self) -> None:
+        if self._may_renew and self._executor is not None:
+            self._executor.shutdown(wait=False, cancel_futures=True)
+        self._executor = None
+
+    def _put_back(self, work: _Work) -> None:
+        """Let a pull whose work has not begun be started again."""
+        del self._work[work.pull.id]
+        self._waiting.append(work.pull)
+        self._started -= 1
+
+    # ------------------------------------------------------------------ what comes in
+
+    def _take(self, item: Any) -> None:
+        """Take a request of a worker, or the end of some work; None is neither."""
+        if isinstance(item, Request):
+            self._answer(item)
+            if item.message["kind"] == "reading":
+                self._show()
+        elif item is not None and self._work.get(item[0].pull.id) is item[0]:
+            self._finished(*item)
+            self._show()
+
+    def _answer(self, request: Request) -> None:
+        try:
+            request.answer(self._heard(request.message))
+        except StudyError:
+            raise
+        except Exception as error:  # noqa: BLE001 - it is raised where the reading was given
+            request.answer(go_on=False, error=error)
+        finally:
+            request.answer(go_on=False)
+
+    def _heard(self, message: Mapping[str, Any]) -> bool:
+        """Return whether the work that sent a message shall go on."""
+        work = self._work.get(message["pull"])
+        if work is None:
+            return False
+        if message["kind"] == "begin":
+            return self._begun(work, message["attempt"])
+        if message["attempt"] != work.attempt:
+            return False
+        if message["kind"] == "reading":
+            self._read(work, message["value"], message["details"])
+        return work.is_open
+
+    def _begun(self, work: _Work, attempt: str) -> bool:
+        if work.is_open and work.has_readings:
+            # The executor lost a worker and repeats its work by itself: that is another result.
+            self._fail(work, "lost", "its worker is gone")
+        work.attempt, work.began = attempt, time.monotonic()
+        return work.is_open
+
+    def _read(self, work: _Work, value: float, details: Mapping[str, Any]) -> None:
+        try:
+            self._study.report(work.pull, value, actor=self._name, **details)
+        except ConflictingOutcome:
+            raise
+        except AlreadyTold:
+            work.is_open = False
+            return
+        work.has_readings = True
+        self._call_back()
+
+    def _finished(self, work: _Work, future: Future[Ended]) -> None:
+        """Take the end of some work, whatever it is."""
+        error = None if future.cancelled() else future.exception()
+        if isinstance(error, BrokenExecutor):
+            self._executor_broke(error)
+        elif isinstance(error, KeyboardInterrupt):
+            raise error
+        elif error is not None or future.cancelled():
+            self._lost(work, repr(error) if error else "the executor cancelled it")
+        else:
+            self._ended(work, future.result())
+
+    def _ended(self, work: _Work, ended: Ended) -> None:
+        del self._work[work.pull.id]
+        if ended.kind == "done":
+            self._tell(work, ended.outcome)
+        elif ended.kind in ("fatal", "unreachable"):
+            self._end_with(SourceError(ended.about))
+        elif ended.kind == "stopped":
+            self._fail(work, "lost", "it was given up by its worker")
+        else:
+            self._fail(work, ended.kind, ended.about, ended.trace)
+
+    def _tell(self, work: _Work, outcome: Any) -> None:
+        try:
+            self._study.tell(work.pull, outcome, actor=self._name)
+        except (InvalidOutcome, ConflictingOutcome) as error:
+            self._fail(work, "error", str(error))
+        else:
+            self._failures = 0
+            self._may_have_more = True
+
+    def _show(self) -> None:
+        if self._watch is not None:
+            self._watch(self._study)
+
+    # ------------------------------------------------------------------ what goes wrong
+
+    def _lost(self, work: _Work, about: str) -> None:
+        """Note that a worker is gone; work that it had not begun is started again."""
+        if work.is_open and work.attempt is None:
+            self._put_back(work)
+            self._count_failure(work, about)
+        else:
+            del self._work[work.pull.id]
+            self._fail(work, "lost", about)
+
+    def _fail(self, work: _Work, reason: str, about: str, trace: str = "") -> None:
+        """Say that a pull will have no outcome, unless that was said before."""
+        if work.is_open:
+            self._give_up(work, self._study.fail, reason)
+            self._count_failure(work, f"{reason}: {about}", trace)
+
+    def _give_up(self, work: _Work, how: Callable[..., object], reason: str) -> None:
+        work.is_open = False
+        self._may_have_more = True
+        with suppress(AlreadyTold):
+            how(work.pull, reason, actor=self._name)
+
+    def _count_failure(self, work: _Work, about: str, trace: str = "") -> None:
+        self._failures += 1
+        if self._failures > self._max_failures:
+            count = "a pull" if self._failures == 1 else f"{self._failures} pulls in a row"
+            text = f"{count} failed; the last is {work.pull!r}: {about}"
+            self._end_with(SourceError(f"{text}\n{trace}".strip()))
+
+    def _executor_broke(self, error: BrokenExecutor) -> None:
+        """Note that all work in the executor is lost, and have a new one, if that may be."""
+        broken = list(self._work.values())
+        for work in broken:
+            if work.is_open and work.attempt is None:
+                self._put_back(work)
+                continue
+            del self._work[work.pull.id]
+            if work.is_open:
+                self._give_up(work, self._study.fail, "lost")
+        self._drop_executor()
+        if self._may_renew:
+            self._count_failure(broken[0], f"lost: {error}")
+        else:
+            self._end_with(
+                SourceError(
+                    f"the executor broke: {error} Give a callable that makes one, and a new one "
+                    "will be made"
+                )
+            )
+
+    # ---------------------------------------------------------------- what others did
+
+    def _call_back(self) -> None:
+        """Call back the pulls of this driver that no longer matter."""
+        for pull in self._study.cancelled():
+            work = self._work.get(pull.id)
+            if work is not None and work.is_open:
+                self._give_up(work, self._study.cancel, _NOT_NEEDED)
+                self._withdraw([work])
+
+    def _look_around(self) -> None:
+        """Take note of what the clock says, and of pulls that others told or gave up."""
+        now = time.monotonic()
+        self._next_look = now + _LOOK_SECONDS
+        in_flight = {pull.id for pull in self._study.outstanding()}
+        for work in self._open():
+            if work.pull.id not in in_flight:
+                work.is_open, self._may_have_more = False, True
+            elif now - work.began >= self._deadline:
+                self._fail(work, "timeout", f"it took longer than {self._deadline:g} s")
+        if self._places() > 0:
+            self._take_up()
+        if not self._open():
+            self._may_have_more = True

@@ -1,0 +1,164 @@
+"""What a pull's work has in its hands: a way to report, and the end that it comes to."""
+
+from __future__ import annotations
+
+import secrets
+import traceback
+from collections.abc import Callable
+from numbers import Integral
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from fairtrial.errors import FairtrialError, NotSupported, SourceError
+from fairtrial.study.desk import Unreachable
+
+if TYPE_CHECKING:
+    from fairtrial.core import Pull
+    from fairtrial.study.desk import Channel
+
+__all__ = ["Ended", "Report", "StopPull", "carry_out"]
+
+
+class StopPull(FairtrialError):
+    """The pull no longer matters: its arm is decided, it was called back, or nobody listens.
+
+    Raised by a `Report`. Let it pass, or clean up and return: an outcome that is returned all
+    the same still counts.
+    """
+
+
+class Report:
+    """By which the work on a pull reports: ``report(0.7, stage=3, elapsed=1.5, std=0.2)``.
+
+    What is said of a reading is optional. The call returns when the reading is in the study's
+    log, and raises `StopPull` when the pull no longer matters. A report can be packed and sent
+    to another process or machine.
+
+    Parameters
+    ----------
+    pull : Pull
+        The pull that is carried out.
+    channel : Channel
+        The way to the driver.
+    attempt : str, optional
+        Which attempt at the pull it is, once there is one.
+
+    Attributes
+    ----------
+    pull : Pull
+        Its `number` and `labels`; the number can seed the pull's own random numbers.
+    """
+
+    def __init__(self, pull: Pull, channel: Channel, attempt: str | None = None) -> None:
+        self.pull = pull
+        self._channel = channel
+        self._attempt = attempt
+
+    def __call__(
+        self,
+        value: float,
+        stage: int | None = None,
+        elapsed: float | None = None,
+        std: float | None = None,
+    ) -> None:
+        """Record a reading: it is safe when this returns, or raises `StopPull`.
+
+        Parameters
+        ----------
+        value : float
+            The reading.
+        stage : int, optional
+            Which of the pull's readings it is; without it and `elapsed` the next one.
+        elapsed : float, optional
+            Time since the start of the pull, in any unit.
+        std : float, optional
+            Standard deviation of this reading about the outcome.
+
+        Raises
+        ------
+        StopPull
+            If the pull no longer matters.
+        FairtrialError
+            If the reading is refused, or the policy takes none.
+        """
+        given = {"stage": stage, "elapsed": elapsed, "sd": std}
+        details = {name: _plain(part) for name, part in given.items() if part is not None}
+        if not self._ask("reading", value=_plain(value), details=details):
+            raise StopPull(f"{self.pull!r} no longer matters")
+
+    def should_stop(self) -> bool:
+        """Return whether the pull no longer matters."""
+        return not self._ask("look")
+
+    def _ask(self, kind: str, **content: Any) -> bool:
+        pull_id = getattr(self.pull, "id", None)
+        message = {"kind": kind, "pull": pull_id, "attempt": self._attempt, **content}
+        go_on = self._channel.ask(message)
+        if go_on is None:
+            raise StopPull("the driver of the study is gone")
+        return go_on
+
+    def begun(self) -> Report | None:
+        """Return a report for a new attempt at the pull; None if it is not wanted any more."""
+        report = Report(self.pull, self._channel, secrets.token_hex(8))
+        return report if report._ask("begin") else None
+
+    def close(self) -> None:
+        """Let go of the way to the driver."""
+        self._channel.close()
+
+    def __reduce__(self) -> tuple[type[Report], tuple[Any, ...]]:
+        return Report, (self.pull, self._channel, self._attempt)
+
+
+def _plain(number: Any) -> Any:
+    """Return a number of any library as Python's own; what is none is left for the study."""
+    if isinstance(number, Integral):
+        return int(number)
+    return float(number) if hasattr(number, "__float__") else number
+
+
+class Ended(NamedTuple):
+    """How the work on a pull ended.
+
+    `done` with the outcome; `stopped` at the driver's word; by an exception that says
+    `timeout`, `fatal` (no pull can do any better) or any other `error`; or `unreachable`: the
+    worker found no way to the driver. `about` is the exception in a line, `trace` where it
+    came from.
+    """
+
+    kind: Literal["done", "stopped", "timeout", "fatal", "error", "unreachable"]
+    outcome: Any = None
+    about: str = ""
+    trace: str = ""
+
+
+def carry_out(function: Callable[..., Any], report: Report) -> Ended:
+    """Carry out a pull, wherever the executor does it.
+
+    Exceptions come back as text: a function's own need not survive the way home.
+    """
+    try:
+        begun = report.begun()
+        if begun is None:
+            return Ended("stopped")
+        labels = {name: label for name, label in report.pull.labels.items() if name != "arm"}
+        return Ended("done", function(report.pull.arm, begun, **labels))
+    except StopPull:
+        return Ended("stopped")
+    except Unreachable as error:
+        return _failed("unreachable", error)
+    except (SourceError, NotSupported) as error:
+        return _failed("fatal", error)
+    except TimeoutError as error:
+        return _failed("timeout", error)
+    except Exception as error:  # noqa: BLE001 - whatever it is, the study goes on
+        return _failed("error", error)
+    finally:
+        report.close()
+
+
+def _failed(kind: Literal["timeout", "fatal", "error", "unreachable"], error: Exception) -> Ended:
+    if isinstance(error, FairtrialError):
+        return Ended(kind, about=str(error))
+    about = "".join(traceback.format_exception_only(error)).strip()
+    return Ended(kind, about=about, trace="".join(traceback.format_exception(error)))

@@ -1,0 +1,509 @@
+"""The driver with threads: order, limits, call-backs, failures, deadlines, resumption."""
+
+import threading
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+import fairtrial
+from fairtrial.delayed import InformationRacing, Problem
+from fairtrial.errors import (
+    ConflictingOutcome,
+    ExperimentFinished,
+    InvalidArgument,
+    InvalidOutcome,
+    NothingToAsk,
+    SourceError,
+)
+from fairtrial.study import StopPull, Study, run_study
+from tests.study.toys import (
+    Averaging,
+    Elimination,
+    GroupProblem,
+    Racing,
+    RecordProblem,
+    Serving,
+    ToyProblem,
+)
+from tests.study.work import MEANS, Bad, by_group, measure, plain
+
+
+@pytest.fixture
+def threads():
+    with ThreadPoolExecutor(4) as pool:
+        yield pool
+
+
+@pytest.fixture
+def make_race(store):
+    """Return a function that makes a study of a real race."""
+
+    def make(about=(), **parameters):
+        options = {"noise_std": 0.1, "feedback": "unbiased", "report_std": 0.2, **dict(about)}
+        problem = Problem(["a", "b", "c"], **options)
+        policy = InformationRacing(problem, delta=0.05, **parameters)
+        return Study.create(problem, policy, storage=store, name="race", seed=1)
+
+    return make
+
+
+def kinds(study):
+    return Counter(event.kind for event in study.events())
+
+
+def reasons(study):
+    return [e.body["reason"] for e in study.events() if e.kind in ("fail", "cancel")]
+
+
+def most_in_flight(study):
+    flying, most = 0, 0
+    for event in study.events():
+        flying += {"ask": 1, "tell": -1, "fail": -1, "cancel": -1}.get(event.kind, 0)
+        most = max(most, flying)
+    return most
+
+
+# ------------------------------------------------------------------------ the way of things
+
+
+def test_a_study_is_driven_to_its_answer_with_so_many_pulls_in_flight(make_race, threads):
+    study = make_race()
+    answer = run_study(study, measure, threads, parallel=3)
+    assert (answer.status, answer.arm) == ("decided", ("c",))
+    assert study.outstanding() == []
+    assert most_in_flight(study) == 3
+    assert study.verify().ok
+    assert fairtrial.run_study is run_study
+
+
+def test_every_reading_is_in_the_log_before_its_result_and_in_its_order(make_study, threads):
+    study = make_study(Racing)
+    run_study(study, measure, threads, parallel=3)
+    told = [event.pull_id for event in study.events() if event.kind == "tell"]
+    for pull in told:
+        mine = [(e.kind, e.stage) for e in study.events() if e.pull_id == pull]
+        assert mine == [("ask", None), ("report", 1), ("report", 2), ("tell", None)]
+    assert len(told) == 40
+    assert {e.actor for e in study.events() if e.kind != "wait"} == {next(study.events()).actor}
+
+
+def test_one_pull_at_a_time_is_as_a_loop_by_hand(make_study, threads):
+    driven, by_hand = make_study(Racing, name="driven"), make_study(Racing, name="by hand")
+    run_study(driven, plain, threads)
+    while not by_hand.policy.stopped:
+        pull = by_hand.ask()
+        by_hand.tell(pull, MEANS[pull.arm])
+
+    def steps(study):
+        return [(e.kind, e.number, e.action, e.value) for e in study.events()]
+
+    assert steps(driven) == steps(by_hand)
+
+
+def test_groups_and_other_labels_come_as_keywords(make_study, threads):
+    study = make_study(Serving, GroupProblem())
+    run_study(study, by_group, threads, pulls=20)
+    for event in study.events():
+        if event.kind == "tell":
+            assert event.value == (1.0 if event.action < 2 else 0.0)
+
+
+def test_outcomes_may_be_rows_of_named_fields(make_study, threads):
+    study = make_study(Averaging, RecordProblem())
+    run_study(study, lambda arm, report: {"s": 0, "y": MEANS[arm]}, threads, pulls=6)
+    assert study.policy.means.tolist() == [0.0, 0.5, 1.0]
+
+
+def test_a_session_ends_after_so_many_pulls_and_leaves_none_open(make_study, threads):
+    study = make_study(Racing)
+    answer = run_study(study, plain, threads, parallel=3, pulls=7)
+    assert answer.status == "running"
+    assert (study.policy.asked, study.policy.told, study.outstanding()) == (7, 7, [])
+    run_study(study, plain, threads, parallel=3)
+    assert study.policy.told >= 40
+
+
+def test_the_study_is_shown_after_every_reading_and_result(make_study, threads):
+    study, seen = make_study(Racing), []
+    run_study(study, measure, threads, watch=lambda s: seen.append(s.policy.told), pulls=3)
+    assert seen == [0, 0, 1, 1, 1, 2, 2, 2, 3]
+
+
+def test_an_executor_may_be_made_and_closed_by_the_driver(make_study):
+    made = []
+
+    def make():
+        made.append(ThreadPoolExecutor(2))
+        return made[-1]
+
+    run_study(make_study(Racing), plain, make, parallel=2)
+    with pytest.raises(RuntimeError, match="after shutdown"):
+        made[0].submit(print)
+    assert len(made) == 1
+
+
+# ------------------------------------------------------------------------ calling back
+
+
+def test_a_pull_that_is_not_wanted_any_more_is_called_back_and_its_work_told(make_study, threads):
+    study, stopped = make_study(Racing), []
+
+    def poor(arm, report):
+        try:
+            report(-2.0 if report.pull.number < 3 else 0.0, stage=0)
+        except StopPull:
+            stopped.append(report.pull.number)
+            raise
+        return MEANS[arm]
+
+    run_study(study, poor, threads, parallel=3, pulls=10)
+    assert sorted(stopped) == [0, 1, 2]
+    assert kinds(study)["cancel"] == 3
+    assert kinds(study)["report"] == 10
+    assert study.policy.told == 7
+
+
+def test_a_truncated_pull_is_called_back_after_its_last_reading(make_race, threads):
+    study = make_race(truncate=2)
+    answer = run_study(study, measure, threads, parallel=2)
+    assert answer.arm == ("c",)
+    read = [event.pull_id for event in study.events() if event.stage == 2]
+    cancelled = [event.pull_id for event in study.events() if event.kind == "cancel"]
+    assert read
+    assert set(read) <= set(cancelled)
+    assert kinds(study)["tell"] == 0
+
+
+def test_a_result_that_comes_in_spite_of_it_counts(make_study, threads):
+    study = make_study(Racing)
+
+    def stubborn(arm, report):
+        try:
+            report(-2.0 if report.pull.number == 0 else 0.0, stage=0)
+        except StopPull:
+            return 17.0
+        time.sleep(0.01)
+        return 0.0
+
+    run_study(study, stubborn, threads, parallel=2, pulls=8)
+    late = [event.value for event in study.events() if event.kind == "late_tell"]
+    assert late == [17.0]
+    assert study.verify().ok
+
+
+def test_what_somebody_else_called_back_is_stopped_as_well(make_study, threads):
+    study, begun = make_study(Racing), threading.Event()
+
+    def waits(arm, report):
+        if report.pull.number == 0:
+            begun.set()
+            while not report.should_stop():
+                time.sleep(0.01)
+        return 0.0
+
+    def by_hand():
+        begun.wait()
+        study.cancel(study.outstanding()[0], "by hand")
+
+    threading.Thread(target=by_hand).start()
+    run_study(study, waits, threads, pulls=3)
+    assert reasons(study) == ["by hand"]
+
+
+def test_a_study_says_which_pulls_are_not_wanted_any_more(make_study):
+    study = make_study(Racing)
+    good, bad, unread = study.ask(3)
+    study.report(good, 0.5, stage=1)
+    study.report(bad, -2.0, stage=1)
+    assert study.cancelled() == [bad]
+    study.cancel(bad)
+    assert study.cancelled() == []
+    assert unread in study.outstanding()
+
+
+def test_work_that_goes_on_when_all_is_over_is_told_to_stop(make_study):
+    study, ends = make_study(Racing, budget=1), []
+
+    def waits(arm, report):
+        if report.pull.number == 0:
+            return 1.0
+        while not report.should_stop():
+            time.sleep(0.005)
+        ends.append(report.pull.number)
+        with pytest.raises(StopPull):
+            report(1.0)
+        return 1.0
+
+    with ThreadPoolExecutor(3) as pool:
+        run_study(study, waits, pool, parallel=3)
+        assert study.outstanding() == []
+    assert set(ends) <= {1, 2}
+    assert kinds(study)["cancel"] == 2
+
+
+# ---------------------------------------------------------------------------- failures
+
+
+@pytest.mark.parametrize(
+    ("what", "reason"),
+    [
+        (ValueError("spilt"), "error"),
+        (TimeoutError("no answer"), "timeout"),
+        (StopPull("of its own accord"), "lost"),
+        (None, "error"),
+        (float("nan"), "error"),
+        ("much", "error"),
+    ],
+    ids=["exception", "timeout", "gives up", "none", "nan", "text"],
+)
+def test_work_that_fails_is_a_pull_that_fails(make_study, threads, what, reason):
+    study = make_study(Racing)
+
+    def now_and_then(arm, report):
+        return Bad(what)(arm, report) if report.pull.number % 3 == 1 else 0.5
+
+    run_study(study, now_and_then, threads, parallel=2, pulls=9)
+    assert reasons(study) == [reason] * 3
+    assert study.policy.told == 6
+    assert study.outstanding() == []
+
+
+def test_too_many_failures_in_a_row_end_the_session_and_say_why(make_study, threads):
+    study = make_study(Racing)
+    with pytest.raises(SourceError, match="4 pulls in a row failed") as caught:
+        run_study(study, Bad(ValueError("spilt")), threads, max_failures=3)
+    assert "error: ValueError: spilt" in str(caught.value)
+    assert "Traceback" in str(caught.value)
+    assert reasons(study) == ["error"] * 4
+    run_study(study, plain, threads, parallel=3)
+    assert study.outstanding() == []
+
+
+def test_what_is_in_flight_is_waited_for_before_a_session_ends_badly(make_study, threads):
+    study, failed = make_study(Racing), threading.Event()
+
+    def one_fails(arm, report):
+        if report.pull.number == 1:
+            failed.set()
+            raise ValueError("spilt")
+        assert failed.wait(10)
+        time.sleep(0.05)
+        return 0.25
+
+    with pytest.raises(SourceError, match=r"a pull failed; the last is .*number=1"):
+        run_study(study, one_fails, threads, parallel=3, max_failures=0)
+    assert (study.policy.told, study.outstanding()) == (2, [])
+
+
+def test_a_source_that_has_dried_up_ends_the_session_and_its_pull_stays_open(make_study, threads):
+    study = make_study(Racing)
+
+    def dry(arm, report):
+        if report.pull.number == 2:
+            raise SourceError("no more cells in the fridge")
+        return 0.5
+
+    with pytest.raises(SourceError, match=r"^no more cells in the fridge$"):
+        run_study(study, dry, threads)
+    assert [pull.number for pull in study.outstanding()] == [2]
+    run_study(study, plain, threads, pulls=1)
+    assert study.outstanding() == []
+    assert study.policy.asked == 3
+
+
+def test_readings_where_the_policy_takes_none_end_the_session_at_once(make_study, threads):
+    study = make_study(Elimination)
+    with pytest.raises(SourceError, match="Elimination takes no partial readings"):
+        run_study(study, measure, threads)
+    assert kinds(study) == {"ask": 1}
+
+
+def test_a_reading_that_is_refused_is_raised_where_it_was_given(make_race, threads):
+    study, seen = make_race(), []
+
+    def careless(arm, report):
+        for value, stage in [(float("nan"), 1), ("much", 1), (0.5, 1), (0.7, 1)]:
+            try:
+                report(value, stage=stage)
+            except (InvalidOutcome, ConflictingOutcome) as error:
+                seen.append(type(error).__name__)
+        return MEANS[arm]
+
+    run_study(study, careless, threads, pulls=1)
+    assert seen == ["InvalidOutcome", "InvalidOutcome", "ConflictingReport"]
+    assert kinds(study) == {"ask": 1, "report": 1, "tell": 1}
+
+
+def test_a_pull_that_takes_too_long_is_given_up_and_its_late_result_counts(make_study, threads):
+    study, go = make_study(Racing), threading.Event()
+
+    def slow(arm, report):
+        if report.pull.number == 0:
+            assert go.wait(10)
+            return 9.0
+        if report.pull.number == 4:
+            go.set()
+        time.sleep(0.05 if go.is_set() else 0.0)
+        return 0.0
+
+    run_study(study, slow, threads, parallel=1, deadline=0.8, pulls=8)
+    assert reasons(study) == ["timeout"]
+    assert [event.value for event in study.events() if event.kind == "late_tell"] == [9.0]
+    assert study.verify().ok
+
+
+def test_the_time_of_a_pull_begins_with_its_work_not_in_the_queue(make_study):
+    study = make_study(Racing)
+
+    def takes_a_while(arm, report):
+        time.sleep(0.5)
+        return 0.5
+
+    with ThreadPoolExecutor(1) as single:
+        run_study(study, takes_a_while, single, parallel=3, deadline=1.3, pulls=3)
+    assert kinds(study)["tell"] == 3
+
+
+def test_a_timeout_in_a_race_needs_a_decision_unless_failures_are_independent(make_race, threads):
+    def slow(arm, report):
+        while arm == "b" and not report.should_stop():
+            time.sleep(0.01)
+        return MEANS[arm]
+
+    study = make_race({"failure_value": 0.0, "noise_std": 1.0})
+    answer = run_study(study, slow, threads, parallel=3, deadline=0.1, max_failures=50, pulls=9)
+    assert answer.status in ("running", "decided")
+    assert "timeout" in reasons(study)
+
+
+def test_an_executor_that_takes_no_work_is_reported(make_study):
+    study = make_study(Racing)
+    pool = ThreadPoolExecutor(1)
+    pool.shutdown()
+    with pytest.raises(SourceError, match="takes no work: cannot schedule new futures"):
+        run_study(study, plain, pool)
+    assert study.verify().ok
+
+
+# -------------------------------------------------------------------------- resumption
+
+
+def test_pulls_left_open_are_carried_out_again_but_not_those_of_others(make_study, threads):
+    study = make_study(Racing, slots=6)
+    open_one, read, theirs = study.ask(), study.ask(), study.ask(worker="rig 2")
+    study.report(read, 0.3, stage=1)
+    run_study(study, plain, threads, pulls=3)
+    rows = {row.pull_id: row.state for row in study._store.pulls(1)}
+    assert rows[open_one.id] == "told"
+    assert rows[read.id] == "lost"
+    assert rows[theirs.id] == "open"
+    assert study.policy.asked == 5
+
+
+def test_ctrl_c_leaves_a_study_that_goes_on(make_study):
+    study = make_study(Racing)
+
+    def interrupt(study):
+        if study.policy.told == 5:
+            raise KeyboardInterrupt
+
+    with ThreadPoolExecutor(2) as pool, pytest.raises(KeyboardInterrupt):
+        run_study(study, measure, pool, parallel=2, watch=interrupt)
+    assert study.policy.told == 5
+    assert len(study.outstanding()) <= 2
+    with ThreadPoolExecutor(2) as pool:
+        run_study(study, measure, pool, parallel=2)
+    assert study.outstanding() == []
+    assert study.verify().ok
+
+
+def test_drivers_in_two_threads_share_a_study_and_carry_out_every_pull_once(make_study):
+    study, seen = make_study(Racing, slots=4), []
+
+    def noting(arm, report):
+        seen.append(report.pull.number)
+        return measure(arm, report)
+
+    def drive():
+        with ThreadPoolExecutor(2) as pool:
+            run_study(study, noting, pool, parallel=2)
+
+    drivers = [threading.Thread(target=drive) for _ in range(2)]
+    for driver in drivers:
+        driver.start()
+    for driver in drivers:
+        driver.join()
+    assert len(set(seen)) == len(seen)
+    assert study.policy.told >= 40
+    assert study.outstanding() == []
+    assert study.verify().ok
+
+
+def test_a_driver_waits_while_another_ones_result_is_needed(make_study, threads):
+    study = make_study(Racing, slots=1, budget=2)
+    theirs = study.ask(worker="rig 2")
+    threading.Timer(0.3, study.tell, (theirs, 0.5)).start()
+    run_study(study, plain, threads)
+    assert [e.kind for e in study.events()] == ["ask", "wait", "tell", "ask", "tell"]
+
+
+# --------------------------------------------------------------------------- bad input
+
+
+class Nothing(Racing):
+    """Has nothing to give."""
+
+    def choose(self):
+        return None
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"parallel": 0}, "parallel must be"),
+        ({"parallel": 2.5}, "parallel must be"),
+        ({"executor": None}, "executor must be a concurrent.futures.Executor"),
+        ({"executor": list}, "executor must be a concurrent.futures.Executor"),
+        ({"function": "measure"}, "function must be callable"),
+        ({"deadline": 0}, "deadline must be"),
+        ({"deadline": float("nan")}, "deadline must be"),
+        ({"pulls": 0}, "pulls must be"),
+        ({"max_failures": -1}, "max_failures must be"),
+        ({"study": None}, "study must be a Study"),
+        ({"watch": 3}, "watch must be callable"),
+        ({"host": 7}, "host must be"),
+    ],
+    ids=lambda value: "-".join(value) if isinstance(value, dict) else "",
+)
+def test_bad_arguments_are_refused_and_change_nothing(make_study, threads, changes, message):
+    study = make_study(Racing)
+    arguments = {"study": study, "function": plain, "executor": threads, **changes}
+    with pytest.raises(InvalidArgument, match=message):
+        run_study(**arguments)
+    assert list(study.events()) == []
+
+
+def test_a_study_that_has_stopped_is_not_driven(make_study, threads):
+    study = make_study(Racing, budget=2)
+    run_study(study, plain, threads)
+    before = study.head_hash
+    with pytest.raises(ExperimentFinished, match="'toy' has stopped: see recommend"):
+        run_study(study, plain, threads)
+    assert study.head_hash == before
+
+
+def test_a_policy_that_never_stops_needs_a_number_of_pulls(make_study, threads):
+    study = make_study(Serving)
+    with pytest.raises(InvalidArgument, match="pulls is needed: Serving never stops by itself"):
+        run_study(study, plain, threads)
+    assert run_study(study, plain, threads, pulls=5).status == "running"
+    assert study.policy.told == 5
+
+
+def test_a_policy_that_gives_nothing_is_not_waited_for(store, threads):
+    problem = ToyProblem()
+    study = Study.create(problem, Nothing(problem), storage=store, name="toy", seed=1)
+    with pytest.raises(NothingToAsk, match="gives no pull, and none is in flight"):
+        run_study(study, plain, threads)

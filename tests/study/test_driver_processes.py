@@ -1,0 +1,310 @@
+"""The driver with real processes: pools whose workers are killed, Dask, kill -9, company."""
+
+import contextlib
+import json
+import multiprocessing
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+
+import pytest
+
+from fairtrial.delayed import InformationRacing, Problem
+from fairtrial.errors import SourceError
+from fairtrial.study import Study, run_study
+from fairtrial.study.desk import Desk
+from tests.study.test_driver import kinds, most_in_flight, reasons
+from tests.study.toys import OWN, Racing, ToyProblem
+from tests.study.work import (
+    DieAt,
+    Slowly,
+    awkward,
+    measure,
+    plain,
+    refused_reading,
+    unpackable_result,
+)
+
+PATIENCE = 60.0
+
+
+@pytest.fixture
+def race(path):
+    """A study of a real race in a file."""
+    problem = Problem(
+        ["a", "b", "c"], noise_std=2.0, feedback="refining", report_std=0.2, failure="independent"
+    )
+    policy = InformationRacing(problem, delta=0.05)
+    with Study.create(
+        problem, policy, storage=path, name="race", seed=1, durability="process"
+    ) as study:
+        yield study
+
+
+def pool(workers=2, method="fork"):
+    return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context(method))
+
+
+def new_pool():
+    return pool(2)
+
+
+# ------------------------------------------------------------------------- process pools
+
+
+@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+def test_readings_come_back_from_processes_however_these_are_started(race, method):
+    with pool(2, method) as processes:
+        answer = run_study(race, measure, processes, parallel=3)
+    assert answer.arm == ("c",)
+    assert most_in_flight(race) == 3
+    told = kinds(race)["tell"]
+    assert kinds(race)["report"] >= 2 * told > 0
+    assert race.outstanding() == []
+    assert race.verify().ok
+
+
+def test_a_killed_worker_is_a_lost_pull_and_the_study_goes_on_in_a_new_pool(race, tmp_path):
+    answer = run_study(race, DieAt(tmp_path, [1, 6]), new_pool, parallel=2)
+    assert answer.arm == ("c",)
+    assert {"1", "6"} <= {file.name for file in tmp_path.iterdir()}
+    assert set(reasons(race)) <= {"lost", "no longer needed"}
+    assert 2 <= reasons(race).count("lost") <= 4
+    assert race.outstanding() == []
+    assert race.verify().ok
+
+
+def test_a_pool_of_the_callers_that_breaks_ends_the_session_with_a_clear_error(race, tmp_path):
+    with pool() as processes, pytest.raises(SourceError, match="the executor broke: ") as caught:
+        run_study(race, DieAt(tmp_path, [3]), processes, parallel=2)
+    assert "Give a callable that makes one" in str(caught.value)
+    assert "lost" in reasons(race)
+    assert race.outstanding() == []
+    with pool() as processes:
+        assert run_study(race, measure, processes, parallel=2).arm == ("c",)
+    assert race.verify().ok
+
+
+def test_workers_that_always_die_end_the_session(race, tmp_path):
+    with pytest.raises(SourceError, match="3 pulls in a row failed"):
+        run_study(race, DieAt(tmp_path, range(1000)), new_pool, max_failures=2)
+    assert reasons(race) == ["lost"] * 3
+
+
+def test_work_in_a_process_is_told_to_stop_when_the_answer_is_there(race, tmp_path):
+    with pool(3) as processes, ThreadPoolExecutor(1) as teller:
+        driven = teller.submit(run_study, race, Slowly(tmp_path), processes, parallel=3)
+        deadline = time.monotonic() + PATIENCE
+        while len(race.outstanding()) < 3:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        time.sleep(0.1)
+        for arm in "abc":
+            for _ in range(200):
+                race.tell(race.problem.pull(arm=arm), 5.0 if arm == "c" else 0.0)
+        assert driven.result(PATIENCE).arm == ("c",)
+    assert reasons(race) == ["no longer needed"] * 3
+    begun = {file.stem for file in tmp_path.glob("*.ended")}
+    assert {file.stem for file in tmp_path.glob("*.stopped")} == begun
+
+
+def test_an_exception_that_cannot_travel_is_told_in_words(race):
+    with pool(1) as processes, pytest.raises(SourceError, match="Awkward: this and that"):
+        run_study(race, awkward, processes, max_failures=0)
+    assert reasons(race) == ["error"]
+
+
+def test_a_refused_reading_is_raised_in_the_process_that_gave_it(race):
+    with pool(1) as processes, pytest.raises(SourceError, match="reading must be finite"):
+        run_study(race, refused_reading, processes, max_failures=0)
+    assert kinds(race) == {"ask": 1, "fail": 1}
+
+
+def test_a_function_that_cannot_travel_loses_no_pull(race):
+    with pool(1) as processes, pytest.raises(SourceError, match=r"(?i)pickle") as caught:
+        run_study(race, lambda arm, report: 0.0, processes, max_failures=2)
+    assert "3 pulls in a row failed" in str(caught.value)
+    assert kinds(race) == {"ask": 1}
+    assert run_study(race, measure, new_pool).arm == ("c",)
+
+
+def test_a_result_that_cannot_travel_is_lost(race):
+    with pool(1) as processes, pytest.raises(SourceError, match="cannot pickle"):
+        run_study(race, unpackable_result, processes, max_failures=0)
+    assert reasons(race) == ["lost"]
+
+
+# ----------------------------------------------------------------------------------- Dask
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("processes", [False, True], ids=["threads", "processes"])
+def test_a_study_is_driven_on_a_cluster_of_dask(race, tmp_path, processes):
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(
+            processes=processes, n_workers=2, threads_per_worker=1, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        answer = run_study(race, measure, client.get_executor(), parallel=3)
+    assert answer.arm == ("c",)
+    assert race.outstanding() == []
+    assert race.verify().ok
+
+
+@pytest.mark.slow
+def test_a_worker_of_dask_that_dies_is_a_lost_pull_not_a_repeated_one(race, tmp_path):
+    distributed = pytest.importorskip("distributed")
+    with (
+        distributed.LocalCluster(
+            processes=True, n_workers=2, threads_per_worker=1, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        answer = run_study(race, DieAt(tmp_path, [2]), client.get_executor(), parallel=2)
+    assert answer.arm == ("c",)
+    assert "lost" in reasons(race)
+    lost = [event.number for event in race.events() if event.kind == "fail"]
+    assert 2 in lost
+    assert not any(event.number == 2 and event.kind == "tell" for event in race.events())
+    assert race.verify().ok
+
+
+# ------------------------------------------------------------------- drivers as processes
+
+
+def start(path, threads=2):
+    command = [sys.executable, "-m", "tests.study.driven", str(path), str(threads)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+@pytest.fixture
+def toy(path):
+    """The path of a study of a toy race, with room for several drivers."""
+    problem = ToyProblem(["a", "b", "c"])
+    template = Racing(problem, slots=6, budget=60)
+    Study.create(problem, template, storage=path, name="toy", seed=3).close()
+    return path
+
+
+def lines_until(process, wanted):
+    lines = []
+    for line in process.stdout:
+        lines.append(line.strip())
+        if sum(text.startswith("measured") for text in lines) >= wanted:
+            break
+    return lines
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT], ids=["kill", "interrupt"])
+def test_a_driver_that_ends_in_the_middle_leaves_a_study_that_goes_on(toy, how):
+    measured = set()
+    for wanted in (5, 15):
+        process = start(toy)
+        lines = lines_until(process, wanted)
+        process.send_signal(how)
+        lines += process.stdout.read().splitlines()
+        assert process.wait(PATIENCE) != 0
+        measured |= {int(line.split()[1]) for line in lines if line.startswith("measured")}
+        with Study.open(toy, "toy", **OWN) as study:
+            assert study.verify().ok
+            assert len(study.outstanding()) <= 2
+    process = start(toy)
+    assert process.stdout.read().splitlines()[-1] == "done"
+    assert process.wait(PATIENCE) == 0
+    with Study.open(toy, "toy", **OWN) as study:
+        assert study.outstanding() == []
+        assert study.policy.told == 60
+        # A pull is lost only if readings of it are there whose result nobody will see.
+        lost = {event.number for event in study.events() if event.kind == "fail"}
+        read = {event.number for event in study.events() if event.kind == "report"}
+        assert lost <= read
+        assert len(lost) <= 4
+    assert not list(toy.parent.glob("*.running"))
+
+
+def test_two_drivers_in_two_processes_share_a_study(toy):
+    both = [start(toy), start(toy)]
+    said = [process.communicate(timeout=PATIENCE)[0].splitlines() for process in both]
+    assert [process.returncode for process in both] == [0, 0]
+    assert [lines[-1] for lines in said] == ["done", "done"]
+    measured = [int(line.split()[1]) for lines in said for line in lines if "measured" in line]
+    assert len(set(measured)) == len(measured)
+    with Study.open(toy, "toy", **OWN) as study:
+        assert study.verify().ok
+        assert study.outstanding() == []
+        assert kinds(study)["fail"] == 0
+        assert len({event.actor for event in study.events() if event.kind == "tell"}) == 2
+    assert not list(toy.parent.glob("*.running"))
+
+
+def test_a_driver_takes_up_what_another_one_leaves_open_when_it_is_killed(path):
+    problem = ToyProblem(["a", "b", "c"])
+    template = Racing(problem, slots=2, budget=250)
+    Study.create(problem, template, storage=path, name="toy", seed=3).close()
+    first = start(path)
+    lines_until(first, 2)
+    second = start(path)
+    assert second.stdout.readline() == "ready\n"
+    lines_until(first, 4)
+    first.kill()
+    first.communicate(timeout=PATIENCE)
+    assert second.communicate(timeout=PATIENCE)[0].splitlines()[-1] == "done"
+    with Study.open(path, "toy", **OWN) as study:
+        assert study.policy.told >= 250
+        assert study.outstanding() == []
+    assert not list(path.parent.glob("*.running"))
+
+
+# ---------------------------------------------------------------------------- the socket
+
+
+def test_only_who_knows_the_key_is_answered():
+    desk = Desk("127.0.0.1")
+    address = desk.address()
+    assert desk.address() == address
+    greetings = [b'{"key": "guess"}\n', b"rubbish\n", b"[]\n", b"\n", b"x" * 70_000, b""]
+    for greeting in greetings:
+        with socket.create_connection(address, timeout=10) as connection:
+            connection.sendall(greeting + b'{"kind": "look", "pull": null, "attempt": null}\n')
+            connection.shutdown(socket.SHUT_WR)
+            with contextlib.suppress(ConnectionResetError):
+                assert connection.recv(100) == b""
+    assert desk.take(0.05) is None
+    desk.close()
+
+
+def test_what_comes_by_the_socket_is_data_and_is_answered_in_order():
+    desk = Desk("127.0.0.1")
+    answers = []
+
+    def talk():
+        with socket.create_connection(desk.address(), timeout=10) as connection:
+            stream = connection.makefile("rwb")
+            stream.write(json.dumps({"key": desk.key}).encode() + b"\n")
+            for number in range(3):
+                stream.write(json.dumps({"kind": "look", "number": number}).encode() + b"\n")
+            stream.flush()
+            answers.extend(json.loads(stream.readline()) for _ in range(3))
+
+    talking = threading.Thread(target=talk)
+    talking.start()
+    for number in range(3):
+        request = desk.take(10)
+        assert request.message == {"kind": "look", "number": number}
+        request.answer(go_on=number != 1)
+    talking.join(10)
+    assert [answer["go_on"] for answer in answers] == [True, False, True]
+    desk.close()
+
+
+def test_workers_that_do_not_reach_the_driver_are_reported(race, monkeypatch):
+    monkeypatch.setattr(Desk, "address", lambda desk: ("127.0.0.1", 1))
+    with pool(1) as processes, pytest.raises(SourceError, match="give the address of the driver"):
+        run_study(race, plain, processes)
+    assert kinds(race) == {"ask": 1}

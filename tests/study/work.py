@@ -1,0 +1,96 @@
+"""Functions that drivers of the tests carry out, importable in every process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+from fairtrial.study import StopPull
+
+MEANS = {"a": 0.0, "b": 0.2, "c": 3.0, "0": 0.0, "1": 0.5, "2": 1.0}
+
+
+def measure(arm, report):
+    """Give two readings and the outcome, which is the arm's mean and a bit by pull number."""
+    outcome = MEANS[arm] + 0.01 * (report.pull.number % 7)
+    report(outcome + 0.1, stage=1)
+    report(outcome, stage=2)
+    return outcome
+
+
+def plain(arm, report):
+    return MEANS[arm]
+
+
+def by_group(arm, report, group):
+    return 1.0 if (arm, group) in (("0", "x"), ("0", "y")) else 0.0
+
+
+class DieAt:
+    """Kill the own process in the middle of the pulls of these numbers, but once each."""
+
+    def __init__(self, folder, numbers):
+        self.folder = str(folder)
+        self.numbers = frozenset(numbers)
+
+    def __call__(self, arm, report):
+        report(MEANS[arm], stage=1)
+        mark = Path(self.folder) / str(report.pull.number)
+        if report.pull.number in self.numbers and not mark.exists():
+            mark.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return MEANS[arm]
+
+
+class Slowly:
+    """Report every few milliseconds until told to stop; note in a folder how it ended."""
+
+    def __init__(self, folder):
+        self.folder = str(folder)
+
+    def __call__(self, arm, report):
+        note = Path(self.folder) / f"{report.pull.number}"
+        try:
+            for _ in range(2_000):
+                if report.should_stop():
+                    note.with_suffix(".stopped").touch()
+                    raise StopPull("by the look of it")
+                time.sleep(0.005)
+        finally:
+            note.with_suffix(".ended").touch()
+        return MEANS[arm]
+
+
+class Bad:
+    """Give something that is no outcome, or raise."""
+
+    def __init__(self, what):
+        self.what = what
+
+    def __call__(self, arm, report):
+        if isinstance(self.what, BaseException):
+            raise self.what
+        return self.what
+
+
+class Awkward(Exception):
+    """An exception that does not survive the way between processes."""
+
+    def __init__(self, one, two):
+        super().__init__(f"{one} and {two}")
+        self.lock = threading.Lock()
+
+
+def awkward(arm, report):
+    raise Awkward("this", "that")
+
+
+def refused_reading(arm, report):
+    report(float("nan"))
+
+
+def unpackable_result(arm, report):
+    return threading.Lock()
