@@ -10,6 +10,8 @@ from fairtrial.cli import ExitCode
 from fairtrial.cli.app import app
 from tests.cli.configurations import replayed, write
 
+OTHER_PAPERS = ("fair-mab", "causal", "linear", "delayed")
+
 
 def commands(group=app, path=()):
     for name, command in group.commands.items():
@@ -97,7 +99,8 @@ def test_what_nobody_foresaw_is_not_hidden(folder, invoke, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("paper", "own"), [("baics", {"email_data": None}), ("fair-mab", {}), ("causal", {})]
+    ("paper", "own"),
+    [("baics", {"email_data": None}), *((name, {}) for name in OTHER_PAPERS)],
 )
 def test_a_paper_is_reproduced_by_its_own_module(folder, invoke, document, monkeypatch, paper, own):
     module = importlib.import_module(f"fairtrial.reproduce.{paper.replace('-', '_')}")

@@ -150,3 +150,50 @@ def test_a_policy_that_never_stops_is_simulated_up_to_a_cap(folder, document, in
     (folder / "offers.toml").write_text(ALLOCATION.replace("means =", "theta ="))
     found = invoke("simulate", "offers.toml")
     assert "plan.theta: must be left out but in the family 'linear'" in found.output
+
+
+RACE = {
+    "problem": {
+        "family": "delayed",
+        "arms": ["a", "b"],
+        "noise_std": 1.0,
+        "feedback": "unbiased",
+        "report_std": 0.5,
+    },
+    "policy": {"delta": 0.1},
+    "source": {"kind": "simulate", "means": [0.0, 3.0], "delay": 20.0},
+    "plan": {"replications": 5, "parallel": 3},
+}
+
+
+def test_a_race_is_planned_with_its_delays_and_pulls_in_flight(folder, document, invoke):
+    path = write(folder, replayed(**RACE))
+    found, _ = document("plan", path)
+    assert found["answer"] == ["b"]
+    assert found["simulated"]["elapsed"]["mean"] >= 1.0
+    assert "Answer      b\n" in invoke("plan", path).output
+
+
+@pytest.mark.parametrize(
+    ("source", "mistake"),
+    [
+        ({"delay": {"name": "NoDelay"}}, "source.delay.name: must be a delay of the family"),
+        (
+            {"delay": {"name": "LognormalDelay", "median": -1, "shape": 1}},
+            "median: must be greater than 0",
+        ),
+        ({"noise": "gaussian"}, "source.noise: must be left out in the family 'delayed'"),
+    ],
+    ids=["name", "argument", "noise"],
+)
+def test_a_mistaken_delay_is_named(folder, invoke, source, mistake):
+    sections = {**RACE, "source": {**RACE["source"], **source}}
+    result = invoke("plan", write(folder, replayed(**sections)))
+    assert result.exit_code == ExitCode.USAGE
+    assert mistake in result.output
+
+
+def test_delays_belong_to_the_family_that_has_them(folder, invoke):
+    sections = {**EXAMPLE, "source": {**EXAMPLE["source"], "delay": 3.0}}
+    result = invoke("plan", write(folder, replayed(**sections)))
+    assert "source.delay: must be left out but in the family 'delayed'" in result.output

@@ -8,9 +8,16 @@ and returns the figure: nothing is shown, and no global state of matplotlib is t
 from fairtrial.plots._allocation import allocation
 from fairtrial.plots._causal_graph import causal_graph
 from fairtrial.plots._cost_of_fairness import cost_of_fairness
+from fairtrial.plots._delayed import cost_of_answers, race_over_time, time_ratios
 from fairtrial.plots._error_by_budget import error_by_budget
 from fairtrial.plots._evidence import evidence
 from fairtrial.plots._fair_outcomes import fair_outcomes
+from fairtrial.plots._linear import (
+    budget_by_dimension,
+    design_weights,
+    survivors_over_time,
+    times_the_bound,
+)
 from fairtrial.plots._means import means
 from fairtrial.plots._over_time import regret_over_time, violation_over_time
 from fairtrial.plots._overview import overview
@@ -21,17 +28,24 @@ from fairtrial.plots._stopping_times import stopping_times
 
 __all__ = [
     "allocation",
+    "budget_by_dimension",
     "causal_graph",
+    "cost_of_answers",
     "cost_of_fairness",
+    "design_weights",
     "error_by_budget",
     "evidence",
     "fair_outcomes",
     "means",
     "overview",
+    "race_over_time",
     "regret_over_time",
     "rejections",
     "shares_against_quotas",
     "stopping_times",
+    "survivors_over_time",
+    "time_ratios",
+    "times_the_bound",
     "violation_over_time",
     "write_report",
 ]

@@ -67,6 +67,28 @@ def causal(quick: bool, output: Path | None, as_json: bool) -> None:
     _show(paper.main, as_json, quick=quick, output=output)
 
 
+@reproduce.command(epilog=EPILOG)
+@_quick_option
+@_output_option
+@json_option
+def delayed(quick: bool, output: Path | None, as_json: bool) -> None:
+    """Find the best arms in bandits with delayed feedback (Grover and others)."""
+    from fairtrial.reproduce import delayed as paper
+
+    _show(paper.main, as_json, quick=quick, output=output)
+
+
+@reproduce.command(epilog=EPILOG)
+@_quick_option
+@_output_option
+@json_option
+def linear(quick: bool, output: Path | None, as_json: bool) -> None:
+    """Identify the best of many arms that are described by features (Soare, Lazaric, Munos)."""
+    from fairtrial.reproduce import linear as paper
+
+    _show(paper.main, as_json, quick=quick, output=output)
+
+
 def _show(main: Callable[..., Any], as_json: bool, **options: Any) -> None:
     # What is printed on the way must not be mixed with the document.
     with redirect_stdout(sys.stderr) if as_json else nullcontext():

@@ -1,0 +1,337 @@
+"""The race over blocks: every arm is tried on the same block, and arms are compared in pairs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairtrial.core.policy import Choice, Policy
+from fairtrial.core.pull import UNSOLICITED, Pull
+from fairtrial.core.recommendation import Estimate, Guarantee, Progress, Recommendation, Status
+from fairtrial.core.validation import check_integer, check_probability
+from fairtrial.delayed import Problem
+from fairtrial.errors import InvalidArgument, NotSupported
+from fairtrial.sklearn._evidence import BettingEvidence, Evidence, StudentEvidence
+
+__all__ = ["PairedRacing"]
+
+Floats = NDArray[np.float64]
+
+_FREE, _ISSUED, _TOLD = 0, 1, 2
+_RUNS, _REJECTED, _WITHDRAWN = 0, 1, 2
+_STATES = ("undecided", "rejected", "withdrawn")
+_WITHDRAWS = frozenset({"error", "user"})
+
+
+class PairedRacing(Policy):
+    """Race over blocks that all arms share: a split of a data set, an instance with its seed.
+
+    What a block does to all arms alike cancels in the difference of two of them, so that far
+    fewer pulls are needed than with blocks of its own for every arm. Block after block, each
+    surviving arm is pulled once on it; an arm is rejected when the leader is better with
+    enough evidence. Decisions follow the order of the blocks, not that in which results come:
+    they are the same for any number of workers, and may not be biased by what comes first.
+
+    Parameters
+    ----------
+    problem : delayed.Problem
+        With ``top=1`` and ``feedback="full"``. With a `reward_range` the race bets on the
+        bounded differences, and is proven; otherwise, as with ``noise="estimated"``, it
+        estimates their deviation and takes them for normal; a `noise_std` is not used.
+    delta : float
+        Probability of a wrong answer that is accepted.
+    parallel : int, optional
+        Most pulls in flight; by default as many as are asked for.
+    max_pulls : int, optional
+        Stop undecided after so many results.
+    seed : None, int or numpy.random.Generator
+        Not used: the policy tosses no coins.
+
+    Raises
+    ------
+    InvalidArgument
+        If an argument is not acceptable.
+
+    Notes
+    -----
+    A pull's `tag` is the number of its block; whoever carries it out must draw the blocks
+    independently of each other, and give all arms the same. A pull that is lost is issued
+    again on its block. One that fails for the reason ``"error"`` or ``"user"`` withdraws its
+    arm from the race.
+
+    Bets: a mixture of products of 1 + b (difference + tolerance) / range, over fixed stakes b
+    (Waudby-Smith and Ramdas 2024, "Estimating means of bounded random variables by betting").
+    Otherwise: the Bayes factor of Student's t with a normal prior on the standardised
+    difference, a martingale under every variance (Lai 1976; Wang and Ramdas 2025, "Anytime-valid
+    t-tests and confidence sequences for Gaussian means with unknown variance").
+
+    Examples
+    --------
+    >>> problem = Problem(["a", "b", "c"], reward_range=(0, 1))
+    >>> policy = PairedRacing(problem, delta=0.05)
+    >>> while not policy.stopped:
+    ...     pull = policy.ask()
+    ...     block = 0.2 * (pull.tag % 2)
+    ...     policy.tell(pull, block + {"a": 0.1, "b": 0.6, "c": 0.3}[pull.arm])
+    >>> policy.recommend().arm, policy.told
+    ('b', 63)
+    """
+
+    problem: Problem
+    state_fields = ("_scores", "_cells", "_status", "_complete")
+    expiry: ClassVar[Literal["drop", "reissue"]] = "reissue"
+
+    def __init__(
+        self,
+        problem: Problem,
+        delta: float = 0.05,
+        parallel: int | None = None,
+        max_pulls: int | None = None,
+        seed: int | np.random.Generator | None = None,
+    ) -> None:
+        _check_problem(problem)
+        super().__init__(problem, seed)
+        self.delta = check_probability("delta", delta)
+        self.parallel = None if parallel is None else check_integer("parallel", parallel, low=1)
+        self.max_pulls = None if max_pulls is None else check_integer("max_pulls", max_pulls, low=1)
+        arms = len(problem.arms)
+        self._level = math.log(max(1, arms - 1) / self.delta)
+        self._scores: Floats = np.full((8, arms), np.nan)
+        self._cells = np.zeros((8, arms), dtype=np.int8)
+        self._status = np.zeros(arms, dtype=np.int8)
+        self._complete = 0
+        self._evidence = self._fresh_evidence()
+
+    def _fresh_evidence(self) -> Evidence:
+        if self.problem.reward_range is None:
+            return StudentEvidence(self.problem.tolerance)
+        low, high = self.problem.reward_range
+        return BettingEvidence(self.problem.tolerance, high - low)
+
+    # -------------------------------------------------------------------- contract
+
+    def choose(self) -> Choice:
+        """Return the next surviving arm and block that was not tried, the oldest block first."""
+        if self.parallel is not None and len(self._outstanding) >= self.parallel:
+            return None
+        survivors = np.flatnonzero(self._status == _RUNS)
+        block = self._complete
+        while True:
+            self._make_room(block)
+            free = survivors[self._cells[block, survivors] == _FREE]
+            if free.size:
+                self._cells[block, free[0]] = _ISSUED
+                return int(free[0]), block
+            block += 1
+
+    def _make_room(self, block: int) -> None:
+        if block >= len(self._cells):
+            self._cells = np.concatenate([self._cells, np.zeros_like(self._cells)])
+            self._scores = np.concatenate([self._scores, np.full_like(self._scores, np.nan)])
+
+    def learn(self, pull: Pull, outcome: float) -> None:
+        """Take one score; compare the arms on every block that is complete by it."""
+        if pull.number == UNSOLICITED:
+            raise NotSupported("PairedRacing takes no unsolicited results: they have no block")
+        self._scores[pull.tag, pull.action] = self.problem.sign * outcome
+        self._cells[pull.tag, pull.action] = _TOLD
+        self._advance()
+
+    def lose(self, pull: Pull, reason: str) -> None:
+        """Let a lost pull be issued again; an error withdraws the arm."""
+        if reason in _WITHDRAWS:
+            if self._status[pull.action] == _RUNS:
+                self._status[pull.action] = _WITHDRAWN
+                self._advance()
+        elif self._cells[pull.tag, pull.action] == _ISSUED:
+            self._cells[pull.tag, pull.action] = _FREE
+
+    def _advance(self) -> None:
+        while not self._decided and self._is_complete(self._complete):
+            self._complete += 1
+            self._compare()
+
+    def _is_complete(self, block: int) -> bool:
+        if block >= len(self._cells):
+            return False
+        return bool((self._cells[block, self._status == _RUNS] == _TOLD).all())
+
+    def _compare(self) -> None:
+        """Reject what is worse than the leader; all, once no rival can be better by much."""
+        leader, rivals = self._leader_and_rivals()
+        better, near_enough = self._evidence.against(self._scores[: self._complete], leader, rivals)
+        out = rivals if (near_enough >= self._level).all() else rivals[better >= self._level]
+        self._status[out] = _REJECTED
+
+    def _leader_and_rivals(self) -> tuple[int, NDArray[np.intp]]:
+        survivors = np.flatnonzero(self._status == _RUNS)
+        sums = self._scores[: self._complete, survivors].sum(axis=0)
+        at = int(sums.argmax()) if self._complete else 0
+        return int(survivors[at]), np.delete(survivors, at)
+
+    def cancelled(self) -> list[Pull]:
+        """Return the pulls in flight on arms that are decided; all, once stopped."""
+        if self.stopped:
+            return self.outstanding()
+        return [pull for pull in self.outstanding() if self._status[pull.action] != _RUNS]
+
+    def set_state(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Continue from a state that a policy of the same problem, parameters and seed returned."""
+        super().set_state(state)
+        self._evidence = self._fresh_evidence()
+
+    # ---------------------------------------------------------------------- answer
+
+    @property
+    def _decided(self) -> bool:
+        return int((self._status == _RUNS).sum()) <= 1
+
+    @property
+    def stopped(self) -> bool:
+        """Whether one arm is left, or the cap on results is reached."""
+        return self._decided or (self.max_pulls is not None and self.told >= self.max_pulls)
+
+    @property
+    def blocks(self) -> int:
+        """Blocks on which every surviving arm was tried."""
+        return int(self._complete)
+
+    @property
+    def leader(self) -> int | None:
+        """The arm's number that is best by the data so far; None if all are withdrawn."""
+        return self._leader_and_rivals()[0] if (self._status == _RUNS).any() else None
+
+    @property
+    def states(self) -> tuple[str, ...]:
+        """What became of every arm: ``"undecided"``, ``"rejected"`` or ``"withdrawn"``."""
+        return tuple(_STATES[code] for code in self._status.tolist())
+
+    @property
+    def scores(self) -> Floats:
+        """Scores by block and arm, shape (blocks, arms); not a number where none is known."""
+        last = np.flatnonzero((self._cells == _TOLD).any(axis=1)).max(initial=-1)
+        return self.problem.sign * self._scores[: int(last) + 1]
+
+    def recommend(self) -> Recommendation:
+        """Return the answer now: the best arm, or none yet (`status`)."""
+        status: Status = "decided" if self._decided else "undecided" if self.stopped else "running"
+        leader = None if self.leader is None else self.problem.arms[self.leader]
+        evidence, threshold = self._margin()
+        return Recommendation(
+            arm=leader if status == "decided" else None,
+            status=status,
+            leader=leader,
+            confidence=1.0 - self.delta,
+            guarantee=self.guarantee,
+            reason=self._reason(status, leader),
+            evidence={
+                "evidence": evidence,
+                "threshold": threshold,
+                "pulls": self.told,
+                "blocks": self.blocks,
+            },
+        )
+
+    def _reason(self, status: Status, leader: str | None) -> str:
+        if leader is None:
+            return "every arm was withdrawn"
+        if status == "decided":
+            return f"the evidence suffices: {leader!r} is the best of the arms"
+        if status == "undecided":
+            return f"the cap on results is reached; by the data so far {leader!r} leads"
+        return f"by the data so far {leader!r} leads; the evidence does not suffice yet"
+
+    def _margin(self) -> tuple[float | None, float | None]:
+        """Return the leader's evidence against its closest rival, in nats, and the threshold."""
+        if self._decided:
+            return None, None
+        leader, rivals = self._leader_and_rivals()
+        if not self._complete:
+            return 0.0, self._level
+        _, near_enough = self._evidence.against(self._scores[: self._complete], leader, rivals)
+        return max(0.0, float(near_enough.min())), self._level
+
+    def progress(self) -> Progress:
+        """Return every arm's mean over its complete blocks, and its state."""
+        evidence, threshold = self._margin()
+        estimates = self._estimates()
+        return Progress(
+            recommendation=self.recommend(),
+            asked=self.asked,
+            told=self.told,
+            outstanding=len(self._outstanding),
+            evidence=evidence,
+            threshold=threshold,
+            actions=estimates,
+            arms=estimates,
+            details={
+                "arms": dict(zip(self.problem.arms, self.states, strict=True)),
+                "blocks": self.blocks,
+            },
+        )
+
+    def _estimates(self) -> tuple[Estimate, ...]:
+        told = self._cells == _TOLD
+        return tuple(
+            Estimate(
+                labels,
+                int(told[:, arm].sum()),
+                mean=self.problem.sign * float(self._scores[told[:, arm], arm].mean())
+                if told[:, arm].any()
+                else None,
+            )
+            for arm, labels in enumerate(self.problem.action_labels)
+        )
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The guarantee and what it stands on; proven if scores are bounded."""
+        near = f", within {self.problem.tolerance:g}" if self.problem.tolerance else ""
+        return Guarantee(
+            name=f"paired race, {self._evidence.name}",
+            proven=self._evidence.proven,
+            statement=(
+                f"the probability that this race ever names an arm that is not the best{near} "
+                f"is at most {self.delta:g}"
+            ),
+            assumptions=(
+                self._noise_assumption(),
+                "blocks are drawn independently of each other, and are the same for all arms",
+                "a pull that is lost gives the same score when it is run again",
+                *self._withdrawals(),
+            ),
+            source="docs/how-to/tune-a-model.md",
+        )
+
+    def _noise_assumption(self) -> str:
+        if self.problem.reward_range is None:
+            return "differences of two arms on a block are normal (not proven)"
+        low, high = self.problem.reward_range
+        return f"scores lie in [{low:g}, {high:g}]"
+
+    def _withdrawals(self) -> tuple[str, ...]:
+        gone = [
+            arm
+            for arm, status in zip(self.problem.arms, self._status, strict=True)
+            if status == _WITHDRAWN
+        ]
+        if not gone:
+            return ()
+        return (f"arms that failed are no candidates, and had to fail: {', '.join(gone)}",)
+
+
+def _check_problem(problem: Problem) -> None:
+    if not isinstance(problem, Problem):
+        raise InvalidArgument("problem", "must be a delayed.Problem", problem)
+    if problem.top != 1:
+        raise InvalidArgument("problem", "must have top=1 for PairedRacing", problem)
+    if problem.feedback != "full":
+        raise InvalidArgument("problem", "must have feedback='full' for PairedRacing", problem)
+    if problem.failure_value is not None or problem.failure == "outcome":
+        raise InvalidArgument(
+            "problem", "must leave failures to PairedRacing, which tries a lost pull again", problem
+        )

@@ -1,0 +1,277 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import integrate, stats
+
+import fairtrial as ft
+from fairtrial.delayed import Problem
+from fairtrial.errors import InvalidArgument, NotSupported
+from fairtrial.sklearn import PairedRacing
+from fairtrial.sklearn._evidence import BettingEvidence, StudentEvidence
+
+BOUNDED = Problem(3, reward_range=(0, 1))
+
+
+def play(policy, table, order=None):
+    """Run a race on a table of scores by block and arm; `order` permutes every batch."""
+    while not policy.stopped:
+        batch = policy.ask(5)
+        for at in range(len(batch)) if order is None else order.permutation(len(batch)):
+            if not policy.stopped:
+                policy.tell(batch[at], table[batch[at].tag, batch[at].action])
+    return policy
+
+
+def noisy(means, shared, own, blocks=4000, seed=0):
+    rng = np.random.default_rng(seed)
+    noise = rng.normal(0, shared, (blocks, 1)) + rng.normal(0, own, (blocks, len(means)))
+    return np.array(means) + noise
+
+
+# --------------------------------------------------------------------------- evidence
+
+
+def test_the_student_evidence_is_the_mixed_likelihood_ratio_of_t():
+    """Against numerical integration of the noncentral t density over the normal prior."""
+    differences = np.array([0.3, -0.1, 0.5, 0.4, 0.2])
+    scores = np.column_stack([differences, np.zeros(5)])
+    t = differences.mean() / (differences.std(ddof=1) / math.sqrt(5))
+
+    def integrand(effect):
+        return stats.nct.pdf(t, 4, math.sqrt(5) * effect) * stats.norm.pdf(effect)
+
+    mixed, _ = integrate.quad(integrand, -8, 8)
+    expected = math.log(mixed / stats.t.pdf(t, 4))
+    better, _ = StudentEvidence(0.0).against(scores, 0, np.array([1]))
+    assert better[0] == pytest.approx(expected, rel=1e-6)
+
+
+def test_the_betting_evidence_is_the_mean_of_products():
+    rng = np.random.default_rng(1)
+    scores = rng.uniform(2, 4, (7, 3))
+    stakes = [0.98 / math.sqrt(2) ** k for k in range(13)]
+    better, near = BettingEvidence(0.25, 2.0).against(scores, 2, np.array([0, 1]))
+    for place, rival in enumerate([0, 1]):
+        for told, extra in ((better, 0.0), (near, 0.25)):
+            products = [
+                math.prod(1 + b * (row[2] - row[rival] + extra) / 2.0 for row in scores)
+                for b in stakes
+            ]
+            assert math.exp(told[place]) == pytest.approx(sum(products) / 13)
+
+
+@given(st.lists(st.floats(-1, 1), min_size=1, max_size=12))
+def test_a_bet_pays_at_most_one_on_average_if_the_mean_is_not_positive(values):
+    """Exactly, by enumeration: two blocks drawn from the values, shifted to mean 0 or less."""
+    centred = np.array(values) / 2 - np.mean(values) / 2
+    total = 0.0
+    for first in centred:
+        for second in centred:
+            scores = np.column_stack([[first, second], [0.0, 0.0]])
+            better, _ = BettingEvidence(0.0, 1.0).against(scores, 0, np.array([1]))
+            total += math.exp(better[0])
+    assert total / len(values) ** 2 <= 1 + 1e-9
+
+
+@pytest.mark.parametrize("evidence", [StudentEvidence(0.1), BettingEvidence(0.1, 8.0)])
+def test_nearly_as_good_is_never_harder_to_show_than_better(evidence):
+    scores = noisy([0.1, 0.0, 0.2], 0.2, 0.3, blocks=30)
+    better, near = evidence.against(scores, 0, np.array([1, 2]))
+    assert (near >= better).all()
+
+
+def test_the_bets_are_the_same_to_the_last_bit_block_by_block_and_at_once():
+    scores = noisy([0.5, 0.4, 0.45], 0.05, 0.1, blocks=40)
+    slowly, at_once = BettingEvidence(0.0, 1.0), BettingEvidence(0.0, 1.0)
+    for blocks in range(1, 41):
+        told = slowly.against(scores[:blocks], 0, np.array([1, 2]))
+    for one, other in zip(told, at_once.against(scores, 0, np.array([1, 2])), strict=True):
+        assert (one == other).all()
+
+
+# --------------------------------------------------------------------------- the race
+
+
+@pytest.mark.parametrize(
+    "problem", [Problem(4, noise_std=1.0), Problem(4, reward_range=(-5, 5))], ids=["t", "bets"]
+)
+def test_the_best_arm_wins_and_an_arm_that_is_out_is_not_pulled_any_more(problem):
+    policy = play(PairedRacing(problem), noisy([0.0, 1.0, 0.5, -1.0], 0.5, 0.2))
+    assert policy.recommend().arm == "1"
+    pulls = [estimate.pulls for estimate in policy.progress().arms]
+    assert pulls[3] < pulls[2] <= pulls[1]
+    assert policy.states == ("rejected", "undecided", "rejected", "rejected")
+
+
+def test_what_a_block_does_to_all_arms_costs_nothing():
+    quiet, loud = (noisy([0.0, 1.0], shared, 0.5, seed=3) for shared in (0.0, 100.0))
+    races = [play(PairedRacing(Problem(2, noise_std=1.0)), table) for table in (quiet, loud)]
+    assert races[0].told == races[1].told
+
+
+@pytest.mark.parametrize(
+    "problem", [Problem(3, noise_std=1.0), Problem(3, reward_range=(-5, 5))], ids=["t", "bets"]
+)
+def test_the_order_in_which_results_come_changes_no_decision(problem):
+    table = noisy([0.0, 0.6, 0.3], 0.5, 0.4)
+    straight = play(PairedRacing(problem), table)
+    for seed in range(5):
+        mixed = play(PairedRacing(problem), table, np.random.default_rng(seed))
+        assert mixed.states == straight.states
+        assert mixed.blocks == straight.blocks
+
+
+def test_minimising_is_maximising_the_opposite():
+    table = noisy([0.0, 0.6, 0.3], 0.5, 0.4)
+    least = play(PairedRacing(Problem(3, noise_std=1.0, direction="minimize")), -table)
+    most = play(PairedRacing(Problem(3, noise_std=1.0)), table)
+    assert (least.states, least.told) == (most.states, most.told)
+    assert least.progress().arms[1].mean == -most.progress().arms[1].mean
+
+
+def test_equal_arms_end_only_with_a_tolerance_or_a_cap():
+    table = np.full((500, 3), 0.5)
+    near = play(PairedRacing(BOUNDED.clone(tolerance=0.2)), table)
+    assert near.recommend().arm == "0"
+    capped = play(PairedRacing(BOUNDED, max_pulls=90), table)
+    answer = capped.recommend()
+    assert (answer.status, answer.arm, answer.leader) == ("undecided", None, "0")
+    assert capped.told == 90
+
+
+def test_one_arm_needs_no_pull():
+    policy = PairedRacing(Problem(["only"], reward_range=(0, 1)))
+    assert policy.stopped
+    assert policy.recommend().arm == "only"
+
+
+def test_a_lost_pull_is_issued_again_on_its_block_and_changes_nothing():
+    table = noisy([0.0, 0.6, 0.3], 0.1, 0.1)
+    policy, calm = (PairedRacing(Problem(3, noise_std=1.0)) for _ in range(2))
+    first = policy.ask()
+    policy.fail(first, "lost")
+    again = policy.ask()
+    assert (again.tag, again.action) == (first.tag, first.action)
+    policy.tell(again, table[again.tag, again.action])
+    assert play(policy, table).states == play(calm, table).states
+
+
+def test_a_late_result_of_a_lost_pull_counts_once():
+    policy = PairedRacing(BOUNDED)
+    first = policy.ask()
+    policy.fail(first, "lost")
+    policy.tell(first, 0.5)
+    assert policy.progress().arms[0].pulls == 1
+    assert policy.ask().action == 1
+
+
+def test_an_arm_that_fails_with_an_error_is_withdrawn_and_named():
+    table = noisy([0.0, 0.6, 0.3], 0.1, 0.1)
+    policy = PairedRacing(Problem(["a", "b", "c"], noise_std=1.0))
+    pulls = policy.ask(3)
+    policy.fail(pulls[1], "error")
+    for pull in (pulls[0], pulls[2]):
+        policy.tell(pull, table[0, pull.action])
+    answer = play(policy, table).recommend()
+    assert answer.arm == "c"
+    assert "had to fail: b" in answer.guarantee.assumptions[-1]
+
+
+def test_if_every_arm_is_withdrawn_there_is_no_answer():
+    policy = PairedRacing(Problem(2, noise_std=1.0))
+    for pull in policy.ask(2):
+        policy.fail(pull, "error")
+    assert policy.stopped
+    assert policy.recommend().arm is None
+    assert policy.recommend().reason == "every arm was withdrawn"
+
+
+def test_pulls_on_decided_arms_are_called_back():
+    policy = PairedRacing(Problem(3, noise_std=1.0))
+    table = noisy([0.0, 5.0, 4.9], 0.0, 0.1)
+    while policy.states[0] == "undecided":
+        batch = policy.ask(9)
+        for pull in batch[:7]:
+            policy.tell(pull, table[pull.tag, pull.action])
+        for pull in batch[7:]:
+            if policy.states[0] == "undecided":
+                policy.tell(pull, table[pull.tag, pull.action])
+    late = policy.cancelled()
+    assert all(pull.arm == "0" for pull in late)
+
+
+@pytest.mark.parametrize("problem", [Problem(3, noise_std=1.0), BOUNDED], ids=["t", "bets"])
+def test_a_race_that_is_saved_and_restored_goes_on_as_if_nothing_had_happened(problem):
+    table = np.clip(noisy([0.2, 0.7, 0.5], 0.05, 0.1), 0, 1)
+    whole = play(PairedRacing(problem), table)
+    half = PairedRacing(problem)
+    for pull in half.ask(20):
+        half.tell(pull, table[pull.tag, pull.action])
+    rest = PairedRacing(problem)
+    rest.set_state(half.get_state())
+    play(rest, table)
+    assert rest.recommend() == whole.recommend()
+    assert (rest.scores[: rest.blocks] == whole.scores[: rest.blocks])[:, 1].all()
+
+
+def test_a_study_of_it_verifies(tmp_path):
+    problem = Problem(["a", "b", "c"], reward_range=(0, 1))
+    study = ft.Study.create(
+        problem, PairedRacing(problem), storage=tmp_path / "s.db", name="s", durability="process"
+    )
+    with study:
+        while study.status == "running":
+            pull = study.ask()
+            study.tell(pull, {"a": 0.1, "b": 0.9, "c": 0.3}[pull.arm])
+        assert study.recommend().arm == "b"
+        assert study.verify().ok
+    with ft.Study.open(tmp_path / "s.db", "s", policies=[PairedRacing]) as again:
+        assert again.recommend().arm == "b"
+
+
+def test_the_guarantee_is_proven_for_bounded_scores_only():
+    assert PairedRacing(BOUNDED).guarantee.proven
+    assert not PairedRacing(Problem(3, noise_std=1.0)).guarantee.proven
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        Problem(3, top=2, noise_std=1.0),
+        Problem(3, noise_std=1.0, feedback="unbiased", report_std=1.0),
+        Problem(3, reward_range=(0, 1), failure_value=0.0),
+    ],
+    ids=["top", "readings", "failures"],
+)
+def test_a_problem_that_is_not_covered_is_refused(problem):
+    with pytest.raises(InvalidArgument, match="problem"):
+        PairedRacing(problem)
+
+
+def test_results_without_a_block_are_refused():
+    with pytest.raises(NotSupported, match="block"):
+        PairedRacing(BOUNDED).tell(BOUNDED.pull(arm="1"), 0.5)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("shape", ["normal", "bounded"])
+def test_a_wrong_arm_is_named_with_at_most_the_stated_probability(shape):
+    """Two arms whose better one is hard to see: gap 0.05 deviations, 60 blocks, 1000 races.
+
+    At a true rate of delta = 0.2 the count's standard error is 12.6; four of them are allowed.
+    """
+    rng = np.random.default_rng(5)
+    wrong = 0
+    problem = Problem(2, **({"noise_std": 1.0} if shape == "normal" else {"reward_range": (0, 1)}))
+    for _ in range(1000):
+        if shape == "normal":
+            table = rng.normal([0.0, 0.05], 1.0, (60, 2))
+        else:
+            table = (rng.random((60, 2)) < [0.5, 0.52]).astype(float)
+        policy = play(PairedRacing(problem, delta=0.2, max_pulls=110), table)
+        wrong += policy.recommend().arm == "0"
+    assert wrong <= 200 + 4 * 12.6
+    assert wrong > 0

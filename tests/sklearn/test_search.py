@@ -1,0 +1,385 @@
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.datasets import load_breast_cancer, load_iris, make_regression
+from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
+from sklearn.linear_model import BayesianRidge
+from sklearn.metrics import make_scorer, mean_absolute_error
+from sklearn.model_selection import (
+    GroupShuffleSplit,
+    KFold,
+    LeaveOneOut,
+    ShuffleSplit,
+    StratifiedShuffleSplit,
+    cross_val_score,
+)
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from fairtrial.errors import InvalidArgument
+from fairtrial.sklearn import RacingSearchCV
+from fairtrial.sklearn._candidates import settings_of
+from fairtrial.sklearn._ranges import known_range
+
+IRIS = load_iris(return_X_y=True)
+CANCER = load_breast_cancer(return_X_y=True)
+TREE = DecisionTreeClassifier(random_state=0)
+DEPTHS = {"max_depth": [1, 2, 3]}
+UNBOUNDED = (
+    "neg_",
+    "r2",
+    "explained",
+    "d2",
+    "adjusted",
+    "mutual",
+    "fowlkes",
+    "positive",
+    "max_error",
+)
+
+
+def search(estimator=TREE, candidates=DEPTHS, **given):
+    return RacingSearchCV(estimator, candidates, **{"random_state": 0, **given})
+
+
+class FailsIfAsked(ClassifierMixin, BaseEstimator):
+    def __init__(self, fails=False, right=True):
+        self.fails = fails
+        self.right = right
+
+    def fit(self, X, y):
+        if self.fails:
+            raise RuntimeError("as asked")
+        self.classes_ = np.unique(y)
+        self.n_features_in_ = X.shape[1]
+        return self
+
+    def predict(self, X):
+        return np.full(len(X), self.classes_[0 if self.right else -1])
+
+
+# ----------------------------------------------------------------------- scikit-learn's rules
+
+
+@parametrize_with_checks(
+    [
+        RacingSearchCV(GaussianNB(), {"var_smoothing": [1e-9, 1e-2]}, max_pulls=6, cv=2),
+        RacingSearchCV(BayesianRidge(), {"alpha_1": [1e-6, 1.0]}, max_pulls=6, cv=2),
+    ]
+)
+def test_it_keeps_the_rules_of_scikit_learn(estimator, check):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        check(estimator)
+
+
+def test_it_is_cloned_and_its_parameters_are_set_and_got():
+    given = search(delta=0.1, cv=3)
+    copy = clone(given).set_params(delta=0.2, estimator__max_depth=7)
+    assert copy.get_params()["delta"] == 0.2
+    assert copy.estimator.max_depth == 7
+    assert given.get_params()["delta"] == 0.1
+    assert "RacingSearchCV" in repr(given)
+
+
+def test_the_package_is_imported_without_scikit_learn():
+    code = "import sys, fairtrial.sklearn as s; s.PairedRacing; print('sklearn' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
+def test_without_scikit_learn_the_error_names_the_extra():
+    code = (
+        "import sys; sys.modules['sklearn'] = None\n"
+        "from fairtrial.errors import MissingExtra\n"
+        "import fairtrial.sklearn\n"
+        "try:\n    fairtrial.sklearn.RacingSearchCV\n"
+        "except MissingExtra as error:\n    print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "fairtrial[sklearn]" in done.stdout
+
+
+# --------------------------------------------------------------------------------- the answer
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{}, {"score_range": None}, {"paired": False}, {"paired": False, "score_range": None}],
+    ids=["default", "estimated", "unpaired", "unpaired estimated"],
+)
+def test_the_best_candidate_is_found_refitted_and_named(given):
+    found = search(candidates={"max_depth": [1, 3]}, max_pulls=2000, **given).fit(*IRIS)
+    assert (found.best_index_, found.best_params_, found.status_) == (
+        1,
+        {"max_depth": 3},
+        "decided",
+    )
+    assert found.best_estimator_.get_depth() == 3
+    assert found.best_score_ == found.cv_results_["mean_test_score"][1]
+    assert found.n_pulls_ == found.cv_results_["n_splits"].sum()
+    assert found.guarantee_.proven == ("score_range" not in given)
+    assert "nothing is said of new data" in found.guarantee_.assumptions[-1]
+    assert (found.predict(IRIS[0]) == found.best_estimator_.predict(IRIS[0])).all()
+    assert found.predict_proba(IRIS[0]).shape == (150, 3)
+    assert found.score(*IRIS) > 0.9
+    assert list(found.classes_) == [0, 1, 2]
+
+
+def test_a_transformer_is_delegated_to():
+    found = RacingSearchCV(
+        StandardScaler(),
+        {"with_mean": [True, False]},
+        scoring=lambda model, X, y=None: -abs(model.transform(X).mean()),
+        random_state=0,
+    ).fit(IRIS[0] + np.random.default_rng(0).normal(size=(150, 4)))
+    assert found.best_params_ == {"with_mean": True}
+    assert found.transform(IRIS[0]).shape == (150, 4)
+
+
+def test_a_regression_has_no_range_and_is_not_called_proven():
+    X, y = make_regression(200, 5, noise=1.0, random_state=0)
+    found = search(DecisionTreeRegressor(random_state=0), {"max_depth": [1, 6]}).fit(X, y)
+    assert found.best_params_ == {"max_depth": 6}
+    assert found.status_ == "decided"
+    assert not found.guarantee_.proven
+
+
+def test_its_scores_are_those_of_cross_validation_on_its_splits():
+    splitter = ShuffleSplit(n_splits=1, test_size=0.3)
+    found = search(cv=splitter, candidates={"max_depth": [1, 3]}).fit(*IRIS)
+    first = np.random.SeedSequence(
+        int(np.random.RandomState(0).randint(2**31 - 1)), spawn_key=(0,)
+    ).generate_state(1)[0]
+    own = ShuffleSplit(n_splits=1, test_size=0.3, random_state=int(first))
+    expected = cross_val_score(DecisionTreeClassifier(random_state=0, max_depth=1), *IRIS, cv=own)
+    assert found.cv_results_["split0_test_score"][0] == expected[0]
+
+
+@pytest.mark.parametrize("paired", [True, False])
+def test_the_result_does_not_depend_on_the_number_of_processes(paired):
+    def run(n_jobs):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            return search(
+                max_pulls=60, n_jobs=n_jobs, paired=paired, score_range=None if paired else "auto"
+            ).fit(*IRIS)
+
+    one, two = run(1), run(2)
+    assert one.best_params_ == two.best_params_
+    assert one.n_pulls_ == two.n_pulls_
+    for key, column in one.cv_results_.items():
+        if "time" not in key and key != "params":
+            np.testing.assert_array_equal(column, two.cv_results_[key])
+
+
+def test_another_seed_gives_other_splits():
+    columns = [
+        search(tolerance=0.1, random_state=seed, score_range=None).fit(*CANCER).cv_results_
+        for seed in (0, 0, 1)
+    ]
+    means = [tuple(column["mean_test_score"]) for column in columns]
+    assert means[0] == means[1] != means[2]
+
+
+def test_a_search_that_cannot_decide_says_so_and_takes_the_best_so_far():
+    with pytest.warns(ConvergenceWarning, match="undecided after 40 pulls"):
+        found = search(candidates={"max_depth": [3, 4]}, max_pulls=40).fit(*IRIS)
+    assert found.status_ == "undecided"
+    assert hasattr(found, "best_estimator_")
+    assert found.best_index_ == np.argmax(found.cv_results_["mean_test_score"])
+
+
+def test_equal_candidates_end_with_a_tolerance():
+    found = search(candidates={"min_samples_leaf": [1], "max_depth": [9, 10]}, tolerance=0.2).fit(
+        *IRIS
+    )
+    assert found.status_ == "decided"
+
+
+# ------------------------------------------------------------------------------ what is told
+
+
+def test_the_table_has_the_familiar_columns_and_what_racing_adds():
+    found = search(return_train_score=True, tolerance=0.02, score_range=None).fit(*IRIS)
+    table = found.cv_results_
+    assert {
+        "mean_fit_time", "std_fit_time", "mean_score_time", "std_score_time", "param_max_depth",
+        "params", "split0_test_score", "mean_test_score", "std_test_score", "rank_test_score",
+        "split0_train_score", "mean_train_score", "std_train_score", "n_splits", "status",
+    } <= set(table)  # fmt: skip
+    assert all(len(column) == 3 for column in table.values())
+    tried = table["n_splits"]
+    assert tried[0] < tried.max() == found.n_splits_
+    splits = np.array([table[f"split{at}_test_score"] for at in range(found.n_splits_)])
+    assert (np.isfinite(splits).sum(axis=0) == tried).all()
+    np.testing.assert_allclose(np.nanmean(splits, axis=0), table["mean_test_score"])
+    np.testing.assert_allclose(np.nanstd(splits, axis=0), table["std_test_score"])
+    assert table["rank_test_score"][found.best_index_] == 1
+    assert table["status"][found.best_index_] == "best"
+    assert sorted(table["rank_test_score"]) == [1, 2, 3]
+
+
+def test_settings_that_a_candidate_lacks_are_masked():
+    found = search(
+        candidates=[{"max_depth": [1]}, {"min_samples_leaf": [60]}], max_pulls=10, score_range=None
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        table = found.fit(*IRIS).cv_results_
+    assert list(table["param_max_depth"].mask) == [False, True]
+
+
+def test_several_metrics_are_told_and_the_one_of_refit_is_raced():
+    found = search(scoring=["accuracy", "f1_macro"], refit="f1_macro", tolerance=0.2).fit(*IRIS)
+    assert found.multimetric_
+    assert set(found.scorer_) == {"accuracy", "f1_macro"}
+    assert found.best_score_ == found.cv_results_["mean_test_f1_macro"][found.best_index_]
+    assert "mean_test_accuracy" in found.cv_results_
+    assert found.guarantee_.proven
+
+
+def test_a_scorer_of_ones_own_needs_its_range_for_a_proof():
+    scorer = make_scorer(mean_absolute_error, greater_is_better=False)
+    free, ranged = (
+        search(scoring=scorer, score_range=limits, tolerance=0.4).fit(*IRIS)
+        for limits in ("auto", (-2, 0))
+    )
+    assert not free.guarantee_.proven
+    assert ranged.guarantee_.proven
+    assert free.best_params_["max_depth"] in (2, 3)
+
+
+def test_without_refit_there_is_no_estimator():
+    found = search(refit=False, tolerance=0.2).fit(*IRIS)
+    assert not hasattr(found, "best_estimator_")
+    assert found.best_params_["max_depth"] > 1
+
+
+def test_weights_and_groups_are_handed_on():
+    groups = np.arange(150) % 10
+    seen = []
+
+    class Splits(GroupShuffleSplit):
+        def split(self, X, y=None, groups=None):
+            seen.append(groups)
+            return super().split(X, y, groups)
+
+    weights = np.where(IRIS[1] == 0, 1.0, 0.0)
+    found = search(cv=Splits(test_size=0.3), max_pulls=9, score_range=None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found.fit(*IRIS, groups=groups, sample_weight=weights)
+    assert (seen[0] == groups).all()
+    assert (found.predict(IRIS[0]) == 0).all()
+
+
+# ------------------------------------------------------------------------------------ failures
+
+
+def test_a_candidate_whose_fit_fails_leaves_the_race():
+    with pytest.warns(FitFailedWarning, match="as asked"):
+        found = search(FailsIfAsked(), [{"fails": True}, {"right": True}, {"right": False}]).fit(
+            IRIS[0], (IRIS[1] > 1).astype(int)
+        )
+    assert found.best_params_ == {"right": True}
+    assert list(found.cv_results_["status"]) == ["withdrawn", "best", "rejected"]
+    assert found.cv_results_["rank_test_score"][0] == 3
+
+
+def test_a_failure_may_count_as_a_score_or_be_raised():
+    candidates = [{"fails": True}, {"right": True}]
+    with pytest.warns(FitFailedWarning):
+        found = search(FailsIfAsked(), candidates, error_score=0.0).fit(*IRIS)
+    assert list(found.cv_results_["status"]) == ["rejected", "best"]
+    with pytest.raises(RuntimeError, match="as asked"):
+        search(FailsIfAsked(), candidates, error_score="raise").fit(*IRIS)
+
+
+def test_if_every_candidate_fails_the_reason_is_raised():
+    with pytest.warns(FitFailedWarning), pytest.raises(RuntimeError, match="as asked"):
+        search(FailsIfAsked(), [{"fails": True}, {"fails": True, "right": False}]).fit(*IRIS)
+
+
+def test_a_single_candidate_is_scored_all_the_same():
+    found = search(candidates={"max_depth": [3]}).fit(*IRIS)
+    assert (found.status_, found.n_splits_) == ("decided", 5)
+    assert found.best_score_ > 0.9
+
+
+def test_a_score_outside_of_its_range_is_refused():
+    with pytest.raises(ValueError, match=r"\[0.9, 1\]"):
+        search(score_range=(0.9, 1.0)).fit(*IRIS)
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ({"delta": 1.0}, "delta"),
+        ({"tolerance": -1.0}, "tolerance"),
+        ({"batch_size": 0}, "batch_size"),
+        ({"max_pulls": 0}, "max_pulls"),
+        ({"paired": "yes"}, "paired"),
+        ({"refit": lambda table: 0}, "refit"),
+        ({"error_score": "ignore"}, "error_score"),
+        ({"score_range": "known"}, "score_range"),
+        ({"cv": 1}, "cv"),
+        ({"cv": LeaveOneOut()}, "cv"),
+        ({"cv": KFold(5)}, "cv"),
+        ({"candidates": []}, "candidates"),
+        ({"candidates": "grid"}, "candidates"),
+        ({"candidates": [1]}, "candidates"),
+        ({"n_candidates": 0, "candidates": DEPTHS}, "n_candidates"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_an_argument_that_is_not_acceptable_is_named(given, name):
+    with pytest.raises(InvalidArgument, match=name):
+        search(**given).fit(*IRIS)
+
+
+# ------------------------------------------------------------------------------------ the parts
+
+
+@pytest.mark.parametrize(
+    "cv",
+    [3, KFold(4, shuffle=True), ShuffleSplit(), StratifiedShuffleSplit(test_size=0.2)],
+    ids=["int", "KFold", "ShuffleSplit", "StratifiedShuffleSplit"],
+)
+def test_every_splitter_that_draws_is_accepted_and_left_alone(cv):
+    found = search(cv=cv, candidates={"max_depth": [1, 3]}, score_range=None).fit(*IRIS)
+    assert found.best_params_ == {"max_depth": 3}
+    assert getattr(cv, "random_state", None) is None
+
+
+def test_candidates_are_grids_distributions_or_settings():
+    from scipy.stats import uniform
+
+    assert len(settings_of({"a": [1, 2], "b": (3, 4)}, None, None)) == 4
+    assert settings_of([{"a": 1}, {"a": 2.5}], None, None) == [{"a": 1}, {"a": 2.5}]
+    drawn = settings_of({"a": uniform(), "b": [1, 2]}, 5, np.random.RandomState(0))
+    assert len(drawn) == 5
+    with pytest.raises(InvalidArgument, match="n_candidates"):
+        settings_of({"a": uniform()}, None, None)
+
+
+def test_ranges_are_known_for_bounded_metrics_only():
+    from sklearn.metrics import get_scorer_names
+
+    for name in get_scorer_names():
+        limits = known_range(name, TREE)
+        if limits is None:
+            assert name.startswith(UNBOUNDED), name
+        else:
+            low, high = limits
+            assert (low, high) in {(0.0, 1.0), (-1.0, 1.0), (-2.0, 0.0)}
+    assert known_range(None, make_pipeline(StandardScaler(), KNeighborsClassifier())) == (0.0, 1.0)
+    assert known_range(None, DecisionTreeRegressor()) is None
