@@ -17,12 +17,14 @@ from benchmarks import (
     allocation,
     causal,
     compilation,
+    delayed,
     designs,
     linear,
     live,
     replications,
     rounds,
     runs,
+    search,
     start,
 )
 
@@ -42,8 +44,10 @@ BENCHMARKS: dict[str, Callable[..., None]] = {
     "replications": replications.run,
     "allocation": allocation.run,
     "causal": causal.run,
+    "delayed": delayed.run,
     "designs": designs.run,
     "linear": linear.run,
+    "search": search.run,
     "study": _study,
     "compilation": compilation.run,
 }

@@ -51,6 +51,8 @@ def test_all_of_it_is_json() -> None:
     )
     written = json.loads(json.dumps(progress.to_dict()))
     assert written == {
+        "intervals": "anytime",
+        "quantity": "mean",
         "recommendation": {
             "arm": ["a", "b"],
             "status": "decided",

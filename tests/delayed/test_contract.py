@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 import fairtrial as ft
-from fairtrial.delayed import InformationRacing, Problem, Racing, SimulatedEnvironment
+from fairtrial.delayed import (
+    InformationRacing,
+    LognormalDelay,
+    Problem,
+    Racing,
+    SimulatedEnvironment,
+)
 
 PROBLEM = Problem(
     ["a", "b", "c"], top=2, noise_std=1.0, feedback="unbiased", report_std=0.5, tolerance=0.1
@@ -13,16 +20,35 @@ PROBLEM = Problem(
 WORLD = SimulatedEnvironment(PROBLEM, [0.0, 3.0, 6.0], delay=8.0)
 
 
-def test_a_simulation_is_the_same_by_any_engine():
+@pytest.mark.parametrize("parallel", [1, 5])
+def test_a_simulation_is_the_same_by_any_engine(parallel):
+    world = SimulatedEnvironment(PROBLEM, [0.0, 3.0, 6.0], delay=LognormalDelay(8.0, 1.0))
     found = [
-        ft.simulate(InformationRacing(PROBLEM), WORLD, 12, seed=4, engine=engine, progress=False)
+        ft.simulate(
+            InformationRacing(PROBLEM), world, 12, seed=4, parallel=parallel, engine=engine,
+            progress=False,
+        )
         for engine in ("auto", "python")
-    ]
-    assert np.array_equal(found[0].elapsed, found[1].elapsed)
-    assert np.array_equal(found[0].pulls, found[1].pulls)
-    assert found[0].answer.tolist() == found[1].answer.tolist()
+    ]  # fmt: skip
+    for name in ("elapsed", "pulls", "stopping_time", "cancelled", "answer", "status"):
+        assert np.array_equal(getattr(found[0], name), getattr(found[1], name)), name
+    assert found[0].extra["readings"].tolist() == found[1].extra["readings"].tolist()
     assert found[0].error_rate == 0.0
     assert found[0].to_dict() is not None
+
+
+def test_a_simulation_says_what_was_started_completed_read_and_called_back(monkeypatch):
+    monkeypatch.setattr("fairtrial.simulation._replications.run_policy", refuse)
+    found = ft.simulate(InformationRacing(PROBLEM), WORLD, 8, parallel=6, progress=False)
+    # Every pull takes 8 steps, with a reading at each of the first 7.
+    assert (found.elapsed > 0).all()
+    assert (found.pulls.sum(axis=1) >= found.stopping_time + found.cancelled).all()
+    assert (found.cancelled > 0).any()
+    assert (found.extra["readings"] >= 7 * found.stopping_time).all()
+
+
+def refuse(*arguments):
+    raise AssertionError("a run of this family is compiled")
 
 
 def test_two_policies_see_the_same_outcomes_of_the_same_pulls():

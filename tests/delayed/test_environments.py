@@ -176,11 +176,11 @@ def test_recorded_curves_are_replayed_whole():
     assert seen[3.0].readings == ()
     assert seen[5.0].outcome == 0.5
     assert [(r.elapsed, r.value, r.details) for r in seen[5.0].readings] == [
-        (1.0, 0.1, {"stage": 1, "sd": 0.4}),
-        (2.0, 0.2, {"stage": 2, "sd": 0.3}),
+        (1.0, 0.1, {"stage": 1, "elapsed": 1.0, "sd": 0.4}),
+        (2.0, 0.2, {"stage": 2, "elapsed": 2.0, "sd": 0.3}),
     ]
     without = {path.delay: path for path in paths(CurveEnvironment(CURVES, ROWS), 0, 50)}
-    assert without[5.0].readings[0].details == {"stage": 1}
+    assert without[5.0].readings[0].details == {"stage": 1, "elapsed": 1.0}
 
 
 @pytest.mark.parametrize(

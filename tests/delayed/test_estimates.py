@@ -216,7 +216,7 @@ def test_only_the_newest_reading_counts_where_each_refines_the_last():
     policy = InformationRacing(problem)
     pull = policy.ask()
     policy.report(pull, 1.0, stage=2, sd=0.5)
-    policy.report(pull, 9.0, stage=1, sd=0.1)
+    policy.report(pull, 9.0, stage=1, sd=0.9)
     assert column(policy, "MEAN")[0] == 1.0
     policy.report(pull, 2.0, stage=3, sd=0.0)
     assert column(policy, "MEAN")[0] == pytest.approx(2.0)

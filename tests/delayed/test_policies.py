@@ -120,6 +120,45 @@ def test_a_compiled_run_is_the_plain_loop_up_to_a_cap(caps):
         assert run.stopping_time == 7
 
 
+@pytest.mark.parametrize("max_time", [0.5, 5.0, 7.3, 1e6])
+def test_a_compiled_run_is_the_plain_loop_up_to_a_time(max_time):
+    problem = problem_with("unbiased")
+    environment = SimulatedEnvironment(problem, [0.0, 0.1, 0.0, 0.1], delay=LognormalDelay(5, 1))
+    for policy in (
+        InformationRacing(problem, max_time=max_time),
+        Racing(problem, max_time=max_time),
+    ):
+        run = check_both(policy, environment, 3, horizon=30)
+        assert run.elapsed <= max_time
+        assert (run.status == "undecided") == (run.elapsed == max_time)
+        if max_time < 100:
+            assert run.elapsed == max_time
+            assert run.cancelled == 3
+
+
+def test_a_race_ends_undecided_when_its_time_has_passed():
+    policy, pulls = running(max_time=10.0)
+    policy.pass_time(9.5)
+    policy.pass_time(3.0)
+    assert not policy.stopped
+    state = policy.get_state()
+    policy.pass_time(10.0)
+    assert policy.recommend().status == "undecided"
+    assert "time" in policy.recommend().reason
+    assert policy.cancelled() == pulls
+    twin = InformationRacing(policy.problem, delta=1e-9, max_time=10.0)
+    twin.set_state(state)
+    assert not twin.stopped
+    for bad in (-1.0, math.nan):
+        with pytest.raises(InvalidArgument, match="now"):
+            policy.pass_time(bad)
+        with pytest.raises(InvalidArgument, match="max_time"):
+            InformationRacing(policy.problem, max_time=bad)
+    without, _ = running()
+    without.pass_time(1e9)
+    assert not without.stopped
+
+
 def test_truncated_pulls_are_called_back_and_count_with_their_readings():
     problem = problem_with("unbiased")
     environment = SimulatedEnvironment(problem, [4.0, 1.0, 1.0, 0.0], delay=50.0)
@@ -233,8 +272,8 @@ def test_the_full_race_depends_on_the_set_of_events_only(events):
 # -------------------------------------------------------------------------- anomalies
 
 
-def running(feedback="unbiased", cls=InformationRacing, **more):
-    policy = cls(problem_with(feedback, **more), delta=1e-9)
+def running(feedback="unbiased", cls=InformationRacing, max_time=None, **more):
+    policy = cls(problem_with(feedback, **more), delta=1e-9, max_time=max_time)
     return policy, policy.ask(4)
 
 
@@ -472,6 +511,23 @@ def test_reports_on_a_decided_arm_have_no_effect_and_its_pulls_are_called_back()
     policy.tell(late, 500.0)
     assert policy.progress().details["arms"]["0"] == "rejected"
     assert not policy.stopped
+
+
+def test_a_race_whose_workers_are_all_gone_waits():
+    policy = Racing(problem_with("full"), parallel=4)
+    assert len(policy.ask(9)) == 4
+    assert policy.ask(9) == []
+    assert policy.recommend().status == "running"
+    assert policy.cancelled() == []
+    assert len(policy.outstanding()) == 4
+
+
+def test_a_complete_pull_without_a_reading_tells_nothing_of_the_bias():
+    policy, pulls = running("biased", arms=2)
+    first, second = (pull for pull in pulls if pull.arm == "0")
+    policy.report(second, 7.0, stage=1)
+    policy.tell(first, 1.0)
+    assert means(policy)[0] == 1.0
 
 
 # -------------------------------------------------------------------- caps and sampling

@@ -190,6 +190,16 @@ def test_a_policy_is_the_same_after_a_file(make):
     assert type(again) is type(policy)
 
 
+def test_the_default_rule_covers_the_noise():
+    assert Problem(2, noise_std=1.0, **UNBIASED).default_policy == "InformationRacing"
+    assert Problem(2, noise="estimated", **UNBIASED).default_policy == "InformationRacing"
+    assert Problem(2, reward_range=(0, 1)).default_policy == "InformationRacing"
+    for noise in ({"noise_std": 1.0, "noise": "subgaussian"}, {"reward_range": (0, 1)}):
+        problem = Problem(2, **noise, **UNBIASED)
+        assert problem.default_policy == "Racing"
+        assert policy_from_dict({"name": problem.default_policy}, problem, 0).guarantee.proven
+
+
 def test_half_the_range_is_the_scale():
     assert Problem(2, reward_range=(-1, 3)).scale.tolist() == [2.0, 2.0]
     assert Problem(2, noise_std=[1.0, 2.0]).scale.tolist() == [1.0, 2.0]

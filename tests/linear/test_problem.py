@@ -166,3 +166,9 @@ def test_the_problem_is_frozen() -> None:
         problem.epsilon = 1.0
     with pytest.raises(ValueError, match="read-only"):
         problem.features[0, 0] = 2.0
+
+
+@pytest.mark.parametrize("size", [1e200, 1e-200])
+def test_features_whose_products_leave_the_range_of_floats_are_refused(size: float) -> None:
+    with pytest.raises(InvalidArgument, match="features must be from 1e-100 to 1e\\+100 in size"):
+        Problem([[size, 0.0], [0.0, size]], noise_std=1.0)

@@ -63,11 +63,15 @@ class Compiled(CoinToss):
     """Pretends to have compiled code: runs the same loop and leaves a mark."""
 
     def compiled_run(
-        self, environment: Environment, generator: np.random.Generator, horizon: int | None
+        self,
+        environment: Environment,
+        generator: np.random.Generator,
+        horizon: int | None,
+        parallel: int = 1,
     ) -> Run | None:
         if horizon == 1:
             return None
-        run = run_policy(self, environment, generator, horizon)
+        run = run_policy(self, environment, generator, horizon, parallel)
         return Run(run.answer, run.status, run.stopping_time, run.pulls, run.elapsed, {"mark": 1.0})
 
 
@@ -295,8 +299,12 @@ def test_compiled_code_may_decline() -> None:
     assert simulate(Compiled(PROBLEM), WORLD, 3, horizon=1).extra == {}
 
 
-def test_parallel_pulls_are_for_the_plain_loop() -> None:
-    assert simulate(Compiled(PROBLEM), WORLD, 3, parallel=2).extra == {}
+def test_compiled_code_is_told_how_many_pulls_run_in_parallel() -> None:
+    found = simulate(Compiled(PROBLEM), WORLD, 3, parallel=2)
+    assert found.extra["mark"].tolist() == [1.0, 1.0, 1.0]
+    plain = simulate(CoinToss(PROBLEM), WORLD, 3, parallel=2)
+    assert found.elapsed.tolist() == plain.elapsed.tolist()
+    assert (found.elapsed < found.stopping_time).all()
 
 
 # ---------------------------------------------------------------------------- failures

@@ -13,7 +13,7 @@ from tests.study.work import measure
 
 
 def slowly(arm, report):
-    time.sleep(0.01)
+    time.sleep(0.05)
     outcome = measure(arm, report)
     print("measured", report.pull.number, flush=True)
     return outcome

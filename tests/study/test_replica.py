@@ -135,8 +135,12 @@ def test_a_snapshot_of_another_version_is_passed_over(file_study, path, monkeypa
     run(study, 17)
     monkeypatch.setattr(Serving, "version", 2)
     seen = count_replayed(monkeypatch)
-    assert same_state(Study.open(path, "toy", **OWN).policy, study.policy)
+    opened = Study.open(path, "toy", **OWN).policy
     assert seen == list(range(1, 35))
+    states = opened.get_state(), study.policy.get_state()
+    fingerprints = {str(state.pop("made_from")) for state in states}
+    assert all(np.array_equal(states[0][name], states[1][name]) for name in states[0])
+    assert len(fingerprints) == 2, "the state of one version is not that of another"
 
 
 def test_a_snapshot_that_the_policy_cannot_read_is_passed_over():

@@ -11,7 +11,17 @@ from fairtrial.delayed.delays import (
 from fairtrial.delayed.diagnosis import Diagnosis, diagnose
 from fairtrial.delayed.environments import CurveEnvironment, SimulatedEnvironment, TopTruth
 from fairtrial.delayed.errors import ConflictingReport
-from fairtrial.delayed.policies import InformationRacing, Racing
+from fairtrial.delayed.fitting import fit_world
+from fairtrial.delayed.policies import (
+    ASHA,
+    Hyperband,
+    InformationRacing,
+    MedianStopping,
+    Racing,
+    SequentialHalving,
+    SuccessiveHalving,
+    SuccessiveRejects,
+)
 from fairtrial.delayed.predictors import (
     CalibratedPredictor,
     Curve,
@@ -22,6 +32,7 @@ from fairtrial.delayed.predictors import (
 from fairtrial.delayed.problem import Problem
 
 __all__ = [
+    "ASHA",
     "CalibratedPredictor",
     "ConflictingReport",
     "ConstantDelay",
@@ -31,15 +42,21 @@ __all__ = [
     "Diagnosis",
     "EmpiricalDelay",
     "GeometricDelay",
+    "Hyperband",
     "InformationRacing",
     "LastValue",
     "LinearPredictor",
     "LognormalDelay",
+    "MedianStopping",
     "OutcomeDelay",
     "Problem",
     "Racing",
+    "SequentialHalving",
     "SimulatedEnvironment",
+    "SuccessiveHalving",
+    "SuccessiveRejects",
     "TopTruth",
     "UniformDelay",
     "diagnose",
+    "fit_world",
 ]

@@ -25,7 +25,7 @@ Floats = NDArray[np.float64]
 
 FEEDBACKS = ("full", "incremental", "unbiased", "biased", "refining")
 ERRORS = ("unknown", "nested", "first")
-NOISES = ("gaussian", "subgaussian")
+NOISES = ("gaussian", "subgaussian", "estimated")
 FAILURES = ("independent", "outcome")
 
 
@@ -49,7 +49,8 @@ class Problem(BaseProblem):
     top : int
         How many arms are wanted, from 1 to n.
     noise_std : float or array-like of shape (n,), optional
-        Standard deviation of an outcome about its arm's mean (of its sub-Gaussian bound).
+        Standard deviation of an outcome about its arm's mean (of its sub-Gaussian bound). Left
+        out for ``noise="estimated"``.
     feedback : {"full", "incremental", "unbiased", "biased", "refining"}
         What a reading is.
     report_std : float or array-like of shape (n,), optional
@@ -66,8 +67,10 @@ class Problem(BaseProblem):
         The range that every outcome lies in, instead of `noise_std`.
     direction : {"maximize", "minimize"}
         Which outcomes are good.
-    noise : {"gaussian", "subgaussian"}
+    noise : {"gaussian", "subgaussian", "estimated"}
         Whether outcomes and errors are known to be normal. Not with a `reward_range`.
+        ``estimated``: outcomes are about normal, of unknown deviations; readings do not count,
+        and the guarantee is not proven.
     target_std : float, optional
         What ``errors="first"`` waits for.
     duration : float or array-like of shape (n,), optional
@@ -88,8 +91,8 @@ class Problem(BaseProblem):
     Raises
     ------
     InvalidArgument
-        If an argument is not acceptable; exactly one of `noise_std` and `reward_range`
-        must be given.
+        If an argument is not acceptable; exactly one of `noise_std`, `reward_range` and
+        ``noise="estimated"`` must be given.
 
     Notes
     -----
@@ -104,7 +107,6 @@ class Problem(BaseProblem):
     """
 
     family = "delayed"
-    default_policy = "InformationRacing"
     _not_parameters = frozenset()
 
     def __init__(
@@ -155,10 +157,19 @@ class Problem(BaseProblem):
     def _given_noise(
         self, noise_std: ArrayLike | None, reward_range: Any
     ) -> tuple[Floats | None, tuple[float, float] | None]:
+        if self.noise == "estimated":
+            if noise_std is not None or reward_range is not None:
+                raise InvalidArgument(
+                    "noise_std, reward_range",
+                    "must be left out for noise='estimated'",
+                    (noise_std, reward_range),
+                )
+            return None, None
         if (noise_std is None) == (reward_range is None):
             raise InvalidArgument(
                 "noise_std, reward_range",
-                "exactly one must be given: the noise if it is known, else the outcomes' range",
+                "exactly one must be given: the noise if it is known, else the outcomes' range; "
+                "or say noise='estimated'",
                 (noise_std, reward_range),
             )
         if reward_range is None:
@@ -253,6 +264,16 @@ class Problem(BaseProblem):
         return tuple({"arm": arm} for arm in self.arms)
 
     @property
+    def default_policy(self) -> str:  # type: ignore[override]
+        """The rule for this problem: the proven race if readings count and are not normal."""
+        covered = self.feedback in ("unbiased", "biased", "incremental")
+        return (
+            "Racing"
+            if covered and self.readings_used and not self.gaussian
+            else ("InformationRacing")
+        )
+
+    @property
     def sign(self) -> float:
         """1 if outcomes are maximised, -1 if they are minimised."""
         return 1.0 if self.direction == "maximize" else -1.0
@@ -264,7 +285,12 @@ class Problem(BaseProblem):
 
     @cached_property
     def scale(self) -> Floats:
-        """Sub-Gaussian scale of an outcome by arm, shape (n,); half the range if bounded."""
+        """Sub-Gaussian scale of an outcome by arm, shape (n,); half the range if bounded.
+
+        NaN where deviations are estimated.
+        """
+        if self.noise == "estimated":
+            return np.full(len(self.arms), math.nan)
         if self.reward_range is not None:
             return np.full(len(self.arms), 0.5 * (self.reward_range[1] - self.reward_range[0]))
         return np.array(self.noise_std)
@@ -272,7 +298,8 @@ class Problem(BaseProblem):
     @property
     def readings_used(self) -> bool:
         """Whether readings can tell anything before the outcome."""
-        return self.feedback != "full" and not self.delay_depends_on_outcome
+        counts = not self.delay_depends_on_outcome and self.noise != "estimated"
+        return self.feedback != "full" and counts
 
     def check_outcome(self, outcome: Any, name: str = "outcome") -> float:
         """Return the outcome as a float; finite, and in the range, or moved to its end."""

@@ -26,6 +26,9 @@ __all__ = ["NotEstimable", "Problem", "Reduced"]
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
+_LARGEST = 1e100
+"""Beyond this size, or below its inverse, products of features leave the range of floats."""
+
 ESTIMATED = "estimated"
 
 _RANK = 1e-10
@@ -406,6 +409,10 @@ def _rows(name: str, value: Any, width: int | None = None) -> Floats:
     rows = check_array(name, value.to_numpy() if _is_frame(value) else value, (None, width))
     if not rows.size:
         raise InvalidArgument(name, f"must have rows and columns; got shape {rows.shape}")
+    size = np.abs(rows)
+    if size.max() > _LARGEST or 0.0 < size.max() < 1.0 / _LARGEST:
+        accepted = f"must be from {1.0 / _LARGEST:g} to {_LARGEST:g} in size: change the units"
+        raise InvalidArgument(name, accepted, float(size.max()))
     return rows
 
 

@@ -66,8 +66,8 @@ def start(template: Policy, seed: int, index: int) -> tuple[Policy, np.random.Ge
 
 def _run(task: Task, index: int) -> Run:
     policy, generator = start(task.policy, task.seed, index)
-    if task.engine == "auto" and task.parallel == 1:
-        run = policy.compiled_run(task.environment, generator, task.horizon)
+    if task.engine == "auto":
+        run = policy.compiled_run(task.environment, generator, task.horizon, task.parallel)
         if run is not None:
             return run
     return run_policy(policy, task.environment, generator, task.horizon, task.parallel)

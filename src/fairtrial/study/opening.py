@@ -137,7 +137,7 @@ def _require_same(
     if difference:
         raise StudyExists(
             f"{url} has a study {row.name!r} with another specification (existing and wanted "
-            f"differ): {difference}"
+            f"differ): {difference}; another study needs another name"
         )
     if not exist_ok:
         raise StudyExists(

@@ -6,7 +6,7 @@ running sums, so that an event costs as much as the arm has pulls in flight.
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numba as nb
 import numpy as np
@@ -15,6 +15,17 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Bits = NDArray[np.int8]
 
+_OPTIONS: Any = {"cache": True, "nogil": True, "error_model": "numpy", "_nrt": False}
+
+kernel = nb.njit(**_OPTIONS)
+"""Compiler of the family's kernels, which allocate nothing.
+
+So they need no reference counts (`_nrt`): those are atomic, and cost more than most events.
+"""
+
+inlined = nb.njit(**_OPTIONS, forceinline=True)
+"""The same for what most events call: handing on the arrays of a book costs more than the work."""
+
 
 class Book(NamedTuple):
     """All that the kernels work on.
@@ -22,7 +33,8 @@ class Book(NamedTuple):
     `rules`: the constants named below, then sigma, sigma of the readings and duration by arm.
     `table`: two numbers by number of outcomes; see `racing.radius`. `declared[i, j]`: whether
     arm i was found better than j. `arms` is laid out by columns: a test of one arm against all
-    others then reads what lies together.
+    others then reads what lies together. `lists`, shape (3, n), follows from the rest: the
+    survivors in their order, room for values that are sorted, and marks of arms.
     """
 
     rules: Floats
@@ -32,14 +44,15 @@ class Book(NamedTuple):
     sums: Floats
     control: Floats
     declared: Bits
+    lists: Floats
 
 
 # Constants of a policy.
 (
     RULE, FEEDBACK, PREFIX, LEVEL, TOP, TOLERANCE, PRIOR, SAMPLING, PER_ARM, DELTA,
     INTERSECT, REPORT_SHARE, BIAS_SHARE, FIRST_ONLY, TARGET, LONGEST, LOG_ALL, LOG_OUTCOME,
-    LOG_REPORT, LOG_BIAS, CONSTANTS,
-) = range(21)  # fmt: skip
+    LOG_REPORT, LOG_BIAS, STUDENT, CONSTANTS,
+) = range(22)  # fmt: skip
 
 # The first two go by information, the others are races.
 PAIRWISE, BOX, RACE_FULL, RACE_PARTIAL, RACE_PROVEN = range(5)
@@ -66,6 +79,9 @@ FOLDED, TOTAL = 0, SUMS
 
 SURVIVES, ACCEPTED, REJECTED = range(3)
 
+# Rows of `lists`.
+ALIVE, SORTED, LEADS = range(3)
+
 # Entries of `control`.
 (
     PLACES, SURVIVORS, STARTS, BUSY, DOOMED, ROWS, DIRTY, UPPER_CUT, LOWER_CUT, RESULTS,
@@ -76,19 +92,23 @@ SURVIVES, ACCEPTED, REJECTED = range(3)
 # what pulls without outcome say of mean + bias; what complete ones say of the bias.
 INFORMATION, SCORE, HOPED, SHIFTED, SHIFTED_SCORE, ON_BIAS, BIAS_SCORE, WITH_BIAS = range(SUMS)
 
+# Sums where deviations are estimated: outcomes, their mean, the squares about it, and how many
+# outcomes there will be when the pulls in flight have completed.
+NUMBER_SEEN, MEAN_SEEN, SQUARES, EXPECTED = range(4)
+
 # Sums for a race: outcomes; biases; stopped pulls that keep their place in the walk.
 NUMBER_DONE, SUM_DONE, NUMBER_BIAS, SUM_BIAS, NUMBER_KEPT, SUM_KEPT, KEPT_TERMS = range(7)
 
 _SMALLEST_STD = 1e-6
 
 
-@nb.njit(cache=True, nogil=True)
+@inlined
 def sigma_of(book: Book, arm: int) -> float:
     """Return the scale of an arm's outcomes."""
     return book.rules[CONSTANTS + arm]
 
 
-@nb.njit(cache=True, nogil=True)
+@inlined
 def report_sigma_of(book: Book, arm: int) -> float:
     """Return the scale of an arm's readings about their outcome."""
     return book.rules[CONSTANTS + book.arms.shape[0] + arm]
@@ -105,6 +125,7 @@ def empty_books(rules: Floats, arms: int, rows: int) -> Book:
         np.zeros((arms, 2 * SUMS)),
         np.zeros(CONTROLS),
         np.zeros((pairs, pairs), dtype=np.int8),
+        np.zeros((3, arms)),
     )
     book.arms[:, [FIRST, LAST, FRONT, DESIGNATED]] = -1.0
     book.arms[:, [VARIANCE, UPPER]] = np.inf
@@ -112,10 +133,22 @@ def empty_books(rules: Floats, arms: int, rows: int) -> Book:
     book.control[PLACES] = rules[TOP]
     book.control[SURVIVORS] = arms
     book.control[DIRTY] = 1.0
+    list_survivors(book)
     return book
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
+def list_survivors(book: Book) -> None:
+    """Write down which arms survive."""
+    arms, lists = book.arms, book.lists
+    size = 0
+    for arm in range(arms.shape[0]):
+        if arms[arm, STATUS] == SURVIVES:
+            lists[ALIVE, size] = arm
+            size += 1
+
+
+@kernel
 def open_pull(book: Book, arm: int, number: float, duration: float) -> int:
     """Write down that a pull of an arm has started; return its row."""
     row = int(book.control[ROWS])
@@ -143,7 +176,7 @@ def open_pull(book: Book, arm: int, number: float, duration: float) -> int:
     return row
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def release(book: Book, row: int) -> None:
     """Write down that a pull is no longer in flight."""
     arms, arm = book.arms, int(book.pulls[row, ARM])
@@ -153,7 +186,7 @@ def release(book: Book, row: int) -> None:
         book.control[DOOMED] -= 1.0
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def forget_readings(book: Book, row: int) -> None:
     """Empty the sums of a pull's readings, to take them again in their right order."""
     pulls = book.pulls
@@ -166,7 +199,7 @@ def forget_readings(book: Book, row: int) -> None:
     pulls[row, NEWEST] = -np.inf
 
 
-@nb.njit(cache=True, nogil=True)
+@inlined
 def add_reading(book: Book, row: int, stage: float, value: float, std: float) -> bool:
     """Add a reading to its pull; return whether it counts. A negative `std` is the arm's own."""
     pulls = book.pulls
@@ -195,20 +228,22 @@ def add_reading(book: Book, row: int, stage: float, value: float, std: float) ->
     return True
 
 
-@nb.njit(cache=True, nogil=True)
-def kth_largest(values: Floats, size: int, k: int) -> float:
+@kernel
+def kth_largest(lists: Floats, size: int, k: int) -> float:
     """Return the k-th largest of the first `size` values (k from 1); their order is lost."""
     low, high, wanted = 0, size - 1, k - 1
     while low < high:
-        pivot = values[(low + high) // 2]
+        pivot = lists[SORTED, (low + high) // 2]
         i, j = low, high
         while i <= j:
-            while values[i] > pivot:
+            while lists[SORTED, i] > pivot:
                 i += 1
-            while values[j] < pivot:
+            while lists[SORTED, j] < pivot:
                 j -= 1
             if i <= j:
-                values[i], values[j] = values[j], values[i]
+                value = lists[SORTED, i]
+                lists[SORTED, i] = lists[SORTED, j]
+                lists[SORTED, j] = value
                 i += 1
                 j -= 1
         if wanted <= j:
@@ -216,5 +251,5 @@ def kth_largest(values: Floats, size: int, k: int) -> float:
         elif wanted >= i:
             low = i
         else:
-            return values[wanted]
-    return values[wanted]
+            return lists[SORTED, wanted]
+    return lists[SORTED, wanted]

@@ -3,8 +3,6 @@
 Everything goes through one function: so its parts are compiled into one place.
 """
 
-import numba as nb
-
 from fairtrial.delayed._kernels.books import (
     ARM,
     BEHIND,
@@ -14,6 +12,7 @@ from fairtrial.delayed._kernels.books import (
     COUNT,
     DESIGNATED,
     DONE,
+    EXPECTED,
     FIRST,
     FOLDED,
     FRONT,
@@ -31,6 +30,7 @@ from fairtrial.delayed._kernels.books import (
     STATE,
     STATUS,
     STOPPED,
+    STUDENT,
     SUM,
     SUMS,
     SURVIVES,
@@ -39,6 +39,8 @@ from fairtrial.delayed._kernels.books import (
     Book,
     add_reading,
     forget_readings,
+    inlined,
+    kernel,
     open_pull,
     release,
     sigma_of,
@@ -46,17 +48,20 @@ from fairtrial.delayed._kernels.books import (
 from fairtrial.delayed._kernels.deciding import decide, finish_if_settled
 from fairtrial.delayed._kernels.information import add_information, estimate_from_information
 from fairtrial.delayed._kernels.racing import add_to_race, designate, estimate_in_race
+from fairtrial.delayed._kernels.student import add_outcome, estimate_by_student
 
 
-@nb.njit(cache=True, nogil=True)
+@inlined
 def _add_to(book: Book, row: int, place: int) -> None:
-    if book.rules[RULE] <= BOX:
+    if book.rules[STUDENT] > 0.0:
+        add_outcome(book, row, place)
+    elif book.rules[RULE] <= BOX:
         add_information(book, row, place)
     else:
         add_to_race(book, row, place)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _fold(book: Book, arm: int) -> None:
     """Fold pulls into the running sums until one that may still change."""
     arms = book.arms
@@ -70,7 +75,7 @@ def _fold(book: Book, arm: int) -> None:
     arms[arm, FRONT] = row
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _fold_anew(book: Book, arm: int) -> None:
     """Take the running sums anew, after a pull has changed that was folded before."""
     arms = book.arms
@@ -80,7 +85,7 @@ def _fold_anew(book: Book, arm: int) -> None:
     _fold(book, arm)
 
 
-@nb.njit(cache=True, nogil=True)
+@inlined
 def _add_up(book: Book, arm: int) -> None:
     """Set an arm's sums: the running ones, and what is still in flight."""
     arms = book.arms
@@ -90,18 +95,22 @@ def _add_up(book: Book, arm: int) -> None:
     while row >= 0:
         if book.rules[PREFIX] == 0.0:
             _add_to(book, row, TOTAL)
+        elif book.rules[STUDENT] > 0.0:
+            book.sums[arm, TOTAL + EXPECTED] += 1.0
         elif book.rules[RULE] <= BOX:
             book.sums[arm, TOTAL + HOPED] += 1.0 / sigma_of(book, arm) ** 2
         row = int(book.pulls[row, NEXT])
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _refresh(book: Book, arm: int) -> None:
     """Estimate an arm anew, and decide what follows from it."""
     arms = book.arms
     before_lower, before_upper = arms[arm, LOWER], arms[arm, UPPER]
     _add_up(book, arm)
-    if book.rules[RULE] <= BOX:
+    if book.rules[STUDENT] > 0.0:
+        estimate_by_student(book, arm)
+    elif book.rules[RULE] <= BOX:
         estimate_from_information(book, arm)
     else:
         designate(book, arm)
@@ -113,7 +122,7 @@ def _refresh(book: Book, arm: int) -> None:
 START, READ, READ_ONLY, FORGET, CHANGED, TELL, CORRECT, STOP, SETTLE = range(9)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def happen(book: Book, kind: int, at: int, first: float, second: float, third: float) -> int:
     """Let an event happen; return the row of its pull.
 
@@ -166,7 +175,7 @@ def happen(book: Book, kind: int, at: int, first: float, second: float, third: f
     return at
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _complete(book: Book, row: int, value: float) -> None:
     pulls = book.pulls
     arms, arm = book.arms, int(book.pulls[row, ARM])
@@ -184,14 +193,14 @@ def _complete(book: Book, row: int, value: float) -> None:
     pulls[row, IN_WALK] = 1.0
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _replace(book: Book, row: int, value: float) -> None:
     pulls = book.pulls
     pulls[row, BIAS] += pulls[row, OUTCOME] - value
     pulls[row, OUTCOME] = value
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _stop(book: Book, row: int) -> None:
     arms, arm = book.arms, int(book.pulls[row, ARM])
     release(book, row)

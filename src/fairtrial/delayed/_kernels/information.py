@@ -8,7 +8,6 @@ readings the same holds in two dimensions, for the mean and the bias.
 
 import math
 
-import numba as nb
 import numpy as np
 
 from fairtrial.delayed._kernels.books import (
@@ -44,6 +43,8 @@ from fairtrial.delayed._kernels.books import (
     WEIGHTED,
     WITH_BIAS,
     Book,
+    inlined,
+    kernel,
     report_sigma_of,
     sigma_of,
 )
@@ -52,7 +53,7 @@ _BIAS_PRIOR = 1000.0
 _SMALLEST_STD = 1e-6
 
 
-@nb.njit(cache=True, nogil=True)
+@inlined
 def seen_so_far(book: Book, row: int) -> tuple[float, float]:
     """Return weight and value of a pull that has readings and no outcome."""
     pulls = book.pulls
@@ -65,7 +66,7 @@ def seen_so_far(book: Book, row: int) -> tuple[float, float]:
     ]
 
 
-@nb.njit(cache=True, nogil=True)
+@inlined
 def add_information(book: Book, row: int, place: int) -> None:
     """Add a pull to the sums of its arm that stand at `place`."""
     pulls, sums = book.pulls, book.sums
@@ -98,7 +99,7 @@ def add_information(book: Book, row: int, place: int) -> None:
         sums[arm, place + HOPED] += seen
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def price(information: float, rho: float) -> tuple[float, float]:
     """Return the variance with its mixture's share, and the penalty, of an information."""
     if information <= 0.0:
@@ -107,7 +108,7 @@ def price(information: float, rho: float) -> tuple[float, float]:
     return total / (information * information), 0.5 * math.log(total / rho)
 
 
-@nb.njit(cache=True, nogil=True)
+@inlined
 def estimate_from_information(book: Book, arm: int) -> None:
     """Set mean, variance, penalty and box of an arm from its sums."""
     arms = book.arms
@@ -130,7 +131,7 @@ def estimate_from_information(book: Book, arm: int) -> None:
         arms[arm, LOWER], arms[arm, UPPER] = -np.inf, np.inf
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _estimate_beside_bias(book: Book, arm: int, rho: float) -> None:
     arms = book.arms
     alone, both, bias = (

@@ -6,7 +6,6 @@ probability charged as docs/explanation/delayed.md proves.
 
 import math
 
-import numba as nb
 import numpy as np
 
 from fairtrial.delayed._kernels.books import (
@@ -54,15 +53,17 @@ from fairtrial.delayed._kernels.books import (
     UPPER,
     VARIANCE,
     Book,
+    inlined,
+    kernel,
     report_sigma_of,
     sigma_of,
 )
 
 _ROUNDS = 40
-_CLOSE = 1e-9
+_CLOSE, _CLOSEST = 1e-6, 1e-9
 
 
-@nb.njit(cache=True, nogil=True)
+@inlined
 def radius(book: Book, sigma: float, number: float, log_inverse_level: float) -> float:
     """Return the radius about a mean of `number` outcomes.
 
@@ -76,7 +77,7 @@ def radius(book: Book, sigma: float, number: float, log_inverse_level: float) ->
     return sigma * math.sqrt(book.table[0, at] + book.table[1, at] * log_inverse_level)
 
 
-@nb.njit(cache=True, nogil=True)
+@inlined
 def _report_term(book: Book, row: int) -> float:
     """Return the radius of a pull's mean reading: the m-th pull pays 1/(m+1)(m+2) of the share."""
     pulls = book.pulls
@@ -84,7 +85,7 @@ def _report_term(book: Book, row: int) -> float:
     return radius(book, report_sigma_of(book, int(pulls[row, ARM])), pulls[row, COUNT], level)
 
 
-@nb.njit(cache=True, nogil=True)
+@inlined
 def add_to_race(book: Book, row: int, place: int) -> None:
     """Add a pull to the sums of its arm that stand at `place`."""
     pulls, sums = book.pulls, book.sums
@@ -106,12 +107,12 @@ def add_to_race(book: Book, row: int, place: int) -> None:
         sums[arm, place + KEPT_TERMS] += _report_term(book, row)
 
 
-@nb.njit(cache=True, nogil=True)
+@inlined
 def _uses_one_pull(book: Book) -> bool:
     return book.rules[FEEDBACK] == UNBIASED or book.rules[FEEDBACK] == BIASED
 
 
-@nb.njit(cache=True, nogil=True)
+@inlined
 def designate(book: Book, arm: int) -> None:
     """Let the oldest pull in flight that has a reading enter the walk, if there is none."""
     arms = book.arms
@@ -130,7 +131,7 @@ def designate(book: Book, arm: int) -> None:
         row = int(book.pulls[row, NEXT])
 
 
-@nb.njit(cache=True, nogil=True)
+@inlined
 def _most_read(book: Book, arm: int) -> int:
     """Return the row of the pull in flight with most readings, -1 if none has any."""
     found, most = -1, 0.0
@@ -142,7 +143,7 @@ def _most_read(book: Book, arm: int) -> int:
     return found
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def split_two(
     full: float, full_base: float, report: float, report_base: float, slope: float, level: float
 ) -> tuple[float, float]:
@@ -154,21 +155,23 @@ def split_two(
     if report == 0.0:
         return 0.0, full * math.sqrt(full_base + slope * level)
     share = report / (full + report)
+    total = 0.0
     for _ in range(_ROUNDS):
-        by_full = full / math.sqrt(full_base + slope * (level - math.log1p(-share)))
-        by_report = report / math.sqrt(report_base + slope * (level - math.log(share)))
-        better = by_report / (by_full + by_report)
-        close = abs(better - share) <= _CLOSE * better
-        share = better
-        if close:
+        in_full = full_base + slope * (level - math.log1p(-share))
+        in_report = report_base + slope * (level - math.log(share))
+        by_full, by_report = full / math.sqrt(in_full), report / math.sqrt(in_report)
+        total = by_full * in_full + by_report * in_report
+        step = by_report / (by_full + by_report) - share
+        # Newton's step to the fixed point; the sum is flat there, so that its last value will do.
+        growth = (share + step) * (1.0 - share - step) * 0.5 * slope
+        step /= 1.0 - growth * (1.0 / (share * in_report) + 1.0 / ((1.0 - share) * in_full))
+        share = min(max(share + step, 0.5 * share), 0.5 + 0.5 * share)
+        if abs(step) <= _CLOSE * min(share, 1.0 - share):
             break
-    return share, (
-        full * math.sqrt(full_base + slope * (level - math.log1p(-share)))
-        + report * math.sqrt(report_base + slope * (level - math.log(share)))
-    )
+    return share, total
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def split_three(
     full: float, full_base: float, report: float, report_base: float,
     bias: float, bias_base: float, slope: float, level: float,
@@ -183,8 +186,8 @@ def split_three(
         by_report = report / math.sqrt(report_base + slope * (level - math.log(first)))
         by_bias = bias / math.sqrt(bias_base + slope * (level - math.log(second)))
         whole = by_full + by_report + by_bias
-        close = abs(by_report / whole - first) <= _CLOSE * first
-        close = close and abs(by_bias / whole - second) <= _CLOSE * second
+        close = abs(by_report / whole - first) <= _CLOSEST * first
+        close = close and abs(by_bias / whole - second) <= _CLOSEST * second
         first, second = by_report / whole, by_bias / whole
         if close:
             break
@@ -195,14 +198,14 @@ def split_three(
     )  # fmt: skip
 
 
-@nb.njit(cache=True, nogil=True)
+@inlined
 def _scale_and_base(book: Book, sigma: float, number: float) -> tuple[float, float]:
     """Return a radius as ``scale * sqrt(base + ln(1/level))``."""
     slope = book.table[1, int(number)]
     return sigma * math.sqrt(slope), book.table[0, int(number)] / slope
 
 
-@nb.njit(cache=True, nogil=True)
+@inlined
 def _with_one_reading(book: Book, arm: int, best: float) -> tuple[float, float]:
     """Return mean and radius of the published estimator, NaN if its radius is not below `best`."""
     row = _most_read(book, arm)
@@ -231,7 +234,7 @@ def _with_one_reading(book: Book, arm: int, best: float) -> tuple[float, float]:
     return total / number, width
 
 
-@nb.njit(cache=True, nogil=True)
+@inlined
 def _with_walk(book: Book, arm: int) -> tuple[float, float]:
     """Return mean and radius over the walk of outcomes in the order of their first use."""
     arms = book.arms
@@ -255,7 +258,7 @@ def _with_walk(book: Book, arm: int) -> tuple[float, float]:
     return total / number, width + terms / number
 
 
-@nb.njit(cache=True, nogil=True)
+@inlined
 def _by_outcomes(book: Book, arm: int) -> tuple[float, float]:
     """Return mean and radius of the outcomes alone, where they are a prefix of the walk."""
     arms = book.arms
@@ -269,7 +272,7 @@ def _by_outcomes(book: Book, arm: int) -> tuple[float, float]:
     )
 
 
-@nb.njit(cache=True, nogil=True)
+@inlined
 def _by_pieces(book: Book, arm: int) -> tuple[float, float]:
     """Return mean and radius from the random walk of all pieces of an arm."""
     number = book.sums[arm, TOTAL + NUMBER_DONE]
@@ -282,7 +285,7 @@ def _by_pieces(book: Book, arm: int) -> tuple[float, float]:
     )
 
 
-@nb.njit(cache=True, nogil=True)
+@inlined
 def estimate_in_race(book: Book, arm: int) -> None:
     """Set mean and box of an arm from its sums; without a finite radius they stay."""
     arms = book.arms

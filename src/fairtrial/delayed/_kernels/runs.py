@@ -1,6 +1,5 @@
 """What policies call: one event, or a whole simulated run, through the same functions."""
 
-import numba as nb
 import numpy as np
 
 from fairtrial.delayed._kernels.books import (
@@ -24,6 +23,8 @@ from fairtrial.delayed._kernels.books import (
     Bits,
     Book,
     Floats,
+    inlined,
+    kernel,
 )
 from fairtrial.delayed._kernels.events import READ as READING
 from fairtrial.delayed._kernels.events import START, STOP, TELL, happen
@@ -48,7 +49,7 @@ from fairtrial.delayed._kernels.worlds import STARTED as STARTED_AT
 Integers = np.ndarray
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def ask(
     rules: Floats,
     table: Floats,
@@ -57,19 +58,20 @@ def ask(
     sums: Floats,
     control: Floats,
     declared: Bits,
+    lists: Floats,
 ) -> int:
     """Return the arm of the next pull, -1 if none can be started now."""
-    return choose(Book(rules, table, pulls, arms, sums, control, declared))
+    return choose(Book(rules, table, pulls, arms, sums, control, declared, lists))
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def act(
     rules: Floats, table: Floats, pulls: Floats, arms: Floats, sums: Floats, control: Floats,
-    declared: Bits,
+    declared: Bits, lists: Floats,
     kind: int, at: int, first: float, second: float, third: float,
 ) -> int:  # fmt: skip
     """Let one event happen; see `events.happen`."""
-    book = Book(rules, table, pulls, arms, sums, control, declared)
+    book = Book(rules, table, pulls, arms, sums, control, declared, lists)
     return happen(book, kind, at, first, second, third)
 
 
@@ -78,23 +80,33 @@ def act(
 # What a run remembers when it comes back for more room.
 NOW, IN_MOMENT, HEAP, CANCELLED, LOSSES, CLOCKS = range(6)
 
-FINISHED, NEEDS_ROOM = 0, 1
+FINISHED, NEEDS_ROOM, OUT_OF_TIME = range(3)
 
 # What may end a run, and what a policy does with a pull that is lost.
-SLOTS, MOST_PULLS, MOST_RESULTS, MOST_READ, SIGN, SKIP, FAILURE, FAILURE_VALUE, CUT, LIMITS = range(
-    10
-)
+(
+    SLOTS,
+    MOST_PULLS,
+    MOST_RESULTS,
+    MOST_READ,
+    SIGN,
+    SKIP,
+    FAILURE,
+    FAILURE_VALUE,
+    CUT,
+    MOST_TIME,
+    LIMITS,
+) = range(11)
 STOP_IT, COUNT_IT, STUCK = range(3)
 
 
-@nb.njit(cache=True, nogil=True)
+@inlined
 def _earlier(slots: Floats, one: int, other: int) -> bool:
     if slots[one, NEXT_TIME] != slots[other, NEXT_TIME]:
         return slots[one, NEXT_TIME] < slots[other, NEXT_TIME]
     return slots[one, ROW] < slots[other, ROW]
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _sink(slots: Floats, heap: Integers, size: int, at: int) -> None:
     while True:
         child = 2 * at + 1
@@ -108,7 +120,7 @@ def _sink(slots: Floats, heap: Integers, size: int, at: int) -> None:
         at = child
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _rise(slots: Floats, heap: Integers, at: int) -> None:
     while at > 0:
         parent = (at - 1) // 2
@@ -118,14 +130,14 @@ def _rise(slots: Floats, heap: Integers, at: int) -> None:
         at = parent
 
 
-@nb.njit(cache=True, nogil=True)
+@inlined
 def _schedule(world: World, slot: Floats, skip: bool) -> None:
     """Set when the next event of a pull comes."""
     elapsed = np.inf if skip else next_reading(world, slot)
     slot[NEXT_TIME] = slot[STARTED_AT] + min(elapsed, slot[DELAY])
 
 
-@nb.njit(cache=True, nogil=True)
+@inlined
 def _stopped(book: Book, limits: Floats, clock: Floats) -> bool:
     control = book.control
     return (
@@ -136,7 +148,7 @@ def _stopped(book: Book, limits: Floats, clock: Floats) -> bool:
     )
 
 
-@nb.njit(cache=True, nogil=True)
+@inlined
 def _has_room(book: Book) -> bool:
     """Return whether one more event fits into the arrays."""
     if book.control[ROWS] >= book.pulls.shape[0]:
@@ -148,7 +160,7 @@ def _has_room(book: Book) -> bool:
     return needed < book.table.shape[1]
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _fill(
     book: Book, world: World, slots: Floats, heap: Integers, clock: Floats, limits: Floats
 ) -> bool:
@@ -157,6 +169,7 @@ def _fill(
         not _stopped(book, limits, clock)
         and book.control[BUSY] < limits[SLOTS]
         and book.control[ROWS] < limits[MOST_PULLS]
+        and book.control[RESULTS] + book.control[BUSY] < limits[MOST_RESULTS]
     ):
         if not _has_room(book):
             return False
@@ -179,7 +192,7 @@ def _fill(
     return True
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _drop_first(slots: Floats, heap: Integers, clock: Floats) -> None:
     clock[HEAP] -= 1.0
     size = int(clock[HEAP])
@@ -188,7 +201,7 @@ def _drop_first(slots: Floats, heap: Integers, clock: Floats) -> None:
     _sink(slots, heap, size, 0)
 
 
-@nb.njit(cache=True, nogil=True)
+@inlined
 def _advance(
     book: Book, world: World, slots: Floats, heap: Integers, clock: Floats, limits: Floats
 ) -> None:
@@ -212,14 +225,14 @@ def _advance(
     happen(book, kind, row, first, second, third)
 
 
-@nb.njit(cache=True, nogil=True)
+@inlined
 def _unwanted(book: Book, row: int, limits: Floats) -> bool:
     """Return whether a pull is on a decided arm, or has had all readings that it may have."""
     decided = book.arms[int(book.pulls[row, ARM]), STATUS] != SURVIVES
     return decided or book.pulls[row, COUNT] >= limits[CUT]
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _cancel(
     book: Book, slots: Floats, heap: Integers, clock: Floats, limits: Floats, everything: bool
 ) -> None:
@@ -240,16 +253,16 @@ def _cancel(
         _sink(slots, heap, size, at)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def run(
     rules: Floats, table: Floats, pulls: Floats, arms: Floats, sums: Floats, control: Floats,
-    declared: Bits,
+    declared: Bits, lists: Floats,
     settings: Floats, world_arms: Floats, rows: Floats, starts: Integers, key: Integers,
     words: Words,
     slots: Floats, heap: Integers, clock: Floats, limits: Floats,
 ) -> int:  # fmt: skip
     """Run a policy in a world until it ends, or needs larger arrays to go on."""
-    book = Book(rules, table, pulls, arms, sums, control, declared)
+    book = Book(rules, table, pulls, arms, sums, control, declared, lists)
     world = World(settings, world_arms, rows, starts, key, words)
     while True:
         if clock[IN_MOMENT] == 0.0:
@@ -257,6 +270,10 @@ def run(
                 return NEEDS_ROOM
             if clock[HEAP] == 0.0 or _stopped(book, limits, clock):
                 return FINISHED
+            if slots[heap[0], NEXT_TIME] >= limits[MOST_TIME]:
+                clock[NOW] = limits[MOST_TIME]
+                _cancel(book, slots, heap, clock, limits, True)
+                return OUT_OF_TIME
             clock[NOW] = slots[heap[0], NEXT_TIME]
             clock[IN_MOMENT] = 1.0
         while (

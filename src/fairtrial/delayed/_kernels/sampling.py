@@ -2,12 +2,13 @@
 
 import math
 
-import numba as nb
 import numpy as np
 
 from fairtrial.delayed._kernels.books import (
+    ALIVE,
     CONSTANTS,
     IN_FLIGHT,
+    LEADS,
     LEVEL,
     LUCB,
     MEAN,
@@ -17,18 +18,20 @@ from fairtrial.delayed._kernels.books import (
     SAMPLING,
     STARTED,
     STARTS,
-    STATUS,
-    SURVIVES,
+    STUDENT,
+    SURVIVORS,
     VARIANCE,
     Book,
+    kernel,
 )
 from fairtrial.delayed._kernels.deciding import mark_leaders
 from fairtrial.delayed._kernels.information import price
+from fairtrial.delayed._kernels.student import reach_by_student
 
 _EVERY = 4
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def choose(book: Book) -> int:
     """Return the next arm, -1 if every survivor has as many pulls in flight as it may."""
     least = _least_started(book)
@@ -43,36 +46,39 @@ def choose(book: Book) -> int:
 # Arrays are taken out of the book once, not in a call for every arm: that costs more than the rest.
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _least_started(book: Book) -> int:
-    arms, most = book.arms, book.rules[PER_ARM]
+    arms, lists, most = book.arms, book.lists, book.rules[PER_ARM]
     found, fewest = -1, np.inf
-    for arm in range(arms.shape[0]):
-        free = arms[arm, STATUS] == SURVIVES and arms[arm, IN_FLIGHT] < most
-        if free and arms[arm, STARTED] < fewest:
+    for place in range(int(book.control[SURVIVORS])):
+        arm = int(lists[ALIVE, place])
+        if arms[arm, IN_FLIGHT] < most and arms[arm, STARTED] < fewest:
             found, fewest = arm, arms[arm, STARTED]
     return found
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _contender(book: Book) -> int:
     """Return one of the two arms at the border that are least certain, the one less started."""
     _guess_unknown(book)
-    rules, arms = book.rules, book.arms
-    leads = np.empty(arms.shape[0], dtype=np.int8)
-    mark_leaders(book, leads)
+    rules, arms, lists = book.rules, book.arms, book.lists
+    mark_leaders(book)
     weakest, strongest = -1, -1
     lowest, highest = np.inf, -np.inf
-    for arm in range(arms.shape[0]):
-        if arms[arm, STATUS] != SURVIVES or arms[arm, IN_FLIGHT] >= rules[PER_ARM]:
+    for place in range(int(book.control[SURVIVORS])):
+        arm = int(lists[ALIVE, place])
+        if arms[arm, IN_FLIGHT] >= rules[PER_ARM]:
             continue
         # The radius that the arm will have when its pulls in flight have completed.
-        rho = rules[PRIOR] / rules[CONSTANTS + arm] ** 2
-        variance, penalty = price(arms[arm, POTENTIAL], rho)
-        reach = math.sqrt(2.0 * variance * (rules[LEVEL] + penalty))
-        if leads[arm] and arms[arm, MEAN] - reach < lowest:
+        if rules[STUDENT] > 0.0:
+            reach = reach_by_student(book, arm, arms[arm, POTENTIAL])
+        else:
+            rho = rules[PRIOR] / rules[CONSTANTS + arm] ** 2
+            variance, penalty = price(arms[arm, POTENTIAL], rho)
+            reach = math.sqrt(2.0 * variance * (rules[LEVEL] + penalty))
+        if lists[LEADS, arm] > 0.0 and arms[arm, MEAN] - reach < lowest:
             weakest, lowest = arm, arms[arm, MEAN] - reach
-        elif not leads[arm] and arms[arm, MEAN] + reach > highest:
+        elif lists[LEADS, arm] == 0.0 and arms[arm, MEAN] + reach > highest:
             strongest, highest = arm, arms[arm, MEAN] + reach
     if weakest < 0 or strongest < 0:
         return max(weakest, strongest)
@@ -80,15 +86,17 @@ def _contender(book: Book) -> int:
     return strongest if fewer else weakest
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _guess_unknown(book: Book) -> None:
     """Give arms of which nothing is known the mean of the others."""
-    arms = book.arms
-    total, known = 0.0, 0
-    for arm in range(arms.shape[0]):
-        if arms[arm, STATUS] == SURVIVES and arms[arm, VARIANCE] < np.inf:
+    arms, lists = book.arms, book.lists
+    total, known, size = 0.0, 0, int(book.control[SURVIVORS])
+    for place in range(size):
+        arm = int(lists[ALIVE, place])
+        if arms[arm, VARIANCE] < np.inf:
             total += arms[arm, MEAN]
             known += 1
-    for arm in range(book.arms.shape[0]):
-        if arms[arm, STATUS] == SURVIVES and arms[arm, VARIANCE] == np.inf:
+    for place in range(size):
+        arm = int(lists[ALIVE, place])
+        if arms[arm, VARIANCE] == np.inf:
             arms[arm, MEAN] = total / known if known else 0.0

@@ -7,12 +7,19 @@ they are functions of the key, the arm, m, and the number of the reading.
 import math
 from typing import NamedTuple
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.core._philox import philox_words
-from fairtrial.delayed._kernels.books import BIASED, FULL, INCREMENTAL, REFINING, Floats
+from fairtrial.delayed._kernels.books import (
+    BIASED,
+    FULL,
+    INCREMENTAL,
+    REFINING,
+    Floats,
+    inlined,
+    kernel,
+)
 
 Integers = NDArray[np.int64]
 Words = NDArray[np.uint64]
@@ -52,20 +59,20 @@ _UNUSED_BITS = np.uint64(11)
 _ONE = np.uint64(1)
 
 
-@nb.njit(cache=True, nogil=True)
+@inlined
 def _draw_words(world: World, arm: int, index: int, block: int) -> None:
     # 20 bits of arm, 21 of pull, 22 of block: every address is its own counter.
     counter = (arm << 43) | (index << 22) | block
     philox_words(world.key[0], world.key[1], counter, world.words)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _uniform(word: np.uint64) -> float:
     """Return a number in (0, 1]."""
     return ((word >> _UNUSED_BITS) + _ONE) * _SPACING
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _two_normals(radial: np.uint64, angular: np.uint64) -> tuple[float, float]:
     """Return the two normal numbers that Box and Muller make of two words."""
     length = math.sqrt(-2.0 * math.log(_uniform(radial)))
@@ -73,7 +80,7 @@ def _two_normals(radial: np.uint64, angular: np.uint64) -> tuple[float, float]:
     return length * math.cos(angle), length * math.sin(angle)
 
 
-@nb.njit(cache=True, nogil=True)
+@inlined
 def _reading_noise(world: World, slot: Floats, reading: int) -> float:
     """Return the standard normal noise of a pull's reading, asked for from 1 on, one by one."""
     lane = (reading - 1) % 4
@@ -85,7 +92,7 @@ def _reading_noise(world: World, slot: Floats, reading: int) -> float:
     return slot[NORMALS + lane]
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def begin(world: World, slot: Floats, arm: int, index: int) -> None:
     """Draw how long a pull of an arm takes and, if that is known then, what comes of it."""
     _draw_words(world, arm, index, 0)
@@ -102,7 +109,7 @@ def begin(world: World, slot: Floats, arm: int, index: int) -> None:
     slot[DELAY] = _delay(world, arm, noise, slot[CHANCE], other)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _delay(world: World, arm: int, noise: float, chance: float, other: float) -> float:
     kind = world.settings[KIND]
     first, second = world.arms[FIRST, arm], world.arms[SECOND, arm]
@@ -122,7 +129,7 @@ def _delay(world: World, arm: int, noise: float, chance: float, other: float) ->
     return first
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _begin_curve(world: World, slot: Floats, arm: int) -> None:
     first, after = world.starts[arm], world.starts[arm + 1]
     curve = first + min(int(slot[CHANCE] * (after - first)), after - first - 1)
@@ -131,7 +138,7 @@ def _begin_curve(world: World, slot: Floats, arm: int) -> None:
     slot[DELAY], slot[OUTCOME] = world.rows[3 * last], world.rows[3 * last + 1]
 
 
-@nb.njit(cache=True, nogil=True)
+@inlined
 def next_reading(world: World, slot: Floats) -> float:
     """Return when the next reading of a pull comes, counted from its start; infinity if never."""
     if world.settings[FEEDBACK] == FULL:
@@ -144,7 +151,7 @@ def next_reading(world: World, slot: Floats) -> float:
     return elapsed if elapsed < slot[DELAY] else np.inf
 
 
-@nb.njit(cache=True, nogil=True)
+@inlined
 def read(world: World, slot: Floats) -> None:
     """Draw the next reading of a pull into its slot: value and, negative if not its own, std."""
     slot[READ] += 1.0
@@ -166,7 +173,7 @@ def read(world: World, slot: Floats) -> None:
         slot[VALUE] = slot[OUTCOME] + shift + world.arms[REPORT_STD, arm] * noise
 
 
-@nb.njit(cache=True, nogil=True)
+@inlined
 def _piece(world: World, slot: Floats, noise: float) -> float:
     arm = int(slot[ARM])
     return (
@@ -174,7 +181,7 @@ def _piece(world: World, slot: Floats, noise: float) -> float:
     )
 
 
-@nb.njit(cache=True, nogil=True)
+@inlined
 def _refine(world: World, slot: Floats, noise: float) -> None:
     """Draw an error that shrinks: nested in the one before, or fresh."""
     elapsed = slot[READ] * world.settings[EVERY]
@@ -189,7 +196,7 @@ def _refine(world: World, slot: Floats, noise: float) -> None:
     slot[VALUE] = slot[OUTCOME] + slot[ERROR]
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def outcome_of(world: World, slot: Floats) -> float:
     """Return the outcome of a pull all of whose readings have been drawn."""
     if world.settings[FEEDBACK] != INCREMENTAL or world.settings[KIND] == CURVES:
@@ -201,7 +208,7 @@ def outcome_of(world: World, slot: Floats) -> float:
     return total
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def follow(world: World, slot: Floats, readings: Floats) -> int:
     """Draw all readings of a pull that has begun: elapsed, value, std. Return their number.
 
@@ -220,7 +227,7 @@ def follow(world: World, slot: Floats, readings: Floats) -> int:
         number += 1
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def begin_pull(
     settings: Floats, arms: Floats, rows: Floats, starts: Integers, key: Integers,
     words: Words, slot: Floats, arm: int, index: int,
@@ -229,7 +236,7 @@ def begin_pull(
     begin(World(settings, arms, rows, starts, key, words), slot, arm, index)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def follow_pull(
     settings: Floats, arms: Floats, rows: Floats, starts: Integers, key: Integers,
     words: Words, slot: Floats, readings: Floats,

@@ -1,6 +1,18 @@
 """The policies of the family."""
 
+from fairtrial.delayed.policies.halving import ASHA, Hyperband, SuccessiveHalving
 from fairtrial.delayed.policies.information import InformationRacing
+from fairtrial.delayed.policies.median import MedianStopping
 from fairtrial.delayed.policies.racing import Racing
+from fairtrial.delayed.policies.rounds import SequentialHalving, SuccessiveRejects
 
-__all__ = ["InformationRacing", "Racing"]
+__all__ = [
+    "ASHA",
+    "Hyperband",
+    "InformationRacing",
+    "MedianStopping",
+    "Racing",
+    "SequentialHalving",
+    "SuccessiveHalving",
+    "SuccessiveRejects",
+]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -15,15 +16,32 @@ _NO_STD = -1.0
 
 
 class Readings:
-    """All readings by pull and stage, each a value and a standard deviation (-1 for none)."""
+    """All readings by pull and stage: value, standard deviation (-1 for none), time."""
 
     def __init__(self) -> None:
-        self._by_row: dict[int, dict[float, tuple[float, float]]] = {}
+        self._by_row: dict[int, dict[float, tuple[float, float, float]]] = {}
 
     def next_stage(self, row: int) -> float:
         """Return the stage of a reading that names none: the one after the newest."""
         stages = self._by_row.get(row)
         return float(np.floor(max(stages))) + 1.0 if stages else 1.0
+
+    @property
+    def number(self) -> int:
+        """How many readings there are."""
+        return sum(map(len, self._by_row.values()))
+
+    def count(self, row: int) -> int:
+        """Return how many readings a pull has."""
+        return len(self._by_row.get(row, ()))
+
+    def stds_around(self, row: int, stage: float) -> tuple[float, float]:
+        """Return the least deviation stated before a stage, and the largest after it."""
+        stages = self._by_row.get(row, {})
+        stated = [(at, reading[1]) for at, reading in stages.items() if reading[1] != _NO_STD]
+        before = [std for at, std in stated if at < stage]
+        after = [std for at, std in stated if at > stage]
+        return min(before, default=math.inf), max(after, default=0.0)
 
     def has(self, row: int) -> bool:
         """Return whether a pull has any reading."""
@@ -45,34 +63,43 @@ class Readings:
         known = self._by_row.get(row, {}).get(stage)
         if known is None:
             return False
-        if known != (value, _NO_STD if std is None else std):
+        if known[:2] != (value, _NO_STD if std is None else std):
             raise ConflictingReport(
                 f"stage {stage:g} of this pull was reported before as {known[0]!r}; got {value!r}"
             )
         return True
 
-    def add(self, row: int, stage: float, value: float, std: float | None) -> None:
-        """Write down a reading."""
+    def add(
+        self,
+        row: int,
+        stage: float,
+        value: float,
+        std: float | None,
+        elapsed: float | None = None,
+    ) -> None:
+        """Write down a reading; its stage stands for the time that it does not say."""
         own = _NO_STD if std is None else std
-        self._by_row.setdefault(row, {})[stage] = (value, own)
+        time = stage if elapsed is None else elapsed
+        self._by_row.setdefault(row, {})[stage] = (value, own, time)
 
     def in_order(self, row: int) -> Floats:
-        """Return stage, value and std of all readings of a pull, by stage."""
+        """Return stage, value, std and time of all readings of a pull, by stage."""
         return np.array([(stage, *self._by_row[row][stage]) for stage in sorted(self._by_row[row])])
 
     def to_array(self) -> NDArray[Any]:
-        """Return everything as rows of (pull, stage, value, std)."""
+        """Return everything as rows of (pull, stage, value, std, time)."""
         rows = [
             (row, stage, *reading)
             for row, readings in self._by_row.items()
             for stage, reading in readings.items()
         ]
-        return np.array(rows, dtype=np.float64).reshape(len(rows), 4)
+        return np.array(rows, dtype=np.float64).reshape(len(rows), 5)
 
     @classmethod
     def from_array(cls, rows: NDArray[Any]) -> Readings:
         """Return what `to_array` wrote."""
         readings = cls()
-        for row, stage, value, std in np.asarray(rows).tolist():
-            readings._by_row.setdefault(int(row), {})[stage] = (value, std)
+        for row, stage, *reading in np.asarray(rows).tolist():
+            value, std, time = reading
+            readings._by_row.setdefault(int(row), {})[stage] = (value, std, time)
         return readings

@@ -43,10 +43,16 @@ class InformationRacing(DelayedPolicy):
         Whether readings count; without them any sub-Gaussian noise is covered.
     prior : float
         Outcomes that the mixture's prior counts for, more than 0.
-    truncate : int, optional
-        Readings after which a pull is called back; by default it runs to its end.
+    truncate : int or "auto", optional
+        Readings after which a pull is called back; by default it runs to its end. ``"auto"``
+        learns it from pulls that were followed to their end, ten at least: where precision per
+        time is best, of the ages at which their readings were as good as stated.
     max_pulls, max_reports : int, optional
         Stop undecided after so many results, or readings.
+    max_time : float, optional
+        Stop undecided when so much time has passed, as `pass_time` tells; a simulation does.
+    setup_time : float
+        Time that it costs to start a pull, for ``truncate="auto"``, in the units of `elapsed`.
     seed : None, int or numpy.random.Generator
         Not used: the policy tosses no coins.
 
@@ -86,12 +92,16 @@ class InformationRacing(DelayedPolicy):
         sampling: str = "lucb",
         use_partial: bool = True,
         prior: float = 0.1,
-        truncate: int | None = None,
+        truncate: int | str | None = None,
         max_pulls: int | None = None,
         max_reports: int | None = None,
+        max_time: float | None = None,
+        setup_time: float = 0.0,
         seed: int | np.random.Generator | None = None,
     ) -> None:
-        super().__init__(problem, delta, parallel, per_arm, truncate, max_pulls, max_reports, seed)
+        super().__init__(problem, delta, parallel, per_arm, truncate, seed)
+        self._set_caps(max_pulls, max_reports, max_time)
+        self.setup_time = self._setup_time = check_number("setup_time", setup_time, low=0.0)
         self.test = check_choice("test", test, ["pairwise", "box"])
         self.sampling = check_choice("sampling", sampling, ["lucb", "uniform"])
         if not isinstance(use_partial, bool):
@@ -117,6 +127,7 @@ class InformationRacing(DelayedPolicy):
             books.LEVEL: self._level(),
             books.PRIOR: self.prior,
             books.SAMPLING: books.LUCB if self.sampling == "lucb" else books.UNIFORM,
+            books.STUDENT: self._estimates_noise,
         }
 
     def _level(self) -> float:
@@ -126,6 +137,10 @@ class InformationRacing(DelayedPolicy):
             return math.log(arms / self.delta)
         level = math.log(max(1, top * (arms - top)) / self.delta)
         return price_of_prefixes(level) if self.problem.delay_depends_on_outcome else level
+
+    @property
+    def _estimates_noise(self) -> bool:
+        return self.problem.noise == "estimated"
 
     @property
     def _uses_readings(self) -> bool:
@@ -139,9 +154,22 @@ class InformationRacing(DelayedPolicy):
         from fairtrial.delayed._kernels import books
 
         level = math.log(len(self.problem.arms) / self.delta)
+        if self._estimates_noise:
+            return self._student_intervals(level)
         known = np.isfinite(self._arms[:, books.VARIANCE])
         variance = np.where(known, self._arms[:, books.VARIANCE], math.inf)
         radius = np.sqrt(2.0 * variance * (level + self._arms[:, books.PENALTY]))
+        mean = self._arms[:, books.MEAN]
+        return mean - radius, mean + radius
+
+    def _student_intervals(self, level: float) -> tuple[Floats, Floats]:
+        from fairtrial.delayed._kernels import books
+        from fairtrial.delayed._kernels.student import student_radius
+
+        columns = self._arms[:, [books.VARIANCE, books.PENALTY]].tolist()
+        radius = np.array(
+            [student_radius(variance, number, level, self.prior) for variance, number in columns]
+        )
         mean = self._arms[:, books.MEAN]
         return mean - radius, mean + radius
 
@@ -162,16 +190,33 @@ class InformationRacing(DelayedPolicy):
         if not inside.size or not outside.size:
             return None, threshold
         gap = np.maximum(mean[inside, None] - mean[outside] + self.problem.tolerance, 0.0)
+        if self._estimates_noise:
+            return self._student_evidence(inside, outside, gap), threshold
         spread = 2.0 * (variance[inside, None] + variance[outside])
         evidence = gap * gap / spread - penalty[inside, None] - penalty[outside]
         return max(0.0, float(evidence.min())), threshold
 
+    def _student_evidence(
+        self, inside: NDArray[np.int64], outside: NDArray[np.int64], gap: Floats
+    ) -> float:
+        """Return the least evidence of a pair, 0 if there is none for one of them."""
+        from fairtrial.delayed._kernels import books
+        from fairtrial.delayed._kernels.student import student_evidence
+
+        rows = self._arms[:, [books.VARIANCE, books.PENALTY]].tolist()
+        found: list[float] = [
+            student_evidence(float(gap[i, j]), *rows[one], *rows[other], self.prior)
+            for i, one in enumerate(inside)
+            for j, other in enumerate(outside)
+        ]
+        return max(0.0, min(found))
+
     @property
     def guarantee(self) -> Guarantee:
-        """The guarantee and what it stands on; proven if the errors of readings are covered."""
+        """The guarantee and what it stands on; proven if all that counts is covered."""
         problem = self.problem
         assumptions = [self._noise_assumption()]
-        proven = True
+        proven = not self._estimates_noise
         if self._uses_readings:
             assumptions.append(self._errors_assumption())
             proven = not (problem.feedback == "refining" and problem.errors == "unknown")

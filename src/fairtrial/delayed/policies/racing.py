@@ -49,6 +49,8 @@ class Racing(DelayedPolicy):
         Whether an arm's box may only shrink.
     max_pulls, max_reports : int, optional
         Stop undecided after so many results, or readings.
+    max_time : float, optional
+        Stop undecided when so much time has passed, as `pass_time` tells; a simulation does.
     seed : None, int or numpy.random.Generator
         Not used: the policy tosses no coins.
 
@@ -83,9 +85,11 @@ class Racing(DelayedPolicy):
         running_intersection: bool = False,
         max_pulls: int | None = None,
         max_reports: int | None = None,
+        max_time: float | None = None,
         seed: int | np.random.Generator | None = None,
     ) -> None:
-        super().__init__(problem, delta, parallel, per_arm, None, max_pulls, max_reports, seed)
+        super().__init__(problem, delta, parallel, per_arm, None, seed)
+        self._set_caps(max_pulls, max_reports, max_time)
         self.variant = check_choice("variant", variant, ["proven", "partial", "full"])
         if bound is not None and not isinstance(bound, Bound):
             raise InvalidArgument("bound", "must be a Bound, or None for the default", bound)
@@ -101,6 +105,10 @@ class Racing(DelayedPolicy):
         self._make_room()
 
     def _refuse_what_is_not_covered(self) -> None:
+        if self.problem.noise == "estimated":
+            raise InvalidArgument(
+                "problem", "must give noise_std or reward_range for Racing", self.problem
+            )
         if self.variant == "full":
             return
         if self.problem.feedback == "refining":

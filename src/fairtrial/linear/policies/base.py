@@ -67,7 +67,7 @@ class LinearPolicy(Policy):
         super().__init__(problem, seed)
         if delta is not None:
             self.delta = check_probability("delta", delta)
-        self.max_pulls = None if max_pulls is None else check_integer("max_pulls", max_pulls, low=0)
+        self.max_pulls = None if max_pulls is None else check_integer("max_pulls", max_pulls, low=1)
         arms, candidates, _ = problem.reduced
         self._shape = (len(arms), len(candidates), arms.shape[1])
         self._factors = problem.sign / problem.scale

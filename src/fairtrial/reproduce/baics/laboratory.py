@@ -64,10 +64,14 @@ class WatchedBlockBetting(BlockBetting):
     """
 
     def compiled_run(
-        self, environment: Environment, generator: np.random.Generator, horizon: int | None
+        self,
+        environment: Environment,
+        generator: np.random.Generator,
+        horizon: int | None,
+        parallel: int = 1,
     ) -> Run | None:
         """Return a whole run, with ``true_answer_rejected`` (0 or 1) in its extras."""
-        run = super().compiled_run(environment, generator, horizon)
+        run = super().compiled_run(environment, generator, horizon, parallel)
         if run is None:
             return None
         best = environment.truth.best

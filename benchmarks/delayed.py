@@ -1,0 +1,70 @@
+"""What races for late results cost: whole runs, and live decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from benchmarks.measuring import heading, measure, show
+from fairtrial import Policy
+from fairtrial.delayed import InformationRacing, Problem, Racing, SimulatedEnvironment
+
+ARMS, SLOTS = 100, 10
+LIVE_ARMS = 1_000
+
+RULES: dict[str, tuple[Callable[..., Policy], str]] = {
+    "race, outcomes only": (partial(Racing, variant="full"), "1"),
+    "information, pairs": (InformationRacing, "3"),
+    "race, proven": (Racing, "5"),
+    "race, published": (partial(Racing, variant="partial"), "10"),
+    "information, boxes": (partial(InformationRacing, test="box"), ""),
+}
+
+
+def run(*, quick: bool) -> None:
+    repetitions = 10 if quick else 40
+    heading(f"a simulated race, {ARMS} arms, {SLOTS} in flight", "ms")
+    world = _free()
+    for name, (make, target) in RULES.items():
+        policy = make(world.problem)
+        _race(policy, world)
+        show(name, measure(partial(_race, policy, world), repetitions), 1e3, target)
+    heading(f"live, {LIVE_ARMS:,} arms", "us")
+    for name, (make, _) in RULES.items():
+        _live(name, make, max(3, repetitions // 5))
+
+
+def _free() -> SimulatedEnvironment:
+    """Return means one apart, of which the best fifth is wanted, and readings at 99 steps."""
+    means = np.random.default_rng(0).permutation(2.0 * ARMS - np.arange(ARMS))
+    problem = Problem(ARMS, top=ARMS // 5, noise_std=0.5, feedback="unbiased", report_std=0.25)
+    return SimulatedEnvironment(problem, means, delay=100.0)
+
+
+def _race(template: Policy, world: SimulatedEnvironment) -> None:
+    run = template.clone().compiled_run(world, np.random.default_rng(1), None, SLOTS)
+    assert run is not None
+    assert run.status == "decided"
+
+
+def _live(name: str, make: Callable[..., Policy], repetitions: int) -> None:
+    """Show what each verb costs in a race that has begun and is far from its end."""
+    problem = Problem(LIVE_ARMS, top=50, noise_std=1.0, feedback="unbiased", report_std=0.5)
+    policy = make(problem, delta=1e-9)
+    values = iter(np.random.default_rng(1).standard_normal(10**6).tolist())
+    for pull in policy.ask(2 * LIVE_ARMS):
+        policy.tell(pull, next(values))
+    for verb, target in (("ask", ""), ("report", ""), ("tell", "1000")):
+        pulls = policy.ask(LIVE_ARMS * repetitions)
+
+        def work(verb: str = verb, waiting: list = pulls) -> None:
+            for _ in range(LIVE_ARMS):
+                if verb == "ask":
+                    policy.ask()
+                else:
+                    getattr(policy, verb)(waiting.pop(), next(values))
+
+        timing = measure(work, repetitions).per(LIVE_ARMS)
+        show(f"{name}: {verb}", timing, 1e6, target)

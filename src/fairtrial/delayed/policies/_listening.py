@@ -1,0 +1,364 @@
+"""What a race takes in: starts, readings, outcomes, losses and corrections."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from fairtrial.core.policy import Choice
+from fairtrial.core.pull import UNSOLICITED, Pull
+from fairtrial.core.validation import check_number
+from fairtrial.delayed.policies._reporting import ReportingPolicy
+from fairtrial.delayed.policies._truncation import Followed, best_cut
+from fairtrial.errors import InvalidArgument, NotSupported, UnknownPull
+
+__all__ = ["ListeningPolicy"]
+
+_KEPT = frozenset({"cancelled", "eliminated", "truncated", "user"})
+_TIMEOUTS = frozenset({"timeout", "expired"})
+
+
+class ListeningPolicy(ReportingPolicy):
+    """A policy that lets what comes in happen in the books."""
+
+    def choose(self, duration: float | None = None) -> Choice:
+        """Return the arm to pull and its row, or None while no more may be in flight.
+
+        Parameters
+        ----------
+        duration : float, optional
+            For ``feedback="incremental"``: the number of pieces of the pull.
+        """
+        from fairtrial.delayed._kernels import books
+        from fairtrial.delayed._kernels.runs import ask
+
+        pieces = self._check_duration(duration)
+        if self.parallel is not None and self._control[books.BUSY] >= self.parallel:
+            return None
+        arm = ask(*self._book)
+        if arm < 0:
+            return None
+        return arm, self._open_row(arm, self.asked, pieces)
+
+    def _open_row(self, arm: int, number: int, pieces: float | None) -> int:
+        from fairtrial.delayed._kernels.events import START
+
+        known = self.problem.duration
+        own = pieces if pieces is not None else 0.0 if known is None else float(known[arm])
+        self._make_room()
+        return self._act(START, arm, float(number), own)
+
+    def _check_duration(self, duration: float | None) -> float | None:
+        if self.problem.feedback != "incremental":
+            if duration is not None:
+                raise InvalidArgument(
+                    "duration", "must be left out unless feedback='incremental'", duration
+                )
+            return None
+        if duration is None:
+            if self.problem.duration is None:
+                raise InvalidArgument(
+                    "duration", "must be given here or in the problem for incremental readings"
+                )
+            return None
+        return check_number("duration", duration, low=0.0, open_low=True)
+
+    def tell(self, pull: Pull, outcome: Any) -> None:
+        """Take the outcome of a pull: in any order, with any number outstanding."""
+        super().tell(pull, outcome)
+        if self.problem.clip and self.problem.check_outcome(outcome) != float(outcome):
+            self._clipped += 1
+
+    def learn(self, pull: Pull, outcome: float) -> None:
+        """Take one outcome: in time, late after a loss, or unsolicited."""
+        from fairtrial.delayed._kernels import books
+        from fairtrial.delayed._kernels.events import CORRECT, TELL
+
+        value = self._sign * outcome
+        if pull.number == UNSOLICITED:
+            self._check_unsolicited()
+            row = self._open_row(pull.action, UNSOLICITED, pieces=None)
+            self._act(TELL, row, value)
+            return
+        row = self._row_of(pull)
+        if row in self._valued:
+            self._valued.remove(row)
+            self._returned += 1
+            self._act(CORRECT, row, value)
+            self._control[books.RESULTS] += 1.0
+            return
+        if row in self._unresolved:
+            self._unresolved.remove(row)
+        self._act(TELL, row, value)
+        if self.truncate == "auto":
+            self._reconsider_cut()
+
+    def _reconsider_cut(self) -> None:
+        """Look for the best age to call pulls back, each time that twice as many were followed."""
+        from fairtrial.delayed._kernels import books
+
+        pulls = self._pulls[: int(self._control[books.ROWS])]
+        ends = (pulls[:, books.STATE] == books.DONE) & (pulls[:, books.COUNT] > 0.0)
+        rows = [row for row in np.flatnonzero(ends).tolist() if row not in self._valued]
+        if len(rows) < self._look_at:
+            return
+        while len(rows) >= self._look_at:
+            self._look_at *= 2
+        self._cut_at = best_cut([self._followed(row) for row in rows], self._setup_time)
+
+    _setup_time = 0.0
+
+    def _followed(self, row: int) -> list[Followed]:
+        """Return what a pull that came to its end would have been worth at each reading."""
+        from fairtrial.delayed._kernels import books
+
+        arm, count = self._pulls[row, [books.ARM, books.COUNT]].astype(int).tolist()
+        outcome, pieces = self._pulls[row, [books.OUTCOME, books.DURATION]].tolist()
+        variance = float(self.problem.scale[arm]) ** 2
+        steps, total, precision = [], 0.0, 0.0
+        for number, (_, value, std, elapsed) in enumerate(
+            self._readings.in_order(row)[:count].tolist(), start=1
+        ):
+            if self.problem.feedback == "incremental":
+                total += value
+                forecast = pieces * total / number
+                own = variance * max(0.0, pieces / number - 1.0)
+            else:
+                if std < 0.0:
+                    std = float(self._rules[self._report_stds + arm])
+                if self.problem.feedback == "refining":
+                    total, precision = 0.0, 0.0
+                # As in the books: a deviation of 0 counts as one far below the outcome's.
+                weight = 1.0 / max(std * std, 1e-12 * variance)
+                precision, total = precision + weight, total + weight * value
+                forecast, own = total / precision, 1.0 / precision
+            weight = variance / (variance + own)
+            steps.append(Followed(number, elapsed, weight, forecast - outcome, math.sqrt(own)))
+        return steps
+
+    def _check_unsolicited(self) -> None:
+        if self.problem.feedback == "incremental" and self.problem.duration is None:
+            raise InvalidArgument(
+                "pull", "must be one that was asked for: the problem gives no duration"
+            )
+
+    def read(
+        self,
+        pull: Pull,
+        value: float,
+        stage: float | None = None,
+        elapsed: float | None = None,
+        sd: float | None = None,
+        **details: Any,
+    ) -> None:
+        """Take a reading of a pull that has no outcome yet.
+
+        Parameters
+        ----------
+        pull : Pull
+            The pull.
+        value : float
+            The reading.
+        stage : float, optional
+            Which of the pull's readings it is; by default its `elapsed`, or the next one. One
+            that comes twice counts once.
+        elapsed : float, optional
+            Time since the start of the pull; where no `stage` is given it stands for it.
+        sd : float, optional
+            Standard deviation of this reading about the outcome.
+        **details
+            Nothing else is known.
+        """
+        _refuse_unknown(details)
+        self._take(pull, value, stage, elapsed, sd, useful=self._uses_readings)
+
+    def read_late(
+        self,
+        pull: Pull,
+        value: float,
+        stage: float | None = None,
+        elapsed: float | None = None,
+        sd: float | None = None,
+        **details: Any,
+    ) -> None:
+        """Take a reading that its pull's outcome has overtaken; it can still tell of a bias."""
+        _refuse_unknown(details)
+        self._take(pull, value, stage, elapsed, sd, useful=self._learns_bias_late)
+
+    def _take(
+        self,
+        pull: Pull,
+        value: float,
+        stage: float | None,
+        elapsed: float | None,
+        sd: float | None,
+        useful: bool,
+    ) -> None:
+        """Write a reading down; let the books follow if it is new and of use."""
+        row, own = self._row_of(pull), self._sign * value
+        place, std = self._check_reading(row, stage, elapsed, sd)
+        if self._readings.is_known(row, place, own, std):
+            self.duplicates += 1
+            return
+        self._refuse_contradiction(row, place, std)
+        newest = self._readings.is_newest(row, place)
+        self._readings.add(row, place, own, std, elapsed)
+        if useful:
+            self._use(row, place, own, std, newest)
+
+    def _refuse_contradiction(self, row: int, stage: float, std: float | None) -> None:
+        """Refuse more pieces than a pull has, and a nested error larger than an earlier one."""
+        from fairtrial.delayed._kernels import books
+
+        if self.problem.feedback == "incremental":
+            pieces = self._pulls[row, books.DURATION]
+            if self._readings.count(row) + 1 > pieces:
+                raise InvalidArgument("stage", f"must be one of the {pieces:g} pieces", stage)
+        if self.problem.errors == "nested":
+            arm = int(self._pulls[row, books.ARM])
+            own = float(self._rules[self._report_stds + arm]) if std is None else std
+            before, after = self._readings.stds_around(row, stage)
+            if own > before or own < after:
+                raise InvalidArgument(
+                    "sd", "must not grow from reading to reading for errors='nested'", own
+                )
+
+    @property
+    def _report_stds(self) -> int:
+        """Where the arms' deviations of readings start in the rules."""
+        from fairtrial.delayed._kernels import books
+
+        return int(books.CONSTANTS) + len(self.problem.arms)
+
+    @property
+    def _learns_bias_late(self) -> bool:
+        return False
+
+    def _check_reading(
+        self, row: int, stage: float | None, elapsed: float | None, sd: float | None
+    ) -> tuple[float, float | None]:
+        if self.problem.feedback == "full":
+            raise NotSupported("feedback='full' says that there are no readings")
+        std = self._check_std(sd)
+        since = None if elapsed is None else check_number("elapsed", elapsed, low=0.0)
+        if stage is not None:
+            return check_number("stage", stage), std
+        return (self._readings.next_stage(row) if since is None else since), std
+
+    def _check_std(self, std: float | None) -> float | None:
+        """Return the deviation that a reading brings, if this rule takes one."""
+        if std is None:
+            if self.problem.feedback == "refining" and self.problem.report_std is None:
+                raise InvalidArgument("sd", "must be given: the problem has no report_std", None)
+            return None
+        if self.problem.feedback not in ("unbiased", "refining"):
+            raise InvalidArgument(
+                "sd", f"must be left out for feedback={self.problem.feedback!r}", std
+            )
+        return check_number("sd", std, low=0.0)
+
+    def _use(self, row: int, stage: float, value: float, std: float | None, newest: bool) -> None:
+        from fairtrial.delayed._kernels.events import CHANGED, FORGET, READ, READ_ONLY
+
+        self._make_room()
+        if newest or self.problem.feedback == "refining":
+            self._act(READ, row, stage, value, -1.0 if std is None else std)
+            return
+        self._act(FORGET, row)
+        for reading in self._readings.in_order(row).tolist():
+            self._act(READ_ONLY, row, *reading[:3])
+        self._act(CHANGED, row)
+
+    def pass_time(self, now: float) -> None:
+        """Take note of the time since the start, for `max_time`; it counts for nothing else.
+
+        Parameters
+        ----------
+        now : float
+            In the units of `max_time`. The policy has no clock: a simulation says it, and who
+            runs a race says it where there is a `max_time`.
+        """
+        self._time = max(self._time, check_number("now", now, low=0.0))
+
+    def lose(self, pull: Pull, reason: str) -> None:
+        """Take note that a pull will have no outcome; what was read of it stays.
+
+        ``cancelled``, ``eliminated``, ``truncated`` and ``user`` say that somebody stopped it
+        on the strength of what is logged; if readings are logged and do not count, that is
+        as a failure due to the outcome. So are ``timeout`` and ``expired``, unless the problem
+        says that failures are independent of outcomes, and any other reason if it says not.
+        """
+        from fairtrial.delayed._kernels import books
+        from fairtrial.delayed._kernels.events import STOP, TELL
+
+        row = self._row_of(pull)
+        # Once a cap has ended the race, whatever is called back selects nothing.
+        harmless = self._keeps_stopped or self._capped or not self._readings.has(row)
+        kept = reason in _KEPT and harmless
+        by_outcome = not kept and self._depends_on_outcome(reason)
+        survives = self._arms[pull.action, books.STATUS] == books.SURVIVES
+        if survives and by_outcome and self.problem.failure_value is not None:
+            self._act(TELL, row, self._sign * self.problem.failure_value)
+            self._control[books.RESULTS] -= 1.0
+            self._valued.append(row)
+            return
+        self._act(STOP, row)
+        if survives and (by_outcome or self.problem.delay_depends_on_outcome):
+            self._unresolved.append(row)
+        elif survives and not kept:
+            self._dropped += 1
+
+    def _depends_on_outcome(self, reason: str) -> bool:
+        if self.problem.failure is not None:
+            return self.problem.failure == "outcome"
+        suspicious = reason in _TIMEOUTS or reason in _KEPT
+        return suspicious or self.problem.failure_value is not None
+
+    def revise(self, pull: Pull, old: float, new: float) -> None:
+        """Correct an outcome; what was decided before stays decided."""
+        from fairtrial.delayed._kernels.events import CORRECT
+
+        row = self._row_with(pull, self._sign * old)
+        self._act(CORRECT, row, self._sign * new)
+        self._amended += 1
+
+    def _row_with(self, pull: Pull, value: float) -> int:
+        """Return the row of a pull that was told with that value."""
+        from fairtrial.delayed._kernels import books
+
+        rows = self._pulls[: int(self._control[books.ROWS])]
+        fits = (
+            (rows[:, books.NUMBER] == pull.number)
+            & (rows[:, books.ARM] == pull.action)
+            & (rows[:, books.STATE] == books.DONE)
+            & (rows[:, books.OUTCOME] == value)
+        )
+        if not fits.any():
+            raise UnknownPull(f"{pull!r} was not told with the outcome {self._sign * value!r}")
+        return int(np.flatnonzero(fits)[-1])
+
+    def cancelled(self) -> list[Pull]:
+        """Return the pulls in flight that are not wanted any more; all, once stopped.
+
+        They are those on decided arms, and those with as many readings as `truncate` allows.
+        """
+        from fairtrial.delayed._kernels import books
+
+        if self.stopped:
+            return self.outstanding()
+        if self._control[books.DOOMED] == 0.0 and self._cut_at == math.inf:
+            return []
+        status, most = self._arms[:, books.STATUS], self._cut_at
+        return [
+            pull
+            for pull in self.outstanding()
+            if status[pull.action] != books.SURVIVES or self._pulls[pull.tag, books.COUNT] >= most
+        ]
+
+
+def _refuse_unknown(details: Mapping[str, Any]) -> None:
+    for name, value in details.items():
+        raise InvalidArgument(name, "must be one of stage, elapsed, sd for a reading", value)

@@ -1,0 +1,161 @@
+"""Worlds in which a pull takes time: what they share, and their truth."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import defaultdict
+from copy import copy
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairtrial.core.environment import Environment, Reading, Trajectory, Truth
+from fairtrial.core.pull import Pull
+from fairtrial.delayed.problem import Problem
+from fairtrial.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from fairtrial.delayed._kernels.worlds import World
+
+__all__ = ["TimedEnvironment", "TopTruth", "check_problem", "draw_key"]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class TopTruth(Truth):
+    """The truth of a top-k problem: any set of arms within the tolerance is right.
+
+    Parameters
+    ----------
+    good : tuple of str
+        Arms that an answer may hold.
+    top : int
+        How many it must hold.
+    """
+
+    good: tuple[str, ...] = ()
+    top: int = 1
+
+    def accepts(self, answer: Any) -> bool:
+        """Return whether the answer holds `top` different good arms, in any order."""
+        if not isinstance(answer, tuple | list):
+            return False
+        return len(set(answer)) == len(answer) == self.top and set(answer) <= set(self.good)
+
+
+class TimedEnvironment(Environment):
+    """A world in which the m-th pull of an arm is the same whoever asks for it, and when.
+
+    One run draws a key from its generator; everything else follows from the key, the arm,
+    and m. So two policies that run with the same seed see the same outcomes.
+    """
+
+    problem: Problem
+    _packed: Any = None
+    _started: defaultdict[int, int]
+
+    @property
+    @abstractmethod
+    def arm_means(self) -> Floats:
+        """Mean outcome by arm, shape (n,)."""
+
+    @abstractmethod
+    def world(self, key: NDArray[np.int64]) -> World:
+        """Return the world of one run as the kernels see it."""
+
+    @property
+    def compiled(self) -> bool:
+        """Whether compiled code can run this world."""
+        return True
+
+    def begin(self, generator: np.random.Generator) -> Self:
+        """Return the world of one run, with a key of its own."""
+        fresh = copy(self)
+        state = {"_packed": self.world(draw_key(generator)), "_started": defaultdict(int)}
+        vars(fresh).update(state)
+        return fresh
+
+    def sample(self, pull: Pull, generator: np.random.Generator) -> float:
+        """Return the outcome of the next pull of an arm; NaN if it is lost."""
+        outcome = self.trajectory(pull, generator).outcome
+        return float(outcome) if isinstance(outcome, float) else float("nan")
+
+    def trajectory(self, pull: Pull, generator: np.random.Generator) -> Trajectory:
+        """Return outcome, delay and readings of the next pull of an arm."""
+        if self._packed is None:
+            return self.begin(generator).trajectory(pull, generator)
+        index = self._started[pull.action]
+        self._started[pull.action] += 1
+        return self._follow(pull.action, index)
+
+    def _follow(self, arm: int, index: int) -> Trajectory:
+        """Return all that happens to the pull of that index of an arm."""
+        from fairtrial.delayed._kernels.worlds import (
+            DELAY,
+            LOST,
+            SLOT_COLUMNS,
+            begin_pull,
+            follow_pull,
+        )
+
+        slot, world = np.zeros(SLOT_COLUMNS), self._packed
+        begin: Any = (*world, slot, arm, index)
+        begin_pull(*begin)
+        self._set_delay(slot, arm)
+        before = slot.copy()
+        readings = np.empty((64, 3))
+        while True:
+            path: Any = (*world, slot, readings)
+            number, outcome = follow_pull(*path)
+            if number <= len(readings):
+                break
+            slot, readings = before.copy(), np.empty((number, 3))
+        return Trajectory(
+            outcome=None if slot[LOST] else outcome,
+            delay=float(slot[DELAY]),
+            readings=tuple(
+                Reading(elapsed, value, _details(stage, elapsed, std))
+                for stage, (elapsed, value, std) in enumerate(readings[:number].tolist(), start=1)
+            ),
+        )
+
+    def _set_delay(self, slot: Floats, arm: int) -> None:
+        """Let a delay that is a function of the caller's take its place."""
+
+    @cached_property
+    def truth(self) -> TopTruth:
+        """Means, the best arms, and all that an answer may hold."""
+        problem, means = self.problem, self.problem.sign * self.arm_means
+        order = np.argsort(-means, kind="stable")[: problem.top]
+        cut = means[order[-1]] - problem.tolerance
+        best = tuple(problem.arms[arm] for arm in order)
+        return TopTruth(
+            best=best,
+            acceptable=(best,),
+            means=self.arm_means,
+            good=tuple(
+                arm for arm, mean in zip(problem.arms, means.tolist(), strict=True) if mean >= cut
+            ),
+            top=problem.top,
+        )
+
+
+def _details(stage: int, elapsed: float, std: float) -> dict[str, float]:
+    known = {"stage": stage, "elapsed": elapsed}
+    return known if std < 0.0 else {**known, "sd": std}
+
+
+def draw_key(generator: np.random.Generator) -> NDArray[np.int64]:
+    """Return the key of one run's world."""
+    return generator.integers(2**63, size=2)
+
+
+def check_problem(problem: object) -> Problem:
+    """Require a problem of this family."""
+    if not isinstance(problem, Problem):
+        raise InvalidArgument("problem", "must be a delayed.Problem", problem)
+    return problem

@@ -1,0 +1,218 @@
+"""People and worlds that want the worse of two arms to win, within what a guarantee allows.
+
+``python -m tests.delayed.adversaries 2000`` plays every rule that calls itself proven against
+every adversary whom it covers, so many times, and prints how often the worse arm won.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+
+from fairtrial.core import Policy, Pull
+from fairtrial.delayed import InformationRacing, Problem, Racing
+
+ARMS = ["bad", "good"]
+GAP = 0.02
+DELTA = 0.05
+
+
+@dataclass
+class Pending:
+    """A pull in flight: what it will come to, and what was read of it."""
+
+    pull: Pull
+    outcome: float
+    readings: list[float] = field(default_factory=list)
+
+    @property
+    def suits(self) -> float:
+        """How much the mean reading speaks for the bad arm."""
+        sign = 1.0 if self.pull.arm == "bad" else -1.0
+        return sign * float(np.mean(self.readings)) if self.readings else 0.0
+
+
+@dataclass
+class Table:
+    """A race that somebody sits at: asks, reads on, and lets results in as they like."""
+
+    race: Policy
+    rng: np.random.Generator
+    report_std: float
+    pending: list[Pending] = field(default_factory=list)
+
+    def ask(self) -> Pending:
+        """Start a pull."""
+        pull = self.race.ask()
+        mean = GAP if pull.arm == "good" else 0.0
+        self.pending.append(Pending(pull, mean + self.rng.normal()))
+        return self.pending[-1]
+
+    def read(self, entry: Pending, times: int = 1) -> None:
+        """Report readings of a pull, as long as the race runs."""
+        for _ in range(times):
+            if self.race.stopped:
+                return
+            value = entry.outcome + self.report_std * self.rng.normal()
+            if self.race.problem.feedback == "biased":
+                value += 3.0 if entry.pull.arm == "bad" else -3.0
+            entry.readings.append(value)
+            self.race.report(entry.pull, value)
+
+    def tell(self, entry: Pending) -> None:
+        """Let an outcome in."""
+        self.pending.remove(entry)
+        if not self.race.stopped:
+            self.race.tell(entry.pull, entry.outcome)
+
+    def fail(self, entry: Pending, reason: str) -> None:
+        """Stop a pull, or say that it was lost."""
+        self.pending.remove(entry)
+        if not self.race.stopped:
+            self.race.fail(entry.pull, reason)
+
+
+Adversary = Callable[[Table], None]
+"""One move: it is made again and again until the race has stopped or its pulls are used up."""
+
+
+def stops_what_reads_badly(table: Table) -> None:
+    """Stop pulls whose reading speaks against the bad arm."""
+    entry = table.ask()
+    table.read(entry)
+    if entry.suits < 0.0:
+        table.fail(entry, "user")
+    else:
+        table.tell(entry)
+
+
+def holds_back_what_reads_badly(table: Table) -> None:
+    """Of six pulls in flight let in the one that suits best; the others wait for ever."""
+    while len(table.pending) < 6 and not table.race.stopped:
+        table.read(table.ask())
+    if not table.race.stopped:
+        table.tell(max(table.pending, key=lambda entry: entry.suits))
+
+
+def reads_until_it_suits(table: Table) -> None:
+    """Read on as long as the readings speak against the bad arm, up to 40 times."""
+    entry = table.ask()
+    table.read(entry)
+    while entry.suits < 0.0 and len(entry.readings) < 40 and not table.race.stopped:
+        table.read(entry)
+    table.tell(entry)
+
+
+def loses_the_good_arm(table: Table) -> None:
+    """Lose every pull of the good arm after twenty readings, whatever they say."""
+    entry = table.ask()
+    table.read(entry, 20)
+    if entry.pull.arm == "good":
+        table.fail(entry, "lost")
+    else:
+        table.tell(entry)
+
+
+def lets_bad_outcomes_of_the_good_arm_in_first(table: Table) -> None:
+    """Of twenty pulls in flight let in the one whose outcome suits best."""
+    while len(table.pending) < 20 and not table.race.stopped:
+        table.ask()
+    signs = {"bad": 1.0, "good": -1.0}
+    table.tell(max(table.pending, key=lambda entry: signs[entry.pull.arm] * entry.outcome))
+
+
+def comes_back_late(table: Table) -> None:
+    """Stop pulls that read badly, and let their outcomes in after all once ten have gathered."""
+    entry = table.ask()
+    table.read(entry)
+    if entry.suits < 0.0 and not table.race.stopped:
+        table.race.fail(entry.pull, "user")
+    elif entry in table.pending:
+        table.tell(entry)
+    if len(table.pending) == 10:
+        for late in sorted(table.pending, key=lambda late: -late.suits):
+            table.tell(late)
+
+
+def stops_others_while_one_is_open(table: Table) -> None:
+    """Keep the first pull of each arm open, and stop what reads badly among the others."""
+    entry = table.ask()
+    table.read(entry)
+    if table.race.stopped or entry.pull.number < len(ARMS):
+        return
+    if entry.suits < 0.0:
+        table.fail(entry, "user")
+    else:
+        table.tell(entry)
+
+
+def _problem(feedback: str, **more: object) -> Problem:
+    report_std = None if feedback == "full" else 0.3
+    return Problem(ARMS, noise_std=1.0, feedback=feedback, report_std=report_std, **more)
+
+
+PAIRS, BOXES = InformationRacing, partial(InformationRacing, test="box")
+PROVEN, FULL = Racing, partial(Racing, variant="full")
+
+READ = (
+    stops_what_reads_badly,
+    holds_back_what_reads_badly,
+    reads_until_it_suits,
+    loses_the_good_arm,
+    comes_back_late,
+    stops_others_while_one_is_open,
+)
+# Whoever may not select among results by what the race does not count cannot hold them back.
+WALK = (stops_what_reads_badly, reads_until_it_suits, loses_the_good_arm,
+        stops_others_while_one_is_open)  # fmt: skip
+
+
+def cases() -> Iterator[tuple[str, Callable[[], Policy], Adversary]]:
+    """Yield every rule that is proven, with every adversary whom its guarantee covers."""
+    for feedback, more in (
+        ("unbiased", {}),
+        ("biased", {}),
+        ("refining", {"errors": "nested"}),
+    ):
+        problem = _problem(feedback, **more)
+        rules = {"pairs": (PAIRS, READ), "boxes": (BOXES, READ)}
+        if feedback != "refining":
+            rules["race"] = (PROVEN, WALK)
+        for name, (make, adversaries) in rules.items():
+            for adversary in adversaries:
+                if feedback == "refining" and adversary in (reads_until_it_suits,
+                                                            loses_the_good_arm):  # fmt: skip
+                    # Their readings are drawn anew each time, so that errors are not nested.
+                    continue
+                yield f"{name}, {feedback}", partial(make, problem), adversary
+    depends = _problem("full", delay_depends_on_outcome=True)
+    for name, make in (("pairs", PAIRS), ("boxes", BOXES), ("race, outcomes", FULL)):
+        yield f"{name}, full", partial(make, depends), lets_bad_outcomes_of_the_good_arm_in_first
+
+
+def bad_arm_wins(
+    make: Callable[[], Policy], adversary: Adversary, seed: int, pulls: int = 60
+) -> bool:
+    """Return whether the bad arm wins a race of at most so many pulls."""
+    race = make()
+    assert race.guarantee.proven
+    table = Table(race, np.random.default_rng([seed, 23]), 0.3)
+    while not race.stopped and race.asked < pulls:
+        adversary(table)
+    return race.recommend().arm == ("bad",)
+
+
+def main(runs: int) -> None:
+    """Print how often the bad arm wins."""
+    for name, make, adversary in cases():
+        wrong = sum(bad_arm_wins(make, adversary, seed) for seed in range(runs))
+        said = adversary.__name__.replace("_", " ")
+        print(f"{name:22s} {said:45s} {wrong:5d} of {runs} (delta {DELTA:g})", flush=True)
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -1,0 +1,167 @@
+"""Deviations that are not known: intervals and pairs by Student's t, and how often they err."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import integrate, stats
+
+from fairtrial.core import run_policy
+from fairtrial.delayed import (
+    InformationRacing,
+    LognormalDelay,
+    Problem,
+    Racing,
+    SimulatedEnvironment,
+)
+from fairtrial.delayed._kernels import books
+from fairtrial.delayed._kernels.student import student_evidence, student_radius
+from fairtrial.errors import InvalidArgument
+
+UNKNOWN = Problem(2, noise="estimated")
+
+
+def log_bayes_factor(number, t, prior):
+    """Return the log of the mean over effects N(0, 1/prior) of the density of t over that at 0."""
+
+    def density(effect):
+        shifted = stats.nct.pdf(t, number - 1, effect * math.sqrt(number))
+        return shifted * stats.norm.pdf(effect, scale=1 / math.sqrt(prior))
+
+    total, _ = integrate.quad(density, -12, 12, points=[t / math.sqrt(number)], limit=200)
+    return math.log(total / stats.t.pdf(t, number - 1))
+
+
+@pytest.mark.parametrize("number", [2, 3, 10, 40])
+@pytest.mark.parametrize("t", [0.0, 0.7, 2.5, 4.0])
+def test_the_evidence_of_one_mean_is_the_bayes_factor_of_its_t(number, t):
+    # One arm against an arm of no variance: Welch's degrees of freedom are those of the first.
+    found = student_evidence(t, 1.0, float(number), 0.0, 1e9, 0.5)
+    assert found == pytest.approx(log_bayes_factor(number, t, 0.5), rel=1e-5, abs=1e-6)
+
+
+@settings(max_examples=60)
+@given(
+    number=st.integers(2, 60), variance=st.floats(1e-3, 10), level=st.floats(0.5, 8),
+    prior=st.floats(0.05, 2),
+)  # fmt: skip
+def test_an_interval_ends_where_the_evidence_reaches_its_level(number, variance, level, prior):
+    radius = student_radius(variance, float(number), level, prior)
+    if radius == math.inf:
+        # However far the mean, its evidence stays below the level.
+        assert student_evidence(1e12, variance, float(number), 0.0, 1e12, prior) < level * 1.0001
+    else:
+        found = student_evidence(radius, variance, float(number), 0.0, 1e12, prior)
+        assert found == pytest.approx(level, rel=1e-6)
+
+
+def test_the_degrees_of_freedom_are_those_of_welch():
+    # From scipy: the p-value of Welch's test is that of Student's t at these degrees of freedom.
+    rng = np.random.default_rng(0)
+    one, other = rng.normal(0, 1, 7), rng.normal(1, 3, 12)
+    welch = stats.ttest_ind(one, other, equal_var=False)
+    variances = [one.var(ddof=1) / 7, other.var(ddof=1) / 12]
+    gap, prior = one.mean() - other.mean(), 0.3
+    grown = 1 + (welch.df + 1) / prior
+    square = welch.statistic**2
+    ratio = (welch.df + square) / (welch.df + square / grown)
+    expected = 0.5 * ((welch.df + 1) * math.log(ratio) - math.log(grown))
+    found = student_evidence(gap, variances[0], 7.0, variances[1], 12.0, prior)
+    assert found == pytest.approx(expected, rel=1e-12)
+
+
+@settings(max_examples=40)
+@given(outcomes=st.lists(st.floats(-5, 5), min_size=1, max_size=8), shift=st.sampled_from([0, 1e6]))
+def test_mean_and_deviation_are_those_of_the_outcomes(outcomes, shift):
+    policy = InformationRacing(UNKNOWN, delta=1e-9)
+    for value in outcomes:
+        policy.tell(UNKNOWN.pull(arm="0"), value + shift)
+    arm = policy._arms[0]
+    assert arm[books.MEAN] == pytest.approx(np.mean(outcomes) + shift, abs=1e-9)
+    if len(outcomes) < 2:
+        assert arm[books.VARIANCE] == math.inf
+    else:
+        expected = np.var(outcomes, ddof=1) / len(outcomes)
+        assert arm[books.VARIANCE] == pytest.approx(expected, abs=1e-8)
+
+
+def test_nothing_is_said_before_two_outcomes_of_both_arms():
+    policy = InformationRacing(UNKNOWN, delta=0.9)
+    policy.tell(UNKNOWN.pull(arm="0"), 100.0)
+    for value in (0.0, 0.1, 0.2):
+        policy.tell(UNKNOWN.pull(arm="1"), value)
+    assert not policy.stopped
+    assert policy.progress().actions[0].lower is None
+    policy.tell(UNKNOWN.pull(arm="0"), 100.1)
+    assert policy.recommend().arm == ("0",)
+
+
+@pytest.mark.parametrize("test", ["pairwise", "box"])
+@pytest.mark.parametrize("more", [{}, {"delay_depends_on_outcome": True}, {"tolerance": 1.0}])
+def test_a_compiled_run_is_the_plain_loop(test, more):
+    problem = Problem(4, top=2, noise="estimated", feedback="unbiased", report_std=0.5, **more)
+    world = SimulatedEnvironment(
+        problem, [0.0, 4.0, 0.0, 5.0], std=[1.0, 0.3, 2.0, 1.0], delay=LognormalDelay(5.0, 0.5)
+    )
+    slow, fast = (InformationRacing(problem, test=test) for _ in range(2))
+    expected = run_policy(slow, world, np.random.default_rng(2), 400, 4)
+    found = fast.compiled_run(world, np.random.default_rng(2), 400, 4)
+    assert found.answer == expected.answer
+    assert set(found.answer) == {"1", "3"}
+    assert found.elapsed == expected.elapsed
+    assert found.extra["readings"] == 0
+    assert np.array_equal(slow._arms, fast._arms)
+    assert not fast.guarantee.proven
+    assert "not proven" in fast.guarantee.assumptions[0]
+
+
+def test_a_saved_race_goes_on_with_its_deviations(tmp_path):
+    policy = InformationRacing(UNKNOWN, delta=1e-9)
+    for pull, value in zip(policy.ask(6), (1.0, 9.0, 1.4, 9.5, 0.8, 9.2), strict=True):
+        policy.tell(pull, value)
+    np.savez(tmp_path / "state.npz", **policy.get_state())
+    twin = InformationRacing(UNKNOWN, delta=1e-9)
+    twin.set_state(dict(np.load(tmp_path / "state.npz")))
+    for one in (policy, twin):
+        one.tell(one.ask(), 9.1)
+    assert twin.progress() == policy.progress()
+    assert 0.0 < twin.progress().evidence < twin.progress().threshold
+
+
+def test_evidence_and_threshold_are_what_decides():
+    policy, rng = InformationRacing(UNKNOWN), np.random.default_rng(0)
+    while not policy.stopped:
+        before = policy.progress()
+        pull = policy.ask()
+        policy.tell(pull, rng.normal(2.0 * pull.action))
+    assert before.evidence <= before.threshold == pytest.approx(math.log(1 / 0.05))
+    assert policy.recommend().arm == ("1",)
+
+
+def test_what_contradicts_unknown_deviations_is_refused():
+    for more in ({"noise_std": 1.0}, {"reward_range": (0, 1)}):
+        with pytest.raises(InvalidArgument, match="estimated"):
+            Problem(2, noise="estimated", **more)
+    with pytest.raises(InvalidArgument, match="Racing"):
+        Racing(UNKNOWN, variant="full")
+    with pytest.raises(InvalidArgument, match="std"):
+        SimulatedEnvironment(UNKNOWN, [0.0, 1.0])
+    assert np.isnan(UNKNOWN.scale).all()
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("test", ["pairwise", "box"])
+@pytest.mark.parametrize("std", [[1.0, 1.0], [0.2, 5.0]])
+def test_it_seldom_errs_on_normal_outcomes(test, std):
+    policy = InformationRacing(UNKNOWN, test=test)
+    world = SimulatedEnvironment(UNKNOWN, [0.0, 0.01], std=std)
+    wrong = 0
+    for seed in range(400):
+        run = policy.clone().compiled_run(world, np.random.default_rng([seed, 8]), 150, 2)
+        wrong += run.answer == ("0",)
+    # Four standard errors above delta = .05.
+    assert wrong <= 400 * 0.05 + 4 * math.sqrt(400 * 0.05 * 0.95)

@@ -1,0 +1,119 @@
+"""A world that is fitted to the curves of another one is like it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from fairtrial.core import Pull
+from fairtrial.delayed import (
+    EmpiricalDelay,
+    InformationRacing,
+    LognormalDelay,
+    Problem,
+    SimulatedEnvironment,
+    fit_world,
+)
+from fairtrial.errors import InvalidArgument
+
+HOW = {
+    "full": {},
+    "unbiased": {"report_std": 0.5},
+    "biased": {"report_std": 0.5},
+    "refining": {"report_std": 0.8},
+    "incremental": {"duration": 4},
+}
+
+
+def problem_with(feedback, **more):
+    return Problem(2, noise_std=1.0, feedback=feedback, **HOW[feedback], **more)
+
+
+def seen_in(world, pulls=300):
+    """Return the curves of so many pulls of every arm."""
+    rows = {"arm": [], "curve": [], "elapsed": [], "value": []}
+    running = world.begin(np.random.default_rng(2))
+    for action, label in enumerate(world.problem.arms):
+        for number in range(pulls):
+            path = running.trajectory(Pull(0, action, {"arm": label}), np.random.default_rng())
+            points = [(reading.elapsed, reading.value) for reading in path.readings]
+            for elapsed, value in [*points, (path.delay, path.outcome)]:
+                for name, entry in zip(rows, (label, number, elapsed, value), strict=True):
+                    rows[name].append(entry)
+    return rows
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("feedback", list(HOW))
+def test_means_and_deviations_are_found_again(feedback):
+    world = SimulatedEnvironment(
+        problem_with(feedback), [0.0, 3.0], std=[1.0, 2.0],
+        delay=None if feedback == "incremental" else LognormalDelay(8.0, 0.2),
+    )  # fmt: skip
+    found = fit_world(world.problem, seen_in(world))
+    # Four standard errors: of a mean of 300, and of a deviation, which is sigma / sqrt(600).
+    assert np.abs(found.means - [0.0, 3.0]).max() < 4 * 2.0 / np.sqrt(300)
+    assert np.abs(found.std / [1.0, 2.0] - 1).max() < 4 / np.sqrt(600)
+    run = InformationRacing(found.problem).compiled_run(found, np.random.default_rng(0), None)
+    assert run.answer == ("1",)
+
+
+@pytest.mark.statistical
+def test_biases_and_the_noise_of_readings_are_found_again():
+    world = SimulatedEnvironment(
+        problem_with("biased"), [0.0, 0.0], delay=6.0, every=0.5, bias=[2.0, -1.0],
+        report_std=[0.5, 1.5],
+    )  # fmt: skip
+    found = fit_world(world.problem, seen_in(world))
+    assert np.abs(found.bias - [2.0, -1.0]).max() < 4 * 1.5 / np.sqrt(300 * 11)
+    assert np.abs(found.report_std / [0.5, 1.5] - 1).max() < 4 / np.sqrt(2 * 300 * 11)
+    assert found.every == pytest.approx(0.5)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("errors", ["nested", "redrawn"])
+@pytest.mark.parametrize("shrink", [0.0, 0.5, 1.5])
+def test_how_errors_shrink_and_hang_together_is_found_again(errors, shrink):
+    world = SimulatedEnvironment(
+        problem_with("refining"), [0.0, 0.0], delay=10.0, errors=errors, shrink=shrink
+    )
+    found = fit_world(world.problem, seen_in(world))
+    assert found.errors == errors
+    # 600 independent errors at least give each of the ten points to 3 %.
+    assert found.report_std == pytest.approx([0.8, 0.8], rel=0.12)
+    assert found.shrink == pytest.approx(shrink, abs=0.12)
+
+
+def test_delays_are_a_sample_of_all_or_each_arms_own():
+    same = SimulatedEnvironment(problem_with("full"), [0.0, 0.0], delay=LognormalDelay(5.0, 0.5))
+    found = fit_world(same.problem, seen_in(same, 40))
+    assert isinstance(found.delay, EmpiricalDelay)
+    assert len(found.delay.sample) == 80
+    other = SimulatedEnvironment(
+        problem_with("full"), [0.0, 0.0], delay=LognormalDelay([5.0, 50.0], [0.5, 0.1])
+    )
+    found = fit_world(other.problem, seen_in(other))
+    assert isinstance(found.delay, LognormalDelay)
+    assert found.delay.median == pytest.approx([5.0, 50.0], rel=0.12)
+    assert found.delay.shape == pytest.approx([0.5, 0.1], rel=0.17)
+
+
+def test_losses_are_the_share_of_pulls_without_outcome():
+    rows = {"arm": ["0", "0", "1"], "curve": [1, 2, 1], "elapsed": [1, 1, 1], "value": [0, 2, 5]}
+    found = fit_world(problem_with("full"), rows, lost=1)
+    assert found.loss == 0.25
+    # The second arm has one outcome only: it gets the deviation of the first.
+    assert found.std.tolist() == [pytest.approx(2**0.5)] * 2
+
+
+def test_tables_that_tell_too_little_are_refused():
+    rows = {"arm": ["0", "1"], "curve": [1, 1], "elapsed": [1.0, 1.0], "value": [0.0, 1.0]}
+    with pytest.raises(InvalidArgument, match="two outcomes"):
+        fit_world(problem_with("full"), rows)
+    twice = {name: column * 2 for name, column in rows.items()} | {"curve": [1, 1, 2, 2]}
+    with pytest.raises(InvalidArgument, match="readings"):
+        fit_world(problem_with("unbiased"), twice)
+    with pytest.raises(InvalidArgument, match="noise_std"):
+        fit_world(Problem(2, reward_range=(0, 5)), twice)
+    with pytest.raises(InvalidArgument, match="lost"):
+        fit_world(problem_with("full"), twice, lost=-1)

@@ -1,0 +1,123 @@
+"""When pulls are called back by what was learned from those that came to their end."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import fairtrial as ft
+from fairtrial.core import run_policy
+from fairtrial.delayed import InformationRacing, Problem, SimulatedEnvironment
+from fairtrial.delayed.policies._truncation import Followed, best_cut
+from fairtrial.errors import InvalidArgument
+
+UNBIASED = Problem(2, noise_std=1.0, feedback="unbiased", report_std=2.0)
+
+
+def steps(curve, error=0.0, std=1.0):
+    """Return a pull with readings at 1, 2, ... of these precisions."""
+    return [Followed(i, float(i), w, error, std) for i, w in enumerate(curve, start=1)]
+
+
+def test_the_cut_is_where_precision_per_time_is_best():
+    # With set-up 3: .5/4, .8/5, .88/6, .9/7; the outcome 1/8.
+    found = best_cut([steps([0.5, 0.8, 0.88, 0.9], (-1.0) ** i) for i in range(12)], setup=3.0)
+    assert found == 2
+    assert best_cut([steps([0.1, 0.2], (-1.0) ** i) for i in range(12)], setup=0.0) == math.inf
+
+
+def test_ages_at_which_errors_are_not_as_stated_do_not_count():
+    curve, signs = [0.9, 0.95], [(-1.0) ** i for i in range(12)]
+    assert best_cut([steps(curve, sign) for sign in signs], 0.0) == 1
+    assert best_cut([steps(curve, sign) for sign in signs[:9]], 0.0) == math.inf
+    # Off by half a deviation, and three times as large as stated.
+    assert best_cut([steps(curve, 0.5 + 0.1 * sign) for sign in signs], 0.0) == math.inf
+    assert best_cut([steps(curve, 3.0 * sign) for sign in signs], 0.0) == math.inf
+    assert best_cut([steps(curve, sign, std=0.0) for sign in signs], 0.0) == math.inf
+
+
+def followed(policy, number, bias=0.0, deviation=2.0, readings=30):
+    """Follow pulls to their end, with readings at 1, 2, ..."""
+    rng = np.random.default_rng(4)
+    for _ in range(number):
+        pull = policy.ask()
+        outcome = rng.normal()
+        for stage in range(1, readings + 1):
+            value = outcome + bias + deviation * rng.normal()
+            policy.report(pull, value, stage=stage, elapsed=float(stage))
+        policy.tell(pull, outcome)
+
+
+def test_pulls_are_called_back_at_the_age_that_theory_gives():
+    # w(P)/(s + P) with w = P/(P + 4) is largest at P = 2 sqrt(s): at 8 for s = 16.
+    policy = InformationRacing(UNBIASED, delta=1e-12, truncate="auto", setup_time=16.0)
+    followed(policy, 9)
+    assert policy.progress().details["truncate"] is None
+    followed(policy, 1)
+    assert policy.progress().details["truncate"] == 8
+    pull = policy.ask()
+    for stage in range(1, 8):
+        policy.report(pull, 0.0, stage=stage)
+    assert policy.cancelled() == []
+    policy.report(pull, 0.0, stage=8)
+    assert policy.cancelled() == [pull]
+    policy.fail(pull, "truncated")
+    assert not policy.stopped
+
+
+@pytest.mark.parametrize("wrong", [{"bias": 3.0}, {"deviation": 6.0}])
+def test_nothing_is_called_back_where_readings_are_not_as_stated(wrong):
+    policy = InformationRacing(UNBIASED, delta=1e-12, truncate="auto", setup_time=16.0)
+    followed(policy, 20, **wrong)
+    assert policy.progress().details["truncate"] is None
+
+
+def test_equal_pieces_are_never_called_back():
+    problem = Problem(2, noise_std=1.0, feedback="incremental", duration=12.0)
+    policy = InformationRacing(problem, delta=1e-12, truncate="auto", setup_time=1.0)
+    world = SimulatedEnvironment(problem, [0.0, 0.0])
+    run_policy(policy, world, np.random.default_rng(0), horizon=40)
+    assert policy.told == 40
+    assert policy.progress().details["truncate"] is None
+
+
+def test_a_saved_race_keeps_what_it_has_learned(tmp_path):
+    def race():
+        return InformationRacing(UNBIASED, delta=1e-12, truncate="auto", setup_time=16.0)
+
+    policy, twin = race(), race()
+    followed(policy, 7)
+    np.savez(tmp_path / "state.npz", **policy.get_state())
+    twin.set_state(dict(np.load(tmp_path / "state.npz")))
+    for one in (policy, twin):
+        followed(one, 5)
+    assert policy.progress().details["truncate"] == 8
+    assert twin.progress() == policy.progress()
+
+
+def test_it_saves_time_where_starting_is_cheap_and_ending_late():
+    problem = Problem(4, noise_std=1.0, feedback="refining", report_std=0.5, errors="nested")
+    world = SimulatedEnvironment(problem, [0.0, 0.3, 0.6, 1.4], delay=40.0)
+    times = {}
+    for truncate in (None, "auto"):
+        policy = InformationRacing(problem, truncate=truncate)
+        found = ft.simulate(policy, world, 12, parallel=2, progress=False)
+        assert found.error_rate == 0.0
+        times[truncate] = found.elapsed.mean()
+    assert times["auto"] < 0.8 * times[None]
+
+
+def test_what_cannot_be_called_back_is_refused():
+    for bad in (0, 1.5, "often"):
+        with pytest.raises(InvalidArgument, match="truncate"):
+            InformationRacing(UNBIASED, truncate=bad)
+    with pytest.raises(InvalidArgument, match="setup_time"):
+        InformationRacing(UNBIASED, truncate="auto", setup_time=-1.0)
+    first = Problem(2, noise_std=1.0, feedback="refining", errors="first", target_std=0.5)
+    for feedback in ({"feedback": "biased", "report_std": 1.0}, {}):
+        with pytest.raises(InvalidArgument, match="truncate"):
+            InformationRacing(Problem(2, noise_std=1.0, **feedback), truncate="auto")
+    with pytest.raises(InvalidArgument, match="truncate"):
+        InformationRacing(first, truncate=2)
