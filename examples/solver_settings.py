@@ -9,7 +9,7 @@ outcome will lie: the middle is a reading, half the distance its standard deviat
 Three races, each in two processes and on a study of its own: with readings, without, and with
 the same models and seeds for all settings.
 
-    python examples/solver_settings.py [--quick] [--truth]
+    python examples/solver_settings.py [--quick] [--truth] [--tolerance .02] [--seconds 120]
 """
 
 from __future__ import annotations
@@ -230,9 +230,11 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="4 settings, 3 models, seconds")
     parser.add_argument("--truth", action="store_true", help="measure every setting as well")
+    parser.add_argument("--tolerance", type=float, default=0.02, help="gap that does not matter")
+    parser.add_argument("--seconds", type=float, default=120.0, help="when a race is given up")
     options = parser.parse_args()
     if options.quick:
         small = ("egout", "lseu", "gt2")
         main(tuple(SETTINGS)[::8], small, limit=0.1, seconds=10.0, seeds=2 * options.truth)
     else:
-        main(seeds=2 * options.truth)
+        main(tolerance=options.tolerance, seconds=options.seconds, seeds=2 * options.truth)

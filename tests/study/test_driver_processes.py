@@ -83,9 +83,10 @@ def test_a_pool_of_the_callers_that_breaks_ends_the_session_with_a_clear_error(r
         run_study(race, DieAt(tmp_path, [3]), processes, parallel=2)
     assert "Give a callable that makes one" in str(caught.value)
     assert "lost" in reasons(race)
-    assert race.outstanding() == []
+    assert len(race.outstanding()) <= 1, "only what no worker had begun stays open"
     with pool() as processes:
         assert run_study(race, measure, processes, parallel=2).arm == ("c",)
+    assert race.outstanding() == []
     assert race.verify().ok
 
 

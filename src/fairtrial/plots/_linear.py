@@ -156,7 +156,7 @@ def survivors_over_time(
     ----------
     traces : mapping of str to (Study or sequence of Progress)
         By name the moments of one experiment each, in order: a study, or what
-        `fairtrial.trace` returns; at most eight.
+        `fairtrial.simulation.trace` returns; at most eight.
     ax : matplotlib.axes.Axes, optional
         Where to draw; by default on a new figure.
 
@@ -174,9 +174,10 @@ def survivors_over_time(
     Examples
     --------
     >>> import fairtrial as ft
+    >>> from fairtrial.simulation import trace
     >>> problem = ft.linear.Problem([[1, 0], [0, 1], [0.6, 0.6]], noise_std=0.5)
     >>> world = ft.linear.GaussianEnvironment(problem, [1.0, 0.0])
-    >>> moments = ft.trace(ft.linear.BlockBetting(problem), world, points=20)
+    >>> moments = trace(ft.linear.BlockBetting(problem), world, points=20)
     >>> figure = survivors_over_time({"BlockBetting": moments})
     >>> [float(y) for y in figure.axes[0].lines[0].get_ydata()[[0, -1]]]
     [3.0, 1.0]
@@ -335,11 +336,13 @@ def _draw_least(
 
 
 def _scale_budgets(ax: Axes, dimensions: Sequence[int]) -> None:
-    from matplotlib.ticker import StrMethodFormatter
+    from matplotlib.ticker import LogLocator, StrMethodFormatter
 
     drawn = np.concatenate([np.asarray(line.get_ydata(), dtype=float) for line in ax.lines])
     if drawn.max() / drawn.min() >= _DECADE:
         ax.set_yscale("log")
+        ax.yaxis.set_major_locator(LogLocator(10, subs=(1.0, 2.0, 5.0)))
+        ax.minorticks_off()
     else:
         ax.set_ylim(bottom=0.0)
     ax.set_xticks(dimensions)

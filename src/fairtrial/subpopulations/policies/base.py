@@ -42,7 +42,7 @@ class FloorPolicy(Policy):
             raise InvalidArgument("problem", "must be a subpopulations.Problem", problem)
         super().__init__(problem, seed)
         self.delta = check_probability("delta", delta)
-        self.max_pulls = None if max_pulls is None else check_integer("max_pulls", max_pulls, low=0)
+        self.max_pulls = None if max_pulls is None else check_integer("max_pulls", max_pulls, low=1)
         self._sign = problem.sign
         self._amended = 0
 
