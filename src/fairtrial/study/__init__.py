@@ -1,11 +1,11 @@
 """The durable experiment: a policy, its seed, and an append-only log of all that happened."""
 
 from fairtrial.study.audit import Verification
-from fairtrial.study.driver import run_study
 from fairtrial.study.location import list_studies
 from fairtrial.study.log import Event
 from fairtrial.study.pull import StudyPull
 from fairtrial.study.reporting import Report, StopPull
+from fairtrial.study.running import run_study
 from fairtrial.study.store import Store, StudySummary
 from fairtrial.study.study import Study
 
