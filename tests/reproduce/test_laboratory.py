@@ -6,10 +6,10 @@ from fairtrial.reproduce.baics.instances import E1, TRAP
 from fairtrial.reproduce.baics.laboratory import (
     Laboratory,
     WatchedBlockBetting,
-    keeps_level,
     same_share,
     tracker,
 )
+from fairtrial.reproduce.report import keeps_level
 from fairtrial.subpopulations import BlockBetting
 
 

@@ -20,13 +20,11 @@ from fairtrial.reproduce.linear.laboratory import (
     Laboratory,
     WatchedBlockBetting,
     difference,
-    keeps_level,
     policy,
-    share,
 )
 from fairtrial.reproduce.linear.published import STRATEGIES
 from fairtrial.reproduce.linear.rules import RULES, compared
-from fairtrial.reproduce.report import Measured
+from fairtrial.reproduce.report import Measured, keeps_level, share
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,17 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-__all__ = ["AGREES", "Cell", "Measured", "Report", "Row", "Section", "Table"]
+__all__ = [
+    "AGREES",
+    "Cell",
+    "Measured",
+    "Report",
+    "Row",
+    "Section",
+    "Table",
+    "keeps_level",
+    "share",
+]
 
 AGREES = "agrees"
 """The column that holds a row's verdict."""
@@ -254,3 +264,28 @@ def _plain(cell: Cell) -> Any:
     if isinstance(cell, float) and not math.isfinite(cell):
         return None
     return cell
+
+
+def share(hits: int, runs: int) -> Measured:
+    """Return a share with its standard error, where the hits tell one.
+
+    Examples
+    --------
+    >>> str(share(29, 100)), str(share(0, 100))
+    ('0.290 (0.045)', '0')
+    """
+    rate = hits / runs
+    # The usual standard error of no hits, or of nothing else, would be 0: it is left out.
+    error = math.sqrt(rate * (1.0 - rate) / runs) if 0 < hits < runs else None
+    return Measured(rate, error)
+
+
+def keeps_level(hits: int, runs: int, delta: float) -> bool:
+    """Return whether so many errors are what a rule may make that errs at most `delta`.
+
+    Examples
+    --------
+    >>> keeps_level(12, 100, 0.1), keeps_level(31, 100, 0.1)
+    (True, False)
+    """
+    return hits / runs <= delta + 3.0 * math.sqrt(delta / runs)

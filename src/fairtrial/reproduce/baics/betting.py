@@ -10,8 +10,8 @@ import numpy as np
 
 from fairtrial.reproduce.baics import instances as worlds
 from fairtrial.reproduce.baics.instances import CLICKS, E1, E2, NONE_FEASIBLE, Instance
-from fairtrial.reproduce.baics.laboratory import Laboratory, keeps_level, share
-from fairtrial.reproduce.report import AGREES, Measured, Row, Section, Table
+from fairtrial.reproduce.baics.laboratory import Laboratory
+from fairtrial.reproduce.report import AGREES, Measured, Row, Section, Table, keeps_level, share
 from fairtrial.simulation import Simulation
 from fairtrial.subpopulations import BlockBetting
 

@@ -12,7 +12,6 @@ import numpy as np
 from fairtrial.confidence import Threshold
 from fairtrial.core import Environment, Policy, Run
 from fairtrial.reproduce.baics.instances import Instance
-from fairtrial.reproduce.report import Measured
 from fairtrial.simulation import Simulation, simulate
 from fairtrial.subpopulations import (
     BalancedTracking,
@@ -28,10 +27,8 @@ __all__ = [
     "Laboratory",
     "Stopping",
     "WatchedBlockBetting",
-    "keeps_level",
     "right_answers",
     "same_share",
-    "share",
     "tracker",
 ]
 
@@ -122,22 +119,6 @@ def right_answers(simulation: Simulation) -> int:
     return int(simulation.correct.sum())
 
 
-def share(hits: int, runs: int) -> Measured:
-    """Return a share with its standard error, where the hits tell one.
-
-    Examples
-    --------
-    >>> str(share(29, 100))
-    '0.290 (0.045)'
-    >>> str(share(0, 100))
-    '0'
-    """
-    rate = hits / runs
-    # The usual standard error of no hits, or of nothing else, would be 0: it is left out.
-    error = math.sqrt(rate * (1.0 - rate) / runs) if 0 < hits < runs else None
-    return Measured(rate, error)
-
-
 def same_share(ours: int, runs: int, reference: float, reference_runs: int) -> bool:
     """Return whether two shares differ by at most four standard errors, pooled.
 
@@ -150,14 +131,3 @@ def same_share(ours: int, runs: int, reference: float, reference_runs: int) -> b
     variance = pooled * (1.0 - pooled) * (1.0 / runs + 1.0 / reference_runs)
     # The reference is printed to two or three digits.
     return abs(ours / runs - reference) <= 4.0 * math.sqrt(variance) + 0.005
-
-
-def keeps_level(hits: int, runs: int, delta: float) -> bool:
-    """Return whether so many errors are what a rule may make that errs at most `delta`.
-
-    Examples
-    --------
-    >>> keeps_level(12, 100, 0.1), keeps_level(31, 100, 0.1)
-    (True, False)
-    """
-    return hits / runs <= delta + 3.0 * math.sqrt(delta / runs)

@@ -8,15 +8,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from fairtrial.reproduce.baics.instances import E1, E2, Instance
-from fairtrial.reproduce.baics.laboratory import (
-    Laboratory,
-    right_answers,
-    same_share,
-    share,
-    tracker,
-)
+from fairtrial.reproduce.baics.laboratory import Laboratory, right_answers, same_share, tracker
 from fairtrial.reproduce.baics.stopping_times import PAPER_CAP, capped
-from fairtrial.reproduce.report import AGREES, Measured, Row, Section, Table
+from fairtrial.reproduce.report import AGREES, Measured, Row, Section, Table, share
 from fairtrial.simulation import Simulation
 
 __all__ = ["published"]

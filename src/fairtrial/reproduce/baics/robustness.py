@@ -9,12 +9,10 @@ from fairtrial.reproduce.baics.instances import THREE_EQUAL_ARMS, TRAP, Instance
 from fairtrial.reproduce.baics.laboratory import (
     Laboratory,
     WatchedBlockBetting,
-    keeps_level,
     same_share,
-    share,
     tracker,
 )
-from fairtrial.reproduce.report import AGREES, Measured, Row, Section, Table
+from fairtrial.reproduce.report import AGREES, Measured, Row, Section, Table, keeps_level, share
 from fairtrial.simulation import Simulation
 from fairtrial.subpopulations import BlockBetting
 

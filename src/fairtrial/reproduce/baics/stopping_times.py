@@ -12,10 +12,9 @@ from fairtrial.reproduce.baics.laboratory import (
     Stopping,
     right_answers,
     same_share,
-    share,
     tracker,
 )
-from fairtrial.reproduce.report import AGREES, Measured, Row, Section, Table
+from fairtrial.reproduce.report import AGREES, Measured, Row, Section, Table, share
 from fairtrial.simulation import Simulation
 
 __all__ = [

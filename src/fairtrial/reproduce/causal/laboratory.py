@@ -16,7 +16,7 @@ from fairtrial.causal import (
 )
 from fairtrial.core import Policy
 from fairtrial.reproduce.causal.instances import Instance, Setting
-from fairtrial.reproduce.report import Measured
+from fairtrial.reproduce.report import Measured, share
 from fairtrial.simulation import Simulation, simulate
 
 __all__ = ["PAPER_RULES", "PLUG_IN", "PLUG_IN_SN", "RULES", "Errors", "Laboratory"]
@@ -71,9 +71,7 @@ class Errors:
     @property
     def share(self) -> Measured:
         """The rate with its standard error, where the runs tell one."""
-        if not 0 < self.wrong < self.runs:
-            return Measured(self.rate)
-        return Measured(self.rate, math.sqrt(self.rate * (1.0 - self.rate) / self.runs))
+        return share(self.wrong, self.runs)
 
     def clearly_below(self, other: Errors) -> bool:
         """Return whether the rate is lower by more than three standard errors of the difference.

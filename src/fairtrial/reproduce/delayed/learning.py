@@ -14,8 +14,7 @@ from fairtrial.core import Policy
 from fairtrial.delayed import InformationRacing, Problem, Racing
 from fairtrial.reproduce.delayed.instances import TASKS, Curves, curves
 from fairtrial.reproduce.delayed.laboratory import Laboratory, most_wrong
-from fairtrial.reproduce.delayed.slips import share
-from fairtrial.reproduce.report import AGREES, Measured, Row, Section, Table
+from fairtrial.reproduce.report import AGREES, Measured, Row, Section, Table, share
 
 __all__ = ["Contest", "contests", "halve", "learning"]
 

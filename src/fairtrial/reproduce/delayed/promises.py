@@ -23,8 +23,7 @@ from fairtrial.delayed import (
 )
 from fairtrial.delayed.environments import TimedEnvironment
 from fairtrial.reproduce.delayed.laboratory import Laboratory, Ratio, Runs, most_wrong
-from fairtrial.reproduce.delayed.slips import share
-from fairtrial.reproduce.report import AGREES, Row, Section, Table
+from fairtrial.reproduce.report import AGREES, Row, Section, Table, share
 
 __all__ = ["WORLDS", "World", "promises", "stopped_runs"]
 

@@ -16,7 +16,7 @@ from fairtrial.delayed import InformationRacing, Problem, Racing, SimulatedEnvir
 from fairtrial.reproduce.delayed.instances import bounded
 from fairtrial.reproduce.delayed.laboratory import Laboratory, Ratio, Runs, most_wrong
 from fairtrial.reproduce.delayed.reference import share_and_radius
-from fairtrial.reproduce.report import AGREES, Measured, Row, Section, Table
+from fairtrial.reproduce.report import AGREES, Row, Section, Table, share
 
 __all__ = ["PrintedLIL", "slips"]
 
@@ -100,13 +100,6 @@ def ever_left(seed: int, paths: int, length: int, radii: list[Floats]) -> list[i
         means = np.abs(noise.cumsum(axis=1) / counts)
         left += [int((means > radius).any(axis=1).sum()) for radius in radii]
     return [int(number) for number in left]
-
-
-def share(number: int, runs: int) -> Measured:
-    """Return a share with its standard error, where the runs tell one."""
-    rate = number / runs
-    error = math.sqrt(rate * (1.0 - rate) / runs) if 0 < number < runs else None
-    return Measured(rate, error)
 
 
 def same_share(number: int, runs: int, reference: float, reference_runs: int) -> bool:

@@ -9,15 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairtrial.reproduce.linear.instances import COMMON, CROWDED, PAPER, Instance
-from fairtrial.reproduce.linear.laboratory import (
-    BLOCK_BETTING,
-    Laboratory,
-    difference,
-    keeps_level,
-    policy,
-    share,
-)
-from fairtrial.reproduce.report import AGREES, Measured, Row, Section, Table
+from fairtrial.reproduce.linear.laboratory import BLOCK_BETTING, Laboratory, difference, policy
+from fairtrial.reproduce.report import AGREES, Measured, Row, Section, Table, keeps_level, share
 from fairtrial.simulation import Simulation
 
 __all__ = ["BET_ROWS", "BetRow", "block_betting", "block_betting_runs"]

@@ -5,14 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from fairtrial.reproduce.linear.instances import DIMENSIONS, paper_instance
-from fairtrial.reproduce.linear.laboratory import (
-    BLOCK_BETTING,
-    DELTA,
-    Laboratory,
-    keeps_level,
-    policy,
-)
-from fairtrial.reproduce.report import AGREES, Measured, Row, Section, Table
+from fairtrial.reproduce.linear.laboratory import BLOCK_BETTING, DELTA, Laboratory, policy
+from fairtrial.reproduce.report import AGREES, Measured, Row, Section, Table, keeps_level
 from fairtrial.simulation import Simulation
 
 __all__ = ["GROWING", "dimension_runs", "dimensions", "dimensions_of"]

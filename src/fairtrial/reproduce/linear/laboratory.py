@@ -32,9 +32,7 @@ __all__ = [
     "Laboratory",
     "WatchedBlockBetting",
     "difference",
-    "keeps_level",
     "policy",
-    "share",
 ]
 
 DELTA = 0.05
@@ -171,27 +169,3 @@ def difference(ours: Floats, reference: Measured, reference_runs: int) -> float:
     error = reference.error or 0.0
     own = max(Measured.of(ours).error or 0.0, error * math.sqrt(reference_runs / ours.size))
     return round(abs(float(ours.mean()) - reference.mean) / math.hypot(own, error), 9)
-
-
-def share(hits: int, runs: int) -> Measured:
-    """Return a share with its standard error, where the hits tell one.
-
-    Examples
-    --------
-    >>> str(share(29, 100)), str(share(0, 100))
-    ('0.290 (0.045)', '0')
-    """
-    rate = hits / runs
-    error = math.sqrt(rate * (1.0 - rate) / runs) if 0 < hits < runs else None
-    return Measured(rate, error)
-
-
-def keeps_level(hits: int, runs: int, delta: float) -> bool:
-    """Return whether so many errors are what a rule may make that errs at most `delta`.
-
-    Examples
-    --------
-    >>> keeps_level(12, 100, 0.1), keeps_level(31, 100, 0.1)
-    (True, False)
-    """
-    return hits / runs <= delta + 3.0 * math.sqrt(delta / runs)

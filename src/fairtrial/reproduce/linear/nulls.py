@@ -6,13 +6,8 @@ from collections.abc import Iterator
 from typing import Literal
 
 from fairtrial.reproduce.linear.instances import Instance, hard_nulls
-from fairtrial.reproduce.linear.laboratory import (
-    Laboratory,
-    WatchedBlockBetting,
-    keeps_level,
-    share,
-)
-from fairtrial.reproduce.report import AGREES, Measured, Row, Section, Table
+from fairtrial.reproduce.linear.laboratory import Laboratory, WatchedBlockBetting
+from fairtrial.reproduce.report import AGREES, Measured, Row, Section, Table, keeps_level, share
 from fairtrial.simulation import Simulation
 
 __all__ = ["nulls"]

@@ -21,14 +21,8 @@ from fairtrial.linear import (
 from fairtrial.reproduce.linear.complexities import equal_shares
 from fairtrial.reproduce.linear.dimensions import dimension_runs
 from fairtrial.reproduce.linear.instances import PAPER, Floats
-from fairtrial.reproduce.linear.laboratory import (
-    DELTA,
-    Laboratory,
-    difference,
-    keeps_level,
-    share,
-)
-from fairtrial.reproduce.report import AGREES, Measured, Row, Section, Table
+from fairtrial.reproduce.linear.laboratory import DELTA, Laboratory, difference
+from fairtrial.reproduce.report import AGREES, Measured, Row, Section, Table, keeps_level, share
 from fairtrial.simulation import Simulation
 
 __all__ = ["STRATEGIES", "constant_level", "fully_adaptive", "published", "shares_of"]

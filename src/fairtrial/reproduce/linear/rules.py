@@ -13,11 +13,9 @@ from fairtrial.reproduce.linear.laboratory import (
     DELTA,
     Laboratory,
     difference,
-    keeps_level,
     policy,
-    share,
 )
-from fairtrial.reproduce.report import AGREES, Measured, Row, Section, Table
+from fairtrial.reproduce.report import AGREES, Measured, Row, Section, Table, keeps_level, share
 from fairtrial.simulation import Simulation
 
 __all__ = ["RULES", "compared", "rule_runs"]
