@@ -108,6 +108,7 @@ class BlockBetting(LinearPolicy):
         parts = (arms.ravel(), candidates.ravel(), problem.basis_arms, self._slack, self._rules())
         self._packed = np.concatenate(parts, dtype=np.float64)
         self._lost_in_block = 0
+        self._find_places()
         self._allocate(slots=2)
 
     @property
@@ -170,14 +171,20 @@ class BlockBetting(LinearPolicy):
         books = (self._packed, self._floats, self._integers)
         return (*books, *self._shape, self._slots, *more)
 
+    def _find_places(self) -> None:
+        """Note where things stand in the books: every decision looks there."""
+        from fairtrial.linear._kernels.book import CONTROLS, FINISHED, HOPELESS
+
+        arms, candidates, _ = self._shape
+        first = 2 * candidates
+        self._finished_at, self._hopeless_at = first + FINISHED, first + HOPELESS
+        bets = max(1, self.problem.top * (candidates - self.problem.top))
+        self._before_blocks, self._of_a_block = first + CONTROLS, 4 + arms + 3 * bets
+
     @property
     def _slots(self) -> int:
         """Blocks that can be open at once, from the size of the books."""
-        from fairtrial.linear._kernels.book import CONTROLS
-
-        arms, candidates, _ = self._shape
-        bets = max(1, self.problem.top * (candidates - self.problem.top))
-        return (self._integers.size - 2 * candidates - CONTROLS) // (4 + arms + 3 * bets)
+        return (self._integers.size - self._before_blocks) // self._of_a_block
 
     @property
     def _book(self) -> Any:
@@ -253,22 +260,11 @@ class BlockBetting(LinearPolicy):
 
     @property
     def _decided(self) -> bool:
-        from fairtrial.linear._kernels.book import FINISHED
-
-        return bool(self._control[FINISHED])
+        return bool(self._integers[self._finished_at])
 
     @property
     def _hopeless(self) -> bool:
-        from fairtrial.linear._kernels.book import HOPELESS
-
-        return bool(self._control[HOPELESS])
-
-    @property
-    def _control(self) -> Integers:
-        from fairtrial.linear._kernels.book import CONTROLS
-
-        start = 2 * self._shape[1]
-        return self._integers[start : start + CONTROLS]
+        return bool(self._integers[self._hopeless_at])
 
     @property
     def _answer(self) -> Sequence[int] | None:
