@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from typing import Any, NoReturn, TextIO
+from typing import Any, NoReturn
 
 import click
 
@@ -98,14 +98,7 @@ for _command in (run, plan, simulate, study, demo, reproduce):
     app.add_command(_command)
 
 
-def _show_warning(
-    message: Warning | str,
-    category: type[Warning],  # noqa: ARG001 - what the hook is called with
-    filename: str,  # noqa: ARG001
-    lineno: int,  # noqa: ARG001
-    file: TextIO | None = None,  # noqa: ARG001
-    line: str | None = None,  # noqa: ARG001
-) -> None:
+def _show_warning(message: Warning | str, *_args: Any, **_options: Any) -> None:
     """Print a warning as a sentence: where in our code it arose helps nobody."""
     click.echo(f"Warning: {message}", err=True)
 

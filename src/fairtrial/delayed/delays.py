@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairtrial.core.parameters import Parametrized
-from fairtrial.core.validation import check_array
+from fairtrial.core.validation import as_floats, check_array
 from fairtrial.errors import InvalidArgument
 
 __all__ = [
@@ -175,12 +175,10 @@ class OutcomeDelay(Delay):
 
 
 def _per_arm(name: str, value: ArrayLike, arms: int) -> Floats:
-    try:
-        given = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        given = np.array(np.nan)
+    accepted = f"must be a finite number, or {arms} of them"
+    given = as_floats(name, value, accepted)
     if given.shape not in ((), (arms,)) or not np.isfinite(given).all():
-        raise InvalidArgument(name, f"must be a finite number, or {arms} of them", value)
+        raise InvalidArgument(name, accepted, value)
     return np.broadcast_to(given, (arms,)).copy()
 
 

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fairtrial.core.problem import Problem as BaseProblem
 from fairtrial.core.validation import (
+    as_floats,
     check_array,
     check_choice,
     check_integer,
@@ -230,10 +231,7 @@ class Problem(BaseProblem):
 
     def _per_arm(self, name: str, value: ArrayLike | None) -> Floats:
         arms = len(self.arms)
-        try:
-            given = np.asarray(value, dtype=np.float64)
-        except (TypeError, ValueError):
-            given = np.array(np.nan)
+        given = as_floats(name, value, f"must be a number or have shape ({arms},)")
         if given.shape not in ((), (arms,)):
             raise InvalidArgument(
                 name, f"must be a number or have shape ({arms},); got shape {given.shape}"
@@ -264,14 +262,11 @@ class Problem(BaseProblem):
         return tuple({"arm": arm} for arm in self.arms)
 
     @property
-    def default_policy(self) -> str:  # type: ignore[override]
+    def default_policy(self) -> str:  # type: ignore[override]  # elsewhere it is the same for all
         """The rule for this problem: the proven race if readings count and are not normal."""
         covered = self.feedback in ("unbiased", "biased", "incremental")
-        return (
-            "Racing"
-            if covered and self.readings_used and not self.gaussian
-            else ("InformationRacing")
-        )
+        proven = covered and self.readings_used and not self.gaussian
+        return "Racing" if proven else "InformationRacing"
 
     @property
     def sign(self) -> float:

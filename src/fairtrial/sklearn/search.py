@@ -40,7 +40,7 @@ _PULLS_PER_CANDIDATE = 50
 _SCORES_UNOPPOSED = 5
 
 
-class RacingSearchCV(BaseSearchCV):  # type: ignore[misc]
+class RacingSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no types
     """Find the best settings of an estimator by racing them over random splits of the data.
 
     All candidates are fitted and scored on the same random splits, split after split. One

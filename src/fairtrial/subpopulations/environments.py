@@ -14,7 +14,7 @@ from fairtrial.core.draws import Source
 from fairtrial.core.environment import Environment, Truth
 from fairtrial.core.pull import Pull
 from fairtrial.core.tables import column_of
-from fairtrial.core.validation import check_array
+from fairtrial.core.validation import as_floats, check_array
 from fairtrial.errors import InvalidArgument, InvalidOutcome
 from fairtrial.subpopulations.problem import Problem
 
@@ -118,7 +118,7 @@ class GaussianEnvironment(CellEnvironment):
             )
         if std is None and problem.estimates_noise:
             raise InvalidArgument("std", "must be given when the problem's noise is estimated")
-        stds = problem.scale if std is None else np.asarray(std, dtype=np.float64)
+        stds = problem.scale if std is None else as_floats("std", std, "must be numbers")
         self._stds = check_array("std", np.broadcast_to(stds, problem.shape), problem.shape)
         if (self._stds < 0).any():
             raise InvalidArgument("std", "must not be negative", std)

@@ -48,6 +48,7 @@ class ReportingPolicy(BookedPolicy):
 
     def _reason(self, leader: tuple[str, ...]) -> str:
         names = ", ".join(repr(arm) for arm in leader)
+        verb = "leads" if len(leader) == 1 else "lead"
         if self._decided:
             return f"the evidence suffices: the best {len(leader)} of the arms are {names}"
         if self._waits_for_decision:
@@ -56,8 +57,10 @@ class ReportingPolicy(BookedPolicy):
                 " or say failure='independent' or a failure_value in the problem"
             )
         if self._capped:
-            return f"a cap on results, readings or time is reached; by the data so far {names} lead"
-        return f"by the data so far {names} lead; the evidence does not suffice yet"
+            return (
+                f"a cap on results, readings or time is reached; by the data so far {names} {verb}"
+            )
+        return f"by the data so far {names} {verb}; the evidence does not suffice yet"
 
     def _evidence(self) -> tuple[float | None, float | None]:
         """Return the evidence for the leaders, and what would stop the policy."""

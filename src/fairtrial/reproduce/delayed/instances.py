@@ -167,8 +167,8 @@ class Curves:
         names = np.array(self.table["arm"])
         columns = np.array([self.table["value"], self.table["elapsed"]])
         return [
-            tuple(columns[:, names == arm].reshape(2, -1, sizes))  # type: ignore[misc]
-            for arm in self.arms
+            (columns[0, own].reshape(-1, sizes), columns[1, own].reshape(-1, sizes))
+            for own in (names == arm for arm in self.arms)
         ]
 
     @cached_property
