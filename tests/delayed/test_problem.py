@@ -235,7 +235,9 @@ def test_numbers_that_are_not_finite_change_nothing():
     assert all(np.array_equal(before[name], after[name]) for name in before)
 
 
-@pytest.mark.parametrize("scale", ["0.3", [True, False], ["a", "b"]], ids=["text", "truths", "words"])
+@pytest.mark.parametrize(
+    "scale", ["0.3", [True, False], ["a", "b"]], ids=["text", "truths", "words"]
+)
 def test_text_is_no_deviation(scale):
     with pytest.raises(InvalidArgument, match="noise_std must be a number or have shape"):
         Problem(["a", "b"], noise_std=scale)
