@@ -9,7 +9,17 @@ import numpy as np
 
 from benchmarks.measuring import heading, measure, show
 from fairtrial import Policy
-from fairtrial.delayed import InformationRacing, Problem, Racing, SimulatedEnvironment
+from fairtrial.core import run_policy
+from fairtrial.delayed import (
+    ASHA,
+    Hyperband,
+    InformationRacing,
+    MedianStopping,
+    Problem,
+    Racing,
+    SimulatedEnvironment,
+    SuccessiveHalving,
+)
 
 ARMS, SLOTS = 100, 10
 LIVE_ARMS = 1_000
@@ -22,6 +32,14 @@ RULES: dict[str, tuple[Callable[..., Policy], str]] = {
     "information, boxes": (partial(InformationRacing, test="box"), ""),
 }
 
+PLAIN: dict[str, Callable[..., Policy]] = {
+    "successive halving": SuccessiveHalving,
+    "ASHA": ASHA,
+    "Hyperband": partial(Hyperband, most=81),
+    "median stopping": partial(MedianStopping, budget=3 * ARMS),
+    "information, top two": partial(InformationRacing, sampling="top_two"),
+}
+
 
 def run(*, quick: bool) -> None:
     repetitions = 10 if quick else 40
@@ -31,6 +49,10 @@ def run(*, quick: bool) -> None:
         policy = make(world.problem)
         _race(policy, world)
         show(name, measure(partial(_race, policy, world), repetitions), 1e3, target)
+    heading("the same world, rules that run in the plain loop", "ms")
+    for name, make in PLAIN.items():
+        policy = make(world.problem)
+        show(name, measure(partial(_plain_run, policy, world), max(1, repetitions // 10)), 1e3, "")
     heading(f"live, {LIVE_ARMS:,} arms", "us")
     for name, (make, _) in RULES.items():
         _live(name, make, max(3, repetitions // 5))
@@ -46,6 +68,11 @@ def _free() -> SimulatedEnvironment:
 def _race(template: Policy, world: SimulatedEnvironment) -> None:
     run = template.clone().compiled_run(world, np.random.default_rng(1), None, SLOTS)
     assert run is not None
+    assert run.status == "decided"
+
+
+def _plain_run(template: Policy, world: SimulatedEnvironment) -> None:
+    run = run_policy(template.clone(), world, np.random.default_rng(1), parallel=SLOTS)
     assert run.status == "decided"
 
 

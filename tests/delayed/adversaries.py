@@ -150,6 +150,31 @@ def stops_others_while_one_is_open(table: Table) -> None:
         table.tell(entry)
 
 
+def loses_what_ends_badly_and_goes_on(table: Table) -> None:
+    """Time out pulls whose outcome speaks against the bad arm, and let the others in after that."""
+    _let_in_what_suits([table.ask() for _ in range(200)], table.race, "timeout")
+
+
+def selects_once_a_cap_has_ended_it(table: Table) -> None:
+    """Wait for a cap; then stop what reads badly, and let the others in."""
+    entries = [table.ask() for _ in range(200)]
+    for entry in entries:
+        table.race.report(entry.pull, entry.outcome)
+    table.race.pass_time(2.0)
+    _let_in_what_suits(entries, table.race, "user")
+
+
+def _let_in_what_suits(entries: list[Pending], race: Policy, reason: str) -> None:
+    signs = {"bad": 1.0, "good": -1.0}
+    suiting = [signs[entry.pull.arm] * entry.outcome > 0.0 for entry in entries]
+    for entry, suits in zip(entries, suiting, strict=True):
+        if not suits:
+            race.fail(entry.pull, reason)
+    for entry, suits in zip(entries, suiting, strict=True):
+        if suits:
+            race.tell(entry.pull, entry.outcome)
+
+
 def _problem(feedback: str, **more: object) -> Problem:
     report_std = None if feedback == "full" else 0.3
     return Problem(ARMS, noise_std=1.0, feedback=feedback, report_std=report_std, **more)
@@ -192,6 +217,11 @@ def cases() -> Iterator[tuple[str, Callable[[], Policy], Adversary]]:
     depends = _problem("full", delay_depends_on_outcome=True)
     for name, make in (("pairs", PAIRS), ("boxes", BOXES), ("race, outcomes", FULL)):
         yield f"{name}, full", partial(make, depends), lets_bad_outcomes_of_the_good_arm_in_first
+        yield f"{name}, full", partial(make, _problem("full")), loses_what_ends_badly_and_goes_on
+    unbiased = _problem("unbiased")
+    for name, make in (("outcomes", partial(PAIRS, use_partial=False)), ("race", PROVEN)):
+        capped = partial(make, unbiased, max_time=1.0)
+        yield f"{name}, capped", capped, selects_once_a_cap_has_ended_it
 
 
 def bad_arm_wins(

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
 
 from fairtrial.delayed import InformationRacing, Problem, Racing, SimulatedEnvironment
+from fairtrial.delayed._kernels.books import BIAS_WEIGHT, SUM_BIAS, TOTAL
 from fairtrial.errors import InvalidArgument
 from tests.delayed.adversaries import DELTA, bad_arm_wins, cases
 
@@ -21,6 +23,57 @@ def test_the_worse_arm_seldom_wins(case):
     wrong = sum(bad_arm_wins(*CASES[case], seed, pulls=40) for seed in range(RUNS))
     # Four standard errors above delta = .05: 7 of 40; a fooled rule errs in most runs.
     assert wrong <= RUNS * DELTA + 4 * math.sqrt(RUNS * DELTA * (1 - DELTA))
+
+
+@pytest.mark.statistical
+def test_reading_until_the_errors_suit_does_not_shift_the_bias_of_the_proven_race():
+    problem = Problem(2, noise_std=1.0, feedback="biased", report_std=1000.0)
+    race, rng = Racing(problem, max_pulls=800), np.random.default_rng(0)
+    for pull in (race.ask() for _ in range(800)):
+        outcome, wanted = rng.normal(), 1.0 if pull.arm == "0" else -1.0
+        errors = 1000.0 * rng.normal(size=40)
+        # The mean reading of the first arm is to be too low, that of the second too high.
+        suits = np.flatnonzero(wanted * errors.cumsum() < 0.0)
+        for error in errors[: suits[0] + 1] if suits.size else errors:
+            race.report(pull, outcome + error)
+        race.tell(pull, outcome)
+    bias = race._sums[:, TOTAL + SUM_BIAS] / race._sums[:, TOTAL + BIAS_WEIGHT]
+    # Four standard errors of a mean of 400 pulls of one reading at least; the means of the pulls'
+    # own means are -450 and 450.
+    assert (np.abs(bias) < 4 * 1000.0 / math.sqrt(400)).all()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [InformationRacing, partial(InformationRacing, test="box"), partial(Racing, variant="full")],
+)
+def test_once_a_missing_outcome_has_come_a_race_decides_as_if_it_had_never_been_missed(make):
+    def race(lose):
+        policy = make(Problem(3, top=2, noise_std=1.0))
+        pulls = policy.ask(60)
+        if lose:
+            policy.fail(pulls[0], "timeout")
+        for pull in pulls[1:]:
+            policy.tell(pull, 3.0 * pull.action)
+        assert policy.recommend().status == ("undecided" if lose else "decided")
+        policy.tell(pulls[0], 3.0 * pulls[0].action)
+        return policy.recommend()
+
+    assert race(lose=True).arm == race(lose=False).arm == ("2", "1")
+
+
+def test_a_value_for_failures_is_proven_only_for_noise_that_covers_it():
+    def label(**about):
+        problem = Problem(2, failure_value=0.0, **about)
+        return InformationRacing(problem, use_partial=False).guarantee
+
+    assert label(reward_range=(0, 1)).proven
+    assert label(noise_std=1.0, noise="subgaussian").proven
+    assert not label(noise_std=1.0).proven
+    assert any("not proven" in text for text in label(noise_std=1.0).assumptions)
+    read = Problem(2, reward_range=(0, 1), failure_value=0.0, feedback="unbiased", report_std=1.0)
+    assert not Racing(read).guarantee.proven
+    assert Racing(read, variant="full").guarantee.proven
 
 
 def test_a_pull_has_no_more_pieces_than_it_lasts():
@@ -40,17 +93,17 @@ def test_nested_errors_do_not_grow():
     problem = Problem(2, noise_std=1.0, feedback="refining", errors="nested", report_std=0.4)
     policy = InformationRacing(problem)
     pull = policy.ask()
-    policy.report(pull, 1.0, stage=2, sd=0.5)
-    for stage, sd in ((3, 0.6), (1, 0.3)):
-        with pytest.raises(InvalidArgument, match="sd"):
-            policy.report(pull, 1.0, stage=stage, sd=sd)
+    policy.report(pull, 1.0, stage=2, std=0.5)
+    for stage, std in ((3, 0.6), (1, 0.3)):
+        with pytest.raises(InvalidArgument, match="std"):
+            policy.report(pull, 1.0, stage=stage, std=std)
     policy.report(pull, 1.0, stage=3)
-    policy.report(pull, 1.0, stage=4, sd=0.4)
-    policy.report(pull, 1.0, stage=1, sd=0.5)
+    policy.report(pull, 1.0, stage=4, std=0.4)
+    policy.report(pull, 1.0, stage=1, std=0.5)
     loose = InformationRacing(problem.clone(errors="unknown"))
     pull = loose.ask()
-    loose.report(pull, 1.0, stage=1, sd=0.1)
-    loose.report(pull, 1.0, stage=2, sd=0.5)
+    loose.report(pull, 1.0, stage=1, std=0.1)
+    loose.report(pull, 1.0, stage=2, std=0.5)
 
 
 def test_what_a_guarantee_takes_on_trust_is_said():

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import random
+import statistics
 
 import numpy as np
 import pytest
@@ -250,6 +252,33 @@ def test_a_pull_below_the_median_of_its_age_is_called_back():
     assert not policy.stopped
     policy.tell(pulls[4], 7.0)
     assert policy.recommend().arm == ("0",)
+
+
+def test_who_is_called_back_follows_from_all_running_means_at_that_age():
+    policy, rng = MedianStopping(problem_with(3), budget=40, least=2, grace=2), random.Random(5)
+    read: dict[int, list[float]] = {}
+    done: list[list[float]] = []
+    while not policy.stopped:
+        for pull in policy.ask(3):
+            read[pull.number] = []
+        for pull in policy.outstanding():
+            policy.report(pull, rng.gauss(0.0, 1.0), stage=rng.random())
+            read[pull.number] = [value for _, value in policy._readings.in_order(pull.tag)[:, :2]]
+        expected = []
+        for pull in policy.outstanding():
+            own = read[pull.number]
+            others = [
+                sum(values[: len(own)]) / len(own) for values in done if len(values) >= len(own)
+            ]
+            if len(own) >= 2 and len(others) >= 2 and max(own) < statistics.median(others):
+                expected.append(pull)
+        assert policy.cancelled() == expected
+        for pull in expected:
+            policy.fail(pull, "cancelled")
+        for pull in policy.outstanding():
+            if rng.random() < 0.3:
+                policy.tell(pull, 0.0)
+                done.append(read[pull.number])
 
 
 # -------------------------------------------------------------------------- rounds

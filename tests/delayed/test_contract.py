@@ -76,7 +76,7 @@ def test_a_study_keeps_readings_losses_and_late_results(tmp_path):
     pulls = study.ask(6)
     for pull in pulls:
         study.report(pull, {"a": 0.0, "b": 3.0, "c": 6.0}[pull.arm], stage=1)
-        study.report(pull, {"a": 0.2, "b": 3.2, "c": 6.2}[pull.arm], stage=2, sd=0.3)
+        study.report(pull, {"a": 0.2, "b": 3.2, "c": 6.2}[pull.arm], stage=2, std=0.3)
     study.fail(pulls[0], "lost")
     study.tell(pulls[1], 3.0)
     study.tell(pulls[0], 0.0)
@@ -84,7 +84,7 @@ def test_a_study_keeps_readings_losses_and_late_results(tmp_path):
     for pull, other in zip(pulls, mirror.ask(6), strict=True):
         assert pull.arm == other.arm
         mirror.report(other, {"a": 0.0, "b": 3.0, "c": 6.0}[pull.arm], stage=1)
-        mirror.report(other, {"a": 0.2, "b": 3.2, "c": 6.2}[pull.arm], stage=2, sd=0.3)
+        mirror.report(other, {"a": 0.2, "b": 3.2, "c": 6.2}[pull.arm], stage=2, std=0.3)
     mirror.fail(mirror.in_flight(0), "lost")
     mirror.tell(mirror.in_flight(1), 3.0)
     mirror.tell(mirror.in_flight(0), 0.0)

@@ -110,7 +110,7 @@ def test_errors_of_refining_readings_are_nested_or_redrawn():
         found = paths(environment, 0, 3000)
         outcomes = np.array([path.outcome for path in found])
         values = np.array([[r.value for r in path.readings] for path in found])
-        stds = np.array([reading.details["sd"] for reading in found[0].readings])
+        stds = np.array([reading.details["std"] for reading in found[0].readings])
         assert np.allclose(stds, 0.8 * np.sqrt([0.75, 0.5, 0.25]))
         covariance = np.cov((values - outcomes[:, None]).T)
         later = np.minimum.outer(stds, stds) ** 2 if errors == "nested" else np.diag(stds**2)
@@ -160,13 +160,13 @@ ROWS = {
     "curve": ["x", "x", "x", "y", "x"],
     "elapsed": [2.0, 1.0, 5.0, 3.0, 4.0],
     "value": [0.2, 0.1, 0.5, 0.9, 1.5],
-    "sd": [0.3, 0.4, math.nan, math.nan, None],
+    "std": [0.3, 0.4, math.nan, math.nan, None],
 }
 CURVES = Problem(["a", "b"], noise_std=1.0, feedback="refining", report_std=1.0)
 
 
 def test_recorded_curves_are_replayed_whole():
-    environment = CurveEnvironment(CURVES, ROWS, sd="sd")
+    environment = CurveEnvironment(CURVES, ROWS, std="std")
     assert environment.truth.means.tolist() == [0.7, 1.5]
     assert environment.truth.best == ("b",)
     assert environment.arm_stds.tolist() == [pytest.approx(0.2), 0.0]
@@ -176,8 +176,8 @@ def test_recorded_curves_are_replayed_whole():
     assert seen[3.0].readings == ()
     assert seen[5.0].outcome == 0.5
     assert [(r.elapsed, r.value, r.details) for r in seen[5.0].readings] == [
-        (1.0, 0.1, {"stage": 1, "elapsed": 1.0, "sd": 0.4}),
-        (2.0, 0.2, {"stage": 2, "elapsed": 2.0, "sd": 0.3}),
+        (1.0, 0.1, {"stage": 1, "elapsed": 1.0, "std": 0.4}),
+        (2.0, 0.2, {"stage": 2, "elapsed": 2.0, "std": 0.3}),
     ]
     without = {path.delay: path for path in paths(CurveEnvironment(CURVES, ROWS), 0, 50)}
     assert without[5.0].readings[0].details == {"stage": 1, "elapsed": 1.0}
@@ -192,12 +192,12 @@ def test_recorded_curves_are_replayed_whole():
         ({"elapsed": [1.0, 1.0, 2.0, 1.0, 1.0]}, "table"),
         ({"elapsed": [0.0, 1.0, 2.0, 1.0, 1.0]}, "table row 0"),
         ({"value": [0.1]}, "table"),
-        ({"sd": [-1.0] * 5}, "table row 0"),
+        ({"std": [-1.0] * 5}, "table row 0"),
     ],
 )
 def test_a_bad_table_is_refused_where_it_is_bad(change, name):
     with pytest.raises(InvalidArgument, match=name):
-        CurveEnvironment(CURVES, {**ROWS, **change}, sd="sd")
+        CurveEnvironment(CURVES, {**ROWS, **change}, std="std")
     with pytest.raises(InvalidArgument, match="column"):
         CurveEnvironment(CURVES, ROWS, value="score")
 

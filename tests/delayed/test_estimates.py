@@ -215,10 +215,10 @@ def test_only_the_newest_reading_counts_where_each_refines_the_last():
     problem = Problem(2, noise_std=1.0, feedback="refining", errors="nested")
     policy = InformationRacing(problem)
     pull = policy.ask()
-    policy.report(pull, 1.0, stage=2, sd=0.5)
-    policy.report(pull, 9.0, stage=1, sd=0.9)
+    policy.report(pull, 1.0, stage=2, std=0.5)
+    policy.report(pull, 9.0, stage=1, std=0.9)
     assert column(policy, "MEAN")[0] == 1.0
-    policy.report(pull, 2.0, stage=3, sd=0.0)
+    policy.report(pull, 2.0, stage=3, std=0.0)
     assert column(policy, "MEAN")[0] == pytest.approx(2.0)
     assert column(policy, "VARIANCE")[0] == pytest.approx(1.1, rel=1e-6)
 
@@ -227,10 +227,10 @@ def test_only_the_first_good_reading_counts_where_errors_are_redrawn():
     problem = Problem(2, noise_std=1.0, feedback="refining", errors="first", target_std=0.5)
     policy = InformationRacing(problem)
     pull = policy.ask()
-    policy.report(pull, 9.0, stage=1, sd=0.6)
+    policy.report(pull, 9.0, stage=1, std=0.6)
     assert column(policy, "VARIANCE")[0] == math.inf
-    policy.report(pull, 1.0, stage=2, sd=0.5)
-    policy.report(pull, 7.0, stage=3, sd=0.1)
+    policy.report(pull, 1.0, stage=2, std=0.5)
+    policy.report(pull, 7.0, stage=3, std=0.1)
     assert column(policy, "MEAN")[0] == 1.0
     policy.tell(pull, 3.0)
     assert column(policy, "MEAN")[0] == 3.0
@@ -339,6 +339,14 @@ def test_the_proven_race_charges_the_bias():
     enact(policy, problem, [(0, [3.0, 5.0], 1.0), (0, [9.0], None)])
     terms = [(0.05 / 6, 1), (0.05, 1)]
     assert box(policy) == pytest.approx(((1.0 + 9.0 - 3.0) / 2, proven_radius(2, terms)))
+
+
+def test_the_proven_race_takes_the_bias_from_all_readings_alike():
+    problem, policy = race("proven", "biased")
+    enact(policy, problem, [(0, [3.0, 5.0], 1.0), (0, [9.0], 2.0), (0, [6.0], None)])
+    bias = ((3.0 - 1.0) + (5.0 - 1.0) + (9.0 - 2.0)) / 3
+    terms = [(0.05 / 12, 1), (0.05, 2)]
+    assert box(policy) == pytest.approx(((1.0 + 2.0 + 6.0 - bias) / 3, proven_radius(3, terms)))
 
 
 def test_without_a_finite_radius_the_box_stays():

@@ -180,11 +180,11 @@ def wrong_if_stopped(race, *, hold_one_open: bool, second_reading: bool) -> int:
             pull = policy.ask()
             outcome = rng.normal(0.02 if pull.arm == "good" else 0.0)
             deviation = 2.0 if second_reading else 0.1
-            more = {"sd": deviation} if second_reading else {}
+            more = {"std": deviation} if second_reading else {}
             seen = outcome + deviation * rng.normal()
             policy.report(pull, seen, stage=1, **more)
             if second_reading and not policy.stopped:
-                policy.report(pull, outcome, stage=2, sd=0.01)
+                policy.report(pull, outcome, stage=2, std=0.01)
                 seen = outcome
             if policy.stopped:
                 break
@@ -199,9 +199,15 @@ def wrong_if_stopped(race, *, hold_one_open: bool, second_reading: bool) -> int:
     return wrong
 
 
-@pytest.mark.parametrize("feedback", ["unbiased", "biased"])
-def test_the_proven_race_is_not_fooled_by_stops_among_the_pulls_that_it_does_not_follow(feedback):
-    problem = Problem(["good", "bad"], noise_std=1.0, feedback=feedback, report_std=0.1)
+@pytest.mark.parametrize(
+    ("feedback", "failure"), [("unbiased", None), ("biased", None), ("unbiased", "independent")]
+)
+def test_the_proven_race_is_not_fooled_by_stops_among_the_pulls_that_it_does_not_follow(
+    feedback, failure
+):
+    problem = Problem(
+        ["good", "bad"], noise_std=1.0, feedback=feedback, report_std=0.1, failure=failure
+    )
 
     def race() -> Racing:
         return Racing(problem, delta=0.05, variant="proven")

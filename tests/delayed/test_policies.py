@@ -298,7 +298,7 @@ def test_a_reading_with_another_value_contradicts_the_first():
     with pytest.raises(ConflictingReport, match="stage 1"):
         policy.report(pulls[0], 2.0, stage=1)
     with pytest.raises(ConflictingReport):
-        policy.report(pulls[0], 1.0, stage=1, sd=0.1)
+        policy.report(pulls[0], 1.0, stage=1, std=0.1)
     for one, other in zip(before, state_of(policy), strict=True):
         assert np.array_equal(one, other)
     policy.tell(pulls[0], 3.0)
@@ -358,6 +358,13 @@ def test_a_stopped_pull_keeps_its_readings_and_may_still_come(reason):
     assert any("1 lost pulls" in text for text in policy.guarantee.assumptions) == (
         reason in ("lost", "error")
     )
+
+
+@pytest.mark.parametrize("reason", ["timeout", "expired", "Timeout", "time-out", "fell ill", ""])
+def test_only_reasons_that_are_known_for_chance_are_taken_for_it(reason):
+    policy, pulls = running()
+    policy.fail(pulls[0], reason)
+    assert "needs a decision" in policy.recommend().reason
 
 
 def test_a_time_out_may_be_due_to_the_outcome_and_waits_for_a_decision():
@@ -471,10 +478,13 @@ def test_stopping_a_pull_for_readings_that_do_not_count_is_a_failure_due_to_its_
     independent = InformationRacing(
         problem_with("unbiased", failure="independent"), use_partial=False
     )
-    pull = independent.ask()
-    independent.report(pull, -9.0, stage=1)
-    independent.fail(pull, "user")
+    first, second = independent.ask(2)
+    for pull in (first, second):
+        independent.report(pull, -9.0, stage=1)
+    independent.fail(first, "lost")
     assert not independent.stopped
+    independent.fail(second, "user")
+    assert "needs a decision" in independent.recommend().reason
 
 
 def test_an_outcome_can_be_corrected():

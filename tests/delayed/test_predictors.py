@@ -104,6 +104,12 @@ def test_bad_curves_are_refused():
         CalibratedPredictor(LastValue(), curves(1))
     with pytest.raises(InvalidArgument, match="completed"):
         CalibratedPredictor(LastValue(), [Curve.of([1], [0.0])] * 3)
+    for predictor in (LastValue(), LinearPredictor()):
+        for bad in ([], None, [1.0], [Curve.of([1], [0.0])]):
+            with pytest.raises(InvalidArgument, match="completed"):
+                predictor.fit(bad)
+    with pytest.raises(InvalidArgument, match="ridge"):
+        LinearPredictor(ridge=-1.0)
 
 
 def test_a_forecast_is_reported_as_a_reading_and_not_called_proven():
@@ -111,6 +117,6 @@ def test_a_forecast_is_reported_as_a_reading_and_not_called_proven():
     policy = InformationRacing(Problem(2, noise_std=1.0, feedback="refining"))
     pull = policy.ask()
     value, std = forecast.predict(curves(1, seed=3)[0].until(3))
-    policy.report(pull, value, stage=3, sd=std)
+    policy.report(pull, value, stage=3, std=std)
     assert policy.progress().actions[0].mean == pytest.approx(value)
     assert not policy.guarantee.proven

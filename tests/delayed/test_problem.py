@@ -11,6 +11,7 @@ import pytest
 from fairtrial.confidence import FiniteLIL
 from fairtrial.core.specification import policy_from_dict, problem_from_dict
 from fairtrial.delayed import InformationRacing, Problem, Racing
+from fairtrial.delayed._kernels.runs import act
 from fairtrial.errors import InvalidArgument, InvalidOutcome
 
 UNBIASED = {"feedback": "unbiased", "report_std": 0.25}
@@ -110,6 +111,9 @@ def test_readings_of_noise_that_is_not_normal_need_the_proven_race():
         InformationRacing(bounded)
     with pytest.raises(InvalidArgument, match="proven"):
         InformationRacing(Problem(3, noise_std=1.0, noise="subgaussian", **UNBIASED))
+    # No race with a proof reads what refines: the message must not send anybody to one.
+    with pytest.raises(InvalidArgument, match="use_partial=False; got"):
+        InformationRacing(Problem(3, reward_range=(0, 1), feedback="refining", report_std=0.1))
     assert InformationRacing(bounded, use_partial=False).guarantee.proven
     assert Racing(bounded).guarantee.proven
     assert InformationRacing(Problem(3, reward_range=(0, 1))).guarantee.proven
@@ -138,6 +142,28 @@ def test_what_is_proven_is_told_from_what_is_not():
     assert Racing(unbiased).guarantee.proven
     assert not Racing(unbiased, variant="partial").guarantee.proven
     assert Racing(unbiased, variant="full").guarantee.proven
+
+
+@pytest.mark.parametrize("cls", [InformationRacing, Racing])
+@pytest.mark.parametrize("scale", [1e-100, 1e100])
+def test_a_race_is_the_same_in_any_units(cls, scale):
+    def pulls(unit):
+        policy = cls(Problem(2, noise_std=unit), max_pulls=60)
+        for value in np.random.default_rng(3).normal(size=60).tolist():
+            if policy.stopped:
+                break
+            pull = policy.ask()
+            policy.tell(pull, (value + 1.5 * pull.action) * unit)
+        return policy.recommend().arm, policy.told
+
+    assert pulls(scale) == pulls(1.0)
+    assert pulls(1.0)[0] == ("1",)
+
+
+def test_a_race_of_one_arm_needs_no_code_of_its_own():
+    for arms in (1, 2):
+        InformationRacing(Problem(arms, noise_std=1.0))
+    assert len(act.signatures) == 1
 
 
 @pytest.mark.parametrize("arms", [1, 3])
@@ -228,8 +254,8 @@ def test_numbers_that_are_not_finite_change_nothing():
             policy.tell(pull, value)
         with pytest.raises(ValueError, match="reading"):
             policy.report(pull, value)
-    for details in ({"sd": math.nan}, {"sd": -1.0}, {"stage": math.nan}, {"place": 3}):
-        with pytest.raises(ValueError, match=r"sd|stage|place"):
+    for details in ({"std": math.nan}, {"std": -1.0}, {"stage": math.nan}, {"place": 3}):
+        with pytest.raises(ValueError, match=r"std|stage|place"):
             policy.report(pull, 0.5, **details)
     after = policy.get_state()
     assert all(np.array_equal(before[name], after[name]) for name in before)

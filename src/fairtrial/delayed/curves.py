@@ -35,7 +35,7 @@ class CurveEnvironment(TimedEnvironment):
         The problem; every arm needs at least one curve.
     table : pandas.DataFrame or mapping of str to sequence
         One row per point of a curve.
-    arm, curve, elapsed, value, sd : str
+    arm, curve, elapsed, value, std : str
         Names of the columns: the arm, the curve's name within its arm, the time since its
         start, the value, and its standard deviation about the outcome, if there is one.
 
@@ -69,19 +69,19 @@ class CurveEnvironment(TimedEnvironment):
         curve: str = "curve",
         elapsed: str = "elapsed",
         value: str = "value",
-        sd: str | None = None,
+        std: str | None = None,
     ) -> None:
         self.problem = check_problem(problem)
         self.table = table
-        self.arm, self.curve, self.elapsed, self.value, self.sd = arm, curve, elapsed, value, sd
+        self.arm, self.curve, self.elapsed, self.value, self.std = arm, curve, elapsed, value, std
         self.curves = self._read_curves()
         self._rows, self._starts, self._outcomes = self._pack(self.curves)
 
     def _read_curves(self) -> list[list[Floats]]:
-        """Return the curves of every arm, each an array of (elapsed, value, sd)."""
+        """Return the curves of every arm, each an array of (elapsed, value, std)."""
         names = [self.arm, self.curve, self.elapsed, self.value]
         columns = [column_of(self.table, name) for name in names]
-        stds = [-1.0] * len(columns[0]) if self.sd is None else column_of(self.table, self.sd)
+        stds = [-1.0] * len(columns[0]) if self.std is None else column_of(self.table, self.std)
         if len({len(column) for column in (*columns, stds)}) > 1:
             raise InvalidArgument("table", "must have columns of equal length")
         index = {label: position for position, label in enumerate(self.problem.arms)}
@@ -101,8 +101,8 @@ class CurveEnvironment(TimedEnvironment):
         time = check_number(f"{where}: {self.elapsed}", elapsed, low=0.0, open_low=True)
         level = check_number(f"{where}: {self.value}", value)
         # A curve's last point needs no deviation: it is the outcome.
-        given = self.sd is not None and std is not None and not np.isnan(std)
-        own = check_number(f"{where}: {self.sd}", std, low=0.0) if given else -1.0
+        given = self.std is not None and std is not None and not np.isnan(std)
+        own = check_number(f"{where}: {self.std}", std, low=0.0) if given else -1.0
         return time, level, own
 
     def _ordered(self, arm: str, name: Any, points: list[tuple[float, float, float]]) -> Floats:

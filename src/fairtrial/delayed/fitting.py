@@ -31,7 +31,7 @@ def fit_world(
     curve: str = "curve",
     elapsed: str = "elapsed",
     value: str = "value",
-    sd: str | None = None,
+    std: str | None = None,
 ) -> SimulatedEnvironment:
     """Return a simulated world with the means, noise, delays and readings of a finished study.
 
@@ -55,7 +55,7 @@ def fit_world(
         last point is its outcome.
     lost : int
         Pulls that had no outcome, which are not in the table.
-    arm, curve, elapsed, value, sd : str
+    arm, curve, elapsed, value, std : str
         Names of the columns.
 
     Returns
@@ -77,7 +77,7 @@ def fit_world(
     >>> world.means.tolist(), world.std.round(3).tolist()
     ([1.0, 6.0], [1.414, 1.414])
     """
-    seen = CurveEnvironment(problem, table, arm, curve, elapsed, value, sd)
+    seen = CurveEnvironment(problem, table, arm, curve, elapsed, value, std)
     curves = seen.curves
     missing = check_integer("lost", lost, low=0)
     ended = sum(len(own) for own in curves)

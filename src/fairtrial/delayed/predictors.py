@@ -15,7 +15,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairtrial.core.validation import check_array
+from fairtrial.core.validation import check_array, check_number
 from fairtrial.errors import InvalidArgument
 
 __all__ = ["CalibratedPredictor", "Curve", "CurvePredictor", "LastValue", "LinearPredictor"]
@@ -91,7 +91,7 @@ class LastValue:
 
     def fit(self, completed: Sequence[Curve]) -> None:
         """Learn the root mean square error of the last point, by age."""
-        self._length = _length(completed)
+        self._length = _length(_whole(completed))
         self._std = _by_decile(completed, self._length, _last)
 
     def predict(self, prefix: Curve) -> tuple[float, float]:
@@ -109,14 +109,14 @@ class LinearPredictor:
     """
 
     def __init__(self, ridge: float = 1e-3) -> None:
-        self.ridge = ridge
+        self.ridge = check_number("ridge", ridge, low=0.0)
         self._length = 1.0
         self._coefficients = np.zeros(5)
         self._std = np.zeros(_DECILES)
 
     def fit(self, completed: Sequence[Curve]) -> None:
         """Learn from every prefix of whole curves."""
-        self._length = _length(completed)
+        self._length = _length(_whole(completed))
         prefixes = [prefix for curve in completed for prefix in _prefixes(curve)]
         rows = np.array([self._features(prefix) for prefix in prefixes])
         wanted = np.array([prefix.outcome for prefix in prefixes])
@@ -171,17 +171,13 @@ class CalibratedPredictor:
     ...     outcome = rng.normal()
     ...     curves.append(Curve.of(range(1, 11), outcome + rng.normal(0, 0.1, 10), outcome))
     >>> forecast = CalibratedPredictor(LastValue(), curves)
-    >>> value, sd = forecast.predict(Curve.of([1, 2], [0.3, 0.4]))
-    >>> value, 0.05 < sd < 0.2
+    >>> value, std = forecast.predict(Curve.of([1, 2], [0.3, 0.4]))
+    >>> value, 0.05 < std < 0.2
     (0.4, True)
     """
 
     def __init__(self, predictor: CurvePredictor, completed: Sequence[Curve]) -> None:
-        if len(completed) < 2 or any(curve.outcome is None for curve in completed):
-            raise InvalidArgument(
-                "completed", "must be at least two curves, each with its outcome", len(completed)
-            )
-        self._length = _length(completed)
+        self._length = _length(_whole(completed, least=2))
         self.factors = self._calibrate(predictor, completed)
         self._predictor = deepcopy(predictor)
         self._predictor.fit(completed)
@@ -225,6 +221,16 @@ def _factor(found: Floats) -> float:
     if abs(errors.mean()) > _MOST_ERRORS * standard_error:
         return math.nan
     return math.sqrt(max(1.0, float(np.mean(ratios**2))))
+
+
+def _whole(completed: Sequence[Curve], least: int = 1) -> Sequence[Curve]:
+    """Require so many curves, each with its outcome."""
+    if not isinstance(completed, Sequence) or len(completed) < least:
+        raise InvalidArgument("completed", f"must be at least {least} whole curves", completed)
+    for curve in completed:
+        if not isinstance(curve, Curve) or curve.outcome is None:
+            raise InvalidArgument("completed", "must be curves, each with its outcome", curve)
+    return completed
 
 
 def _length(completed: Sequence[Curve]) -> float:

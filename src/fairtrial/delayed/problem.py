@@ -78,8 +78,8 @@ class Problem(BaseProblem):
         For ``incremental``: the number D of pieces of a pull; else it has to be said at
         ``ask(duration=...)``.
     failure : {"independent", "outcome"}, optional
-        Whether a pull may get lost because of its outcome. By default a lost pull is
-        ``independent`` and one that ran out of time is not.
+        Whether a pull may get lost because of its outcome. By default one that fails as
+        ``"lost"`` or ``"error"`` is ``independent``, and for any other reason not.
     failure_value : float, optional
         What a pull counts as that failed because of its outcome; without it, such a failure
         stops the experiment until the outcome comes.

@@ -146,7 +146,7 @@ class TimedEnvironment(Environment):
 
 def _details(stage: int, elapsed: float, std: float) -> dict[str, float]:
     known = {"stage": stage, "elapsed": elapsed}
-    return known if std < 0.0 else {**known, "sd": std}
+    return known if std < 0.0 else {**known, "std": std}
 
 
 def draw_key(generator: np.random.Generator) -> NDArray[np.int64]:

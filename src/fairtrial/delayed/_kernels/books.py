@@ -8,22 +8,23 @@ running sums, so that an event costs as much as the arm has pulls in flight.
 import math
 from typing import Any, NamedTuple
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
+
+from fairtrial.core import compilation
 
 Floats = NDArray[np.float64]
 Bits = NDArray[np.int8]
 
-_OPTIONS: Any = {"cache": True, "nogil": True, "error_model": "numpy", "_nrt": False}
+_OPTIONS: Any = {"error_model": "numpy", "_nrt": False}
 
-kernel = nb.njit(**_OPTIONS)
+kernel = compilation.kernel(**_OPTIONS)
 """Compiler of the family's kernels, which allocate nothing.
 
 So they need no reference counts (`_nrt`): those are atomic, and cost more than most events.
 """
 
-inlined = nb.njit(**_OPTIONS, forceinline=True)
+inlined = compilation.kernel(**_OPTIONS, forceinline=True)
 """The same for what most events call: handing on the arrays of a book costs more than the work."""
 
 
@@ -82,11 +83,11 @@ SURVIVES, ACCEPTED, REJECTED = range(3)
 # Rows of `lists`.
 ALIVE, SORTED, LEADS = range(3)
 
-# Entries of `control`.
+# Entries of `control`. While something is in HALTED, nothing is decided.
 (
     PLACES, SURVIVORS, STARTS, BUSY, DOOMED, ROWS, DIRTY, UPPER_CUT, LOWER_CUT, RESULTS,
-    READINGS, STEPS, MOST_READINGS, CONTROLS,
-) = range(14)  # fmt: skip
+    READINGS, STEPS, MOST_READINGS, HALTED, CONTROLS,
+) = range(15)  # fmt: skip
 
 # Sums for the information of an arm: V and S of the mean alone; V as if all had completed;
 # what pulls without outcome say of mean + bias; what complete ones say of the bias.
@@ -96,8 +97,11 @@ INFORMATION, SCORE, HOPED, SHIFTED, SHIFTED_SCORE, ON_BIAS, BIAS_SCORE, WITH_BIA
 # outcomes there will be when the pulls in flight have completed.
 NUMBER_SEEN, MEAN_SEEN, SQUARES, EXPECTED = range(4)
 
-# Sums for a race: outcomes; biases; stopped pulls that keep their place in the walk.
-NUMBER_DONE, SUM_DONE, NUMBER_BIAS, SUM_BIAS, NUMBER_KEPT, SUM_KEPT, KEPT_TERMS = range(7)
+# Sums for a race: outcomes; pulls that tell of the bias, what they tell and its weight; stopped
+# pulls that keep their place in the walk.
+(
+    NUMBER_DONE, SUM_DONE, NUMBER_BIAS, SUM_BIAS, BIAS_WEIGHT, NUMBER_KEPT, SUM_KEPT, KEPT_TERMS,
+) = range(SUMS)  # fmt: skip
 
 _SMALLEST_STD = 1e-6
 

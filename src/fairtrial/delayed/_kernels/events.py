@@ -16,6 +16,7 @@ from fairtrial.delayed._kernels.books import (
     FIRST,
     FOLDED,
     FRONT,
+    HALTED,
     HAS_BIAS,
     HOPED,
     IN_WALK,
@@ -115,11 +116,11 @@ def _refresh(book: Book, arm: int) -> None:
     else:
         designate(book, arm)
         estimate_in_race(book, arm)
-    if arms[arm, STATUS] == SURVIVES:
+    if arms[arm, STATUS] == SURVIVES and book.control[HALTED] == 0.0:
         decide(book, arm, before_lower, before_upper)
 
 
-START, READ, READ_ONLY, FORGET, CHANGED, TELL, CORRECT, STOP, SETTLE = range(9)
+START, READ, READ_ONLY, FORGET, CHANGED, TELL, CORRECT, STOP, SETTLE, REVIEW = range(10)
 
 
 @kernel
@@ -138,10 +139,14 @@ def happen(book: Book, kind: int, at: int, first: float, second: float, third: f
     CORRECT  row     value                the outcome was another
     STOP     row                          no outcome is waited for; the readings stay
     SETTLE                                all are accepted if there is a place for each
+    REVIEW   arm                          what was left undecided is decided
     ======== ======= ==================== =============================================
     """
     if kind == SETTLE:
         finish_if_settled(book)
+        return -1
+    if kind == REVIEW:
+        _refresh(book, at)
         return -1
     if kind == START:
         row = open_pull(book, at, first, second)

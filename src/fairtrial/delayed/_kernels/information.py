@@ -104,8 +104,8 @@ def price(information: float, rho: float) -> tuple[float, float]:
     """Return the variance with its mixture's share, and the penalty, of an information."""
     if information <= 0.0:
         return np.inf, 0.0
-    total = information + rho
-    return total / (information * information), 0.5 * math.log(total / rho)
+    more = 1.0 + rho / information
+    return more / information, 0.5 * math.log(more * information / rho)
 
 
 @inlined

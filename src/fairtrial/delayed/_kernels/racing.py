@@ -12,6 +12,7 @@ from fairtrial.delayed._kernels.books import (
     ARM,
     BEHIND,
     BIAS,
+    BIAS_WEIGHT,
     BIASED,
     CONSTANTS,
     COUNT,
@@ -99,8 +100,11 @@ def add_to_race(book: Book, row: int, place: int) -> None:
         sums[arm, place + NUMBER_DONE] += 1.0
         sums[arm, place + SUM_DONE] += pulls[row, OUTCOME]
         if pulls[row, HAS_BIAS] > 0.0:
+            # How many readings a pull has may depend on them: only the mean of all is fair then.
+            weight = pulls[row, COUNT] if rule == RACE_PROVEN else 1.0
             sums[arm, place + NUMBER_BIAS] += 1.0
-            sums[arm, place + SUM_BIAS] += pulls[row, BIAS]
+            sums[arm, place + SUM_BIAS] += weight * pulls[row, BIAS]
+            sums[arm, place + BIAS_WEIGHT] += weight
     elif pulls[row, STATE] != OPEN and pulls[row, IN_WALK] > 0.0:
         sums[arm, place + NUMBER_KEPT] += 1.0
         sums[arm, place + SUM_KEPT] += pulls[row, SUM] / pulls[row, COUNT]
@@ -250,7 +254,7 @@ def _with_walk(book: Book, arm: int) -> tuple[float, float]:
         total += book.pulls[row, SUM] / book.pulls[row, COUNT]
         terms += _report_term(book, row)
     if biased:
-        total -= standing * book.sums[arm, TOTAL + SUM_BIAS] / biases
+        total -= standing * book.sums[arm, TOTAL + SUM_BIAS] / book.sums[arm, TOTAL + BIAS_WEIGHT]
         level = book.rules[LOG_BIAS]
         terms += standing * radius(book, report_sigma_of(book, arm), biases, level)
     number = book.sums[arm, TOTAL + NUMBER_DONE] + standing

@@ -61,7 +61,7 @@ def ask(
     lists: Floats,
 ) -> int:
     """Return the arm of the next pull, -1 if none can be started now."""
-    return choose(Book(rules, table, pulls, arms, sums, control, declared, lists))
+    return choose(Book(rules, table, pulls, arms.T, sums, control, declared, lists))
 
 
 @kernel
@@ -71,7 +71,7 @@ def act(
     kind: int, at: int, first: float, second: float, third: float,
 ) -> int:  # fmt: skip
     """Let one event happen; see `events.happen`."""
-    book = Book(rules, table, pulls, arms, sums, control, declared, lists)
+    book = Book(rules, table, pulls, arms.T, sums, control, declared, lists)
     return happen(book, kind, at, first, second, third)
 
 
@@ -262,7 +262,7 @@ def run(
     slots: Floats, heap: Integers, clock: Floats, limits: Floats,
 ) -> int:  # fmt: skip
     """Run a policy in a world until it ends, or needs larger arrays to go on."""
-    book = Book(rules, table, pulls, arms, sums, control, declared, lists)
+    book = Book(rules, table, pulls, arms.T, sums, control, declared, lists)
     world = World(settings, world_arms, rows, starts, key, words)
     while True:
         if clock[IN_MOMENT] == 0.0:

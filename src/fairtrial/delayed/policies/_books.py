@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fairtrial.core.policy import Policy
 from fairtrial.core.pull import Pull
-from fairtrial.core.validation import check_choice, check_integer, check_number, check_probability
+from fairtrial.core.validation import check_integer, check_number, check_probability
 from fairtrial.delayed.policies._readings import Readings
 from fairtrial.delayed.policies._truncation import ENOUGH
 from fairtrial.delayed.problem import FEEDBACKS, Problem
@@ -30,6 +30,7 @@ class BookedPolicy(Policy):
     """A policy whose state is in the books that the kernels work on."""
 
     problem: Problem
+    version = 2
     state_fields = (
         "_pulls",
         "_arms",
@@ -88,8 +89,10 @@ class BookedPolicy(Policy):
             )
         if problem.errors == "first":
             raise InvalidArgument("truncate", "must be left out for errors='first'", truncate)
+        if truncate == "auto":
+            return truncate
         if isinstance(truncate, str):
-            return check_choice("truncate", truncate, ["auto"])
+            raise InvalidArgument("truncate", "must be a number of readings, or 'auto'", truncate)
         return check_integer("truncate", truncate, low=1)
 
     def _set_caps(
@@ -139,12 +142,16 @@ class BookedPolicy(Policy):
 
     @property
     def _book(self) -> Any:
-        """Everything that the kernels work on."""
+        """Everything that the kernels work on.
+
+        The arms are handed over transposed: an array of one row is laid out by rows and by
+        columns alike, for which everything would be compiled once more.
+        """
         return (
             self._rules,
             self._table,
             self._pulls,
-            self._arms,
+            self._arms.T,
             self._sums,
             self._control,
             self._declared,
@@ -175,7 +182,7 @@ class BookedPolicy(Policy):
 
         self._arms = np.asfortranarray(self._arms)
         self._make_room()
-        list_survivors(Book(*self._book))
+        list_survivors(Book(*self._book)._replace(arms=self._arms))
 
     # ---------------------------------------------------------- what each rule says
 
@@ -224,12 +231,7 @@ class BookedPolicy(Policy):
     @property
     def _waits_for_decision(self) -> bool:
         """Whether a pull failed in a way that nobody has said how to count."""
-        from fairtrial.delayed._kernels import books
-
-        if not self._unresolved or self._decided:
-            return False
-        arms = self._pulls[self._unresolved, books.ARM].astype(int)
-        return bool((self._arms[arms, books.STATUS] == books.SURVIVES).any())
+        return bool(self._unresolved)
 
     @property
     def stopped(self) -> bool:

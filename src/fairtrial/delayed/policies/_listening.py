@@ -18,7 +18,7 @@ from fairtrial.errors import InvalidArgument, NotSupported, UnknownPull
 __all__ = ["ListeningPolicy"]
 
 _KEPT = frozenset({"cancelled", "eliminated", "truncated", "user"})
-_TIMEOUTS = frozenset({"timeout", "expired"})
+_CHANCE = frozenset({"lost", "error"})
 
 
 class ListeningPolicy(ReportingPolicy):
@@ -33,15 +33,20 @@ class ListeningPolicy(ReportingPolicy):
             For ``feedback="incremental"``: the number of pieces of the pull.
         """
         from fairtrial.delayed._kernels import books
-        from fairtrial.delayed._kernels.runs import ask
 
         pieces = self._check_duration(duration)
         if self.parallel is not None and self._control[books.BUSY] >= self.parallel:
             return None
-        arm = ask(*self._book)
+        arm = self._next_arm()
         if arm < 0:
             return None
         return arm, self._open_row(arm, self.asked, pieces)
+
+    def _next_arm(self) -> int:
+        """Return the arm to pull, -1 if every survivor has as many pulls in flight as it may."""
+        from fairtrial.delayed._kernels.runs import ask
+
+        return int(ask(*self._book))
 
     def _open_row(self, arm: int, number: int, pieces: float | None) -> int:
         from fairtrial.delayed._kernels.events import START
@@ -90,9 +95,9 @@ class ListeningPolicy(ReportingPolicy):
             self._act(CORRECT, row, value)
             self._control[books.RESULTS] += 1.0
             return
-        if row in self._unresolved:
-            self._unresolved.remove(row)
         self._act(TELL, row, value)
+        if row in self._unresolved:
+            self._resolve(row)
         if self.truncate == "auto":
             self._reconsider_cut()
 
@@ -151,7 +156,7 @@ class ListeningPolicy(ReportingPolicy):
         value: float,
         stage: float | None = None,
         elapsed: float | None = None,
-        sd: float | None = None,
+        std: float | None = None,
         **details: Any,
     ) -> None:
         """Take a reading of a pull that has no outcome yet.
@@ -167,13 +172,13 @@ class ListeningPolicy(ReportingPolicy):
             that comes twice counts once.
         elapsed : float, optional
             Time since the start of the pull; where no `stage` is given it stands for it.
-        sd : float, optional
+        std : float, optional
             Standard deviation of this reading about the outcome.
         **details
             Nothing else is known.
         """
         _refuse_unknown(details)
-        self._take(pull, value, stage, elapsed, sd, useful=self._uses_readings)
+        self._take(pull, value, stage, elapsed, std, useful=self._uses_readings)
 
     def read_late(
         self,
@@ -181,12 +186,12 @@ class ListeningPolicy(ReportingPolicy):
         value: float,
         stage: float | None = None,
         elapsed: float | None = None,
-        sd: float | None = None,
+        std: float | None = None,
         **details: Any,
     ) -> None:
         """Take a reading that its pull's outcome has overtaken; it can still tell of a bias."""
         _refuse_unknown(details)
-        self._take(pull, value, stage, elapsed, sd, useful=self._learns_bias_late)
+        self._take(pull, value, stage, elapsed, std, useful=self._learns_bias_late)
 
     def _take(
         self,
@@ -194,12 +199,12 @@ class ListeningPolicy(ReportingPolicy):
         value: float,
         stage: float | None,
         elapsed: float | None,
-        sd: float | None,
+        std: float | None,
         useful: bool,
     ) -> None:
         """Write a reading down; let the books follow if it is new and of use."""
         row, own = self._row_of(pull), self._sign * value
-        place, std = self._check_reading(row, stage, elapsed, sd)
+        place, std = self._check_reading(row, stage, elapsed, std)
         if self._readings.is_known(row, place, own, std):
             self.duplicates += 1
             return
@@ -223,7 +228,7 @@ class ListeningPolicy(ReportingPolicy):
             before, after = self._readings.stds_around(row, stage)
             if own > before or own < after:
                 raise InvalidArgument(
-                    "sd", "must not grow from reading to reading for errors='nested'", own
+                    "std", "must not grow from reading to reading for errors='nested'", own
                 )
 
     @property
@@ -238,11 +243,11 @@ class ListeningPolicy(ReportingPolicy):
         return False
 
     def _check_reading(
-        self, row: int, stage: float | None, elapsed: float | None, sd: float | None
+        self, row: int, stage: float | None, elapsed: float | None, std: float | None
     ) -> tuple[float, float | None]:
         if self.problem.feedback == "full":
             raise NotSupported("feedback='full' says that there are no readings")
-        std = self._check_std(sd)
+        std = self._check_std(std)
         since = None if elapsed is None else check_number("elapsed", elapsed, low=0.0)
         if stage is not None:
             return check_number("stage", stage), std
@@ -252,13 +257,13 @@ class ListeningPolicy(ReportingPolicy):
         """Return the deviation that a reading brings, if this rule takes one."""
         if std is None:
             if self.problem.feedback == "refining" and self.problem.report_std is None:
-                raise InvalidArgument("sd", "must be given: the problem has no report_std", None)
+                raise InvalidArgument("std", "must be given: the problem has no report_std", None)
             return None
         if self.problem.feedback not in ("unbiased", "refining"):
             raise InvalidArgument(
-                "sd", f"must be left out for feedback={self.problem.feedback!r}", std
+                "std", f"must be left out for feedback={self.problem.feedback!r}", std
             )
-        return check_number("sd", std, low=0.0)
+        return check_number("std", std, low=0.0)
 
     def _use(self, row: int, stage: float, value: float, std: float | None, newest: bool) -> None:
         from fairtrial.delayed._kernels.events import CHANGED, FORGET, READ, READ_ONLY
@@ -278,8 +283,8 @@ class ListeningPolicy(ReportingPolicy):
         Parameters
         ----------
         now : float
-            In the units of `max_time`. The policy has no clock: a simulation says it, and who
-            runs a race says it where there is a `max_time`.
+            In the units of `max_time`. The policy has no clock: a simulation says it, a study,
+            or whoever runs a race.
         """
         self._time = max(self._time, check_number("now", now, low=0.0))
 
@@ -288,34 +293,53 @@ class ListeningPolicy(ReportingPolicy):
 
         ``cancelled``, ``eliminated``, ``truncated`` and ``user`` say that somebody stopped it
         on the strength of what is logged; if readings are logged and do not count, that is
-        as a failure due to the outcome. So are ``timeout`` and ``expired``, unless the problem
-        says that failures are independent of outcomes, and any other reason if it says not.
+        a failure due to the outcome. ``lost`` and ``error`` are chance, and every other reason may
+        be due to the outcome, unless the problem says of all failures what they are.
         """
         from fairtrial.delayed._kernels import books
         from fairtrial.delayed._kernels.events import STOP, TELL
 
-        row = self._row_of(pull)
-        # Once a cap has ended the race, whatever is called back selects nothing.
-        harmless = self._keeps_stopped or self._capped or not self._readings.has(row)
-        kept = reason in _KEPT and harmless
+        row, value = self._row_of(pull), self.problem.failure_value
+        kept = reason in _KEPT and (self._keeps_stopped or not self._readings.has(row))
         by_outcome = not kept and self._depends_on_outcome(reason)
         survives = self._arms[pull.action, books.STATUS] == books.SURVIVES
-        if survives and by_outcome and self.problem.failure_value is not None:
-            self._act(TELL, row, self._sign * self.problem.failure_value)
+        if survives and by_outcome and value is not None and not self._capped:
+            self._act(TELL, row, self._sign * value)
             self._control[books.RESULTS] -= 1.0
             self._valued.append(row)
             return
         self._act(STOP, row)
         if survives and (by_outcome or self.problem.delay_depends_on_outcome):
-            self._unresolved.append(row)
+            self._halt(row)
         elif survives and not kept:
             self._dropped += 1
 
+    def _halt(self, row: int) -> None:
+        """Decide nothing before this pull's outcome comes, nor ever if a cap has ended the race."""
+        from fairtrial.delayed._kernels import books
+
+        self._control[books.HALTED] += 1.0
+        if not self._capped:
+            self._unresolved.append(row)
+
+    def _resolve(self, row: int) -> None:
+        """Go on deciding, now that an outcome has come that was waited for."""
+        from fairtrial.delayed._kernels import books
+        from fairtrial.delayed._kernels.events import REVIEW
+
+        self._unresolved.remove(row)
+        self._control[books.HALTED] -= 1.0
+        if self._control[books.HALTED] == 0.0:
+            self._control[books.DIRTY] = 1.0
+            for arm in range(len(self.problem.arms)):
+                self._act(REVIEW, arm)
+
     def _depends_on_outcome(self, reason: str) -> bool:
+        if reason in _KEPT:
+            return True
         if self.problem.failure is not None:
             return self.problem.failure == "outcome"
-        suspicious = reason in _TIMEOUTS or reason in _KEPT
-        return suspicious or self.problem.failure_value is not None
+        return reason not in _CHANCE or self.problem.failure_value is not None
 
     def revise(self, pull: Pull, old: float, new: float) -> None:
         """Correct an outcome; what was decided before stays decided."""
@@ -361,4 +385,4 @@ class ListeningPolicy(ReportingPolicy):
 
 def _refuse_unknown(details: Mapping[str, Any]) -> None:
     for name, value in details.items():
-        raise InvalidArgument(name, "must be one of stage, elapsed, sd for a reading", value)
+        raise InvalidArgument(name, "must be one of stage, elapsed, std for a reading", value)

@@ -20,11 +20,14 @@ class Readings:
 
     def __init__(self) -> None:
         self._by_row: dict[int, dict[float, tuple[float, float, float]]] = {}
+        # Of every pull, as to look for them would take longer and longer.
+        self._newest: dict[int, float] = {}
+        self._largest: dict[int, float] = {}
+        self._least_std: dict[int, float] = {}
 
     def next_stage(self, row: int) -> float:
         """Return the stage of a reading that names none: the one after the newest."""
-        stages = self._by_row.get(row)
-        return float(np.floor(max(stages))) + 1.0 if stages else 1.0
+        return math.floor(self._newest.get(row, 0.0)) + 1.0
 
     @property
     def number(self) -> int:
@@ -35,8 +38,14 @@ class Readings:
         """Return how many readings a pull has."""
         return len(self._by_row.get(row, ()))
 
+    def largest(self, row: int) -> float:
+        """Return the largest reading of a pull, minus infinity if it has none."""
+        return self._largest.get(row, -math.inf)
+
     def stds_around(self, row: int, stage: float) -> tuple[float, float]:
         """Return the least deviation stated before a stage, and the largest after it."""
+        if self.is_newest(row, stage):
+            return self._least_std.get(row, math.inf), 0.0
         stages = self._by_row.get(row, {})
         stated = [(at, reading[1]) for at, reading in stages.items() if reading[1] != _NO_STD]
         before = [std for at, std in stated if at < stage]
@@ -49,8 +58,7 @@ class Readings:
 
     def is_newest(self, row: int, stage: float) -> bool:
         """Return whether no reading of the pull is of that stage or a later one."""
-        stages = self._by_row.get(row)
-        return not stages or stage > max(stages)
+        return stage > self._newest.get(row, -math.inf)
 
     def is_known(self, row: int, stage: float, value: float, std: float | None) -> bool:
         """Return whether the very same reading was reported before.
@@ -79,8 +87,14 @@ class Readings:
     ) -> None:
         """Write down a reading; its stage stands for the time that it does not say."""
         own = _NO_STD if std is None else std
-        time = stage if elapsed is None else elapsed
-        self._by_row.setdefault(row, {})[stage] = (value, own, time)
+        self._put(row, stage, (value, own, stage if elapsed is None else elapsed))
+
+    def _put(self, row: int, stage: float, reading: tuple[float, float, float]) -> None:
+        self._by_row.setdefault(row, {})[stage] = reading
+        self._newest[row] = max(stage, self._newest.get(row, stage))
+        self._largest[row] = max(reading[0], self.largest(row))
+        if reading[1] != _NO_STD:
+            self._least_std[row] = min(reading[1], self._least_std.get(row, math.inf))
 
     def in_order(self, row: int) -> Floats:
         """Return stage, value, std and time of all readings of a pull, by stage."""
@@ -101,5 +115,5 @@ class Readings:
         readings = cls()
         for row, stage, *reading in np.asarray(rows).tolist():
             value, std, time = reading
-            readings._by_row.setdefault(int(row), {})[stage] = (value, std, time)
+            readings._put(int(row), stage, (value, std, time))
         return readings

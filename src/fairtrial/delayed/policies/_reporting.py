@@ -109,10 +109,26 @@ class ReportingPolicy(BookedPolicy):
         status = self._arms[:, books.STATUS].astype(int).tolist()
         return {
             "arms": {arm: names[code] for arm, code in zip(self.problem.arms, status, strict=True)},
+            "answers": [
+                {"answer": arm, "accepted": code == 1, "rejected": code == 2, "worse_than": better}
+                for arm, code, better in zip(
+                    self.problem.arms, status, self._declared_better(), strict=True
+                )
+            ],
             "readings": int(self._control[books.READINGS]),
             "duplicates": self.duplicates,
             "truncate": None if self._cut_at == math.inf else int(self._cut_at),
         }
+
+    def _declared_better(self) -> list[list[str]]:
+        """Return for every arm who was declared better, as many as put it out; by pairs only."""
+        arms = self.problem.arms
+        if self._declared.shape != (len(arms), len(arms)):
+            return [[] for _ in arms]
+        return [
+            [arms[better] for better in np.flatnonzero(worse)[: self.problem.top].tolist()]
+            for worse in self._declared.T
+        ]
 
     def metrics(self) -> dict[str, float]:
         """Return the number of readings that were used."""
@@ -128,7 +144,7 @@ class ReportingPolicy(BookedPolicy):
         near = f", within {problem.tolerance:g}" if problem.tolerance else ""
         promise = Guarantee(
             name=name,
-            proven=proven,
+            proven=proven and self._covers_failures,
             statement=(
                 f"the probability that this study ever gives a set that is not the best "
                 f"{problem.top}{near} is at most {self.delta:g}"
@@ -150,7 +166,12 @@ class ReportingPolicy(BookedPolicy):
             common = ["when results and readings come says nothing of the outcome"]
         common.append("a pull is stopped on the strength of logged data only")
         if problem.failure_value is not None:
-            common.append(f"a pull that fails has the outcome {problem.failure_value:g}")
+            unforeseen = "" if self._covers_failures else (
+                ", which normal noise and readings do not foresee (not proven)"
+            )  # fmt: skip
+            common.append(
+                f"a pull that fails has the outcome {problem.failure_value:g}{unforeseen}"
+            )
         if self._returned:
             common.append(
                 f"{self._returned} pulls had failed when their outcomes came: that they came says "
@@ -165,6 +186,12 @@ class ReportingPolicy(BookedPolicy):
         if self._clipped:
             common.append(f"means are of clipped outcomes: {self._clipped} were clipped")
         return common
+
+    @property
+    def _covers_failures(self) -> bool:
+        """Whether an outcome may be a failure's: not if it is to be normal, or read beforehand."""
+        valued = self.problem.failure_value is not None
+        return not (valued and (self.problem.gaussian or self._uses_readings))
 
     def _unasked(self) -> int:
         """Return the number of results that nobody asked for."""
@@ -183,6 +210,7 @@ class ReportingPolicy(BookedPolicy):
                 "outcomes are about normal; deviations are estimated: calibrated by simulation, "
                 "not proven"
             )
+        noisy = "outcomes and errors of readings" if self._uses_readings else "outcomes"
         if problem.gaussian:
-            return "outcomes and errors of readings are normal, at the stated deviations"
-        return "outcomes and errors of readings are sub-Gaussian at the stated scales"
+            return f"{noisy} are normal, at the stated deviations"
+        return f"{noisy} are sub-Gaussian at the stated scales"

@@ -80,10 +80,11 @@ class DelayedPolicy(ListeningPolicy):
         self.pass_time(float(clock[runs.NOW]))
         self.asked = int(self._control[books.ROWS])
         self.told = int(self._control[books.RESULTS])
-        if limits[runs.FAILURE] == runs.STUCK:
-            self._unresolved = self._stopped_rows()
-        else:
+        if limits[runs.FAILURE] != runs.STUCK:
             self._dropped = int(clock[runs.LOSSES])
+        elif not self._capped:
+            self._unresolved = self._stopped_rows()
+            self._control[books.HALTED] = len(self._unresolved)
         answer = self.recommend()
         pulls = self._arms[:, books.STARTED].astype(np.int64)
         return Run(

@@ -10,7 +10,7 @@ import numpy as np
 from fairtrial.core.policy import Choice
 from fairtrial.core.pull import Pull
 from fairtrial.core.validation import check_integer, check_number
-from fairtrial.delayed.policies.records import ARM, DONE, OPEN, STAGE, STATE, BudgetPolicy
+from fairtrial.delayed.policies.records import ARM, DONE, STAGE, STATE, STOPPED, BudgetPolicy
 from fairtrial.delayed.problem import Problem
 from fairtrial.errors import InvalidArgument
 
@@ -150,10 +150,10 @@ class SuccessiveHalving(RungPolicy):
         record = self._records[row]
         if self.stopped or record[STAGE] != self._rung:
             return
-        lost = record[STATE] not in (OPEN, DONE) and not self._reached(row, self._age)
-        if lost:
-            record[STAGE] = _NOWHERE
-            self._started[int(record[ARM])] -= 1
+        if not self._reached(row, self._age):
+            if record[STATE] == STOPPED:
+                record[STAGE] = _NOWHERE
+                self._started[int(record[ARM])] -= 1
             return
         rows = self._rows_of_rung()
         if not self._waits_for_places() and all(self._reached(row, self._age) for row in rows):
@@ -182,7 +182,7 @@ class SuccessiveHalving(RungPolicy):
         self._alive, self._started = sorted(best[:keep]), [0] * len(self.problem.arms)
         for row in rows:
             record = self._records[row]
-            if int(record[ARM]) in self._alive and record[STATE] in (OPEN, DONE):
+            if int(record[ARM]) in self._alive and record[STATE] != STOPPED:
                 record[STAGE] = self._rung
                 self._started[int(record[ARM])] += 1
         if not self._waits_for_places() and all(
@@ -195,12 +195,12 @@ class SuccessiveHalving(RungPolicy):
         if self.stopped:
             return self.outstanding()
         blocks = self._waits_for_places()
-        return [
-            pull
-            for pull in self.outstanding()
-            if self._records[pull.tag][STAGE] != self._rung
-            or (blocks and self._reached(pull.tag, self._age))
-        ]
+        return self._in_flight_where(
+            lambda row: (
+                self._records[row][STAGE] != self._rung
+                or (blocks and self._reached(row, self._age))
+            )
+        )
 
     def _ranked(self) -> list[int]:
         means = self._means()
@@ -389,12 +389,12 @@ class ASHA(RungPolicy):
             return
         arm, rung = int(record[ARM]), int(record[STAGE])
         if not self._reached(row, self._ages[rung]):
-            if record[STATE] not in (OPEN, DONE):
+            if record[STATE] == STOPPED:
                 record[STAGE], self._goes_to[arm] = _NOWHERE, rung - 1
             return
         if math.isnan(self._values[rung, arm]):
             self._values[rung, arm] = self._value(row, self._ages[rung])
-        runs_on = record[STATE] in (OPEN, DONE) and rung + 1 < len(self._ages)
+        runs_on = record[STATE] != STOPPED and rung + 1 < len(self._ages)
         if runs_on and self._goes_to[arm] == rung and arm in self._best_of(rung):
             self._goes_to[arm] = record[STAGE] = rung + 1
             self._advance(row)
@@ -417,11 +417,9 @@ class ASHA(RungPolicy):
         """Return the pulls in flight that have reached their rung and may not go on."""
         if self.stopped:
             return self.outstanding()
-        return [
-            pull
-            for pull in self.outstanding()
-            if self._reached(pull.tag, self._ages[int(self._records[pull.tag][STAGE])])
-        ]
+        return self._in_flight_where(
+            lambda row: self._reached(row, self._ages[int(self._records[row][STAGE])])
+        )
 
     def _ranked(self) -> list[int]:
         means, arms = self._means(), range(len(self.problem.arms))

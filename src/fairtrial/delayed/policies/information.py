@@ -7,8 +7,11 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.core.environment import Environment
 from fairtrial.core.recommendation import Guarantee
+from fairtrial.core.run import Run
 from fairtrial.core.validation import check_choice, check_number
+from fairtrial.delayed.policies._top_two import top_two
 from fairtrial.delayed.policies.base import DelayedPolicy
 from fairtrial.delayed.problem import Problem
 from fairtrial.errors import InvalidArgument
@@ -37,8 +40,9 @@ class InformationRacing(DelayedPolicy):
         Most pulls of one arm in flight; by default no limit.
     test : {"pairwise", "box"}
         Compare every two arms, or an interval of each.
-    sampling : {"lucb", "uniform"}
-        Pull the two arms that are least certain at the border, or all survivors equally.
+    sampling : {"lucb", "uniform", "top_two"}
+        Pull the two arms that are least certain at the border, or all survivors equally, or an
+        arm on which two draws from the normal posteriors disagree (top-two Thompson sampling).
     use_partial : bool
         Whether readings count; without them any sub-Gaussian noise is covered.
     prior : float
@@ -50,11 +54,12 @@ class InformationRacing(DelayedPolicy):
     max_pulls, max_reports : int, optional
         Stop undecided after so many results, or readings.
     max_time : float, optional
-        Stop undecided when so much time has passed, as `pass_time` tells; a simulation does.
+        Stop undecided when so much time has passed: in a simulation in the units of its
+        delays, in a study in seconds since its first event, else as `pass_time` tells.
     setup_time : float
         Time that it costs to start a pull, for ``truncate="auto"``, in the units of `elapsed`.
     seed : None, int or numpy.random.Generator
-        Not used: the policy tosses no coins.
+        For ``sampling="top_two"``; the others toss no coins.
 
     Raises
     ------
@@ -67,6 +72,8 @@ class InformationRacing(DelayedPolicy):
     ratio of what was observed, hence a martingale whatever starts or stops pulls on the
     strength of it; mixing s over N(0, sigma^2 / prior) gives the test (Robbins 1970; Howard,
     Ramdas, McAuliffe, Sekhon 2021). Two arms are told apart at level delta / (k (n - k)).
+    Top-two Thompson sampling: Russo (2020), "Simple Bayesian algorithms for best-arm
+    identification"; for k arms two draws disagree if they have different arms among the best k.
 
     Examples
     --------
@@ -103,16 +110,17 @@ class InformationRacing(DelayedPolicy):
         self._set_caps(max_pulls, max_reports, max_time)
         self.setup_time = self._setup_time = check_number("setup_time", setup_time, low=0.0)
         self.test = check_choice("test", test, ["pairwise", "box"])
-        self.sampling = check_choice("sampling", sampling, ["lucb", "uniform"])
+        self.sampling = check_choice("sampling", sampling, ["lucb", "uniform", "top_two"])
         if not isinstance(use_partial, bool):
             raise InvalidArgument("use_partial", "must be True or False", use_partial)
         self.use_partial = use_partial
         self.prior = check_number("prior", prior, low=0.0, open_low=True)
         if self._uses_readings and not problem.gaussian:
+            other = "" if problem.feedback == "refining" else ", or Racing(variant='proven')"
             raise InvalidArgument(
                 "problem",
                 "must have normal noise for InformationRacing to use readings; take "
-                "use_partial=False, or Racing(variant='proven')",
+                f"use_partial=False{other}",
                 problem,
             )
         if self.truncate is not None and not self._uses_readings:
@@ -129,6 +137,41 @@ class InformationRacing(DelayedPolicy):
             books.SAMPLING: books.LUCB if self.sampling == "lucb" else books.UNIFORM,
             books.STUDENT: self._estimates_noise,
         }
+
+    def compiled_run(
+        self,
+        environment: Environment,
+        generator: np.random.Generator,
+        horizon: int | None,
+        parallel: int = 1,
+    ) -> Run | None:
+        """Return a whole run from compiled code; None for ``sampling="top_two"``."""
+        if self.sampling == "top_two":
+            return None
+        return super().compiled_run(environment, generator, horizon, parallel)
+
+    def _next_arm(self) -> int:
+        from fairtrial.delayed._kernels import books
+
+        least = super()._next_arm()
+        if self.sampling != "top_two" or least < 0:
+            return least
+        arms = np.flatnonzero(self._arms[:, books.STATUS] == books.SURVIVES)
+        variances = self._arms[arms, books.VARIANCE]
+        if not np.isfinite(variances).all():
+            unknown = arms[np.isinf(variances)]
+            arm = int(unknown[self._arms[unknown, books.STARTED].argmin()])
+            return arm if self._has_place(arm) else least
+        means, generator = self._arms[arms, books.MEAN], self.generator()
+        sides = top_two(means, variances, int(self._control[books.PLACES]), generator)
+        arm = int(arms[generator.choice(sides[generator.integers(2)])])
+        return arm if self._has_place(arm) else least
+
+    def _has_place(self, arm: int) -> bool:
+        """Return whether one more pull of an arm may be in flight."""
+        from fairtrial.delayed._kernels import books
+
+        return self.per_arm is None or bool(self._arms[arm, books.IN_FLIGHT] < self.per_arm)
 
     def _level(self) -> float:
         """Return the log of tests over delta, and the price of prefixes on top of it."""

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-import statistics
+from bisect import insort
+from collections.abc import Mapping
+from statistics import median
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairtrial.core.policy import Choice
 from fairtrial.core.pull import Pull
@@ -70,6 +74,7 @@ class MedianStopping(BudgetPolicy):
         self.budget = check_budget(budget, len(problem.arms))
         self.grace = check_integer("grace", grace, low=1)
         self.least = check_integer("least", least, low=1)
+        self._by_age: list[list[float]] = []
 
     @property
     def _source(self) -> str:
@@ -90,21 +95,33 @@ class MedianStopping(BudgetPolicy):
             return None
         return self._open(self.asked % len(self.problem.arms), 0)
 
+    def set_state(self, state: Mapping[str, NDArray[Any]]) -> None:
+        """Continue from a state that a policy of the same problem, parameters and seed returned."""
+        super().set_state(state)
+        self._by_age = []
+        for row in range(len(self._records)):
+            self._advance(row)
+
+    def _advance(self, row: int) -> None:
+        """File the running means of a completed pull by age, each age in order."""
+        count = self._readings.count(row)
+        if self._records[row][STATE] != DONE or not count:
+            return
+        means = self._readings.in_order(row)[:, 1].cumsum() / np.arange(1, count + 1)
+        self._by_age += [[] for _ in range(len(self._by_age), count)]
+        for others, mean in zip(self._by_age, means.tolist(), strict=False):
+            insort(others, mean)
+
     def cancelled(self) -> list[Pull]:
         """Return the pulls in flight that do worse than the median at their age."""
-        return [pull for pull in self.outstanding() if self._is_bad(pull.tag)]
+        return self._in_flight_where(self._is_bad)
 
     def _is_bad(self, row: int) -> bool:
         age = self._readings.count(row)
-        if age < self.grace:
+        if not self.grace <= age <= len(self._by_age):
             return False
-        others = [
-            float(self._readings.in_order(other)[:age, 1].mean())
-            for other, record in enumerate(self._records)
-            if record[STATE] == DONE and self._readings.count(other) >= age
-        ]
-        best = float(self._readings.in_order(row)[:, 1].max())
-        return len(others) >= self.least and best < statistics.median(others)
+        others = self._by_age[age - 1]
+        return len(others) >= self.least and self._readings.largest(row) < median(others)
 
     def _ranked(self) -> list[int]:
         means, best = self._means(), [float("-inf")] * len(self.problem.arms)

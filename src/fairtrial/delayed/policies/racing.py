@@ -50,7 +50,8 @@ class Racing(DelayedPolicy):
     max_pulls, max_reports : int, optional
         Stop undecided after so many results, or readings.
     max_time : float, optional
-        Stop undecided when so much time has passed, as `pass_time` tells; a simulation does.
+        Stop undecided when so much time has passed: in a simulation in the units of its
+        delays, in a study in seconds since its first event, else as `pass_time` tells.
     seed : None, int or numpy.random.Generator
         Not used: the policy tosses no coins.
 
@@ -153,7 +154,7 @@ class Racing(DelayedPolicy):
 
     def _check_std(self, std: float | None) -> float | None:
         if std is not None and self._uses_readings:
-            raise InvalidArgument("sd", "must be left out: Racing takes the report_std", std)
+            raise InvalidArgument("std", "must be left out: Racing takes the report_std", std)
         return super()._check_std(std)
 
     @property
@@ -184,14 +185,14 @@ class Racing(DelayedPolicy):
     @property
     def guarantee(self) -> Guarantee:
         """The guarantee and what it stands on; the published estimator has no proof."""
-        assumptions = [
-            self._noise_assumption()
-            if self._uses_readings
-            else self._noise_assumption().replace(" and errors of readings", "")
-        ]
+        assumptions = [self._noise_assumption()]
         proven = self._used_bound.proven and not (self.variant == "partial" and self._splits)
         if self._uses_readings:
             assumptions.append("errors of readings are independent of the outcome and each other")
+            if self.problem.feedback == "biased":
+                assumptions.append(
+                    "which pulls are complete says nothing of the errors of their readings"
+                )
         name = f"race, {self.variant}, {self._used_bound.name}"
         return self._promise(name, proven, assumptions, "docs/explanation/delayed.md")
 

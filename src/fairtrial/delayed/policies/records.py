@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -88,16 +89,16 @@ class BudgetPolicy(Policy):
         value: float,
         stage: float | None = None,
         elapsed: float | None = None,
-        sd: float | None = None,
+        std: float | None = None,
         **details: Any,
     ) -> None:
-        """Take a reading; see `InformationRacing`. Its deviation `sd` changes nothing."""
+        """Take a reading; see `InformationRacing`. Its deviation `std` changes nothing."""
         for name, given in details.items():
-            raise InvalidArgument(name, "must be one of stage, elapsed, sd for a reading", given)
+            raise InvalidArgument(name, "must be one of stage, elapsed, std for a reading", given)
         if self.problem.feedback == "full":
             raise NotSupported("feedback='full' says that there are no readings")
         row, own = pull.tag, self.problem.sign * value
-        std = None if sd is None else check_number("sd", sd, low=0.0)
+        std = None if std is None else check_number("std", std, low=0.0)
         since = None if elapsed is None else check_number("elapsed", elapsed, low=0.0)
         place = self._readings.next_stage(row) if since is None else since
         place = place if stage is None else check_number("stage", stage)
@@ -124,6 +125,14 @@ class BudgetPolicy(Policy):
                 record[OUTCOME] = sign * new
                 return
         raise UnknownPull(f"{pull!r} was not told with the outcome {old!r}")
+
+    def _in_flight_where(self, test: Callable[[int], bool]) -> list[Pull]:
+        """Return the pulls in flight whose records pass a test."""
+        return [
+            self._pull(number, arm, row)
+            for number, (arm, row) in self._outstanding.items()
+            if test(row)
+        ]
 
     # ---------------------------------------------------------------- what is known
 

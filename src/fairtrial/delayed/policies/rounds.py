@@ -12,7 +12,6 @@ from fairtrial.core.pull import Pull
 from fairtrial.delayed.policies.records import (
     ARM,
     OPEN,
-    STAGE,
     STATE,
     BudgetPolicy,
     check_budget,
@@ -28,7 +27,10 @@ class RoundPolicy(BudgetPolicy):
     A pull that is lost is spent. A round ends when none of its pulls is waited for.
     """
 
-    state_fields = (*BudgetPolicy.state_fields, "_alive", "_accepted", "_round", "_goal")
+    version = 2
+    state_fields = (
+        *BudgetPolicy.state_fields, "_alive", "_accepted", "_round", "_goal", "_started",
+    )  # fmt: skip
 
     def __init__(
         self, problem: Problem, budget: int, seed: int | np.random.Generator | None
@@ -36,6 +38,7 @@ class RoundPolicy(BudgetPolicy):
         super().__init__(problem, seed)
         self.budget = check_budget(budget, len(problem.arms))
         self._alive = list(range(len(problem.arms)))
+        self._started = [0] * len(problem.arms)
         self._accepted: list[int] = []
         self._round = 0
         self._goal = self._pulls_each()
@@ -53,16 +56,17 @@ class RoundPolicy(BudgetPolicy):
     def _places(self) -> int:
         return self.problem.top - len(self._accepted)
 
-    def _started(self, arm: int) -> int:
-        return sum(record[ARM] == arm and record[STAGE] >= 0 for record in self._records)
-
     def choose(self) -> Choice:
         """Return the arm left that was started least, None until the round has ended."""
-        started = {arm: self._started(arm) for arm in self._alive}
-        arm = min(self._alive, key=lambda arm: (started[arm], arm))
-        return self._open(arm, self._round) if started[arm] < self._goal else None
+        arm = min(self._alive, key=lambda arm: (self._started[arm], arm))
+        if self._started[arm] >= self._goal:
+            return None
+        self._started[arm] += 1
+        return self._open(arm, self._round)
 
     def _advance(self, row: int) -> None:
+        if self._records[row][STATE] == OPEN:
+            return
         while not self.stopped and self._round_is_over():
             self._cut()
             self._round += 1
@@ -71,9 +75,10 @@ class RoundPolicy(BudgetPolicy):
                 self._goal = max(self._goal, self._pulls_each())
 
     def _round_is_over(self) -> bool:
+        if any(self._started[arm] < self._goal for arm in self._alive):
+            return False
         alive = set(self._alive)
-        waits = any(record[STATE] == OPEN and record[ARM] in alive for record in self._records)
-        return not waits and all(self._started(arm) >= self._goal for arm in self._alive)
+        return not any(record[STATE] == OPEN and record[ARM] in alive for record in self._records)
 
     def _settle(self) -> None:
         """Accept all that are left once there is a place for each."""
@@ -90,7 +95,8 @@ class RoundPolicy(BudgetPolicy):
 
     def cancelled(self) -> list[Pull]:
         """Return the pulls in flight of arms that have left."""
-        return [pull for pull in self.outstanding() if pull.action not in self._alive]
+        alive = set(self._alive)
+        return self._in_flight_where(lambda row: self._records[row][ARM] not in alive)
 
     def _ranked(self) -> list[int]:
         means, accepted, alive = self._means(), set(self._accepted), set(self._alive)

@@ -1,0 +1,43 @@
+"""Top-two Thompson sampling: the arms on which two draws from the posteriors disagree."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["top_two"]
+
+Floats = NDArray[np.float64]
+Arms = NDArray[np.int64]
+
+_DRAWS = 50
+
+
+def top_two(
+    means: Floats, variances: Floats, top: int, generator: np.random.Generator
+) -> tuple[Arms, Arms]:
+    """Return the arms among the best by a first draw only, and those by a second draw only.
+
+    The second draw is the first of up to 49 more that has other arms among the best; if none has,
+    the two arms are exchanged of which that is most likely.
+
+    Parameters
+    ----------
+    means, variances : ndarray of shape (arms,)
+        Of the arms' normal posteriors.
+    top : int
+        How many arms are the best; fewer than there are.
+    generator : numpy.random.Generator
+        Source of the draws.
+    """
+    draws = means + np.sqrt(variances) * generator.standard_normal((_DRAWS, means.size))
+    inside = np.zeros(draws.shape, dtype=bool)
+    np.put_along_axis(inside, np.argpartition(-draws, top - 1)[:, :top], True, axis=1)
+    others = np.flatnonzero((inside != inside[0]).any(axis=1))
+    if others.size:
+        first, second = inside[0], inside[others[0]]
+        return np.flatnonzero(first & ~second), np.flatnonzero(second & ~first)
+    best, rest = np.flatnonzero(inside[0]), np.flatnonzero(~inside[0])
+    spread = np.sqrt(variances[best, None] + variances[rest]) + np.finfo(float).tiny
+    one, other = divmod(int(((means[best, None] - means[rest]) / spread).argmin()), rest.size)
+    return best[[one]], rest[[other]]
