@@ -3,7 +3,7 @@ import pytest
 from scipy.optimize import linprog
 
 from fairtrial.allocation import Problem, bounds, fair_value
-from fairtrial.errors import NotSupported
+from fairtrial.errors import InvalidArgument, NotSupported
 
 INSTANCE_1 = [0.8, *(0.8 - 0.01 * i for i in range(2, 11))]
 
@@ -67,6 +67,14 @@ def test_equal_means_cost_nothing():
 def test_bounds_are_for_single_plays():
     with pytest.raises(NotSupported):
         bounds(Problem(3, 0.2, plays=2), [0.5, 0.5, 0.5], 100)
+
+
+def test_what_is_no_problem_is_refused():
+    for call in (lambda: bounds("x", [0.5], 100), lambda: fair_value(None, [0.5])):
+        with pytest.raises(
+            InvalidArgument, match=r"problem must be a fairtrial\.allocation\.Problem"
+        ):
+            call()
 
 
 @pytest.mark.parametrize("seed", range(8))

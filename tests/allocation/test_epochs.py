@@ -19,9 +19,10 @@ from fairtrial.allocation import (
     SlidingWindowUCB,
     Thompson,
 )
+from fairtrial.allocation.policies.starts import MOST_CREDIT
 from fairtrial.core import run_policy
 from fairtrial.core.specification import policy_from_dict
-from fairtrial.errors import InvalidArgument, NotSupported
+from fairtrial.errors import AlreadyTold, InvalidArgument, NotSupported
 from tests.allocation.adversaries import hostile, quotas
 from tests.allocation.slow import SlowQuotas
 
@@ -255,7 +256,6 @@ def test_arms_that_come_begin_with_nothing_and_those_that_go_are_forgotten():
     before = dict(zip(PROBLEM.arms, policy.credits, strict=True))
     later = policy.next_epoch(Problem(["c", "d", "a"], ["1/7", "1/7", "1/2"]))
     assert later.initial_credits == (before["c"], 0, before["a"])
-    assert later.asked == 0
     assert "c_i" in later.guarantee.statement
 
 
@@ -329,6 +329,104 @@ def test_thompson_begins_at_the_posterior_of_before():
     shares = [np.mean([pull.action for pull in policy.ask(4000)]) for policy in (told, later)]
     assert later.seed != told.seed
     assert abs(shares[0] - shares[1]) < 4 * np.sqrt(2 * 0.25 / 4000)
+
+
+# ------------------------------------------------------------------------ pulls in flight
+
+
+def test_a_result_in_flight_is_learned_where_its_arm_is_now():
+    policy = FairLearn(PROBLEM, first)
+    before = {pull.arm: pull for pull in policy.ask(12)}
+    policy = policy.next_epoch(Problem(["c", "d", "a"], ["1/4", "1/7", "1/2"]))
+    assert policy.asked == 12
+    assert {pull.arm for pull in policy.outstanding()} == {"a", "c"}
+    now = policy.ask()
+    assert now.number == 12
+    policy.tell(before["a"], 1.0)
+    policy.tell(before["b"], 1.0)
+    policy.tell(before["c"], 0.5)
+    means = {each.labels["arm"]: each.mean for each in policy.progress().actions}
+    assert means == {"c": 0.5, "d": None, "a": 1.0}
+    with pytest.raises(AlreadyTold):
+        policy.tell(before["a"], 0.0)
+    with pytest.raises(NotSupported, match="earlier epoch cannot be corrected"):
+        policy.amend(policy._pull(before["a"].number, 2, 0), 1.0, 0.0)
+    policy.tell(now, 1.0)
+
+
+def test_a_result_in_flight_passes_through_epochs_and_contexts():
+    policy = FairLearn(PROBLEM, first, contexts=3)
+    pulls = [policy.ask(context=context) for context in range(3)]
+    policy = policy.next_epoch(PROBLEM.clone(tolerance=1))
+    # The third context is gone, and what belongs to it.
+    policy = policy.next_epoch(PROBLEM, contexts=2, initial_rewards=None)
+    restored = policy.clone()
+    restored.set_state(policy.get_state())
+    for pull in pulls:
+        restored.tell(pull, 1.0)
+    numbers, sums = restored._known_rewards().swapaxes(0, 1)
+    assert numbers.sum(axis=1).tolist() == sums.sum(axis=1).tolist() == [1, 1]
+
+
+def test_a_published_policy_takes_over_what_is_in_flight():
+    policy = FairUCB(Problem(3, "1/5"))
+    pull = policy.ask()
+    policy = policy.next_epoch(Problem(3, "1/4"))
+    policy.tell(pull, 1.0)
+    assert policy.progress().actions[0].mean == 1.0
+
+
+@settings(max_examples=40)
+@given(
+    shares=st.lists(quotas(), min_size=2, max_size=4),
+    seed=st.integers(0, 2**32),
+    scheduler=st.sampled_from(["due", "lazy", "masked"]),
+    tolerance=st.integers(0, 2),
+)
+def test_a_pull_that_fails_in_a_later_epoch_is_made_up_for(shares, seed, scheduler, tolerance):
+    rng = np.random.default_rng(seed)
+    policy, lazy, flying = None, scheduler != "due", []
+
+    def learner(t, counts, sums, allowed):
+        return int(rng.choice(allowed))
+
+    for problem in epochs(shares, list("stuvwxyz"), rng):
+        problem = problem.clone(tolerance=tolerance)
+        if policy is None:
+            policy = FairLearn(
+                problem, learner, "lazy" if lazy else "due", mask=scheduler == "masked"
+            )
+        else:
+            policy = policy.next_epoch(problem)
+        share_of = dict(zip(problem.arms, problem.shares, strict=True))
+        owed = dict(zip(problem.arms, policy.credits, strict=True))
+        begun, first = dict(owed), policy.asked
+        for pull in flying:
+            if pull.arm not in owed:
+                policy.fail(pull)
+        flying = [pull for pull in flying if pull.arm in owed]
+        for _ in range(int(rng.integers(1, 40))):
+            flying.append(policy.ask())
+            count_round(owed, share_of, flying[-1].arm, 1)
+            if rng.random() < 0.4:
+                pull = flying.pop(int(rng.integers(len(flying))))
+                policy.fail(pull)
+                if pull.number >= first:
+                    count_round(owed, share_of, pull.arm, -1)
+                else:
+                    more = min(1, tolerance - begun[pull.arm])
+                    begun[pull.arm] += more
+                    owed[pull.arm] += more
+            assert policy.credits == tuple(owed.values())
+    for pull in policy.ask(400):
+        count_round(owed, share_of, pull.arm, 1)
+    assert max(credit // 1 for credit in owed.values()) <= tolerance
+
+
+def count_round(owed, share_of, pulled, times):
+    for arm, share in share_of.items():
+        owed[arm] += times * share
+    owed[pulled] -= times
 
 
 # ----------------------------------------------------------- everywhere that policies go
@@ -424,7 +522,7 @@ def test_a_study_goes_on_in_the_study_of_the_next_epoch(tmp_path):
         ("initial_credits", {"b": float("nan")}, "must be a number of pulls"),
         ("initial_credits", {"b": True}, "must be a number of pulls"),
         ("initial_credits", {"b": "1/2"}, "must be at most the tolerance, 0"),
-        ("initial_credits", {"b": -(10**10)}, "to be counted in 64 bits"),
+        ("initial_credits", {"b": -(10**10)}, "must be from -2305843009 to .* in 64 bits"),
         ("initial_rewards", [(1, 1)], r"must be 3 pairs \(number, sum\)"),
         ("initial_rewards", {"x": (1, 1)}, "must name arms"),
         ("initial_rewards", {"a": 3}, "must be two numbers"),
@@ -436,6 +534,18 @@ def test_a_study_goes_on_in_the_study_of_the_next_epoch(tmp_path):
 def test_what_cannot_be_is_refused_by_name(name, value, message):
     with pytest.raises(InvalidArgument, match=message):
         FairLearn(PROBLEM, **{name: value})
+
+
+def test_a_credit_beyond_what_64_bits_count_is_refused_and_a_surplus_cut_to_it():
+    patient = PROBLEM.clone(tolerance=10**30)
+    with pytest.raises(InvalidArgument, match="in 64 bits"):
+        FairLearn(patient, initial_credits={"a": 10**25})
+    policy = FairLearn(patient, initial_credits={"a": MOST_CREDIT, "b": -MOST_CREDIT})
+    policy.ask(40)
+    later = policy.next_epoch(patient)
+    assert later.initial_credits[0] <= MOST_CREDIT
+    assert later.initial_credits[1] == max(-MOST_CREDIT, policy.credits[1])
+    assert later.next_epoch(PROBLEM).initial_credits[0] == 0
 
 
 def test_the_next_problem_is_checked_as_any():

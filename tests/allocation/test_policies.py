@@ -473,6 +473,15 @@ def test_among_sleepers_the_largest_awake_credit_is_pulled(seed):
     assert policy.metrics()["violation"] == pytest.approx(float(worst))
 
 
+def test_the_guarantee_says_who_is_promised_what():
+    def said(problem):
+        return FairLearn(problem).guarantee.statement
+
+    assert said(PROBLEM).endswith("every arm i has had at least floor(r_i t) pulls")
+    assert said(Problem(3, "1/5", 2)).endswith("at least floor(r_i t) - 2 pulls")
+    assert "every arm and every group i" in said(GROUPED)
+
+
 def test_sleeping_arms_weaken_the_guarantee():
     policy = FairLearn(PROBLEM)
     policy.ask(awake=["0", "1", "2"])
@@ -553,6 +562,8 @@ def test_progress_sets_shares_against_quotas():
         ({"contexts": 0}, "contexts"),
         ({"learner": "ucb"}, "learner"),
         ({"learner": UCB1}, "learner"),
+        ({"scheduler": "lazy", "mask": "yes"}, "mask"),
+        ({"scheduler": "largest", "allow_unsafe": "no"}, "allow_unsafe"),
     ],
 )
 def test_bad_arguments_are_named(arguments, named):

@@ -96,6 +96,12 @@ def test_a_large_common_denominator_is_refused_with_a_way_out():
     )
 
 
+@pytest.mark.parametrize("shares", ["1/3", {"a": "1/3"}, 0.5])
+def test_only_a_list_of_shares_is_rounded(shares):
+    with pytest.raises(InvalidArgument, match="shares must be a list of shares"):
+        round_shares(shares)
+
+
 def test_several_plays_may_share_out_as_many_pulls():
     assert Problem(3, "2/3", plays=2).is_exhausted
     with pytest.raises(InvalidArgument, match="sum to 21/10 > plays = 2"):

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairtrial.allocation import FairLearn, Problem
+from fairtrial.errors import InvalidArgument
 from tests.allocation.adversaries import hostile, quotas, starving
 from tests.allocation.slow import SlowQuotas, float_rule
 
@@ -239,6 +240,18 @@ def test_a_tolerance_beyond_the_horizon_never_binds(scheduler):
     policy = FairLearn(problem, always(0), scheduler)
     assert {pull.action for pull in policy.ask(300)} == {0}
     assert policy.metrics()["forced_share"] == 0
+
+
+@pytest.mark.parametrize("last", ["0.49999999", "0.50000001"])
+def test_lazy_refuses_to_look_a_hundred_million_rounds_ahead(last):
+    """One round in 10^8 is free, or none; with fewer digits the look ahead is short."""
+    for shares in (["0.49999999", last], ["0.4999", "0.50"]):
+        problem = Problem(2, shares)
+        if problem.denominator == 10**8:
+            with pytest.raises(InvalidArgument, match="scheduler must be 'due' when the shares"):
+                FairLearn(problem, scheduler="lazy")
+        else:
+            FairLearn(problem, scheduler="lazy").ask(5)
 
 
 def test_one_arm_is_always_pulled():

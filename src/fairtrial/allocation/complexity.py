@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairtrial.allocation.problem import Problem
-from fairtrial.core.validation import check_array, check_integer
+from fairtrial.core.validation import check_array, check_instance, check_integer
 from fairtrial.errors import NotSupported
 
 __all__ = ["Bounds", "bounds", "fair_value"]
@@ -88,7 +88,7 @@ def bounds(problem: Problem, means: ArrayLike, horizon: int) -> Bounds:
     >>> round(found.theorem2, 6), round(found.theorem4, 6)
     (328.366092, 355.366092)
     """
-    low, high = problem.reward_range
+    low, high = check_instance("problem", problem, Problem).reward_range
     if problem.plays > 1 or problem.groups or high - low != 1.0:
         raise NotSupported("the bounds are for one play a round, no groups, and a range of 1")
     values = check_array("means", means, (len(problem.arms),))
@@ -132,10 +132,12 @@ def fair_value(problem: Problem, means: ArrayLike) -> float:
     >>> round(fair_value(Problem(3, ["1/5", "3/10", "1/4"]), [0.7, 0.5, 0.4]), 6)
     0.565
     """
+    check_instance("problem", problem, Problem)
     values = check_array("means", means, (len(problem.arms),))
     given = np.array([float(share) for share in problem.shares])
+    place_of = {arm: place for place, arm in enumerate(problem.arms)}
     for share, members in (problem.groups or {}).values():
-        places = [problem.arms.index(arm) for arm in members]
+        places = [place_of[arm] for arm in members]
         best = max(places, key=lambda place: values[place])
         given[best] += float(share) - given[places].sum()
     left = problem.plays - float(given.sum())

@@ -135,7 +135,7 @@ class Problem(BaseProblem):
 
     def _given_group(self, label: str, value: Any) -> Group:
         share, members = as_group(self.arms, label, value)
-        inside = sum((self.shares[self.arms.index(arm)] for arm in members), Fraction(0))
+        inside = sum((self._share_of[arm] for arm in members), Fraction(0))
         if inside > share:
             raise InvalidArgument(
                 f"groups[{label}].share",
@@ -178,6 +178,10 @@ class Problem(BaseProblem):
             )
 
     # -------------------------------------------------------------------- meaning
+
+    @cached_property
+    def _share_of(self) -> dict[str, Fraction]:
+        return dict(zip(self.arms, self.shares, strict=True))
 
     @cached_property
     def action_labels(self) -> tuple[dict[str, str], ...]:
@@ -306,6 +310,8 @@ def round_shares(
     (Fraction(33, 100), Fraction(7, 50))
     """
     size = check_integer("denominator", denominator, low=1)
+    if isinstance(shares, str | Mapping) or not isinstance(shares, Iterable):
+        raise InvalidArgument("shares", "must be a list of shares, one for each arm", shares)
     exact = (as_share(f"shares[{i}]", share) for i, share in enumerate(shares))
     return tuple(Fraction(math.floor(share * size), size) for share in exact)
 

@@ -12,6 +12,7 @@ from fairtrial.allocation._kernels.model import (
     FREE_UNTIL,
     GAP,
     GROUP,
+    INITIAL,
     ISSUED,
     KEY,
     LAST,
@@ -30,11 +31,13 @@ from fairtrial.allocation._kernels.model import (
     SLOT,
     TAKEN,
     TIGHT_UNTIL,
+    TOLERANCE,
     UNIT,
     WORST,
     Integers,
     inlined,
     kernel,
+    live,
 )
 from fairtrial.allocation._kernels.waiting import advance, settle_earlier, settle_later
 
@@ -60,10 +63,9 @@ def _count_gap(control: Integers, book: Integers, arm: int) -> None:
 
 
 @kernel
-def _age_queues(control: Integers, book: Integers, pulled: int) -> None:
+def _age_queues(control: Integers, book: Integers) -> None:
     for arm in range(control[ARMS]):
-        book[QUEUE, arm] = book[QUEUE, arm] + book[QUOTA, arm]
-    book[QUEUE, pulled] = max(0, book[QUEUE, pulled] - control[UNIT])
+        book[QUEUE, arm] = max(0, book[QUEUE, arm] + book[QUOTA, arm])
 
 
 @kernel
@@ -86,7 +88,9 @@ def _count_rest(control: Integers, book: Integers, arm: int, group: int, sleepin
     if group != NOWHERE:
         settle_later(control, book, group)
     if control[QUEUES]:
-        _age_queues(control, book, arm)
+        book[QUEUE, arm] -= control[UNIT]
+        if control[SLOT] == 0:
+            _age_queues(control, book)
     if sleeping:
         _let_sleep(control, book)
 
@@ -117,19 +121,26 @@ def count_pull(control: Integers, book: Integers, arm: int, free: bool, sleeping
 
 
 @kernel
-def void_pull(control: Integers, book: Integers, arm: int) -> None:
-    """Take back the pull of an arm, and its round if that was the same for all arms."""
-    group = book[GROUP, arm]
-    book[COUNT, arm] -= 1
-    book[BASE, arm] -= control[UNIT]
-    if group != NOWHERE:
-        book[COUNT, group] -= 1
-        book[BASE, group] -= control[UNIT]
+def _take_back_round(control: Integers, book: Integers, arm: int) -> None:
+    """Take the round of a failed pull out of time; for its arm alone if others share it."""
     if control[PLAYS] == 1 and not control[SLEPT]:
         control[ROUND] -= 1
+        if control[QUEUES]:
+            for other in range(control[ARMS]):
+                book[QUEUE, other] = max(0, book[QUEUE, other] - book[QUOTA, other])
+    else:
+        book[ASLEEP, arm] += 1
+        book[BASE, arm] += book[QUOTA, arm]
+
+
+@kernel
+def _settle_raised(control: Integers, book: Integers, arm: int) -> None:
+    """Put an arm and its group where they belong after their credits have risen."""
+    group = book[GROUP, arm]
+    # A queue that is never below the credit is what keeps a share in the long run.
+    book[QUEUE, arm] = max(book[QUEUE, arm], true_credit(control, book, arm))
     control[FREE_UNTIL] = control[ROUND]
     control[TIGHT_UNTIL] = control[ROUND]
-    control[PHASE] = 0
     settle_earlier(control, book, arm)
     if group != NOWHERE:
         settle_earlier(control, book, group)
@@ -137,6 +148,41 @@ def void_pull(control: Integers, book: Integers, arm: int) -> None:
 
 
 @kernel
+def void_pull(control: Integers, book: Integers, arm: int) -> None:
+    """Take back the pull of an arm, and its round."""
+    group = book[GROUP, arm]
+    book[COUNT, arm] -= 1
+    book[BASE, arm] -= control[UNIT]
+    if group != NOWHERE:
+        book[COUNT, group] -= 1
+        book[BASE, group] -= control[UNIT]
+    control[PHASE] = 0
+    _take_back_round(control, book, arm)
+    _settle_raised(control, book, arm)
+
+
+@kernel
+def _begin_with_one_more(control: Integers, book: Integers, node: int) -> None:
+    more = min(control[UNIT], control[TOLERANCE] * control[UNIT] - book[INITIAL, node])
+    if control[PLAYS] > 1:
+        more -= more % max(1, book[QUOTA, node])
+    book[INITIAL, node] += more
+    book[BASE, node] -= more
+
+
+@live
+def make_up(control: Integers, book: Integers, arm: int) -> None:
+    """Let an arm and its group have begun with one pull more to their credit, which failed.
+
+    No credit begins above the tolerance: so the promise of an epoch stays as it is.
+    """
+    _begin_with_one_more(control, book, arm)
+    if book[GROUP, arm] != NOWHERE:
+        _begin_with_one_more(control, book, book[GROUP, arm])
+    _settle_raised(control, book, arm)
+
+
+@live
 def worst_credit(control: Integers, book: Integers) -> int:
     """Return the largest credit that any node has had at the end of any round."""
     worst = control[WORST]

@@ -29,7 +29,7 @@ def credit(control: Integers, book: Integers, node: int) -> int:
 
 @inlined
 def true_credit(control: Integers, book: Integers, node: int) -> int:
-    """Return the same without what `carry` forgave."""
+    """Return the same without what `carry` forgave: for reports."""
     rounds = control[ROUND] - book[ASLEEP, node]
     return book[INITIAL, node] + book[QUOTA, node] * rounds - control[UNIT] * book[COUNT, node]
 

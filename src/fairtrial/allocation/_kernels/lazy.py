@@ -19,7 +19,6 @@ from fairtrial.allocation._kernels.model import (
     ROUND,
     TIGHT_UNTIL,
     TOLERANCE,
-    TOTAL,
     UNIT,
     Integers,
     kernel,
@@ -66,9 +65,10 @@ def _order_due_dates(control: Integers, book: Integers) -> int:
 
 @kernel
 def _last_date(control: Integers, book: Integers) -> int:
-    """Return the round after which due dates need no look: demand only repeats, or never binds."""
-    if control[TOTAL] < control[UNIT]:
-        return control[LIMIT]
+    """Return the round after which due dates need no look.
+
+    In every period of q rounds an arm owes p pulls: all together no more than there are rounds.
+    """
     latest = 0
     for arm in range(control[ARMS]):
         if book[QUOTA, arm] > 0:

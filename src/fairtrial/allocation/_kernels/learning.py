@@ -236,6 +236,7 @@ def note_reward(
 
 @inlined
 def _growth(control: Integers, t: int) -> float:
+    """Return what all widths have grown by at round t: the root of ln t."""
     rounds = min(t, control[WINDOW]) if control[LEARNER] == SLIDING else t
     return math.sqrt(math.log(float(rounds)))
 

@@ -11,45 +11,54 @@ negative of the credit that it started with. This is exact, so there is no drift
 
 from typing import Any
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
+
+from fairtrial.core import compilation
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-_OPTIONS: Any = {"cache": True, "nogil": True, "error_model": "numpy", "_nrt": False}
+_OPTIONS: Any = {"error_model": "numpy", "_nrt": False}
 
-kernel = nb.njit(**_OPTIONS)
+kernel = compilation.kernel(**_OPTIONS)
 """Compiler of the family's kernels, which allocate nothing.
 
 So they need no reference counts (`_nrt`): those are atomic, and would cost several times what a
 decision costs.
 """
 
-inlined = nb.njit(**_OPTIONS, forceinline=True)
+inlined = compilation.kernel(**_OPTIONS, forceinline=True)
 """The same for what every round calls: handing on five arrays costs more than the work."""
+
+live = compilation.kernel(**_OPTIONS, nogil=False)
+"""The same for single calls from Python, which keep the lock: they are shorter than its handover,
+and threads that share a policy without a lock of their own do not meet half-changed arrays."""
+
+live_inlined = compilation.kernel(**_OPTIONS, nogil=False, forceinline=True)
+"""Both: what a simulated round calls as well."""
 
 # Control: first what changes, then what the problem and the policy say.
 (
     ROUND, ISSUED, FORCED, WORST, OVERDUE, FIRST, FREE_UNTIL, TIGHT_UNTIL, SLOT, PHASE,
     SLEPT, STREAM,
     N_RELEASE, N_READY,
-    UNIT, TOLERANCE, TOTAL, ARMS, NODES, CARRY, SCHEDULER, LEARNER, PLAYS, LIMIT, EXHAUSTED,
-    CONTEXTS, WINDOW, MASKS, QUEUES, EARLIER, PERIOD,
-    IDLE_IF_NONE_READY, INDEXED, PLAIN, KEY0, KEY1,
-) = range(36)  # fmt: skip
-CONTROLS = 36
+    UNIT, TOLERANCE, PERIOD, ARMS, NODES, CARRY, SCHEDULER, LEARNER, PLAYS, LIMIT, EXHAUSTED,
+    CONTEXTS, WINDOW, MASKS, QUEUES, EARLIER, PLAIN,
+    IDLE_IF_NONE_READY, INDEXED, KEY0, KEY1,
+) = range(35)  # fmt: skip
+CONTROLS = 35
 CHANGING = 12
 
-# Book: first what is saved, then what the problem says, then what is rebuilt.
+# Book: first what is saved, then what the problem says, then what is rebuilt. ASLEEP counts the
+# rounds that do not count for an arm alone: it slept, or its pull failed beside others.
 (
-    COUNT, BASE, ASLEEP, LAST, GAP, QUEUE, TAKEN,
-    QUOTA, INITIAL, GROUP, MEMBER, BEGIN, END, OPENING,
+    COUNT, BASE, ASLEEP, LAST, GAP, QUEUE, TAKEN, INITIAL,
+    QUOTA, GROUP, MEMBER, BEGIN, END, OPENING,
     KEY, PLACE, RELEASE, READY, ALLOWED, NEXT, OWED, ORDER,
 ) = range(22)  # fmt: skip
 PLANES = 22
-SAVED = 7
+SAVED = 8
 
 # Statistics by cell.
 CELL_ISSUED, TOLD, SUM, MEAN, WIDTH, WINS, RECENT_ISSUED, RECENT_TOLD, RECENT_SUM = range(9)

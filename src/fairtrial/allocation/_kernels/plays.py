@@ -4,6 +4,7 @@ from fairtrial.allocation._kernels.credits import credit, due_round
 from fairtrial.allocation._kernels.model import (
     ALLOWED,
     ARMS,
+    ASLEEP,
     BASE,
     DUE,
     EXHAUSTED,
@@ -30,8 +31,9 @@ def _group_deadline(control: Integers, book: Integers, arm: int, due: int) -> in
     rest = unit - quota
     if 2 * quota < unit or rest == 0:
         return 0
-    # An arm that starts with a credit has the windows of one that began at another round.
-    start = -book[INITIAL, arm] // quota
+    # An arm that starts with a credit, or has missed rounds, has the windows of one that began at
+    # another round.
+    start = -book[INITIAL, arm] // quota + book[ASLEEP, arm]
     idle = -(-((due - start) * rest) // unit)
     return start - (-(idle * unit) // rest)
 
@@ -39,6 +41,10 @@ def _group_deadline(control: Integers, book: Integers, arm: int, due: int) -> in
 @kernel
 def _more_pressing(control: Integers, book: Integers, left: int, right: int) -> bool:
     """Compare two released arms as PD2 does: due round, successor bit, group deadline."""
+    # A share of 1 is due in every round, and would never catch up with arms that are overdue.
+    whole = book[QUOTA, left] == control[UNIT]
+    if whole != (book[QUOTA, right] == control[UNIT]):
+        return whole
     due = due_round(control, book, left, 1)
     other = due_round(control, book, right, 1)
     if due != other:

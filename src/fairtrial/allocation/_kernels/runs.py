@@ -36,11 +36,13 @@ from fairtrial.allocation._kernels.model import (
     SCHEDULER,
     SUM,
     THOMPSON,
+    TOLD,
     WINS,
     Floats,
     Integers,
-    inlined,
     kernel,
+    live,
+    live_inlined,
 )
 from fairtrial.allocation._kernels.schedulers import forced_arm, largest_awake
 
@@ -52,7 +54,7 @@ def _awake_ruling(control: Integers, book: Integers) -> int:
     return largest_awake(control, book)
 
 
-@inlined
+@live_inlined
 def ruling(control: Integers, book: Integers, sleeping: bool) -> int:
     """Return the arm that is forced now, or FREE, MASKED, CONFINED, BEYOND_LIMIT."""
     if control[ROUND] >= control[LIMIT]:
@@ -64,7 +66,7 @@ def ruling(control: Integers, book: Integers, sleeping: bool) -> int:
     return found
 
 
-@inlined
+@live_inlined
 def issue(
     control: Integers, book: Integers, stats: Floats, ring: Floats, settings: Floats,
     context: int, arm: int, forced: bool, sleeping: bool,
@@ -76,7 +78,7 @@ def issue(
     note_issue(control, stats, ring, settings, cell, number)
 
 
-@inlined
+@live_inlined
 def decide(
     control: Integers, book: Integers, stats: Floats, ring: Floats, settings: Floats,
     context: int, sleeping: bool,
@@ -92,7 +94,7 @@ def decide(
     return arm
 
 
-@kernel
+@live
 def take_reward(
     control: Integers, stats: Floats, ring: Floats, settings: Floats,
     cell: int, reward: float, number: int, address: int,
@@ -101,7 +103,7 @@ def take_reward(
     note_reward(control, stats, ring, settings, cell, reward, number, address)
 
 
-@kernel
+@live
 def correct_reward(
     control: Integers, stats: Floats, settings: Floats,
     cell: int, old: float, new: float, number: int,
@@ -109,11 +111,15 @@ def correct_reward(
     """Replace a reward that was taken."""
     stats[SUM, cell] += new - old
     if control[LEARNER] == THOMPSON:
-        stats[WINS, cell] += trial(control, new, number) - trial(control, old, number)
+        change = new - old
+        if number >= 0:
+            change = trial(control, new, number) - trial(control, old, number)
+        # The old reward is what the caller says it was: never more wins than rewards.
+        stats[WINS, cell] = min(max(0.0, stats[WINS, cell] + change), stats[TOLD, cell])
     refresh(control, stats, settings, cell)
 
 
-@kernel
+@live
 def void(
     control: Integers, book: Integers, stats: Floats, ring: Floats, settings: Floats,
     cell: int, number: int,

@@ -1,6 +1,6 @@
 """Who is forced: the schedulers that keep every quota."""
 
-from fairtrial.allocation._kernels.credits import credit, due_round
+from fairtrial.allocation._kernels.credits import credit, due_round, release_round
 from fairtrial.allocation._kernels.lazy import lazy
 from fairtrial.allocation._kernels.model import (
     ALLOWED,
@@ -77,7 +77,7 @@ def _earliest_due(control: Integers, book: Integers) -> int:
             found = node
         else:
             # A voided round took back the credit that had released it.
-            unready(control, book, node)
+            unready(control, book, node, release_round(control, book, node))
     if found == NOWHERE:
         found = _free(control, book)
     elif found >= control[ARMS]:

@@ -19,6 +19,7 @@ from fairtrial.allocation._kernels.model import (
     Integers,
     inlined,
     kernel,
+    live,
 )
 
 
@@ -63,8 +64,8 @@ def _sink(book: Integers, heap: int, shift: int, size: int, place: int) -> None:
 
 
 @kernel
-def _push_release(control: Integers, book: Integers, node: int) -> None:
-    book[KEY, node] = release_round(control, book, node)
+def _push_release(control: Integers, book: Integers, node: int, release: int) -> None:
+    book[KEY, node] = release
     place = control[N_RELEASE]
     control[N_RELEASE] += 1
     book[RELEASE, place] = node
@@ -93,12 +94,12 @@ def _remove(book: Integers, heap: int, shift: int, size: int, place: int) -> Non
 
 
 @kernel
-def unready(control: Integers, book: Integers, node: int) -> None:
-    """Let a node that was ready wait for its release again."""
+def unready(control: Integers, book: Integers, node: int, release: int) -> None:
+    """Let a node that was ready wait for its release round again."""
     shift = control[NODES]
     _remove(book, READY, shift, control[N_READY], book[PLACE, node] - shift)
     control[N_READY] -= 1
-    _push_release(control, book, node)
+    _push_release(control, book, node, release)
 
 
 @kernel
@@ -127,8 +128,9 @@ def advance(control: Integers, book: Integers) -> None:
 
 @kernel
 def _settle_ready(control: Integers, book: Integers, node: int) -> None:
-    if release_round(control, book, node) > control[ROUND] + 1:
-        unready(control, book, node)
+    release = release_round(control, book, node)
+    if release > control[ROUND] + 1:
+        unready(control, book, node, release)
     else:
         shift = control[NODES]
         book[KEY, node] = due_round(control, book, node, 1)
@@ -155,7 +157,7 @@ def settle_earlier(control: Integers, book: Integers, node: int) -> None:
         _sink(book, RELEASE, 0, control[N_RELEASE], book[PLACE, node])
 
 
-@kernel
+@live
 def rebuild(control: Integers, book: Integers) -> None:
     """Build the heaps anew from the credits."""
     control[N_RELEASE] = 0
@@ -163,5 +165,5 @@ def rebuild(control: Integers, book: Integers) -> None:
     for node in range(control[NODES]):
         book[PLACE, node] = NOWHERE
         if book[QUOTA, node] > 0:
-            _push_release(control, book, node)
+            _push_release(control, book, node, release_round(control, book, node))
     advance(control, book)

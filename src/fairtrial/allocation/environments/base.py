@@ -24,6 +24,7 @@ __all__ = [
     "Floats",
     "Integers",
     "Source",
+    "one_for_each",
     "probabilities",
     "require_binary",
 ]
@@ -112,6 +113,16 @@ def probabilities(name: str, value: ArrayLike, shape: tuple[int | None, ...]) ->
     if (found < 0).any() or (found > 1).any():
         raise InvalidArgument(name, "must be numbers in [0, 1]", value)
     return found
+
+
+def one_for_each(name: str, value: ArrayLike, problem: Problem) -> Floats:
+    """Return a number for every arm, from one for all or one for each."""
+    arms = len(problem.arms)
+    try:
+        return np.broadcast_to(np.asarray(value, dtype=np.float64), (arms,)).copy()
+    except (TypeError, ValueError):
+        accepted = f"must be a number, or {arms} numbers, one for each arm"
+        raise InvalidArgument(name, accepted, value) from None
 
 
 def require_binary(problem: Problem) -> None:

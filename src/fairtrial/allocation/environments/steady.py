@@ -18,13 +18,14 @@ from fairtrial.allocation.environments.base import (
     Floats,
     Integers,
     Source,
+    one_for_each,
     probabilities,
     require_binary,
 )
 from fairtrial.allocation.problem import Problem
 from fairtrial.core.pull import Pull
 from fairtrial.core.tables import column_of
-from fairtrial.core.validation import check_array
+from fairtrial.core.validation import check_array, check_instance
 from fairtrial.errors import InvalidArgument, InvalidOutcome
 
 __all__ = ["BernoulliEnvironment", "BetaEnvironment", "ReplayEnvironment"]
@@ -91,7 +92,7 @@ class BernoulliEnvironment(SteadyEnvironment):
     """
 
     def __init__(self, problem: Problem, means: ArrayLike) -> None:
-        self.problem = problem
+        self.problem = check_instance("problem", problem, Problem)
         self.means = probabilities("means", means, (len(problem.arms),))
         require_binary(problem)
 
@@ -128,12 +129,12 @@ class BetaEnvironment(SteadyEnvironment):
     """
 
     def __init__(self, problem: Problem, means: ArrayLike, concentration: ArrayLike = 4.0) -> None:
-        self.problem = problem
+        self.problem = check_instance("problem", problem, Problem)
         self.means = probabilities("means", means, (len(problem.arms),))
         if (self.means == 0).any() or (self.means == 1).any():
             raise InvalidArgument("means", "must be strictly between 0 and 1", means)
         self.concentration = concentration
-        sizes = np.broadcast_to(np.asarray(concentration, dtype=np.float64), self.means.shape)
+        sizes = one_for_each("concentration", concentration, problem)
         self._sizes = check_array("concentration", sizes, (len(problem.arms),))
         if (self._sizes <= 0).any():
             raise InvalidArgument("concentration", "must be more than 0", concentration)
@@ -184,7 +185,7 @@ class ReplayEnvironment(SteadyEnvironment):
     def __init__(
         self, problem: Problem, table: Any, arm: str = "arm", reward: str = "reward"
     ) -> None:
-        self.problem = problem
+        self.problem = check_instance("problem", problem, Problem)
         self.table = table
         self.arm, self.reward = arm, reward
         arms, rewards = column_of(table, arm), column_of(table, reward)

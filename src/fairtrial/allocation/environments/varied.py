@@ -20,12 +20,13 @@ from fairtrial.allocation.environments.base import (
     Floats,
     Integers,
     Source,
+    one_for_each,
     probabilities,
     require_binary,
 )
 from fairtrial.allocation.problem import Problem
 from fairtrial.core.pull import Pull
-from fairtrial.core.validation import check_array
+from fairtrial.core.validation import check_array, check_instance, check_integer
 from fairtrial.errors import InvalidArgument
 
 __all__ = ["ContextualEnvironment", "DriftingEnvironment", "SleepingEnvironment"]
@@ -120,15 +121,17 @@ class DriftingEnvironment(VariedEnvironment):
     """
 
     def __init__(self, problem: Problem, means: ArrayLike, changes: Sequence[int]) -> None:
-        self.problem = problem
+        self.problem = check_instance("problem", problem, Problem)
         self.means = probabilities("means", means, (None, len(problem.arms)))
         self.changes = changes
-        self._changes = np.array([int(change) for change in changes], dtype=np.int64)
+        wanted = f"must be {len(self.means) - 1} ascending numbers of pulls"
+        if not isinstance(changes, Sequence | np.ndarray):
+            raise InvalidArgument("changes", wanted, changes)
+        numbers = [check_integer(f"changes[{i}]", change) for i, change in enumerate(changes)]
+        self._changes = np.array(numbers, dtype=np.int64)
         ascends = (np.diff(self._changes, prepend=0) > 0).all()
         if not ascends or len(self._changes) != len(self.means) - 1:
-            raise InvalidArgument(
-                "changes", f"must be {len(self.means) - 1} ascending numbers of pulls", changes
-            )
+            raise InvalidArgument("changes", wanted, changes)
         require_binary(problem)
 
     @property
@@ -184,11 +187,11 @@ class SleepingEnvironment(VariedEnvironment):
     """
 
     def __init__(self, problem: Problem, means: ArrayLike, chances: ArrayLike) -> None:
-        self.problem = problem
+        self.problem = check_instance("problem", problem, Problem)
         self.means = probabilities("means", means, (len(problem.arms),))
         self.chances = chances
-        spread = np.broadcast_to(np.asarray(chances, dtype=np.float64), self.means.shape)
-        self._own_chances = probabilities("chances", spread, (len(problem.arms),)).copy()
+        each = one_for_each("chances", chances, problem)
+        self._own_chances = probabilities("chances", each, (len(problem.arms),))
         if (self._own_chances == 0).any():
             raise InvalidArgument("chances", "must be more than 0", chances)
         self._awake = np.ones(len(problem.arms), dtype=np.int64)
@@ -260,7 +263,7 @@ class ContextualEnvironment(VariedEnvironment):
     def __init__(
         self, problem: Problem, means: ArrayLike, frequencies: ArrayLike | None = None
     ) -> None:
-        self.problem = problem
+        self.problem = check_instance("problem", problem, Problem)
         self.means = probabilities("means", means, (None, len(problem.arms)))
         self.frequencies = frequencies
         contexts = len(self.means)

@@ -91,7 +91,6 @@ def new_control(
         model.UNIT: unit,
         model.PERIOD: problem.denominator,
         model.TOLERANCE: tolerance,
-        model.TOTAL: int(problem.total_share * unit),
         model.ARMS: len(problem.arms),
         model.NODES: book.shape[1],
         model.CARRY: -1 if given.carry is None else given.carry,

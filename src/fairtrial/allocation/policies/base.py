@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import cached_property
 from operator import index
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +28,7 @@ from fairtrial.confidence.bounds import NormalMixture
 from fairtrial.core.environment import Environment
 from fairtrial.core.policy import Choice, Policy
 from fairtrial.core.problem import Outcome
-from fairtrial.core.pull import Pull
+from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import Estimate, Progress, Recommendation
 from fairtrial.core.run import Run, check_horizon
 from fairtrial.core.validation import check_integer
@@ -49,9 +49,11 @@ class AllocationPolicy(Policy):
 
     problem: Problem
     endless = True
-    state_fields = ("_changing", "_counts", "_statistics", "_recent")
+    state_fields: ClassVar[tuple[str, ...]] = ("_changing", "_counts", "_statistics", "_recent")
 
     _takes_awake = True
+    _first = 0
+    """Number of the first pull of its own: those before were issued in earlier epochs."""
 
     def __init__(
         self,
@@ -143,8 +145,9 @@ class AllocationPolicy(Policy):
             return int(arm)
         forced = arm >= 0 or arm == CONFINED
         if arm < 0:
-            allowed = self._all_arms
-            if arm != FREE:
+            if arm == FREE:
+                allowed = np.arange(len(self.problem.arms))
+            else:
                 allowed = np.flatnonzero(self._book[ALLOWED, : len(self.problem.arms)])
             arm = self._ask_learner(row, allowed)
         issue(*self._arrays, row, arm, forced, sleeping)
@@ -174,6 +177,7 @@ class AllocationPolicy(Policy):
     def learn(self, pull: Pull, outcome: float) -> None:
         """Take a reward, of a forced pull or a free one."""
         reward = (outcome - self._low) / self._width
+        number = pull.number - self._first
         self._take(
             self._control,
             self._stats,
@@ -181,15 +185,15 @@ class AllocationPolicy(Policy):
             self._settings,
             self._cell(pull),
             reward,
-            pull.number,
-            pull.number if pull.number >= 0 else -2 - self.told,
+            number,
+            number if number >= 0 else -2 - self.told,
         )
 
     def lose(self, pull: Pull, reason: str) -> None:
         """Take the pull back: out of its arm's count, and its round out of time."""
         from fairtrial.allocation._kernels.runs import void
 
-        void(*self._arrays, self._cell(pull), pull.number)
+        void(*self._arrays, self._cell(pull), pull.number - self._first)
 
     def revise(self, pull: Pull, old: Outcome, new: Outcome) -> None:
         """Replace a reward in the statistics."""
@@ -199,9 +203,12 @@ class AllocationPolicy(Policy):
         assert isinstance(new, float)
         if self._learner.window:
             raise NotSupported("a learner with a sliding window cannot correct a reward")
+        if UNSOLICITED < pull.number < self._first:
+            raise NotSupported("a reward of an earlier epoch cannot be corrected in this one")
         scaled = ((value - self._low) / self._width for value in (old, new))
+        number = pull.number - self._first
         correct_reward(
-            self._control, self._stats, self._settings, self._cell(pull), *scaled, pull.number
+            self._control, self._stats, self._settings, self._cell(pull), *scaled, number
         )
 
     def _cell(self, pull: Pull) -> int:
@@ -218,8 +225,8 @@ class AllocationPolicy(Policy):
     def credits(self) -> tuple[Fraction, ...]:
         """What every arm is owed now, in pulls: ``r_i t - N_i``; exact.
 
-        With sleeping arms t counts the rounds in which the arm was awake; a credit that the arm
-        began with is in it.
+        With sleeping arms t counts the rounds in which the arm was awake, and with several plays
+        a round those without a failed pull of it; a credit that the arm began with is in it.
         """
         from fairtrial.allocation._kernels.model import ASLEEP, COUNT, INITIAL, QUOTA
 
@@ -268,7 +275,7 @@ class AllocationPolicy(Policy):
             "violation": float(Fraction(worst, unit)),
             "floored_violation": float(worst // unit),
             "rounds_in_violation": float(self._control[OVERDUE]),
-            "forced_share": float(self._control[FORCED]) / max(1, self.asked),
+            "forced_share": float(self._control[FORCED]) / max(1, self.asked - self._first),
             "longest_gap": float(max(gaps)),
         }
         if len(gaps) <= _NAMED_GAPS:
@@ -280,7 +287,7 @@ class AllocationPolicy(Policy):
         from fairtrial.allocation._kernels.model import GAP, LAST
 
         arms = len(self.problem.arms)
-        now = self.asked // self.problem.plays
+        now = (self.asked - self._first) // self.problem.plays
         gaps: list[int] = np.maximum(self._book[GAP, :arms], now - self._book[LAST, :arms]).tolist()
         return gaps
 
@@ -406,10 +413,6 @@ class AllocationPolicy(Policy):
     @cached_property
     def _places(self) -> dict[str, int]:
         return {arm: place for place, arm in enumerate(self.problem.arms)}
-
-    @cached_property
-    def _all_arms(self) -> Integers:
-        return np.arange(len(self.problem.arms))
 
     def _build(self) -> None:
         from fairtrial.allocation._kernels import runs

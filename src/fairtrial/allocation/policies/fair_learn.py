@@ -1,35 +1,36 @@
-"""Any learner, forced as often as the shares demand it; epochs, when they change."""
+"""Any learner, forced as often as the shares demand it."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from fractions import Fraction
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 
 from fairtrial.allocation.learners import UCB1, Learner, PullFunction
-from fairtrial.allocation.policies.arrays import Floats, Options
-from fairtrial.allocation.policies.base import AllocationPolicy, as_learner
-from fairtrial.allocation.policies.starts import given_credits, given_rewards, nodes
+from fairtrial.allocation.policies.arrays import Options
+from fairtrial.allocation.policies.base import as_learner
+from fairtrial.allocation.policies.epochs import EpochPolicy
+from fairtrial.allocation.policies.starts import given_credits, given_rewards
 from fairtrial.allocation.problem import Problem, Share
 from fairtrial.core.recommendation import Guarantee
 from fairtrial.core.validation import check_choice, check_integer, check_number
-from fairtrial.errors import InvalidArgument, NotSupported
+from fairtrial.errors import InvalidArgument
 
 __all__ = ["FairLearn", "FairUCB"]
 
-_LARGEST_PERIOD = 10**6
+_FARTHEST_LOOK = 10**6
+"""Rounds that 'lazy' may have to look ahead."""
 _SCHEDULERS = ("due", "largest", "lazy")
 _PAGE = "docs/explanation/fair-shares.md"
-_PROMISE = "after every round t, every arm i has had at least floor(r_i t) - {} pulls"
+_PROMISE = "after every round t, every {} i has had at least floor(r_i t){} pulls"
 _PROMISE_OF_EPOCH = (
-    "after every round t of this epoch, every arm i, which began it with the credit c_i, has had "
-    "at least floor(c_i + r_i t) - {} pulls in it"
+    "after every round t of this epoch, every {} i, which began it with the credit c_i, has had "
+    "at least floor(c_i + r_i t){} pulls in it"
 )
 
 
-class FairLearn(AllocationPolicy):
+class FairLearn(EpochPolicy):
     """Any learner, interrupted just as often as the shares demand it.
 
     Quotas are counted in exact integers, and when a pull is issued: delays, drift, contexts
@@ -107,8 +108,8 @@ class FairLearn(AllocationPolicy):
         self.learner = learner
         self.scheduler = check_choice("scheduler", scheduler, _SCHEDULERS)
         self.carry = None if carry is None else check_integer("carry", carry, low=1)
-        self.mask = mask
-        self.allow_unsafe = allow_unsafe
+        self.mask = _given_switch("mask", mask)
+        self.allow_unsafe = _given_switch("allow_unsafe", allow_unsafe)
         self.contexts = check_integer("contexts", contexts, low=1)
         self.price = None if price is None else check_number("price", price, low=0, open_low=True)
         self.initial_credits: Any = initial_credits
@@ -138,8 +139,8 @@ class FairLearn(AllocationPolicy):
             raise InvalidArgument(
                 "price", "must be left out for a learner without an index", self.learner
             )
-        if self.scheduler == "lazy" and problem.is_exhausted:
-            _check_period(problem)
+        if self.scheduler == "lazy":
+            _check_look_ahead(problem)
 
     def _options(self) -> Options:
         return Options(
@@ -151,101 +152,6 @@ class FairLearn(AllocationPolicy):
             credits=self.initial_credits,
             rewards=self.initial_rewards,
         )
-
-    # ----------------------------------------------------------------------- epochs
-
-    def next_epoch(self, problem: Problem, **changes: Any) -> Self:
-        """Return the policy that goes on from here with other shares, arms or groups.
-
-        A new epoch counts its rounds from 0. Arms and groups that stay, by their labels, keep
-        their credits, cut to the tolerance where they are above it; new ones begin with none.
-        The rewards of arms that stay are kept. Pulls in flight are counted here: should one
-        fail or be told afterwards, the new epoch does not see it.
-
-        Parameters
-        ----------
-        problem : Problem
-            Arms and shares from now on.
-        **changes
-            Other arguments of the policy, among them ``seed``, ``initial_credits=None`` to begin
-            without credits, ``initial_rewards=None`` to begin without rewards.
-
-        Returns
-        -------
-        FairLearn
-            A fresh policy of the same class; its arguments hold all that is kept, so that a
-            study can be made of it.
-
-        Raises
-        ------
-        InvalidArgument
-            If the problem is not accepted.
-        NotSupported
-            If a round of several plays is not complete.
-
-        Notes
-        -----
-        Every epoch keeps its own guarantee, counted from the initial credits. Over E epochs of
-        one tolerance an arm that was there in all of them has had at least
-        ``floor(owed) - tolerance - (E - 1)`` pulls, ``owed`` being the sum of its share times the
-        rounds of every epoch: proof in docs/explanation/fair-shares.md.
-
-        Examples
-        --------
-        >>> policy = FairLearn(Problem(["a", "b"], "1/4"), lambda t, counts, sums, allowed: 0)
-        >>> _ = policy.ask(10)
-        >>> policy.credits
-        (Fraction(-9, 2), Fraction(-1, 2))
-        >>> later = policy.next_epoch(Problem(["b", "c"], "1/3"))
-        >>> later.credits
-        (Fraction(-1, 2), Fraction(0, 1))
-        """
-        from fairtrial.allocation._kernels.model import SLOT
-
-        if not isinstance(problem, Problem):
-            raise InvalidArgument("problem", "must be an allocation.Problem", problem)
-        if self._control[SLOT]:
-            raise NotSupported("the round at hand is not complete: ask for the rest of it first")
-        kept = {
-            "problem": problem,
-            "initial_credits": self._credits_for(problem),
-            "initial_rewards": self._rewards_for(problem),
-            "seed": self._next_seed(),
-        }
-        return self.clone(**{**kept, **changes})
-
-    def _credits_for(self, problem: Problem) -> tuple[Fraction, ...]:
-        """Return what every arm and group of a next problem is owed, as far as it may be."""
-        from fairtrial.allocation._kernels.model import BASE, QUOTA
-
-        rounds, unit = self._rounds, self._parts
-        rows = zip(
-            nodes(self.problem), self._book[QUOTA].tolist(), self._book[BASE].tolist(), strict=True
-        )
-        owed = {node: Fraction(quota * rounds - base, unit) for node, quota, base in rows}
-        highest = Fraction(problem.tolerance)
-        return tuple(min(owed.get(node, Fraction(0)), highest) for node in nodes(problem))
-
-    def _rewards_for(self, problem: Problem) -> tuple[tuple[float, float], ...] | None:
-        if not self._known_rewards().any():
-            return None
-        return tuple(
-            (float(row[0, place]), float(row[1, place])) if place is not None else (0.0, 0.0)
-            for row in self._known_rewards()
-            for place in map(self._places.get, problem.arms)
-        )
-
-    def _known_rewards(self) -> Floats:
-        """Return number and sum of the rewards, shape (contexts, 2, k)."""
-        from fairtrial.allocation._kernels.model import SUM, TOLD
-
-        shape = (self.contexts, len(self.problem.arms))
-        numbers = self._stats[TOLD].reshape(shape)
-        sums = self._low * numbers + self._width * self._stats[SUM].reshape(shape)
-        return np.stack([numbers, sums], axis=1)
-
-    def _next_seed(self) -> int:
-        return int(np.random.SeedSequence([self.seed, self.asked]).generate_state(1, np.uint64)[0])
 
     @property
     def guarantee(self) -> Guarantee:
@@ -260,11 +166,14 @@ class FairLearn(AllocationPolicy):
     def _promise(self) -> str:
         begins_even = not any(self.initial_credits or ())
         promise = _PROMISE if begins_even else _PROMISE_OF_EPOCH
-        return promise.format(self.problem.tolerance)
+        who = "arm and every group" if self.problem.groups else "arm"
+        tolerance = self.problem.tolerance
+        return promise.format(who, f" - {tolerance}" if tolerance else "")
 
     def _basic_guarantee(self) -> Guarantee:
         promise = self._promise()
         counted = "a pull counts when issued; one that fails may be missing until it is made up for"
+        groups = self.problem.groups
         if self.problem.plays > 1:
             return Guarantee(
                 "PD2",
@@ -286,7 +195,7 @@ class FairLearn(AllocationPolicy):
             "earliest due first" if self.scheduler == "due" else "earliest due first, lazily",
             proven=True,
             statement=promise,
-            assumptions=("the shares sum to at most 1", counted),
+            assumptions=(f"the shares sum to {'less than' if groups else 'at most'} 1", counted),
             source=_PAGE,
         )
 
@@ -341,6 +250,12 @@ class FairUCB(FairLearn):
             )
 
 
+def _given_switch(name: str, value: object) -> bool:
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidArgument(name, "must be True or False", value)
+    return bool(value)
+
+
 def _unsafe_arm(problem: Problem) -> int | None:
     positive = sum(share > 0 for share in problem.shares)
     unsafe = (arm for arm, share in enumerate(problem.shares) if share * positive >= 1 and share)
@@ -359,11 +274,12 @@ def _check_safe(problem: Problem) -> None:
         )
 
 
-def _check_period(problem: Problem) -> None:
-    if problem.denominator > _LARGEST_PERIOD:
+def _check_look_ahead(problem: Problem) -> None:
+    left = 1 - problem.total_share
+    if problem.denominator > _FARTHEST_LOOK and left * _FARTHEST_LOOK < 1:
         raise InvalidArgument(
             "scheduler",
-            "must be 'due' when the shares sum to 1 with a common denominator above "
-            f"{_LARGEST_PERIOD}: 'lazy' would look that many rounds ahead",
+            f"must be 'due' when the shares leave less than one round in {_FARTHEST_LOOK} free and "
+            "their common denominator is above that: 'lazy' would look too many rounds ahead",
             "lazy",
         )

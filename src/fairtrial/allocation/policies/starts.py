@@ -14,6 +14,7 @@ from fairtrial.allocation.problem import MAX_DENOMINATOR, Problem
 from fairtrial.errors import InvalidArgument
 
 __all__ = [
+    "MOST_CREDIT",
     "Credits",
     "Rewards",
     "given_credits",
@@ -29,7 +30,8 @@ Credits = tuple[Fraction, ...]
 Rewards = tuple[tuple[float, float], ...]
 """Number of rewards and their sum, by context and arm."""
 
-_LEAST = -(2**63 // (4 * MAX_DENOMINATOR))
+MOST_CREDIT = 2**63 // (4 * MAX_DENOMINATOR)
+"""Pulls that an arm may be owed, or be ahead, at the start: with more, 64 bits would not do."""
 
 
 def nodes(problem: Problem) -> Iterator[tuple[str, str]]:
@@ -94,8 +96,9 @@ def _as_credit(problem: Problem, label: str, value: object) -> Fraction:
     if credit > problem.tolerance:
         accepted = f"must be at most the tolerance, {problem.tolerance}: no rule can promise more"
         raise InvalidArgument(name, accepted, value)
-    if credit < _LEAST:
-        raise InvalidArgument(name, f"must be at least {_LEAST}, to be counted in 64 bits", value)
+    if abs(credit) > MOST_CREDIT:
+        accepted = f"must be from {-MOST_CREDIT} to {MOST_CREDIT}, to be counted in 64 bits"
+        raise InvalidArgument(name, accepted, value)
     return credit
 
 
