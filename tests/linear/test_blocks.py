@@ -218,6 +218,68 @@ def test_rejected_candidates_stay_out() -> None:
     assert policy.recommend().arm == "0"
 
 
+CORRECTED = {
+    "normal noise": Problem(soare(3, 0.4)[0], noise_std=0.5),
+    "in a range": Problem(soare(3, 0.4)[0], reward_range=(-1, 3), direction="minimize"),
+    "pairs": Problem(soare(3, 0.4)[0], reward_range=(-1, 3), epsilon=0.1),
+}
+
+
+@pytest.mark.parametrize("name", CORRECTED)
+def test_a_correction_before_its_block_is_paid_corrects_the_bets(name: str) -> None:
+    """As if it had been told right at once; other data, and what is paid, stay as they are."""
+    problem = CORRECTED[name]
+    mistaken, right = (BlockBetting(problem, delta=0.1) for _ in range(2))
+    rng = np.random.default_rng(4)
+    pulls: list[Pull] = []
+    paid = 0
+    while paid < 4:
+        flying = mistaken.ask(7)
+        assert right.ask(7) == flying
+        pulls += flying
+        for pull in flying:
+            reward, slip = rng.integers(-8, 25, size=2) / 8  # their sums are exact
+            if right._book.waiting[pull.tag % right._slots] > 1:
+                mistaken.tell(pull, slip)
+                mistaken.amend(pull, slip, reward)
+            else:
+                mistaken.tell(pull, reward)
+            right.tell(pull, reward)
+            paid = int(right._book.control[FIRST])
+            assert mistaken._book.wealth == pytest.approx(right._book.wealth)
+            assert mistaken._book.sums == pytest.approx(right._book.sums)
+    before = mistaken._book.wealth.copy()
+    mistaken.amend(pulls[0], 1.0, 0.5)
+    mistaken.tell(problem.pull(arm="0"), 1.0)
+    mistaken.amend(problem.pull(arm="0"), 1.0, 0.5)
+    assert (mistaken._book.wealth == before).all()
+    assert mistaken.guarantee.label == "heuristic"
+
+
+def test_leaders_that_have_won_all_their_pairs_are_betted_on_all_the_same() -> None:
+    """Data in flight can bring back leaders that had the evidence while others led."""
+    problem = Problem(np.eye(3), noise_std=1.0, epsilon=2.0)
+    policy = BlockBetting(problem, delta=0.9, start=1, max_pulls=120)
+    rng = np.random.default_rng(125)
+    flying: list[Pull] = []
+    planned, met = 1, 0
+    while not policy.stopped:
+        flying += policy.ask(12)
+        book = policy._book
+        for serial in range(planned, int(book.control[BLOCKS])):
+            slot = serial % len(book.number)
+            number = int(book.number[slot])
+            assert number >= 1
+            pairs = zip(book.winner[slot, :number], book.rival[slot, :number], strict=True)
+            met += all(book.wealth[pair] >= policy._threshold for pair in pairs)
+        planned = int(book.control[BLOCKS])
+        for _ in range(int(rng.integers(1, 8))):
+            if flying and not policy.stopped:
+                pull = flying.pop(int(rng.integers(len(flying))))
+                policy.tell(pull, 0.1 + rng.standard_normal())
+    assert met > 0
+
+
 # ------------------------------------------------------------------------ the promise
 
 

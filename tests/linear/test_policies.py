@@ -181,6 +181,34 @@ def test_levels_are_their_formulas() -> None:
     assert evidence(level) == pytest.approx((z_ridge, ridge / 2))
 
 
+@pytest.mark.statistical
+def test_the_ridge_holds_in_one_dimension_too() -> None:
+    # The formula as printed, d ln((1 + N L^2 / eta) / delta), gives .03 here.
+    problem = Problem([[1.0], [-1.0]], noise_std=1.0)
+    level = RidgeLevel(norm_bound=1e-6)
+    policy = LinGapE(problem, delta=0.01, stopping=level, start=1, max_pulls=1000)
+    for reward in (1.0, -0.5, 2.0):
+        policy.tell(problem.pull(arm="0"), reward)
+    needed = math.log(1 + 3) + 2 * math.log(100)
+    assert policy._evidence()[1] == pytest.approx((math.sqrt(needed) + 1e-6) ** 2 / 2)
+    world = GaussianEnvironment(problem, [1e-6])
+    runs = simulate(policy.clone(), world, replications=1000, seed=1)
+    assert runs.error_rate <= 0.01 + 3 * math.sqrt(0.01 / 1000)
+
+
+def test_levels_that_need_a_number_are_asked_for_by_it() -> None:
+    with pytest.raises(InvalidArgument, match=r"stopping must be the object RidgeLevel\(norm_b"):
+        LinGapE(easy(), stopping="ridge")
+    with pytest.raises(InvalidArgument, match=r"must be the object ConstantLevel\(value\)"):
+        Rage(easy(), stopping="constant")
+
+
+def test_the_ridge_refuses_features_whose_sizes_it_cannot_weigh_together() -> None:
+    problem = Problem(SOARE * [1e-8, 1.0, 1e8], noise_std=1.0)
+    with pytest.raises(InvalidArgument, match="must not be a RidgeLevel where features differ"):
+        LinGapE(problem, stopping=RidgeLevel(norm_bound=1.0))
+
+
 def test_the_ridge_does_not_depend_on_dependent_features() -> None:
     problem = Problem(np.repeat(SOARE, 2, axis=1) / math.sqrt(2), noise_std=1.0)
     plain = Problem(SOARE, noise_std=1.0)

@@ -2,6 +2,7 @@
 
 import json
 import math
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from fairtrial.core.specification import problem_from_dict
 from fairtrial.errors import InvalidArgument, InvalidOutcome
-from fairtrial.linear import NotEstimable, Problem
+from fairtrial.linear import BlockBetting, NotEstimable, Problem
 
 PLANE = [[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]]
 
@@ -74,7 +75,7 @@ def test_the_problem_survives_json(arguments: dict) -> None:
         ({"reward_range": (0, 1)}, r"exactly one must be given"),
         ({"noise_std": 0.0}, r"noise_std must be a finite number greater than 0; got 0.0"),
         ({"noise_std": [1, 1, 0]}, r"noise_std must be greater than 0"),
-        ({"noise_std": [1, 1]}, r"noise_std must have shape \(3\)"),
+        ({"noise_std": [1, 1]}, r"noise_std must have shape \(3,\)"),
         ({"noise_std": None, "reward_range": (1, 1)}, r"reward_range must be two finite numbers"),
         ({"epsilon": -0.1}, r"epsilon must be a finite number of at least 0; got -0.1"),
         ({"top": 0}, r"top must be an integer of at least 1; got 0"),
@@ -90,7 +91,7 @@ def test_bad_arguments_are_named_with_what_is_accepted(arguments: dict, message:
 def test_candidates_that_no_arm_can_tell_apart_are_refused_by_name() -> None:
     flat = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]
     candidates = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 1.0, 1e-3]]
-    with pytest.raises(NotEstimable, match="'p' and 'r' differ along a direction that no arm"):
+    with pytest.raises(NotEstimable, match="'q' and 'r' differ along a direction that no arm"):
         Problem(flat, candidates, answers=["p", "q", "r"], noise_std=1.0)
     assert Problem(flat, [[1, 0, 7], [0, 1, 7]], noise_std=1.0).rank == 2
 
@@ -136,6 +137,63 @@ def test_identical_candidates_are_one_answer_and_identical_arms_are_measured_onc
     assert noisy.answer_groups == ((0, 2), (1, 3))
     with pytest.raises(InvalidArgument, match="top must be at most 2"):
         Problem(rows, noise_std=1.0, top=3)
+
+
+@pytest.mark.parametrize("dependent", [False, True])
+def test_candidates_that_differ_by_rounding_only_are_one_answer(dependent: bool) -> None:
+    generator = np.random.default_rng(5)
+    for _ in range(20):
+        rows = generator.normal(size=(6, 3)) * 10.0 ** generator.integers(-3, 4, size=3)
+        features = rows[np.tile(np.arange(6), 3)]
+        up = generator.random(features.shape) < 0.5
+        features = np.where(up, np.nextafter(features, np.inf), features)
+        if dependent:
+            features = np.hstack([features, features @ generator.normal(size=(3, 1))])
+        problem = Problem(features, noise_std=0.1)
+        assert problem.answer_groups == tuple((k, k + 6, k + 12) for k in range(6))
+        assert problem.rank == 3
+    policy = BlockBetting(problem)
+    best = problem.features @ np.linalg.lstsq(problem.features, np.eye(18)[0], rcond=None)[0]
+    while not policy.stopped:
+        pull = policy.ask()
+        policy.tell(pull, best[pull.action])
+    assert policy.recommend().arm == str(best.argmax() % 6)
+
+
+def test_equal_in_what_is_measured_but_not_otherwise_is_refused() -> None:
+    arms = [[1.0, 0.0], [2.0, 0.0]]
+    for tiny in (1e-10, 1e-12):
+        with pytest.raises(NotEstimable, match="'1' and '2' differ"):
+            Problem(arms, candidates=[[0, 0], [1, tiny], [1, 0]], noise_std=1.0)
+
+
+@pytest.mark.parametrize(
+    ("features", "expected"),
+    [
+        ([[1.0, 0.3], [1.0, 0.7], [1.0, 2.0]], True),
+        ([[5e-9, 3e6], [5e-9, 7e6], [5e-9, 2e6]], True),
+        ([[1.0, 0.0, 2.0], [0.0, 1.0, 2.5], [0.0, 1.0, 3.0], [1.0, 0.0, 9.0]], True),
+        ([[1.0, 0.0], [0.0, 1.0]], True),
+        ([[0.3], [0.7], [2.0]], False),
+        ([[1.0, 0.0], [0.0, 1.0], [0.9, 0.5]], False),
+    ],
+    ids=["ones", "other scales", "indicators", "one mean an arm", "slope", "plane"],
+)
+def test_an_intercept_is_a_combination_that_is_constant(features, expected) -> None:
+    problem = Problem(features, noise_std=1.0)
+    assert problem.has_intercept is expected
+    text = "; ".join(BlockBetting(problem).guarantee.assumptions)
+    assert ("and 0 where they are all 0" in text) is not expected
+
+
+def test_a_table_without_a_constant_is_warned_of() -> None:
+    table = pd.DataFrame({"heat": [20.0, 25.0, 30.0]}, index=list("abc"))
+    with pytest.warns(UserWarning, match="add a column of ones unless that is so"):
+        Problem(table, noise_std=1.0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        problem = Problem(table.assign(one=1.0), noise_std=1.0)
+        assert Problem.from_dict(problem.to_dict()).has_intercept
 
 
 def test_an_arm_of_zeros_is_told_of_once_and_never_a_basis() -> None:

@@ -15,7 +15,7 @@ from fairtrial.core.draws import Source
 from fairtrial.core.environment import Environment, Truth
 from fairtrial.core.pull import Pull
 from fairtrial.core.tables import column_of
-from fairtrial.core.validation import check_array, check_number
+from fairtrial.core.validation import check_array, check_instance, check_number
 from fairtrial.errors import InvalidArgument, InvalidOutcome, NotSupported
 from fairtrial.linear.problem import Problem
 
@@ -141,7 +141,7 @@ class GaussianEnvironment(ArmEnvironment):
     """
 
     def __init__(self, problem: Problem, theta: ArrayLike, std: ArrayLike | None = None) -> None:
-        self.problem = problem
+        self.problem = check_instance("problem", problem, Problem)
         self.theta = check_array("theta", theta, (problem.features.shape[1],))
         self.std = std
         if problem.reward_range is not None:
@@ -195,7 +195,7 @@ class BernoulliEnvironment(ArmEnvironment):
     """
 
     def __init__(self, problem: Problem, theta: ArrayLike) -> None:
-        self.problem = problem
+        self.problem = check_instance("problem", problem, Problem)
         self.theta = check_array("theta", theta, (problem.features.shape[1],))
         for reward in (0.0, 1.0):
             problem.check_outcome(reward, "reward_range: a reward of this world")
@@ -272,7 +272,7 @@ class ReplayEnvironment(ArmEnvironment):
         reward: str = "reward",
         noise_std: float = 0.0,
     ) -> None:
-        self.problem = problem
+        self.problem = check_instance("problem", problem, Problem)
         self.table = table
         self.arm, self.reward = arm, reward
         self.noise_std = check_number("noise_std", noise_std, low=0.0)

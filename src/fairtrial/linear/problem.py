@@ -37,6 +37,15 @@ _RANK = 1e-10
 _RESIDUAL = 1e-9
 """A difference of candidates has left the arms' span if so much of it has, relatively."""
 
+_ROUNDING = 1e-14
+"""What is smaller than this, relative to the numbers it is a difference of, may be rounding."""
+
+
+NO_INTERCEPT = (
+    "features hold no constant: means are taken to be 0 where all features are 0; "
+    "add a column of ones unless that is so"
+)
+
 
 class NotEstimable(InvalidArgument):
     """Two candidates differ along a direction that no arm measures: no data can tell them apart."""
@@ -75,7 +84,8 @@ class Problem(BaseProblem):
     ----------
     features : array-like or pandas.DataFrame of shape (K, d)
         One row for every arm that can be pulled; the index of a DataFrame labels the arms.
-        Rows may repeat and columns may depend on each other.
+        Rows may repeat and columns may depend on each other. Unless means are 0 where all
+        features are 0, one column must be of ones.
     candidates : array-like or pandas.DataFrame of shape (M, d), optional
         What is chosen among, if that is not the arms themselves. Only differences between
         candidates need to be measurable. Identical candidates are one answer.
@@ -123,7 +133,8 @@ class Problem(BaseProblem):
     Warns
     -----
     UserWarning
-        If an arm's features are all zero: it is never pulled.
+        If an arm's features are all zero: it is never pulled. If a DataFrame of features has
+        no constant (`has_intercept`).
 
     Notes
     -----
@@ -174,6 +185,8 @@ class Problem(BaseProblem):
         self.top = self._given_top(top)
         self._check_estimable()
         self._warn_of_zero_arms()
+        if _is_frame(features) and not self.has_intercept:
+            warnings.warn(NO_INTERCEPT, stacklevel=2)
         self._freeze()
 
     # --------------------------------------------------------------------- checks
@@ -230,18 +243,23 @@ class Problem(BaseProblem):
     def _check_estimable(self) -> None:
         """Refuse candidates whose differences leave the span of the arms."""
         units, _, inner = self._coordinates
-        rows = self._distinct_candidates / units
-        differences = rows - rows[0]
-        outside = differences - (differences @ inner) @ inner.T
-        size = np.linalg.norm(differences, axis=1)
-        wrong = np.linalg.norm(outside, axis=1) > _RESIDUAL * np.maximum(size, 1e-300)
-        if wrong.any():
-            first, other = (self.answer_groups[index][0] for index in (0, int(wrong.argmax())))
-            raise NotEstimable(
-                "candidates" if self.candidates is not None else "features",
-                f"{self.answers[first]!r} and {self.answers[other]!r} differ along a direction "
-                "that no arm measures",
-            )
+        rows = self.candidate_features / units
+        outside = rows - (rows @ inner) @ inner.T
+        rounding = _ROUNDING * np.abs(rows).sum(axis=1)
+        first = np.arange(len(rows))
+        for group in self.answer_groups:
+            first[list(group)] = group[0]
+        for others, allowed in ((first, 0.0), (np.zeros_like(first), _RESIDUAL)):
+            size = np.linalg.norm(rows - rows[others], axis=1)
+            left = np.linalg.norm(outside - outside[others], axis=1)
+            wrong = left > np.maximum(allowed * size, rounding + rounding[others])
+            if wrong.any():
+                other = int(wrong.argmax())
+                raise NotEstimable(
+                    "candidates" if self.candidates is not None else "features",
+                    f"{self.answers[others[other]]!r} and {self.answers[other]!r} differ along a "
+                    "direction that no arm measures",
+                )
 
     def _warn_of_zero_arms(self) -> None:
         zero = np.flatnonzero(~self.features.any(axis=1))
@@ -252,6 +270,19 @@ class Problem(BaseProblem):
             )
 
     # -------------------------------------------------------------------- meaning
+
+    @cached_property
+    def has_intercept(self) -> bool:
+        """Whether the features can say that all arms have the same mean, other than 0.
+
+        Without a constant among them, or indicators that add up to one, they cannot: a mean
+        is then 0 where all features are 0.
+        """
+        units, _, _ = self._coordinates
+        rows = self.features / units
+        ones = np.ones(len(rows))
+        weights, *_ = np.linalg.lstsq(rows, ones, rcond=None)
+        return bool(np.abs(rows @ weights - ones).max() < _RESIDUAL)
 
     @cached_property
     def action_labels(self) -> tuple[dict[str, str], ...]:
@@ -287,8 +318,15 @@ class Problem(BaseProblem):
 
     @cached_property
     def answer_groups(self) -> tuple[tuple[int, ...], ...]:
-        """Candidates with the same features, by index, in the order of their first."""
-        return _groups(self.candidate_features)
+        """Candidates with the same features, by index, in the order of their first.
+
+        Features that differ by no more than rounding are the same.
+        """
+        equal = _groups(self.candidate_features)
+        features = self.candidate_features[[group[0] for group in equal]]
+        _, basis, _ = self._coordinates
+        reach = _ROUNDING * (np.abs(features) @ np.abs(basis))
+        return _joined(equal, features @ basis, reach)
 
     @cached_property
     def distinct_arms(self) -> Integers:
@@ -399,6 +437,32 @@ def _groups(rows: Floats) -> tuple[tuple[int, ...], ...]:
     for index, row in enumerate(rows + 0.0):  # so that -0.0 is 0.0
         groups.setdefault(row.tobytes(), []).append(index)
     return tuple(map(tuple, groups.values()))
+
+
+def _joined(
+    groups: tuple[tuple[int, ...], ...], rows: Floats, reach: Floats
+) -> tuple[tuple[int, ...], ...]:
+    """Return groups, joined where their rows are as close as `reach`; of shape (G, r) both."""
+    # Along a direction of no meaning, rows that are close are neighbours.
+    places = rows @ np.cos(np.arange(rows.shape[1]))
+    order = np.argsort(places, kind="stable")
+    slack = reach.sum(axis=1)
+    near = np.diff(places[order]) <= slack[order[1:]] + slack[order[:-1]]
+    joined: dict[int, int] = {}
+    for late in np.flatnonzero(near) + 1:
+        here = order[late]
+        for there in order[late - 1 :: -1]:
+            if places[here] - places[there] > slack[here] + slack[there]:
+                break
+            if (np.abs(rows[here] - rows[there]) <= reach[here] + reach[there]).all():
+                joined[here] = joined.get(there, there)
+                break
+    if not joined:
+        return groups
+    members: dict[int, list[int]] = {}
+    for number, group in enumerate(groups):
+        members.setdefault(joined.get(number, number), []).extend(group)
+    return tuple(sorted(tuple(sorted(group)) for group in members.values()))
 
 
 def _is_frame(value: Any) -> bool:

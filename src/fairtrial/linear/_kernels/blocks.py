@@ -7,16 +7,17 @@ docs/explanation/bounded-rewards.md (rewards in a known range).
 
 import math
 
-import numba as nb
 import numpy as np
 
 from fairtrial.confidence._betting import (
     DRAWS_PER_LOG,
+    GRID,
     flush_products,
     log_bet,
     log_mixture,
     multiply_factor,
 )
+from fairtrial.core.compilation import kernel
 from fairtrial.linear._kernels.book import (
     BLOCKS,
     FINISHED,
@@ -54,7 +55,7 @@ LEAST_SPREAD = 0.2
 # --------------------------------------------------------------------- issuing and telling
 
 
-@nb.njit(cache=True, nogil=True, inline="always")
+@kernel(inline="always")
 def next_draw(model: Model, rules: Rules, book: Book, batch: float) -> tuple[int, int]:
     """Return an arm to draw and the serial of its block; plan a block when none has draws left.
 
@@ -85,7 +86,7 @@ def next_draw(model: Model, rules: Rules, book: Book, batch: float) -> tuple[int
     return arm, book.control[BLOCKS] - 1
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _least_drawn(model: Model, book: Book) -> int:
     best = int(model.basis[0])
     for i in range(model.basis.size):
@@ -95,7 +96,7 @@ def _least_drawn(model: Model, book: Book) -> int:
     return best
 
 
-@nb.njit(cache=True, nogil=True, inline="always")
+@kernel(inline="always")
 def record_reward(
     model: Model, rules: Rules, book: Book, arm: int, serial: int, reward: float
 ) -> None:
@@ -114,7 +115,7 @@ def record_reward(
             settle(model, rules, book)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def record_loss(model: Model, rules: Rules, book: Book, arm: int, serial: int) -> None:
     """Close the books on a draw that will have no reward."""
     book.pending[arm] -= 1.0
@@ -126,14 +127,48 @@ def record_loss(model: Model, rules: Rules, book: Book, arm: int, serial: int) -
         settle(model, rules, book)
 
 
-@nb.njit(cache=True, nogil=True)
-def correct_reward(book: Book, arm: int, old: float, new: float) -> None:
-    """Replace a reward in the data that plans are made from; what was betted stays."""
+@kernel
+def correct_reward(
+    model: Model, rules: Rules, book: Book, arm: int, serial: int, old: float, new: float
+) -> None:
+    """Replace a reward in the data, and in the bets of its block if they are not paid yet.
+
+    Where the block has lost draws, the reward may be one that came after its loss, on which
+    nothing is betted: its bets then stay as they were.
+    """
     book.sums[arm] += new - old
     book.squares[arm] += new * new - old * old
+    if serial < book.control[FIRST]:
+        return
+    slot = serial % book.waiting.size
+    lost = -book.waiting[slot]
+    for k in range(book.planned.shape[1]):
+        lost += int(book.planned[slot, k] - book.got[slot, k])
+    if lost > 0:
+        return
+    book.block_sums[slot, arm] += new - old
+    if rules.bounded:
+        _correct_bets(model, rules, book, slot, arm, old, new)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
+def _correct_bets(
+    model: Model, rules: Rules, book: Book, slot: int, arm: int, old: float, new: float
+) -> None:
+    """Replace one draw's factor in every bet of its block."""
+    row = model.arms[arm]
+    for bet in range(book.number[slot]):
+        if book.variance[slot, bet] == 0.0:
+            continue
+        weight = dot(row, book.coefficients[slot, bet])
+        middle = clipped(rules, dot(row, book.centres[slot, bet]))
+        for point in range(GRID):
+            theta = book.thetas[slot, bet, point] * weight
+            change = (1.0 + theta * (new - middle)) / (1.0 + theta * (old - middle))
+            book.logs[slot, bet, point] += math.log(change)
+
+
+@kernel
 def _multiply_bets(
     model: Model, rules: Rules, book: Book, slot: int, arm: int, reward: float, lost: bool
 ) -> None:
@@ -162,7 +197,7 @@ def _multiply_bets(
 # ------------------------------------------------------------------- paying and concluding
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def settle(model: Model, rules: Rules, book: Book) -> None:
     """Pay the bets of every block that is complete, in the order in which they were issued."""
     while book.control[OPEN] > 0 and not is_over(book):
@@ -180,19 +215,19 @@ def settle(model: Model, rules: Rules, book: Book) -> None:
             book.control[HOPELESS] = _is_hopeless(model, rules, book)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def is_over(book: Book) -> bool:
     """Return whether there is an answer, or there will be none."""
     return book.control[FINISHED] == 1 or book.control[HOPELESS] == 1
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _gain(book: Book, slot: int, bet: int, gain: float) -> None:
     row = book.winner[slot, bet] if book.wealth.shape[0] > 1 else 0
     book.wealth[row, book.rival[slot, bet]] += gain
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _pay_bounded(book: Book, slot: int) -> None:
     for bet in range(book.number[slot]):
         if book.variance[slot, bet] > 0.0:
@@ -201,7 +236,7 @@ def _pay_bounded(book: Book, slot: int) -> None:
             _gain(book, slot, bet, log_mixture(book.cash[slot, bet], book.stakes[slot, bet], logs))
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _pay_gaussian(model: Model, rules: Rules, book: Book, slot: int) -> None:
     """Pay on noise of known scale, from the draws of the block that did arrive."""
     if book.number[slot] == 0:
@@ -234,7 +269,7 @@ def _pay_gaussian(model: Model, rules: Rules, book: Book, slot: int) -> None:
         _gain(book, slot, bet, gain)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def weakest_evidence(rules: Rules, book: Book, chosen: Integers) -> float:
     """Return the least log wealth that still separates the leaders from the others."""
     least = math.inf
@@ -246,7 +281,7 @@ def weakest_evidence(rules: Rules, book: Book, chosen: Integers) -> float:
     return least
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def conclude(model: Model, rules: Rules, book: Book) -> None:
     """Reject for good what has lost, and finish when one answer is left."""
     if rules.pairwise:
@@ -273,7 +308,7 @@ def conclude(model: Model, rules: Rules, book: Book) -> None:
                 book.chosen[k] = 1 if k == last else 0
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _is_hopeless(model: Model, rules: Rules, book: Book) -> int:
     """Return whether some gap of a leader is smaller than what misspecified means can hide.
 
@@ -303,7 +338,7 @@ def _is_hopeless(model: Model, rules: Rules, book: Book) -> int:
     return 0
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _interval_height(model: Model, rules: Rules, book: Book) -> float:
     """Return the level of the method of mixtures, its prior a part of the initial draws."""
     rank = model.arms.shape[1]

@@ -2,9 +2,8 @@
 
 from typing import NamedTuple
 
-import numba as nb
-
 from fairtrial.confidence._betting import GRID
+from fairtrial.core.compilation import kernel
 from fairtrial.linear._kernels.matrices import Floats, Integers
 
 
@@ -34,7 +33,7 @@ class Rules(NamedTuple):
 NUMBER_OF_RULES = 15
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def open_rules(packed: Floats) -> Rules:
     """Return the constants by name; they are the last numbers of a packed problem."""
     at = packed.size - NUMBER_OF_RULES
@@ -106,12 +105,12 @@ the slot of its serial number modulo the number of slots."""
 CONTROLS = 5
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _bets(candidates: int, rules: Rules) -> int:
     return max(1, rules.top * (candidates - rules.top))
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def sizes(packed: Floats, arms: int, candidates: int, rank: int, slots: int) -> tuple[int, int]:
     """Return the lengths of the two buffers that a book lives in."""
     rules = open_rules(packed)
@@ -123,7 +122,7 @@ def sizes(packed: Floats, arms: int, candidates: int, rank: int, slots: int) -> 
     return floats, 2 * candidates + CONTROLS + slots * (4 + arms + 3 * bets)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def open_book(
     packed: Floats, floats: Floats, integers: Integers,
     arms: int, candidates: int, rank: int, slots: int,
@@ -171,7 +170,7 @@ def open_book(
     )  # fmt: skip
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def wealth_of(book: Book, winner: int, rival: int) -> float:
     """Return the log wealth against "the rival is (also) right", as far as the winner tells."""
     row = winner if book.wealth.shape[0] > 1 else 0

@@ -2,10 +2,10 @@
 
 import math
 
-import numba as nb
 import numpy as np
 
 from fairtrial.core._philox import philox_uniform
+from fairtrial.core.compilation import kernel
 from fairtrial.linear._kernels.matrices import (
     Floats,
     Integers,
@@ -39,7 +39,7 @@ from fairtrial.linear._kernels.track import (
 TIE = 1e-10
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def choose(model: Model, test: Test, rule: int, track: Track) -> int:
     """Return the arm that the rule wants next."""
     basis = _least_of_basis(model, track)
@@ -64,7 +64,7 @@ def choose(model: Model, test: Test, rule: int, track: Track) -> int:
     return _gap_arm(model, track)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _least_of_basis(model: Model, track: Track) -> int:
     best = int(model.basis[0])
     for i in range(model.basis.size):
@@ -74,7 +74,7 @@ def _least_of_basis(model: Model, track: Track) -> int:
     return best
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _behind(track: Track) -> int:
     """Return the arm that is farthest behind its share."""
     best = track.support[0]
@@ -88,7 +88,7 @@ def _behind(track: Track) -> int:
     return best
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def skip_ahead(model: Model, test: Test, track: Track, look: int, draws: Floats) -> None:
     """Count at once most of the pulls that a rule of fixed shares makes until `look` results.
 
@@ -118,7 +118,7 @@ def skip_ahead(model: Model, test: Test, track: Track, look: int, draws: Floats)
         draws[k] += more
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _gap_arm(model: Model, track: Track) -> int:
     """Return the arm that most reduces the variance of the gap that matters most."""
     rank = track.theta.size
@@ -138,7 +138,7 @@ def _gap_arm(model: Model, track: Track) -> int:
     return best
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _greedy_arm(model: Model, test: Test, track: Track) -> int:
     """Return the arm after which the largest variance of a difference of survivors is least."""
     live = np.empty(track.ruled_out.size, dtype=np.int64)
@@ -152,7 +152,7 @@ def _greedy_arm(model: Model, test: Test, track: Track) -> int:
     return greedy_step(model, targets, track.ahead, test.tie_key, issued)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def live_differences(model: Model, live: Integers) -> Floats:
     """Return the differences of all pairs of the candidates given, one row each."""
     number = live.size
@@ -166,7 +166,7 @@ def live_differences(model: Model, live: Integers) -> Floats:
     return targets
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def greedy_step(model: Model, targets: Floats, inverse: Floats, tie_key: int, number: int) -> int:
     """Return the arm that leaves the least largest variance; of equal ones, the least sum.
 
@@ -202,7 +202,7 @@ def greedy_step(model: Model, targets: Floats, inverse: Floats, tie_key: int, nu
     return best if tie_key < 0 else _one_of_equals(worst, sums, best, tie_key, number)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _one_of_equals(worst: Floats, sums: Floats, best: int, tie_key: int, number: int) -> int:
     """Return a random one of the arms that are as good as the best."""
     equal = np.empty(worst.size, dtype=np.int64)
@@ -214,7 +214,7 @@ def _one_of_equals(worst: Floats, sums: Floats, best: int, tie_key: int, number:
     return int(equal[int(count * philox_uniform(tie_key, 0, number, 0))])
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def greedy_phase(
     model: Model, live: Integers, enough: float, most: float, tie_key: int, phase: int,
     counts: Floats,
@@ -246,7 +246,7 @@ def greedy_phase(
         total += 1
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _game_arm(model: Model, test: Test, track: Track) -> int:
     """Let AdaHedge play the arms against the closest alternative; return the arm behind most."""
     arms, rank = model.arms.shape
@@ -287,7 +287,7 @@ def _game_arm(model: Model, test: Test, track: Track) -> int:
     return best
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _hedge(model: Model, track: Track, weights: Floats) -> float:
     """Fill AdaHedge's weights, of arms that measure something; return its rate.
 
@@ -314,7 +314,7 @@ def _hedge(model: Model, track: Track, weights: Floats) -> float:
     return rate
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _learn_hedge(
     track: Track, weights: Floats, gains: Floats, rate: float, expected: float
 ) -> None:
@@ -341,7 +341,7 @@ def _learn_hedge(
         track.gains[k] += gains[k]
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _frank_wolfe_arm(model: Model, test: Test, track: Track, issued: float) -> int:
     """Return the arm of the steepest ascent, averaged over the alternatives that are near."""
     arms, rank = model.arms.shape

@@ -2,9 +2,9 @@
 
 import math
 
-import numba as nb
 import numpy as np
 
+from fairtrial.core.compilation import kernel
 from fairtrial.linear._kernels.matrices import (
     Floats,
     add_outer,
@@ -28,7 +28,7 @@ LEAST_NOISE = 1e-12
 """The least that a variance can be estimated as, relative to the mean square of the rewards."""
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def refresh(model: Model, test: Test, track: Track) -> None:
     """Make the inverses anew from the counts; nothing happens where they do not exist yet."""
     rank = track.theta.size
@@ -55,20 +55,20 @@ def refresh(model: Model, test: Test, track: Track) -> None:
         square_of(root, track.ahead)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _whitener_of_data(model: Model, test: Test, track: Track, root: Floats) -> bool:
     """Fill the whitener where the Gram matrix is too ill-conditioned: from the rows themselves."""
     return test.kind != RIDGE and whitener_of_rows(model.arms, track.counts, root)
 
 
-@nb.njit(cache=True, nogil=True, inline="always")
+@kernel(inline="always")
 def copy_into(target: Floats, source: Floats) -> None:
     for i in range(source.shape[0]):
         for j in range(source.shape[1]):
             target[i, j] = source[i, j]
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def issue(model: Model, track: Track, arm: int) -> None:
     """Count a pull as in flight: later choices take it for granted."""
     track.pending[arm] += 1.0
@@ -78,7 +78,7 @@ def issue(model: Model, track: Track, arm: int) -> None:
         add_row(track.ahead, model.arms[arm], work)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def give_up(model: Model, test: Test, track: Track, arm: int) -> None:
     """Take a pull out of those in flight."""
     track.pending[arm] -= 1.0
@@ -87,7 +87,7 @@ def give_up(model: Model, test: Test, track: Track, arm: int) -> None:
         refresh(model, test, track)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def add_reward(
     model: Model, test: Test, track: Track, arm: int, reward: float, in_flight: bool
 ) -> None:
@@ -119,7 +119,7 @@ def add_reward(
             add_row(track.ahead, row, work)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def noise_of(model: Model, test: Test, track: Track) -> float:
     """Return the variance of the noise: one, or an upper confidence bound from the residuals."""
     if not test.estimated:
@@ -143,7 +143,7 @@ def noise_of(model: Model, test: Test, track: Track) -> float:
     return max(residual / quantile, least, 1e-300)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def freedom_of(track: Track) -> float:
     """Return the degrees of freedom of the residuals."""
     return float(track.control[TOLD] - track.theta.size)

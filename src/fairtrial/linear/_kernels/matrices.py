@@ -2,9 +2,10 @@
 
 import math
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
+
+from fairtrial.core.compilation import kernel
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -14,7 +15,7 @@ ROW_TOLERANCE = 1e-12
 EIGENVALUE_TOLERANCE = 1e-9
 
 
-@nb.njit(cache=True, nogil=True, inline="always")
+@kernel(inline="always")
 def dot(left: Floats, right: Floats) -> float:
     """Return the inner product of two vectors."""
     total = 0.0
@@ -23,7 +24,7 @@ def dot(left: Floats, right: Floats) -> float:
     return total
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def multiply(matrix: Floats, vector: Floats, out: Floats) -> None:
     """Fill `out` with a square matrix times a vector."""
     for i in range(vector.size):
@@ -33,7 +34,7 @@ def multiply(matrix: Floats, vector: Floats, out: Floats) -> None:
         out[i] = total
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def quadratic(matrix: Floats, vector: Floats) -> float:
     """Return v'Mv of a symmetric matrix."""
     total = 0.0
@@ -45,7 +46,7 @@ def quadratic(matrix: Floats, vector: Floats) -> float:
     return total
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def gram(rows: Floats, weights: Floats, out: Floats) -> None:
     """Fill `out` with the sum of weight times row row'."""
     size = rows.shape[1]
@@ -64,7 +65,7 @@ def gram(rows: Floats, weights: Floats, out: Floats) -> None:
             out[j, i] = out[i, j]
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def combine(rows: Floats, weights: Floats, out: Floats) -> None:
     """Fill `out` with the sum of weight times row."""
     for i in range(out.size):
@@ -75,7 +76,7 @@ def combine(rows: Floats, weights: Floats, out: Floats) -> None:
                 out[i] += weights[k] * rows[k, i]
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def add_outer(matrix: Floats, vector: Floats, weight: float) -> None:
     """Add weight times vv' to a matrix."""
     for i in range(vector.size):
@@ -84,7 +85,7 @@ def add_outer(matrix: Floats, vector: Floats, weight: float) -> None:
             matrix[i, j] += scaled * vector[j]
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def whitener(matrix: Floats, out: Floats) -> bool:
     """Fill `out` with the lower triangle R for which R M R' = I; False if M has no inverse.
 
@@ -114,7 +115,7 @@ def whitener(matrix: Floats, out: Floats) -> bool:
     return True
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def whitener_of_rows(rows: Floats, weights: Floats, out: Floats) -> bool:
     """Fill `out` as `whitener` does for the sum of weight times row row', from the rows.
 
@@ -146,7 +147,7 @@ def whitener_of_rows(rows: Floats, weights: Floats, out: Floats) -> bool:
     return True
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _rotate_in(upper: Floats, row: Floats) -> None:
     """Add a row to the triangle of a QR decomposition; the row is used up."""
     size = row.size
@@ -162,7 +163,7 @@ def _rotate_in(upper: Floats, row: Floats) -> None:
             row[j] = cosine * row[j] - sine * above
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def whitened_square(root: Floats, vector: Floats) -> float:
     """Return the squared length of a lower triangle times a vector."""
     total = 0.0
@@ -174,7 +175,7 @@ def whitened_square(root: Floats, vector: Floats) -> float:
     return total
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def whiten_twice(root: Floats, vector: Floats, work: Floats, out: Floats) -> float:
     """Fill `out` with R'Rv, that is M^-1 v; return v'M^-1 v."""
     size = vector.size
@@ -193,7 +194,7 @@ def whiten_twice(root: Floats, vector: Floats, work: Floats, out: Floats) -> flo
     return total
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def square_of(root: Floats, out: Floats) -> None:
     """Fill `out` with R'R, the inverse that a whitener stands for."""
     size = root.shape[0]
@@ -206,7 +207,7 @@ def square_of(root: Floats, out: Floats) -> None:
             out[j, i] = total
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def log_determinant(matrix: Floats, work: Floats) -> float:
     """Return the log of the determinant of a positive definite matrix."""
     size = matrix.shape[0]
@@ -226,7 +227,7 @@ def log_determinant(matrix: Floats, work: Floats) -> float:
     return log_det
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def add_row(inverse: Floats, row: Floats, work: Floats) -> float:
     """Update an inverse for one more row, in place; return row' inverse row before it.
 
@@ -243,7 +244,7 @@ def add_row(inverse: Floats, row: Floats, work: Floats) -> float:
     return before
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def pseudo_inverse(matrix: Floats, out: Floats, kernel: Floats) -> int:
     """Fill `out` with the pseudo-inverse and `kernel` with the projector on what is not seen.
 
@@ -270,7 +271,7 @@ def pseudo_inverse(matrix: Floats, out: Floats, kernel: Floats) -> int:
     return rank
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def is_seen(kernel: Floats, rank: int, vector: Floats) -> bool:
     """Return whether a vector lies in the space that a singular matrix sees."""
     if rank == vector.size:
@@ -284,7 +285,7 @@ def is_seen(kernel: Floats, rank: int, vector: Floats) -> bool:
     return outside <= EIGENVALUE_TOLERANCE**2 * dot(vector, vector)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def invert(matrix: Floats, out: Floats, kernel: Floats) -> int:
     """Fill `out` and `kernel` as `pseudo_inverse` does, faster if all is seen; return the rank."""
     size = matrix.shape[0]

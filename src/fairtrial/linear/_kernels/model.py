@@ -2,8 +2,7 @@
 
 from typing import NamedTuple
 
-import numba as nb
-
+from fairtrial.core.compilation import kernel
 from fairtrial.linear._kernels.matrices import Floats, dot
 
 
@@ -19,7 +18,7 @@ class Model(NamedTuple):
     slack: Floats  # (K,), what an arm's mean may differ by from the linear function
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def open_model(packed: Floats, arms: int, candidates: int, rank: int) -> Model:
     """Return the named views of a packed problem."""
     at = arms * rank
@@ -32,14 +31,14 @@ def open_model(packed: Floats, arms: int, candidates: int, rank: int) -> Model:
     )
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def difference(model: Model, first: int, second: int, out: Floats) -> None:
     """Fill `out` with the first candidate minus the second."""
     for i in range(out.size):
         out[i] = model.candidates[first, i] - model.candidates[second, i]
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def is_zero(model: Model, arm: int) -> bool:
     """Return whether an arm measures nothing."""
     largest = 0.0
@@ -48,7 +47,7 @@ def is_zero(model: Model, arm: int) -> bool:
     return largest == 0.0
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def resolution(model: Model, misspecification: float, counts: Floats, direction: Floats) -> float:
     """Return by how much misspecified means can move an estimated gap, and its truth.
 

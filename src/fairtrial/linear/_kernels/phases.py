@@ -2,10 +2,10 @@
 
 import math
 
-import numba as nb
 import numpy as np
 
 from fairtrial.core._draws import draw
+from fairtrial.core.compilation import kernel
 from fairtrial.linear._kernels.matrices import (
     Floats,
     Integers,
@@ -23,7 +23,7 @@ OPEN, ENOUGH, HOPELESS = range(3)
 """How it stands after a phase."""
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def next_of(to_issue: Floats, support: Integers) -> int:
     """Return the arm with most pulls left, and take one of them; ties go to the first."""
     best = support[0]
@@ -34,7 +34,7 @@ def next_of(to_issue: Floats, support: Integers) -> int:
     return best
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def run_phase(
     books: Floats, support: Integers, world: int, first: Floats, second: Floats, starts: Integers,
     factors: Floats, generator: np.random.Generator, most: int,
@@ -59,7 +59,7 @@ def run_phase(
     return draws
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def judge(
     arms: Floats, candidates: Floats, books: Floats, level: float, epsilon: float,
     misspecification: float, slack: Floats, alive: Integers,
@@ -120,7 +120,7 @@ def judge(
     return standing
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def phase_values(arms: Floats, candidates: Floats, books: Floats) -> Floats:
     """Return every candidate's value by this phase alone."""
     rank = arms.shape[1]

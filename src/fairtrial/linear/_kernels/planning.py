@@ -2,10 +2,10 @@
 
 import math
 
-import numba as nb
 import numpy as np
 
 from fairtrial.confidence._betting import GRID, bounded_stakes
+from fairtrial.core.compilation import kernel
 from fairtrial.linear._kernels.book import (
     BLOCKS,
     FINISHED,
@@ -38,7 +38,7 @@ RIDGE = 1e-10
 # ------------------------------------------------------------------------- what is known
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def can_plan(model: Model, book: Book) -> bool:
     """Return whether every arm of the basis has a result: theta can then be estimated."""
     least = math.inf
@@ -47,7 +47,7 @@ def can_plan(model: Model, book: Book) -> bool:
     return least >= 1.0
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def fit(model: Model, rules: Rules, book: Book, root: Floats, theta: Floats) -> float:
     """Fill the whitener of all data and the least-squares estimate; return the noise's variance.
 
@@ -76,7 +76,7 @@ def fit(model: Model, rules: Rules, book: Book, root: Floats, theta: Floats) -> 
     return residual / (total - rank + PRIOR_DRAWS)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def choose_leaders(model: Model, rules: Rules, book: Book, theta: Floats, chosen: Integers) -> None:
     """Mark the best `top` of the candidates that are not rejected; ties go to the first."""
     scores = np.empty(chosen.size)
@@ -92,7 +92,7 @@ def choose_leaders(model: Model, rules: Rules, book: Book, theta: Floats, chosen
             chosen[best] = 1
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def leaders_now(model: Model, rules: Rules, book: Book, chosen: Integers) -> bool:
     """Mark the leaders by all data so far; False before theta can be estimated."""
     if book.control[FINISHED]:
@@ -111,7 +111,7 @@ def leaders_now(model: Model, rules: Rules, book: Book, chosen: Integers) -> boo
 # ------------------------------------------------------------------------------ planning
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def start_book(model: Model, rules: Rules, book: Book) -> None:
     """Open the first block: the initial draws of a basis, on which nothing is betted."""
     arms = model.arms.shape[0]
@@ -129,7 +129,7 @@ def start_book(model: Model, rules: Rules, book: Book) -> None:
     _open_block(book, planned)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _open_block(book: Book, planned: Floats) -> None:
     slot = book.control[BLOCKS] % book.waiting.size
     book.control[OPEN] += 1
@@ -150,9 +150,20 @@ def _open_block(book: Book, planned: Floats) -> None:
     book.waiting[slot] = draws
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _list_bets(rules: Rules, book: Book, slot: int) -> int:
     """Write down what the next block bets on; return how many candidates are still live."""
+    number = _list_pairs(rules, book, slot, rules.threshold)
+    if number == 0:
+        # Leaders that data in flight have brought back, and that had won all their pairs.
+        number = _list_pairs(rules, book, slot, math.inf)
+    book.number[slot] = number
+    return number + 1
+
+
+@kernel
+def _list_pairs(rules: Rules, book: Book, slot: int, threshold: float) -> int:
+    """Write down the pairs of a leader and another whose wealth is below the threshold."""
     candidates = book.chosen.size
     number = 0
     for i in range(candidates):
@@ -161,16 +172,15 @@ def _list_bets(rules: Rules, book: Book, slot: int) -> int:
         for k in range(candidates):
             if book.chosen[k] or book.rejected[k]:
                 continue
-            if rules.pairwise and book.wealth[i, k] >= rules.threshold:
+            if rules.pairwise and book.wealth[i, k] >= threshold:
                 continue
             book.winner[slot, number] = i
             book.rival[slot, number] = k
             number += 1
-    book.number[slot] = number
-    return number + 1
+    return number
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def find_design(model: Model, steps: int, targets: Floats, shares: Floats, found: Floats) -> float:
     """Improve the shares of the draws; return the largest target's variance at one draw.
 
@@ -208,7 +218,7 @@ def find_design(model: Model, steps: int, targets: Floats, shares: Floats, found
     return best
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _weakest(root: Floats, targets: Floats) -> tuple[float, int]:
     most = -1.0
     weakest = 0
@@ -220,7 +230,7 @@ def _weakest(root: Floats, targets: Floats) -> tuple[float, int]:
     return most, weakest
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def block_counts(
     model: Model, shares: Floats, targets: Floats, size: float, enough: float, planned: Floats
 ) -> None:
@@ -268,7 +278,7 @@ def block_counts(
         add_outer(matrix, model.arms[best], 1.0)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def plan_block(model: Model, rules: Rules, book: Book, batch: float) -> None:
     """Plan the next block and freeze its counts and bets.
 
@@ -314,7 +324,7 @@ def plan_block(model: Model, rules: Rules, book: Book, batch: float) -> None:
         _freeze_bounded(model, rules, book, slot, root, theta, noise)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _freeze_bounded(
     model: Model, rules: Rules, book: Book, slot: int, root: Floats, theta: Floats, noise: float
 ) -> None:
@@ -369,6 +379,6 @@ def _freeze_bounded(
             book.logs[slot, bet, point] = book.thetas[slot, bet, point] * at_centre
 
 
-@nb.njit(cache=True, nogil=True, inline="always")
+@kernel(inline="always")
 def clipped(rules: Rules, value: float) -> float:
     return min(max(value, rules.low), rules.high)

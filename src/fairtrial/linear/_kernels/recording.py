@@ -1,7 +1,6 @@
 """One pull at a time: what happens when results come."""
 
-import numba as nb
-
+from fairtrial.core.compilation import kernel
 from fairtrial.linear._kernels.estimates import add_reward, refresh
 from fairtrial.linear._kernels.matrices import Floats
 from fairtrial.linear._kernels.model import Model
@@ -19,7 +18,7 @@ from fairtrial.linear._kernels.track import (
 )
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def start_track(model: Model, test: Test, track: Track) -> None:
     """Answer at once what needs no data."""
     if test.top >= model.candidates.shape[0]:
@@ -31,7 +30,7 @@ def start_track(model: Model, test: Test, track: Track) -> None:
         refresh(model, test, track)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def record(
     model: Model, test: Test, rule: int, track: Track, arm: int, reward: float, in_flight: bool
 ) -> None:
@@ -48,13 +47,13 @@ def record(
         examine(model, test, rule, track, testable)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def is_over(track: Track) -> bool:
     """Return whether there is an answer, or there will be none."""
     return track.control[FINISHED] == 1 or track.control[HOPELESS] == 1
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def record_blocks(
     model: Model, test: Test, track: Track, draws: Floats, sums: Floats, squares: Floats
 ) -> None:
@@ -73,7 +72,7 @@ def record_blocks(
         examine(model, test, SHARES, track, True)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def correct(
     model: Model, test: Test, rule: int, track: Track, arm: int, old: float, new: float
 ) -> None:
@@ -86,7 +85,7 @@ def correct(
         examine(model, test, rule, track, False)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _is_started(model: Model, test: Test, track: Track) -> int:
     for i in range(model.basis.size):
         if track.counts[int(model.basis[i])] < test.initial:

@@ -4,10 +4,10 @@ Live and simulated decisions go through the same functions. Everything comes pac
 few arrays, because passing an array to compiled code costs more than most decisions.
 """
 
-import numba as nb
 import numpy as np
 
 from fairtrial.core._draws import draw
+from fairtrial.core.compilation import kernel
 from fairtrial.linear._kernels.blocks import (
     correct_reward,
     is_over,
@@ -30,7 +30,7 @@ from fairtrial.linear._kernels.track import SHARES, TOLD, open_test, open_track
 # ------------------------------------------------------------------ block betting
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def start_blocks(
     packed: Floats, floats: Floats, integers: Integers,
     arms: int, candidates: int, rank: int, slots: int,
@@ -40,7 +40,7 @@ def start_blocks(
     start_book(open_model(packed, arms, candidates, rank), open_rules(packed), book)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def ask_blocks(
     packed: Floats, floats: Floats, integers: Integers,
     arms: int, candidates: int, rank: int, slots: int, batch: float,
@@ -51,7 +51,7 @@ def ask_blocks(
     return next_draw(model, rules, book, batch)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def tell_blocks(
     packed: Floats, floats: Floats, integers: Integers,
     arms: int, candidates: int, rank: int, slots: int,
@@ -65,7 +65,7 @@ def tell_blocks(
     record_reward(model, rules, book, arm, serial, reward)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def lose_in_blocks(
     packed: Floats, floats: Floats, integers: Integers,
     arms: int, candidates: int, rank: int, slots: int, arm: int, serial: int,
@@ -76,17 +76,19 @@ def lose_in_blocks(
     record_loss(model, rules, book, arm, serial)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def correct_in_blocks(
     packed: Floats, floats: Floats, integers: Integers,
-    arms: int, candidates: int, rank: int, slots: int, arm: int, old: float, new: float,
+    arms: int, candidates: int, rank: int, slots: int,
+    arm: int, serial: int, old: float, new: float,
 ) -> None:  # fmt: skip
-    """Replace a reward in the data that plans are made from."""
+    """Replace a reward that block betting was told."""
+    model, rules = open_model(packed, arms, candidates, rank), open_rules(packed)
     book = open_book(packed, floats, integers, arms, candidates, rank, slots)
-    correct_reward(book, arm, old, new)
+    correct_reward(model, rules, book, arm, serial, old, new)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def leaders_in_blocks(
     packed: Floats, floats: Floats, integers: Integers,
     arms: int, candidates: int, rank: int, slots: int, chosen: Integers,
@@ -97,7 +99,7 @@ def leaders_in_blocks(
     return leaders_now(model, rules, book, chosen)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def evidence_in_blocks(
     packed: Floats, floats: Floats, integers: Integers,
     arms: int, candidates: int, rank: int, slots: int,
@@ -111,7 +113,7 @@ def evidence_in_blocks(
     return weakest_evidence(rules, book, chosen)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def run_blocks(
     packed: Floats, floats: Floats, integers: Integers,
     arms: int, candidates: int, rank: int, slots: int, batch: float,
@@ -134,7 +136,7 @@ def run_blocks(
 # ------------------------------------------------------------ one pull at a time
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def start_tracker(
     packed: Floats, floats: Floats, integers: Integers, arms: int, candidates: int, rank: int
 ) -> None:
@@ -143,7 +145,7 @@ def start_tracker(
     start_track(open_model(packed, arms, candidates, rank), open_test(packed), track)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def ask_tracker(
     packed: Floats, floats: Floats, integers: Integers, arms: int, candidates: int, rank: int,
     rule: int,
@@ -156,7 +158,7 @@ def ask_tracker(
     return arm
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def tell_tracker(
     packed: Floats, floats: Floats, integers: Integers, arms: int, candidates: int, rank: int,
     rule: int, arm: int, reward: float, in_flight: bool,
@@ -167,7 +169,7 @@ def tell_tracker(
     record(model, open_test(packed), rule, track, arm, reward, in_flight)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def lose_in_tracker(
     packed: Floats, floats: Floats, integers: Integers, arms: int, candidates: int, rank: int,
     arm: int,
@@ -177,7 +179,7 @@ def lose_in_tracker(
     give_up(model, open_test(packed), open_track(floats, integers, arms, candidates, rank), arm)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def correct_in_tracker(
     packed: Floats, floats: Floats, integers: Integers, arms: int, candidates: int, rank: int,
     rule: int, arm: int, old: float, new: float,
@@ -188,7 +190,7 @@ def correct_in_tracker(
     correct(model, open_test(packed), rule, track, arm, old, new)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def run_tracker(
     packed: Floats, floats: Floats, integers: Integers, arms: int, candidates: int, rank: int,
     rule: int, world: int, first: Floats, second: Floats, starts: Integers,
@@ -203,7 +205,7 @@ def run_tracker(
         record(model, test, rule, track, arm, reward, False)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def live_in_tracker(
     packed: Floats, floats: Floats, integers: Integers, arms: int, candidates: int, rank: int,
     live: Integers,
@@ -213,7 +215,7 @@ def live_in_tracker(
     mark_live(model, open_test(packed), open_track(floats, integers, arms, candidates, rank), live)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def plan_greedy_phase(
     arms: Floats, candidates: Floats, live: Integers, enough: float, most: float,
     tie_key: int, phase: int, counts: Floats,
@@ -223,7 +225,7 @@ def plan_greedy_phase(
     return greedy_phase(model, live, enough, most, tie_key, phase, counts)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def run_static_blocks(
     packed: Floats, floats: Floats, integers: Integers, arms: int, candidates: int, rank: int,
     means: Floats, stds: Floats, factors: Floats, generator: np.random.Generator, most: int,

@@ -7,9 +7,10 @@ y is ``y' P y``. Shares that need not have sum one are called masses.
 
 import math
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
+
+from fairtrial.core.compilation import kernel
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -45,7 +46,7 @@ _MOST_STEPS = 80
 # ------------------------------------------------------------------------------ both solvers
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def information(arms: Floats, weights: Floats) -> Floats:
     """Return ``sum weights_k x_k x_k'``."""
     width = arms.shape[1]
@@ -59,7 +60,7 @@ def information(arms: Floats, weights: Floats) -> Floats:
     return total
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def inverse(matrix: Floats) -> Floats:
     """Return the inverse of a positive definite matrix."""
     size = matrix.shape[0]
@@ -72,7 +73,7 @@ def inverse(matrix: Floats) -> Floats:
     return found
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _cholesky(matrix: Floats) -> Floats:
     """Return the lower factor; a pivot that rounding has eaten is floored, relative to its row.
 
@@ -96,7 +97,7 @@ def _cholesky(matrix: Floats) -> Floats:
     return lower
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _triangular_inverse(lower: Floats) -> Floats:
     size = lower.shape[0]
     rows = np.zeros_like(lower)
@@ -110,7 +111,7 @@ def _triangular_inverse(lower: Floats) -> Floats:
     return rows
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def forward_solved(upper: Floats, rows: Floats) -> Floats:
     """Return the solution w of ``upper' w = y`` for every row y."""
     number, width = rows.shape
@@ -124,7 +125,7 @@ def forward_solved(upper: Floats, rows: Floats) -> Floats:
     return solved
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def quadratic_forms(rows: Floats, matrix: Floats) -> Floats:
     """Return ``x' matrix x`` for every row x."""
     number, width = rows.shape
@@ -139,7 +140,7 @@ def quadratic_forms(rows: Floats, matrix: Floats) -> Floats:
     return forms
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _apply(matrix: Floats, vector: Floats, image: Floats) -> None:
     """Fill `image` with the product of a symmetric matrix and a vector."""
     width = vector.size
@@ -153,7 +154,7 @@ def _apply(matrix: Floats, vector: Floats, image: Floats) -> None:
 # ---------------------------------------------------------------------------------- G-optimal
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def exchange(rows: Floats, shares: Floats, tol: float) -> None:
     """Move shares towards the worst measured row, or away from the best, until within `tol`.
 
@@ -175,7 +176,7 @@ def exchange(rows: Floats, shares: Floats, tol: float) -> None:
         _shift(rows, shares, forms, precision, image, chosen)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _worst_and_best(forms: Floats, shares: Floats) -> tuple[int, int]:
     """Return the row of the largest form, and the one of the smallest that has a share."""
     worst, best = 0, -1
@@ -187,7 +188,7 @@ def _worst_and_best(forms: Floats, shares: Floats) -> tuple[int, int]:
     return worst, best
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _shift(
     rows: Floats, shares: Floats, forms: Floats, precision: Floats, image: Floats, chosen: int
 ) -> None:
@@ -213,7 +214,7 @@ def _shift(
 # --------------------------------------------------------------------------- of directions
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def farthest_partners(images: Floats, squares: Floats, above: float) -> tuple[Floats, Integers]:
     """Return for every point the squared distance to its farthest partner, and that partner.
 
@@ -248,7 +249,7 @@ def farthest_partners(images: Floats, squares: Floats, above: float) -> tuple[Fl
 # -------------------------------------------------------------------------- the interior point
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def interior_point(
     rows: Floats, directions: Floats, masses: Floats, prices: Floats, tol: float
 ) -> None:
@@ -294,7 +295,7 @@ def interior_point(
         prices[:] = new_prices
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _local_gap(masses: Floats, prices: Floats, slack: Floats, gains: Floats) -> float:
     """Return the certified relative gap, as if there were no other arms and directions."""
     total, worth, most = 0.0, 0.0, 0.0
@@ -307,7 +308,7 @@ def _local_gap(masses: Floats, prices: Floats, slack: Floats, gains: Floats) -> 
     return most * masses.sum() * total * gains.max() / (worth * worth) - 1.0
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _complementarity(masses: Floats, rest: Floats, prices: Floats, slack: Floats) -> float:
     """Return the mean product of a multiplier and its constraint."""
     total = 0.0
@@ -318,7 +319,7 @@ def _complementarity(masses: Floats, rest: Floats, prices: Floats, slack: Floats
     return total / (masses.size + prices.size)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _slopes(cross: Floats, slack: Floats, change: Floats) -> Floats:
     """Return how the slack of every direction changes with the masses."""
     slopes = np.zeros(cross.shape[1])
@@ -330,7 +331,7 @@ def _slopes(cross: Floats, slack: Floats, change: Floats) -> Floats:
     return slopes
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _followed(multipliers: Floats, values: Floats, changes: Floats, goal: float) -> Floats:
     """Return the change of multipliers that takes each product with its value to the goal."""
     found = np.empty(values.size)
@@ -339,13 +340,13 @@ def _followed(multipliers: Floats, values: Floats, changes: Floats, goal: float)
     return found
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _move(values: Floats, changes: Floats, step: float, moved: Floats) -> None:
     for i in range(values.size):
         moved[i] = values[i] + step * changes[i]
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _evaluate(
     rows: Floats, directions: Floats, masses: Floats, prices: Floats
 ) -> tuple[Floats, Floats, Floats, Floats]:
@@ -372,7 +373,7 @@ def _evaluate(
     return images, cross, slack, gains
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _newton(
     rows: Floats, images: Floats, cross: Floats, masses: Floats, rest: Floats,
     prices: Floats, slack: Floats, goal: float,
@@ -409,7 +410,7 @@ def _newton(
     return change
 
 
-@nb.njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+@kernel(fastmath={"reassoc", "contract"})
 def _products(left: Floats, right: Floats) -> Floats:
     """Return the products of all rows of one matrix with all rows of the other."""
     if left.size * right.shape[0] >= _LARGE:
@@ -424,7 +425,7 @@ def _products(left: Floats, right: Floats) -> Floats:
     return found
 
 
-@nb.njit(cache=True, nogil=True, fastmath={"reassoc", "contract"})
+@kernel(fastmath={"reassoc", "contract"})
 def _curvature(cross: Floats, inner: Floats, outer: Floats) -> tuple[Floats, Floats]:
     """Return ``B inner B'`` and ``B^2 outer B^2'`` for B with squares taken by entry."""
     number, many = cross.shape
@@ -455,7 +456,7 @@ def _curvature(cross: Floats, inner: Floats, outer: Floats) -> tuple[Floats, Flo
     return first, second
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _room(values: Floats, changes: Floats) -> float:
     """Return how far, at most 1, positive values can be changed and stay clear of zero."""
     step = 1.0
@@ -465,7 +466,7 @@ def _room(values: Floats, changes: Floats) -> float:
     return step
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _residual(
     units: Floats, masses: Floats, rest: Floats, gains: Floats,
     prices: Floats, slack: Floats, goal: float,

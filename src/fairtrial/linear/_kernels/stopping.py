@@ -6,9 +6,9 @@ noise has unit scale, or the one that is estimated.
 
 import math
 
-import numba as nb
 import numpy as np
 
+from fairtrial.core.compilation import kernel
 from fairtrial.linear._kernels.estimates import (
     LEAST_FREEDOM,
     freedom_of,
@@ -54,7 +54,7 @@ from fairtrial.linear._kernels.track import (
 LOOK_GROWTH = 1.1
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def level_of(test: Test, track: Track, noise: float) -> float:
     """Return what squared gaps are held against, per unit of ||z - z'||^2, at the data so far."""
     told = float(track.control[TOLD])
@@ -76,12 +76,14 @@ def level_of(test: Test, track: Track, noise: float) -> float:
         log_det = log_determinant(joint, work) - test.prior_log_det
         return noise * 2.0 * (1.0 + test.spread) * (0.5 * log_det - math.log(test.delta))
     if test.kind == RIDGE:
-        inside = (1.0 + told * test.reach) / test.delta
-        return (math.sqrt(noise * track.theta.size * math.log(inside)) + test.radius) ** 2
+        rank = track.theta.size
+        # In one dimension the formula as printed has half of the ln(1/delta) that is needed.
+        inside = rank * math.log(1.0 + told * test.reach) - max(rank, 2) * math.log(test.delta)
+        return (math.sqrt(noise * inside) + test.radius) ** 2
     return noise * test.constant
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def may_test(test: Test, track: Track) -> bool:
     """Return whether this is a moment at which the level holds."""
     if test.kind == CHECKS:
@@ -93,7 +95,7 @@ def may_test(test: Test, track: Track) -> bool:
     return track.control[STARTED] == 1
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def next_look(track: Track) -> int:
     """Return the number of results at the next look that is fixed in advance."""
     look = track.control[LOOK] + 1
@@ -102,7 +104,7 @@ def next_look(track: Track) -> int:
     return math.ceil(LOOK_GROWTH**look)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def mark_leaders(model: Model, test: Test, track: Track) -> None:
     """Mark the best `top` of the candidates that are not ruled out; ties go to the first."""
     candidates = track.chosen.size
@@ -127,7 +129,7 @@ def mark_leaders(model: Model, test: Test, track: Track) -> None:
         track.chosen[order[k]] = 1
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def examine(model: Model, test: Test, rule: int, track: Track, testable: bool) -> None:
     """Find the leaders, the evidence for them, and the pair that matters most to the rule.
 
@@ -146,13 +148,13 @@ def examine(model: Model, test: Test, rule: int, track: Track, testable: bool) -
             track.control[HOPELESS] = 1
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _would_stop(track: Track) -> bool:
     enough = track.evidence[EVIDENCE] >= track.evidence[LEVEL]
     return enough or track.evidence[SHORTFALL] > 0.0
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _weigh(model: Model, test: Test, rule: int, track: Track, testable: bool) -> None:
     multiply(track.inverse, track.right, track.theta)
     noise = noise_of(model, test, track)
@@ -166,13 +168,13 @@ def _weigh(model: Model, test: Test, rule: int, track: Track, testable: bool) ->
     track.evidence[NOISE] = noise
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def height_of(track: Track) -> float:
     """Return the level at the last look at the data."""
     return 2.0 * track.evidence[LEVEL] * track.evidence[NOISE]
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def scan(model: Model, test: Test, rule: int, track: Track, inverse: Floats, level: float) -> float:
     """Return the least squared gap over its variance, from leaders to others.
 
@@ -222,7 +224,7 @@ def scan(model: Model, test: Test, rule: int, track: Track, inverse: Floats, lev
     return least
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _rule_out(model: Model, test: Test, level: float, track: Track) -> None:
     """Rule out for good every candidate that another one beats; of a set, what is left is best."""
     candidates = track.chosen.size
@@ -245,7 +247,7 @@ def _rule_out(model: Model, test: Test, level: float, track: Track) -> None:
             track.ruled_out[j] = 1
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def mark_live(model: Model, test: Test, track: Track, live: Integers) -> None:
     """Mark the leaders, and the candidates that some leader does not beat yet."""
     target = np.empty(track.theta.size)

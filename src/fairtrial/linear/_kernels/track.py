@@ -2,8 +2,7 @@
 
 from typing import NamedTuple
 
-import numba as nb
-
+from fairtrial.core.compilation import kernel
 from fairtrial.linear._kernels.matrices import Floats, Integers
 
 SOARE, STATIC, CHECKS, PHASE, MIXTURE, RIDGE, CONSTANT = range(7)
@@ -39,7 +38,7 @@ class Test(NamedTuple):
 NUMBER_OF_TESTS = 15
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def open_test(packed: Floats) -> Test:
     """Return the test's numbers by name; they are the last of a packed problem."""
     at = packed.size - NUMBER_OF_TESTS
@@ -99,14 +98,14 @@ model allows exceeds what any gap of a leader can still be."""
 EVIDENCES = 5
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def track_sizes(arms: int, candidates: int, rank: int) -> tuple[int, int]:
     """Return the lengths of the two buffers that a track lives in."""
     floats = 6 * arms + 4 * rank * rank + 2 * rank + EVIDENCES
     return floats, 2 * candidates + arms + CONTROLS
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def open_track(floats: Floats, integers: Integers, arms: int, candidates: int, rank: int) -> Track:
     """Return the named views of the two buffers."""
     data = floats[: 6 * arms].reshape((6, arms))

@@ -48,6 +48,10 @@ def tie_key(ties: str, seed: int) -> int:
     return int(seed_key(seed)[0] >> np.uint64(12))
 
 
+_MODEL = "linear in the features of its arm"
+"""What every rule's guarantee says of mean rewards."""
+
+
 class LinearPolicy(Policy):
     """What all policies of the family share: the problem in arrays, and what they report."""
 
@@ -199,13 +203,13 @@ class LinearPolicy(Policy):
     def _as_it_stands(self, promise: Guarantee) -> Guarantee:
         """Return the guarantee with what is stated of the world, and weakened by what happened."""
         problem = self.problem
+        model = _MODEL
+        if not problem.has_intercept:
+            model += ", and 0 where they are all 0"
         if problem.misspecification > 0.0:
-            within = f"linear in the features of its arm, within {problem.misspecification:g}"
-            stated = (
-                text.replace("linear in the features of its arm", within)
-                for text in promise.assumptions
-            )
-            promise = replace(promise, assumptions=tuple(stated))
+            model += f", within {problem.misspecification:g}"
+        stated = tuple(text.replace(_MODEL, model) for text in promise.assumptions)
+        promise = replace(promise, assumptions=stated)
         if problem.estimates_noise:
             promise = promise.weakened("the estimated noise is the true one, the same for all arms")
         if self._amended:
@@ -243,8 +247,17 @@ class LinearPolicy(Policy):
             remaining=self._remaining(),
             actions=self._arm_estimates(fitted),
             arms=self._candidate_estimates(fitted),
-            details={"live": len(self._live()), **self._warnings(fitted), **self._details()},
+            details={**self._rulings(), **self._warnings(fitted), **self._details()},
         )
+
+    def _rulings(self) -> dict[str, Any]:
+        """Return how many candidates are not ruled out, and of each whether it is."""
+        live = frozenset(self._live())
+        labels = self._labels(range(len(self.problem.answer_groups)))
+        answers = [
+            {"answer": label, "rejected": index not in live} for index, label in enumerate(labels)
+        ]
+        return {"live": len(live), "answers": answers}
 
     def _warnings(self, fitted: tuple[Floats, Floats, float] | None) -> dict[str, Any]:
         """Return what to be told of the numbers' accuracy, if there is anything."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fairtrial.confidence.block_betting import carry_over, promise, pulls_left
 from fairtrial.core.environment import Environment
 from fairtrial.core.policy import Choice
-from fairtrial.core.pull import Pull
+from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import Guarantee
 from fairtrial.core.run import Run
 from fairtrial.core.validation import check_integer
@@ -232,11 +232,12 @@ class BlockBetting(LinearPolicy):
         lose_in_blocks(*self._books(pull.action, pull.tag))
 
     def revise(self, pull: Pull, old: float, new: float) -> None:
-        """Correct the data that plans are made from; bets that were paid stay as they were."""
+        """Correct the data, and bets of its block; those that were paid stay as they were."""
         from fairtrial.linear._kernels.runs import correct_in_blocks
 
+        serial = -1 if pull.number == UNSOLICITED else pull.tag
         change = (self._reduced(pull.action, old), self._reduced(pull.action, new))
-        correct_in_blocks(*self._books(pull.action, *change))
+        correct_in_blocks(*self._books(pull.action, serial, *change))
         self._amended += 1
 
     def compiled_run(

@@ -100,6 +100,8 @@ class MixtureLevel(Level):
 class RidgeLevel(Level):
     """``(sigma sqrt(d ln((1 + N L^2 / eta) / delta)) + sqrt(eta) S)^2``, with ``A + eta I``.
 
+    In one dimension ``ln(1/delta)`` counts twice: the formula as printed is not proven there.
+
     Parameters
     ----------
     norm_bound : float
@@ -269,6 +271,12 @@ _BY_NAME: Mapping[str, type[Level]] = {
 }
 
 
+_WITH_NUMBERS = {
+    RidgeLevel.name: "RidgeLevel(norm_bound)",
+    ConstantLevel.name: "ConstantLevel(value)",
+}
+
+
 def level_named(level: str | Level, samplers: str, policy: str) -> Level:
     """Return the level that a policy's argument ``stopping=`` names.
 
@@ -277,6 +285,8 @@ def level_named(level: str | Level, samplers: str, policy: str) -> Level:
     InvalidArgument
         If the name is unknown, or if the level does not hold for the policy's sampling.
     """
+    if isinstance(level, str) and level in _WITH_NUMBERS:
+        raise InvalidArgument("stopping", f"must be the object {_WITH_NUMBERS[level]}", level)
     if isinstance(level, str):
         level = _BY_NAME[check_choice("stopping", level, list(_BY_NAME))]()
     if not isinstance(level, Level):

@@ -31,6 +31,9 @@ __all__ = ["FrankWolfeSampling", "FullyAdaptiveXY", "LinGame", "LinGapE"]
 
 Floats = NDArray[np.float64]
 
+_MOST_CONDITION = 1e6
+"""Of the features, from which on the square of a ridge in their units is lost to rounding."""
+
 
 class Tracking(LinearPolicy):
     """A rule that chooses one pull at a time, with a stopping level by name."""
@@ -88,6 +91,13 @@ class Tracking(LinearPolicy):
             # The least norm of a theta that gives the same rewards, as a quadratic form.
             features = self.problem.features / self.problem.scale[:, np.newaxis]
             back = np.linalg.lstsq(reduced.arms, features, rcond=None)[0]
+            if np.linalg.cond(back) > _MOST_CONDITION:
+                raise InvalidArgument(
+                    "stopping",
+                    "must not be a RidgeLevel where features differ so much in size, or depend on "
+                    "each other so nearly: scale them, or take the mixture level",
+                    level,
+                )
             return np.asarray(level.ridge * np.linalg.inv(back @ back.T))
         rows = reduced.arms[self.problem.basis_arms]
         spread = level.spread if isinstance(level, MixtureLevel) else 1.0
