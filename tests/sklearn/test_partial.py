@@ -92,12 +92,35 @@ def test_the_result_does_not_depend_on_the_number_of_processes():
 
 
 def test_a_warm_start_goes_on_where_it_was():
-    steps = Steps({"n_estimators": [2, 5]}, GradientBoostingClassifier())
-    model = steps.start(GradientBoostingClassifier(random_state=0), {"max_depth": 1})
+    steps = Steps({"n_estimators": [2, 5]}, GradientBoostingClassifier(random_state=0))
+    model = steps.start({"max_depth": 1})
     for step in range(2):
-        steps.advance(model, step, X, Y > 4, None)
+        steps.advance(model, step, X, Y > 4)
     whole = GradientBoostingClassifier(max_depth=1, n_estimators=5, random_state=0).fit(X, Y > 4)
     np.testing.assert_allclose(model.decision_function(X), whole.decision_function(X))
+
+
+@pytest.mark.parametrize(
+    ("estimator", "partial", "candidates", "steps"),
+    [
+        (GradientBoostingClassifier(max_depth=1), {"n_estimators": [2, 4]},
+         {"learning_rate": [1e-3, 0.5]}, {"n_estimators_": 4}),
+        (Climbs(), 5, [{"top": 0.3}, {"top": 0.6}], {"steps_": 5}),
+    ],
+    ids=["warm_start", "partial_fit"],
+)  # fmt: skip
+def test_the_best_estimator_takes_the_steps_that_were_raced(estimator, partial, candidates, steps):
+    found = search(estimator, candidates, partial=partial, tolerance=0.1).fit(X[:200], Y[:200] > 4)
+    assert {name: getattr(found.best_estimator_, name) for name in steps} == steps
+    assert not getattr(found.best_estimator_, "warm_start", False)
+
+
+def test_a_setting_that_grows_is_not_raced_too():
+    raced = search(
+        GradientBoostingClassifier(), {"n_estimators": [2, 4]}, partial={"n_estimators": [2, 4]}
+    )
+    with pytest.raises(InvalidArgument, match="partial must name a setting that is not raced"):
+        raced.fit(X, Y)
 
 
 def test_what_is_still_to_come_is_the_candidates_own():
@@ -120,9 +143,18 @@ def test_what_is_still_to_come_is_the_candidates_own():
         (SGDClassifier(), {"max_iter": [1, 2], "tol": [1, 2]}),
         (SGDClassifier(), {"max_iter": [2, 1]}),
         (SGDClassifier(), {"max_iter": [2]}),
+        (SGDClassifier(), {"max_iter": 2}),
         (DecisionTreeClassifier(), {"max_depth": [1, 2]}),
     ],
-    ids=["no partial_fit", "one step", "two settings", "falling", "one value", "no warm start"],
+    ids=[
+        "no partial_fit",
+        "one step",
+        "two settings",
+        "falling",
+        "one value",
+        "no list",
+        "no warm start",
+    ],
 )
 def test_steps_that_cannot_be_taken_are_refused(estimator, partial):
     with pytest.raises(InvalidArgument, match="partial"):

@@ -10,16 +10,19 @@ from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
 from sklearn.linear_model import BayesianRidge
 from sklearn.metrics import make_scorer, mean_absolute_error
 from sklearn.model_selection import (
+    GridSearchCV,
     GroupShuffleSplit,
     KFold,
     LeaveOneOut,
+    ParameterSampler,
+    PredefinedSplit,
     ShuffleSplit,
     StratifiedShuffleSplit,
     cross_val_score,
 )
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -28,6 +31,7 @@ from fairtrial.errors import InvalidArgument
 from fairtrial.sklearn import RacingSearchCV
 from fairtrial.sklearn._candidates import settings_of
 from fairtrial.sklearn._ranges import known_range
+from sklearn import config_context
 
 IRIS = load_iris(return_X_y=True)
 CANCER = load_breast_cancer(return_X_y=True)
@@ -198,6 +202,28 @@ def test_a_search_that_cannot_decide_says_so_and_takes_the_best_so_far():
     assert found.best_index_ == np.argmax(found.cv_results_["mean_test_score"])
 
 
+@pytest.mark.parametrize("given", [{}, {"paired": False}, {"score_range": None}], ids=str)
+def test_an_undecided_search_says_how_much_worse_its_answer_may_be(given):
+    with pytest.warns(ConvergenceWarning, match=r"falls short of the best by more than 0[.]") as w:
+        found = search(candidates={"max_depth": [3, 4]}, max_pulls=60, **given).fit(*IRIS)
+    assert 0.0 < found.shortfall_ < 1.0
+    assert f"{found.shortfall_:.3g}" in found.guarantee_.statement
+    assert ("score_range=None" in str(w[0].message)) == found.guarantee_.proven
+    assert found.guarantee_.statement in str(w[0].message)
+    if not given:
+        wider = search(
+            candidates={"max_depth": [3, 4]}, max_pulls=60, tolerance=found.shortfall_ + 1e-6
+        ).fit(*IRIS)
+        assert wider.status_ == "decided"
+        assert wider.shortfall_ == wider.tolerance
+
+
+def test_a_search_that_knows_nothing_yet_says_so():
+    with pytest.warns(ConvergenceWarning, match="nothing is known yet"):
+        found = search(max_pulls=2, score_range=None).fit(*IRIS)
+    assert found.shortfall_ == np.inf
+
+
 def test_equal_candidates_end_with_a_tolerance():
     found = search(candidates={"min_samples_leaf": [1], "max_depth": [9, 10]}, tolerance=0.2).fit(
         *IRIS
@@ -282,6 +308,63 @@ def test_weights_and_groups_are_handed_on():
     assert (found.predict(IRIS[0]) == 0).all()
 
 
+def test_metadata_is_routed_under_the_names_that_were_asked_for():
+    class Listens(FailsIfAsked):
+        def fit(self, X, y, sample_weight=None):
+            assert len(sample_weight) == len(X)
+            return super().fit(X, y)
+
+        def score(self, X, y, sample_weight=None):
+            assert len(sample_weight) == len(X)
+            return float(self.right)
+
+    with config_context(enable_metadata_routing=True):
+        model = Listens().set_fit_request(sample_weight="of_fit")
+        model.set_score_request(sample_weight="of_score")
+        raced = search(model, {"right": [True, False]}, error_score="raise", max_pulls=200)
+        found = raced.fit(*IRIS, of_fit=np.ones(150), of_score=np.ones(150))
+    assert found.best_params_ == {"right": True}
+
+
+# ------------------------------------------------------------------------ models, fixed splits
+
+
+def test_models_are_raced_as_settings_of_a_step():
+    models = [GaussianNB(), make_pipeline(StandardScaler(), DecisionTreeClassifier(max_depth=1))]
+    found = search(
+        Pipeline([("model", TREE)]), {"model": models}, score_range=None, tolerance=0.01
+    ).fit(*IRIS)
+    assert isinstance(found.best_estimator_["model"], GaussianNB)
+    assert list(found.cv_results_["status"]) == ["best", "rejected"]
+
+
+@pytest.mark.parametrize(
+    "cv",
+    [KFold(5), list(KFold(5).split(IRIS[0])), PredefinedSplit(np.arange(150) // 30)],
+    ids=["splitter", "pairs", "predefined"],
+)
+def test_splits_that_are_all_there_are_end_in_the_answer_of_a_grid_search(cv):
+    found = search(cv=cv).fit(*IRIS)
+    grid = GridSearchCV(TREE, DEPTHS, cv=KFold(5)).fit(*IRIS)
+    assert found.status_ == "decided"
+    assert found.best_index_ == grid.best_index_
+    assert (found.shortfall_, found.n_splits_) == (0.0, 5)
+    for at in range(5):
+        known = np.isfinite(found.cv_results_[f"split{at}_test_score"])
+        own, other = (one.cv_results_[f"split{at}_test_score"] for one in (found, grid))
+        np.testing.assert_array_equal(own[known], other[known])
+
+
+def test_splits_that_are_all_there_are_may_be_given_one_by_one():
+    found = search(cv=KFold(5).split(IRIS[0])).fit(*IRIS)
+    assert found.best_params_["max_depth"] > 1
+
+
+def test_all_splits_are_tried_by_default_if_they_are_limited():
+    found = search(candidates={"max_depth": [3, 4]}, cv=LeaveOneOut()).fit(IRIS[0], IRIS[1])
+    assert (found.status_, found.n_pulls_) == ("decided", 300)
+
+
 # ------------------------------------------------------------------------------------ failures
 
 
@@ -300,6 +383,7 @@ def test_a_failure_may_count_as_a_score_or_be_raised():
     with pytest.warns(FitFailedWarning):
         found = search(FailsIfAsked(), candidates, error_score=0.0).fit(*IRIS)
     assert list(found.cv_results_["status"]) == ["rejected", "best"]
+    assert found.cv_results_["mean_test_score"][0] == 0.0
     with pytest.raises(RuntimeError, match="as asked"):
         search(FailsIfAsked(), candidates, error_score="raise").fit(*IRIS)
 
@@ -307,6 +391,20 @@ def test_a_failure_may_count_as_a_score_or_be_raised():
 def test_if_every_candidate_fails_the_reason_is_raised():
     with pytest.warns(FitFailedWarning), pytest.raises(RuntimeError, match="as asked"):
         search(FailsIfAsked(), [{"fails": True}, {"fails": True, "right": False}]).fit(*IRIS)
+
+
+def test_fits_that_all_fail_are_no_answer_whatever_they_count_as():
+    with pytest.warns(FitFailedWarning), pytest.raises(RuntimeError, match="as asked"):
+        search(FailsIfAsked(fails=True), {"right": [True]}, error_score=0.0).fit(*IRIS)
+
+
+def test_a_score_that_is_not_a_number_is_told_of():
+    def scorer(model, X, y):
+        return float("nan") if model.get_depth() == 1 else 0.5
+
+    with pytest.warns(UserWarning, match=r"\{'max_depth': 1\} has a score of nan"):
+        found = search(candidates={"max_depth": [1, 3]}, scoring=scorer).fit(*IRIS)
+    assert list(found.cv_results_["status"]) == ["withdrawn", "best"]
 
 
 def test_a_single_candidate_is_scored_all_the_same():
@@ -332,11 +430,21 @@ def test_a_score_outside_of_its_range_is_refused():
         ({"error_score": "ignore"}, "error_score"),
         ({"score_range": "known"}, "score_range"),
         ({"cv": 1}, "cv"),
-        ({"cv": LeaveOneOut()}, "cv"),
-        ({"cv": KFold(5)}, "cv"),
+        ({"cv": 0.2}, "cv"),
+        ({"cv": []}, "cv"),
+        ({"cv": [1, 2]}, "cv"),
+        ({"cv": KFold(5), "paired": False}, "cv"),
+        ({"error_score": -1.0}, "error_score"),
+        ({"score_range": 3}, "score_range"),
+        ({"score_range": (1,)}, "score_range"),
+        ({"scoring": ["accuracy", "f1_macro"], "refit": False}, "refit"),
         ({"candidates": []}, "candidates"),
         ({"candidates": "grid"}, "candidates"),
         ({"candidates": [1]}, "candidates"),
+        ({"candidates": [{"max_depth": 3}, {"max_dept": 2}]}, "candidates.*'max_dept'"),
+        ({"candidates": {"max_depth": [1, 2], "criterion": "gini"}}, "candidates.*wrap"),
+        ({"candidates": [("a", TREE), ("b", GaussianNB())]}, "candidates.*Pipeline"),
+        ({"candidates": {"a": TREE, "b": GaussianNB()}}, "candidates.*Pipeline"),
         ({"n_candidates": 0, "candidates": DEPTHS}, "n_candidates"),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -365,6 +473,7 @@ def test_candidates_are_grids_distributions_or_settings():
 
     assert len(settings_of({"a": [1, 2], "b": (3, 4)}, None, None)) == 4
     assert settings_of([{"a": 1}, {"a": 2.5}], None, None) == [{"a": 1}, {"a": 2.5}]
+    assert len(settings_of(ParameterSampler({"a": [1, 2, 3]}, 2), None, None)) == 2
     drawn = settings_of({"a": uniform(), "b": [1, 2]}, 5, np.random.RandomState(0))
     assert len(drawn) == 5
     with pytest.raises(InvalidArgument, match="n_candidates"):

@@ -14,10 +14,14 @@ __all__ = ["BettingEvidence", "Evidence", "StudentEvidence"]
 Floats = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
-# Stakes from nearly all to what suits gaps a sixtieth of a standard deviation wide.
+# Stakes from nearly all to what suits gaps a sixtieth of a standard deviation wide. Half of the
+# capital is on the first: the best one unless scores deviate by more than the root of their gap.
 _STAKES: Floats = 0.98 * np.exp2(-0.5 * np.arange(13, dtype=np.float64))
+_CAPITAL: Floats = np.array([1 / 2] + 12 * [1 / 24])
 # How many blocks the prior of a standardised difference counts for.
 _PRIOR = 1.0
+# Of an interval as wide as differences are, to the last digits of a score.
+_HALVINGS = 40
 
 
 class Evidence(ABC):
@@ -52,6 +56,10 @@ class Evidence(ABC):
             That the leader is better; that it is not worse by more than the tolerance.
         """
 
+    @abstractmethod
+    def shortfalls(self, scores: Floats, leader: int, rivals: Indices, level: float) -> Floats:
+        """Return the least tolerance, 0 or more, at which `near_enough` reaches the level."""
+
 
 class StudentEvidence(Evidence):
     """Student's t on differences, mixed over a normal prior of the standardised effect.
@@ -75,6 +83,21 @@ class StudentEvidence(Evidence):
         better = _student(mean, squares, blocks)
         return better, _student(mean + self.tolerance, squares, blocks)
 
+    def shortfalls(self, scores: Floats, leader: int, rivals: Indices, level: float) -> Floats:
+        """Return the least tolerance, 0 or more, at which `near_enough` reaches the level."""
+        blocks = len(scores)
+        differences = scores[:, [leader]] - scores[:, rivals]
+        grown = 1.0 + blocks / _PRIOR
+        # Solved for `between` in `_student`; no mean is enough while the ratio is out of reach.
+        ratio = math.exp((2.0 * level + math.log(grown)) / max(blocks, 1))
+        if blocks < 2 or ratio >= grown:
+            return np.full(len(rivals), math.inf)
+        mean = differences.mean(axis=0)
+        squares = ((differences - mean) ** 2).sum(axis=0)
+        between = squares * (ratio - 1.0) / (1.0 - ratio / grown)
+        least: Floats = np.maximum(0.0, np.sqrt(between / blocks) - mean)
+        return least
+
 
 def _student(mean: Floats, squares: Floats, blocks: int) -> Floats:
     """Return the log Bayes factor of positive means against zero, shape of `mean`.
@@ -94,35 +117,73 @@ def _student(mean: Floats, squares: Floats, blocks: int) -> Floats:
 
 
 class BettingEvidence(Evidence):
-    """Bets on bounded differences, mixed over fixed stakes; what was won is kept by leader."""
+    """Bets on bounded differences, mixed over fixed stakes; what was won is kept by leader.
+
+    Of `n_blocks` blocks that are drawn without replacement, those still to come have a mean of
+    at most ``-won / left`` if all have one of at most 0; a bet pays on what exceeds that.
+    """
 
     name = "bets on bounded differences"
     proven = True
 
-    def __init__(self, tolerance: float, width: float) -> None:
+    def __init__(self, tolerance: float, width: float, n_blocks: int | None = None) -> None:
         super().__init__(tolerance)
         self.width = width
+        self.n_blocks = n_blocks
         self._leader = -1
         self._blocks = 0
-        self._won: Floats = np.empty((2, 0, 0))
+        self._books: tuple[_Book, _Book]
 
     def against(self, scores: Floats, leader: int, rivals: Indices) -> tuple[Floats, Floats]:
         """Return the evidence for the leader against each rival."""
         if leader != self._leader or len(scores) < self._blocks:
             self._leader, self._blocks = leader, 0
-            self._won = np.zeros((2, scores.shape[1], len(_STAKES)))
-        # Block by block, so that a sum is the same to the last bit however often it is taken.
+            self._books = self._book(scores.shape[1]), self._book(scores.shape[1])
         for block in scores[self._blocks :]:
             difference = (block[leader] - block) / self.width
-            self._won[0] += np.log1p(difference[:, None] * _STAKES)
-            self._won[1] += np.log1p((difference + self.tolerance / self.width)[:, None] * _STAKES)
+            self._books[0].take(difference)
+            self._books[1].take(difference + self.tolerance / self.width)
         self._blocks = len(scores)
-        better, near_enough = _mixed(self._won[:, rivals])
+        better, near_enough = (book.evidence()[rivals] for book in self._books)
         return better, near_enough
 
+    def shortfalls(self, scores: Floats, leader: int, rivals: Indices, level: float) -> Floats:
+        """Return the least tolerance, 0 or more, at which `near_enough` reaches the level."""
+        differences = (scores[:, [leader]] - scores[:, rivals]) / self.width
+        # A difference is never below -1: a tolerance of 1 needs no evidence.
+        low, high = np.zeros(len(rivals)), np.ones(len(rivals))
+        for _ in range(_HALVINGS):
+            middle = (low + high) / 2.0
+            book = self._book(len(rivals))
+            for difference in differences:
+                book.take(difference + middle)
+            enough = book.evidence() >= level
+            low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+        return high * self.width
 
-def _mixed(logs: Floats) -> Floats:
-    """Return the log of the mean over the last axis, given logs."""
-    largest = logs.max(axis=-1)
-    mixed: Floats = largest + np.log(np.exp(logs - largest[..., None]).mean(axis=-1))
-    return mixed
+    def _book(self, arms: int) -> _Book:
+        return _Book(arms, self.n_blocks)
+
+
+class _Book:
+    """What bets on differences have won, by arm, block by block."""
+
+    def __init__(self, arms: int, n_blocks: int | None) -> None:
+        self._left = math.inf if n_blocks is None else n_blocks
+        self._sums = np.zeros(arms)
+        self._logs = np.zeros((arms, len(_STAKES)))
+
+    def take(self, difference: Floats) -> None:
+        """Bet on one block."""
+        expected = np.maximum(0.0, -self._sums / self._left)
+        gain = (difference - expected) / (1.0 + expected)
+        self._logs += np.log1p(gain[:, None] * _STAKES)
+        self._sums += difference
+        self._left -= 1
+
+    def evidence(self) -> Floats:
+        """Return the log of the capital, by arm."""
+        largest = self._logs.max(axis=1)
+        shares = np.exp(self._logs - largest[:, None])
+        mixed: Floats = largest + np.log((shares * _CAPITAL).sum(axis=1))
+        return mixed

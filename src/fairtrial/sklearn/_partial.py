@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone
-from sklearn.utils import _safe_indexing
+from sklearn.utils.metaestimators import _safe_split
 from sklearn.utils.parallel import delayed
 
 from fairtrial.core.pull import Pull
 from fairtrial.core.validation import check_integer
 from fairtrial.delayed import InformationRacing, Problem
 from fairtrial.errors import InvalidArgument
+from fairtrial.sklearn._fits import with_setting
 from fairtrial.sklearn._results import Results
 from fairtrial.sklearn._splits import RandomSplits, Split
 
@@ -38,9 +38,13 @@ class Steps:
         So many calls of `partial_fit`; or a setting's name and its growing values.
     estimator : estimator
         What is fitted.
+    classes : array or None
+        All classes of a classifier, for `partial_fit`.
     """
 
-    def __init__(self, partial: Any, estimator: Any) -> None:
+    def __init__(self, partial: Any, estimator: Any, classes: Any = None) -> None:
+        self.estimator = estimator
+        self.classes = classes
         self.name: str | None = None
         if isinstance(partial, Mapping):
             self.name, self.values = _growing(partial, estimator)
@@ -54,28 +58,37 @@ class Steps:
     def __len__(self) -> int:
         return len(self.values)
 
-    def start(self, estimator: Any, setting: Mapping[str, Any]) -> Any:
+    def start(self, setting: Mapping[str, Any]) -> Any:
         """Return a candidate that has not been fitted."""
-        model = clone(estimator).set_params(**clone(dict(setting), safe=False))
+        model = with_setting(self.estimator, setting)
         return model if self.name is None else model.set_params(warm_start=True)
 
-    def advance(self, model: Any, step: int, X: Any, y: Any, classes: Any) -> None:
+    def advance(self, model: Any, step: int, X: Any, y: Any) -> None:
         """Let a fit go on by one step."""
         if self.name is not None:
             model.set_params(**{self.name: self.values[step]}).fit(X, y)
-        elif classes is None:
+        elif self.classes is None:
             model.partial_fit(X, y)
         else:
-            model.partial_fit(X, y, classes=classes)
+            model.partial_fit(X, y, classes=self.classes)
+
+    def whole(self, setting: Mapping[str, Any], X: Any, y: Any) -> Any:
+        """Return a candidate fitted to the last step."""
+        if self.name is not None:
+            return with_setting(self.estimator, {**setting, self.name: self.values[-1]}).fit(X, y)
+        model = self.start(setting)
+        for step in range(len(self)):
+            self.advance(model, step, X, y)
+        return model
 
 
 def _growing(partial: Mapping[str, Any], estimator: Any) -> tuple[str, list[Any]]:
     accepted = "must be a number of steps, or one setting with at least two growing values"
     items = list(partial.items())
-    if len(items) != 1 or len(list(items[0][1])) < 2:
+    if len(items) != 1 or not isinstance(items[0][1], Iterable):
         raise InvalidArgument("partial", accepted, partial)
     name, values = items[0][0], list(items[0][1])
-    if any(later <= earlier for earlier, later in pairwise(values)):
+    if len(values) < 2 or any(later <= earlier for earlier, later in pairwise(values)):
         raise InvalidArgument("partial", accepted, partial)
     known = estimator.get_params()
     if name not in known or "warm_start" not in known:
@@ -131,33 +144,27 @@ class StepwiseRace:
         The candidates.
     steps : Steps
         How fits go on.
-    estimator, X, y, scorer
+    X, y, scorer
         What is fitted and scored.
     splits : RandomSplits
         Every fit has one of its own.
-    classes : array or None
-        All classes of a classifier, for `partial_fit`.
     """
 
     def __init__(
         self,
         settings: Sequence[dict[str, Any]],
         steps: Steps,
-        estimator: Any,
         X: Any,
         y: Any,
         scorer: Any,
         splits: RandomSplits,
-        classes: Any,
     ) -> None:
         self.settings = settings
         self.steps = steps
-        self.estimator = estimator
         self.data = X, y
         self.scorer = scorer
         self.splits = splits
-        self.classes = classes
-        self.results = Results(settings, paired=False)
+        self.results = Results(settings)
         self.fitted_steps = 0
         self._lag = _Lag(len(settings), len(steps))
         self._splits_used = 0
@@ -198,12 +205,12 @@ class StepwiseRace:
     def _begin(self, pull: Pull) -> _Fit:
         split = self.splits.draw(self._splits_used)
         self._splits_used += 1
-        return _Fit(pull, self.steps.start(self.estimator, self.settings[pull.action]), split)
+        return _Fit(pull, self.steps.start(self.settings[pull.action]), split)
 
     def _finish(self, fit: _Fit) -> None:
         self._lag.add(fit.pull.action, fit.scores)
         seconds = {"fit_time": float(fit.seconds[0]), "score_time": float(fit.seconds[1])}
-        self.results.add(fit.pull, {**seconds, "test_score": fit.scores[-1]})
+        self.results.add(fit.pull.action, {**seconds, "test_score": fit.scores[-1]})
 
     def _step(self, parallel: Any, fits: Sequence[_Fit]) -> None:
         for fit, told in zip(fits, parallel(self._tasks(fits)), strict=True):
@@ -215,9 +222,8 @@ class StepwiseRace:
     def _tasks(self, fits: Sequence[_Fit]) -> Iterator[Any]:
         for fit in fits:
             yield delayed(_advance)(
-                fit.model, self.steps, len(fit.scores), self.data, fit.split, self.scorer,
-                self.classes,
-            )  # fmt: skip
+                fit.model, self.steps, len(fit.scores), self.data, fit.split, self.scorer
+            )
 
     def _goes_on(self, policy: InformationRacing, fit: _Fit) -> bool:
         """Let the race know of a step, in the order of issue; return whether another is due."""
@@ -232,7 +238,7 @@ class StepwiseRace:
             policy.tell(pull, fit.scores[-1])
             return False
         value, deviation = self._lag.forecast(arm, step, fit.scores[-1])
-        policy.report(pull, value, stage=step, sd=deviation)
+        policy.report(pull, value, stage=step, std=deviation)
         return True
 
 
@@ -243,14 +249,14 @@ def _advance(
     data: tuple[Any, Any],
     split: Split,
     scorer: Any,
-    classes: Any,
 ) -> tuple[Any, float, Floats]:
     """Return a model one step on, its score on the test part, and seconds of both."""
-    (X, y), (train, test) = data, split
+    train, test = split
     began = time.perf_counter()
-    steps.advance(model, step, _safe_indexing(X, train), _safe_indexing(y, train), classes)
+    X, y = _safe_split(model, *data, train)
+    steps.advance(model, step, X, y)
     fitted = time.perf_counter()
-    score = float(scorer(model, _safe_indexing(X, test), _safe_indexing(y, test)))
+    score = float(scorer(model, *_safe_split(model, *data, test, train)))
     if not math.isfinite(score):
         raise InvalidArgument("scoring", "must give finite scores", score)
     return model, score, np.array([fitted - began, time.perf_counter() - fitted])

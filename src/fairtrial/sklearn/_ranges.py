@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from sklearn.base import ClassifierMixin, is_classifier
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import Pipeline
 
-__all__ = ["known_range"]
+from fairtrial.errors import InvalidArgument
+
+__all__ = ["known_range", "range_of"]
 
 _UNIT = (
     "accuracy",
@@ -31,6 +35,21 @@ _RANGES = dict.fromkeys(_UNIT, (0.0, 1.0)) | {
     "matthews_corrcoef": (-1.0, 1.0),
     "neg_brier_score": (-2.0, 0.0),
 }
+
+
+def range_of(given: Any, scoring: Any, refit: Any, estimator: Any) -> tuple[float, float] | None:
+    """Return the range that a search's `score_range` stands for; None if there is none."""
+    if given is None:
+        return None
+    if isinstance(given, str) and given == "auto":
+        if isinstance(scoring, Mapping):
+            return known_range(scoring.get(refit), estimator)
+        return known_range(refit if isinstance(scoring, list | tuple | set) else scoring, estimator)
+    if isinstance(given, str) or not isinstance(given, Sequence | np.ndarray):
+        raise InvalidArgument("score_range", "must be 'auto', two numbers or None", given)
+    if len(given) != 2 or not given[0] < given[1]:
+        raise InvalidArgument("score_range", "must be two numbers, low < high", given)
+    return given[0], given[1]
 
 
 def known_range(scoring: Any, estimator: Any) -> tuple[float, float] | None:

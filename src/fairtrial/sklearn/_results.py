@@ -9,8 +9,6 @@ import numpy as np
 from numpy.ma import MaskedArray
 from numpy.typing import NDArray
 
-from fairtrial.core.pull import Pull
-
 __all__ = ["Results"]
 
 Floats = NDArray[np.float64]
@@ -25,8 +23,8 @@ class Results:
     ----------
     settings : sequence of dict
         The candidates.
-    paired : bool
-        Whether a split is known by the pull's block; else by its place among its candidate's.
+    failed : float
+        What a score counts as that a fit did not give.
 
     Attributes
     ----------
@@ -34,20 +32,25 @@ class Results:
         What the last pull that failed gave instead of scores.
     """
 
-    def __init__(self, settings: Sequence[dict[str, Any]], paired: bool) -> None:
+    def __init__(self, settings: Sequence[dict[str, Any]], failed: float = np.nan) -> None:
         self.settings = list(settings)
-        self.paired = paired
+        self.failed = failed
         self.failure: Any = None
         self._values: list[dict[int, dict[str, Any]]] = [{} for _ in settings]
 
-    def add(self, pull: Pull, outcome: dict[str, Any]) -> None:
-        """Keep what one pull gave."""
-        own = self._values[pull.action]
-        own[pull.tag if self.paired else len(own)] = outcome
+    def add(self, arm: int, outcome: dict[str, Any], split: int | None = None) -> None:
+        """Keep what one pull gave, nothing if it failed; by default on a split of its own."""
+        own = self._values[arm]
+        own[len(own) if split is None else split] = outcome
 
     def has(self, arm: int) -> bool:
         """Return whether a candidate has been scored."""
         return bool(self._values[arm])
+
+    @property
+    def has_any(self) -> bool:
+        """Return whether any fit did not fail."""
+        return any(outcome for own in self._values for outcome in own.values())
 
     @property
     def n_pulls(self) -> int:
@@ -95,9 +98,10 @@ class Results:
         """Return one quantity by candidate and split; not a number where it was not tried."""
         width = 1 + max((split for own in self._values for split in own), default=-1)
         table = np.full((len(self.settings), width), np.nan)
+        absent = np.nan if key.endswith("_time") else self.failed
         for arm, own in enumerate(self._values):
             for split, outcome in own.items():
-                table[arm, split] = outcome.get(key, np.nan)
+                table[arm, split] = outcome.get(key, absent)
         return table
 
     def _parameters(self) -> dict[str, Any]:

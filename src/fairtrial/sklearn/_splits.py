@@ -1,7 +1,8 @@
-"""Random splits of a data set, each by its number."""
+"""Splits of a data set by their numbers: drawn at random without end, or those that there are."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from copy import copy
 from typing import Any
 
@@ -13,11 +14,39 @@ from sklearn.utils.multiclass import type_of_target
 from fairtrial.core.validation import check_integer
 from fairtrial.errors import InvalidArgument
 
-__all__ = ["RandomSplits"]
+__all__ = ["FixedSplits", "RandomSplits", "Split", "splits_of"]
 
 Split = tuple[NDArray[np.intp], NDArray[np.intp]]
 
 _FOLDS = 5
+
+
+def splits_of(
+    cv: Any, X: Any, y: Any, params: dict[str, Any], classifier: bool, random: Any
+) -> RandomSplits | FixedSplits:
+    """Return the splits that a search's `cv` stands for."""
+    if cv is None or isinstance(cv, int | np.integer):
+        return RandomSplits(_shuffler(cv, y, classifier), (X, y), params, random)
+    if not hasattr(cv, "split") or isinstance(cv, str):
+        return FixedSplits(_listed(cv), random)
+    if hasattr(cv, "random_state") and getattr(cv, "shuffle", True):
+        return RandomSplits(cv, (X, y), params, random)
+    return FixedSplits(list(cv.split(X, y, **params)), random)
+
+
+def _shuffler(cv: Any, y: Any, classifier: bool) -> Any:
+    folds = _FOLDS if cv is None else check_integer("cv", cv, low=2)
+    stratify = classifier and y is not None and type_of_target(y) in ("binary", "multiclass")
+    return (StratifiedShuffleSplit if stratify else ShuffleSplit)(test_size=1.0 / folds)
+
+
+def _listed(cv: Any) -> list[Split]:
+    splits = list(cv) if isinstance(cv, Iterable) and not isinstance(cv, str) else []
+    if not splits or not all(isinstance(split, Sequence) and len(split) == 2 for split in splits):
+        raise InvalidArgument(
+            "cv", "must be an integer of at least 2, a splitter, or pairs (train, test)", cv
+        )
+    return splits
 
 
 class RandomSplits:
@@ -31,29 +60,18 @@ class RandomSplits:
         What its `split` takes by position.
     params : dict
         What it takes by name.
-    seed : int
-        Of all draws.
+    random : numpy.random.RandomState
+        Gives the seed of all draws.
     """
 
-    def __init__(self, splitter: Any, data: Any, params: dict[str, Any], seed: int) -> None:
+    count = None
+
+    def __init__(self, splitter: Any, data: Any, params: dict[str, Any], random: Any) -> None:
         self._splitter = splitter
         self._data = data
         self._params = params
-        self._seed = seed
+        self._seed = int(random.randint(2**31 - 1))
         self._newest: tuple[int, Split] | None = None
-
-    @classmethod
-    def of(
-        cls,
-        cv: Any,
-        X: Any,
-        y: Any,
-        params: dict[str, Any],
-        classifier: bool,
-        random: Any,
-    ) -> RandomSplits:
-        """Return the splits that a search's `cv` stands for."""
-        return cls(_splitter(cv, y, classifier), (X, y), params, int(random.randint(2**31 - 1)))
 
     def draw(self, number: int) -> Split:
         """Return the split of that number."""
@@ -64,18 +82,34 @@ class RandomSplits:
             self._newest = number, next(iter(splitter.split(*self._data, **self._params)))
         return self._newest[1]
 
+    def column(self, number: int) -> int:
+        """Return where a split stands in a table."""
+        return number
 
-def _splitter(cv: Any, y: Any, classifier: bool) -> Any:
-    if cv is None or isinstance(cv, int | np.integer):
-        folds = _FOLDS if cv is None else check_integer("cv", cv, low=2)
-        stratify = classifier and y is not None and type_of_target(y) in ("binary", "multiclass")
-        return (StratifiedShuffleSplit if stratify else ShuffleSplit)(test_size=1.0 / folds)
-    draws = hasattr(cv, "split") and hasattr(cv, "random_state") and getattr(cv, "shuffle", True)
-    if not draws:
-        raise InvalidArgument(
-            "cv",
-            "must be an integer of at least 2, or a splitter that draws at random, such as "
-            "ShuffleSplit, GroupShuffleSplit or KFold(shuffle=True)",
-            cv,
-        )
-    return cv
+
+class FixedSplits:
+    """The splits that there are, in random order, each once.
+
+    Parameters
+    ----------
+    splits : sequence of (train, test)
+    random : numpy.random.RandomState
+        Gives the order.
+    """
+
+    def __init__(self, splits: Sequence[Split], random: Any) -> None:
+        self._splits = splits
+        self._order = random.permutation(len(splits))
+
+    @property
+    def count(self) -> int:
+        """How many there are."""
+        return len(self._splits)
+
+    def draw(self, number: int) -> Split:
+        """Return the split of that number."""
+        return self._splits[self.column(number)]
+
+    def column(self, number: int) -> int:
+        """Return where a split stands in a table: its place among those that were given."""
+        return int(self._order[number])

@@ -48,6 +48,9 @@ class PairedRacing(Policy):
         Most pulls in flight; by default as many as are asked for.
     max_pulls : int, optional
         Stop undecided after so many results.
+    n_blocks : int, optional
+        How many blocks there are, if they are drawn without replacement: an arm that leads on
+        all of them is the best, for certain. By default blocks are drawn without end.
     seed : None, int or numpy.random.Generator
         Not used: the policy tosses no coins.
 
@@ -59,9 +62,9 @@ class PairedRacing(Policy):
     Notes
     -----
     A pull's `tag` is the number of its block; whoever carries it out must draw the blocks
-    independently of each other, and give all arms the same. A pull that is lost is issued
-    again on its block. One that fails for the reason ``"error"`` or ``"user"`` withdraws its
-    arm from the race.
+    independently of each other (or all `n_blocks` in random order), and give all arms the
+    same. A pull that is lost is issued again on its block. One that fails for the reason
+    ``"error"`` or ``"user"`` withdraws its arm from the race.
 
     Bets: a mixture of products of 1 + b (difference + tolerance) / range, over fixed stakes b
     (Waudby-Smith and Ramdas 2024, "Estimating means of bounded random variables by betting").
@@ -78,7 +81,7 @@ class PairedRacing(Policy):
     ...     block = 0.2 * (pull.tag % 2)
     ...     policy.tell(pull, block + {"a": 0.1, "b": 0.6, "c": 0.3}[pull.arm])
     >>> policy.recommend().arm, policy.told
-    ('b', 63)
+    ('b', 45)
     """
 
     problem: Problem
@@ -91,6 +94,7 @@ class PairedRacing(Policy):
         delta: float = 0.05,
         parallel: int | None = None,
         max_pulls: int | None = None,
+        n_blocks: int | None = None,
         seed: int | np.random.Generator | None = None,
     ) -> None:
         _check_problem(problem)
@@ -98,6 +102,7 @@ class PairedRacing(Policy):
         self.delta = check_probability("delta", delta)
         self.parallel = None if parallel is None else check_integer("parallel", parallel, low=1)
         self.max_pulls = None if max_pulls is None else check_integer("max_pulls", max_pulls, low=1)
+        self.n_blocks = None if n_blocks is None else check_integer("n_blocks", n_blocks, low=1)
         arms = len(problem.arms)
         self._level = math.log(max(1, arms - 1) / self.delta)
         self._scores: Floats = np.full((8, arms), np.nan)
@@ -110,7 +115,7 @@ class PairedRacing(Policy):
         if self.problem.reward_range is None:
             return StudentEvidence(self.problem.tolerance)
         low, high = self.problem.reward_range
-        return BettingEvidence(self.problem.tolerance, high - low)
+        return BettingEvidence(self.problem.tolerance, high - low, self.n_blocks)
 
     # -------------------------------------------------------------------- contract
 
@@ -120,13 +125,14 @@ class PairedRacing(Policy):
             return None
         survivors = np.flatnonzero(self._status == _RUNS)
         block = self._complete
-        while True:
+        while self.n_blocks is None or block < self.n_blocks:
             self._make_room(block)
             free = survivors[self._cells[block, survivors] == _FREE]
             if free.size:
                 self._cells[block, free[0]] = _ISSUED
                 return int(free[0]), block
             block += 1
+        return None
 
     def _make_room(self, block: int) -> None:
         if block >= len(self._cells):
@@ -164,8 +170,8 @@ class PairedRacing(Policy):
         """Reject what is worse than the leader; all, once no rival can be better by much."""
         leader, rivals = self._leader_and_rivals()
         better, near_enough = self._evidence.against(self._scores[: self._complete], leader, rivals)
-        out = rivals if (near_enough >= self._level).all() else rivals[better >= self._level]
-        self._status[out] = _REJECTED
+        ends = self._is_exhausted or (near_enough >= self._level).all()
+        self._status[rivals if ends else rivals[better >= self._level]] = _REJECTED
 
     def _leader_and_rivals(self) -> tuple[int, NDArray[np.intp]]:
         survivors = np.flatnonzero(self._status == _RUNS)
@@ -191,6 +197,10 @@ class PairedRacing(Policy):
         return int((self._status == _RUNS).sum()) <= 1
 
     @property
+    def _is_exhausted(self) -> bool:
+        return self._complete == self.n_blocks
+
+    @property
     def stopped(self) -> bool:
         """Whether one arm is left, or the cap on results is reached."""
         return self._decided or (self.max_pulls is not None and self.told >= self.max_pulls)
@@ -204,6 +214,23 @@ class PairedRacing(Policy):
     def leader(self) -> int | None:
         """The arm's number that is best by the data so far; None if all are withdrawn."""
         return self._leader_and_rivals()[0] if (self._status == _RUNS).any() else None
+
+    @property
+    def shortfall(self) -> float | None:
+        """How much worse than the best the leader may be, with confidence ``1 - delta``.
+
+        The problem's tolerance once the race is decided; before, the least tolerance for which
+        it would be. It holds together with all that the race rejects. None without a leader.
+        """
+        if self.leader is None:
+            return None
+        tolerance = float(self.problem.tolerance)
+        if self._decided:
+            return tolerance
+        leader, rivals = self._leader_and_rivals()
+        scores = self._scores[: self._complete]
+        least = self._evidence.shortfalls(scores, leader, rivals, self._level)
+        return max(tolerance, float(least.max()))
 
     @property
     def states(self) -> tuple[str, ...]:
@@ -240,7 +267,9 @@ class PairedRacing(Policy):
         if leader is None:
             return "every arm was withdrawn"
         if status == "decided":
-            return f"the evidence suffices: {leader!r} is the best of the arms"
+            how = "every block was tried" if self._is_exhausted else "the evidence suffices"
+            near = f", or within {self.problem.tolerance:g} of it" if self.problem.tolerance else ""
+            return f"{how}: {leader!r} is the best of the arms{near}"
         if status == "undecided":
             return f"the cap on results is reached; by the data so far {leader!r} leads"
         return f"by the data so far {leader!r} leads; the evidence does not suffice yet"
@@ -290,22 +319,28 @@ class PairedRacing(Policy):
     @property
     def guarantee(self) -> Guarantee:
         """The guarantee and what it stands on; proven if scores are bounded."""
-        near = f", within {self.problem.tolerance:g}" if self.problem.tolerance else ""
+        tolerance = self.problem.tolerance
+        wrong = f"neither the best nor within {tolerance:g} of it" if tolerance else "not the best"
         return Guarantee(
             name=f"paired race, {self._evidence.name}",
             proven=self._evidence.proven,
             statement=(
-                f"the probability that this race ever names an arm that is not the best{near} "
-                f"is at most {self.delta:g}"
+                f"the probability that this race ever names an arm that is {wrong} is at most "
+                f"{self.delta:g}"
             ),
             assumptions=(
                 self._noise_assumption(),
-                "blocks are drawn independently of each other, and are the same for all arms",
+                f"blocks are drawn {self._drawn()}, and are the same for all arms",
                 "a pull that is lost gives the same score when it is run again",
                 *self._withdrawals(),
             ),
             source="docs/how-to/tune-a-model.md",
         )
+
+    def _drawn(self) -> str:
+        if self.n_blocks is None:
+            return "independently of each other"
+        return f"in random order from {self.n_blocks}"
 
     def _noise_assumption(self) -> str:
         if self.problem.reward_range is None:

@@ -4,40 +4,37 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fairtrial.core.pull import Pull
 from fairtrial.core.validation import check_integer, check_probability
 from fairtrial.delayed import InformationRacing, Problem
 from fairtrial.errors import InvalidArgument, MissingExtra
 from fairtrial.sklearn.paired import PairedRacing
 
 try:
-    from joblib import effective_n_jobs
-    from sklearn.base import clone, is_classifier
-    from sklearn.exceptions import ConvergenceWarning, FitFailedWarning
-    from sklearn.model_selection import cross_validate
+    from sklearn.base import is_classifier
+    from sklearn.exceptions import ConvergenceWarning
     from sklearn.model_selection._search import BaseSearchCV
     from sklearn.utils import check_random_state, indexable
-    from sklearn.utils.parallel import Parallel, delayed
+    from sklearn.utils.parallel import Parallel
 except ImportError as error:
     raise MissingExtra("RacingSearchCV", "sklearn") from error
 
+from fairtrial.sklearn._answer import Race, all_failed, leader_of, promise_of, shortfall_of
 from fairtrial.sklearn._candidates import settings_of
+from fairtrial.sklearn._fits import Fits, check_settings, with_setting
 from fairtrial.sklearn._partial import Steps, StepwiseRace
-from fairtrial.sklearn._ranges import known_range
+from fairtrial.sklearn._ranges import range_of
 from fairtrial.sklearn._results import Results
-from fairtrial.sklearn._splits import RandomSplits
+from fairtrial.sklearn._splits import FixedSplits, RandomSplits, splits_of
+from fairtrial.sklearn._whole import WholeFitRace
 
 __all__ = ["RacingSearchCV"]
 
 _PULLS_PER_CANDIDATE = 50
-_SCORES_UNOPPOSED = 5
 
 
 class RacingSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no types
@@ -46,7 +43,8 @@ class RacingSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no
     All candidates are fitted and scored on the same random splits, split after split. One
     that is worse than the leader with enough evidence is dropped; the search ends when one is
     left. Then the candidate of largest mean score over all random splits **of these data** is
-    found with the stated confidence; nothing is promised of new data.
+    found with the stated confidence; nothing is promised of new data. A search that gives up
+    before says how much worse than the best its answer may be, with the same confidence.
 
     Parameters
     ----------
@@ -54,7 +52,8 @@ class RacingSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no
         What is fitted with every candidate's settings.
     candidates : dict, or sequence of dict
         A grid (names and lists of values), distributions to sample from (`n_candidates` must
-        then be given), single settings (names and values), or a sequence of these.
+        then be given), single settings (names and values), or a sequence of these. Models are
+        raced as settings of a pipeline's step.
     delta : float
         Probability of a wrong answer that is accepted.
     tolerance : float
@@ -68,10 +67,12 @@ class RacingSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no
         The range that every score lies in. ``"auto"`` knows those of scikit-learn's own
         metrics. With a range the answer is proven; with None the deviation of scores is
         estimated, and their differences are taken for normal: far fewer fits, not proven.
-    cv : int or splitter, optional
+    cv : int, splitter or iterable, optional
         How to split: an integer k tests on 1/k of the data, stratified for a classifier. Or a
         splitter of scikit-learn that draws at random (it has a `random_state`): of each draw
-        the first split is taken, and its own seed is replaced. By default 5.
+        the first split is taken, and its own seed is replaced. By default 5. Any other
+        splitter, and pairs of train and test, are all the splits that there are: they are
+        taken in random order, and whoever leads on all of them is the best for certain.
     paired : bool
         Whether candidates share their splits. If not, every fit has a split of its own, and
         `fairtrial.delayed.InformationRacing` decides.
@@ -80,10 +81,13 @@ class RacingSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no
         values of one setting, ``{"max_iter": [5, 10, 20]}``, with ``warm_start``. Candidates are
         first fitted a few times to the end. After that a running fit counts as a forecast of its
         final score: what such fits of its candidate still gained is added. Every fit then has a
-        split of its own; the answer is never called proven.
+        split of its own; the answer is never called proven. `best_estimator_` takes all steps.
+        A fit that fails is an error, and `return_train_score` and `score_range` count for
+        nothing.
     max_pulls : int, optional
         Fits and scores after which the search gives up, undecided; by default 50 for every
-        candidate. The best so far is taken then, with a ConvergenceWarning.
+        candidate, or all splits if they are limited. The best so far is taken then, with a
+        ConvergenceWarning.
     batch_size : int
         Pulls that are decided on at once and may run in parallel. Results depend on it, and
         not on `n_jobs`.
@@ -109,6 +113,9 @@ class RacingSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no
         lasted, then by mean score.
     status_ : str
         ``"decided"`` or ``"undecided"``.
+    shortfall_ : float
+        How much worse than the best candidate `best_params_` may be, with confidence
+        ``1 - delta``: the tolerance, if decided; else what the splits so far leave open.
     guarantee_ : fairtrial.Guarantee
         What is promised of `best_params_`, under which assumptions, and whether it is proven.
     n_pulls_ : int
@@ -129,8 +136,9 @@ class RacingSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no
 
     Notes
     -----
-    Random splits of one data set are independent and alike given the data: a candidate's
-    scores are exact draws, and their mean over all splits is what cross-validation estimates.
+    Random splits of one data set overlap, and yet are drawn independently, given the data: a
+    candidate's scores on them are independent draws, and their mean over all splits is what
+    cross-validation estimates.
     See `PairedRacing` for the tests, and docs/how-to/tune-a-model.md for what they promise.
 
     Examples
@@ -207,18 +215,25 @@ class RacingSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no
         self._check_arguments()
         random = check_random_state(self.random_state)
         settings = settings_of(self.candidates, self.n_candidates, random)
+        check_settings(self.estimator, settings)
         scorers, _ = self._get_scorers()
         X, y = indexable(X, y)  # noqa: N806
         routed = self._get_routed_params_for_fit(params)
-        splits = RandomSplits.of(
+        splits = splits_of(
             self.cv, X, y, routed.splitter.split, is_classifier(self.estimator), random
         )
-        given = {**routed.estimator.fit, **routed.scorer.score}
+        self._check_splits(splits)
         if self.partial is None:
-            policy, results = self._by_whole_fits(X, y, splits, settings, given)
+            how = routed.estimator.fit, routed.scorer.score, self.return_train_score
+            policy, results = self._by_whole_fits(
+                Fits(self.estimator, X, y, scorers, settings, *how), splits
+            )
         else:
+            given = {**routed.estimator.fit, **routed.scorer.score}
             policy, results = self._by_steps(X, y, splits, settings, given, scorers)
-        self._keep(policy, results, scorers)
+        self.scorer_ = getattr(scorers, "_scorers", scorers)
+        self._keep(policy, results)
+        self._warn_undecided()
         if self.refit:
             self._refit(X, y, routed.estimator.fit)
         return self
@@ -232,31 +247,48 @@ class RacingSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no
             raise InvalidArgument(
                 "refit", "must be True, False or the name of a metric: the race chooses", self.refit
             )
+        if isinstance(self.scoring, list | tuple | set | Mapping) and self.refit is False:
+            raise InvalidArgument("refit", "must name the metric that is raced, of several", False)
         is_number = isinstance(self.error_score, int | float | np.number)
         if self.error_score != "raise" and not is_number:
             raise InvalidArgument("error_score", "must be 'raise' or a number", self.error_score)
+        limits = self._score_range()
+        if limits and is_number and (self.error_score < limits[0] or self.error_score > limits[1]):
+            raise InvalidArgument(
+                "error_score", f"must lie in the range of scores, {limits}", self.error_score
+            )
+
+    def _check_splits(self, splits: RandomSplits | FixedSplits) -> None:
+        if splits.count is not None and (not self.paired or self.partial is not None):
+            raise InvalidArgument(
+                "cv",
+                "must draw at random, as ShuffleSplit does, unless whole fits are paired",
+                self.cv,
+            )
 
     # ------------------------------------------------------------------------ the race
 
     def _by_whole_fits(
-        self,
-        X: Any,  # noqa: N803
-        y: Any,
-        splits: RandomSplits,
-        settings: Sequence[dict[str, Any]],
-        given: dict[str, Any],
-    ) -> tuple[PairedRacing | InformationRacing, Results]:
-        policy, results = self._policy(len(settings)), Results(settings, self.paired)
-        work = _Work(self, X, y, splits, settings, given)
-        self._race(policy, results, work)
-        self._score_unopposed(policy, results, work)
-        return policy, results
+        self, fits: Fits, splits: RandomSplits | FixedSplits
+    ) -> tuple[Race, Results]:
+        race = WholeFitRace(
+            self._policy(len(fits.settings), splits.count),
+            fits,
+            splits,
+            self._metric(),
+            self.error_score,
+            self.n_jobs,
+            self.batch_size,
+            self.verbose,
+        )
+        race.run()
+        return race.policy, race.results
 
     def _by_steps(
         self,
         X: Any,  # noqa: N803
         y: Any,
-        splits: RandomSplits,
+        splits: Any,
         settings: Sequence[dict[str, Any]],
         given: Mapping[str, Any],
         scorer: Any,
@@ -267,9 +299,12 @@ class RacingSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no
             raise InvalidArgument(
                 "scoring", "must be None or a name, with a target, for partial", self.scoring
             )
-        classes = np.unique(y) if is_classifier(self.estimator) else None
-        steps = Steps(self.partial, self.estimator)
-        race = StepwiseRace(settings, steps, self.estimator, X, y, scorer, splits, classes)
+        steps = self._steps(y)
+        if any(steps.name in setting for setting in settings):
+            raise InvalidArgument(
+                "partial", "must name a setting that is not raced itself", self.partial
+            )
+        race = StepwiseRace(settings, steps, X, y, scorer, splits)
         with Parallel(n_jobs=self.n_jobs) as parallel:
             policy = race.run(
                 parallel, self.tolerance, self.delta, self._most(len(settings)), self.batch_size
@@ -277,252 +312,77 @@ class RacingSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no
         self.n_steps_ = race.fitted_steps
         return policy, race.results
 
-    def _policy(self, arms: int) -> PairedRacing | InformationRacing:
+    def _steps(self, y: Any) -> Steps:
+        classes = np.unique(y) if is_classifier(self.estimator) else None
+        return Steps(self.partial, self.estimator, classes)
+
+    def _policy(self, arms: int, n_blocks: int | None) -> Race:
         limits = self._score_range()
         noise: dict[str, Any] = (
             {"noise": "estimated"} if limits is None else {"reward_range": limits}
         )
         problem = Problem(arms, tolerance=self.tolerance, **noise)
-        race = PairedRacing if self.paired else InformationRacing
-        return race(problem, self.delta, max_pulls=self._most(arms))
+        if self.paired:
+            return PairedRacing(
+                problem, self.delta, max_pulls=self._most(arms, n_blocks), n_blocks=n_blocks
+            )
+        return InformationRacing(problem, self.delta, max_pulls=self._most(arms))
 
-    def _most(self, arms: int) -> int:
+    def _most(self, arms: int, splits: int | None = None) -> int:
         if self.max_pulls is None:
-            return _PULLS_PER_CANDIDATE * arms
+            return (splits or _PULLS_PER_CANDIDATE) * arms
         return check_integer("max_pulls", self.max_pulls, low=1)
 
+    def _metric(self) -> str:
+        return self.refit if isinstance(self.refit, str) else "score"
+
     def _score_range(self) -> tuple[float, float] | None:
-        if not isinstance(self.score_range, str):
-            return None if self.score_range is None else tuple(self.score_range)
-        if self.score_range != "auto":
-            raise InvalidArgument(
-                "score_range", "must be 'auto', two numbers or None", self.score_range
-            )
-        scoring = self.scoring
-        if isinstance(scoring, Mapping):
-            scoring = scoring.get(self.refit)
-        elif isinstance(scoring, list | tuple | set):
-            scoring = self.refit
-        return known_range(scoring, self.estimator)
-
-    def _race(
-        self, policy: PairedRacing | InformationRacing, results: Results, work: _Work
-    ) -> None:
-        # One process takes fits one by one, and leaves those that the race has no use for.
-        order = "generator" if effective_n_jobs(self.n_jobs) == 1 else "list"
-        with Parallel(n_jobs=self.n_jobs, return_as=order) as parallel:
-            while not policy.stopped:
-                pulls = policy.ask(self.batch_size)
-                outcomes = parallel(work.tasks(pulls))
-                self._take_in_turn(policy, results, zip(pulls, outcomes, strict=True))
-                if self.verbose:
-                    _print_state(policy)
-
-    def _take_in_turn(
-        self,
-        policy: PairedRacing | InformationRacing,
-        results: Results,
-        outcomes: Iterable[tuple[Pull, Any]],
-    ) -> None:
-        """Let the race know of a batch in the order of issue, whichever was ready first."""
-        for pull, outcome in outcomes:
-            if policy.stopped:
-                return
-            self._take(policy, results, pull, outcome)
-
-    def _take(
-        self,
-        policy: PairedRacing | InformationRacing,
-        results: Results,
-        pull: Pull,
-        outcome: dict[str, Any] | Exception,
-    ) -> None:
-        """Let the race know how a pull ended, if it still matters."""
-        if pull in policy.cancelled():
-            policy.fail(pull, "cancelled")
-            return
-        score, known = self._score(outcome)
-        if np.isfinite(score):
-            results.add(pull, known)
-            policy.tell(pull, score)
-        elif self.paired:
-            results.failure = outcome
-            policy.fail(pull, "error")
-        else:
-            raise InvalidArgument(
-                "error_score", "must be 'raise' or a finite number unless paired", self.error_score
-            )
-
-    def _score_unopposed(
-        self, policy: PairedRacing | InformationRacing, results: Results, work: _Work
-    ) -> None:
-        """Score a candidate that won because there was no other, or none that could be fitted."""
-        leader = _leader(policy)
-        if leader is None or results.has(leader):
-            return
-        labels = policy.problem.labels(leader)
-        pulls = [Pull(at, leader, labels, tag=at) for at in range(_SCORES_UNOPPOSED)]
-        outcomes = Parallel(n_jobs=self.n_jobs)(work.tasks(pulls))
-        for pull, outcome in zip(pulls, outcomes, strict=True):
-            score, known = self._score(outcome)
-            if not np.isfinite(score):
-                raise _all_failed(outcome)
-            results.add(pull, known)
-
-    def _score(self, outcome: dict[str, Any] | Exception) -> tuple[float, dict[str, Any]]:
-        """Return the score that is raced, and all that a pull gave; a failure is replaced."""
-        if isinstance(outcome, Exception):
-            if self.error_score == "raise":
-                raise outcome
-            warnings.warn(
-                f"a fit failed and counts as {self.error_score}: {outcome!r}",
-                FitFailedWarning,
-                stacklevel=5,
-            )
-            return float(self.error_score), {}
-        metric = self.refit if isinstance(self.refit, str) else "score"
-        name = f"test_{metric}" if f"test_{metric}" in outcome else "test_score"
-        if name not in outcome:
-            known = [key.removeprefix("test_") for key in outcome if key.startswith("test_")]
-            raise InvalidArgument("refit", f"must name one of the metrics {known}", self.refit)
-        score = float(outcome[name])
-        return (score if np.isfinite(score) else float("nan")), outcome
+        return range_of(self.score_range, self.scoring, self.refit, self.estimator)
 
     # ---------------------------------------------------------------------- the answer
 
-    def _keep(
-        self, policy: PairedRacing | InformationRacing, results: Results, scorers: Any
-    ) -> None:
+    def _keep(self, race: Race, results: Results) -> None:
         """Set what is known after the race."""
-        answer, leader = policy.recommend(), _leader(policy)
-        if leader is None:
-            raise _all_failed(results.failure)
-        states = list(policy.progress().details["arms"].values())
-        self.race_ = policy
-        self.status_ = answer.status
-        self.guarantee_ = replace(
-            policy.guarantee,
-            assumptions=(
-                *policy.guarantee.assumptions,
-                *self._estimated(),
-                "the mean is that over random splits of these data: nothing is said of new data",
-            ),
+        leader = leader_of(race)
+        if leader is None or not (results.has_any and results.has(leader)):
+            raise all_failed(results.failure)
+        self.race_ = race
+        self.status_ = race.recommend().status
+        self.shortfall_ = shortfall_of(race, leader)
+        self.guarantee_ = promise_of(
+            race, self.shortfall_, self.delta, by_steps=self.partial is not None
         )
         self.n_pulls_ = results.n_pulls
         self.n_splits_ = results.n_splits
         self.multimetric_ = results.metrics != ["score"]
-        self.scorer_ = getattr(scorers, "_scorers", scorers)
-        metric = self.refit if self.multimetric_ else "score"
         self.best_index_ = leader
-        self.cv_results_ = results.to_dict(states, self.best_index_, metric)
-        self.best_params_ = self.cv_results_["params"][self.best_index_]
-        self.best_score_ = float(self.cv_results_[f"mean_test_{metric}"][self.best_index_])
-        if answer.status != "decided":
-            warnings.warn(
-                f"the search is undecided after {policy.told} pulls, and takes the best so far, "
-                f"{self.best_params_}. Give more max_pulls, a tolerance, or score_range=None",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+        metric = self._metric() if self.multimetric_ else "score"
+        states = list(race.progress().details["arms"].values())
+        self.cv_results_ = results.to_dict(states, leader, metric)
+        self.best_params_ = self.cv_results_["params"][leader]
+        self.best_score_ = float(self.cv_results_[f"mean_test_{metric}"][leader])
 
-    def _estimated(self) -> tuple[str, ...]:
-        if self.partial is None:
-            return ()
-        return (
-            "what a running fit still gains, and deviations, are those of whole fits (not proven)",
+    def _warn_undecided(self) -> None:
+        if self.status_ == "decided":
+            return
+        guarantee = self.guarantee_
+        cheaper = "; or score_range=None, which is not proven" if guarantee.proven else ""
+        warnings.warn(
+            f"the search is undecided after {self.race_.told} pulls and takes the best so far, "
+            f"{self.best_params_}: {guarantee.statement} ({guarantee.label}). More max_pulls, or "
+            f"a larger tolerance, would decide it{cheaper}",
+            ConvergenceWarning,
+            stacklevel=3,
         )
 
     def _refit(self, X: Any, y: Any, params: Mapping[str, Any]) -> None:  # noqa: N803
-        self.best_estimator_ = clone(self.estimator).set_params(
-            **clone(self.best_params_, safe=False)
-        )
         start = time.perf_counter()
-        if y is None:
-            self.best_estimator_.fit(X, **params)
+        if self.partial is not None:
+            self.best_estimator_ = self._steps(y).whole(self.best_params_, X, y)
         else:
-            self.best_estimator_.fit(X, y, **params)
+            target = () if y is None else (y,)
+            self.best_estimator_ = with_setting(self.estimator, self.best_params_)
+            self.best_estimator_.fit(X, *target, **params)
         self.refit_time_ = time.perf_counter() - start
         if hasattr(self.best_estimator_, "feature_names_in_"):
             self.feature_names_in_ = self.best_estimator_.feature_names_in_
-
-
-class _Work:
-    """What a pull does: one candidate fitted and scored on one split."""
-
-    def __init__(
-        self,
-        search: RacingSearchCV,
-        X: Any,  # noqa: N803
-        y: Any,
-        splits: RandomSplits,
-        settings: Sequence[dict[str, Any]],
-        params: dict[str, Any],
-    ) -> None:
-        self.search = search
-        self.data = X, y
-        self.splits = splits
-        self.settings = settings
-        self.params = params
-
-    def tasks(self, pulls: Sequence[Pull]) -> Iterator[Any]:
-        """Yield a task for every pull."""
-        search = self.search
-        for pull in pulls:
-            split = self.splits.draw(pull.tag if search.paired else pull.number)
-            yield delayed(_evaluate)(
-                search.estimator,
-                self.settings[pull.action],
-                *self.data,
-                split,
-                search.scoring,
-                self.params,
-                search.return_train_score,
-            )
-
-
-def _evaluate(
-    estimator: Any,
-    setting: dict[str, Any],
-    X: Any,  # noqa: N803
-    y: Any,
-    split: tuple[NDArray[np.intp], NDArray[np.intp]],
-    scoring: Any,
-    params: dict[str, Any],
-    return_train_score: bool,
-) -> dict[str, Any] | Exception:
-    """Return scores and times of one candidate on one split, or what went wrong."""
-    try:
-        told = cross_validate(
-            clone(estimator).set_params(**clone(setting, safe=False)),
-            X,
-            y,
-            scoring=scoring,
-            cv=[split],
-            params=params,
-            error_score="raise",
-            return_train_score=return_train_score,
-        )
-    except Exception as error:  # noqa: BLE001 - any failure of a user's model is an outcome
-        return error
-    return {key: values[0] for key, values in told.items()}
-
-
-def _all_failed(last: Any) -> Exception:
-    """Return why the last candidate could not be fitted, when none can."""
-    if not isinstance(last, Exception):
-        return ValueError("no candidate has a finite score")
-    last.add_note("every candidate failed in a fit; this is the last failure")
-    return last
-
-
-def _leader(policy: PairedRacing | InformationRacing) -> int | None:
-    leader = policy.recommend().leader
-    if leader is None:
-        return None
-    return policy.problem.arms.index(leader[0] if isinstance(leader, tuple) else leader)
-
-
-def _print_state(policy: PairedRacing | InformationRacing) -> None:
-    progress = policy.progress()
-    left = list(progress.details["arms"].values()).count("undecided")
-    print(f"{progress.told} pulls, {left} candidates left")  # noqa: T201

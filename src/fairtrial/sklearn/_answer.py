@@ -1,0 +1,75 @@
+"""What is said of a search's answer: how far it may be from the best, in numbers and words."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+from fairtrial.core.recommendation import Guarantee
+from fairtrial.delayed import InformationRacing
+from fairtrial.sklearn.paired import PairedRacing
+
+__all__ = ["Race", "all_failed", "bound_in_words", "leader_of", "promise_of", "shortfall_of"]
+
+Race = PairedRacing | InformationRacing
+
+_OF_STEPS = "what a running fit still gains, and deviations, are those of whole fits (not proven)"
+_OF_DATA = "the mean is that over splits of these data: nothing is said of new data"
+
+
+def leader_of(race: Race) -> int | None:
+    """Return the number of the candidate that is best so far; None if all are withdrawn."""
+    leader = race.recommend().leader
+    if leader is None:
+        return None
+    return race.problem.arms.index(leader[0] if isinstance(leader, tuple) else leader)
+
+
+def shortfall_of(race: Race, leader: int) -> float:
+    """Return how much worse than the best candidate the leader may be, as far as is known."""
+    tolerance = float(race.problem.tolerance)
+    if race.recommend().decided:
+        return tolerance
+    if isinstance(race, PairedRacing):
+        return tolerance if race.shortfall is None else race.shortfall
+    arms = race.progress().arms
+    highest = max(_end(arm.upper, math.inf) for at, arm in enumerate(arms) if at != leader)
+    return max(tolerance, highest - _end(arms[leader].lower, -math.inf))
+
+
+def _end(limit: float | None, unknown: float) -> float:
+    return unknown if limit is None else limit
+
+
+def bound_in_words(shortfall: float, delta: float) -> str:
+    """Return what is known of the best so far.
+
+    Examples
+    --------
+    >>> bound_in_words(0.02, 0.05)
+    'the probability that the best so far falls short of the best by more than 0.02 is at most 0.05'
+    """
+    if math.isinf(shortfall):
+        return "nothing is known yet of how far the best so far falls short of the best"
+    return (
+        "the probability that the best so far falls short of the best by more than "
+        f"{shortfall:.3g} is at most {delta:g}"
+    )
+
+
+def promise_of(race: Race, shortfall: float, delta: float, by_steps: bool) -> Guarantee:
+    """Return what is promised of the answer, decided or not."""
+    promise = race.guarantee
+    if not race.recommend().decided:
+        promise = replace(promise, statement=bound_in_words(shortfall, delta))
+    more = (_OF_STEPS, _OF_DATA) if by_steps else (_OF_DATA,)
+    return replace(promise, assumptions=(*promise.assumptions, *more))
+
+
+def all_failed(last: Any) -> Exception:
+    """Return why the last candidate could not be fitted, when none can."""
+    if not isinstance(last, Exception):
+        return ValueError("no candidate has a finite score")
+    last.add_note("every candidate failed in a fit; this is the last failure")
+    return last
