@@ -181,7 +181,8 @@ def effects(problem):
                     q = p * math.prod(probability(problem, arm, node, made) for node in others)
                     result[k, a, b] += q * numbers[row[problem.outcome_node]]
                     total[b] += q if k == 0 and a == 0 else 0.0
-    return result / total, total
+    with np.errstate(invalid="ignore"):
+        return result / total, total
 
 
 def twin_effects(problem, arm, a, n, generator):

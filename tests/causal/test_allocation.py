@@ -127,3 +127,11 @@ def test_whole_rows_add_up_and_keep_the_budget_that_the_shares_keep(shares, numb
     assert (counts[shares == 0] == 0).all()
     assert (np.abs(counts - shares * number) < len(shares) + 1).all()
     assert counts @ costs <= allowance + 1e-6
+
+
+def test_rounding_keeps_the_money_for_the_rows_that_are_left():
+    # One dear row for 3 would leave less than the 1 that the other needs.
+    counts = whole_rows(np.array([0.3, 0.35, 0.35]), np.array([1.0, 3.0, 3.0]), 2, allowance=3.5)
+    assert counts.tolist() == [2, 0, 0]
+    richer = whole_rows(np.array([0.3, 0.35, 0.35]), np.array([1.0, 3.0, 3.0]), 2, allowance=4.0)
+    assert richer.tolist() == [1, 1, 0]

@@ -14,7 +14,7 @@ from fairtrial.causal import (
 )
 from fairtrial.causal._ledger import open_ledger
 from fairtrial.causal._weighted import Weighted
-from fairtrial.errors import InvalidArgument
+from fairtrial.errors import InvalidArgument, NotSupported
 from tests.causal.slow import diamond, tiny
 
 
@@ -62,6 +62,14 @@ def test_an_arm_without_overlap_can_never_be_certified():
         found = complexity(world).certifying_budget
     assert found[0] is not None
     assert found[1] is None
+
+
+def test_too_many_pairs_leave_the_budget_open():
+    arms = {"a": np.full((5, 2), 0.5), "b": np.tile([0.2, 0.8], (5, 1))}
+    _, world = chain([0.2] * 5, arms, [0.1, 0.9], 0.2)
+    with pytest.raises(NotSupported, match="20 pairs"):
+        complexity(world)
+    assert world.certifying_budgets() is None
 
 
 def test_expected_error_counts_wrong_answers():

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairtrial.causal import CausalModel, Density, ModelError, Problem, chain, divergences
+from fairtrial.causal.divergences import _log_means
 from tests.causal.slow import diamond, gap_divergence, outcome_divergence, tiny
 
 ST = ("s", "s'")
@@ -146,3 +147,12 @@ def test_a_heavy_tail_is_warned_of(monkeypatch, dimensions):
     problem = gaussian_chain(shift=4.0)
     with pytest.warns(RuntimeWarning, match="may be infinite"):
         divergences(problem, samples=1000)
+
+
+def test_a_sample_says_nothing_of_its_error_where_one_row_carries_more_than_half():
+    exponents = np.log([[6.0, 4.0], [2.0, 3.0], [2.0, 3.0]])
+    value, error = _log_means(exponents, 3)
+    assert value == pytest.approx([math.log(10.0 / 3.0)] * 2)
+    left_out = np.log([0.6, 0.7, 0.7])
+    jackknife = math.sqrt(2.0 / 3.0 * ((left_out - left_out.mean()) ** 2).sum())
+    assert error == pytest.approx([math.inf, jackknife])

@@ -13,8 +13,8 @@ from fairtrial.causal import (
     estimate,
 )
 from fairtrial.causal._clipped import Clipped
-from fairtrial.causal._fragment import encode_table
 from fairtrial.causal._ledger import open_ledger
+from fairtrial.causal._logs import encode_table
 from fairtrial.causal._weighted import Weighted
 from fairtrial.data import adult_offer
 from fairtrial.errors import InvalidArgument, InvalidOutcome
@@ -197,11 +197,47 @@ def test_strata_of_two_rows_count_with_the_largest_variance_that_their_range_all
     assert weighted.bernstein_reach(0.05)[1][0, 0] == pytest.approx(expected)
 
 
+def test_fewer_than_thirty_rows_have_no_normal_interval():
+    problem, world = tiny()
+    log = world.table([0, 1, 2] * 10, np.random.default_rng(4))
+    assert np.isfinite(estimate(problem, log).gaps_normal).all()
+    fewer = estimate(problem, {name: column[:29] for name, column in log.items()})
+    assert np.isnan(fewer.gaps_normal).all()
+    assert np.isnan(fewer.mean_normal).all()
+    assert np.isfinite(fewer.gaps).all()
+    assert np.isfinite(fewer.gaps_bernstein).all()
+
+
 @pytest.mark.statistical
 def test_a_gap_near_the_bound_is_left_undecided():
     problem, world = tiny(fairness_bound=0.081)
     log = world.table(np.repeat(np.arange(9), 300), np.random.default_rng(16))
     assert estimate(problem, log).verdicts == ("undecided", "undecided", "unfair")
+
+
+def test_verdicts_share_the_error_probability():
+    problem, world = tiny()
+    log = world.table(np.repeat(np.arange(9), 300), np.random.default_rng(16))
+
+    def largest_gap(delta):
+        return np.abs(estimate(problem, log, "mis", delta).gaps_bernstein[0]).max()
+
+    # Three arms have a mean and, but for its sign, one gap each.
+    alone, together = largest_gap(0.05), largest_gap(0.05 / 6)
+    between = problem.clone(fairness_bound=(alone + together) / 2)
+    assert estimate(between, log).verdicts[0] == "undecided"
+    assert estimate(problem.clone(fairness_bound=together + 1e-9), log).verdicts[0] == "fair"
+
+
+def test_a_gap_on_the_bound_is_unfair():
+    problem, world = tiny()
+    log = world.table(np.repeat(np.arange(9), 50), np.random.default_rng(3))
+    found = estimate(problem, log)
+    assert found.best == "k1"
+    on_the_bound = problem.clone(fairness_bound=np.abs(found.gaps[1]).max())
+    assert estimate(on_the_bound, log).best != "k1"
+    above = problem.clone(fairness_bound=np.nextafter(on_the_bound.fairness_bound, 1.0))
+    assert estimate(above, log).best == "k1"
 
 
 @pytest.mark.statistical
@@ -253,6 +289,26 @@ def test_an_arm_that_no_row_tells_of_has_no_estimate():
     assert found["k1"].verdict == "undecided"
     assert found.best == "k0"
     assert found.to_dict()["arms"][1]["mean"] is None
+
+
+@pytest.mark.parametrize("estimator", ["sn", "mis", "cell"])
+def test_a_value_that_nobody_has_is_not_known_from_rows_that_never_reach_its_cells(estimator):
+    # Had they been "1", arm a would lead to the third state, where no row of the log is.
+    arms = {"a": [[0.5, 0.5, 0], [0.5, 0, 0.5]], "b": [[0.5, 0.5, 0]] * 2}
+    problem, world = chain([1.0, 0.0], arms, [0.1, 0.1, 0.9], 0.2)
+    assert world.truth.gaps["1", "0"] == pytest.approx([0.4, 0.0])
+    log = world.table([0] * 500 + [3] * 500, np.random.default_rng(0))
+    found = estimate(problem, log, estimator, fixed_allocation=True)
+    assert found.verdicts == ("undecided", "fair")
+    assert np.isnan(found.gaps[0]).all()
+    assert found.gaps[1] == pytest.approx([0.0, 0.0])
+
+
+def test_an_arm_that_there_is_not_is_refused():
+    problem, world = tiny()
+    found = estimate(problem, world.table(np.arange(9), np.random.default_rng(0)))
+    with pytest.raises(InvalidArgument, match="arm must be one of"):
+        found["k7"]
 
 
 @pytest.mark.statistical
@@ -340,6 +396,21 @@ def gaussian_world():
     )
     problem = Problem(model, "S", "V", "Y", {"low": arm(-0.3), "high": arm(0.3)}, 0.3)
     return problem, NetworkEnvironment(problem)
+
+
+def test_ratios_of_densities_are_exact_up_to_where_numbers_end():
+    from scipy.stats import norm
+
+    def normal(mean):
+        return Density(lambda x, parents: norm.logpdf(x, mean))
+
+    model = CausalModel([("S", "V"), ("V", "Y")], {"S": ["s", "t"], "Y": 2}, {"S": [0.4, 0.6]})
+    problem = Problem(model, "S", "V", "Y", {"low": normal(0.0), "high": normal(8.0)}, 0.3)
+    rows = [{"arm": "low", "S": "s", "V": v, "Y": 1} for v in (8.0, 60.0, 200.0)]
+    ratio = records_of(problem, rows).ratio[:, 1, 0]
+    # log phi(v - 8) - log phi(v) = 8 v - 32.
+    assert np.log(ratio[:2]) == pytest.approx([32.0, 448.0])
+    assert np.isfinite(ratio.sum())
 
 
 @pytest.mark.parametrize("estimator", ["sn", "mis"])

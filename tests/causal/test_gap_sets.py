@@ -96,6 +96,17 @@ def test_policies_judge_by_the_gaps_of_attributes(cls, options):
     assert large.answer == world.truth.best
 
 
+def test_verdicts_by_attribute_are_no_proof_where_the_others_shares_are_estimated():
+    problem = by_attribute(2)
+    log = NetworkEnvironment(problem).table(np.arange(problem.n_actions), np.random.default_rng(0))
+    assert estimate(problem, log, fixed_allocation=True).guarantee.proven
+    tables = {node: table for node, table in problem.model.tables.items() if node != "T"}
+    bare = problem.clone(model=problem.model.clone(tables=tables))
+    assert not estimate(bare, log, fixed_allocation=True).guarantee.proven
+    of_pairs = bare.clone(gap_set="pairs")
+    assert estimate(of_pairs, log, fixed_allocation=True).guarantee.proven
+
+
 def test_gaps_that_cancel_over_the_other_attribute_are_fair_by_attribute_only():
     # The outcome depends on whether the two attributes are equal: neither matters alone.
     from fairtrial.causal import CausalModel

@@ -205,3 +205,11 @@ def test_networkx_graphs_that_are_no_directed_acyclic_ones_are_refused():
         CausalModel(nx.DiGraph([("S", "V"), ("V", "S")]), STATES)
     with pytest.raises(ModelError, match="edges must be directed"):
         CausalModel(nx.Graph(EDGES), STATES)
+
+
+def test_numbers_and_booleans_stand_for_numbered_states():
+    model = CausalModel([("S", "X")], {"S": ["a", "b"], "X": 3})
+    given = [0, "1", 2.0, True, False, np.True_, np.float64(1.0), np.int64(2)]
+    assert model.encode("X", given).tolist() == [0, 1, 2, 1, 0, 1, 1, 2]
+    with pytest.raises(ModelError, match=r"row 1: X must be one of '0', '1', '2'; got 0\.5"):
+        model.encode("X", [1, 0.5])

@@ -49,6 +49,55 @@ def scores(sample, truth):
 # --------------------------------------------------------------------------- the truth
 
 
+def with_an_empty_group():
+    """A -> S -> V -> Y and A -> V, where nobody has the third value of S."""
+    model = CausalModel(
+        [("A", "S"), ("S", "V"), ("A", "V"), ("V", "Y")],
+        {"A": 2, "S": ["a", "b", "none"], "V": 2, "Y": 2},
+        {
+            "A": [0.4, 0.6],
+            "S": [[0.3, 0.7, 0.0], [0.6, 0.4, 0.0]],
+            "Y": [[0.9, 0.1], [0.2, 0.8]],
+        },
+    )
+    generator = np.random.default_rng(0)
+    arms = {arm: generator.dirichlet([5, 5], (3, 2)) for arm in "kj"}
+    return Problem(model, "S", "V", "Y", arms, 0.3, forcing="never")
+
+
+def test_a_group_that_nobody_is_in_has_no_gap_and_no_part_in_the_mean():
+    problem = with_an_empty_group()
+    world = NetworkEnvironment(problem)
+    slow, shares = effects(problem)
+    truth = world.truth
+    assert truth.means == pytest.approx(slow[:, 0, 0] * shares[0] + slow[:, 1, 1] * shares[1])
+    assert truth.gaps["none", "a"] == pytest.approx(slow[:, 2, 0] - slow[:, 0, 0])
+    assert truth.gaps["a", "none"].tolist() == [0.0, 0.0]
+    assert truth.best == "k"
+    log = world.table([0, 1] * 4000, np.random.default_rng(1))
+    for estimator in ("sn", "mis", "cell"):
+        found = estimate(problem, log, estimator)
+        assert found.best == "k"
+        assert found["k"].gaps["a", "none"] == 0.0
+        assert found.verdicts == ("fair", "fair")
+    assert None not in complexity(world).certifying_budget
+
+
+@pytest.mark.parametrize(
+    ("cls", "options"),
+    [
+        (ConstraintSuccessiveRejection, {"pool_natural": True}),
+        (PlugIn, {}),
+        (UniformSampling, {}),
+    ],
+)
+@pytest.mark.filterwarnings("error")
+def test_a_group_that_nobody_is_in_keeps_no_policy_from_an_answer(cls, options):
+    policy = cls(with_an_empty_group(), 4000, **options)
+    world = NetworkEnvironment(policy.problem)
+    assert policy.compiled_run(world, np.random.default_rng(2), None).answer == "k"
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_means_and_gaps_equal_those_of_the_full_joint_distribution(seed):
     problem = confounded(seed, states=2 + seed % 2)

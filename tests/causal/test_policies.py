@@ -68,6 +68,19 @@ def test_no_phase_is_empty_and_all_add_up_to_the_budget():
         assert sum(lengths) == budget
 
 
+def test_the_clip_grows_with_the_phase():
+    arms = {"k0": [[0.9998, 0.0002]] * 2, "k1": [[0.999, 0.001]] * 2}
+    problem, _ = chain(0.5, arms, [0.5, 0.5], 0.2)
+    rule = SuccessiveRejection(problem, 200)
+    for place in range(100):
+        rare = place < 2
+        row = {"S": "s", "V": int(rare), "Y": int(rare)}
+        rule.tell(problem.pull(arm="k0", sensitive="natural"), row)
+    # The rare state is five times as likely under k1, and M is 1.05: 2 M, 4 M, 6 M.
+    found = [rule._clipped(level).means()[1] for level in (1, 2, 3)]
+    assert found == pytest.approx([0.0, 0.0, 0.1])
+
+
 # ------------------------------------------------------------------- the same rows
 
 
@@ -290,6 +303,17 @@ def slow_estimates(problem, rows, level):
     return [mean(k) for k in everyone], gaps
 
 
+def draw_phase(policy, world, length, generator):
+    """Return the rows of a phase as `slow_estimates` takes them, and tell them to the policy."""
+    rows = []
+    for pull in policy.ask(length):
+        row = world.sample(pull, generator)
+        value = world.problem.values.index(row["S"])
+        rows.append((pull.arm, pull.sensitive, value, int(row["V"]), row["Y"]))
+        policy.tell(pull, row)
+    return rows
+
+
 def slow_rejection(live, means, gaps, bound, level):
     """Return the live arms after a phase, and those of them that passed the fairness test."""
     passed = [k for k in live if gaps[k] < bound - 3 / 2**level]
@@ -313,11 +337,7 @@ def test_arms_are_rejected_as_the_algorithm_says(seed, variant):
     rejected = 0
     for level, length in enumerate(phase_lengths(3000), start=1):
         rows = rows if variant == 2 else []
-        for pull in policy.ask(length):
-            row = world.sample(pull, generator)
-            value = problem.values.index(row["S"])
-            rows.append((pull.arm, pull.sensitive, value, int(row["V"]), row["Y"]))
-            policy.tell(pull, row)
+        rows = rows + draw_phase(policy, world, length, generator)
         means, gaps = slow_estimates(problem, rows, level)
         if len(live) == 1:
             assert policy.recommend().arm == problem.arm_labels[live[0]]
@@ -332,6 +352,31 @@ def test_arms_are_rejected_as_the_algorithm_says(seed, variant):
         assert policy.recommend().arm == expected
     assert policy.stopped
     assert rejected > 0 or variant == 1
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_first_stage_rejects_unfair_arms_and_the_second_bad_ones(seed):
+    generator = np.random.default_rng(seed)
+    arms = 0.9 * generator.dirichlet(np.ones(3) / 3, size=(5, 2)) + 0.1 / 3
+    problem, world = chain(0.5, arms, [0.0, 0.5, 1.0], 0.15)
+    policy = TwoStageRejection(problem, 2000)
+    live, rows, lengths = list(range(5)), [], phase_lengths(1000)
+    for phase, length in enumerate([*lengths, *lengths]):
+        rows += draw_phase(policy, world, length, generator)
+        level = phase % len(lengths) + 1
+        means, gaps = slow_estimates(problem, rows, level)
+        if phase < len(lengths):
+            live = [k for k in live if not gaps[k] > 0.15 + 3 / 2**level]
+        else:
+            top = max(means[k] for k in live)
+            live = [k for k in live if not means[k] < top - 5 / 2**level]
+        assert policy.recommend().evidence["live"] == [problem.arm_labels[k] for k in live]
+        if len(live) <= 1:
+            break
+    assert policy.stopped
+    best = max(live, key=lambda k: means[k]) if live else None
+    assert policy.recommend().arm == (None if best is None else problem.arm_labels[best])
+    assert len(live) < 5
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -489,6 +534,13 @@ def test_a_bound_that_no_arm_can_pass_is_refused_with_the_least_budget():
     ConstraintSuccessiveRejection(problem, least)
     with pytest.raises(BoundTooTight):
         ConstraintSuccessiveRejection(problem, least - 1)
+
+
+def test_a_bound_as_small_as_the_last_margin_is_too_tight():
+    margin = 3 / 2 ** n_phases(100)
+    with pytest.raises(BoundTooTight):
+        ConstraintSuccessiveRejection(tiny(fairness_bound=margin)[0], 100)
+    ConstraintSuccessiveRejection(tiny(fairness_bound=np.nextafter(margin, 1.0))[0], 100)
 
 
 @pytest.mark.parametrize("bound", [0.7, 0.1, 0.02, 0.003])

@@ -118,6 +118,20 @@ def test_bad_arguments_are_refused(changes, error, message):
         problem(**changes)
 
 
+def test_a_gap_on_the_bound_is_unfair():
+    found = problem(fairness_bound=0.25)
+    gaps = [[0.25, 0.0], [-0.25, 0.0], [0.2499, -0.2499]]
+    assert found.is_fair(gaps).tolist() == [False, False, True]
+
+
+def test_values_of_several_attributes_must_differ_when_joined():
+    states = {"S": ["a, b", "a"], "T": ["c", "b, c"], "V": 2, "Y": 2}
+    both = CausalModel([("S", "V"), ("T", "V"), ("V", "Y")], states)
+    arms = {"a": np.full((2, 2, 2), 0.5)}
+    with pytest.raises(ModelError, match="must have values that differ when joined; got 'a, b, c'"):
+        Problem(both, ["S", "T"], "V", "Y", arms, 0.1)
+
+
 def test_a_bound_as_wide_as_the_range_is_warned_of():
     with pytest.warns(UserWarning, match="cannot bind"):
         problem(fairness_bound=1.0)

@@ -16,7 +16,8 @@ from fairtrial.causal.errors import (
     ModelError,
     NoInformation,
 )
-from fairtrial.causal.estimation import ArmEstimate, Estimates, estimate
+from fairtrial.causal.estimates import ArmEstimate, Estimates
+from fairtrial.causal.estimation import estimate
 from fairtrial.causal.model import CausalModel, Density, ThinRow
 from fairtrial.causal.policies import (
     ConstraintSuccessiveRejection,

@@ -39,10 +39,10 @@ class Clipped:
     def gaps(self, pair: int, pool_natural: bool) -> Floats:
         """Return one pair's gap by arm, shape (K,); NaN without information."""
         weights = self._mixing[pair]
-        parts = [
-            weights[p] * self._value_gaps(int(p), pool_natural) for p in np.flatnonzero(weights)
-        ]
-        return np.asarray(np.sum(parts, axis=0))
+        total = np.zeros(self.problem.n_arms)
+        for place in np.flatnonzero(weights):
+            total += weights[place] * self._value_gaps(int(place), pool_natural)
+        return total
 
     @cached_property
     def _mixing(self) -> Floats:

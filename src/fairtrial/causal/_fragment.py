@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.causal.model import Density, state_label
-from fairtrial.errors import InvalidArgument, InvalidOutcome
+from fairtrial.causal._factors import Factor, shares_of, spread, sum_product, table_factor
+from fairtrial.causal.model import Density
+from fairtrial.errors import InvalidOutcome
 
 if TYPE_CHECKING:
     from fairtrial.causal.model import CausalModel
@@ -22,13 +23,6 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 _MOST_WEIGHTS = 4_000_000
-
-
-class Factor(NamedTuple):
-    """A non-negative function of some nodes: `array` has one axis per name."""
-
-    names: tuple[str, ...]
-    array: Floats
 
 
 class Rows(NamedTuple):
@@ -112,7 +106,7 @@ class Fragment:
     def factors(self) -> list[Factor]:
         """Return the carriers' tables; the intervened node's is the arms' own."""
         return [
-            _table_factor(self.model, node)
+            table_factor(self.model, node)
             for node in self.problem.carriers
             if node != self.problem.intervened
         ]
@@ -128,9 +122,9 @@ class Fragment:
         names = ("", *self.problem.attributes, *self.nodes)
         intervened = self.problem.intervened
         family = ("", *self.model.parents(intervened), intervened)
-        result = _spread(Factor(family, self.arm_tables), names)
+        result = spread(Factor(family, self.arm_tables), names)
         for factor in self.factors():
-            result = result * _spread(factor, names)
+            result = result * spread(factor, names)
         sizes = [self.model.size(node) for node in self.problem.attributes]
         full = np.broadcast_to(result, (self.problem.n_arms, *sizes, *self.shape))
         return full.reshape(self.problem.n_arms, self.n_values, self.n_cells)
@@ -150,7 +144,7 @@ class Fragment:
         needed = model.ancestors([*self.nodes, *problem.attributes]) - own - roots
         if any(node not in model.tables for node in needed):
             return None
-        factors = [_table_factor(model, node) for node in sorted(needed)]
+        factors = [table_factor(model, node) for node in sorted(needed)]
         result = sum_product(factors, (*problem.attributes, *self.nodes))
         sizes = [model.size(node) for node in problem.attributes]
         joint = np.broadcast_to(result, (*sizes, *self.shape)).reshape(self.n_values, -1)
@@ -269,185 +263,3 @@ def log_values(
 
 def _typed(model: CausalModel, node: str, values: NDArray[Any]) -> NDArray[Any]:
     return values.astype(np.int64) if model.is_discrete(node) else values
-
-
-def _table_factor(model: CausalModel, node: str) -> Factor:
-    return Factor((*model.parents(node), node), model.tables[node])
-
-
-def shares_of(problem: Problem, model: CausalModel) -> Floats | None:
-    """Return the probability of every value of the sensitive attribute, if a model has it."""
-    needed = model.ancestors(problem.attributes)
-    if any(node not in model.tables for node in needed):
-        return None
-    factors = [_table_factor(model, node) for node in sorted(needed)]
-    return np.asarray(sum_product(factors, problem.attributes).ravel())
-
-
-def _spread(factor: Factor, names: Sequence[str]) -> Floats:
-    """Return the factor with one axis for each of `names`, of length one where it has none."""
-    order = sorted(range(len(factor.names)), key=lambda axis: names.index(factor.names[axis]))
-    shape = dict(zip(factor.names, factor.array.shape, strict=True))
-    return factor.array.transpose(order).reshape([shape.get(name, 1) for name in names])
-
-
-def sum_product(factors: Sequence[Factor], keep: Sequence[str]) -> Floats:
-    """Return the product of all factors, summed over every name that is not kept.
-
-    The axes of the result are those of `keep`, of length one where no factor has the name.
-    Names are summed out one at a time, the one first whose sum is smallest.
-    """
-    pending = list(factors)
-    while True:
-        hidden = {name for factor in pending for name in factor.names} - set(keep)
-        if not hidden:
-            break
-        name = min(sorted(hidden), key=lambda candidate: _cost(pending, candidate))
-        touched = [factor for factor in pending if name in factor.names]
-        pending = [factor for factor in pending if name not in factor.names]
-        pending.append(_sum_out(touched, name))
-    result = np.ones([1] * len(keep))
-    for factor in pending:
-        result = result * _spread(factor, keep)
-    return result
-
-
-def _cost(factors: Sequence[Factor], name: str) -> int:
-    sizes: dict[str, int] = {}
-    for factor in factors:
-        if name in factor.names:
-            sizes.update(zip(factor.names, factor.array.shape, strict=True))
-    return math.prod(sizes.values())
-
-
-def _sum_out(factors: Sequence[Factor], name: str) -> Factor:
-    names = sorted({other for factor in factors for other in factor.names})
-    position = {other: place for place, other in enumerate(names)}
-    kept = tuple(other for other in names if other != name)
-    operands: list[Any] = []
-    for factor in factors:
-        operands += [factor.array, [position[other] for other in factor.names]]
-    array = np.einsum(*operands, [position[other] for other in kept])
-    return Factor(kept, array)
-
-
-def encode_table(problem: Problem, table: Any, arm: str = "arm", mode: str = "s_mode") -> Rows:
-    """Return the rows of a log, checked.
-
-    Raises
-    ------
-    InvalidArgument
-        If a column is missing or lengths differ.
-    InvalidOutcome
-        If a value is refused; row and column are named.
-    """
-    columns = columns_of(table, (arm, *problem.columns), (mode,))
-    sizes = {len(column) for column in columns.values()}
-    if len(sizes) != 1:
-        raise InvalidArgument("rows", "must have columns of equal length")
-    fragment = problem.fragment
-    arms = _positions(arm, columns[arm], problem.arm_labels)
-    forced = np.zeros(len(arms), dtype=bool)
-    if mode in columns:
-        forced = _positions(mode, columns[mode], ("natural", "forced")).astype(bool)
-        if problem.forcing == "never" and forced.any():
-            row = int(np.argmax(forced))
-            accepted = "must be 'natural': the sensitive attribute is never forced"
-            raise InvalidOutcome(f"row {row}: {mode}", accepted, "forced")
-    numbers = _numbers(problem, columns[problem.outcome_node])
-    codes: dict[str, NDArray[Any]] = {}
-    for node in (*problem.attributes, *fragment.nodes):
-        if node == problem.outcome_node:
-            codes[node] = _outcome_codes(problem, numbers)
-        elif problem.model.is_discrete(node):
-            codes[node] = _positions(node, columns[node], problem.model.states[node])
-        else:
-            codes[node] = _reals(node, columns[node])
-    value, cells = fragment.gather(codes)
-    rows = Rows(arms, forced, value, cells, problem.scaled(numbers))
-    fragment.require_possible(rows)
-    return rows
-
-
-def columns_of(table: Any, needed: Sequence[str], optional: Sequence[str]) -> dict[str, Any]:
-    """Return columns of a table, or of a sequence of rows, as lists."""
-    if isinstance(table, Sequence) and not isinstance(table, str):
-        first = table[0] if table else {}
-        names = [n for n in (*needed, *optional) if isinstance(first, Mapping) and n in first]
-        try:
-            table = {name: [row[name] for row in table] for name in names}
-        except (KeyError, TypeError):
-            raise InvalidArgument("rows", f"must all have the fields {', '.join(names)}") from None
-    known = list(getattr(table, "columns", table if isinstance(table, Mapping) else []))
-    columns = {}
-    for name in (*needed, *optional):
-        if name in known:
-            column = table[name]
-            columns[name] = column.tolist() if hasattr(column, "tolist") else list(column)
-        elif name in needed:
-            raise InvalidArgument("rows", f"must have the column {name!r}; there are {known}")
-    return columns
-
-
-def _positions(name: str, values: Sequence[Any], labels: Sequence[str]) -> Integers:
-    places = {label: place for place, label in enumerate(labels)}
-    try:
-        return np.array([places[value] for value in values], dtype=np.int64)
-    except (KeyError, TypeError):
-        pass
-    codes = np.empty(len(values), dtype=np.int64)
-    for row, value in enumerate(values):
-        code = places.get(state_label(value))
-        if code is None:
-            known = ", ".join(map(repr, labels))
-            raise InvalidOutcome(f"row {row}: {name}", f"must be one of {known}", value)
-        codes[row] = code
-    return codes
-
-
-def _reals(name: str, values: Sequence[Any]) -> Floats:
-    try:
-        numbers = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        numbers = np.array([_float_or_nan(value) for value in values])
-    if not np.isfinite(numbers).all():
-        row = int(np.argmin(np.isfinite(numbers)))
-        raise InvalidOutcome(f"row {row}: {name}", "must be a finite number", values[row])
-    return numbers
-
-
-def _float_or_nan(value: Any) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError):
-        return math.nan
-
-
-def _numbers(problem: Problem, values: Sequence[Any]) -> Floats:
-    """Return the outcomes as numbers, checked against their range."""
-    name = problem.outcome_node
-    if problem.outcome_values is not None:
-        known = problem.outcome_values
-        values = [known.get(value, value) if isinstance(value, str) else value for value in values]
-    numbers = _reals(name, values)
-    if problem.outcome_range is not None:
-        low, high = problem.outcome_range
-        inside = (numbers >= low) & (numbers <= high)
-        if not inside.all():
-            row = int(np.argmin(inside))
-            raise InvalidOutcome(
-                f"row {row}: {name}", f"must lie in [{low:g}, {high:g}]", values[row]
-            )
-    return numbers
-
-
-def _outcome_codes(problem: Problem, numbers: Floats) -> Integers:
-    known = problem.outcome_positions
-    codes = np.array([known.get(number, -1) for number in numbers.tolist()], dtype=np.int64)
-    if (codes < 0).any():
-        row = int(np.argmin(codes))
-        listed = ", ".join(f"{number:g}" for number in known)
-        raise InvalidOutcome(
-            f"row {row}: {problem.outcome_node}", f"must be one of {listed}", float(numbers[row])
-        )
-    return codes

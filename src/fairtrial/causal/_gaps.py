@@ -23,11 +23,13 @@ def mixing(problem: Problem, shares: Floats) -> Floats:
     """Return how gaps are made of pairs of values, shape (pairs, value pairs).
 
     With gaps by attribute the others keep their distribution: that of the group observed,
-    or simply their own where the attributes are roots.
+    or simply their own where the attributes are roots. A group that nobody is in, by the
+    model's own tables, has no gap: it is made of nothing.
     """
     combinations = problem.fragment.combinations
     if not problem.by_attribute:
-        return np.eye(len(problem.value_pairs))
+        occupied = [not is_empty(problem, problem.values.index(b)) for _, b in problem.value_pairs]
+        return np.diag(np.array(occupied, dtype=np.float64))
     result = np.zeros((len(problem.pairs), len(problem.value_pairs)))
     places = [(problem.values.index(a), problem.values.index(b)) for a, b in problem.value_pairs]
     for column, (a, b) in enumerate(places):
@@ -45,6 +47,12 @@ def mixing(problem: Problem, shares: Floats) -> Floats:
             weight = shares[b] / shares[group].sum() if shares[b] else 0.0
         result[problem.pairs.index((pair[0], pair[1])), column] = weight
     return result
+
+
+def is_empty(problem: Problem, value: int) -> bool:
+    """Return whether nobody is observed with a value, where it matters who is."""
+    shares = problem.fragment.shares
+    return not problem.is_root and shares is not None and bool(shares[value] == 0.0)
 
 
 def _without(combination: tuple[int, ...], axis: int) -> tuple[int, ...]:
@@ -82,6 +90,14 @@ def own_values(problem: Problem, effects: Floats) -> Floats:
     if problem.is_root:
         return effects[:, :, 0]
     return np.diagonal(effects, axis1=1, axis2=2)
+
+
+def overall_mean(problem: Problem, effects: Floats, shares: Floats) -> Floats:
+    """Return the mean by arm, shape (K,); groups that nobody is in may be unknown."""
+    own = own_values(problem, effects)
+    if not shares.all():
+        own = np.where(shares > 0.0, own, 0.0)
+    return np.asarray(own @ shares)
 
 
 def own_effects(problem: Problem, records: Records) -> Floats:

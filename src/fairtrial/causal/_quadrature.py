@@ -184,16 +184,13 @@ def integrated_effects(
     grid = Grid(problem, network, nodes)
     if not grid.is_small:
         return None
-    groups, outcome = problem.fragment.n_groups, problem.outcome_node
     shape = (problem.n_arms, len(problem.values), len(problem.values))
-    values = problem.outcome_values
 
     def terms(points: Floats) -> Floats:
         columns = grid.columns(points)
         base, own = grid.logs(columns)
         p = np.exp(base[:, :, None] + own).reshape(*shape, len(points), -1)
-        y = columns[outcome].reshape(len(points), -1)
-        numbers = y if values is None else np.array(list(values.values()))[y]
+        numbers = problem.numbers_of(columns[problem.outcome_node]).reshape(len(points), -1)
         first = np.einsum("kaons,ns->nkao", p, np.where(np.isfinite(numbers), numbers, 0.0))
         mass = p.sum(axis=-1).transpose(3, 0, 1, 2)
         return np.concatenate([first.reshape(len(points), -1), mass.reshape(len(points), -1)], 1)
@@ -211,7 +208,6 @@ def integrated_effects(
         # Every group has the same effects; the largest is the best known.
         best = int(np.argmax(mass[0, 0]))
         effects, error = effects[:, :, best : best + 1], error[:, :, best : best + 1]
-    assert effects.shape[2] == groups
     return effects, error, mass[0, 0] / mass[0, 0].sum()
 
 
@@ -226,25 +222,11 @@ def integrated_divergences(problem: Problem, cap: float) -> Integral | None:
     if not grid.is_small or fragment.shares is None:
         return None
     shares = fragment.shares
-    places = [tuple(problem.values.index(v) for v in pair) for pair in problem.value_pairs]
+    places = [(problem.values.index(a), problem.values.index(b)) for a, b in problem.value_pairs]
     shape = (1 + len(places), problem.n_arms, problem.n_arms)
 
     def log_terms(points: Floats) -> list[Floats]:
-        """Return log terms of M and of each D, shape (K, K, points, assignments) each."""
-        columns = grid.columns(points)
-        with np.errstate(all="ignore"):
-            base, own = grid.logs(columns)
-            cells = fragment.gather({**columns, **_nothing(problem, columns)})[1]
-            g = fragment.log_weights(cells).transpose(1, 2, 0)
-            ratio = _exp(g[:, None] - g[None])
-            result = [_stacked(base + own, ratio, len(points))]
-            for a, b in places:
-                rise = _exp(g[:, None, a] - g[None, :, b])
-                size = np.abs(rise - _exp(g[:, None, b] - g[None, :, b]))
-                evidence = 0.0 if problem.is_root else own[b] - np.log(shares[b])
-                pair = base[:, [a, b]] + evidence
-                result.append(_stacked(pair, np.stack([size, size], axis=2), len(points)))
-        return result
+        return _log_divergence_terms(grid, shares, places, points)
 
     scanned = log_terms(grid.scan())
     top = np.array([part.max(axis=(2, 3), initial=-np.inf) for part in scanned])
@@ -269,6 +251,30 @@ def integrated_divergences(problem: Problem, cap: float) -> Integral | None:
     with np.errstate(divide="ignore", invalid="ignore"):
         relative = np.where(infinite, 0.0, error / value)
     return Integral(logs, relative)
+
+
+def _log_divergence_terms(
+    grid: Grid, shares: Floats, places: list[tuple[int, int]], points: Floats
+) -> list[Floats]:
+    """Return log terms of M and of each pair's D, shape (K, K, points, assignments) each.
+
+    `shares`, shape (values,), are the values' probabilities, `places` the pairs' positions.
+    """
+    problem, fragment = grid.problem, grid.problem.fragment
+    columns = grid.columns(points)
+    with np.errstate(all="ignore"):
+        base, own = grid.logs(columns)
+        cells = fragment.gather({**columns, **_nothing(problem, columns)})[1]
+        g = fragment.log_weights(cells).transpose(1, 2, 0)
+        ratio = _exp(g[:, None] - g[None])
+        result = [_stacked(base + own, ratio, len(points))]
+        for a, b in places:
+            rise = _exp(g[:, None, a] - g[None, :, b])
+            size = np.abs(rise - _exp(g[:, None, b] - g[None, :, b]))
+            evidence = 0.0 if problem.is_root else own[b] - np.log(shares[b])
+            pair = base[:, [a, b]] + evidence
+            result.append(_stacked(pair, np.stack([size, size], axis=2), len(points)))
+    return result
 
 
 def _nothing(problem: Problem, columns: Columns) -> Columns:

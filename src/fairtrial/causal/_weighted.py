@@ -127,10 +127,9 @@ class Weighted:
             return np.asarray(self._weight_sums.min(axis=(1, 2)) > 0.0)
         informed = np.ones(self.problem.n_arms, dtype=bool)
         missing = (self._cell_mixture == 0.0) & self._possible
-        occurs = self.fragment.shares is None or self.fragment.shares > 0.0
         for group in missing:
-            lost = (self.fragment.g > 0.0) & group
-            informed &= ~(lost.any(axis=2) & occurs).any(axis=1)
+            # A value that nobody has counts too: gaps ask what it would have made of others.
+            informed &= ~((self.fragment.g > 0.0) & group).any(axis=(1, 2))
         return informed
 
     @cached_property

@@ -6,19 +6,18 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.causal._gaps import is_empty
 from fairtrial.causal.divergences import divergences
 from fairtrial.causal.errors import NoInformation
+from fairtrial.causal.problem import Problem
 from fairtrial.core.parameters import plain
-from fairtrial.core.validation import index_of
+from fairtrial.core.validation import check_instance, index_of
 from fairtrial.errors import InvalidArgument, NotSupported
-
-if TYPE_CHECKING:
-    from fairtrial.causal.problem import Problem
 
 __all__ = ["Allocation", "allocate"]
 
@@ -44,6 +43,13 @@ class Allocation:
         Mean cost of a row.
     uninformed : tuple of str
         Live arms that nothing tells of.
+
+    Examples
+    --------
+    >>> from fairtrial.causal import chain
+    >>> problem, world = chain(0.5, {"a": [[0.5, 0.5], [0.5, 0.5]]}, [0.1, 0.9], 0.2)
+    >>> allocate(problem).shares.round(3)
+    array([[0.419, 0.29 , 0.29 ]])
     """
 
     value: float
@@ -127,7 +133,7 @@ def allocate(
     >>> round(best.value, 4), round(float(best.shares.sum()), 6)
     (0.3277, 1.0)
     """
-    labels = problem.arm_labels
+    labels = check_instance("problem", problem, Problem).arm_labels
     chosen = labels if live is None else live
     mask = np.zeros(problem.n_arms, dtype=bool)
     mask[[index_of("live", arm, labels) for arm in chosen]] = True
@@ -199,6 +205,8 @@ def _information_rows(
         blocks.append(block)
     for pair in wanted.pairs:
         value = observed_value(problem, pair)
+        if is_empty(problem, value):
+            continue
         block = np.zeros(shape)
         if problem.forcing == "allowed":
             block[:, :, 1 + value] = known.gap_information[pair][arms]

@@ -14,7 +14,7 @@ from fairtrial.causal.environments import NetworkEnvironment
 from fairtrial.causal.policies import FixedBudgetPolicy, smallest_budget
 from fairtrial.core.run import run_policy
 from fairtrial.core.seeds import as_seed, spawn_seeds
-from fairtrial.core.validation import check_integer, check_probability
+from fairtrial.core.validation import check_instance, check_integer, check_probability
 from fairtrial.errors import InvalidArgument
 
 __all__ = ["Complexity", "complexity", "expected_error"]
@@ -41,6 +41,14 @@ class Complexity:
         The certificates hold together at level 1 - delta.
     shares : ndarray of shape (K, 1 + values)
         The allocation.
+
+    Examples
+    --------
+    >>> from fairtrial.causal import chain
+    >>> arms = {"on the bound": [[0.75, 0.25], [0.25, 0.75]], "blind": [[0.5, 0.5]] * 2}
+    >>> problem, world = chain(0.4, arms, [0.0, 1.0], fairness_bound=0.5)
+    >>> complexity(world).certifying_budget
+    (None, 1)
     """
 
     least_budget: int
@@ -70,6 +78,8 @@ def complexity(environment: NetworkEnvironment, delta: float = 0.05) -> Complexi
         If the model does not tell the divergences.
     InvalidArgument
         If the cells are too many to be listed, or the outcome has no range.
+    NotSupported
+        If the sensitive attribute has more than four values.
 
     Notes
     -----
@@ -87,7 +97,7 @@ def complexity(environment: NetworkEnvironment, delta: float = 0.05) -> Complexi
     (10, (84, 84))
     """
     check_probability("delta", delta)
-    problem = environment.problem
+    problem = check_instance("environment", environment, NetworkEnvironment).problem
     if problem.outcome_range is None or not problem.fragment.is_tabulated:
         raise InvalidArgument(
             "environment", "must have an outcome range and cells that can be listed", environment
@@ -168,6 +178,11 @@ def expected_error(
     seed : int, numpy.random.Generator or None
         Source of all randomness.
 
+    Returns
+    -------
+    (float, float)
+        Share of wrong answers, and the standard error of that share.
+
     Examples
     --------
     >>> from fairtrial.causal import PlugIn, chain
@@ -177,6 +192,8 @@ def expected_error(
     >>> error
     0.0
     """
+    check_instance("policy", policy, FixedBudgetPolicy)
+    check_instance("environment", environment, NetworkEnvironment)
     check_integer("replications", replications, low=1)
     wrong = 0
     for stream in spawn_seeds(as_seed(seed), replications):
@@ -184,7 +201,7 @@ def expected_error(
         fresh = policy.clone()
         run = fresh.compiled_run(environment, generator, None)
         if run is None:
-            run = run_policy(policy.clone(), environment, generator)
+            run = run_policy(fresh, environment, generator)
         wrong += not environment.truth.accepts(run.answer)
     error = wrong / replications
     return error, math.sqrt(error * (1.0 - error) / replications)

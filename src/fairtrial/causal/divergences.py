@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.causal.errors import ModelError
+from fairtrial.causal.problem import Problem
 from fairtrial.core.parameters import plain
-from fairtrial.core.validation import check_integer
+from fairtrial.core.validation import check_instance, check_integer
 
 if TYPE_CHECKING:
     from fairtrial.causal._fragment import Fragment
-    from fairtrial.causal.problem import Problem
 
 __all__ = ["Divergences", "divergences"]
 
@@ -45,6 +45,16 @@ class Divergences:
         Error of M: of the quadrature, or the jackknife's; 0 where it is exact.
     gap_error : mapping of (str, str) to ndarray of shape (K, K)
         Error of D.
+
+    Examples
+    --------
+    >>> from fairtrial.causal import chain
+    >>> arms = {"a": [[1, 0], [1, 0]], "b": [[0.5, 0.5], [0.5, 0.5]]}
+    >>> found = divergences(chain(0.4, arms, [0.1, 0.9], fairness_bound=0.2)[0])
+    >>> found.outcome, found.outcome_information
+    (array([[ 1.,  2.],
+           [inf,  1.]]), array([[1. , 0.5],
+           [0. , 1. ]]))
     """
 
     outcome: Floats
@@ -111,6 +121,7 @@ def divergences(problem: Problem, samples: int = 10_000, seed: int = 0) -> Diver
     array([[1.    , 2.8197],
            [1.8097, 1.    ]])
     """
+    check_instance("problem", problem, Problem)
     check_integer("samples", samples, low=100)
     key = ("divergences", samples, seed)
     if key not in problem.cache:

@@ -34,7 +34,13 @@ class BIFError(ModelError):
 
 
 class BudgetInfeasible(InvalidArgument):
-    """The mean budget is below the cheapest row; `minimum` is what that costs."""
+    """The mean budget is below the cheapest row; `minimum` is what that costs.
+
+    Examples
+    --------
+    >>> print(BudgetInfeasible(2.0, 0.5))
+    mean_budget must be at least the cheapest row, 2; got 0.5
+    """
 
     def __init__(self, minimum: float, given: float) -> None:
         super().__init__("mean_budget", f"must be at least the cheapest row, {minimum:g}", given)
@@ -45,7 +51,13 @@ class BudgetInfeasible(InvalidArgument):
 
 
 class BoundTooTight(InvalidArgument):
-    """No arm can ever be found fair within the budget; `smallest_budget` is the least that can."""
+    """No arm can ever be found fair within the budget; `smallest_budget` is the least that can.
+
+    Examples
+    --------
+    >>> BoundTooTight(smallest_budget=820, given=100).smallest_budget
+    820
+    """
 
     def __init__(self, smallest_budget: int, given: int) -> None:
         accepted = (
@@ -60,7 +72,13 @@ class BoundTooTight(InvalidArgument):
 
 
 class NoInformation(UserWarning):
-    """Nothing that can be drawn tells anything of these arms."""
+    """Nothing that can be drawn tells anything of these arms.
+
+    Examples
+    --------
+    >>> print(NoInformation(["b"]))
+    no row that can be drawn tells of 'b'
+    """
 
     def __init__(self, arms: Sequence[str]) -> None:
         self.arms = tuple(arms)

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.causal._pgmpy import read_pgmpy
+from fairtrial.causal._states import positions_of
 from fairtrial.causal.bif import read_bif
 from fairtrial.causal.errors import ModelError
 from fairtrial.core.parameters import Parametrized
@@ -152,8 +154,7 @@ class CausalModel(Parametrized):
         >>> len(model.nodes), len(model.edges), model.parents("PBC")
         (70, 123, ('sex', 'age'))
         """
-        network = read_bif(path)
-        return cls(network.edges, network.states, network.tables)
+        return cls(*read_bif(path))
 
     @classmethod
     def from_pgmpy(cls, model: Any) -> Self:
@@ -166,24 +167,7 @@ class CausalModel(Parametrized):
         ModelError
             If a node has no distribution, or a row is none.
         """
-        edges: list[tuple[str, str]] = []
-        states: dict[str, list[str]] = {}
-        tables: dict[str, Floats] = {}
-        for node in map(str, model.nodes()):
-            cpd = model.get_cpds(node)
-            if cpd is None:
-                raise ModelError(node, "has no distribution in the pgmpy model")
-            # pgmpy keeps the node's own states on the first axis.
-            tables[node] = _renormalised(np.moveaxis(np.asarray(cpd.values, float), 0, -1))
-            states[node] = [str(state) for state in cpd.state_names[cpd.variables[0]]]
-            edges += [(str(parent), node) for parent in cpd.variables[1:]]
-        for node in map(str, model.nodes()):
-            cpd = model.get_cpds(node)
-            orders = [[str(s) for s in cpd.state_names[parent]] for parent in cpd.variables[1:]]
-            for axis, (parent, order) in enumerate(zip(cpd.variables[1:], orders, strict=True)):
-                positions = [order.index(state) for state in states[str(parent)]]
-                tables[node] = np.take(tables[node], positions, axis=axis)
-        return cls(edges, states, tables)
+        return cls(*read_pgmpy(model))
 
     # ------------------------------------------------------------------ structure
 
@@ -345,23 +329,12 @@ class CausalModel(Parametrized):
         """
         if not self.is_discrete(node):
             raise ModelError(node, "must be a discrete node")
-        positions = {label: position for position, label in enumerate(self.states[node])}
-        values = values.tolist() if hasattr(values, "tolist") else values
-        try:
-            return np.array([positions[value] for value in values], dtype=np.int64)
-        except (KeyError, TypeError):
-            return self._encode_carefully(node, values, positions)
-
-    def _encode_carefully(
-        self, node: str, values: Sequence[Any], positions: Mapping[str, int]
-    ) -> NDArray[np.int64]:
-        codes = np.empty(len(values), dtype=np.int64)
-        for row, value in enumerate(values):
-            code = positions.get(state_label(value))
-            if code is None:
-                known = ", ".join(map(repr, positions))
-                raise ModelError(f"row {row}: {node}", f"must be one of {known}", value)
-            codes[row] = code
+        given = values.tolist() if hasattr(values, "tolist") else values
+        codes = positions_of(given, self.states[node])
+        if (codes < 0).any():
+            row = int(np.argmin(codes))
+            known = ", ".join(map(repr, self.states[node]))
+            raise ModelError(f"row {row}: {node}", f"must be one of {known}", given[row])
         return codes
 
     # ----------------------------------------------------------------------- checks
@@ -438,15 +411,6 @@ class CausalModel(Parametrized):
                 raise ModelError(name, f"must be of nodes among {', '.join(self.nodes)}", node)
 
 
-def state_label(value: Any) -> str:
-    """Return the label that a value of a table stands for; 1.0 stands for "1"."""
-    if isinstance(value, bool | np.bool_):
-        return str(int(value))
-    if isinstance(value, float | np.floating) and float(value).is_integer():
-        return str(int(value))
-    return str(value)
-
-
 def _checked_edges(edges: Any) -> tuple[tuple[str, str], ...]:
     is_directed = getattr(edges, "is_directed", None)
     if callable(is_directed) and not is_directed():
@@ -461,12 +425,6 @@ def _checked_edges(edges: Any) -> tuple[tuple[str, str], ...]:
     if repeated:
         raise ModelError("edges", "must be distinct", repeated[0])
     return pairs
-
-
-def _renormalised(table: Floats) -> Floats:
-    totals = table.sum(axis=-1, keepdims=True)
-    close = np.abs(totals - 1.0) <= 1e-4
-    return np.where(close, table / np.where(close, totals, 1.0), table)
 
 
 def _column(table: Any, name: str) -> Sequence[Any]:

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairtrial.causal._states import state_label
+from fairtrial.causal._structure import as_model, check_structure
 from fairtrial.causal.errors import BudgetInfeasible, ModelError
-from fairtrial.causal.model import CausalModel, Density, state_label
+from fairtrial.causal.model import CausalModel, Density
 from fairtrial.core.problem import Problem as BaseProblem
 from fairtrial.core.validation import check_choice, check_labels, check_number
 from fairtrial.errors import InvalidArgument, InvalidOutcome
@@ -137,13 +139,13 @@ class Problem(BaseProblem):
     ) -> None:
         self.forcing = check_choice("forcing", forcing, ["allowed", "never"])
         self.gap_set = check_choice("gap_set", gap_set, ["pairs", "attributes"])
-        self.model = _as_model(model)
+        self.model = as_model(model)
         self.sensitive = sensitive if isinstance(sensitive, str) else tuple(sensitive)
         self.attributes = (sensitive,) if isinstance(sensitive, str) else tuple(sensitive)
         self.intervened = intervened
         self.outcome = outcome if isinstance(outcome, str) else (outcome[0], dict(outcome[1]))
         self.outcome_node = outcome if isinstance(outcome, str) else str(outcome[0])
-        self._check_structure()
+        check_structure(self)
         self.outcome_values = self._given_values()
         self.arms = self._given_arms(arms)
         self.arm_labels = tuple(self.arms)
@@ -160,66 +162,6 @@ class Problem(BaseProblem):
         self._freeze()
 
     # ------------------------------------------------------------------- structure
-
-    def _check_values_in_range(self) -> None:
-        if self.outcome_range is None:
-            return
-        low, high = self.outcome_range
-        for state, number in (self.outcome_values or {}).items():
-            if not low <= number <= high:
-                raise InvalidArgument(
-                    "outcome_range",
-                    f"must contain the number {number:g} of {self.outcome_node} = {state!r}",
-                    self.outcome_range,
-                )
-
-    def _check_structure(self) -> None:
-        model = self.model
-        check_labels("sensitive", list(self.attributes))
-        named = {"intervened": self.intervened, "outcome": self.outcome_node}
-        for name, node in [*(("sensitive", s) for s in self.attributes), *named.items()]:
-            if node not in model.nodes:
-                raise ModelError(name, f"must be one of {', '.join(model.nodes)}", node)
-        for node in self.attributes:
-            if model.parents(node) and self.forcing == "allowed":
-                raise ModelError(
-                    "sensitive", "must be a root of the graph, unless forcing is 'never'", node
-                )
-            if not model.is_discrete(node):
-                raise ModelError("sensitive", "must have states in the model", node)
-        if self.outcome_node in (self.intervened, *self.attributes):
-            raise ModelError("outcome", "must be another node", self.outcome_node)
-        if self.intervened in self.attributes:
-            raise ModelError("intervened", "must be another node than sensitive", self.intervened)
-        if self.intervened not in model.ancestors([self.outcome_node]):
-            raise ModelError(
-                "intervened", f"must be an ancestor of {self.outcome_node!r}", self.intervened
-            )
-        self._check_causes()
-        for node in self.carriers:
-            if node != self.intervened and not model.is_known(node):
-                raise ModelError(
-                    f"table of {node}",
-                    f"is needed: {node!r} is a child of {' and '.join(self.attributes)} that "
-                    f"leads to {self.outcome_node!r}",
-                )
-
-    def _check_causes(self) -> None:
-        """Refuse sensitive attributes whose causes lie between them, or follow the arm."""
-        model, own = self.model, set(self.attributes)
-        causes = model.ancestors(self.attributes) - own
-        if self.intervened in causes:
-            raise ModelError("intervened", "must not be an ancestor of sensitive", self.intervened)
-        for node in self.attributes:
-            between = causes & model.descendants(node)
-            if between:
-                raise ModelError(
-                    "sensitive", "must have no other node between two of them", min(between)
-                )
-            if self.gap_set == "attributes" and own & set(model.parents(node)):
-                raise ModelError(
-                    "gap_set", f"must be 'pairs' where a sensitive attribute is a parent of {node}"
-                )
 
     @cached_property
     def is_root(self) -> bool:
@@ -298,6 +240,9 @@ class Problem(BaseProblem):
         labels = tuple(", ".join(combination) for combination in product(*states))
         if NATURAL in labels:
             raise ModelError("sensitive", f"must have no value called {NATURAL!r}")
+        twice = [label for label in labels if labels.count(label) > 1]
+        if twice:
+            raise ModelError("sensitive", "must have values that differ when joined", twice[0])
         return labels
 
     def _given_values(self) -> dict[str, float] | None:
@@ -320,6 +265,18 @@ class Problem(BaseProblem):
                     "outcome", f"must give numbers for the states of {node!r}", self.outcome
                 ) from None
             return None
+
+    def _check_values_in_range(self) -> None:
+        if self.outcome_range is None:
+            return
+        low, high = self.outcome_range
+        for state, number in (self.outcome_values or {}).items():
+            if not low <= number <= high:
+                raise InvalidArgument(
+                    "outcome_range",
+                    f"must contain the number {number:g} of {self.outcome_node} = {state!r}",
+                    self.outcome_range,
+                )
 
     # ------------------------------------------------------------------------ arms
 
@@ -444,6 +401,16 @@ class Problem(BaseProblem):
         return number
 
     @cached_property
+    def outcome_numbers(self) -> Floats | None:
+        """The numbers that the outcome's states stand for, shape (states,), if they are known."""
+        return None if self.outcome_values is None else np.array(list(self.outcome_values.values()))
+
+    def numbers_of(self, outcome: NDArray[Any]) -> NDArray[Any]:
+        """Return outcomes as numbers: given ones, or those of positions of states."""
+        numbers = self.outcome_numbers
+        return outcome if numbers is None else numbers[outcome.astype(np.int64)]
+
+    @cached_property
     def outcome_positions(self) -> dict[float, int]:
         """Position of every number that the outcome's states stand for."""
         numbers = (self.outcome_values or {}).values()
@@ -513,25 +480,6 @@ class Problem(BaseProblem):
     def __getstate__(self) -> dict[str, Any]:
         derived = ("fragment", "cache")
         return {key: value for key, value in vars(self).items() if key not in derived}
-
-
-def _as_model(model: Any) -> CausalModel:
-    if isinstance(model, CausalModel):
-        return model
-    if isinstance(model, str | Path):
-        try:
-            return CausalModel.from_bif(model)
-        except InvalidArgument as error:
-            if error.name != "path":
-                raise
-            raise InvalidArgument("model", error.accepted, error.given) from None
-    if isinstance(model, Mapping):
-        arguments = {key: value for key, value in model.items() if key != "name"}
-        try:
-            return CausalModel(**arguments)
-        except TypeError as error:
-            raise ModelError("model", f"must hold a CausalModel's arguments ({error})") from None
-    raise InvalidArgument("model", "must be a CausalModel, or the path of a BIF file", model)
 
 
 def _given_range(given: Any) -> tuple[float, float] | None:

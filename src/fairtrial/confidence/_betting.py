@@ -6,9 +6,10 @@ family can call them from their own kernels. Documentation: docs/explanation/blo
 
 import math
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
+
+from fairtrial.core.compilation import kernel
 
 Floats = NDArray[np.float64]
 
@@ -21,12 +22,12 @@ DRAWS_PER_LOG = 16
 _REACH = 4.0 * math.sqrt(SPREAD)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _log_density(u: float, m: float, width: float) -> float:
     return math.log(width) - (u - m) ** 2 / (2.0 * SPREAD) - math.log(abs(u) + ROUNDING)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def bet_weights(m: float, points: Floats, weights: Floats) -> float:
     """Fill the effects that are betted on and their stakes; return the stake kept as cash.
 
@@ -60,7 +61,7 @@ def bet_weights(m: float, points: Floats, weights: Floats) -> float:
     return cash / total
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def log_mixture(cash: float, weights: Floats, logs: Floats) -> float:
     """Return log(cash + sum of weights times exp(logs)), whatever the size of the logs."""
     largest = 0.0 if cash > 0.0 else -math.inf
@@ -74,7 +75,7 @@ def log_mixture(cash: float, weights: Floats, logs: Floats) -> float:
     return largest + math.log(total)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def log_bet(m: float, f: float, e: float) -> float:
     """Return the log of what a block pays: Gaussian or sub-Gaussian noise, known scale.
 
@@ -89,7 +90,7 @@ def log_bet(m: float, f: float, e: float) -> float:
     return log_mixture(cash, weights, points)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def bounded_stakes(
     m: float, deviation: float, block_variance: float, ruin: float, thetas: Floats, weights: Floats
 ) -> float:
@@ -106,14 +107,14 @@ def bounded_stakes(
     return cash
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def multiply_factor(thetas: Floats, products: Floats, step: float) -> None:
     """Multiply each point's product by 1 + theta * step."""
     for i in range(GRID):
         products[i] *= 1.0 + thetas[i] * step
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def flush_products(products: Floats, logs: Floats) -> None:
     """Move products into their logarithms, before they can overflow."""
     for i in range(GRID):

@@ -2,25 +2,23 @@
 
 import math
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.confidence import thresholds
-
-KAPPA_GRID = thresholds.KAPPA_GRID
+from fairtrial.core.compilation import kernel
 
 _SQRT_HALF = math.sqrt(0.5)
 _HALF_LOG_2PI = 0.5 * math.log(2.0 * math.pi)
 _SERIES_BELOW = -20.0
 _SERIES_TERMS = 9
 
-stylised_threshold = nb.njit(cache=True, nogil=True)(thresholds.stylised_threshold)
-mixture_penalty = nb.njit(cache=True, nogil=True)(thresholds.mixture_penalty)
-iterated_logarithm_penalty = nb.njit(cache=True, nogil=True)(thresholds.iterated_logarithm_penalty)
+stylised_threshold = kernel(thresholds.stylised_threshold)
+mixture_penalty = kernel(thresholds.mixture_penalty)
+iterated_logarithm_penalty = kernel(thresholds.iterated_logarithm_penalty)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def log_ndtr(z: float) -> float:
     """Return the log of the standard normal distribution function, to 2e-13 relative."""
     if z < _SERIES_BELOW:
@@ -30,7 +28,7 @@ def log_ndtr(z: float) -> float:
     return math.log1p(-0.5 * math.erfc(z * _SQRT_HALF))
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def log_scaled_ndtr(z: float) -> float:
     """Return ``z^2 / 2 + ln Phi(z)``, without the cancellation that it suffers far below 0."""
     if z < _SERIES_BELOW:
@@ -38,7 +36,7 @@ def log_scaled_ndtr(z: float) -> float:
     return 0.5 * z * z + log_ndtr(z)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _log_mills_series(z: float) -> float:
     # Asymptotic series of the normal tail; its first term left out is below 1e-16 here.
     x = 1.0 / (z * z)
@@ -48,7 +46,7 @@ def _log_mills_series(z: float) -> float:
     return math.log(series) - math.log(-z) - _HALF_LOG_2PI
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def mixture_cell_log_evalue(pulls: float, distance: float, kappa: float) -> float:
     """Return the log e-value of one cell against "its mean is on the other side of the limit".
 
@@ -60,7 +58,7 @@ def mixture_cell_log_evalue(pulls: float, distance: float, kappa: float) -> floa
     return math.log(2.0) - 0.5 * math.log1p(pulls / kappa) + log_scaled_ndtr(z)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def mixture_cell_log_evalue_mean(
     pulls: float, distance: float, kappas: NDArray[np.float64]
 ) -> float:
@@ -75,9 +73,3 @@ def mixture_cell_log_evalue_mean(
         else:
             total += math.exp(value - largest)
     return largest + math.log(total / kappas.size)
-
-
-@nb.njit(cache=True, nogil=True)
-def mixture_cell_log_evalue_grid(pulls: float, distance: float) -> float:
-    """Return the log of the mean of a cell's e-values over `KAPPA_GRID`."""
-    return mixture_cell_log_evalue_mean(pulls, distance, KAPPA_GRID)

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from fairtrial.causal._ledger import Ledger, open_ledger, require_fields
 from fairtrial.causal.allocation import whole_rows
 from fairtrial.causal.environments import RowEnvironment
-from fairtrial.causal.estimation import Estimates, details_of, estimate_records
+from fairtrial.causal.estimates import Estimates, details_of
+from fairtrial.causal.estimation import estimate_records
 from fairtrial.causal.policies.reports import action_estimates, arm_estimates
 from fairtrial.causal.problem import Problem
 from fairtrial.core.environment import Environment

@@ -11,7 +11,8 @@ from fairtrial.causal._weighted import ESTIMATORS, Weighted, require_cell_estima
 from fairtrial.causal.allocation import MOST_PAIRS, Wanted, solve
 from fairtrial.causal.divergences import divergences
 from fairtrial.causal.errors import ModelError
-from fairtrial.causal.estimation import Estimates, best_fair, estimate_records
+from fairtrial.causal.estimates import Estimates
+from fairtrial.causal.estimation import best_fair, estimate_records
 from fairtrial.causal.policies.base import NO_FAIR_ARM, FixedBudgetPolicy
 from fairtrial.causal.policies.schedule import (
     LEAST_BUDGET,

@@ -11,7 +11,7 @@ from fairtrial.core.recommendation import Estimate
 
 if TYPE_CHECKING:
     from fairtrial.causal._ledger import Records
-    from fairtrial.causal.estimation import Estimates
+    from fairtrial.causal.estimates import Estimates
     from fairtrial.causal.problem import Problem
 
 

@@ -30,7 +30,7 @@ PLUG_IN = "plug-in"
 """The rule that is recommended here."""
 
 PLUG_IN_SN = "plug-in, sn"
-"""The same rule with a fitted mean for every cell, which not every model allows."""
+"""The same rule with weights divided by their sum, as it does where cells cannot be fitted."""
 
 _MAKERS: dict[str, Callable[[Problem, int], Policy]] = {
     "CSR-v1": partial(ConstraintSuccessiveRejection, variant=1),

@@ -9,9 +9,9 @@ https://github.com/ermongroup/best-arm-delayed
 
 import math
 
-import numba as nb
 import numpy as np
 
+from fairtrial.core.compilation import kernel
 from fairtrial.delayed._kernels.racing import split_two
 
 Floats = np.ndarray
@@ -25,19 +25,19 @@ FULL, AS_RUN, AS_PRINTED = range(3)
 _SLOPE = RATIO / 2.0
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def base(number: float) -> float:
     """Return x with radius ``2 sigma sqrt((x + c/2 ln(1/level)) / number)``."""
     return POWER * math.log1p(math.log(number) / math.log(RATIO)) + _SLOPE * math.log(2.0 * ZETA)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def radius(sigma: float, number: float, level: float) -> float:
     """Return the finite law of the iterated logarithm's radius of a mean."""
     return 2.0 * sigma * math.sqrt((base(number) - _SLOPE * math.log(level)) / number)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def partial_width(
     sigma: float,
     report_sigma: float,
@@ -65,7 +65,7 @@ def partial_width(
     )
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _update_sets(survives: Floats, low: Floats, high: Floats, places: int, chosen: Floats) -> int:
     """Accept and reject arms by their boxes; return the places left."""
     number = int(survives.sum())
@@ -89,7 +89,7 @@ def _update_sets(survives: Floats, low: Floats, high: Floats, places: int, chose
     return places
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _least_pulled(survives: Floats, pulls: Floats) -> int:
     best = -1
     for arm in range(survives.size):
@@ -98,7 +98,7 @@ def _least_pulled(survives: Floats, pulls: Floats) -> int:
     return best
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def run(
     means: Floats,
     sigma: float,

@@ -1,0 +1,84 @@
+"""Products of tables, summed over what is not asked for."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from fairtrial.causal.model import CausalModel
+    from fairtrial.causal.problem import Problem
+
+Floats = NDArray[np.float64]
+
+
+class Factor(NamedTuple):
+    """A non-negative function of some nodes: `array` has one axis per name."""
+
+    names: tuple[str, ...]
+    array: Floats
+
+
+def table_factor(model: CausalModel, node: str) -> Factor:
+    """Return P(node given its parents), as the model's table has it."""
+    return Factor((*model.parents(node), node), model.tables[node])
+
+
+def shares_of(problem: Problem, model: CausalModel) -> Floats | None:
+    """Return the probability of every value of the sensitive attribute, if a model has it."""
+    needed = model.ancestors(problem.attributes)
+    if any(node not in model.tables for node in needed):
+        return None
+    factors = [table_factor(model, node) for node in sorted(needed)]
+    return np.asarray(sum_product(factors, problem.attributes).ravel())
+
+
+def spread(factor: Factor, names: Sequence[str]) -> Floats:
+    """Return the factor with one axis for each of `names`, of length one where it has none."""
+    order = sorted(range(len(factor.names)), key=lambda axis: names.index(factor.names[axis]))
+    shape = dict(zip(factor.names, factor.array.shape, strict=True))
+    return factor.array.transpose(order).reshape([shape.get(name, 1) for name in names])
+
+
+def sum_product(factors: Sequence[Factor], keep: Sequence[str]) -> Floats:
+    """Return the product of all factors, summed over every name that is not kept.
+
+    The axes of the result are those of `keep`, of length one where no factor has the name.
+    Names are summed out one at a time, the one first whose sum is smallest.
+    """
+    pending = list(factors)
+    while True:
+        hidden = {name for factor in pending for name in factor.names} - set(keep)
+        if not hidden:
+            break
+        name = min(sorted(hidden), key=lambda candidate: _cost(pending, candidate))
+        touched = [factor for factor in pending if name in factor.names]
+        pending = [factor for factor in pending if name not in factor.names]
+        pending.append(_sum_out(touched, name))
+    result = np.ones([1] * len(keep))
+    for factor in pending:
+        result = result * spread(factor, keep)
+    return result
+
+
+def _cost(factors: Sequence[Factor], name: str) -> int:
+    sizes: dict[str, int] = {}
+    for factor in factors:
+        if name in factor.names:
+            sizes.update(zip(factor.names, factor.array.shape, strict=True))
+    return math.prod(sizes.values())
+
+
+def _sum_out(factors: Sequence[Factor], name: str) -> Factor:
+    names = sorted({other for factor in factors for other in factor.names})
+    position = {other: place for place, other in enumerate(names)}
+    kept = tuple(other for other in names if other != name)
+    operands: list[Any] = []
+    for factor in factors:
+        operands += [factor.array, [position[other] for other in factor.names]]
+    array = np.einsum(*operands, [position[other] for other in kept])
+    return Factor(kept, array)

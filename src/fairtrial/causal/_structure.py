@@ -1,0 +1,121 @@
+"""What a causal model must be like for a question: read from what is given, and checked."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fairtrial.causal.errors import ModelError
+from fairtrial.causal.model import CausalModel
+from fairtrial.core.validation import check_labels
+from fairtrial.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from fairtrial.causal.problem import Problem
+
+
+def as_model(model: Any) -> CausalModel:
+    """Return the model that is given, by its arguments, or by the path of a BIF file.
+
+    Raises
+    ------
+    ModelError
+        If it contradicts itself.
+    InvalidArgument
+        If it is none of these, or the file cannot be read.
+    """
+    if isinstance(model, CausalModel):
+        return model
+    if isinstance(model, str | Path):
+        return _from_file(model)
+    if isinstance(model, Mapping):
+        arguments = {key: value for key, value in model.items() if key != "name"}
+        try:
+            return CausalModel(**arguments)
+        except TypeError as error:
+            raise ModelError("model", f"must hold a CausalModel's arguments ({error})") from None
+    raise InvalidArgument("model", "must be a CausalModel, or the path of a BIF file", model)
+
+
+def _from_file(path: str | Path) -> CausalModel:
+    try:
+        return CausalModel.from_bif(path)
+    except InvalidArgument as error:
+        if error.name != "path":
+            raise
+        raise InvalidArgument("model", error.accepted, error.given) from None
+
+
+def check_structure(problem: Problem) -> None:
+    """Refuse nodes between which the problem's question cannot be asked in its model.
+
+    Raises
+    ------
+    ModelError
+        The argument and the node are named.
+    """
+    _require_nodes(problem)
+    _require_sensitive(problem)
+    _require_effect(problem)
+    _require_no_causes_between(problem)
+    _require_carriers(problem)
+
+
+def _require_nodes(problem: Problem) -> None:
+    check_labels("sensitive", list(problem.attributes))
+    named = [("sensitive", node) for node in problem.attributes]
+    named += [("intervened", problem.intervened), ("outcome", problem.outcome_node)]
+    for argument, node in named:
+        if node not in problem.model.nodes:
+            raise ModelError(argument, f"must be one of {', '.join(problem.model.nodes)}", node)
+
+
+def _require_sensitive(problem: Problem) -> None:
+    for node in problem.attributes:
+        if problem.model.parents(node) and problem.forcing == "allowed":
+            raise ModelError(
+                "sensitive", "must be a root of the graph, unless forcing is 'never'", node
+            )
+        if not problem.model.is_discrete(node):
+            raise ModelError("sensitive", "must have states in the model", node)
+
+
+def _require_effect(problem: Problem) -> None:
+    """Refuse nodes that coincide, and an intervened one that does not lead to the outcome."""
+    intervened, outcome = problem.intervened, problem.outcome_node
+    if outcome in (intervened, *problem.attributes):
+        raise ModelError("outcome", "must be another node", outcome)
+    if intervened in problem.attributes:
+        raise ModelError("intervened", "must be another node than sensitive", intervened)
+    if intervened not in problem.model.ancestors([outcome]):
+        raise ModelError("intervened", f"must be an ancestor of {outcome!r}", intervened)
+
+
+def _require_no_causes_between(problem: Problem) -> None:
+    """Refuse sensitive attributes whose causes lie between them, or follow the arm."""
+    model, own = problem.model, set(problem.attributes)
+    causes = model.ancestors(problem.attributes) - own
+    if problem.intervened in causes:
+        raise ModelError("intervened", "must not be an ancestor of sensitive", problem.intervened)
+    for node in problem.attributes:
+        between = causes & model.descendants(node)
+        if between:
+            raise ModelError(
+                "sensitive", "must have no other node between two of them", min(between)
+            )
+        if problem.gap_set == "attributes" and own & set(model.parents(node)):
+            raise ModelError(
+                "gap_set", f"must be 'pairs' where a sensitive attribute is a parent of {node}"
+            )
+
+
+def _require_carriers(problem: Problem) -> None:
+    """Refuse a model without the distributions that every weight is made of."""
+    for node in problem.carriers:
+        if node != problem.intervened and not problem.model.is_known(node):
+            raise ModelError(
+                f"table of {node}",
+                f"is needed: {node!r} is a child of {' and '.join(problem.attributes)} that "
+                f"leads to {problem.outcome_node!r}",
+            )

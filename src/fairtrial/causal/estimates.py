@@ -1,0 +1,184 @@
+"""Estimates of every arm as they are reported: means, gaps, intervals and verdicts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairtrial.core.parameters import plain
+from fairtrial.core.recommendation import Guarantee
+from fairtrial.core.validation import index_of
+
+if TYPE_CHECKING:
+    from fairtrial.causal.problem import Problem
+
+__all__ = ["ArmEstimate", "Estimates", "Verdict"]
+
+Floats = NDArray[np.float64]
+
+Verdict = Literal["fair", "unfair", "undecided"]
+
+
+class ArmEstimate(NamedTuple):
+    """What is known of one arm, in the outcome's own units.
+
+    Intervals are pairs (lower, upper), each at level 1 - delta by itself. The gaps are by
+    pair (counterfactual value, observed value).
+    """
+
+    arm: str
+    mean: float
+    mean_normal: tuple[float, float]
+    mean_bernstein: tuple[float, float]
+    means_by_value: dict[str, float]
+    gaps: dict[tuple[str, str], float]
+    gaps_normal: dict[tuple[str, str], tuple[float, float]]
+    gaps_bernstein: dict[tuple[str, str], tuple[float, float]]
+    verdict: Verdict
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the arm's estimates as JSON's own types; NaN becomes None."""
+        return {
+            "arm": self.arm,
+            "verdict": self.verdict,
+            "mean": _number(self.mean),
+            "mean_normal": list(map(_number, self.mean_normal)),
+            "mean_bernstein": list(map(_number, self.mean_bernstein)),
+            "means_by_value": {k: _number(v) for k, v in self.means_by_value.items()},
+            "gaps": [
+                {
+                    "counterfactual": pair[0],
+                    "observed": pair[1],
+                    "gap": _number(gap),
+                    "normal": list(map(_number, self.gaps_normal[pair])),
+                    "bernstein": list(map(_number, self.gaps_bernstein[pair])),
+                }
+                for pair, gap in self.gaps.items()
+            ],
+        }
+
+
+@dataclass(frozen=True)
+class Estimates:
+    """Estimates of all arms from one log.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem.
+    estimator : {"sn", "mis", "cell"}
+        How the estimates were made.
+    delta : float
+        Every interval's level is 1 - delta; the verdicts hold together at that level.
+    rows : int
+        Rows in the log.
+    means : ndarray of shape (K,)
+        Mean outcome by arm; NaN where the log tells nothing of an arm.
+    means_by_value : ndarray of shape (K, values)
+        Mean outcome by arm and value of the sensitive attribute.
+    gaps : ndarray of shape (K, pairs)
+        Gap by arm and pair, in the order of ``problem.pairs``.
+    mean_normal, mean_bernstein : ndarray of shape (K, 2)
+        Intervals of the means: by the normal approximation, and by Bernstein's inequality
+        with the `mis` estimate (NaN if the outcome has no range).
+    gaps_normal, gaps_bernstein : ndarray of shape (K, pairs, 2)
+        Intervals of the gaps.
+    verdicts : tuple of {"fair", "unfair", "undecided"}
+        By arm, at level 1 - delta for all together.
+    guarantee : Guarantee
+        What the verdicts stand on.
+    best : str or None
+        The arm of the best mean among those whose estimated gaps keep the bound.
+    tie : bool
+        Whether another such arm has exactly the same mean.
+
+    Examples
+    --------
+    >>> from fairtrial.causal import chain, estimate
+    >>> problem, world = chain(0.4, {"a": [[0.5, 0.5], [0.4, 0.6]]}, [0.1, 0.9], 0.2)
+    >>> found = estimate(problem, world.table([0] * 400, np.random.default_rng(1)))
+    >>> found["a"].verdict, found["a"].mean_normal[0] < 0.55 < found["a"].mean_normal[1]
+    ('fair', True)
+    """
+
+    problem: Problem = field(repr=False)
+    estimator: str
+    delta: float
+    rows: int
+    means: Floats
+    means_by_value: Floats
+    gaps: Floats
+    mean_normal: Floats
+    mean_bernstein: Floats
+    gaps_normal: Floats
+    gaps_bernstein: Floats
+    verdicts: tuple[Verdict, ...]
+    guarantee: Guarantee
+    best: str | None
+    tie: bool
+
+    def __getitem__(self, arm: str) -> ArmEstimate:
+        """Return what is known of one arm.
+
+        Raises
+        ------
+        InvalidArgument
+            If there is no such arm.
+        """
+        k = index_of("arm", arm, self.problem.arm_labels)
+        pairs = self.problem.pairs
+        return ArmEstimate(
+            arm=arm,
+            mean=float(self.means[k]),
+            mean_normal=_ends(self.mean_normal[k]),
+            mean_bernstein=_ends(self.mean_bernstein[k]),
+            means_by_value=dict(
+                zip(self.problem.values, self.means_by_value[k].tolist(), strict=True)
+            ),
+            gaps=dict(zip(pairs, self.gaps[k].tolist(), strict=True)),
+            gaps_normal=dict(zip(pairs, map(_ends, self.gaps_normal[k]), strict=True)),
+            gaps_bernstein=dict(zip(pairs, map(_ends, self.gaps_bernstein[k]), strict=True)),
+            verdict=self.verdicts[k],
+        )
+
+    @property
+    def arms(self) -> tuple[ArmEstimate, ...]:
+        """The arms' estimates, in the problem's order."""
+        return tuple(self[arm] for arm in self.problem.arm_labels)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the estimates as JSON's own types; NaN becomes None."""
+        return {
+            "estimator": self.estimator,
+            "delta": self.delta,
+            "rows": self.rows,
+            "best": self.best,
+            "tie": self.tie,
+            "guarantee": self.guarantee.to_dict(),
+            "arms": [arm.to_dict() for arm in self.arms],
+            "assumptions": plain(self.guarantee.assumptions),
+        }
+
+
+def details_of(estimates: Estimates) -> Mapping[str, Any]:
+    """Return what a policy's progress shows of the estimates."""
+    return {
+        "gaps": {
+            f"{a} | {b}": [_number(value) for value in estimates.gaps[:, place].tolist()]
+            for place, (a, b) in enumerate(estimates.problem.pairs)
+        },
+        "verdicts": dict(zip(estimates.problem.arm_labels, estimates.verdicts, strict=True)),
+    }
+
+
+def _ends(pair: Floats) -> tuple[float, float]:
+    return float(pair[0]), float(pair[1])
+
+
+def _number(value: float) -> float | None:
+    return value if math.isfinite(value) else None
