@@ -43,6 +43,10 @@ class BlockBetting(Parametrized):
         self.delta = delta
 
 
+class Endless(BlockBetting):
+    endless = True
+
+
 def cell(pulls=100, mean=0.2, half=0.1, limit=0.0, labels=None) -> Estimate:
     lower, upper = (None, None) if half is None or mean is None else (mean - half, mean + half)
     return Estimate(labels or {"arm": "a", "group": "x"}, pulls, mean, lower, upper, limit)

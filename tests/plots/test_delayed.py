@@ -1,5 +1,6 @@
 """Pictures of races show the numbers that they are given."""
 
+from itertools import pairwise
 from types import SimpleNamespace
 
 import numpy as np
@@ -65,6 +66,11 @@ def test_what_is_no_ratio_is_refused(curves):
         time_ratios(curves)
 
 
+def test_the_message_says_that_numbers_are_mapped_to_pairs():
+    with pytest.raises(InvalidArgument, match=r"mapping from a number .* to a pair; 'a' has no"):
+        time_ratios({"a": SimpleNamespace(elapsed=[1.0])})
+
+
 # ------------------------------------------------------------------------------- costs
 
 
@@ -82,6 +88,26 @@ def test_costs_and_wrong_answers_are_shown_rule_by_rule():
     assert interval == pytest.approx([exact.low, exact.high])
     assert with_gid(other, "delta")[0].get_xdata()[0] == 0.05
     assert (left.get_xscale(), left.get_xlabel()) == ("log", "seconds")
+
+
+def test_axes_of_costs_begin_at_zero_wrong_answers_and_their_labels_do_not_touch():
+    costs = np.geomspace(20.0, 60.0, 40)
+    right = np.ones(40, dtype=bool)
+    figure = cost_of_answers({"a": (costs, right), "b": (6 * costs, right)})
+    figure.canvas.draw()
+    left, other = figure.axes
+    assert other.get_xlim()[0] == 0.0
+    for ax in (left, other):
+        low, high = ax.get_xlim()
+        ticks = [*ax.get_xticklabels(), *ax.get_xticklabels(minor=True)]
+        boxes = [
+            text.get_window_extent()
+            for text in ticks
+            if text.get_text() and low <= text.get_position()[0] <= high
+        ]
+        assert 2 <= len(boxes) <= 6
+        ends = sorted((box.x0, box.x1) for box in boxes)
+        assert all(first[1] < second[0] for first, second in pairwise(ends))
 
 
 def test_a_simulation_is_a_result():

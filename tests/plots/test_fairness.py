@@ -11,14 +11,18 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
+import fairtrial
 from fairtrial.core import Estimate, Problem
 from fairtrial.errors import InvalidArgument, MissingExtra
 from fairtrial.plots import (
+    allocation,
     cost_of_fairness,
     regret_over_time,
     shares_against_quotas,
     violation_over_time,
 )
+from fairtrial.plots._cut import MOST_ARMS
+from fairtrial.plots._shares import earlier_note
 from tests.plots.plot_fakes import progress_of_grid
 
 SHARES = (0.2, 0.3, 0.25)
@@ -68,6 +72,10 @@ def curve(ax, gid="curve", index=0):
 
 def legend_of(figure):
     return [text.get_text() for text in figure.legends[0].get_texts()]
+
+
+def note_of(figure):
+    return " ".join(figure.legends[0].get_title().get_text().split())
 
 
 # ------------------------------------------------------------------ the cost of fairness
@@ -245,7 +253,8 @@ def test_shares_are_parted_at_the_guarantee():
     (ax,) = shares_against_quotas(runs).axes
     assert bars(ax, "guaranteed") == pytest.approx([0.2, 0.3, 0.2])
     assert bars(ax, "beyond") == pytest.approx([0.2, 0.1, 0.0])
-    assert ticks(ax, "quota") == pytest.approx(SHARES)
+    assert ticks(ax, "owed") == pytest.approx(SHARES)
+    assert not having(ax, "quota")
     assert ticks(ax, "least") == pytest.approx([0.3, 0.2, 0.1])
     said = [text.get_text() for text in having(ax, "share")]
     assert said == ["40 %, owed 20 %", "40 %, owed 30 %", "20 %, owed 25 %"]
@@ -262,7 +271,7 @@ def test_shares_of_several_plays_a_round_are_of_the_rounds():
 def test_shares_of_progress_take_the_quotas_that_are_given():
     progress = progress_of_grid(groups=())
     figure = shares_against_quotas(progress, [0.1, 0.1, 0.2, 0.0])
-    assert ticks(figure.axes[0], "quota") == [0.1, 0.1, 0.2, 0.0]
+    assert ticks(figure.axes[0], "owed") == [0.1, 0.1, 0.2, 0.0]
     labels = [label.get_text() for label in figure.axes[0].get_yticklabels()]
     assert labels == ["zdv", "zdv_ddi", "zdv_ddc", "ddi"]
     with pytest.raises(InvalidArgument, match="quotas must be given"):
@@ -275,10 +284,47 @@ def test_shares_of_progress_are_of_the_pulls_issued_against_its_own_quotas():
         for name, pulls, limit in [("a", 30, 0.5), ("b", 10, 0.25)]
     )
     told = tuple(Estimate({"arm": name}, pulls=1) for name in "ab")
-    figure = shares_against_quotas(replace(progress_of_grid(), actions=told, arms=issued))
-    (ax,) = figure.axes
+    progress = replace(progress_of_grid(), actions=told, arms=issued, quantity="share")
+    (ax,) = shares_against_quotas(progress).axes
     assert np.add(bars(ax, "guaranteed"), bars(ax, "beyond")) == pytest.approx([0.75, 0.25])
-    assert ticks(ax, "quota") == [0.5, 0.25]
+    assert ticks(ax, "owed") == [0.5, 0.25]
+
+
+def next_epoch(pulls):
+    """Return a policy in its second epoch, in which arm d began 15 pulls ahead."""
+    problem = fairtrial.allocation.Problem(["a", "b", "d"], {"a": "1/5", "b": "1/4", "d": "1/10"})
+    first = fairtrial.allocation.FairLearn(problem, lambda t, counts, sums, allowed: allowed[-1])
+    for pull in first.ask(40):
+        first.tell(pull, 1.0)
+    second = first.next_epoch(problem)
+    for pull in second.ask(pulls):
+        second.tell(pull, 0.0)
+    return first, second
+
+
+def test_what_an_arm_was_ahead_by_is_owed_no_more_in_the_next_epoch():
+    first, second = next_epoch(20)
+    ahead = -float(first.credits[2])
+    assert ahead > 2
+    (ax,) = shares_against_quotas(second).axes
+    assert ticks(ax, "owed") == pytest.approx([0.2, 0.25, max(0.0, (0.1 * 20 - ahead) / 20)])
+    assert ticks(ax, "quota") == pytest.approx([0.2, 0.25, 0.1])
+    assert having(ax, "share")[2].get_text().endswith("owed 0 %")
+    assert "counted on from the credit" in note_of(ax.figure)
+    (ax,) = shares_against_quotas(first).axes
+    assert not having(ax, "quota")
+    assert note_of(ax.figure) == ""
+
+
+def test_the_allocation_counts_the_pulls_of_the_epoch_and_the_means_all_results():
+    _, second = next_epoch(20)
+    (ax,) = allocation(second).axes
+    assert legend_of(ax.figure) == ["share of 20 pulls"]
+    assert sum(bar.get_width() for bar in ax.containers[0]) == pytest.approx(1.0)
+    assert sum(action.pulls for action in second.progress().actions) == 60
+    said = "40 of the results behind the means are of no pull that a share is of"
+    assert earlier_note(second.progress()).startswith(said)
+    assert earlier_note(next_epoch(20)[0].progress()) == ""
 
 
 def test_of_many_arms_those_nearest_to_their_guarantee_are_drawn():
@@ -287,9 +333,17 @@ def test_of_many_arms_those_nearest_to_their_guarantee_are_drawn():
     figure = shares_against_quotas(Runs(pulls, SharesProblem(shares)))
     (ax,) = figure.axes
     labels = [label.get_text() for label in ax.get_yticklabels()]
-    assert len(labels) == 60
+    assert len(labels) == MOST_ARMS
     assert set(labels) >= {f"arm {index}" for index in range(90, 100)}
-    assert "40 arms" in ax.get_title(loc="left")
+    assert note_of(figure).startswith(f"Shown are {MOST_ARMS} of 100 arms: those nearest to what")
+
+
+def test_small_shares_have_numbers_at_their_axis():
+    figure = shares_against_quotas(Runs(np.ones((1, 4000)), SharesProblem([1 / 8000] * 4000)))
+    figure.canvas.draw()
+    labels = [label.get_text() for label in figure.axes[0].get_xticklabels()]
+    assert "0.01 %" in labels
+    assert len(set(labels)) == len(labels)
 
 
 def test_quotas_that_are_no_shares_are_refused():

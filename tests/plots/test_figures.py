@@ -14,11 +14,13 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
+from fairtrial.core import Estimate
 from fairtrial.errors import InvalidArgument, MissingExtra
 from fairtrial.plots import allocation, evidence, means, overview, stopping_times
 from tests.plots.plot_fakes import (
     ARMS,
     GROUPS,
+    Endless,
     FakeSimulation,
     FakeStudy,
     GridProblem,
@@ -108,7 +110,7 @@ def test_allocation_before_the_first_pull_is_empty_bars():
 
 
 def test_allocation_refuses_shares_of_other_actions_and_sources_without_actions():
-    with pytest.raises(InvalidArgument, match=r"optimal must have shape \(12\)"):
+    with pytest.raises(InvalidArgument, match=r"optimal must have shape \(12 actions\)"):
         allocation(FakeStudy(), [0.5, 0.5])
     with pytest.raises(InvalidArgument, match="source must report estimates by action"):
         allocation(with_cells(()))
@@ -430,3 +432,32 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch):
             draw(FakeStudy())
     with pytest.raises(MissingExtra):
         stopping_times(FakeSimulation())
+
+
+# ---------------------------------------------------------------- policies that never stop
+
+
+def serving():
+    """Return a study of a policy that keeps shares and never stops."""
+    shares = tuple(
+        Estimate({"arm": name}, pulls=pulls, mean=pulls / 40, limit=limit)
+        for name, pulls, limit in [("a", 30, 0.5), ("b", 10, 0.25)]
+    )
+    told = tuple(cell(15, labels={"arm": name}, limit=None) for name in "ab")
+    running = progress_of_grid(status="running", answer="a", told=40, evidence=None, threshold=None)
+    end = replace(running, arms=shares, actions=told, quantity="share", remaining=None)
+    return FakeStudy(end, GridProblem("ab", []), policy=Endless())
+
+
+def test_overview_of_a_policy_that_never_stops_shows_shares_where_evidence_would_be():
+    figure = overview(serving())
+    said = " ".join(texts(figure))
+    assert "Serving goes on" in said
+    assert "never stops by itself" in said
+    assert "decision" not in said
+    assert "40 results of 44 pulls" in " ".join(said.split())
+    _, shares, means_ = figure.axes
+    assert len(having(shares, "owed")) == 1
+    assert not having(shares, "evidence")
+    assert [label.get_text() for label in means_.get_yticklabels()] == ["a", "b"]
+    assert drawn(figure)

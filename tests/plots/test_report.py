@@ -13,10 +13,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fairtrial.core import Estimate
 from fairtrial.errors import InvalidArgument
 from fairtrial.plots import write_report
+from fairtrial.plots._cut import MOST_ARMS
 from tests.plots.plot_fakes import (
     BlockBetting,
+    Endless,
     FakeStudy,
     GridProblem,
     cell,
@@ -232,9 +235,80 @@ def test_many_arms_and_groups_stay_a_page_of_moderate_size(tmp_path):
     )
     path = write_report(study, tmp_path / "big.html")
     page = parse(path.read_text(encoding="utf-8"))
-    assert path.stat().st_size < 1_000_000
+    assert path.stat().st_size < 600_000
     assert len(page.of_class("panel")) == 1 + 10 + 10
-    assert len(table_named(page, "Every floor")) == 1 + 400
+    assert len(table_named(page, "Floors with their slack")) == 1 + 10 * MOST_ARMS
+
+
+def test_of_thousands_of_arms_the_page_shows_the_best_and_says_how_many_it_leaves_out(report):
+    arms = [f"arm {number}" for number in range(1728)]
+    end = progress_of_grid(arms, [], answer="arm 3", told=50_000)
+    page = report(FakeStudy(end, GridProblem(arms, [])))
+    _, *rows = table_named(page, "Estimates by arm")
+    assert len(rows) == MOST_ARMS
+    assert rows[0][0] == "arm 3"
+    means = sorted(action.mean for action in end.actions[:3] + end.actions[4:] if action.mean)
+    shown = [float(row[2].replace("\N{MINUS SIGN}", "-")) for row in rows[1:]]
+    assert shown == pytest.approx(means[:-MOST_ARMS:-1], abs=1e-3)
+    assert len(table_named(page, "Results and share")) == 1 + MOST_ARMS
+    part = section(page, "Arms").text
+    assert part.count(f"Shown are {MOST_ARMS} of 1,728 arms: the answer, then the best") >= 2
+
+
+def weighed(**wealth):
+    """Return a decided progress that says what speaks against every answer."""
+    answers = [
+        {"answer": name if name != "none" else None, "log_wealth": w, "rejected": w > 3}
+        for name, w in wealth.items()
+    ]
+    return progress_of_grid(details={"answers": answers})
+
+
+def test_the_page_says_what_speaks_against_every_other_answer_and_what_that_means(report):
+    end = weighed(zdv=3.5, zdv_ddi=-1.0, zdv_ddc=7.4, ddi=40.0, none=3.1)
+    page = report(FakeStudy(end))
+    head, *rows = table_named(page, "What speaks against every answer")
+    assert head == ["Answer", "E-value against it (20 rules out)", "Its logarithm", "Standing"]
+    by_answer = {row[0]: row[1:] for row in rows}
+    assert by_answer["zdv"][:2] == ["33.1", "3.5"]
+    assert by_answer["ddi"][0] == "over a million"
+    assert by_answer["zdv_ddi"][2] == "accepted"
+    assert by_answer["no arm"][2].startswith("ruled out")
+    said = section(page, "Decision").text
+    assert "a right answer's e-value ever reaches 20 with a probability of at most 5 %" in said
+    assert "The evidence against every other answer reached the threshold 3.00" in said
+    assert "against a threshold" not in said
+
+
+def test_the_moment_of_a_ruling_is_that_of_the_first_progress_that_says_it(report):
+    study = FakeStudy(weighed(zdv=3.5, zdv_ddi=0.0))
+    early = [
+        replace(study.end, told=n, details={"answers": [{**row, "rejected": False}
+                for row in study.end.details["answers"]]})
+        for n in (0, 400)
+    ]  # fmt: skip
+    study.trace = lambda points=200: [*early, replace(study.end, told=700), study.end]
+    rows = table_named(report(study), "What speaks against every answer")
+    assert ["zdv", "33.1", "3.5", "ruled out by result 700"] in rows
+
+
+def test_a_policy_that_never_stops_serves_on_and_its_shares_are_shown(report):
+    shares = tuple(
+        Estimate({"arm": name}, pulls=pulls, mean=pulls / 40, limit=limit)
+        for name, pulls, limit in [("a", 30, 0.5), ("b", 10, 0.25)]
+    )
+    cells = tuple(cell(20, labels={"arm": name}, limit=None) for name in "ab")
+    running = progress_of_grid(status="running", told=40, evidence=None, threshold=None)
+    end = replace(running, arms=shares, actions=cells, quantity="share", remaining=None)
+    study = FakeStudy(end, GridProblem("ab", []), policy=Endless())
+    page = report(study)
+    assert page.of_class("answer")[0].text == "Serving goes on"
+    assert "not yet a decision" not in section(page, "Decision").text
+    assert "No evidence" not in page.text
+    _, *rows = table_named(page, "Shares of 40 pulls")
+    assert rows[1][:5] == ["b", "10", "25.0 %", "25.0 %", "25.0 %"]
+    _, *estimates = table_named(page, "Estimates by arm")
+    assert [row[1:3] for row in estimates] == [["20", "0.2000"]] * 2
 
 
 def test_the_report_needs_no_matplotlib(tmp_path):
@@ -354,7 +428,9 @@ def test_arms_are_listed_with_results_and_intervals(report):
     study = FakeStudy()
     head, *rows = table_named(report(study), "Estimates by arm")
     assert head == ["Arm", "Results", "Mean", "Lower", "Upper"]
-    for row, arm in zip(rows, study.end.arms, strict=True):
+    answer, *others = sorted(study.end.arms, key=lambda arm: arm.labels["arm"] != "zdv_ddi")
+    ranked = [answer, *sorted(others, key=lambda arm: -arm.mean)]
+    for row, arm in zip(rows, ranked, strict=True):
         assert row[0] == arm.labels["arm"]
         shown = [float(text.replace("\N{MINUS SIGN}", "-")) for text in row[2:]]
         assert shown == pytest.approx([arm.mean, arm.lower, arm.upper], abs=5e-5)

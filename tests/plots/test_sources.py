@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairtrial import plots
 from fairtrial.core import Progress, Recommendation
 from fairtrial.errors import InvalidArgument
 from fairtrial.plots._sources import (
@@ -120,3 +121,33 @@ def test_nobody_leads_before_the_first_result():
 def test_direction_is_the_problems():
     assert minimizes(FakeStudy(problem=GridProblem(["a"], ["x"], "minimize")))
     assert not minimizes(progress_of_grid())
+
+
+DRAWINGS = {
+    "overview": (plots.overview, "study"),
+    "report": (lambda given: plots.write_report(given, "page.html"), "study"),
+    "graph": (plots.causal_graph, "problem"),
+    "outcomes": (plots.fair_outcomes, "estimates"),
+    "errors": (plots.error_by_budget, "errors"),
+    "errors of a rule": (lambda given: plots.error_by_budget({"rule": given}), "errors"),
+    "means": (plots.means, "source"),
+    "allocation": (plots.allocation, "source"),
+    "evidence": (plots.evidence, "source"),
+    "stopping times": (plots.stopping_times, "simulation"),
+    "quotas": (plots.shares_against_quotas, "source"),
+}
+
+
+@pytest.mark.parametrize("given", [None, "x", 3, ["y"]])
+@pytest.mark.parametrize("drawing", DRAWINGS)
+def test_what_is_no_source_is_refused_by_name(drawing, given, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    draw, name = DRAWINGS[drawing]
+    with pytest.raises(InvalidArgument, match=f"^{name} must "):
+        draw(given)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_report_is_written_to_a_path_only():
+    with pytest.raises(InvalidArgument, match=r"^path must be the path of a file; got 3"):
+        plots.write_report(FakeStudy(), 3)

@@ -91,3 +91,10 @@ def test_pulls_used_outstanding_and_expected():
     assert pull_sentence(running) == expected
     assert "expected" not in pull_sentence(replace(running, remaining=math.inf))
     assert pull_sentence(progress_of_grid()) == "1,322 results of 1,326 pulls, 4 outstanding."
+
+
+@given(st.floats(1e-4, 1e8), st.integers(2, 4))
+def test_a_number_is_written_without_an_exponent_and_rounded(value, digits):
+    shown = number(value, digits)
+    assert "e" not in shown or value < 1e-3
+    assert float(shown.replace(",", "")) == pytest.approx(value, rel=0.6 * 10.0 ** (1 - digits))

@@ -19,6 +19,10 @@ from rich.text import Text
 
 from fairtrial.cli.output import shown_number
 from fairtrial.core import Estimate, Progress, Recommendation
+from fairtrial.core.wording import plural
+from fairtrial.plots._alternatives import summary
+from fairtrial.plots._cut import cut_by
+from fairtrial.plots._sources import arm_of
 
 __all__ = [
     "Reporter",
@@ -34,6 +38,7 @@ __all__ = [
 _LIVE_SECONDS = 0.2
 _LINE_SECONDS = 5.0
 _BAR_WIDTH = 40
+_NAMED_ANSWERS = 6
 _WIDTH_OF_FILES = 120
 
 
@@ -131,11 +136,11 @@ class _LineReporter:
 
 
 def _in_a_line(progress: Progress) -> str:
-    parts = [f"{progress.told:,} pulls", f"leader {_leader(progress)}"]
+    parts = [plural(progress.told, "pull"), f"leader {_leader(progress)}"]
     if progress.evidence is not None and progress.threshold is not None:
         parts.append(f"evidence {progress.evidence:.2f} of {progress.threshold:.2f}")
     if progress.remaining:
-        parts.append(f"about {_rounded(progress.remaining)} pulls left")
+        parts.append(f"about {plural(_rounded(progress.remaining), 'pull')} left")
     return ", ".join(parts)
 
 
@@ -147,7 +152,7 @@ def _panel(title: str, progress: Progress) -> RenderableType:
     if progress.evidence is not None and progress.threshold is not None:
         grid.add_row("evidence", _bar(progress.evidence, progress.threshold))
         grid.add_row("", f"{progress.evidence:.2f} of the {progress.threshold:.2f} that decide")
-    left = f", about {_rounded(progress.remaining)} left" if progress.remaining else ""
+    left = f", about {_rounded(progress.remaining):,.0f} left" if progress.remaining else ""
     grid.add_row("pulls", f"{progress.told:,}{left}")
     return Group(Text(title, style="bold"), grid, Text("Ctrl-C stops safely", style="dim"))
 
@@ -156,9 +161,9 @@ def _bar(evidence: float, threshold: float) -> ProgressBar:
     return ProgressBar(total=threshold, completed=max(0.0, evidence), width=_BAR_WIDTH)
 
 
-def _rounded(number: float) -> str:
+def _rounded(number: float) -> float:
     """Return a forecast with no more digits than it is worth."""
-    return f"{float(f'{number:.2g}'):,.0f}"
+    return float(f"{number:.2g}")
 
 
 def _leader(progress: Progress) -> str:
@@ -178,32 +183,41 @@ def name_of(label: object) -> str:
 # ------------------------------------------------------------------------- the answer
 
 
-def answer_text(progress: Progress) -> str:
-    """Return the answer, why it is given, and the guarantee behind it, as paragraphs."""
+def answer_text(progress: Progress, endless: bool = False) -> str:
+    """Return the answer, why it is given, and the guarantee behind it, as paragraphs.
+
+    A policy that is `endless` never gives an answer: it serves on, and keeps what it promises.
+    """
     recommendation = progress.recommendation
-    lines = [_headline(progress)]
+    lines = [_headline(progress, endless)]
     if recommendation.reason:
         lines.append(wrapped("Why", recommendation.reason))
-    if recommendation.decided:
+    if recommendation.decided and (against := summary(progress, _NAMED_ANSWERS)):
+        lines.append(wrapped("Evidence", against))
+    if recommendation.decided or endless:
         lines.extend(_guarantee(recommendation))
     elif progress.told and progress.evidence is not None and progress.threshold is not None:
         lines.append(wrapped("So far", _in_a_line(progress)))
     return "\n".join(lines)
 
 
-def _headline(progress: Progress) -> str:
-    recommendation, pulls = progress.recommendation, progress.told
+def _headline(progress: Progress, endless: bool) -> str:
+    recommendation, pulls = progress.recommendation, plural(progress.told, "pull")
     if recommendation.decided:
         answer = (
             "no arm is acceptable" if recommendation.arm is None else name_of(recommendation.arm)
         )
-        return f"Answer: {answer}  ({pulls:,} pulls)"
-    if not pulls:
-        return "No answer yet: no result so far"
+        return f"Answer: {answer}  ({pulls})"
+    ended = recommendation.status == "undecided"
+    if endless and not ended:
+        served = f"Serving goes on: {plural(progress.asked, 'pull')} so far"
+        return f"{served}; the leader is {_leader(progress)}" if progress.told else served
+    if not progress.told:
+        return f"No answer{'' if ended else ' yet'}: no result so far"
     leader = f"the leader is {_leader(progress)}, without a guarantee"
-    if recommendation.status == "undecided":
-        return f"No answer: not decided after {pulls:,} pulls; {leader}"
-    return f"No answer yet: running, {pulls:,} pulls so far; {leader}"
+    if ended:
+        return f"No answer: not decided after {pulls}; {leader}"
+    return f"No answer yet: running, {pulls} so far; {leader}"
 
 
 def _guarantee(recommendation: Recommendation) -> list[str]:
@@ -232,12 +246,13 @@ def wrapped(label: str, text: str) -> str:
 # --------------------------------------------------------------------------- tables
 
 
-def estimates_table(title: str, estimates: Sequence[Estimate], quantity: str = "mean") -> Table:
-    """Return a table of estimates with their intervals and limits."""
+def estimates_table(title: str, estimates: Sequence[Estimate]) -> Table:
+    """Return a table of estimated means with their intervals and limits."""
     table = Table(title=title, title_justify="left")
     for name in estimates[0].labels:
         table.add_column(str(name))
-    for name in ("pulls", quantity, "interval", "limit"):
+    limited = any(_limits(estimate) for estimate in estimates)
+    for name in ("results", "mean", "interval", *(["limit"] if limited else [])):
         table.add_column(name, justify="right")
     for estimate in estimates:
         table.add_row(
@@ -245,19 +260,26 @@ def estimates_table(title: str, estimates: Sequence[Estimate], quantity: str = "
             f"{estimate.pulls:,}",
             shown_number(estimate.mean),
             _interval(estimate),
-            _limits(estimate),
+            *([_limits(estimate) or "-"] if limited else []),
         )
     return table
 
 
 def shares_table(title: str, labels: Sequence[Mapping[str, Any]], shares: ArrayLike) -> Table:
-    """Return a table of the share of every action, the largest first."""
-    table = Table(title=title, title_justify="left")
+    """Return a table of the share of every action, the largest first; of many arms the largest."""
+    rows = list(zip(labels, np.ravel(shares).tolist(), strict=True))
+    totals: dict[str, float] = {}
+    for row, share in rows:
+        totals[arm_of(row)] = totals.get(arm_of(row), 0.0) - share
+    cut = cut_by(totals, "those with the largest shares")
+    table = Table(
+        title=title, title_justify="left", caption=cut.note or None, caption_justify="left"
+    )
     for name in labels[0]:
         table.add_column(str(name))
     table.add_column("share", justify="right")
-    rows = zip(labels, np.ravel(shares).tolist(), strict=True)
-    for row, share in sorted(rows, key=lambda pair: -pair[1]):
+    shown = [(row, share) for row, share in rows if arm_of(row) in cut.arms]
+    for row, share in sorted(shown, key=lambda pair: -pair[1]):
         table.add_row(*(str(label) for label in row.values()), f"{100 * share:.1f} %")
     return table
 
@@ -270,12 +292,13 @@ def _interval(estimate: Estimate) -> str:
 
 def _limits(estimate: Estimate) -> str:
     ends = [end for end in (estimate.limit, estimate.opposite) if end is not None]
-    return " to ".join(shown_number(end) for end in sorted(ends)) or "-"
+    return " to ".join(shown_number(end) for end in sorted(ends))
 
 
 def print_table(table: Table) -> None:
     """Print a table on standard output, coloured only on a terminal that wants it."""
-    console = Console()
+    # Labels are text: a name in brackets is no markup, one between colons no emoji.
+    console = Console(markup=False, emoji=False)
     if not console.is_terminal:
-        console = Console(width=_WIDTH_OF_FILES)
+        console = Console(markup=False, emoji=False, width=_WIDTH_OF_FILES)
     console.print(table)

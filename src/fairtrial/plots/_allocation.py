@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from fairtrial.plots import _style as style
-from fairtrial.plots._sources import Floats, Grid, Source, optimal_shares, pulls_of
+from fairtrial.plots._cut import Cut, cut_by, cut_of
+from fairtrial.plots._quotas import is_simulation
+from fairtrial.plots._sources import (
+    Floats,
+    Grid,
+    Source,
+    arm_of,
+    minimizes,
+    optimal_shares,
+    progress_of,
+    pulls_of,
+)
 from fairtrial.plots._words import percent, plural
 
 if TYPE_CHECKING:
@@ -30,7 +41,9 @@ def allocation(
 ) -> Figure:
     """Draw the share of pulls that every action got, against the optimal allocation.
 
-    A panel for each group, a bar for each arm; without groups there is one panel.
+    A panel for each group, a bar for each arm; without groups there is one panel. Of many arms
+    24 are drawn: those that `means` draws, of a simulation those with the most pulls. Shares are
+    of all pulls all the same.
 
     Parameters
     ----------
@@ -68,21 +81,42 @@ def allocation(
     labels, pulls = pulls_of(source)
     best = optimal_shares(optimal, len(labels))
     shares = pulls / max(int(pulls.sum()), 1)
-    grid = Grid.of(labels)
+    cut = _cut(source, Grid.of(labels), pulls)
+    by_arm = _actions_of(labels)
+    shown = [action for arm in cut.arms for action in by_arm[arm]]
+    grid = Grid.of([labels[action] for action in shown])
     size = style.small_multiples_size(len(grid.groups), len(grid.arms))
     board = style.canvas(figure, *size)
     axes = style.small_multiples(board, grid.groups)
-    numbered = len(labels) <= _MOST_LABELLED
-    for ax, (_, actions) in zip(axes, grid.panels(range(len(labels))), strict=True):
+    numbered = len(shown) <= _MOST_LABELLED
+    for ax, (_, actions) in zip(axes, grid.panels(shown), strict=True):
         _draw_bars(ax, actions, shares)
         if best is not None:
             _draw_optimal(ax, actions, best)
         if numbered:
             _write_shares(ax, actions, shares)
     style.name_rows(axes, grid.arms)
-    _scale(axes, shares, best)
-    _explain(board, int(pulls.sum()), best is not None)
+    _scale(axes, shares[shown], None if best is None else best[shown])
+    _explain(board, int(pulls.sum()), best is not None, cut.note)
     return style.root(board)
+
+
+def _cut(source: object, grid: Grid, pulls: NDArray[np.int64]) -> Cut:
+    if not is_simulation(source):
+        progress = progress_of(source)
+        own = progress.arms if progress.quantity == "share" else progress.actions
+        return cut_of(progress, minimizes(source), own)
+    rank = dict.fromkeys(grid.arms, 0)
+    for (row, _), number in zip(grid.places, pulls.tolist(), strict=True):
+        rank[grid.arms[row]] -= number
+    return cut_by(rank, "those with the most pulls")
+
+
+def _actions_of(labels: Sequence[Mapping[str, Any]]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for action, row in enumerate(labels):
+        found.setdefault(arm_of(row), []).append(action)
+    return found
 
 
 def _draw_bars(ax: Axes, actions: Sequence[int | None], shares: Floats) -> None:
@@ -109,16 +143,16 @@ def _write_shares(ax: Axes, actions: Sequence[int | None], shares: Floats) -> No
 
 
 def _scale(axes: Sequence[Axes], shares: Floats, best: Floats | None) -> None:
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
+    from matplotlib.ticker import MaxNLocator
 
     most = max(float(shares.max()), 0.0 if best is None else float(best.max())) or 1.0
     for ax in axes:
         ax.set_xlim(0, 1.35 * most)
         ax.xaxis.set_major_locator(MaxNLocator(3, steps=[1, 2, 2.5, 5, 10]))
-        ax.xaxis.set_major_formatter(FuncFormatter(lambda share, _: percent(share)))
+        style.in_percent(ax.xaxis)
 
 
-def _explain(board: Figure | SubFigure, total: int, with_optimal: bool) -> None:
+def _explain(board: Figure | SubFigure, total: int, with_optimal: bool, note: str) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
@@ -127,4 +161,4 @@ def _explain(board: Figure | SubFigure, total: int, with_optimal: bool) -> None:
     ]
     if with_optimal:
         marks.append(Line2D([], [], label="optimal share", markeredgewidth=2, **style.UPRIGHT))
-    style.key(board, marks)
+    style.key(board, marks, note)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from fairtrial.plots import _layers as layers
 from fairtrial.plots import _style as style
 from fairtrial.plots._causal import QuestionLike
-from fairtrial.plots._sources import Floats
+from fairtrial.plots._sources import Floats, check_offers
 from fairtrial.plots._words import shorten
 
 if TYPE_CHECKING:
@@ -48,6 +48,8 @@ def causal_graph(problem: QuestionLike, *, ax: Axes | None = None) -> Figure:
 
     Raises
     ------
+    InvalidArgument
+        If `problem` is none of the causal family.
     MissingExtra
         If matplotlib is not installed.
 
@@ -58,6 +60,7 @@ def causal_graph(problem: QuestionLike, *, ax: Axes | None = None) -> Figure:
     >>> [text.get_text() for text in causal_graph(problem).axes[0].texts]
     ['S', 'V', 'Y']
     """
+    check_offers("problem", problem, "must be a causal.Problem", "model", "attributes")
     nodes = _shown_nodes(problem)
     parents = {
         node: [parent for parent in problem.model.parents(node) if parent in nodes]

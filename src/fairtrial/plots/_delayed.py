@@ -96,7 +96,11 @@ def time_ratios(
 def _ratios(rule: str, by_number: Mapping[float, Any]) -> Floats:
     """Return rows of number, ratio and standard error, by number."""
     if not isinstance(by_number, Mapping) or not by_number:
-        raise InvalidArgument("curves", f"must have a number for {rule!r}", by_number)
+        message = (
+            f"must map each rule to a mapping from a number (of arms, say) to a pair; {rule!r} "
+            "has no such mapping"
+        )
+        raise InvalidArgument("curves", message, by_number)
     rows = [(float(number), *_ratio(by_number[number])) for number in sorted(by_number)]
     return np.array(rows)
 
@@ -228,15 +232,21 @@ def _draw_wrong(ax: Axes, row: int, correct: NDArray[np.bool_]) -> None:
 
 
 def _scale_costs(left: Axes, right: Axes, unit: str, delta: float | None) -> None:
-    from matplotlib.ticker import PercentFormatter
+    from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
     low, high = left.dataLim.intervalx
     if low > 0 and high / low >= _WIDE:
         left.set_xscale("log")
+        parts = (1.0, 2.0, 5.0) if high / low < _WIDE**2 else (1.0,)
+        left.xaxis.set_major_locator(LogLocator(subs=parts))
+        left.xaxis.set_major_formatter(FuncFormatter(lambda cost, _: f"{cost:,.7g}"))
+        left.xaxis.set_minor_formatter(NullFormatter())
     else:
         left.set_xlim(left=0.0)
-    right.set_xlim(left=-0.01)
-    right.xaxis.set_major_formatter(PercentFormatter(1.0))
+    most = max(right.dataLim.intervalx[1], 0.0 if delta is None else delta)
+    right.set_xlim(0.0, min(1.0, 1.1 * most))
+    right.xaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
+    style.in_percent(right.xaxis)
     left.set_xlabel(unit, fontsize=style.SMALL, color=style.INK)
     right.set_xlabel("wrong answers", fontsize=style.SMALL, color=style.INK)
     if delta is not None:

@@ -50,6 +50,8 @@ def error_by_budget(errors: Mapping[str, Mapping[int, Any]], *, ax: Axes | None 
     >>> figure.axes[0].lines[0].get_ydata().tolist()
     [0.04, 0.0]
     """
+    if not isinstance(errors, Mapping):
+        raise InvalidArgument("errors", "must be a mapping by rule", errors)
     if not errors or len(errors) > len(style.LINES):
         raise InvalidArgument("errors", f"must name 1 to {len(style.LINES)} rules", list(errors))
     counts = {rule: _counts(rule, by_budget) for rule, by_budget in errors.items()}
@@ -65,7 +67,7 @@ def error_by_budget(errors: Mapping[str, Mapping[int, Any]], *, ax: Axes | None 
 
 
 def _counts(rule: str, by_budget: Mapping[int, Any]) -> dict[int, tuple[int, int]]:
-    if not by_budget:
+    if not isinstance(by_budget, Mapping) or not by_budget:
         raise InvalidArgument("errors", f"must have a budget for {rule!r}", by_budget)
     return {int(budget): _count(by_budget[budget]) for budget in sorted(by_budget)}
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fairtrial.core.recommendation import Progress
 from fairtrial.plots import _style as style
+from fairtrial.plots._alternatives import alternatives, needed, when_ruled_out
 from fairtrial.plots._floors import finite
 from fairtrial.plots._sources import Floats, Traced, reigns, trace_of
-from fairtrial.plots._words import decimals, fixed, shorten
+from fairtrial.plots._words import decimals, fixed, listed, shorten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 
 __all__ = ["evidence"]
 
+_MOST_ALTERNATIVES = 6
+_SHORT = 14
+_DEEPEST = 2.0
+_THIN: dict[str, Any] = {"color": style.MUTED, "linewidth": 0.8, "alpha": 0.8}
 _NARROWEST_NAMED = 0.11
 """Share of the axis below which a reign is too short to carry its leader's name."""
 
@@ -26,7 +31,9 @@ _NARROWEST_NAMED = 0.11
 def evidence(source: Traced | Sequence[Progress], *, ax: Axes | None = None) -> Figure:
     """Draw the evidence for the leader against the threshold that stops the policy.
 
-    Changes of the leader are dotted lines, with the leader's name above its stretch.
+    Changes of the leader are dotted lines, with the leader's name above its stretch. Where every
+    possible answer has an evidence of its own against it, a thin line shows each of at most 6
+    that are ruled out, up to its cross on the threshold.
 
     Parameters
     ----------
@@ -59,19 +66,25 @@ def evidence(source: Traced | Sequence[Progress], *, ax: Axes | None = None) -> 
         ax = style.new_figure(6.4, 3.4).subplots()
     style.tidy(ax, grid="y")
     told, gained, needed = series(trace)
+    if not np.isfinite(gained).any():
+        ax.set_axis_off()
+        style.message(ax, "no evidence yet" if _is_waited_for(trace) else "no evidence is reported")
+        return style.root(ax)
+    _draw_alternatives(ax, trace, told)
     ax.plot(told, gained, color=style.BLUE, linewidth=1.8, gid="evidence", zorder=3)
     ax.plot(told[-1:], gained[-1:], "o", color=style.BLUE, markersize=5, zorder=4)
     ax.plot(told, needed, color=style.VERMILLION, linewidth=1.6, linestyle=(0, (5, 2)))
     ax.lines[-1].set_gid("threshold")
     ax.set_xlabel("results", fontsize=style.SMALL, color=style.INK)
     ax.set_ylabel("evidence for the leader\n(in the rule's units)", fontsize=style.SMALL)
-    if np.isfinite(gained).any():
-        _set_scale(ax, told, gained, needed)
-        _name_threshold(ax, told, needed)
-        _mark_leaders(ax, trace)
-    else:
-        style.message(ax, "no evidence is reported")
+    _set_scale(ax, told, gained, needed)
+    _name_threshold(ax, told, needed)
+    _mark_leaders(ax, trace)
     return style.root(ax)
+
+
+def _is_waited_for(trace: Sequence[Progress]) -> bool:
+    return finite(trace[-1].threshold) is not None
 
 
 def series(trace: Sequence[Progress]) -> tuple[Floats, Floats, Floats]:
@@ -88,11 +101,48 @@ def _or_nan(value: float | None) -> float:
     return float("nan") if clean is None else clean
 
 
+def _draw_alternatives(ax: Axes, trace: Sequence[Progress], told: Floats) -> None:
+    """Draw what each answer that is ruled out had against it, until it was."""
+    threshold, crossings = needed(trace[-1]), when_ruled_out(trace)
+    out = [one for one in alternatives(trace[-1]) if one.rejected and one.log_wealth is not None]
+    if threshold is None or len(out) > _MOST_ALTERNATIVES:
+        return
+    for one in out:
+        values = np.array([_against(moment, one.answer) for moment in trace])
+        until = told <= crossings[one.answer]
+        ax.plot(told[until], np.minimum(values, threshold)[until], **_THIN, gid="alternative")
+    for at in sorted({crossings[one.answer] for one in out}):
+        names = [shorten(one.answer, _SHORT) for one in out if crossings[one.answer] == at]
+        ax.plot([at], [threshold], "x", color=style.MUTED, markersize=6, gid="ruled out", zorder=4)
+        ax.annotate(
+            f"{listed(names, 2)} out",
+            (at, threshold),
+            xytext=(3, -5),
+            textcoords="offset points",
+            rotation=90,
+            ha="left",
+            va="top",
+            bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 0.4},
+            fontsize=7,
+            color=style.MUTED,
+            parse_math=False,
+        )
+
+
+def _against(moment: Progress, answer: str) -> float:
+    values = [one.log_wealth for one in alternatives(moment) if one.answer == answer]
+    return _or_nan(values[0]) if values else float("nan")
+
+
 def _set_scale(ax: Axes, told: Floats, gained: Floats, needed: Floats) -> None:
     from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
     top = np.nanmax([*gained, *needed])
-    low = min(np.nanmin(gained), 0.0)
+    # Bets that lost much early on would squeeze all that decides; they run off the axis.
+    low = min(max(np.nanmin(gained), -_DEEPEST * top), 0.0)
+    if np.nanmin(gained) < low:
+        place = {"transform": ax.transAxes, "ha": "center", "va": "bottom", "color": style.MUTED}
+        style.write(ax, 0.5, 0.02, "the evidence runs on below", gid="below", fontsize=7, **place)
     ax.set_ylim(low - 0.03 * (top - low), top + 0.22 * (top - low or 1.0))
     ax.set_xlim(0, 1.02 * max(told[-1], 1.0))
     ax.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))

@@ -12,7 +12,7 @@ import numpy as np
 from fairtrial.core.validation import check_choice
 from fairtrial.plots import _style as style
 from fairtrial.plots._causal import EstimatesLike, QuestionLike
-from fairtrial.plots._sources import Floats
+from fairtrial.plots._sources import Floats, check_offers
 from fairtrial.plots._words import plural, shorten
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def fair_outcomes(
     Raises
     ------
     InvalidArgument
-        If `interval` is another one.
+        If `estimates` are none, or `interval` is another one.
     MissingExtra
         If matplotlib is not installed.
 
@@ -74,6 +74,8 @@ def fair_outcomes(
     'mean Y'
     """
     check_choice("interval", interval, ["normal", "bernstein"])
+    accepted = "must be what causal.estimate, or a policy's estimates, returned"
+    check_offers("estimates", estimates, accepted, "problem", "best")
     points = _points(estimates, interval)
     if ax is None:
         ax = style.new_figure(6.8, 4.4).subplots()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from fairtrial.core.recommendation import Estimate, Progress
 from fairtrial.plots import _style as style
+from fairtrial.plots._cut import cut_of
 from fairtrial.plots._floors import (
     Standing,
     finite,
@@ -19,6 +20,7 @@ from fairtrial.plots._sources import (
     Grid,
     HasProgress,
     answered,
+    arm_of,
     minimizes,
     progress_of,
     reported_actions,
@@ -56,7 +58,8 @@ def means(source: Progress | HasProgress, *, figure: Figure | SubFigure | None =
     a panel for each group. Shape and fill of a mark tell how it stands to its floor:
     a circle for a mean on the right side and a cross for one on the wrong side, filled
     if the whole interval is there too. The answer, or the leader, is on a grey band.
-    A thin arrow at the edge is an interval that goes on beyond the axis.
+    A thin arrow at the edge is an interval that goes on beyond the axis. Of many arms 24 are
+    drawn: the answer, or the leader, then the best by mean of those that are not ruled out.
 
     Parameters
     ----------
@@ -91,7 +94,9 @@ def means(source: Progress | HasProgress, *, figure: Figure | SubFigure | None =
 
 def draw_means(progress: Progress, minimize: bool, figure: Figure | SubFigure | None) -> Figure:
     """Draw the means of a progress whose direction is known."""
-    arms, panels = mean_panels(progress)
+    reported_actions(progress)
+    cut = cut_of(progress, minimize)
+    arms, panels = mean_panels(cut.apply(progress))
     board = style.canvas(figure, *style.small_multiples_size(len(panels), len(arms)))
     axes = style.small_multiples(board, [name for name, _ in panels])
     span = visible_range([estimate for _, row in panels for estimate in row])
@@ -102,7 +107,7 @@ def draw_means(progress: Progress, minimize: bool, figure: Figure | SubFigure | 
         _draw_means(ax, estimates, minimize)
     _scale(axes)
     style.name_rows(axes, arms, answered(progress.recommendation))
-    _explain(board, panels, minimize, progress.intervals)
+    _explain(board, panels, minimize, progress.intervals, cut.note)
     return style.root(board)
 
 
@@ -113,8 +118,8 @@ def mean_panels(
     actions = reported_actions(progress)
     grid = Grid.of([action.labels for action in actions])
     panels = [(name or "mean", row) for name, row in grid.panels(actions)]
-    overall = {str(arm.labels.get("arm")): arm for arm in progress.arms}
-    if overall and any(grid.groups):
+    overall = {arm_of(arm.labels): arm for arm in progress.arms}
+    if overall and progress.quantity == "mean" and any(grid.groups):
         panels.insert(0, ("overall", [overall.get(arm) for arm in grid.arms]))
     return grid.arms, panels
 
@@ -188,6 +193,7 @@ def _explain(
     panels: Sequence[tuple[str, Sequence[Estimate | None]]],
     minimize: bool,
     intervals: str,
+    note: str,
 ) -> None:
     from matplotlib.lines import Line2D
 
@@ -198,7 +204,7 @@ def _explain(
     marks.append(Line2D([], [], label=f"{intervals} interval", color=style.BLUE, linewidth=1.6))
     if any(limits_of(estimate) for estimate in shown):
         marks.append(Line2D([], [], label=limit, markeredgewidth=1.6, **style.UPRIGHT))
-    style.key(board, marks)
+    style.key(board, marks, note)
 
 
 def _mark(state: Standing, limit: str) -> Line2D:

@@ -176,8 +176,9 @@ def _line(name: str, curve: Any, measure: Callable[[Any], Floats]) -> Line:
     if not isinstance(curve, tuple) or len(curve) != 2:
         message = "must be simulations with growing horizons, or a pair (rounds, values)"
         raise InvalidArgument("curves", message, curve)
-    at = check_array("curves", curve[0], (None,))
-    values = check_array("curves", np.atleast_2d(np.asarray(curve[1])), (None, len(at)))
+    at = check_array("curves", curve[0], (None,), axes=("rounds",))
+    given = np.atleast_2d(np.asarray(curve[1]))
+    values = check_array("curves", given, (None, len(at)), axes=("runs", "rounds"))
     return Line(name, at, values)
 
 

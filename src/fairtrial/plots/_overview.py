@@ -10,9 +10,13 @@ from numpy.typing import ArrayLike
 from fairtrial.core.recommendation import Progress
 from fairtrial.plots import _style as style
 from fairtrial.plots._allocation import allocation
+from fairtrial.plots._alternatives import summary
+from fairtrial.plots._cut import cut_of
 from fairtrial.plots._evidence import evidence
 from fairtrial.plots._means import draw_means, mean_panels
-from fairtrial.plots._sources import StudyLike, minimizes
+from fairtrial.plots._shares import shares_of
+from fairtrial.plots._shares_against_quotas import shares_against_quotas, shares_height
+from fairtrial.plots._sources import StudyLike, check_offers, is_endless, minimizes
 from fairtrial.plots._words import because, ended, headline, pull_sentence, shorten, support
 
 if TYPE_CHECKING:
@@ -21,10 +25,14 @@ if TYPE_CHECKING:
 __all__ = ["overview"]
 
 _WIDTH = 10.5
+_NAMED_ALTERNATIVES = 6
 
 
 def overview(study: StudyLike, optimal: ArrayLike | None = None) -> Figure:
     """Draw a study in one picture: decision, evidence, means with floors, allocation.
+
+    Of a policy that guarantees shares, these stand where the evidence is: it never stops. Of
+    many arms 24 are drawn, as in `means`.
 
     Parameters
     ----------
@@ -40,7 +48,7 @@ def overview(study: StudyLike, optimal: ArrayLike | None = None) -> Figure:
     Raises
     ------
     InvalidArgument
-        If `optimal` is not a distribution over the actions.
+        If `study` is none, or `optimal` is not a distribution over the actions.
     MissingExtra
         If matplotlib is not installed.
 
@@ -55,29 +63,38 @@ def overview(study: StudyLike, optimal: ArrayLike | None = None) -> Figure:
     ...     figure = overview(study)
     >>> figure.savefig(os.devnull, format="png")
     """
+    check_offers("study", study, "must be a Study", "name", "progress")
     progress = study.progress()
-    heights = _heights(progress)
+    shares = shares_of(progress)
+    heights = _heights(progress, minimizes(study))
     figure = style.new_figure(_WIDTH, sum(heights))
     parts = figure.subfigures(len(heights), 1, height_ratios=heights, squeeze=False)[:, 0]
     left, right = parts[0].subfigures(1, 2, width_ratios=(0.42, 0.58))
     _write_decision(left, study, progress)
-    evidence(study, ax=right.subplots())
+    if shares:
+        shares_against_quotas(progress, ax=right.subplots())
+    else:
+        evidence(study, ax=right.subplots())
     if progress.actions:
         _name(parts[1], f"Means with {progress.intervals} intervals")
         draw_means(progress, minimizes(study), parts[1])
+    if progress.actions and not shares:
         _name(parts[2], "Allocation of pulls")
-        allocation(progress, optimal, figure=parts[2])
+        allocation(study, optimal, figure=parts[2])
     return figure
 
 
-def _heights(progress: Progress) -> list[float]:
-    first = 2.9
+def _heights(progress: Progress, minimize: bool) -> list[float]:
+    shares = shares_of(progress)
+    first = max(2.9, shares_height(len(shares)) + 0.4) if shares else 2.9
     if not progress.actions:
         return [first]
-    arms, panels = mean_panels(progress)
+    cut = cut_of(progress, minimize)
+    arms, panels = mean_panels(cut.apply(progress))
     groups = len({name for name, _ in panels} - {"overall"})
+    note = 0.45 if cut.note else 0.0
     sizes = [style.small_multiples_size(n, len(arms))[1] for n in (len(panels), groups)]
-    return [first, *(size + 0.45 for size in sizes)]
+    return [first, *(size + 0.45 + note for size in sizes[: 1 if shares else 2])]
 
 
 def _name(part: SubFigure, text: str) -> None:
@@ -90,13 +107,15 @@ def _write_decision(part: SubFigure, study: StudyLike, progress: Progress) -> No
     place = {"transform": ax.transAxes, "va": "top", "gid": "decision"}
     recommendation = progress.recommendation
     style.write(ax, 0, 0.98, shorten(study.name, 46), **place, color=style.MUTED)
-    head = textwrap.fill(shorten(headline(recommendation), 56), 30)
+    endless = is_endless(study)
+    head = textwrap.fill(shorten(headline(recommendation, endless), 56), 30)
     style.write(ax, 0, 0.88, head, **place, fontsize=15, fontweight="bold")
-    guarantee = recommendation.guarantee
+    guarantee, promised = recommendation.guarantee, recommendation.decided or endless
     lines = [
-        support(progress),
+        support(progress, endless),
         because(recommendation),
-        f"Guarantee: {ended(guarantee.statement)}" if guarantee and recommendation.decided else "",
+        f"Guarantee: {ended(guarantee.statement)}" if guarantee and promised else "",
+        summary(progress, _NAMED_ALTERNATIVES),
         pull_sentence(progress),
     ]
     below = 0.88 - 0.13 * (1 + head.count("\n"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,10 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from fairtrial.core.validation import check_array
 from fairtrial.errors import InvalidArgument
 from fairtrial.plots import _style as style
-from fairtrial.plots._quotas import (
-    is_simulation,
-    quotas_of,
-)
+from fairtrial.plots._cut import MOST_ARMS
+from fairtrial.plots._quotas import is_simulation, quotas_of
+from fairtrial.plots._shares import Share, carried_note, cut_of_shares, shares_of
 from fairtrial.plots._sources import Floats, Source, progress_of, pulls_of
 from fairtrial.plots._words import percent, plural, shorten
 
@@ -22,9 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["shares_against_quotas"]
-
-_MOST_ARMS = 60
+__all__ = ["shares_against_quotas", "shares_height"]
 
 
 def shares_against_quotas(
@@ -35,8 +32,10 @@ def shares_against_quotas(
 ) -> Figure:
     """Draw the share of pulls that every arm got, against the share that it is guaranteed.
 
-    A bar is dark up to the guaranteed share; what goes beyond is light. With more than 60
-    arms those 60 are drawn that are nearest to their guarantee, or most below it.
+    A bar is dark up to the share that the arm is owed by now; what goes beyond is light. Owed is
+    the guaranteed share, counted on from the credit that the arm began with: one that was ahead
+    at the end of an earlier epoch is owed less. Of many arms those 24 are drawn that are nearest
+    to what they are owed, or most below it.
 
     Parameters
     ----------
@@ -68,68 +67,80 @@ def shares_against_quotas(
     >>> [round(float(bar.get_width()), 3) for bar in figure.axes[0].patches]
     [0.3, 0.1, 0.2, 0.4]
     """
-    labels, pulls, promised = _served(source)
-    given = promised if quotas is None else quotas
-    if given is None:
-        raise InvalidArgument("quotas", "must be given: the source knows of no guaranteed shares")
-    owed = check_array("quotas", given, (len(labels),))
-    if (owed < 0).any() or owed.max() > 1:
-        raise InvalidArgument("quotas", "must be shares from 0 to 1", quotas)
-    plays = getattr(getattr(source, "problem", None), "plays", 1)
-    shares = plays * pulls / max(int(pulls.sum()), 1)
-    shown = _nearest(shares - owed)
-    names = [", ".join(map(str, labels[arm].values())) for arm in shown]
+    shares = _served(source, quotas)
+    cut = cut_of_shares(shares)
+    shown = [one for one in shares if one.arm in cut.arms]
     if ax is None:
-        ax = style.new_figure(6.4, 1.3 + 0.24 * len(shown)).subplots()
+        ax = style.new_figure(6.4, shares_height(len(shares))).subplots()
     style.tidy(ax)
-    _draw_shares(ax, shares[shown], owed[shown])
-    least = _least_shares(source, plays)
+    _draw_shares(ax, shown)
+    least = _least_shares(source)
     if least is not None:
-        _draw_ticks(ax, least[shown], 0.2, style.VERMILLION, "least")
-    _finish_shares(ax, names, shares[shown], owed[shown])
-    _explain_shares(ax, int(pulls.sum()), len(labels) - len(shown), least is not None)
+        places = [place for place, one in enumerate(shares) if one.arm in cut.arms]
+        _draw_ticks(ax, least[places], 0.2, style.VERMILLION, "least")
+    _finish_shares(ax, shown)
+    _explain_shares(ax, shares, cut.note, least is not None)
     return style.root(ax.figure)
 
 
-def _served(source: object) -> tuple[list[Mapping[str, Any]], NDArray[np.int64], Floats | None]:
-    """Return the labels of every arm, its pulls, and its guaranteed share if that is known."""
-    if is_simulation(source):
-        labels, pulls = pulls_of(source)
-        problem = source.problem
-        return labels, pulls, quotas_of(problem) if hasattr(problem, "shares") else None
-    arms = progress_of(source).arms
-    limits = [arm.limit for arm in arms if arm.limit is not None]
-    if not arms or len(limits) < len(arms):
-        return *pulls_of(source), None
-    # Pulls that were issued: those are what a share is of, not the results that came.
-    issued = np.array([arm.pulls for arm in arms], dtype=np.int64)
-    return [arm.labels for arm in arms], issued, np.array(limits)
+def shares_height(arms: int) -> float:
+    """Return the height in inches at which so many arms can be read."""
+    return 1.3 + 0.24 * min(arms, MOST_ARMS)
 
 
-def _nearest(surplus: Floats) -> NDArray[np.int64]:
-    """Return the arms to draw, in their own order."""
-    order = np.argsort(surplus, kind="stable")[:_MOST_ARMS]
-    return np.sort(order)
+def _served(source: object, quotas: ArrayLike | None) -> list[Share]:
+    """Return every arm's share, against the quotas given, or those of the source."""
+    known = [] if is_simulation(source) else shares_of(progress_of(source))
+    if known and quotas is None:
+        return known
+    labels, pulls = pulls_of(source)
+    if known:
+        pulls = np.array([one.pulls for one in known], dtype=np.int64)
+    shares = _plays_of(source) * pulls / max(int(pulls.sum()), 1)
+    owed = _checked_quotas(source, quotas, len(labels))
+    names = [", ".join(map(str, row.values())) for row in labels]
+    rows = zip(names, pulls.tolist(), shares.tolist(), owed.tolist(), strict=True)
+    return [Share(name, number, share, quota, quota) for name, number, share, quota in rows]
 
 
-def _least_shares(source: object, plays: int) -> Floats | None:
+def _checked_quotas(source: object, quotas: ArrayLike | None, arms: int) -> Floats:
+    given = quotas
+    if quotas is None and is_simulation(source) and hasattr(source.problem, "shares"):
+        given = quotas_of(source.problem)
+    if given is None:
+        raise InvalidArgument("quotas", "must be given: the source knows of no guaranteed shares")
+    owed = check_array("quotas", given, (arms,), axes=("arms",))
+    if (owed < 0).any() or owed.max() > 1:
+        raise InvalidArgument("quotas", "must be shares from 0 to 1", quotas)
+    return owed
+
+
+def _plays_of(source: object) -> int:
+    return int(getattr(getattr(source, "problem", None), "plays", 1))
+
+
+def _least_shares(source: object) -> Floats | None:
     if not is_simulation(source):
         return None
     pulls: NDArray[Any] = source.pulls
     if len(pulls) < 2:
         return None
+    plays = _plays_of(source)
     totals = np.maximum(pulls.sum(axis=1, keepdims=True), 1)
     least: Floats = (plays * pulls / totals).min(axis=0)
     return least
 
 
-def _draw_shares(ax: Axes, shares: Floats, owed: Floats) -> None:
-    rows = np.arange(len(shares))
+def _draw_shares(ax: Axes, shown: Sequence[Share]) -> None:
+    rows = np.arange(len(shown))
+    shares, owed = np.array([(one.share, one.owed) for one in shown]).T
     kept = np.minimum(shares, owed)
     look: dict[str, Any] = {"height": 0.62, "edgecolor": style.BLUE, "linewidth": 0.6}
     ax.barh(rows, kept, color=style.BLUE, gid="guaranteed", **look)
     ax.barh(rows, shares - kept, left=kept, color=style.SKY, gid="beyond", **look)
-    _draw_ticks(ax, owed, 0.42, style.INK, "quota")
+    if any(one.carried for one in shown):
+        _draw_ticks(ax, np.array([one.quota for one in shown]), 0.28, style.MUTED, "quota")
+    _draw_ticks(ax, owed, 0.42, style.INK, "owed")
 
 
 def _draw_ticks(ax: Axes, at: Floats, half: float, color: str, gid: str) -> None:
@@ -137,35 +148,38 @@ def _draw_ticks(ax: Axes, at: Floats, half: float, color: str, gid: str) -> None
     ax.vlines(at, rows - half, rows + half, color=color, linewidth=2, gid=gid, zorder=3)
 
 
-def _finish_shares(ax: Axes, names: Sequence[str], shares: Floats, owed: Floats) -> None:
-    from matplotlib.ticker import FuncFormatter, MaxNLocator
+def _finish_shares(ax: Axes, shown: Sequence[Share]) -> None:
+    from matplotlib.ticker import MaxNLocator
 
-    rows = range(len(names))
-    short = [shorten(name, style.LABEL_LENGTH) for name in names]
+    rows = range(len(shown))
+    short = [shorten(one.arm, style.LABEL_LENGTH) for one in shown]
     ax.set_yticks(rows, labels=short, parse_math=False)
     ax.tick_params(axis="y", length=0)
-    ax.set_ylim(len(names) - 0.4, -0.6)
-    ax.set_xlim(0, 1.4 * max(float(shares.max()), float(owed.max()), 1e-9))
+    ax.set_ylim(len(shown) - 0.4, -0.6)
+    ax.set_xlim(0, 1.4 * max(1e-9, *(max(one.share, one.owed, one.quota) for one in shown)))
     ax.xaxis.set_major_locator(MaxNLocator(5, steps=[1, 2, 2.5, 5, 10]))
-    ax.xaxis.set_major_formatter(FuncFormatter(lambda share, _: percent(share)))
+    style.in_percent(ax.xaxis)
     place = {"transform": ax.get_yaxis_transform(), "ha": "right", "va": "center"}
-    for row in rows:
-        text = f"{percent(float(shares[row]))}, owed {percent(float(owed[row]))}"
+    for row, one in enumerate(shown):
+        text = f"{percent(one.share)}, owed {percent(one.owed)}"
         style.write(ax, 1.0, row, text, color=style.MUTED, fontsize=7, gid="share", **place)
 
 
-def _explain_shares(ax: Axes, total: int, hidden: int, with_least: bool) -> None:
+def _explain_shares(ax: Axes, shares: Sequence[Share], note: str, with_least: bool) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
+    total, carried = sum(one.pulls for one in shares), carried_note(shares)
     marks: list[Any] = [
-        Patch(color=style.BLUE, label=f"share of {plural(total, 'pull')}, as far as guaranteed"),
+        Patch(color=style.BLUE, label=f"share of {plural(total, 'pull')}, as far as owed"),
         Patch(facecolor=style.SKY, edgecolor=style.BLUE, label="beyond that"),
-        Line2D([], [], label="guaranteed share", markeredgewidth=2, **style.UPRIGHT),
     ]
+    owed = "owed by now" if carried else "guaranteed share, owed at any time"
+    marks.append(Line2D([], [], label=owed, markeredgewidth=2, **style.UPRIGHT))
+    if carried:
+        tick = {**style.UPRIGHT, "color": style.MUTED, "markersize": 7}
+        marks.append(Line2D([], [], label="guaranteed share", markeredgewidth=2, **tick))
     if with_least:
         tick = {**style.UPRIGHT, "color": style.VERMILLION, "markersize": 6}
         marks.append(Line2D([], [], label="share in its worst run", markeredgewidth=2, **tick))
-    if hidden:
-        style.title(ax, f"{plural(hidden, 'arm')} further above their share are not drawn")
-    style.key(style.root(ax.figure), marks)
+    style.key(ax.figure, marks, " ".join(filter(None, [note, carried])))

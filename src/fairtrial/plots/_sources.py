@@ -27,6 +27,9 @@ __all__ = [
     "StudyLike",
     "Traced",
     "answered",
+    "arm_of",
+    "check_offers",
+    "is_endless",
     "minimizes",
     "optimal_shares",
     "progress_of",
@@ -38,6 +41,11 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 Item = TypeVar("Item")
+
+_MANY_ACTIONS = 200
+_FEWEST_MOMENTS = 40
+_MOST_ESTIMATES = 40_000
+"""Estimates at all moments of a trace together, above which there are fewer moments."""
 
 
 class SimulationLike(Protocol):
@@ -116,6 +124,12 @@ class StudyLike(HasProgress, Traced, Protocol):
 Source = Progress | HasProgress | SimulationLike
 
 
+def check_offers(name: str, value: object, accepted: str, *attributes: str) -> None:
+    """Require an object that has what is needed of it, whatever its class."""
+    if isinstance(value, type) or not all(hasattr(value, wanted) for wanted in attributes):
+        raise InvalidArgument(name, accepted, value)
+
+
 def progress_of(source: object) -> Progress:
     """Return the progress that `source` is or has."""
     if isinstance(source, Progress):
@@ -130,7 +144,7 @@ def progress_of(source: object) -> Progress:
 def trace_of(source: object) -> list[Progress]:
     """Return the moments of an experiment, in order; at least one."""
     method = getattr(source, "trace", None)
-    trace = method() if callable(method) else source
+    trace = method(*_moments_of(source)) if callable(method) else source
     if not isinstance(trace, Iterable):
         raise InvalidArgument("source", "must be a study or a sequence of Progress", source)
     moments = list(trace)
@@ -139,15 +153,24 @@ def trace_of(source: object) -> list[Progress]:
     return moments
 
 
+def _moments_of(study: object) -> tuple[int, ...]:
+    """Return to how many moments to keep: with thousands of actions each takes its time."""
+    actions = getattr(getattr(study, "problem", None), "n_actions", 1)
+    if actions <= _MANY_ACTIONS:
+        return ()
+    return (max(_MOST_ESTIMATES // actions, _FEWEST_MOMENTS),)
+
+
 def pulls_of(source: object) -> tuple[list[Mapping[str, Any]], NDArray[np.int64]]:
     """Return the labels of every action and its pulls, over all replications together."""
     pulls, problem = getattr(source, "pulls", None), getattr(source, "problem", None)
     if isinstance(pulls, np.ndarray) and pulls.ndim == 2 and problem is not None:
         return list(problem.action_labels), pulls.sum(axis=0, dtype=np.int64)
-    actions = reported_actions(progress_of(source))
-    return [action.labels for action in actions], np.array(
-        [action.pulls for action in actions], dtype=np.int64
-    )
+    progress = progress_of(source)
+    # Where shares of the pulls are kept, pulls count when they are issued: results of earlier
+    # epochs are no pulls of this one.
+    own = progress.arms if progress.quantity == "share" else reported_actions(progress)
+    return [one.labels for one in own], np.array([one.pulls for one in own], dtype=np.int64)
 
 
 def reported_actions(progress: Progress) -> tuple[Estimate, ...]:
@@ -161,7 +184,7 @@ def optimal_shares(optimal: ArrayLike | None, n_actions: int) -> Floats | None:
     """Return the optimal shares, one per action; arrays of arms by groups are flattened."""
     if optimal is None:
         return None
-    shares = check_array("optimal", np.ravel(optimal), (n_actions,))
+    shares = check_array("optimal", np.ravel(optimal), (n_actions,), axes=("actions",))
     if (shares < 0).any() or not np.isclose(shares.sum(), 1.0, atol=1e-6):
         raise InvalidArgument("optimal", "must be non-negative shares that sum to 1", optimal)
     return shares
@@ -170,6 +193,11 @@ def optimal_shares(optimal: ArrayLike | None, n_actions: int) -> Floats | None:
 def minimizes(source: object) -> bool:
     """Whether smaller outcomes are better, so that a limit is a ceiling and not a floor."""
     return getattr(getattr(source, "problem", None), "direction", "maximize") == "minimize"
+
+
+def is_endless(source: object) -> bool:
+    """Whether a study's policy, or a policy, never stops by itself."""
+    return bool(getattr(getattr(source, "policy", source), "endless", False))
 
 
 def answered(recommendation: Recommendation) -> frozenset[str]:
@@ -212,6 +240,11 @@ class Grid:
         for (arm, group), value in zip(self.places, values, strict=True):
             table[group][arm] = value
         return list(zip(self.groups, table, strict=True))
+
+
+def arm_of(labels: Mapping[str, Any]) -> str:
+    """Return the arm that labels name."""
+    return _arm_and_group(labels)[0]
 
 
 def _arm_and_group(labels: Mapping[str, Any]) -> tuple[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from fairtrial.plots._words import shorten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
     from matplotlib.figure import Figure, SubFigure
     from matplotlib.text import Text
 
@@ -84,6 +86,13 @@ def tidy(ax: Axes, grid: str = "x") -> None:
     ax.set_axisbelow(True)
 
 
+def in_percent(axis: Axis) -> None:
+    """Write the numbers at an axis of shares in per cent, small ones too."""
+    from matplotlib.ticker import FuncFormatter
+
+    axis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:.3g} %"))
+
+
 def write(ax: Axes, x: float, y: float, text: str, **options: Any) -> Text:
     """Write plain text, in which a dollar sign is a dollar sign."""
     style = {"fontsize": SMALL, "color": INK, **options}
@@ -147,13 +156,16 @@ def small_multiples_size(n_panels: int, n_rows: int) -> tuple[float, float]:
     return 2.2 + 1.75 * max(across, 2), 1.1 + down * (0.5 + 0.22 * n_rows)
 
 
-def key(figure: Figure | SubFigure, handles: Sequence[Any]) -> None:
-    """Explain the marks below a figure, in as many columns as fit."""
+def key(figure: Figure | SubFigure, handles: Sequence[Any], note: str = "") -> None:
+    """Explain the marks below a figure, in as many columns as fit, and say a note above them."""
     longest = max(len(handle.get_label()) for handle in handles)
     width = figure.bbox.width / root(figure).dpi
     columns = max(1, int(width / (0.6 + 0.058 * longest)))
     legend = figure.legend(
         handles=list(handles),
+        title=textwrap.fill(note, max(20, int(15 * width))) or None,
+        title_fontsize=SMALL,
+        alignment="left",
         loc="outside lower left",
         ncols=min(columns, len(handles)),
         frameon=False,
@@ -161,5 +173,7 @@ def key(figure: Figure | SubFigure, handles: Sequence[Any]) -> None:
         handletextpad=0.5,
         columnspacing=1.4,
     )
-    for text in legend.get_texts():
+    legend.get_title().set_gid("note")
+    legend.get_title().set_parse_math(False)
+    for text in (legend.get_title(), *legend.get_texts()):
         text.set_color(INK)

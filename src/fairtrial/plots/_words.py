@@ -8,9 +8,11 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from fairtrial.core.recommendation import Progress, Recommendation
+from fairtrial.core.wording import plural
 from fairtrial.plots._floors import finite
 
 __all__ = [
+    "MINUS",
     "because",
     "clean",
     "count",
@@ -38,15 +40,16 @@ def number(value: float | None, digits: int = 4) -> str:
 
     Examples
     --------
-    >>> number(1132.4), number(0.01234567), number(-2.5) == MINUS + "2.5"
-    ('1,132', '0.01235', True)
+    >>> number(1132.4), number(0.01234567), number(134.2, 2), number(-2.5) == MINUS + "2.5"
+    ('1,132', '0.01235', '134', True)
     """
     if value is None or math.isnan(value):
         return NOTHING
     if math.isinf(value):
         return "∞" if value > 0 else MINUS + "∞"
-    size = abs(value)
-    text = f"{value:,.0f}" if 1000 <= size < 1e9 else f"{value:.{digits}g}"
+    # Whole from where the digits asked for would need an exponent.
+    whole = min(1000, 10**digits - 0.5) <= abs(value) < 1e9
+    text = f"{value:,.0f}" if whole else f"{value:.{digits}g}"
     return text.replace("-", MINUS)
 
 
@@ -99,17 +102,6 @@ def percent(share: float, places: int | None = None) -> str:
     return f"{100 * share:.3g} %" if share >= 0.1 else f"{100 * share:.2g} %"
 
 
-def plural(number_of: int, noun: str) -> str:
-    """Return a number with its noun.
-
-    Examples
-    --------
-    >>> plural(1, "pull"), plural(2000, "pull")
-    ('1 pull', '2,000 pulls')
-    """
-    return f"{count(number_of)} {noun}" if number_of == 1 else f"{count(number_of)} {noun}s"
-
-
 def safe(text: object) -> str:
     """Return text without the characters that a page or a font cannot hold."""
     return "".join("\ufffd" if _unprintable(char) else char for char in str(text))
@@ -146,8 +138,8 @@ def label_of(answer: Any) -> str:
     return clean(", ".join(map(str, answer)) if isinstance(answer, tuple) else answer)
 
 
-def headline(recommendation: Recommendation) -> str:
-    """Return the decision in a few words.
+def headline(recommendation: Recommendation, endless: bool = False) -> str:
+    """Return the decision in a few words, or that a policy is `endless`: it serves on.
 
     Examples
     --------
@@ -162,10 +154,10 @@ def headline(recommendation: Recommendation) -> str:
         return f"Answer: {label_of(recommendation.arm)}"
     if recommendation.status == "undecided":
         return "No decision"
-    return "Still running: no decision yet"
+    return "Serving goes on" if endless else "Still running: no decision yet"
 
 
-def support(progress: Progress) -> str:
+def support(progress: Progress, endless: bool = False) -> str:
     """Return the confidence and what it stands on, or what the data say without a decision."""
     recommendation = progress.recommendation
     guarantee = recommendation.guarantee
@@ -176,8 +168,10 @@ def support(progress: Progress) -> str:
         return f"Confidence {percent(recommendation.confidence)}{basis}."
     if not progress.told:
         return "There are no results yet."
-    yet = "yet " if recommendation.status == "running" else ""
     leader = label_of(recommendation.leader)
+    if endless:
+        return f"By the data so far: {leader}. The policy never stops by itself."
+    yet = "yet " if recommendation.status == "running" else ""
     return f"By the data so far: {leader}. That is not {yet}a decision."
 
 

@@ -5,12 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from fairtrial.core.recommendation import Estimate
+from fairtrial.plots._cut import Cut, cut_of_arms
 from fairtrial.plots._floors import finite
 from fairtrial.plots._page import charts
 from fairtrial.plots._page.findings import Findings, places_of
 from fairtrial.plots._page.html import Markup, element, folded, label, section, table, text_of
-from fairtrial.plots._sources import Floats
-from fairtrial.plots._words import count, fixed, listed, number, percent, plural
+from fairtrial.plots._shares import carried_note, cut_of_shares, earlier_note, shares_of
+from fairtrial.plots._sources import Floats, arm_of
+from fairtrial.plots._words import MINUS, count, fixed, listed, number, percent, plural
 
 __all__ = ["arms"]
 
@@ -19,29 +21,39 @@ def arms(found: Findings) -> Markup:
     """Return the section."""
     if not found.progress.actions:
         return section("Arms", element("p", "The policy reports no estimates by action."))
-    return section("Arms", _qualities(found), _allocation(found))
+    where = _shares(found) if shares_of(found.progress) else _allocation(found)
+    return section("Arms", _qualities(found), where)
 
 
-def _overall(found: Findings) -> list[Estimate]:
+def _overall(found: Findings) -> tuple[tuple[Estimate, ...], Cut]:
     """One estimate per arm: its overall quality, or its mean where there are no groups."""
-    if found.progress.arms:
-        return list(found.progress.arms)
-    return [] if any(found.grid.groups) else list(found.progress.actions)
+    progress = found.progress
+    if progress.arms and progress.quantity == "mean":
+        return progress.arms, cut_of_arms(progress, found.minimize)
+    return () if any(found.grid.groups) else progress.actions, found.cut
 
 
 def _qualities(found: Findings) -> Markup | None:
-    overall = _overall(found)
+    every, cut = _overall(found)
+    overall = cut.rank(every)
     if not overall:
         return None
-    arms = [str(next(iter(arm.labels.values()))) for arm in overall]
+    arms = [arm_of(arm.labels) for arm in overall]
     panels = [("overall mean, all groups" if any(found.grid.groups) else "mean", overall)]
-    known = [arm for arm in overall if finite(arm.mean) is not None]
+    known = [arm for arm in every if finite(arm.mean) is not None]
     ranked = sorted(known, key=lambda arm: (arm.mean or 0.0) * (1 if found.minimize else -1))
     numbers = [f"{found.name(arm)} {_with_interval(arm)}" for arm in ranked]
     order = "from the smallest" if found.minimize else "from the largest"
-    caption = (
-        f"Means with {found.progress.intervals} intervals, {order}: "
-        f"{listed(numbers, 5) or 'no result yet'}."
+    caption = " ".join(
+        filter(
+            None,
+            [
+                f"Means with {found.progress.intervals} intervals, {order}:",
+                f"{listed(numbers, 5) or 'no result yet'}.",
+                cut.note,
+                earlier_note(found.progress),
+            ],
+        )
     )
     places = places_of(overall)
     rows = [
@@ -83,7 +95,7 @@ def _allocation(found: Findings) -> Markup:
     actions, grid = found.progress.actions, found.grid
     pulls = np.array([action.pulls for action in actions], dtype=np.float64)
     shares = pulls / max(pulls.sum(), 1.0)
-    panels = [(name or "all pulls", cells) for name, cells in grid.panels(range(len(actions)))]
+    panels = [(name or "all pulls", cells) for name, cells in grid.panels(_places(found))]
     total = plural(int(pulls.sum()), "result")
     data = _allocation_table(found, shares)
     return text_of(
@@ -92,11 +104,17 @@ def _allocation(found: Findings) -> Markup:
             charts.figure(
                 charts.bar_chart(grid.arms, panels, shares, found.optimal),
                 charts.bar_key(total, found.optimal is not None),
-                _allocation_caption(found, shares, total),
+                f"{_allocation_caption(found, shares, total)} {found.cut.note}".strip(),
                 folded(f"The numbers: {plural(len(grid.arms), 'arm')}", data, len(grid.arms)),
             ),
         ]
     )
+
+
+def _places(found: Findings) -> list[int]:
+    """Return the places of the shown actions among all."""
+    places = {id(action): place for place, action in enumerate(found.progress.actions)}
+    return [places[id(action)] for action in found.shown.actions]
 
 
 def _allocation_caption(found: Findings, shares: Floats, total: str) -> str:
@@ -123,7 +141,7 @@ def _allocation_table(found: Findings, shares: Floats) -> Markup:
             text if found.optimal is None else f"{text} / {percent(float(found.optimal[action]))}"
         )
 
-    panels = found.grid.panels(range(len(shares)))
+    panels = found.grid.panels(_places(found))
     rows = [
         (label(arm), *(cell(cells[row]) for _, cells in panels))
         for row, arm in enumerate(found.grid.arms)
@@ -133,3 +151,33 @@ def _allocation_table(found: Findings, shares: Floats) -> Markup:
     )
     heads = ("Arm", *(label(name or "all") for name, _ in panels))
     return table(what, heads, rows, words={0})
+
+
+def _shares(found: Findings) -> Markup:
+    """Return the shares of the pulls against what is owed, as a table."""
+    shares = shares_of(found.progress)
+    cut = cut_of_shares(shares)
+    rows = [
+        (
+            label(one.arm),
+            count(one.pulls),
+            *(percent(value, places=1) for value in (one.share, one.quota, one.owed)),
+            number(one.behind),
+        )
+        for one in shares
+        if one.arm in cut.arms
+    ]
+    heads = ("Arm", "Pulls", "Share", "Guaranteed", "Owed by now", "Pulls behind")
+    total = plural(sum(one.pulls for one in shares), "pull")
+    said = [
+        f"Pulls behind are those that an arm lacks of what it is owed; {MINUS} if it is ahead.",
+        carried_note(shares),
+        cut.note,
+    ]
+    return text_of(
+        [
+            element("h3", "Shares of the pulls"),
+            table(f"Shares of {total}, against what is owed", heads, rows, words={0}),
+            element("p", " ".join(filter(None, said))),
+        ]
+    )

@@ -2,11 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from fairtrial.core.recommendation import Progress
+from fairtrial.plots._alternatives import (
+    Alternative,
+    e_value,
+    explanation,
+    ruling,
+    when_ruled_out,
+)
+from fairtrial.plots._alternatives import needed as level_of
+from fairtrial.plots._cut import shown_alternatives
 from fairtrial.plots._floors import finite, limits_of
 from fairtrial.plots._page import charts
 from fairtrial.plots._page.findings import Findings
@@ -48,8 +58,8 @@ def decision(found: Findings, facts: Mapping[str, object]) -> Markup:
     recommendation = found.progress.recommendation
     verdict = element(
         "div",
-        element("p", headline(recommendation), class_="answer"),
-        element("p", support(found.progress)),
+        element("p", headline(recommendation, found.endless), class_="answer"),
+        element("p", support(found.progress, found.endless)),
         element("p", because(recommendation)) if recommendation.reason else None,
         element("p", "Used: ", pull_sentence(found.progress)),
         class_="verdict" if recommendation.decided else "verdict open",
@@ -62,7 +72,8 @@ def decision(found: Findings, facts: Mapping[str, object]) -> Markup:
         *_guarantee(found),
         element("h3", "What would change it"),
         bullets(_what_would_change_it(found)),
-        _evidence(found),
+        None if found.endless else _evidence(found),
+        _against_others(found),
     )
 
 
@@ -88,6 +99,8 @@ def _what_would_change_it(found: Findings) -> list[str]:
         points = ["Not more results: the policy has stopped, and its answer is final.", correction]
     elif progress.recommendation.status == "undecided":
         points = ["More results might: the policy stopped before it could decide.", correction]
+    elif found.endless:
+        points = ["Nothing ends it: serving goes on, and follows the results."]
     else:
         points = [f"Results that are still to come.{_shortfall(progress)}"]
     if progress.recommendation.guarantee and progress.recommendation.guarantee.assumptions:
@@ -159,8 +172,43 @@ def _standing_of_evidence(progress: Progress) -> str:
     if gained is None:
         return f"No evidence is reported {after}."
     places = decimals([gained, needed], 3)
+    if progress.recommendation.decided and level_of(progress) is not None:
+        return (
+            f"The evidence against every other answer reached the threshold "
+            f"{fixed(needed, places)}, the logarithm of the e-value that is needed, {after}."
+        )
     against = "" if needed is None else f" against a threshold of {fixed(needed, places)}"
     return f"Evidence for the leader: {fixed(gained, places)}{against} {after}."
+
+
+def _against_others(found: Findings) -> Markup | None:
+    """Return what speaks against every possible answer, where the policy weighs them."""
+    progress = found.progress
+    shown, note = shown_alternatives(progress, found.minimize)
+    if not shown:
+        return None
+    level, when = level_of(progress), when_ruled_out(found.trace)
+    rows = [_against(one, level, when.get(one.answer)) for one in shown]
+    heads: tuple[str, ...] = ("Answer", "Standing")
+    if level is not None:
+        most = number(math.exp(level), 3)
+        heads = ("Answer", f"E-value against it ({most} rules out)", "Its logarithm", "Standing")
+    data = table("What speaks against every answer", heads, rows, words={0, len(heads) - 1})
+    said = " ".join(filter(None, [explanation(progress), note]))
+    return text_of(
+        [
+            element("h3", "Why not another answer"),
+            folded(f"The numbers: {plural(len(rows), 'answer')}", data, len(rows)),
+            element("p", said) if said else None,
+        ]
+    )
+
+
+def _against(one: Alternative, level: float | None, after: int | None) -> tuple[object, ...]:
+    standing = element("span", ruling(one, after))
+    if level is None:
+        return label(one.answer), standing
+    return label(one.answer), e_value(one, level), number(one.log_wealth, 3), standing
 
 
 def _some(trace: Sequence[Progress]) -> list[Progress]:

@@ -19,10 +19,10 @@ def fairness(found: Findings) -> Markup:
     """Return the section."""
     if not found.limited:
         return section("Fairness", element("p", f"No group has a {found.limit}."))
-    arms, panels = mean_panels(found.progress)
+    arms, panels = mean_panels(found.shown)
     groups = panels[len(panels) - len(found.grid.groups) :]
     places = places_of(found.limited)
-    rows = [_limit_row(found, action, places) for action in found.limited]
+    rows = [_limit_row(found, action, places) for action in found.cut.keep(found.limited)]
     heads = (
         *(str(key).capitalize() for key in found.limited[0].labels),
         "Results",
@@ -35,7 +35,10 @@ def fairness(found: Findings) -> Markup:
         "Standing",
     )
     words = {*range(len(found.limited[0].labels)), len(heads) - 1}
-    data = table(f"Every {found.limit} with its slack", heads, rows, words=words)
+    which = f"{found.limit.capitalize()}s" if found.cut.note else f"Every {found.limit}"
+    data = table(
+        f"{which} with {'their' if found.cut.note else 'its'} slack", heads, rows, words=words
+    )
     return section(
         "Fairness",
         charts.figure(
@@ -72,7 +75,7 @@ def _fairness_caption(found: Findings) -> str:
             f" Each interval stands by itself, and is wider than what the decision rests on: "
             f"its guarantee covers the {found.limit}s of the answer together."
         )
-    return f"{caption} A slack below 0 is on the wrong side."
+    return f"{caption} A slack below 0 is on the wrong side. {found.cut.note}".strip()
 
 
 def _tally(found: Findings, actions: Sequence[Estimate]) -> str:

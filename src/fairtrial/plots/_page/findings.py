@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 
 from numpy.typing import ArrayLike
 
 from fairtrial.core.recommendation import Estimate, Progress
+from fairtrial.plots._cut import Cut, cut_of
 from fairtrial.plots._floors import finite, limits_of, name_of_limit, slack, sure_slack
 from fairtrial.plots._page.html import LABEL_LENGTH
 from fairtrial.plots._sources import (
@@ -15,6 +17,7 @@ from fairtrial.plots._sources import (
     Grid,
     StudyLike,
     answered,
+    is_endless,
     minimizes,
     optimal_shares,
     trace_of,
@@ -40,6 +43,21 @@ class Findings:
         shares = optimal_shares(optimal, study.problem.n_actions)
         return cls(study, study.progress(), trace_of(study), minimizes(study), shares)
 
+    @cached_property
+    def cut(self) -> Cut:
+        """The arms that the page shows."""
+        return cut_of(self.progress, self.minimize)
+
+    @cached_property
+    def shown(self) -> Progress:
+        """The progress with the estimates of those arms only."""
+        return self.cut.apply(self.progress)
+
+    @property
+    def endless(self) -> bool:
+        """Whether the policy never stops by itself."""
+        return is_endless(self.study)
+
     @property
     def best(self) -> frozenset[str]:
         """The arms that are the answer, or lead."""
@@ -47,8 +65,8 @@ class Findings:
 
     @property
     def grid(self) -> Grid:
-        """The actions by arm and group."""
-        return Grid.of([action.labels for action in self.progress.actions])
+        """The shown actions by arm and group."""
+        return Grid.of([action.labels for action in self.shown.actions])
 
     @property
     def limit(self) -> str:

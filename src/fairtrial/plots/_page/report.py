@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from importlib.resources import files
+from os import PathLike
 from pathlib import Path
 
 from numpy.typing import ArrayLike
@@ -17,7 +18,7 @@ from fairtrial.plots._page.findings import Findings
 from fairtrial.plots._page.health import health
 from fairtrial.plots._page.html import Markup, bdi, element
 from fairtrial.plots._page.log import log
-from fairtrial.plots._sources import StudyLike
+from fairtrial.plots._sources import StudyLike, check_offers
 
 __all__ = ["write_report"]
 
@@ -55,7 +56,8 @@ def write_report(
     Raises
     ------
     InvalidArgument
-        If `optimal` is not a distribution over the actions, or the file cannot be written.
+        If `study` is none, `optimal` is not a distribution over the actions, or the file
+        cannot be written.
 
     Examples
     --------
@@ -69,6 +71,9 @@ def write_report(
     >>> page.read_text(encoding="utf-8").startswith("<!doctype html>")
     True
     """
+    check_offers("study", study, "must be a Study", "name", "progress", "events")
+    if not isinstance(path, str | PathLike):
+        raise InvalidArgument("path", "must be the path of a file", path)
     file = Path(path)
     page = _page(Findings.of(study, optimal), title or study.name, facts or {})
     try:

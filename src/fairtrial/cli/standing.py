@@ -1,0 +1,102 @@
+"""How an experiment stands, as tables: its arms, what speaks against them, its shares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import click
+from rich.table import Table
+
+from fairtrial.cli.display import estimates_table, print_table, wrapped
+from fairtrial.cli.output import shown_number
+from fairtrial.core import Progress
+from fairtrial.plots._alternatives import (
+    Alternative,
+    alternatives,
+    e_value,
+    explanation,
+    needed,
+    ruling,
+)
+from fairtrial.plots._cut import cut_of, cut_of_arms, shown_alternatives
+from fairtrial.plots._shares import carried_note, cut_of_shares, earlier_note, shares_of
+from fairtrial.plots._words import percent
+
+__all__ = ["print_standing"]
+
+
+def print_standing(progress: Progress, minimize: bool) -> None:
+    """Print the tables of a progress, of at most so many arms, and what they mean."""
+    notes: dict[str, None] = {}
+    for table, note in _tables(progress, minimize):
+        print_table(table)
+        notes |= dict.fromkeys(filter(None, note.split("\n")))
+    for note in notes:
+        click.echo(wrapped("Note", note))
+
+
+def _tables(progress: Progress, minimize: bool) -> Iterator[tuple[Table, str]]:
+    """Yield every table with its notes, one a line."""
+    if shares_of(progress):
+        yield _shares(progress)
+    if _has_own_estimates(progress):
+        cut = cut_of_arms(progress, minimize)
+        title = "Arms" if _is_grouped(progress) else "Answers"
+        yield estimates_table(title, cut.rank(progress.arms)), cut.note
+    if progress.actions:
+        cut = cut_of(progress, minimize)
+        title = "Arms by group" if _is_grouped(progress) else "Arms"
+        note = f"{cut.note}\n{earlier_note(progress)}"
+        yield estimates_table(title, cut.rank(progress.actions)), note
+    if any(one.rejected or one.log_wealth is not None for one in alternatives(progress)):
+        yield _answers(progress, minimize)
+
+
+def _has_own_estimates(progress: Progress) -> bool:
+    """Return whether there is more to say of arms than of the actions: groups, or other arms."""
+    if not progress.arms or progress.quantity != "mean":
+        return False
+    return [dict(arm.labels) for arm in progress.arms] != [
+        dict(action.labels) for action in progress.actions
+    ]
+
+
+def _is_grouped(progress: Progress) -> bool:
+    return any(len(action.labels) > 1 for action in progress.actions)
+
+
+def _answers(progress: Progress, minimize: bool) -> tuple[Table, str]:
+    shown, note = shown_alternatives(progress, minimize)
+    level = needed(progress)
+    table = Table(title="What speaks against every answer", title_justify="left")
+    table.add_column("answer")
+    if level is not None:
+        table.add_column("e-value against it", justify="right")
+        table.add_column("log e-value", justify="right")
+        table.add_column("log needed", justify="right")
+    table.add_column("standing")
+    for one in shown:
+        table.add_row(one.answer, *_numbers(one, level), ruling(one))
+    return table, f"{note}\n{explanation(progress)}"
+
+
+def _numbers(one: Alternative, level: float | None) -> tuple[str, ...]:
+    if level is None:
+        return ()
+    return e_value(one, level), shown_number(one.log_wealth), shown_number(level)
+
+
+def _shares(progress: Progress) -> tuple[Table, str]:
+    shares = shares_of(progress)
+    cut = cut_of_shares(shares)
+    table = Table(title="Shares of the pulls", title_justify="left")
+    table.add_column("arm")
+    for name in ("pulls", "share", "guaranteed", "owed by now", "pulls behind"):
+        table.add_column(name, justify="right")
+    for one in shares:
+        if one.arm in cut.arms:
+            behind = shown_number(one.behind)
+            parts = (percent(part) for part in (one.share, one.quota, one.owed))
+            table.add_row(one.arm, f"{one.pulls:,}", *parts, behind)
+    behind = "Pulls behind: what an arm lacks of what it is owed; negative if it is ahead."
+    return table, f"{behind}\n{carried_note(shares)}\n{cut.note}"

@@ -1,0 +1,181 @@
+"""What speaks against every possible answer, as a policy's progress says it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fairtrial.core.recommendation import Progress
+from fairtrial.plots._floors import finite
+from fairtrial.plots._sources import answered
+from fairtrial.plots._words import count, label_of, listed, number, percent, plural, shorten
+
+__all__ = [
+    "Alternative",
+    "alternatives",
+    "e_value",
+    "explanation",
+    "needed",
+    "ruled_out",
+    "ruling",
+    "summary",
+    "when_ruled_out",
+]
+
+_DIGITS = 3
+_SHORT = 24
+_NAMED = 3
+_LARGEST_WRITTEN_OUT = math.log(1e6)
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """A possible answer, and how it stands.
+
+    Parameters
+    ----------
+    answer : str
+        Its label; "no arm" for none.
+    rejected, accepted : bool
+        Whether it is ruled out, or declared to be (part of) the answer; neither while it is open.
+    log_wealth : float or None
+        The logarithm of the e-value against it, where the rule bets.
+    worse_than : tuple of str
+        Arms that were declared better, where the rule compares pairs.
+    """
+
+    answer: str
+    rejected: bool
+    accepted: bool = False
+    log_wealth: float | None = None
+    worse_than: tuple[str, ...] = ()
+
+
+def alternatives(progress: Progress) -> list[Alternative]:
+    """Return all possible answers of a policy that weighs them one by one, else none."""
+    rows = progress.details.get("answers", ())
+    if not isinstance(rows, list | tuple) or not all(map(_is_ruling, rows)):
+        return []
+    best = _best(progress) if progress.recommendation.decided else frozenset()
+    found = []
+    for row in rows:
+        answer, rejected = _name(row["answer"]), bool(row["rejected"])
+        accepted = not rejected and (answer in best or bool(row.get("accepted", False)))
+        wealth, better = finite(row.get("log_wealth")), tuple(row.get("worse_than", ()))
+        found.append(Alternative(answer, rejected, accepted, wealth, better))
+    return found
+
+
+def _best(progress: Progress) -> frozenset[str]:
+    return answered(progress.recommendation) or frozenset([_name(None)])
+
+
+def _name(answer: object) -> str:
+    """Return an answer's own label, by which arms are found."""
+    return label_of(None) if answer is None else str(answer)
+
+
+def _is_ruling(row: object) -> bool:
+    return isinstance(row, Mapping) and {"answer", "rejected"} <= row.keys()
+
+
+def ruled_out(progress: Progress) -> frozenset[str]:
+    """Return the answers that are ruled out."""
+    return frozenset(one.answer for one in alternatives(progress) if one.rejected)
+
+
+def when_ruled_out(trace: Sequence[Progress]) -> dict[str, int]:
+    """Return for every answer the first moment, in results, at which it is seen ruled out."""
+    found: dict[str, int] = {}
+    for moment in trace:
+        for answer in ruled_out(moment):
+            found.setdefault(answer, moment.told)
+    return found
+
+
+def needed(progress: Progress) -> float | None:
+    """Return the logarithm of the e-value that rules an answer out; None if none are known."""
+    weighed = any(one.log_wealth is not None for one in alternatives(progress))
+    return finite(progress.threshold) if weighed else None
+
+
+def e_value(one: Alternative, threshold: float | None) -> str:
+    """Return the e-value against an answer, as people read it.
+
+    What is ruled out stays so: bets that were open by then may take some of it back.
+
+    Examples
+    --------
+    >>> e_value(Alternative("b", True, log_wealth=3.5), math.log(20))
+    '33.1'
+    >>> e_value(Alternative("b", True, log_wealth=-2.0), math.log(20))
+    '20 or more'
+    >>> e_value(Alternative("b", True, log_wealth=50.0), math.log(20))
+    'over a million'
+    """
+    if one.log_wealth is None:
+        return number(None)
+    if one.rejected and threshold is not None and one.log_wealth < threshold:
+        return f"{number(math.exp(threshold), _DIGITS)} or more"
+    if one.log_wealth > _LARGEST_WRITTEN_OUT:
+        return "over a million"
+    if one.log_wealth < math.log(0.01):
+        return "below 0.01"
+    return number(math.exp(one.log_wealth), _DIGITS)
+
+
+def ruling(one: Alternative, after: int | None = None) -> str:
+    """Return how an answer stands, in words; `after` so many results, if that is known.
+
+    Examples
+    --------
+    >>> ruling(Alternative("b", True), 812), ruling(Alternative("b", False))
+    ('ruled out by result 812', 'not ruled out')
+    """
+    if one.accepted:
+        return "accepted"
+    if not one.rejected:
+        return "not ruled out"
+    if after == 0:
+        return "ruled out from the start"
+    when = "" if after is None else f" by result {count(after)}"
+    better = listed([shorten(arm, _SHORT) for arm in one.worse_than], _NAMED)
+    return f"ruled out{when}{better and ': worse than '}{better}"
+
+
+def summary(progress: Progress, most: int) -> str:
+    """Return in a sentence what speaks against the other answers; empty if it is not said.
+
+    With more than `most` others only their number is said.
+    """
+    best = _best(progress)
+    others = [one for one in alternatives(progress) if one.answer not in best]
+    if not others:
+        return ""
+    out, level = sum(one.rejected for one in others), needed(progress)
+    ruled = f"Ruled out: {count(out)} of {plural(len(others), 'other answer')}"
+    if level is None:
+        return f"{ruled}."
+    if len(others) > most:
+        return f"{ruled}, by an e-value of {number(math.exp(level), _DIGITS)} or more against each."
+    said = [f"{shorten(one.answer, _SHORT)} {e_value(one, level)}" for one in others]
+    return (
+        f"E-values against the other answers ({number(math.exp(level), _DIGITS)} rules one out): "
+        f"{', '.join(said)}."
+    )
+
+
+def explanation(progress: Progress) -> str:
+    """Return what an e-value is, and from where it rules an answer out; empty without any."""
+    level = needed(progress)
+    if level is None:
+        return ""
+    most, chance = number(math.exp(level), _DIGITS), percent(math.exp(-level))
+    return (
+        "An e-value is what a stake of 1 against an answer has become, in bets that gain nothing "
+        "on average if that answer is right. So a right answer's e-value ever reaches "
+        f"{most} with a probability of at most {chance}; an answer whose e-value has reached "
+        f"{most} is ruled out for good. An interval is of one mean by itself; the bets use all "
+        "results together, so intervals may still overlap."
+    )

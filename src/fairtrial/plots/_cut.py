@@ -1,0 +1,149 @@
+"""Which arms are shown where there are too many: one rule for pictures, tables and the page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from fairtrial.core.recommendation import Estimate, Progress
+from fairtrial.plots._alternatives import Alternative, alternatives, ruled_out
+from fairtrial.plots._floors import finite
+from fairtrial.plots._sources import answered, arm_of
+from fairtrial.plots._words import count
+
+__all__ = ["MOST_ARMS", "Cut", "cut_by", "cut_of", "cut_of_arms", "shown_alternatives"]
+
+MOST_ARMS = 24
+"""Arms beyond which the rest is left out, and its number said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """The arms that are shown, and what is said of the others.
+
+    Parameters
+    ----------
+    arms : tuple of str
+        In their own order if all are shown, else as in `ranked`.
+    ranked : tuple of str
+        The same arms, the most important first.
+    note : str
+        How many are not shown, and why; empty if all are.
+    """
+
+    arms: tuple[str, ...]
+    ranked: tuple[str, ...]
+    note: str = ""
+
+    def keep(self, estimates: Iterable[Estimate]) -> tuple[Estimate, ...]:
+        """Return the estimates of the shown arms, in the arms' order."""
+        return _in_order(self.arms, estimates) if self.note else tuple(estimates)
+
+    def rank(self, estimates: Iterable[Estimate]) -> tuple[Estimate, ...]:
+        """Return the estimates of the shown arms, those of the most important arm first."""
+        return _in_order(self.ranked, estimates)
+
+    def apply(self, progress: Progress) -> Progress:
+        """Return a progress with the estimates of the shown arms only."""
+        if not self.note:
+            return progress
+        return replace(progress, actions=self.keep(progress.actions), arms=self.keep(progress.arms))
+
+
+def cut_by(rank: Mapping[str, Any], why: str, others: str = "") -> Cut:
+    """Return the arms with the smallest ranks, at most `MOST_ARMS`.
+
+    Parameters
+    ----------
+    rank : mapping of str to object
+        What the arms, in their own order, are sorted by.
+    why, others : str
+        Which arms these are, and what there is to say of the others.
+
+    Examples
+    --------
+    >>> cut_by({"a": 2.0, "b": 1.0}, "the smallest").ranked
+    ('b', 'a')
+    >>> cut_by({str(number): -number for number in range(100)}, "the largest").note
+    'Shown are 24 of 100 arms: the largest.'
+    """
+    ranked = tuple(sorted(rank, key=lambda arm: rank[arm]))
+    if len(ranked) <= MOST_ARMS:
+        return Cut(tuple(rank), ranked)
+    shown = ranked[:MOST_ARMS]
+    note = f"Shown are {MOST_ARMS} of {count(len(ranked))} arms: {why}.{others and ' '}{others}"
+    return Cut(shown, shown, note)
+
+
+def cut_of(progress: Progress, minimize: bool, estimates: Sequence[Estimate] | None = None) -> Cut:
+    """Return the answer, or who leads, then the best by mean, those not ruled out first.
+
+    Parameters
+    ----------
+    progress : Progress
+        What has the estimates.
+    minimize : bool
+        Whether small means are good.
+    estimates : sequence of Estimate, optional
+        Whose arms are meant; by default the actions'.
+    """
+    means = _means(progress, progress.actions if estimates is None else estimates)
+    best, out = answered(progress.recommendation), ruled_out(progress) & means.keys()
+    sign = 1.0 if minimize else -1.0
+    rank = {
+        arm: (arm not in best, mean is None, arm in out, sign * (mean or 0.0))
+        for arm, mean in means.items()
+    }
+    first = "answer" if progress.recommendation.decided else "leader"
+    open_first = ", those not ruled out first" if out and out | best < means.keys() else ""
+    hidden = frozenset(sorted(rank, key=lambda arm: rank[arm])[MOST_ARMS:])
+    return cut_by(rank, f"the {first}, then the best by mean{open_first}", _fate(hidden, out))
+
+
+def cut_of_arms(progress: Progress, minimize: bool) -> Cut:
+    """Return the cut of what is answered: arms with an estimate of their own, or the actions."""
+    own = progress.arms if progress.quantity == "mean" else ()
+    return cut_of(progress, minimize, own or progress.actions)
+
+
+def shown_alternatives(progress: Progress, minimize: bool) -> tuple[list[Alternative], str]:
+    """Return the possible answers that are shown, the best first, and the note on the others."""
+    cut = cut_of_arms(progress, minimize)
+    hidden = {arm_of(one.labels) for one in (*progress.arms, *progress.actions)} - set(cut.arms)
+    places = {arm: place for place, arm in enumerate(cut.ranked)}
+    kept = [one for one in alternatives(progress) if one.answer not in hidden]
+    # An answer that is no arm comes last.
+    return sorted(kept, key=lambda one: places.get(one.answer, len(places))), cut.note
+
+
+def _fate(hidden: frozenset[str], out: frozenset[str]) -> str:
+    if not hidden & out:
+        return ""
+    how_many = "All" if hidden <= out else count(len(hidden & out))
+    return f"{how_many} of the {count(len(hidden))} others are ruled out."
+
+
+def _means(progress: Progress, estimates: Sequence[Estimate]) -> dict[str, float | None]:
+    """Return a mean for every arm: its overall one, or that of all its results."""
+    overall = progress.arms if progress.quantity == "mean" else ()
+    known = {arm_of(one.labels): finite(one.mean) for one in overall}
+    found: dict[str, list[tuple[float, int]]] = {}
+    for one in estimates:
+        mean = finite(one.mean)
+        results = found.setdefault(arm_of(one.labels), [])
+        if mean is not None:
+            results.append((mean, max(one.pulls, 1)))
+    return {arm: known.get(arm, _pooled(results)) for arm, results in found.items()}
+
+
+def _pooled(results: Sequence[tuple[float, int]]) -> float | None:
+    if not results:
+        return None
+    return sum(mean * number for mean, number in results) / sum(number for _, number in results)
+
+
+def _in_order(arms: Sequence[str], estimates: Iterable[Estimate]) -> tuple[Estimate, ...]:
+    places = {arm: place for place, arm in enumerate(arms)}
+    kept = [one for one in estimates if arm_of(one.labels) in places]
+    return tuple(sorted(kept, key=lambda one: places[arm_of(one.labels)]))

@@ -1,0 +1,101 @@
+"""Shares of the pulls against what every arm is owed, as a progress says it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fairtrial.core.recommendation import Progress
+from fairtrial.plots._cut import Cut, cut_by
+from fairtrial.plots._sources import arm_of
+from fairtrial.plots._words import count
+
+__all__ = ["Share", "carried_note", "cut_of_shares", "earlier_note", "shares_of"]
+
+_ROUNDING = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """An arm's share of the rounds.
+
+    Parameters
+    ----------
+    arm : str
+        Its label.
+    pulls : int
+        Pulls issued.
+    share, quota : float
+        The share that they are, and the one that is guaranteed.
+    owed : float
+        The share owed by now: the quota, counted on from the credit that the arm began with.
+    behind : float or None
+        Pulls that it lacks of what is owed; negative if it is ahead.
+    carried : bool
+        Whether what is owed is not the quota.
+    """
+
+    arm: str
+    pulls: int
+    share: float
+    quota: float
+    owed: float
+    behind: float | None = None
+    carried: bool = False
+
+
+def shares_of(progress: Progress) -> list[Share]:
+    """Return every arm's share, of a policy that guarantees them; else none."""
+    limits = [arm.limit for arm in progress.arms if arm.limit is not None]
+    if progress.quantity != "share" or not limits or len(limits) < len(progress.arms):
+        return []
+    total = sum(arm.pulls for arm in progress.arms)
+    found = [arm.pulls / max(total, 1) if arm.mean is None else arm.mean for arm in progress.arms]
+    rounds = total / sum(found) if sum(found) > 0 else 0.0
+    lacking = progress.details.get("credits", {})
+    return [
+        _share(arm_of(arm.labels), arm.pulls, share, limit, lacking, rounds)
+        for arm, share, limit in zip(progress.arms, found, limits, strict=True)
+    ]
+
+
+def _share(
+    arm: str, pulls: int, share: float, quota: float, lacking: Mapping[str, float], rounds: float
+) -> Share:
+    behind = lacking.get(arm)
+    if behind is None or not rounds:
+        return Share(arm, pulls, share, quota, quota, behind)
+    due = pulls + behind
+    if abs(due - quota * rounds) <= _ROUNDING * max(1.0, rounds):
+        return Share(arm, pulls, share, quota, quota, behind)
+    return Share(arm, pulls, share, quota, max(0.0, due / rounds), behind, carried=True)
+
+
+def cut_of_shares(shares: Sequence[Share]) -> Cut:
+    """Return the arms nearest to what they are owed, or most below it."""
+    rank = {one.arm: one.share - one.owed for one in shares}
+    return cut_by(rank, "those nearest to what they are owed, or most below it")
+
+
+def carried_note(shares: Sequence[Share]) -> str:
+    """Return what owed means where it is not the quota; empty where it is."""
+    if not any(one.carried for one in shares):
+        return ""
+    return (
+        "Owed is the guaranteed share, counted on from the credit that the arm began with: what "
+        "it was ahead by is owed no more (rounds in which it slept are not counted)."
+    )
+
+
+def earlier_note(progress: Progress) -> str:
+    """Return how many results are of no pull that a share is of; empty if there are none."""
+    if progress.quantity != "share":
+        return ""
+    own = sum(arm.pulls for arm in progress.arms) - progress.outstanding
+    earlier = sum(action.pulls for action in progress.actions) - own
+    if earlier <= 0:
+        return ""
+    return (
+        f"{count(earlier)} of the results behind the means are of no pull that a share is of: they "
+        "came before this epoch, or unasked."
+    )

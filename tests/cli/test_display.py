@@ -1,0 +1,56 @@
+"""What people are shown of an experiment."""
+
+import numpy as np
+import pytest
+
+from fairtrial.cli.display import answer_text, estimates_table, print_table, shares_table
+from fairtrial.plots._cut import MOST_ARMS
+from tests.plots.plot_fakes import cell, progress_of_grid
+
+
+def cells_of(table, column):
+    return list(table.columns[column].cells)
+
+
+@pytest.mark.parametrize("number", [3, 60])
+def test_of_many_shares_the_largest_are_listed_and_the_rest_is_said(number):
+    labels = [{"arm": f"arm {n}"} for n in range(number)]
+    shares = np.arange(number) / np.arange(number).sum()
+    table = shares_table("Optimal allocation", labels, shares)
+    listed = cells_of(table, 0)
+    assert listed == [f"arm {n}" for n in range(number - 1, number - 1 - len(listed), -1)]
+    assert len(listed) == min(number, MOST_ARMS)
+    assert bool(table.caption) == (number == 60)
+
+
+def test_a_column_of_limits_is_there_only_if_one_has_a_limit():
+    free, limited = cell(limit=None), cell(limit=0.5)
+    assert "limit" not in [column.header for column in estimates_table("", [free]).columns]
+    assert cells_of(estimates_table("", [free, limited]), -1) == ["-", "0.5"]
+
+
+def test_an_answer_says_what_speaks_against_the_others_and_not_a_clipped_evidence():
+    answers = [
+        {"answer": "zdv", "log_wealth": 3.5, "rejected": True},
+        {"answer": "zdv_ddi", "log_wealth": 0.0, "rejected": False},
+    ]
+    text = " ".join(answer_text(progress_of_grid(details={"answers": answers})).split())
+    assert "Evidence E-values against the other answers (20 rules one out): zdv 33.1." in text
+    assert "of 3.00" not in text
+
+
+def test_a_policy_that_never_stops_serves_on_under_its_guarantee():
+    progress = progress_of_grid(status="running", told=40)
+    text = answer_text(progress, endless=True)
+    assert text.startswith("Serving goes on: 44 pulls so far; the leader is zdv_ddi\n")
+    assert "Guarantee" in text
+    assert "No answer" not in text
+    before = progress_of_grid(status="running", told=0, answer=None)
+    assert answer_text(before, endless=True).startswith("Serving goes on: 4 pulls so far\n")
+
+
+def test_labels_are_printed_as_they_are(capsys):
+    labels = ["[bold]", "[/x]", ":smile:"]
+    print_table(estimates_table("", [cell(labels={"arm": name}) for name in labels]))
+    printed = capsys.readouterr().out
+    assert all(name in printed for name in labels)

@@ -1,0 +1,196 @@
+"""What speaks against every possible answer, in words."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import fairtrial as ft
+from fairtrial.plots import evidence, overview
+from fairtrial.plots._alternatives import (
+    alternatives,
+    e_value,
+    explanation,
+    needed,
+    ruled_out,
+    ruling,
+    summary,
+    when_ruled_out,
+)
+from tests.plots.plot_fakes import FakeStudy, progress_of_grid
+
+
+def of(rows, **changes):
+    return progress_of_grid(details={"answers": rows}, **changes)
+
+
+def betting(**wealth):
+    return of([{"answer": a, "log_wealth": w, "rejected": w >= 3.0} for a, w in wealth.items()])
+
+
+def decided_study():
+    """Return a policy that has decided between three arms, and its moments."""
+    problem = ft.subpopulations.Problem(["a", "b", "c"], ["x"], reward_range=(0, 1))
+    policy = ft.subpopulations.BlockBetting(problem, delta=0.05)
+    moments = [policy.progress()]
+    means = {"a": 1.0, "b": 0.0, "c": 0.6}
+    while not policy.stopped:
+        pull = policy.ask()
+        policy.tell(pull, means[pull.arm])
+        moments.append(policy.progress())
+    return moments
+
+
+@pytest.fixture(scope="module")
+def moments():
+    return decided_study()
+
+
+def test_block_betting_says_what_speaks_against_every_answer(moments):
+    found = {one.answer: one for one in alternatives(moments[-1])}
+    assert found["a"].accepted
+    assert found["b"].rejected
+    assert found["c"].rejected
+    assert needed(moments[-1]) == pytest.approx(math.log(20))
+
+
+def test_the_moment_of_a_ruling_is_the_first_at_which_the_wealth_is_enough(moments):
+    when = when_ruled_out(moments)
+    assert when.keys() >= {"b", "c"}
+    before = moments[when["c"] - 1]
+    assert "c" not in ruled_out(before)
+    assert max(when.values()) == moments[-1].told
+
+
+@pytest.mark.parametrize("family", ["linear", "delayed"])
+def test_other_families_say_under_the_same_key_what_is_ruled_out(family):
+    if family == "linear":
+        problem = ft.linear.Problem(np.eye(2), arms=["a", "b"], noise_std=0.1)
+        policy = ft.linear.XYAdaptive(problem, delta=0.05)
+    else:
+        problem = ft.delayed.Problem(["a", "b"], noise_std=0.1)
+        policy = ft.delayed.InformationRacing(problem, delta=0.05)
+    assert ruled_out(policy.progress()) == frozenset()
+    while not policy.stopped:
+        pull = policy.ask()
+        policy.tell(pull, 1.0 if pull.arm == "b" else 0.0)
+    end = policy.progress()
+    assert ruled_out(end) == {"a"}
+    assert [one.accepted for one in alternatives(end)] == [False, True]
+    assert needed(end) is None
+    assert summary(end, 6) == "Ruled out: 1 of 1 other answer."
+
+
+def test_a_race_by_pairs_says_who_is_better_than_an_arm_that_is_out():
+    problem = ft.delayed.Problem(["a", "b", "c", "d"], noise_std=0.05, top=2)
+    policy = ft.delayed.InformationRacing(problem, delta=0.05)
+    while not policy.stopped:
+        pull = policy.ask()
+        policy.tell(pull, {"a": 0.0, "b": 2.0, "c": 1.0, "d": 3.0}[pull.arm])
+    found = {one.answer: one for one in alternatives(policy.progress())}
+    assert set(found["c"].worse_than) == {"b", "d"}
+    assert len(found["a"].worse_than) == 2
+    assert ruling(found["c"], 5) == "ruled out by result 5: worse than b, d"
+    assert ruling(found["d"]) == "accepted"
+    assert ft.delayed.InformationRacing(problem, test="box").progress().details["answers"][0] == {
+        "answer": "a",
+        "accepted": False,
+        "rejected": False,
+        "worse_than": [],
+    }
+
+
+@pytest.mark.parametrize("rows", [3, [], ["a"], [{"answer": "a"}], None])
+def test_a_policy_that_means_something_else_by_the_name_says_nothing(rows):
+    progress = of(rows)
+    assert alternatives(progress) == []
+    assert summary(progress, 6) == explanation(progress) == ""
+
+
+@pytest.mark.parametrize(
+    ("wealth", "rejected", "text"),
+    [
+        (0.0, False, "1"),
+        (math.log(20), True, "20"),
+        (2.0, True, "20 or more"),
+        (2.0, False, "7.39"),
+        (1000.0, True, "over a million"),
+        (-40.0, False, "below 0.01"),
+        (None, True, "\N{EN DASH}"),
+    ],
+)
+def test_e_values_are_written_as_people_read_them(wealth, rejected, text):
+    (one,) = alternatives(of([{"answer": "b", "log_wealth": wealth, "rejected": rejected}]))
+    assert e_value(one, math.log(20)) == text
+
+
+def test_answers_are_found_by_their_own_labels_whatever_these_look_like():
+    label = "  two  words\n"
+    rows = [{"answer": label, "rejected": True}, {"answer": "zdv_ddi", "rejected": False}]
+    assert ruled_out(of(rows)) == {label}
+    assert summary(of(rows), 6) == "Ruled out: 1 of 1 other answer."
+
+
+def test_rulings_in_words():
+    rows = [{"answer": None, "rejected": True}, {"answer": "zdv_ddi", "rejected": False}]
+    out, answer = alternatives(of(rows))
+    assert ruling(out, 0) == "ruled out from the start"
+    assert ruling(out, 1200) == "ruled out by result 1,200"
+    assert ruling(answer) == "accepted"
+    (open_,) = alternatives(of(rows[1:], status="running"))
+    assert ruling(open_) == "not ruled out"
+
+
+def test_a_few_alternatives_are_named_and_many_are_counted():
+    progress = betting(zdv=3.5, zdv_ddi=0.0, ddi=3.0)
+    assert summary(progress, 6) == (
+        "E-values against the other answers (20 rules one out): zdv 33.1, ddi 20.1."
+    )
+    assert summary(progress, 1) == (
+        "Ruled out: 2 of 2 other answers, by an e-value of 20 or more against each."
+    )
+
+
+def test_the_explanation_states_the_level_and_its_probability():
+    said = explanation(replace(betting(zdv=3.5, zdv_ddi=0.0), threshold=math.log(100)))
+    assert "ever reaches 100 with a probability of at most 1 %" in said
+
+
+def test_the_evidence_panel_shows_when_each_alternative_was_ruled_out(moments):
+    (ax,) = evidence(moments).axes
+    crosses = [line for line in ax.lines if line.get_gid() == "ruled out"]
+    when = when_ruled_out(moments)
+    assert {line.get_xdata()[0] for line in crosses} == set(when.values())
+    assert [line.get_ydata()[0] for line in crosses] == pytest.approx([math.log(20)] * len(crosses))
+    thin = [line for line in ax.lines if line.get_gid() == "alternative"]
+    assert len(thin) == len([one for one in alternatives(moments[-1]) if one.rejected])
+    assert max(np.nanmax(line.get_ydata()) for line in thin) <= math.log(20) + 1e-12
+    assert any("b" in text.get_text() and "out" in text.get_text() for text in ax.texts)
+
+
+def test_evidence_far_below_runs_off_the_axis_and_that_is_said():
+    trace = [
+        progress_of_grid(told=n, evidence=gained, threshold=3.0)
+        for n, gained in ((10, 0.0), (20, -500.0), (30, 3.0))
+    ]
+    (ax,) = evidence(trace).axes
+    assert ax.get_ylim()[0] > -10
+    assert [text.get_text() for text in ax.texts if text.get_gid() == "below"] == [
+        "the evidence runs on below"
+    ]
+
+
+def test_without_evidence_there_is_a_sentence_and_no_axis():
+    (ax,) = evidence([progress_of_grid(evidence=None, threshold=None)]).axes
+    assert not ax.axison
+    (ax,) = evidence([progress_of_grid(evidence=None, threshold=3.0)]).axes
+    assert [text.get_text() for text in ax.texts] == ["no evidence yet"]
+
+
+def test_the_overview_says_what_speaks_against_the_others():
+    figure = overview(FakeStudy(betting(zdv=3.5, zdv_ddi=0.0, ddi=3.0)))
+    said = " ".join(text.get_text() for ax in figure.axes for text in ax.texts)
+    assert "zdv 33.1" in " ".join(said.split())

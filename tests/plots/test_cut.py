@@ -1,0 +1,151 @@
+"""Which arms are shown where there are too many, and what is said of the others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from fairtrial.core import Estimate
+from fairtrial.plots import allocation, means, overview
+from fairtrial.plots._cut import MOST_ARMS, cut_of, cut_of_arms, shown_alternatives
+from tests.plots.plot_fakes import FakeSimulation, FakeStudy, GridProblem, cell, progress_of_grid
+
+MANY = [f"arm {number}" for number in range(1728)]
+
+
+def progress_of(values, out=(), leader="arm 0", status="running", **changes):
+    """Return a progress whose arms have these means; None for no result."""
+    cells = tuple(
+        cell(10 if mean is not None else 0, mean, limit=None, labels={"arm": f"arm {number}"})
+        for number, mean in enumerate(values)
+    )
+    answers = [{"answer": f"arm {n}", "rejected": n in out} for n in range(len(values))]
+    details = {"answers": answers} if out else {}
+    start = progress_of_grid(status=status, answer=leader, details=details)
+    return replace(start, actions=cells, arms=(), **changes)
+
+
+def note_of(figure):
+    """Return what is said above the key: of the figure, or of each of its parts."""
+    parts = [figure, *figure.subfigs]
+    titles = [legend.get_title() for part in parts for legend in part.legends]
+    return [" ".join(title.get_text().split()) for title in titles]
+
+
+def rows_of(ax):
+    return [label.get_text() for label in ax.get_yticklabels()]
+
+
+def test_as_many_arms_as_fit_keep_their_order_and_need_no_note():
+    cut = cut_of(progress_of([0.1 * n for n in range(MOST_ARMS)], leader="arm 3"), minimize=False)
+    assert cut.arms == tuple(f"arm {n}" for n in range(MOST_ARMS))
+    assert cut.ranked[:3] == ("arm 3", "arm 23", "arm 22")
+    assert cut.note == ""
+
+
+@pytest.mark.parametrize("minimize", [False, True])
+def test_the_leader_comes_first_then_the_best_by_mean(minimize):
+    progress = progress_of([float(n) for n in range(100)], leader="arm 50")
+    best = range(22) if minimize else range(99, 77, -1)
+    cut = cut_of(progress, minimize)
+    assert cut.arms == ("arm 50", *(f"arm {n}" for n in best), cut.arms[-1])
+    assert cut.note == f"Shown are {MOST_ARMS} of 100 arms: the leader, then the best by mean."
+
+
+def test_arms_that_are_not_ruled_out_come_before_better_ones_that_are():
+    out = range(50, 100)
+    cut = cut_of(progress_of([float(n) for n in range(100)], out), minimize=False)
+    assert cut.arms[:3] == ("arm 0", "arm 49", "arm 48")
+    assert not set(cut.arms) & {f"arm {n}" for n in out}
+    assert cut.note.endswith("those not ruled out first. 50 of the 76 others are ruled out.")
+
+
+def test_it_is_said_if_all_others_are_ruled_out():
+    progress = progress_of([float(n) for n in range(60)], range(1, 60), status="decided")
+    note = cut_of(progress, minimize=False).note
+    assert note == (
+        f"Shown are {MOST_ARMS} of 60 arms: the answer, then the best by mean. "
+        "All of the 36 others are ruled out."
+    )
+
+
+def test_arms_without_a_result_come_last():
+    values = [None if n < 20 else -float(n) for n in range(60)]
+    cut = cut_of(progress_of(values, leader="arm 59"), minimize=False)
+    assert cut.arms[:2] == ("arm 59", "arm 20")
+    assert not set(cut.arms) & {f"arm {n}" for n in range(20)}
+
+
+def test_the_overall_mean_ranks_arms_of_several_groups():
+    arms = [f"arm {n}" for n in range(30)]
+    progress = progress_of_grid(arms, ["x", "y"], answer="arm 7", told=6000)
+    overall = {arm.labels["arm"]: arm.mean for arm in progress.arms}
+    cut = cut_of(progress, minimize=False)
+    assert list(cut.arms[1:]) == sorted(set(cut.arms[1:]), key=lambda arm: -overall[arm])
+    kept = cut.apply(progress)
+    assert (len(kept.actions), len(kept.arms)) == (2 * MOST_ARMS, MOST_ARMS)
+    assert kept.told == progress.told
+
+
+def test_answers_that_are_not_the_arms_are_cut_by_themselves():
+    answers = tuple(Estimate({"arm": f"dose {n}"}, 0, mean=float(n)) for n in range(50))
+    progress = replace(progress_of([0.5, 0.2], leader="dose 3"), arms=answers)
+    assert cut_of(progress, minimize=False).note == ""
+    assert cut_of_arms(progress, minimize=False).arms[:2] == ("dose 3", "dose 49")
+
+
+def test_alternatives_are_cut_as_the_arms_are_and_no_arm_comes_last():
+    progress = progress_of([float(n) for n in range(60)], range(50))
+    rows = [*progress.details["answers"], {"answer": None, "rejected": True}]
+    shown, note = shown_alternatives(replace(progress, details={"answers": rows}), minimize=False)
+    assert len(shown) == MOST_ARMS + 1
+    assert [one.answer for one in shown][:2] == ["arm 0", "arm 59"]
+    assert shown[-1].answer == "no arm"
+    assert note.startswith("Shown are")
+
+
+@pytest.mark.parametrize("number", [2, 30, 1728])
+def test_no_picture_grows_with_the_number_of_arms(number):
+    arms = MANY[:number]
+    study = FakeStudy(progress_of_grid(arms, [], answer="arm 1", told=40 * number))
+    study.problem = GridProblem(arms, [])
+    rows = min(number, MOST_ARMS)
+    for draw in (means, allocation):
+        figure = draw(study)
+        assert len(rows_of(figure.axes[0])) == rows
+        assert "arm 1" in rows_of(figure.axes[0])
+        assert (f"of {number:,} arms" in note_of(figure)[0]) == (number > MOST_ARMS)
+    whole = overview(study)
+    assert whole.get_size_inches()[1] < 22
+    assert [len(rows_of(ax)) for ax in whole.axes[2:]] == [rows, rows]
+
+
+def test_shares_are_of_all_pulls_also_if_few_arms_are_drawn():
+    study = FakeStudy(progress_of_grid(MANY, [], answer="arm 1", told=50_000))
+    study.problem = GridProblem(MANY, [])
+    figure = allocation(study)
+    pulls = {action.labels["arm"]: action.pulls for action in study.end.actions}
+    widths = [bar.get_width() for bar in figure.axes[0].containers[0]]
+    wanted = [pulls[arm] / 50_000 for arm in rows_of(figure.axes[0])]
+    assert widths == pytest.approx(wanted)
+
+
+def test_of_a_simulation_those_with_the_most_pulls_are_drawn():
+    simulation = FakeSimulation(GridProblem(MANY[:40], ["x"]), mean=4000, runs=3)
+    figure = allocation(simulation)
+    total = simulation.pulls.sum(axis=0)
+    assert rows_of(figure.axes[0]) == [
+        MANY[place] for place in (-total).argsort(kind="stable")[:MOST_ARMS]
+    ]
+    assert note_of(figure) == [f"Shown are {MOST_ARMS} of 40 arms: those with the most pulls."]
+
+
+def test_a_study_of_many_actions_is_looked_at_in_fewer_moments():
+    asked = []
+    study = FakeStudy(progress_of_grid(MANY, [], answer="arm 1", told=9_000))
+    study.problem = GridProblem(MANY, [])
+    trace = study.trace
+    study.trace = lambda points=200: (asked.append(points), trace())[1]
+    overview(study)
+    assert asked == [40]
