@@ -211,12 +211,12 @@ def test_every_mistake_in_a_table_is_listed_with_its_row(folder):
     write_table(folder, [*rows, ("a", "x", -3)])
     assert mistakes(folder) == [
         (
-            "source.arm: column 'arm' holds 'c' in 1 rows, which is not an arm of the problem; "
+            "source.arm: column 'arm' holds 'c' in 1 row, which is not an arm of the problem; "
             "accepted: a, b"
         ),
         "source.arm: column 'arm' has no row with 'b'",
         (
-            "source.group: column 'group' holds 'z' in 1 rows, "
+            "source.group: column 'group' holds 'z' in 1 row, "
             "which is not a group of the problem; accepted: x, y"
         ),
         "source.reward: column 'reward', row 6: must be a number; got 'much'",
@@ -325,3 +325,80 @@ def test_a_refused_argument_without_a_default_is_one_mistake(tmp_path):
     assert caught.value.mistakes == (
         "problem.fairness_bound: must be a finite number greater than 0; got -1",
     )
+
+
+def all_of(found):
+    return [line.split(":")[0] for line in found]
+
+
+LATE = {"family": "delayed", "arms": ["a", "b"], "noise_std": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("problem", "expected"),
+    [
+        (
+            {"family": "subpopulations", "direction": "up", "floors": "q", "noise_std": -1},
+            ["arms", "groups", "direction", "floors", "noise_std"],
+        ),
+        (
+            {
+                "family": "linear",
+                "features": "q",
+                "arms": ["a", "a"],
+                "noise_std": -1,
+                "direction": "up",
+            },
+            ["features", "arms", "noise_std", "direction"],
+        ),
+        (
+            {
+                "family": "allocation",
+                "arms": ["a", "a"],
+                "shares": ["2/3", -1],
+                "tolerance": -1,
+                "reward_range": [1, 0],
+                "groups": 3,
+                "plays": 0,
+            },
+            ["arms", "shares[1]", "tolerance", "reward_range", "plays", "groups"],
+        ),
+        ({**LATE, "top": 0, "direction": "up", "clip": "yes"}, ["direction", "top", "clip"]),
+    ],
+)
+def test_a_mistake_in_a_problem_does_not_hide_the_others(folder, problem, expected):
+    found = mistakes(folder, problem=problem, policy=None, source={"kind": "command", "run": "m"})
+    assert sorted(all_of(found)) == sorted(f"problem.{name}" for name in expected)
+
+
+def test_what_contradicts_a_mistaken_argument_is_no_second_mistake(folder):
+    command = {"kind": "command", "run": "m"}
+    problem = {**LATE, "feedback": "often", "report_std": 0.1}
+    policy = {"name": "InformationRacing", "truncate": 3, "delta": 2}
+    found = mistakes(folder, problem=problem, policy=policy, source=command)
+    assert all_of(found) == ["problem.feedback", "policy.delta"]
+
+
+def test_a_mistake_in_a_part_of_a_policy_is_named_by_its_path_and_hides_no_other(folder):
+    problem = {"family": "allocation", "arms": ["a", "b"], "shares": ["1/3", "1/3"]}
+    command = {"kind": "command", "run": "m"}
+    for learner, name in (({"name": "Nope"}, "name"), ({"name": "EpsilonGreedy", "e": 1}, "e")):
+        policy = {"name": "FairLearn", "learner": learner, "scheduler": "x"}
+        found = mistakes(folder, problem=problem, policy=policy, source=command)
+        assert all_of(found) == [f"policy.learner.{name}", "policy.scheduler"]
+
+
+def test_a_wrong_storage_is_listed_with_the_other_mistakes_of_the_study(folder):
+    found = mistakes(folder, study={"storage": "http://x", "seed": -1})
+    assert all_of(found) == ["study.name", "study.storage", "study.seed"]
+
+
+def test_every_misplaced_key_of_a_source_is_listed(folder):
+    means = [[0.1, 0.1], [0.2, 0.2]]
+    source = {"kind": "simulate", "means": means, "delay": 1.0, "bias": 2.0}
+    assert all_of(mistakes(folder, source=source)) == ["source.delay", "source.bias"]
+
+
+@pytest.mark.filterwarnings("error")
+def test_nothing_is_said_of_what_stands_in_for_a_mistaken_argument(tmp_path):
+    test_a_refused_argument_without_a_default_is_one_mistake(tmp_path)

@@ -30,6 +30,9 @@ def kl(delta):
 def test_a_plan_gives_the_bound_the_optimal_allocation_and_simulated_runs(folder, document):
     found, result = document("plan", write(folder, replayed(**EXAMPLE)))
     assert result.exit_code == ExitCode.OK
+    first, second, *_ = result.stderr.splitlines()
+    assert first == "Looking for the bound that no rule beats ..."
+    assert second == "Simulating 20 runs of BlockBetting ..."
     assert found["answer"] == "0"
     assert found["complexity"] == pytest.approx(190.884, rel=1e-5)
     assert found["complexity_lower"] <= found["complexity"] <= found["complexity_upper"]

@@ -96,6 +96,17 @@ def test_another_policy_and_a_simulated_world_do_as_well(folder, document):
     assert found["progress"]["recommendation"]["guarantee"]["proven"] is False
 
 
+def test_a_policy_that_never_stops_has_served_when_the_session_ends(folder, invoke):
+    changes = {
+        "problem": {"family": "allocation", "arms": ["a", "b"], "shares": "1/4"},
+        "policy": {"name": "FairLearn"},
+        "source": {"kind": "simulate", "means": {"a": 0.9, "b": 0.1}},
+    }
+    result = invoke("run", write(folder, replayed(**changes)), "--pulls", 20)
+    assert result.exit_code == ExitCode.OK
+    assert result.stdout.startswith("Serving goes on: 20 pulls so far; the leader is a\n")
+
+
 # --------------------------------------------------------------------------- resuming
 
 

@@ -92,14 +92,35 @@ def test_the_second_ctrl_c_ends_a_source_that_does_not_end_by_itself(study):
     assert [pull.number for pull in study.outstanding()] == [2]
 
 
-@pytest.mark.parametrize("request_to_end", [signal.SIGINT, signal.SIGTERM])
-def test_an_interruption_is_a_flag_and_handlers_are_put_back(request_to_end):
-    before = signal.getsignal(request_to_end)
+@pytest.fixture
+def handled():
+    """Set a signal's handler for the time of a test."""
+    before = {}
+
+    def handle(number, handler):
+        before[number] = signal.signal(number, handler)
+
+    yield handle
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize("request_to_end", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_an_interruption_is_a_flag_and_handlers_are_put_back(request_to_end, handled):
+    handled(request_to_end, signal.SIG_DFL)
     with Interruption() as interruption:
         assert not interruption()
         os.kill(os.getpid(), request_to_end)
         assert interruption()
-    assert signal.getsignal(request_to_end) is before
+    assert signal.getsignal(request_to_end) is signal.SIG_DFL
+
+
+def test_a_signal_that_is_ignored_stays_so(handled):
+    handled(signal.SIGHUP, signal.SIG_IGN)
+    with Interruption() as interruption:
+        os.kill(os.getpid(), signal.SIGHUP)
+        assert not interruption()
+    assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
 
 
 def test_a_runner_waits_while_another_ones_result_is_needed(study, monkeypatch):

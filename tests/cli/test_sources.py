@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from fairtrial import delayed
 from fairtrial.cli.sources import CommandRewards, WorldRewards, fill_placeholders
 from fairtrial.core import Pull
 from fairtrial.errors import SourceError
@@ -115,6 +116,39 @@ def test_what_is_not_a_reward_is_refused(text, trouble):
 
 def test_a_folder_that_is_not_there_is_reported(tmp_path):
     assert "could not be started" in failure("echo 1", folder=tmp_path / "absent")
+
+
+LATE = delayed.Problem(["a", "b"], noise_std=1.0)
+
+
+def test_a_command_that_was_not_started_fails_no_pull_of_a_race(tmp_path):
+    absent = CommandRewards("echo 1", LATE, folder=tmp_path / "absent")
+    with pytest.raises(SourceError, match="could not be started"):
+        absent.reward(LATE.pull(arm="a"))
+
+
+@pytest.mark.parametrize("problem", [PROBLEM, LATE])
+def test_without_a_place_for_its_output_no_command_is_started(problem, monkeypatch, tmp_path):
+    def full(*arguments, **options):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("tempfile.TemporaryFile", full)
+    source = CommandRewards(f"touch {tmp_path}/ran; echo 1", problem)
+    with pytest.raises(SourceError, match=r"no temporary file can be made .*No space left"):
+        source.reward(Pull(0, 0, problem.labels(0)))
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_command_that_never_stops_printing_is_stopped(monkeypatch):
+    monkeypatch.setattr("fairtrial.cli.sources._MOST_BYTES", 2**20)
+    assert "printed more than 1 MiB and was stopped" in failure("yes", timeout=60)
+    assert "printed more than 1 MiB and was stopped" in failure("yes >&2", timeout=60)
+
+
+def test_the_end_of_a_line_is_no_reward(tmp_path):
+    (tmp_path / "long").write_text("x" + " " * 70_000 + "0.5\n")
+    assert "not a number" in failure("cat long", folder=tmp_path)
+    assert len(failure("head -c 300000 /dev/zero")) < 1000
 
 
 def test_a_hanging_command_is_ended_with_all_that_it_started(tmp_path):

@@ -2,11 +2,16 @@
 
 import csv
 import json
+import re
 import sqlite3
+import time
 
 import pytest
 
+import fairtrial as ft
+from fairtrial import delayed
 from fairtrial.cli import ExitCode
+from fairtrial.plots._cut import MOST_ARMS
 from fairtrial.study import Study
 from tests.cli.configurations import replayed, write
 
@@ -102,10 +107,79 @@ def test_show_says_the_answer_the_estimates_and_the_health(decided, invoke, docu
     assert found["health"]["lost"] == 0
 
 
+def test_show_says_what_speaks_against_the_other_answers(decided, invoke):
+    text = " ".join(invoke("study", "show", decided).stdout.split())
+    for part in (
+        "What speaks against every answer",
+        "log needed",
+        "ruled out",
+        "An e-value is what a stake of 1",
+        "ever reaches 20 with a probability of at most 5 %",
+    ):
+        assert part in text
+    assert "2.996 of 2.996" not in text
+
+
+@pytest.mark.parametrize("count", [3, 60])
+def test_show_lists_every_arm_once_from_the_best_and_of_many_the_best_only(folder, invoke, count):
+    names = [f"arm {number}" for number in range(count)]
+    problem = ft.delayed.Problem(names, noise_std=1.0)
+    policy = ft.delayed.InformationRacing(problem)
+    with Study.create(problem, policy, storage=STORAGE, name="race", seed=1) as study:
+        for pull in study.ask(count):
+            study.tell(pull, 0.01 * pull.action)
+    text = invoke("study", "show", "race", "--storage", STORAGE).stdout
+    rows = [line for line in text.splitlines() if line.startswith("│ arm ")]
+    assert len(rows) == min(count, MOST_ARMS)
+    assert [row.split("│")[1].strip() for row in rows] == names[: -1 - len(rows) : -1]
+    said = f"Shown are {MOST_ARMS} of 60 arms: the leader, then the best by mean."
+    assert (said in " ".join(text.split())) == (count == 60)
+
+
+def test_show_of_a_policy_that_never_stops_shows_shares_and_succeeds(folder, invoke):
+    problem = ft.allocation.Problem(["a", "b", "d"], {"a": "1/5", "b": "1/4", "d": "1/10"})
+    first = ft.allocation.FairLearn(problem)
+    for pull in first.ask(100):
+        first.tell(pull, float(pull.arm == "d"))
+    second = first.next_epoch(problem)
+    with Study.create(problem, second, storage=STORAGE, name="epoch", seed=1) as study:
+        for pull in study.ask(20):
+            study.tell(pull, float(pull.arm == "d"))
+    result = invoke("study", "show", "epoch", "--storage", STORAGE)
+    assert result.exit_code == ExitCode.OK
+    assert result.stdout.startswith("Serving goes on: 20 pulls so far; the leader is d\n")
+    assert "No answer" not in result.stdout
+    text = " ".join(result.stdout.split())
+    assert re.search(r"│ d │ \d+ │ [\d.]+ % │ 10 % │ 0 % │ -", text)
+    assert "counted on from the credit that the arm began with" in text
+    assert "100 of the results behind the means are of no pull that a share is of" in text
+
+
+@pytest.mark.parametrize(
+    "statement",
+    ["UPDATE event SET value = 0.99 WHERE seq = 20", "DELETE FROM event WHERE seq = 30"],
+)
+def test_show_of_an_altered_log_warns_loudly_and_fails(decided, invoke, document, statement):
+    tamper(statement)
+    result = invoke("study", "show", decided)
+    assert result.exit_code == ExitCode.NOT_VERIFIED
+    assert "WARNING: small is NOT verified" in result.stderr
+    assert result.stdout.startswith("DO NOT RELY ON THIS")
+    found, again = document("study", "show", decided)
+    assert again.exit_code == ExitCode.NOT_VERIFIED
+    assert found["verification"]["ok"] is False
+
+
 def test_show_of_a_study_without_an_answer_says_so_by_its_exit_code(running, invoke):
     result = invoke("study", "show", running)
     assert result.exit_code == ExitCode.NO_ANSWER
     assert "No answer yet: running, 45 pulls so far" in result.stdout
+
+
+def test_one_is_singular(folder, invoke):
+    path = write(folder, replayed())
+    result = invoke("run", path, "--pulls", 1)
+    assert "running, 1 pull so far" in result.stdout
 
 
 def test_show_works_before_the_first_result(folder, invoke):
@@ -185,7 +259,68 @@ def test_an_exported_log_can_be_read_elsewhere(decided, folder, invoke):
         assert sum(1 for row in csv.DictReader(stream) if row["kind"] == "tell") > 40
 
 
+def test_an_export_replaces_no_file_unless_told_to(decided, folder, document):
+    (folder / "log.csv").write_text("mine")
+    found, result = document("study", "export", decided, "log.csv")
+    assert result.exit_code == ExitCode.USAGE
+    assert "--force" in found["error"]["message"]
+    assert (folder / "log.csv").read_text() == "mine"
+    _, result = document("study", "export", decided, "log.csv", "--force")
+    assert result.exit_code == ExitCode.OK
+    assert (folder / "log.csv").read_text() != "mine"
+
+
 def test_an_export_to_an_unknown_format_is_a_mistake(decided, document):
     found, result = document("study", "export", decided, "log.xlsx")
     assert result.exit_code == ExitCode.USAGE
     assert ".jsonl" in found["error"]["message"]
+
+
+# ------------------------------------------------------------ a file that was changed since
+
+
+@pytest.mark.parametrize("command", ["show", "history", "verify"])
+def test_a_file_that_is_not_the_studys_any_more_is_warned_of(decided, folder, document, command):
+    assert document("study", command, decided)[1].stderr == ""
+    changed = replayed(policy={"name": "BlockBetting", "delta": 0.01})
+    found, result = document("study", command, write(folder, changed))
+    assert (result.exit_code, found["study"]) == (ExitCode.OK, "small")
+    assert "policy.delta is 0.05 and 0.01" in result.stderr
+    assert "the study as recorded" in result.stderr
+    assert result.stderr.count("\n") == 1
+
+
+def test_a_changed_seed_is_warned_of_and_a_seed_left_out_is_not(decided, folder, document):
+    for seed, warned in ((8, True), (None, False)):
+        section = {"name": "small", "storage": STORAGE, **({} if seed is None else {"seed": seed})}
+        _, result = document("study", "show", write(folder, replayed(study=section)))
+        assert ("seed is 7 and 8" in result.stderr) == warned
+
+
+def test_a_file_that_has_mistakes_now_is_warned_of_and_one_without_a_problem_is_not(
+    decided, folder, document
+):
+    broken = replayed(problem={"family": "subpopulations"})
+    _, result = document("study", "show", write(folder, broken))
+    assert "its problem or policy has mistakes" in result.stderr
+    _, result = document("study", "show", write(folder, {"study": replayed()["study"]}))
+    assert result.stderr == ""
+
+
+def test_a_missing_source_is_no_difference(decided, folder, document):
+    (folder / "rows.csv").unlink()
+    assert document("study", "show", decided)[1].stderr == ""
+
+
+def test_the_end_of_a_studys_time_is_told(folder, invoke):
+    problem = delayed.Problem(["a", "b"], noise_std=1.0)
+    policy = delayed.InformationRacing(problem, max_time=0.01)
+    with Study.create(problem, policy, storage="small.db", name="race", seed=1) as study:
+        study.ask()
+        time.sleep(0.02)
+        study.pass_time()
+    log = invoke("study", "history", "race", "--storage", STORAGE).stdout
+    assert "max_time is over, after" in log
+    shown = invoke("study", "show", "race", "--storage", STORAGE)
+    assert shown.exit_code == ExitCode.NO_ANSWER
+    assert shown.stdout.startswith("No answer: no result so far")

@@ -403,3 +403,15 @@ def test_a_bar_is_shown_on_a_terminal_only(
     assert output == ""
     assert "replications" in bar
     assert "20/20" in bar
+
+
+def test_elsewhere_a_long_simulation_writes_a_line_now_and_then(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("fairtrial.simulation._bar._LINE_SECONDS", 0.0)
+    simulate(CoinToss(PROBLEM), WORLD, 20, progress=False)
+    assert capsys.readouterr() == ("", "")
+    simulate(CoinToss(PROBLEM), WORLD, 20, progress=True, chunk_size=10)
+    output, lines = capsys.readouterr()
+    assert output == ""
+    assert lines.splitlines() == ["10 of 20 replications", "20 of 20 replications"]

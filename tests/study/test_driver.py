@@ -1,5 +1,6 @@
 """The driver with threads: order, limits, call-backs, failures, deadlines, resumption."""
 
+import hashlib
 import threading
 import time
 from collections import Counter
@@ -16,6 +17,7 @@ from fairtrial.errors import (
     InvalidOutcome,
     NothingToAsk,
     SourceError,
+    StorageError,
 )
 from fairtrial.study import StopPull, Study, run_study
 from tests.study.toys import (
@@ -292,7 +294,7 @@ def test_what_is_in_flight_is_waited_for_before_a_session_ends_badly(make_study,
         time.sleep(0.05)
         return 0.25
 
-    with pytest.raises(SourceError, match=r"a pull failed; the last is .*number=1"):
+    with pytest.raises(SourceError, match=r"^StudyPull\(number=1, .* failed: error: V"):
         run_study(study, one_fails, threads, parallel=3, max_failures=0)
     assert (study.policy.told, study.outstanding()) == (2, [])
 
@@ -366,6 +368,28 @@ def test_the_time_of_a_pull_begins_with_its_work_not_in_the_queue(make_study):
     assert kinds(study)["tell"] == 3
 
 
+def test_workers_that_never_come_back_end_the_session_and_what_waits_for_them_stays_open(
+    make_study, threads
+):
+    study, go = make_study(Racing), threading.Event()
+
+    def hanging(arm, report):
+        assert go.wait(60)
+        return 9.0
+
+    try:
+        with pytest.raises(SourceError, match="no worker is free: all are held by pulls beyond"):
+            run_study(study, hanging, threads, parallel=3, deadline=0.2, max_failures=99)
+    finally:
+        go.set()
+    # There are four workers: three more pulls had none.
+    assert reasons(study) == ["timeout"] * 4
+    assert [pull.number for pull in study.outstanding()] == [4, 5, 6]
+    run_study(study, plain, threads, parallel=3)
+    assert study.policy.stopped
+    assert study.verify().ok
+
+
 def test_a_timeout_in_a_race_needs_a_decision_unless_failures_are_independent(make_race, threads):
     def slow(arm, report):
         while arm == "b" and not report.should_stop():
@@ -400,6 +424,17 @@ def test_pulls_left_open_are_carried_out_again_but_not_those_of_others(make_stud
     assert rows[read.id] == "lost"
     assert rows[theirs.id] == "open"
     assert study.policy.asked == 5
+
+
+def test_runners_that_cannot_know_of_each_other_do_not_run(path, threads):
+    problem = Problem(["a", "b"], noise_std=1.0)
+    policy = InformationRacing(problem, delta=0.05)
+    with Study.create(problem, policy, storage=path, name="race", seed=1) as study:
+        digest = hashlib.sha256(b"race").hexdigest()[:8]
+        path.with_name(f"{path.name}-{digest}.running").mkdir()
+        with pytest.raises(StorageError, match="by which runners of a study know of each other"):
+            run_study(study, plain, threads)
+        assert list(study.events()) == []
 
 
 def test_ctrl_c_leaves_a_study_that_goes_on(make_study):
@@ -471,7 +506,7 @@ class Nothing(Racing):
         ({"deadline": float("nan")}, "deadline must be"),
         ({"pulls": 0}, "pulls must be"),
         ({"max_failures": -1}, "max_failures must be"),
-        ({"study": None}, "study must be a Study"),
+        ({"study": None}, "study must be a fairtrial.study.Study"),
         ({"watch": 3}, "watch must be callable"),
         ({"host": 7}, "host must be"),
     ],

@@ -3,6 +3,8 @@
 import contextlib
 import json
 import multiprocessing
+import os
+import pickle
 import signal
 import socket
 import subprocess
@@ -16,11 +18,12 @@ import pytest
 from fairtrial.delayed import InformationRacing, Problem
 from fairtrial.errors import SourceError
 from fairtrial.study import Study, run_study
-from fairtrial.study.desk import Desk
+from fairtrial.study.desk import Desk, Unreachable
 from tests.study.test_driver import kinds, most_in_flight, reasons
 from tests.study.toys import OWN, Racing, ToyProblem
 from tests.study.work import (
     DieAt,
+    Hanging,
     Slowly,
     awkward,
     measure,
@@ -94,6 +97,18 @@ def test_workers_that_always_die_end_the_session(race, tmp_path):
     with pytest.raises(SourceError, match="3 pulls in a row failed"):
         run_study(race, DieAt(tmp_path, range(1000)), new_pool, max_failures=2)
     assert reasons(race) == ["lost"] * 3
+
+
+def test_workers_that_never_come_back_are_ended_and_their_places_filled(race):
+    answer = run_study(race, Hanging(numbers=range(2)), new_pool, parallel=2, deadline=0.5)
+    assert answer.arm == ("c",)
+    assert reasons(race).count("timeout") == 2
+    assert race.outstanding() == []
+    deadline = time.monotonic() + PATIENCE
+    while multiprocessing.active_children() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not multiprocessing.active_children()
+    assert race.verify().ok
 
 
 def test_work_in_a_process_is_told_to_stop_when_the_answer_is_there(race, tmp_path):
@@ -271,11 +286,14 @@ def test_only_who_knows_the_key_is_answered():
     assert desk.address() == address
     greetings = [b'{"key": "guess"}\n', b"rubbish\n", b"[]\n", b"\n", b"x" * 70_000, b""]
     for greeting in greetings:
-        with socket.create_connection(address, timeout=10) as connection:
+        with (
+            socket.create_connection(address, timeout=10) as connection,
+            # Whoever is not answered may be cut off at any moment.
+            contextlib.suppress(OSError),
+        ):
             connection.sendall(greeting + b'{"kind": "look", "pull": null, "attempt": null}\n')
             connection.shutdown(socket.SHUT_WR)
-            with contextlib.suppress(ConnectionResetError):
-                assert connection.recv(100) == b""
+            assert connection.recv(100) == b""
     assert desk.take(0.05) is None
     desk.close()
 
@@ -302,6 +320,20 @@ def test_what_comes_by_the_socket_is_data_and_is_answered_in_order():
     talking.join(10)
     assert [answer["go_on"] for answer in answers] == [True, False, True]
     desk.close()
+
+
+def test_a_closed_desk_is_closed_for_all_although_forked_workers_hold_its_socket():
+    desk = Desk("127.0.0.1")
+    channel = pickle.loads(pickle.dumps(desk.channel()))
+    with socket.create_connection(desk.address(), timeout=10):
+        pass
+    as_a_fork_would = os.dup(desk._server.socket.fileno())
+    try:
+        desk.close()
+        with pytest.raises(Unreachable):
+            channel.ask({"kind": "begin"})
+    finally:
+        os.close(as_a_fork_would)
 
 
 def test_workers_that_do_not_reach_the_driver_are_reported(race, monkeypatch):

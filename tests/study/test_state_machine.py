@@ -29,7 +29,7 @@ from fairtrial.errors import (
 )
 from fairtrial.study import Study, cache
 from tests.study.tools import Clock, FailingStore, Fault, chain, connect, replayed, same_state
-from tests.study.toys import OWN, Elimination, Racing, Serving, ToyProblem
+from tests.study.toys import OWN, Elimination, Racing, Serving, Timed, ToyProblem
 
 LONG = os.environ.get("FAIRTRIAL_LONG") == "1"
 
@@ -44,7 +44,7 @@ class StudyMachine(RuleBasedStateMachine):
     `pulls` is the model: for every pull that was acknowledged its state and outcome.
     """
 
-    policies = (Elimination, Racing, Serving)
+    policies = (Elimination, Racing, Timed, Serving)
     snapshot_every = 5
 
     def open_store(self):
@@ -57,7 +57,7 @@ class StudyMachine(RuleBasedStateMachine):
     def create(self, policy, seed):
         self.clear()
         problem = ToyProblem()
-        self.takes_readings = policy is Racing
+        self.takes_readings = issubclass(policy, Racing)
         self.begin(problem, policy(problem), seed)
 
     def clear(self):

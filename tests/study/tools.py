@@ -91,6 +91,8 @@ def replayed(study):
             assert pulls[event.pull_id].action == event.action
         elif event.kind == "wait":
             assert policy.ask(1, **body.get("context", {})) == []
+        elif event.kind == "time":
+            policy.pass_time(body["seconds"])
         elif event.kind == "unsolicited":
             labels = study.problem.labels(event.action)
             pulls[event.pull_id] = Pull(-1, event.action, labels)

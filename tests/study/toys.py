@@ -4,6 +4,7 @@
 |---------------|---------------------------------------------------------------------------|
 | `Elimination` | deterministic, stops by itself on immediate rewards                       |
 | `Racing`      | many pulls in flight, readings, cancellations, losses and late results    |
+| `Timed`       | ended by the clock                                                        |
 | `Serving`     | never stops, draws at random, counts at issue, hands lost pulls out again |
 | `Averaging`   | outcomes are rows of named fields                                         |
 | `Arrivals`    | the world says which group comes next                                     |
@@ -177,6 +178,31 @@ class Racing(_Means):
         return int(self.counts.sum()) >= self.budget
 
 
+class Timed(Racing):
+    """A race that the clock ends."""
+
+    state_fields = (*Racing.state_fields, "time")
+
+    def __init__(
+        self, problem: ToyProblem, slots: int = 3, max_time: float = 150.0, seed: Any = None
+    ) -> None:
+        super().__init__(problem, slots, seed=seed)
+        self.max_time = max_time
+        self.time = 0.0
+
+    def pass_time(self, now: float) -> None:
+        self.time = max(self.time, now)
+
+    @property
+    def stopped(self) -> bool:
+        return self.time >= self.max_time or super().stopped
+
+    def recommend(self) -> Recommendation:
+        if self.time >= self.max_time:
+            return Recommendation(None, "undecided", leader=super().recommend().leader)
+        return super().recommend()
+
+
 class Serving(_Means):
     """Explores with probability 0.3; a pull counts when it is issued."""
 
@@ -230,7 +256,7 @@ class Arrivals(_Means):
         return action
 
 
-POLICIES = (Elimination, Racing, Serving, Averaging, Arrivals)
+POLICIES = (Elimination, Racing, Timed, Serving, Averaging, Arrivals)
 PROBLEMS = (ToyProblem, GroupProblem, RecordProblem)
 OWN = {"policies": POLICIES, "problems": PROBLEMS}
 """What `Study.open` needs to know of these."""

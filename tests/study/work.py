@@ -45,6 +45,18 @@ class DieAt:
         return MEANS[arm]
 
 
+class Hanging:
+    """Never come back from the pulls of these numbers."""
+
+    def __init__(self, numbers):
+        self.numbers = frozenset(numbers)
+
+    def __call__(self, arm, report):
+        while report.pull.number in self.numbers:
+            time.sleep(1)
+        return MEANS[arm]
+
+
 class Slowly:
     """Report every few milliseconds until told to stop; note in a folder how it ended."""
 

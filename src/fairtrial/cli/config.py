@@ -7,16 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from fairtrial.cli.construction import (
-    build_environment,
-    build_policy,
-    build_problem,
-    build_replay,
-    check_command,
-    in_words,
-)
+from fairtrial.cli.construction import build_policy, build_problem
+from fairtrial.cli.files import warn_without_constant, with_files
 from fairtrial.cli.sections import (
     SECTIONS,
     CommandSource,
@@ -28,11 +22,22 @@ from fairtrial.cli.sections import (
     did_you_mean,
     parse_section,
 )
+from fairtrial.cli.worlds import build_environment, build_replay, check_command
 from fairtrial.core import Environment, Policy, Problem
-from fairtrial.errors import ConfigurationError, InvalidArgument
+from fairtrial.errors import ConfigurationError
 from fairtrial.study.location import parse_storage
+from fairtrial.study.specification import Specification
 
-__all__ = ["Configuration", "load_configuration", "load_study_section", "resolve_storage"]
+if TYPE_CHECKING:
+    from fairtrial.study import Study
+
+__all__ = [
+    "Configuration",
+    "difference_from",
+    "load_configuration",
+    "load_study_section",
+    "resolve_storage",
+]
 
 Purpose = Literal["run", "plan", "simulate"]
 
@@ -111,6 +116,22 @@ def load_study_section(path: str | Path) -> StudySection:
     return study
 
 
+def difference_from(study: Study, path: str | Path) -> str:
+    """Return how the problem and policy of a file differ from a study's; empty if they do not.
+
+    A file without a problem says nothing of it, and so does not differ.
+    """
+    file = Path(path)
+    # Not its source, which may be a large table.
+    told = {key: part for key, part in _read_toml(file).items() if key not in ("source", "plan")}
+    if "problem" not in told:
+        return ""
+    described = _Draft(told, file.parent, "run").specification(study.seed)
+    if described is None:
+        return "its problem or policy has mistakes"
+    return Specification.of(study.problem, study.policy, study.seed).difference(described)
+
+
 def resolve_storage(storage: str, folder: Path) -> str:
     """Return the storage's address with a relative path taken from `folder`.
 
@@ -150,6 +171,7 @@ class _Draft:
         self._study = _parsed_study(data, folder, self._found["study"])
         self._source: SourceSection | None = self._parsed("source") if "source" in data else None
         self._plan: PlanSection | None = self._parsed("plan")
+        self._doubtful: set[str] = set()
         self._problem = self._build_problem()
         self._policy = self._build_policy()
         # Labels and rewards can only be held against a problem that is right itself.
@@ -180,20 +202,28 @@ class _Draft:
             assumed=self._assumed,
         )
 
+    def specification(self, seed: int) -> Specification | None:
+        """Return what makes the study; with that seed, where the file gives none."""
+        if self._found["problem"] or self._found["policy"]:
+            return None
+        assert self._problem is not None
+        assert self._policy is not None
+        own = None if self._study is None else self._study.seed
+        return Specification.of(self._problem, self._policy, seed if own is None else own)
+
     def _parsed(self, name: str) -> Any:
         return parse_section(name, self._data.get(name, {}), self._found[name])
 
     def _build_problem(self) -> Problem | None:
         section = self._data.get("problem")
-        if isinstance(section, Mapping):
-            if isinstance(section.get("model"), str):
-                # A file beside the configuration.
-                section = {**section, "model": str(self._folder / section["model"])}
-            return build_problem(section, self._found["problem"])
-        self._found["problem"].append(
-            "problem: is required: a section with the family and its arguments"
-        )
-        return None
+        mistakes = self._found["problem"]
+        if not isinstance(section, Mapping):
+            mistakes.append("problem: is required: a section with the family and its arguments")
+            return None
+        filled = with_files(section, self._folder, mistakes, self._doubtful)
+        problem = build_problem(filled, mistakes, self._doubtful)
+        warn_without_constant(section, problem)
+        return problem
 
     def _build_policy(self) -> Policy | None:
         section = self._data.get("policy", {})
@@ -203,7 +233,8 @@ class _Draft:
         if self._problem is None:
             return None
         seed = self._study.seed if self._study is not None else None
-        return build_policy(section, self._problem, seed, self._found["policy"])
+        found = self._found["policy"]
+        return build_policy(section, self._problem, seed, found, self._doubtful)
 
     def _build_environment(self) -> Environment | None:
         source, mistakes = self._source, self._found["source"]
@@ -257,8 +288,4 @@ def _parsed_study(
     study: StudySection | None = parse_section("study", data.get("study", {}), mistakes)
     if study is None:
         return None
-    try:
-        return study.model_copy(update={"storage": resolve_storage(study.storage, folder)})
-    except InvalidArgument as error:
-        mistakes.append(in_words("study", error))
-        return None
+    return study.model_copy(update={"storage": resolve_storage(study.storage, folder)})

@@ -1,50 +1,33 @@
-"""From sections to objects: the problem, the policy and the world, with all mistakes listed."""
+"""From sections to objects: the problem and the policy, with all mistakes listed."""
 
 from __future__ import annotations
 
 import inspect
-import math
 import re
-from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
-from pathlib import Path
+import warnings
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
 
-from fairtrial.cli.sections import (
-    CommandSource,
-    PlanSection,
-    ReplaySource,
-    SimulatedSource,
-    did_you_mean,
-)
-from fairtrial.cli.sources import placeholders
-from fairtrial.core import Environment, Policy, Problem
-from fairtrial.core.parameters import build
+from fairtrial.cli.sections import did_you_mean
+from fairtrial.core import Policy, Problem
 from fairtrial.core.specification import (
     FAMILIES,
     family_module,
     policy_class,
     policy_from_dict,
 )
-from fairtrial.core.tables import read_table
 from fairtrial.errors import FairtrialError, InvalidArgument
 
-__all__ = [
-    "build_environment",
-    "build_policy",
-    "build_problem",
-    "build_replay",
-    "check_command",
-    "in_words",
-]
+__all__ = ["REFUSALS", "build_policy", "build_problem", "in_words"]
 
 Built = TypeVar("Built")
 
-_MOST_ROWS_NAMED = 3
-# What a constructor may answer to a value of the wrong kind, such as an integer beyond any float.
-_REFUSALS = (FairtrialError, TypeError, ValueError, ArithmeticError)
+REFUSALS = (FairtrialError, TypeError, ValueError, ArithmeticError)
+"""What a constructor may answer to a value of the wrong kind, such as an integer beyond a float."""
+
+_ANY_BUDGET = 10**6
 
 
 def in_words(prefix: str, error: Exception) -> str:
@@ -55,14 +38,14 @@ def in_words(prefix: str, error: Exception) -> str:
     return f"{prefix}: {error}"
 
 
-# ------------------------------------------------------------- problem and policy
-
-
-def build_problem(section: Mapping[str, Any], mistakes: list[str]) -> Problem | None:
+def build_problem(
+    section: Mapping[str, Any], mistakes: list[str], doubtful: set[str]
+) -> Problem | None:
     """Return the problem; None after a mistake that leaves nothing to check the rest against.
 
-    An argument with a mistake is replaced by a stand-in, so that mistakes in the others
-    are found too; whoever calls looks at `mistakes` before using what is returned.
+    An argument with a mistake is replaced by a stand-in, so that mistakes in the others are
+    found too, and its name is added to `doubtful`: what contradicts it is no mistake. Whoever
+    calls looks at `mistakes` before using what is returned.
     """
     arguments = dict(section)
     family = arguments.pop("family", None)
@@ -74,14 +57,19 @@ def build_problem(section: Mapping[str, Any], mistakes: list[str]) -> Problem | 
     except InvalidArgument as error:
         mistakes.append(in_words("problem", error))
         return None
-    _drop_unknown("problem", arguments, _parameters(cls), mistakes)
-    return _build(lambda kept: cls(**kept), "problem", arguments, _parameters(cls), mistakes)
+    accepted = _parameters(cls)
+    _drop_unknown("problem", arguments, accepted, mistakes)
+    return _build(lambda kept: cls(**kept), "problem", arguments, accepted, mistakes, doubtful)
 
 
 def build_policy(
-    section: Mapping[str, Any], problem: Problem, seed: int | None, mistakes: list[str]
+    section: Mapping[str, Any],
+    problem: Problem,
+    seed: int | None,
+    mistakes: list[str],
+    doubtful: set[str],
 ) -> Policy | None:
-    """Return the policy, or None after adding its mistakes to the list."""
+    """Return the policy as `build_problem` does the problem, whose `doubtful` are known."""
     arguments = dict(section)
     name = arguments.pop("name", problem.default_policy)
     try:
@@ -97,7 +85,7 @@ def build_policy(
     def make(kept: Mapping[str, Any]) -> Policy:
         return policy_from_dict({"name": name, **kept}, problem, seed)
 
-    return _build(make, "policy", arguments, accepted, mistakes)
+    return _build(make, "policy", arguments, accepted, mistakes, doubtful)
 
 
 def _parameters(cls: type) -> dict[str, inspect.Parameter]:
@@ -118,328 +106,70 @@ def _build(
     arguments: dict[str, Any],
     accepted: Mapping[str, inspect.Parameter],
     mistakes: list[str],
+    doubtful: set[str],
 ) -> Built | None:
-    missing = [
-        name
-        for name, parameter in accepted.items()
-        if parameter.default is parameter.empty and name not in arguments
-    ]
-    mistakes.extend(f"{section}.{name}: is required" for name in missing)
-    if missing:
-        return None
-    repaired: set[str] = set()
-    while True:
+    required = {
+        name for name, parameter in accepted.items() if parameter.default is parameter.empty
+    }
+    replaced: set[str] = set()
+    for name in [name for name in accepted if name in required and name not in arguments]:
+        if name not in doubtful:
+            mistakes.append(f"{section}.{name}: is required")
+        replaced.add(name)
+        doubtful.add(name)
+        _replace(name, arguments, accepted)
+    while required <= arguments.keys():
         try:
-            return make(arguments)
+            with warnings.catch_warnings():
+                if doubtful:
+                    # Of a stand-in nobody wants to hear.
+                    warnings.simplefilter("ignore")
+                return make(arguments)
         except InvalidArgument as error:
             name = re.split(r"\W", error.name, maxsplit=1)[0]
             if name == "weights" and name not in arguments:
                 name = "groups"  # whose mapping gave them
-            if name not in repaired:
+            if name in replaced:
+                return None
+            if not _is_due_to(doubtful, error):
                 mistakes.append(in_words(section, error))
-            if name in repaired or not _repair(name, arguments):
+            replaced.add(name)
+            doubtful.add(name)
+            if not _replace(name, arguments, accepted):
                 return None
-            if name not in arguments and accepted[name].default is inspect.Parameter.empty:
-                return None
-            repaired.add(name)
-        except _REFUSALS as error:
-            mistakes.append(in_words(section, error))
+        except REFUSALS as error:
+            if not doubtful:
+                mistakes.append(in_words(section, error))
             return None
+    return None
 
 
-def _repair(name: str, arguments: dict[str, Any]) -> bool:
-    """Put something harmless in the place of a refused argument; return whether that was done."""
-    known = name in arguments
+def _is_due_to(doubtful: set[str], error: InvalidArgument) -> bool:
+    """Return whether the mistake may lie in another argument, of which a mistake is known."""
+    words = set(re.findall(r"\w+", error.accepted))
+    return bool(words & doubtful)
+
+
+def _replace(name: str, arguments: dict[str, Any], accepted: Mapping[str, Any]) -> bool:
+    """Put something harmless in the place of a refused argument, or nothing; say if it was known.
+
+    An argument that is required and has no stand-in is missing then.
+    """
+    if name not in accepted:
+        return False
     given = arguments.pop(name, None)
-    if name in ("arms", "groups"):
-        arguments[name] = max(len(given), 1) if isinstance(given, list | dict) else 2
-    elif name in ("noise_std", "reward_range"):
+    size = max(len(given), 1) if isinstance(given, list | dict) else 2
+    if name in ("noise_std", "reward_range") and "noise_std" in accepted:
         arguments.pop("reward_range", None)
         arguments["noise_std"] = 1.0
-    else:
-        return known
+    elif name in ("arms", "groups") and accepted[name].default is not None:
+        arguments[name] = size
+    elif name == "features":
+        arguments[name] = np.eye(size)
+    elif name == "shares":
+        arguments[name] = 0
+    elif name == "fairness_bound":
+        arguments[name] = 1.0
+    elif name == "budget":
+        arguments[name] = _ANY_BUDGET
     return True
-
-
-# ------------------------------------------------------------------- simulated worlds
-
-
-def build_environment(
-    problem: Problem, section: SimulatedSource | PlanSection, path: str, mistakes: list[str]
-) -> Environment | None:
-    """Return a simulated world around means given in the order of the labels, or by label.
-
-    A problem that holds a whole model of its world needs no means. Where rewards are bounded
-    and `std` is given, a reward is the mean plus or minus it; without `std` it is 0 or 1. Where
-    the noise is known, it is Gaussian unless told otherwise.
-    """
-    if section.theta is not None:
-        return _linear_world(problem, section, path, mistakes)
-    if section.means is None:
-        if hasattr(family_module(problem.family), "NetworkEnvironment"):
-            return _world(problem, "NetworkEnvironment", path, mistakes)
-        mistakes.append(f"{path}.means: is required")
-        return None
-    before = len(mistakes)
-    means = _by_position(section.means, _axes(problem), f"{path}.means", mistakes)
-    if len(mistakes) > before:
-        return None
-    if problem.family == "delayed":
-        return _late_world(problem, section, means, path, mistakes)
-    for key in ("delay", "bias"):
-        if getattr(section, key) is not None:
-            mistakes.append(f"{path}.{key}: must be left out but in the family 'delayed'")
-            return None
-    bounded = getattr(problem, "reward_range", None) is not None
-    if section.noise == "bernoulli" or (section.noise is None and bounded and section.std is None):
-        if section.std is not None:
-            mistakes.append(f"{path}.std: must be left out when the rewards are 0 or 1")
-            return None
-        return _world(problem, "BernoulliEnvironment", path, mistakes, means)
-    if bounded and section.noise is None:
-        return _two_point_world(problem, means, section.std, path, mistakes)
-    return _world(problem, "GaussianEnvironment", path, mistakes, means, std=section.std)
-
-
-def _linear_world(
-    problem: Problem, section: SimulatedSource | PlanSection, path: str, mistakes: list[str]
-) -> Environment | None:
-    """Return a world whose rewards are linear in the features, with the parameter given."""
-    if problem.family != "linear":
-        mistakes.append(f"{path}.theta: must be left out but in the family 'linear'")
-        return None
-    if getattr(problem, "reward_range", None) is not None:
-        return _world(problem, "BernoulliEnvironment", path, mistakes, section.theta)
-    return _world(problem, "GaussianEnvironment", path, mistakes, section.theta, std=section.std)
-
-
-def _late_world(
-    problem: Problem,
-    section: SimulatedSource | PlanSection,
-    means: Any,
-    path: str,
-    mistakes: list[str],
-) -> Environment | None:
-    """Return a world whose results come late: `delay` is a number, or a distribution by name."""
-    if section.noise is not None:
-        mistakes.append(f"{path}.noise: must be left out in the family 'delayed'")
-        return None
-    delay = section.delay
-    if isinstance(delay, Mapping):
-        arguments = dict(delay)
-        name = str(arguments.pop("name", ""))
-        cls = getattr(family_module("delayed"), name, None)
-        if not (name.endswith("Delay") and inspect.isclass(cls)):
-            mistakes.append(f"{path}.delay.name: must be a delay of the family; got {name!r}")
-            return None
-        try:
-            delay = build(cls, arguments)
-        except _REFUSALS as error:
-            mistakes.append(in_words(f"{path}.delay", error))
-            return None
-    given = {"delay": delay, "bias": section.bias, "std": section.std}
-    return _world(problem, "SimulatedEnvironment", path, mistakes, means, **given)
-
-
-def _two_point_world(
-    problem: Problem, means: Any, std: Any, path: str, mistakes: list[str]
-) -> Environment | None:
-    """Return a world with rewards mean - std and mean + std, either as often as the other."""
-    try:
-        centre = np.asarray(means, dtype=np.float64)
-        spread = np.broadcast_to(np.asarray(std, dtype=np.float64), centre.shape)
-        outside = [
-            dict(problem.labels(action))
-            for action, (mean, off) in enumerate(zip(centre.flat, spread.flat, strict=True))
-            if not (off > 0 and all(_refusal(problem, mean + side) is None for side in (-off, off)))
-        ]
-    except _REFUSALS:
-        mistakes.append(f"{path}.std: must be a number, or one per cell; got {std!r}")
-        return None
-    if outside:
-        mistakes.append(
-            f"{path}.std: must be positive and keep mean - std and mean + std in the "
-            f"reward_range; not so for {outside[0]}"
-        )
-        return None
-    rows = [dict(problem.labels(action)) for action in range(problem.n_actions)] * 2
-    table: dict[str, Any] = {key: [row[key] for row in rows] for key in rows[0]}
-    table["reward"] = [*(centre - spread).flat, *(centre + spread).flat]
-    return _world(problem, "ReplayEnvironment", path, mistakes, table)
-
-
-def _axes(problem: Problem) -> list[tuple[str, list[str]]]:
-    """Return the labels along each axis of the means: arms, then groups."""
-    rows = problem.action_labels
-    return [(key, list(dict.fromkeys(str(row[key]) for row in rows))) for key in rows[0]]
-
-
-def _by_position(
-    means: object, axes: Sequence[tuple[str, list[str]]], path: str, mistakes: list[str]
-) -> Any:
-    if not axes:
-        return means
-    (axis, labels), *rest = axes
-    if isinstance(means, Mapping):
-        mistakes.extend(
-            f"{path}.{key}: is not {_a(axis)}; {did_you_mean(key, labels)}"
-            for key in means
-            if key not in labels
-        )
-        mistakes.extend(f"{path}.{key}: is required" for key in labels if key not in means)
-        return [
-            _by_position(means[key], rest, f"{path}.{key}", mistakes)
-            for key in labels
-            if key in means
-        ]
-    if isinstance(means, list):
-        if len(means) != len(labels):
-            mistakes.append(
-                f"{path}: must have one entry per {axis} ({', '.join(labels)}); got {len(means)}"
-            )
-        return [
-            _by_position(entry, rest, f"{path}[{index}]", mistakes)
-            for index, entry in enumerate(means)
-        ]
-    mistakes.append(
-        f"{path}: must be a list in the order of the {axis}s, or a table by {axis}; got {means!r}"
-    )
-    return None
-
-
-def _a(noun: str) -> str:
-    return f"an {noun}" if noun[0] in "aeiou" else f"a {noun}"
-
-
-# -------------------------------------------------------------------------- commands
-
-
-def check_command(problem: Problem, section: CommandSource, mistakes: list[str]) -> None:
-    """Note placeholders that look like ours and are not; other braces are the shell's."""
-    known = [*problem.action_labels[0], "pull"]
-    mistakes.extend(
-        f"source.run: has the placeholder {{{name}}}; {did_you_mean(name, known)}"
-        for name in placeholders(section.run)
-        if name not in known and get_close_matches(name, known, n=1)
-    )
-
-
-# --------------------------------------------------------------------- replayed worlds
-
-
-def build_replay(
-    problem: Problem, section: ReplaySource, folder: Path, mistakes: list[str]
-) -> Environment | None:
-    """Return a world that draws rows of the table, or None after adding the mistakes."""
-    labels = {"arm": section.arm, "group": section.group}
-    keys = list(problem.action_labels[0])
-    absent = [key for key in keys if labels.get(key) is None]
-    mistakes.extend(f"source.{key}: is required: the column with the {key}" for key in absent)
-    if absent:
-        return None
-    columns = {key: str(labels[key]) for key in keys} | {"reward": section.reward}
-    table = _read(folder / section.table, columns, mistakes)
-    if table is None:
-        return None
-    before = len(mistakes)
-    for key in keys:
-        _check_labels(problem, key, columns[key], table[columns[key]], mistakes)
-    _check_rewards(problem, section.reward, table[section.reward], mistakes)
-    if len(mistakes) > before:
-        return None
-    return _world(problem, "ReplayEnvironment", "source", mistakes, table, **columns)
-
-
-def _read(
-    path: Path, columns: Mapping[str, str], mistakes: list[str]
-) -> dict[str, list[Any]] | None:
-    names = list(columns.values())
-    labels = [name for key, name in columns.items() if key != "reward"]
-    try:
-        table = read_table(path, text=labels)
-    except FairtrialError as error:
-        text = error.accepted if isinstance(error, InvalidArgument) else str(error)
-        mistakes.append(f"source.table: {text}; got {str(path)!r}")
-        return None
-    missing = [(key, name) for key, name in columns.items() if name not in table]
-    for key, name in missing:
-        mistakes.append(
-            f"source.{key}: must be a column of {path.name}; {did_you_mean(name, table)}; "
-            f"got {name!r}"
-        )
-    return None if missing else {name: table[name] for name in names}
-
-
-def _check_labels(
-    problem: Problem, key: str, column: str, values: Sequence[str], mistakes: list[str]
-) -> None:
-    known = dict(_axes(problem))[key]
-    found = dict.fromkeys(values)
-    mistakes.extend(
-        f"source.{key}: column {column!r} holds {label!r} in {values.count(label)} rows, "
-        f"which is not {_a(key)} of the problem; {did_you_mean(label, known)}"
-        for label in found
-        if label not in known
-    )
-    mistakes.extend(
-        f"source.{key}: column {column!r} has no row with {label!r}"
-        for label in known
-        if label not in found
-    )
-
-
-def _check_rewards(
-    problem: Problem, column: str, values: Sequence[Any], mistakes: list[str]
-) -> None:
-    refused = [
-        (row, reason)
-        for row, value in enumerate(values, start=1)
-        if (reason := _refusal(problem, value))
-    ]
-    for row, reason in refused[:_MOST_ROWS_NAMED]:
-        mistakes.append(f"source.reward: column {column!r}, row {row}: {reason}")
-    if len(refused) > _MOST_ROWS_NAMED:
-        mistakes.append(
-            f"source.reward: column {column!r}: {len(refused) - _MOST_ROWS_NAMED} more such rows"
-        )
-
-
-def _refusal(problem: Problem, value: Any) -> str | None:
-    """Return why the problem refuses a reward, or None if it takes it."""
-    if isinstance(value, str):
-        try:
-            value = float(value)
-        except ValueError:
-            return f"must be a number; got {value!r}"
-    if isinstance(value, float) and not math.isfinite(value):
-        return f"must be a finite number; got {value!r}"
-    try:
-        problem.check_outcome(value)
-    except InvalidArgument as error:
-        return f"{error.accepted}; got {value!r}"
-    return None
-
-
-def _world(
-    problem: Problem, name: str, path: str, mistakes: list[str], *arguments: Any, **keywords: Any
-) -> Environment | None:
-    cls = getattr(family_module(problem.family), name, None)
-    if cls is None:
-        mistakes.append(f"{path}: the family {problem.family!r} has no {name}")
-        return None
-    try:
-        environment: Environment = cls(problem, *arguments, **keywords)
-    except _REFUSALS as error:
-        mistakes.append(_about_world(path, error))
-        return None
-    return environment
-
-
-def _about_world(path: str, error: Exception) -> str:
-    if not isinstance(error, InvalidArgument):
-        return in_words(path, error)
-    if error.name == "problem":
-        return f"problem: {error.accepted}"
-    if error.name.startswith("reward_range"):
-        return f"problem.reward_range: {error.accepted}, for a reward of 0 or 1"
-    return in_words(path, error)

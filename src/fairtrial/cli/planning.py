@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import click
 import numpy as np
 
 from fairtrial.cli.config import Configuration
 from fairtrial.core import Environment, Problem
+from fairtrial.core.wording import plural
 from fairtrial.simulation import Simulation, simulate
 
 if TYPE_CHECKING:
@@ -117,10 +119,13 @@ def simulate_configuration(
     if complexity is None:
         complexity = complexity_in(world)
     bound = _finite_bound(complexity, delta)
+    number = replications or plan.replications
+    runs = plural(number, "run")
+    click.echo(f"Simulating {runs} of {type(policy).__name__} ...", err=True)
     return simulate(
         policy.clone(delta=delta) if delta != getattr(policy, "delta", delta) else policy,
         world,
-        replications=replications or plan.replications,
+        replications=number,
         seed=seed,
         horizon=plan.max_pulls
         or (None if bound is None else math.ceil(_HORIZON_IN_BOUNDS * bound)),
@@ -133,7 +138,10 @@ def simulate_configuration(
 def complexity_in(world: Environment) -> Complexity | None:
     """Return the complexity of finding the answer in a world; None in a family without."""
     find = getattr(world, "complexity", None)
-    found: Complexity | None = None if find is None else find()
+    if find is None:
+        return None
+    click.echo("Looking for the bound that no rule beats ...", err=True)
+    found: Complexity = find()
     return found
 
 

@@ -143,13 +143,13 @@ class _Session:
 
 
 class Interruption:
-    """Ctrl-C (or a polite request to end) as a flag, looked at between two pulls.
+    """Ctrl-C (a polite request to end, a lost terminal) as a flag, looked at between two pulls.
 
     So no write is ever cut short. The second Ctrl-C raises `KeyboardInterrupt` at once: the
     storage's transactions keep the study whole even then.
     """
 
-    _signals = (signal.SIGINT, signal.SIGTERM)
+    _signals = ("SIGINT", "SIGTERM", "SIGHUP")
 
     def __init__(self) -> None:
         self.requested = False
@@ -161,7 +161,11 @@ class Interruption:
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
-            self._before = {number: signal.signal(number, self._note) for number in self._signals}
+            for name in self._signals:
+                number = getattr(signal, name, None)
+                # What is ignored stays so: `nohup` means it.
+                if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
+                    self._before[number] = signal.signal(number, self._note)
         return self
 
     def __exit__(

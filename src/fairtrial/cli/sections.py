@@ -6,7 +6,17 @@ from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    TypeAdapter,
+    ValidationError,
+    field_validator,
+)
+
+from fairtrial.errors import InvalidArgument
+from fairtrial.study.location import parse_storage
 
 __all__ = [
     "SECTIONS",
@@ -34,6 +44,12 @@ class StudySection(_Section):
     storage: str = Field(default="sqlite:///fairtrial.db", min_length=1)
     seed: int | None = Field(default=None, ge=0)
     durability: Literal["full", "process"] = "full"
+
+    @field_validator("storage")
+    @classmethod
+    def _is_an_address(cls, storage: str) -> str:
+        parse_storage(storage)
+        return storage
 
 
 class ReplaySource(_Section):
@@ -156,6 +172,9 @@ def _about_kind(given: Mapping[str, Any]) -> str:
 
 
 def _accepted(mistake: Mapping[str, Any]) -> str:
+    refusal = mistake.get("ctx", {}).get("error")
+    if isinstance(refusal, InvalidArgument):
+        return refusal.accepted
     text: str = mistake["msg"]
     for said, meant in (
         ("Input should", "must"),

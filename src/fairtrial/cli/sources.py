@@ -17,7 +17,7 @@ from typing import IO, TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from fairtrial.cli.streams import Readings, Trouble
+from fairtrial.cli.streams import Readings, Trouble, quoted
 from fairtrial.core import Environment, Problem, Pull
 from fairtrial.core.problem import Outcome
 from fairtrial.errors import FairtrialError, InvalidOutcome, SourceError
@@ -40,6 +40,7 @@ _REWARD_STREAM = 1
 _POLL_SECONDS = 0.2
 _GRACE_SECONDS = 1.0
 _TAIL_BYTES = 65_536
+_MOST_BYTES = 2**30
 _LINES_SHOWN = 10
 # ${HOME} is the shell's, {arm} is ours.
 _PLACEHOLDER = re.compile(r"(?<!\$)\{(\w+)\}")
@@ -169,7 +170,7 @@ class CommandRewards:
     def _measure(self, pull: Pull, report: Report | None) -> Outcome:
         command = fill_placeholders(self.command, _values(pull))
         # Files, not pipes: a child left in the background must not keep us waiting.
-        with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+        with _temporary() as output, _temporary() as errors:
             readings = Readings(output, report) if report and self._have_readings else None
             try:
                 self._run(command, pull, (output, errors), report, readings)
@@ -177,7 +178,7 @@ class CommandRewards:
                     return self._checked(*readings.outcome())
                 return self._parse(_last_lines(output))
             except Trouble as trouble:
-                failure = CommandTimedOut if isinstance(trouble, _TooLong) else CommandFailed
+                failure = _FAILURES.get(type(trouble), CommandFailed)
                 about = _report(pull, command, str(trouble), _last_lines(errors))
                 raise failure(about) from None
 
@@ -204,9 +205,9 @@ class CommandRewards:
                 start_new_session=True,
             )
         except OSError as error:
-            raise Trouble(f"could not be started: {error}") from error
+            raise _NotStarted(f"could not be started: {error}") from error
         try:
-            code = self._wait(process, report, readings)
+            code = self._wait(process, streams, report, readings)
         except BaseException:
             _end_group(process)
             raise
@@ -218,7 +219,11 @@ class CommandRewards:
             raise Trouble(f"exited with code {code}")
 
     def _wait(
-        self, process: subprocess.Popen[Any], report: Report | None, readings: Readings | None
+        self,
+        process: subprocess.Popen[Any],
+        streams: tuple[IO[bytes], IO[bytes]],
+        report: Report | None,
+        readings: Readings | None,
     ) -> int:
         deadline = time.monotonic() + self.timeout
         while not self.interrupted():
@@ -227,6 +232,8 @@ class CommandRewards:
                 raise _TooLong(f"did not end within {self.timeout:g} s and was stopped")
             with suppress(subprocess.TimeoutExpired):
                 return process.wait(min(left, _POLL_SECONDS))
+            if any(os.fstat(stream.fileno()).st_size > _MOST_BYTES for stream in streams):
+                raise Trouble(f"printed more than {_MOST_BYTES >> 20} MiB and was stopped")
             if readings is not None:
                 readings.follow()
             if report is not None and report.should_stop():
@@ -238,9 +245,8 @@ class CommandRewards:
             raise Trouble("printed nothing; its last line must be the reward")
         value = _number_or_record(lines[-1])
         if value is None:
-            text = f"printed {lines[-1][:200]!r} as its last line, which is not a number"
-            raise Trouble(text)
-        return self._checked(value, repr(lines[-1]))
+            raise Trouble(f"printed {quoted(lines[-1])} as its last line, which is not a number")
+        return self._checked(value, quoted(lines[-1]))
 
     def _checked(self, value: Outcome, printed: str) -> Outcome:
         try:
@@ -262,6 +268,20 @@ def _number_or_record(line: str) -> Outcome | None:
 
 class _TooLong(Trouble):
     """It took too long."""
+
+
+class _NotStarted(Trouble):
+    """It was not started: its pull can be measured another time."""
+
+
+_FAILURES = {_TooLong: CommandTimedOut, _NotStarted: SourceError}
+
+
+def _temporary() -> IO[bytes]:
+    try:
+        return tempfile.TemporaryFile()
+    except OSError as error:
+        raise SourceError(f"no temporary file can be made for a command: {error}") from error
 
 
 def fill_placeholders(command: str, values: Mapping[str, str]) -> str:
@@ -306,8 +326,10 @@ def _end_group(process: subprocess.Popen[Any]) -> None:
 
 def _last_lines(stream: IO[bytes]) -> list[str]:
     end = stream.seek(0, os.SEEK_END)
-    stream.seek(max(0, end - _TAIL_BYTES))
-    lines = stream.read().decode(errors="replace").splitlines()
+    start = stream.seek(max(0, end - _TAIL_BYTES))
+    # What is cut off says that the first line is not whole.
+    text = "..." * (start > 0) + stream.read().decode(errors="replace")
+    lines = text.splitlines()
     return [line.strip() for line in lines if line.strip()][-_LINES_SHOWN:]
 
 

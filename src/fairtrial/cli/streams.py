@@ -13,9 +13,10 @@ from fairtrial.study.reporting import StopPull
 if TYPE_CHECKING:
     from fairtrial.study.reporting import Report
 
-__all__ = ["ReadingLine", "Readings", "Trouble", "parse_reading"]
+__all__ = ["ReadingLine", "Readings", "Trouble", "parse_reading", "quoted"]
 
 _BLOCK = 65_536
+_SHOWN = 100
 _KEYS = frozenset({"value", "stage", "elapsed", "std", "more"})
 
 
@@ -30,6 +31,17 @@ class ReadingLine(NamedTuple):
     value: float
     details: dict[str, Any]
     more: bool = False
+
+
+def quoted(line: str) -> str:
+    """Return what a command printed, for a message: not too much of it.
+
+    Examples
+    --------
+    >>> quoted("oops"), len(quoted("x" * 1000))
+    ("'oops'", 105)
+    """
+    return repr(line) if len(line) <= _SHOWN else f"{line[:_SHOWN]!r}..."
 
 
 def parse_reading(line: str) -> ReadingLine:
@@ -52,15 +64,15 @@ def parse_reading(line: str) -> ReadingLine:
         record = json.loads(line)
     if not isinstance(record, dict) or not _is_number(record.get("value")):
         raise Trouble(
-            f"printed {line[:200]!r}, which is neither a number nor an object with a value"
+            f"printed {quoted(line)}, which is neither a number nor an object with a value"
         )
     unknown = sorted(record.keys() - _KEYS)
     if unknown:
-        raise Trouble(f"printed {line[:200]!r}: {unknown[0]!r} is not one of {sorted(_KEYS)}")
+        raise Trouble(f"printed {quoted(line)}: {unknown[0]!r} is not one of {sorted(_KEYS)}")
     details = {key: record[key] for key in ("stage", "elapsed", "std") if key in record}
     for key, given in details.items():
         if not _is_number(given):
-            raise Trouble(f"printed {line[:200]!r}: {key} must be a number")
+            raise Trouble(f"printed {quoted(line)}: {key} must be a number")
     return ReadingLine(line, float(record["value"]), details, record.get("more") is True)
 
 
@@ -132,7 +144,7 @@ class Readings:
         """
         if self._last is None:
             raise Trouble("printed no last line that is the outcome")
-        return self._last.value, repr(self._last.text)
+        return self._last.value, quoted(self._last.text)
 
     def _take(self, line: bytes) -> None:
         text = line.decode(errors="replace").strip()
@@ -153,4 +165,4 @@ class Readings:
             if not self._has_ended:
                 raise
         except FairtrialError as error:
-            raise Trouble(f"printed {reading.text!r}: {error}") from None
+            raise Trouble(f"printed {quoted(reading.text)}: {error}") from None

@@ -1,22 +1,31 @@
-"""A progress bar where somebody can see it."""
+"""How far many runs have come: a bar where somebody can see it, else a line now and then."""
 
 from __future__ import annotations
 
+import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from fairtrial.core.wording import plural
+
 __all__ = ["bar"]
+
+_LINE_SECONDS = 10.0
 
 
 @contextmanager
 def bar(total: int, *, shown: bool) -> Iterator[Callable[[int], object]]:
-    """Give a function that moves the bar on; the bar is seen only on a terminal."""
-    if shown:
-        from rich.console import Console
-
-        console = Console(stderr=True)
-    if not shown or not console.is_terminal:
+    """Give a function that takes note of so many runs more, and shows it on standard error."""
+    if not shown:
         yield _ignore
+        return
+
+    from rich.console import Console
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield _Lines(total).advance
         return
 
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
@@ -28,4 +37,19 @@ def bar(total: int, *, shown: bool) -> Iterator[Callable[[int], object]]:
 
 
 def _ignore(number: int) -> None:
-    """Do nothing: there is no bar to move."""
+    """Do nothing: nothing is to be shown."""
+
+
+class _Lines:
+    """Writes a line, but not too often."""
+
+    def __init__(self, total: int) -> None:
+        self._total = total
+        self._done = 0
+        self._next = time.monotonic() + _LINE_SECONDS
+
+    def advance(self, number: int) -> None:
+        self._done += number
+        if time.monotonic() >= self._next:
+            sys.stderr.write(f"{self._done:,} of {plural(self._total, 'replication')}\n")
+            self._next = time.monotonic() + _LINE_SECONDS

@@ -14,7 +14,7 @@ import numpy as np
 from fairtrial.core import Environment, Policy, Run
 from fairtrial.core.run import check_horizon
 from fairtrial.core.seeds import as_seed
-from fairtrial.core.validation import check_choice, check_integer, check_number
+from fairtrial.core.validation import check_choice, check_instance, check_integer, check_number
 from fairtrial.errors import InvalidArgument
 from fairtrial.simulation._bar import bar
 from fairtrial.simulation._replications import Engine, Task, pack, replicate
@@ -65,7 +65,7 @@ def simulate(
     parallel : int
         Most pulls in flight at once within one run.
     progress : bool
-        Show a progress bar, if standard error is a terminal.
+        Show a progress bar, if standard error is a terminal; else a line every ten seconds.
     lower_bound : float, optional
         The mean stopping time that no policy can beat, for the summary.
     engine : {"auto", "python"}
@@ -146,22 +146,10 @@ def simulate(
 
 def check_pair(policy: object, environment: object) -> None:
     """Require a policy and an environment that are made for the same problem."""
-    _check_instance("policy", policy, Policy)
-    _check_instance("environment", environment, Environment)
-    assert isinstance(policy, Policy)
-    assert isinstance(environment, Environment)
-    if environment.problem != policy.problem:
-        message = f"must be made for the policy's problem, {policy.problem!r}"
+    problem = check_instance("policy", policy, Policy).problem
+    if check_instance("environment", environment, Environment).problem != problem:
+        message = f"must be made for the policy's problem, {problem!r}"
         raise InvalidArgument("environment", message, environment)
-
-
-def _check_instance(name: str, value: object, base: type) -> None:
-    if isinstance(value, type) and issubclass(value, base):
-        raise InvalidArgument(
-            name, f"must be an object, not its class: {value.__name__}(...)", value
-        )
-    if not isinstance(value, base):
-        raise InvalidArgument(name, f"must be a fairtrial.{base.__name__}", value)
 
 
 def _chunks(replications: int, workers: int, size: int | None) -> list[tuple[int, int]]:

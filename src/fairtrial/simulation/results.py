@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from fairtrial.core import Environment, Policy, Problem, Run, Truth
 from fairtrial.core.parameters import plain
 from fairtrial.core.validation import check_array, check_probability
+from fairtrial.core.wording import plural
 from fairtrial.errors import InvalidArgument, MissingExtra, NotSupported
 
 if TYPE_CHECKING:
@@ -141,7 +142,9 @@ class Summary:
         ]
         width = max(len(name) for name, _ in rows)
         lines = [f"  {name:<{width}}  {text}" for name, text in rows if text is not None]
-        return "\n".join([f"{self.replications} runs of {self.policy}", *lines])
+        if self.stopping_time.standard_error is not None:
+            lines.append("  (after ± stands the standard error of the mean)")
+        return "\n".join([f"{plural(self.replications, 'run')} of {self.policy}", *lines])
 
     def _bound_text(self) -> str | None:
         if self.lower_bound is None:
@@ -261,7 +264,7 @@ class Simulation:
         )
 
     def __repr__(self) -> str:
-        return f"<Simulation: {self.replications} runs of {self.policy}>"
+        return f"<Simulation: {plural(self.replications, 'run')} of {self.policy}>"
 
     def __len__(self) -> int:
         return self.replications
@@ -435,7 +438,7 @@ def _read_only(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _probabilities(values: Sequence[float]) -> list[float]:
-    checked: list[float] = check_array("quantiles", values, (None,)).tolist()
+    checked: list[float] = check_array("quantiles", values, (None,), axes=("quantiles",)).tolist()
     if any(not 0 <= value <= 1 for value in checked):
         raise InvalidArgument("quantiles", "must be numbers in [0, 1]", values)
     return checked

@@ -12,7 +12,7 @@ from typing import Any
 from fairtrial.core import UNSOLICITED, Policy, Problem, Pull
 from fairtrial.core.parameters import plain
 from fairtrial.core.problem import Outcome
-from fairtrial.core.validation import check_number
+from fairtrial.core.validation import check_instance, check_number
 from fairtrial.errors import InvalidArgument, InvalidOutcome, NotSupported, UnknownPull
 from fairtrial.study.log import Result, canonical
 from fairtrial.study.pull import StudyPull
@@ -69,12 +69,10 @@ def check_lease(lease: object) -> float:
 
 def check_template(problem: object, policy: object) -> None:
     """Raise if these are not a problem, and a policy for it."""
-    if not isinstance(problem, Problem):
-        raise InvalidArgument("problem", "must be a Problem", problem)
-    if not isinstance(policy, Policy):
-        raise InvalidArgument("policy", "must be a Policy", policy)
-    if policy.problem != problem:
-        raise InvalidArgument("policy", f"must be made for {problem!r}", policy.problem)
+    check_instance("problem", problem, Problem)
+    made_for = check_instance("policy", policy, Policy).problem
+    if made_for != problem:
+        raise InvalidArgument("policy", f"must be made for {problem!r}", made_for)
 
 
 def as_path(path: object) -> Path:

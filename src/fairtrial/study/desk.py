@@ -115,6 +115,9 @@ class Desk:
             if isinstance(item, Request):
                 item.answer(go_on=False)
         if server is not None:
+            # Workers that were forked hold the socket too: closing it here closes it for nobody.
+            with suppress(OSError):
+                server.socket.shutdown(socket.SHUT_RDWR)
             server.shutdown()
             server.server_close()
 

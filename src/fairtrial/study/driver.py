@@ -21,6 +21,7 @@ from fairtrial.errors import (
     StudyError,
 )
 from fairtrial.study.desk import Desk, Request
+from fairtrial.study.executors import end_workers
 from fairtrial.study.reporting import Ended, Report, carry_out
 from fairtrial.study.runners import Runner, driver_name, joined
 
@@ -53,6 +54,11 @@ class _Work:
     began: float = math.inf
     has_readings: bool = False
     is_open: bool = True
+
+    @property
+    def waits(self) -> bool:
+        """Whether no worker has begun it."""
+        return self.is_open and self.attempt is None
 
 
 class Driver:
@@ -110,6 +116,7 @@ class Driver:
         self._may_have_more = True
         self._error: Exception | None = None
         self._next_look = 0.0
+        self._last_sign = math.inf
 
     def run(self) -> Ending:
         """Run the study to its end, or to the end of the session.
@@ -287,6 +294,7 @@ class Driver:
             # The executor lost a worker and repeats its work by itself: that is another result.
             self._fail(work, "lost", "its worker is gone")
         work.attempt, work.began = attempt, time.monotonic()
+        self._last_sign = work.began
         return work.is_open
 
     def _read(self, work: _Work, value: float, details: Mapping[str, Any]) -> None:
@@ -302,6 +310,7 @@ class Driver:
 
     def _finished(self, work: _Work, future: Future[Ended]) -> None:
         """Take the end of some work, whatever it is."""
+        self._last_sign = time.monotonic()
         error = None if future.cancelled() else future.exception()
         if isinstance(error, BrokenExecutor):
             self._executor_broke(error)
@@ -340,7 +349,7 @@ class Driver:
 
     def _lost(self, work: _Work, about: str) -> None:
         """Note that a worker is gone; work that it had not begun is started again."""
-        if work.is_open and work.attempt is None:
+        if work.waits:
             self._put_back(work)
             self._count_failure(work, about)
         else:
@@ -362,15 +371,16 @@ class Driver:
     def _count_failure(self, work: _Work, about: str, trace: str = "") -> None:
         self._failures += 1
         if self._failures > self._max_failures:
-            count = "a pull" if self._failures == 1 else f"{self._failures} pulls in a row"
-            text = f"{count} failed; the last is {work.pull!r}: {about}"
+            text = f"{work.pull!r} failed: {about}"
+            if self._failures > 1:
+                text = f"{self._failures} pulls in a row failed; the last: {text}"
             self._end_with(SourceError(f"{text}\n{trace}".strip()))
 
     def _executor_broke(self, error: BrokenExecutor) -> None:
         """Note that all work in the executor is lost, and have a new one, if that may be."""
         broken = list(self._work.values())
         for work in broken:
-            if work.is_open and work.attempt is None:
+            if work.waits:
                 self._put_back(work)
                 continue
             del self._work[work.pull.id]
@@ -387,6 +397,26 @@ class Driver:
                 )
             )
 
+    def _is_held_up(self) -> bool:
+        """Return whether pulls wait for workers, and all of these work on what was given up."""
+        begun = [work for work in self._work.values() if work.attempt is not None]
+        return 0 < len(begun) < len(self._work) and not any(work.is_open for work in begun)
+
+    def _free_workers(self) -> None:
+        """Have new workers: those there are do not come back from pulls beyond their deadline."""
+        held = "no worker is free: all are held by pulls beyond their deadline"
+        if not self._may_renew:
+            self._end_with(SourceError(f"{held}. Give a callable that makes the executor"))
+            return
+        waiting = [work for work in self._work.values() if work.waits]
+        if self._executor is not None and end_workers(self._executor):
+            self._work.clear()
+        for work in waiting:
+            self._work[work.pull.id] = work
+            self._put_back(work)
+        self._drop_executor()
+        self._count_failure(waiting[0], held)
+
     # ---------------------------------------------------------------- what others did
 
     def _call_back(self) -> None:
@@ -401,12 +431,16 @@ class Driver:
         """Take note of what the clock says, and of pulls that others told or gave up."""
         now = time.monotonic()
         self._next_look = now + _LOOK_SECONDS
+        self._study.pass_time()
         in_flight = {pull.id for pull in self._study.outstanding()}
         for work in self._open():
             if work.pull.id not in in_flight:
                 work.is_open, self._may_have_more = False, True
             elif now - work.began >= self._deadline:
                 self._fail(work, "timeout", f"it took longer than {self._deadline:g} s")
+                self._last_sign = now
+        if now - self._last_sign >= self._deadline and self._is_held_up():
+            self._free_workers()
         if self._places() > 0:
             self._take_up()
         if not self._open():

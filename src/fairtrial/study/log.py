@@ -37,11 +37,13 @@ KINDS = (
     "expire",
     "cancel",
     "fail",
+    "time",
 )
 """Every kind of event.
 
 `wait`: a pull was asked for and the policy had none to give. `late_tell`: an outcome that
-came after its lease had run out, or after its pull had been given up.
+came after its lease had run out, or after its pull had been given up. `time`: the policy's
+`max_time` was over, so many seconds after the first event.
 """
 
 TELLS = ("tell", "late_tell", "unsolicited")
@@ -175,7 +177,7 @@ def project(record: Record, row: PullRow | None) -> PullRow | None:
         that is.
     """
     kind, seq = record.kind, record.seq
-    if kind == "wait":
+    if kind in ("wait", "time"):
         return None
     if (row is None) != (kind in ("ask", "unsolicited")):
         raise ValueError(f"{kind} of pull {record.pull_id}, which is not expected there")
@@ -226,7 +228,7 @@ class Event:
         Its place in the log, from 1.
     kind : str
         What happened: ``ask``, ``wait``, ``reissue``, ``extend``, ``report``, ``tell``,
-        ``late_tell``, ``unsolicited``, ``amend``, ``expire``, ``cancel`` or ``fail``.
+        ``late_tell``, ``unsolicited``, ``amend``, ``expire``, ``cancel``, ``fail`` or ``time``.
     at : datetime
         When, by the store's clock (UTC). Events are ordered by `seq`, not by it.
     pull_id : str or None
@@ -242,7 +244,8 @@ class Event:
     actor, request_id : str or None
         Who, and the caller's own key of the request.
     body : mapping
-        The rest: ``context``, ``outcome`` (of named fields), ``old``, ``reason``, ``details``.
+        The rest: ``context``, ``outcome`` (of named fields), ``old``, ``reason``, ``details``,
+        ``seconds`` (since the first event).
     hash : str
         SHA-256 of the event before and of this one: tamper evidence.
     """

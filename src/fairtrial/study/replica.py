@@ -92,6 +92,8 @@ class Replica:
                 tell(pull, outcome_of(value, body))
             elif kind == "wait":
                 self._wait(body)
+            elif kind == "time":
+                self.policy.pass_time(json.loads(body)["seconds"])  # type: ignore[arg-type]
             elif number is not None and action is not None and tag is not None:
                 pull = Pull(number, action, labels(action), tag)
                 self._take(kind, pull, value, stage, json.loads(body) if body else {})

@@ -80,7 +80,7 @@ class Report:
         FairtrialError
             If the reading is refused, or the policy takes none.
         """
-        given = {"stage": stage, "elapsed": elapsed, "sd": std}
+        given = {"stage": stage, "elapsed": elapsed, "std": std}
         details = {name: _plain(part) for name, part in given.items() if part is not None}
         if not self._ask("reading", value=_plain(value), details=details):
             raise StopPull(f"{self.pull!r} no longer matters")

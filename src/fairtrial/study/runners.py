@@ -12,6 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from fairtrial.errors import StorageError
 from fairtrial.study.location import parse_storage
 
 try:
@@ -155,8 +156,14 @@ def _lock_file(file: Path, name: str) -> Path:
 def _opened_at_the_gate(path: Path) -> IO[bytes]:
     """Open the lock file and hold its gate: nobody else joins or leaves meanwhile."""
     while True:
-        stream = path.open("a+b")
-        fcntl.lockf(stream, fcntl.LOCK_EX, 1, _GATE)
+        try:
+            stream = path.open("a+b")
+            fcntl.lockf(stream, fcntl.LOCK_EX, 1, _GATE)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise StorageError(
+                f"{path}, by which runners of a study know of each other, cannot be had: {reason}"
+            ) from error
         # The last runner removes the file: ours may be the one that is no longer there.
         with suppress(FileNotFoundError):
             if os.path.samestat(path.stat(), os.fstat(stream.fileno())):

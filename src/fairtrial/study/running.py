@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from concurrent.futures import Executor
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from fairtrial.core import Recommendation
-from fairtrial.core.validation import check_integer, check_number
+from fairtrial.core.validation import check_instance, check_integer, check_number
 from fairtrial.errors import ExperimentFinished, InvalidArgument
 from fairtrial.study.driver import Driver
+from fairtrial.study.executors import is_executor, maker_of
 
 if TYPE_CHECKING:
     from fairtrial.core.problem import Outcome
@@ -62,7 +63,9 @@ def run_study(
         Most pulls in flight at once. A policy may allow fewer.
     deadline : float, optional
         Seconds from its start after which a pull is given up as ``"timeout"`` and its place
-        filled. A result that comes later still counts, as long as the driver runs.
+        filled. A result that comes later still counts, as long as the driver runs. Once every
+        worker has been held for a whole deadline by such pulls, the executor is made anew, or if
+        it is yours, the session ends.
     pulls : int, optional
         Most pulls of this session; needed if the policy never stops by itself.
     max_failures : int
@@ -87,9 +90,9 @@ def run_study(
     NothingToAsk
         If the policy gives no pull, and none is in flight whose result could change that.
     SourceError
-        If more than `max_failures` pulls failed in a row, the executor broke and cannot be made
-        anew, workers do not reach this process, or the function raised it, to say that no pull
-        can do any better. What is in flight is waited for; all that came in is kept.
+        If more than `max_failures` pulls failed in a row, the executor broke or hangs and cannot
+        be made anew, workers do not reach this process, or the function raised it, to say that no
+        pull can do any better. What is in flight is waited for; all that came in is kept.
 
     Notes
     -----
@@ -117,14 +120,14 @@ def run_study(
     driver = Driver(
         study,
         function,
-        _maker(executor),
+        maker_of(executor),
         check_integer("parallel", parallel, low=1),
         deadline=_check_deadline(deadline),
         limit=_check_limit(study, pulls),
         max_failures=check_integer("max_failures", max_failures, low=0),
         watch=watch,
         host=_check_host(host),
-        may_renew=not _is_executor(executor),
+        may_renew=not is_executor(executor),
     )
     if study.policy.stopped:
         raise ExperimentFinished(f"study {study.name!r} has stopped: see recommend()")
@@ -135,36 +138,10 @@ def run_study(
 def _check_callables(study: object, function: object, watch: object) -> None:
     from fairtrial.study.study import Study
 
-    if not isinstance(study, Study):
-        raise InvalidArgument("study", "must be a Study", study)
+    check_instance("study", study, Study)
     for name, given in (("function", function), ("watch", watch)):
         if not callable(given) and (name, given) != ("watch", None):
             raise InvalidArgument(name, "must be callable", given)
-
-
-def _maker(executor: Any) -> Callable[[], Executor]:
-    """Return what gives the executor: always the same one, if it is the caller's."""
-    if _is_executor(executor):
-        return lambda: executor
-    if not callable(executor):
-        raise _no_executor(executor)
-
-    def make() -> Executor:
-        made: Executor = executor()
-        if not _is_executor(made):
-            raise _no_executor(made)
-        return made
-
-    return make
-
-
-def _no_executor(given: object) -> InvalidArgument:
-    accepted = "must be a concurrent.futures.Executor, or a callable that makes one"
-    return InvalidArgument("executor", accepted, given)
-
-
-def _is_executor(executor: Any) -> bool:
-    return not isinstance(executor, type) and callable(getattr(executor, "submit", None))
 
 
 def _check_deadline(deadline: float | None) -> float:

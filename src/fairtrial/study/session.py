@@ -11,6 +11,7 @@ from fairtrial.core import Policy, Problem
 from fairtrial.core.policy import State
 from fairtrial.errors import CorruptLog, NotSupported, StorageError
 from fairtrial.study.cache import Cache
+from fairtrial.study.clock import leases_over, time_over
 from fairtrial.study.store import Store, StudyRow
 from fairtrial.study.writer import Writer
 
@@ -90,18 +91,21 @@ class Session:
 
     def write(self, operation: Callable[[Writer], _Answer]) -> _Answer:
         """Carry out an operation in a transaction: all of it is kept, or nothing."""
-        # A long log is replayed before others are kept waiting.
-        with self.at_head() as (_, policy):
-            # Leases that ran out are facts, even if the operation should fail.
-            if policy.expiry == "drop" and self._has_overdue():
-                self._transact(Writer.expire_leases)
+        with self._lock:
+            # What the clock has brought about are facts, even if the operation should fail.
+            self.pass_time()
             answer = self._transact(operation)
             with suppress(StorageError):
                 self._cache.save_if_due()
             return answer
 
-    def _has_overdue(self) -> bool:
-        return bool(self.store.open_pulls(self.id, due_by=self.store.now()))
+    def pass_time(self) -> None:
+        """Write down what the clock alone has brought about."""
+        # A long log is replayed before others are kept waiting.
+        with self.at_head() as (_, policy):
+            where = self.store, self.id, policy, self.store.now()
+            if leases_over(*where) or time_over(*where) is not None:
+                self._transact(Writer.pass_time)
 
     def _transact(self, operation: Callable[[Writer], _Answer]) -> _Answer:
         with self.store.transaction():

@@ -16,6 +16,7 @@ from fairtrial.core.specification import (
     policy_from_dict,
     problem_from_dict,
 )
+from fairtrial.core.wording import abridged
 from fairtrial.errors import InvalidArgument, NotSupported
 
 __all__ = ["Specification", "own_classes"]
@@ -122,16 +123,12 @@ class Specification:
         self, name: str, error: InvalidArgument, policies: Sequence[type[Parametrized]]
     ) -> None:
         """Raise an error that says how to give the class of a part, if it is that which lacks."""
-        parts = {
-            part["name"]: place
-            for place, part in self.policy.items()
-            if isinstance(part, Mapping) and "name" in part
-        }
-        if error.name == "name" and error.given in parts:
+        place, _, what = error.name.partition(".")
+        if what == "name":
             wanted = error.given
             raise InvalidArgument(
                 "policies",
-                f"must hold the class {wanted!r}, the {parts[wanted]} that study {name!r} was "
+                f"must hold the class {wanted!r}, the {place} that study {name!r} was "
                 f"made with and fairtrial does not have: open it with policies=[{wanted}]",
                 list(policies),
             ) from None
@@ -152,11 +149,8 @@ class Specification:
     def difference(self, other: Specification) -> str:
         """Return where two specifications differ, in words; empty if nowhere."""
         mine, theirs = _flat(json.loads(self.to_json())), _flat(json.loads(other.to_json()))
-        keys = [key for key in {**mine, **theirs} if _differ(mine, theirs, key)]
-        return "; ".join(
-            f"{key} is {mine.get(key, 'not there')} and {theirs.get(key, 'not there')}"
-            for key in sorted(keys)
-        )
+        keys = sorted(key for key in {**mine, **theirs} if _differ(mine, theirs, key))
+        return "; ".join(f"{key} is {_shown(mine, key)} and {_shown(theirs, key)}" for key in keys)
 
 
 def own_classes(policy: Policy) -> tuple[type[Parametrized], ...]:
@@ -172,6 +166,10 @@ def _flat(data: Any, path: str = "") -> dict[str, Any]:
     for key, item in data.items():
         parts |= _flat(item, f"{path}.{key}" if path else key)
     return parts
+
+
+def _shown(parts: Mapping[str, Any], key: str) -> str:
+    return abridged(parts[key]) if key in parts else "not there"
 
 
 def _differ(left: Mapping[str, Any], right: Mapping[str, Any], key: str) -> bool:

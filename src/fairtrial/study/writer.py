@@ -9,6 +9,7 @@ from typing import Any
 
 from fairtrial.core import UNSOLICITED, Pull
 from fairtrial.errors import AlreadyTold, ConflictingOutcome, InvalidArgument, UnknownPull
+from fairtrial.study.clock import leases_over, time_over
 from fairtrial.study.log import (
     TELLS,
     PullRow,
@@ -70,16 +71,16 @@ class Writer:
             self._duplicates,
         )
 
-    # --------------------------------------------------------------------- leases
+    # ------------------------------------------------------------------- the clock
 
-    def expire_leases(self) -> bool:
-        """Give up the pulls whose lease has run out, if the policy drops such; say if any."""
-        if self._replica.policy.expiry != "drop":
-            return False
-        due = self._store.open_pulls(self._study.id, due_by=self._now)
-        for row in due:
+    def pass_time(self) -> None:
+        """Give up the pulls whose lease has run out, and tell the policy when its time is over."""
+        where = self._store, self._study.id, self._replica.policy, self._now
+        for row in leases_over(*where):
             self._take("expire", row)
-        return bool(due)
+        seconds = time_over(*where)
+        if seconds is not None:
+            self._add("time", body=to_json(seconds=seconds), perform=True)
 
     def extend(self, pull_id: str, lease: float) -> Record:
         """Let the lease of an open pull run from now."""

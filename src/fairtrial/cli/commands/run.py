@@ -50,15 +50,15 @@ def run(config: Path, pulls: int | None, parallel: int, as_json: bool) -> None:
                 ending = _drive(configuration, study, display, interruption, pulls, parallel)
         except SourceError as error:
             raise SourceError(f"{error}\n{_resume_hint(config)}") from error
-        progress = study.progress()
+        progress, endless = study.progress(), study.policy.endless
     if as_json:
         emit(_document(configuration, study, ending, progress.to_dict()))
     else:
-        click.echo(answer_text(progress))
+        click.echo(answer_text(progress, endless))
     if ending == "interrupted":
         click.echo(f"Interrupted; nothing told is lost. {_resume_hint(config)}", err=True)
         raise click.exceptions.Exit(ExitCode.INTERRUPTED)
-    if not progress.recommendation.decided:
+    if not (progress.recommendation.decided or endless):
         raise click.exceptions.Exit(ExitCode.NO_ANSWER)
 
 

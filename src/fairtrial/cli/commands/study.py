@@ -19,6 +19,7 @@ __all__ = ["study", "verification_document", "verification_text"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+_DOUBT = "DO NOT RELY ON THIS: the log was altered, or its decisions do not follow from it."
 _STORAGE_HELP = "Address of the storage, such as sqlite:///trial.db."
 
 
@@ -76,11 +77,20 @@ def list_(config: Path | None, storage: str | None, as_json: bool) -> None:
 @_storage_option
 @json_option
 def show(study: str, storage: str | None, as_json: bool) -> None:
-    """Show how far STUDY has come: the answer, the evidence, the estimates, its health."""
-    from fairtrial.cli.display import answer_text, estimates_table, print_table, wrapped
+    """Show how far STUDY has come: the answer, what speaks against the others, its health.
+
+    The log is audited before: an answer that rests on an altered log is said to, and shown all
+    the same. Of many arms the best are shown; --json has all.
+    """
+    from fairtrial.cli.display import answer_text, wrapped
+    from fairtrial.cli.standing import print_standing
+    from fairtrial.plots._sources import minimizes
 
     with _open(study, storage) as opened:
-        progress, health = opened.progress(), opened.health()
+        audit = opened.verify()
+        if not audit.ok:
+            click.echo(f"WARNING: {opened.name} is {verification_text(audit)}.", err=True)
+        progress, health, endless = opened.progress(), opened.health(), opened.policy.endless
         if as_json:
             emit(
                 {
@@ -88,16 +98,19 @@ def show(study: str, storage: str | None, as_json: bool) -> None:
                     "seed": opened.seed,
                     "progress": progress.to_dict(),
                     "health": health,
+                    "verification": verification_document(audit),
                 }
             )
         else:
-            click.echo(answer_text(progress))
-            if progress.arms:
-                print_table(estimates_table("Arms", progress.arms, progress.quantity))
-            if progress.actions:
-                print_table(estimates_table("Actions", progress.actions))
+            if not audit.ok:
+                click.echo(_DOUBT)
+            click.echo(answer_text(progress, endless))
+            print_standing(progress, minimizes(opened))
             click.echo(wrapped("Health", _health_text(health)))
-    if not progress.recommendation.decided:
+            click.echo(wrapped("Log", verification_text(audit)))
+    if not audit.ok:
+        raise click.exceptions.Exit(ExitCode.NOT_VERIFIED)
+    if not (progress.recommendation.decided or endless):
         raise click.exceptions.Exit(ExitCode.NO_ANSWER)
 
 
@@ -140,10 +153,13 @@ def verify(study: str, storage: str | None, as_json: bool) -> None:
 @study.command(epilog=EPILOG)
 @click.argument("study")
 @click.argument("path", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--force", is_flag=True, help="Replace PATH if there is such a file.")
 @_storage_option
 @json_option
-def export(study: str, path: Path, storage: str | None, as_json: bool) -> None:
+def export(study: str, path: Path, force: bool, storage: str | None, as_json: bool) -> None:
     """Write the log of STUDY to PATH, which ends in .jsonl (everything), .csv or .parquet."""
+    if path.exists() and not force:
+        raise click.UsageError(f"{path} exists: give --force to replace it, or another name")
     with _open(study, storage) as opened:
         written = opened.export(path)
         name = opened.name
@@ -157,13 +173,21 @@ def export(study: str, path: Path, storage: str | None, as_json: bool) -> None:
 
 
 def _open(study: str, storage: str | None) -> Study:
-    from fairtrial.cli.config import load_study_section
+    from fairtrial.cli.config import difference_from, load_study_section
     from fairtrial.study import Study
 
-    if study.endswith(".toml"):
-        section = load_study_section(study)
-        return Study.open(section.storage, section.name, durability=section.durability)
-    return Study.open(_required(storage), study)
+    if not study.endswith(".toml"):
+        return Study.open(_required(storage), study)
+    section = load_study_section(study)
+    opened = Study.open(section.storage, section.name, durability=section.durability)
+    difference = difference_from(opened, study)
+    if difference:
+        click.echo(
+            f"Warning: {study} is not what study {section.name!r} was made from (recorded, and in "
+            f"the file): {difference}. This is the study as recorded.",
+            err=True,
+        )
+    return opened
 
 
 def _required(storage: str | None) -> str:
@@ -188,12 +212,14 @@ def verification_text(found: Verification | None) -> str:
     """Return an audit in one sentence."""
     if found is None:
         return "not done"
+    from fairtrial.core.wording import plural
+
     if found.ok:
         return (
-            f"verified: {found.events:,} events, none altered, "
+            f"verified: {plural(found.events, 'event')}, none altered, "
             "and every decision follows from those before it"
         )
-    return f"NOT verified: after {found.events:,} good events, {found.first_difference}"
+    return f"NOT verified: after {plural(found.events, 'good event')}, {found.first_difference}"
 
 
 def _health_text(health: dict[str, Any]) -> str:
@@ -236,8 +262,14 @@ def _event_row(opened: Study, event: Event, names: list[str]) -> tuple[str, ...]
         "-" if event.number is None else str(event.number),
         *(str(labels.get(name, "-")) for name in names),
         shown_number(event.value),
-        str(event.body.get("reason", "")),
+        _note(event),
     )
+
+
+def _note(event: Event) -> str:
+    if event.kind == "time":
+        return f"max_time is over, after {shown_number(event.body['seconds'])} s"
+    return str(event.body.get("reason", ""))
 
 
 def _print_rows(columns: tuple[str, ...], rows: Any) -> None:

@@ -1,0 +1,24 @@
+"""What the clock alone brings about in a study: leases that run out, and the end of its time."""
+
+from __future__ import annotations
+
+from fairtrial.core import Policy
+from fairtrial.study.log import PullRow
+from fairtrial.study.store import Store
+
+__all__ = ["leases_over", "time_over"]
+
+
+def leases_over(store: Store, study_id: int, policy: Policy, now: int) -> list[PullRow]:
+    """Return the pulls that are to be given up because their lease has run out."""
+    return store.open_pulls(study_id, due_by=now) if policy.expiry == "drop" else []
+
+
+def time_over(store: Store, study_id: int, policy: Policy, now: int) -> float | None:
+    """Return the seconds since the first event, if `max_time` is over and that is news."""
+    if policy.max_time is None or policy.stopped:
+        return None
+    first = next(iter(store.records(study_id, until=1)), None)
+    seconds = 0.0 if first is None else (now - first.at) / 1e6
+    is_news = seconds >= policy.max_time and not store.counts(study_id).get("time")
+    return seconds if is_news else None

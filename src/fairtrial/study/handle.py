@@ -1,0 +1,79 @@
+"""An open study: its name and problem, and how the store knows its pulls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Self, cast
+
+from fairtrial.core import Pull
+from fairtrial.core.validation import check_instance
+from fairtrial.errors import UnknownPull
+from fairtrial.study.arguments import is_encodable
+from fairtrial.study.log import PullRow
+from fairtrial.study.pull import StudyPull
+from fairtrial.study.session import Session
+
+if TYPE_CHECKING:
+    from fairtrial.study.study import Study
+
+__all__ = ["Handle"]
+
+
+class Handle:
+    """What every part of a study works with.
+
+    Parameters
+    ----------
+    session : Session
+        The study in use.
+    """
+
+    def __init__(self, session: Session) -> None:
+        check_instance("session", session, Session)
+        self.name = session.name
+        self.problem = session.problem
+        self.seed = session.seed
+        self._session = session
+        self._store = session.store
+
+    def close(self) -> None:
+        """Keep a snapshot, so that the next opening is quick, and let go of the storage."""
+        self._session.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"Study(name={self.name!r}, storage={self._store.url!r})"
+
+    def _bound(self, rows: Sequence[PullRow]) -> list[StudyPull]:
+        study = cast("Study", self)
+        return [
+            StudyPull(
+                row.number, row.action, self.problem.labels(row.action), row.tag, row.pull_id, study
+            )
+            for row in rows
+        ]
+
+    def _pull_id(self, pull: Pull | str) -> str:
+        """Return the identity by which the store knows a pull."""
+        if isinstance(pull, str) and is_encodable(pull):
+            return pull
+        if not isinstance(pull, StudyPull):
+            raise UnknownPull(
+                f"{pull!r} was not issued by study {self.name!r}: give what its ask returned, "
+                "or the id of that"
+            )
+        owner = pull.study
+        if owner is not None and (owner.name, owner._store.url) != (self.name, self._store.url):  # noqa: SLF001
+            raise UnknownPull(f"{pull!r} is a pull of study {owner.name!r}, not of {self.name!r}")
+        return pull.id

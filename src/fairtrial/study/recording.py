@@ -1,0 +1,342 @@
+"""What can happen in a study: every method here writes events, or nothing at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, overload
+
+from fairtrial.core import Pull
+from fairtrial.core.problem import Outcome
+from fairtrial.core.validation import check_integer
+from fairtrial.errors import ExperimentFinished, NothingToAsk
+from fairtrial.study.arguments import (
+    as_json,
+    as_pairs,
+    as_result,
+    check_lease,
+    check_reason,
+    check_texts,
+    is_unsolicited,
+    own_action,
+)
+from fairtrial.study.log import Event, PullRow, Record
+from fairtrial.study.pull import StudyPull
+from fairtrial.study.viewing import Viewing
+from fairtrial.study.writer import Writer
+
+__all__ = ["Recording"]
+
+
+class Recording(Viewing):
+    """The part of a study that writes."""
+
+    # ------------------------------------------------------------------------- asks
+
+    @overload
+    def ask(
+        self,
+        n: None = None,
+        *,
+        worker: str | None = None,
+        lease: float | None = None,
+        request_id: str | None = None,
+        **context: Any,
+    ) -> StudyPull: ...
+    @overload
+    def ask(
+        self,
+        n: int,
+        *,
+        worker: str | None = None,
+        lease: float | None = None,
+        request_id: str | None = None,
+        **context: Any,
+    ) -> list[StudyPull]: ...
+    def ask(
+        self,
+        n: int | None = None,
+        *,
+        worker: str | None = None,
+        lease: float | None = None,
+        request_id: str | None = None,
+        **context: Any,
+    ) -> StudyPull | list[StudyPull]:
+        """Issue the next pull, or up to `n` of them as a list, in one write.
+
+        Parameters
+        ----------
+        n : int, optional
+            Number wanted. Without it one pull is returned, not a list.
+        worker : str, optional
+            Who will carry it out; recorded.
+        lease : float, optional
+            Seconds after which the pull counts as lost, or is handed out again, as the
+            policy's `expiry` says. Without it the study waits for ever.
+        request_id : str, optional
+            A key of your own: the same request again gets the same pulls.
+        **context
+            What the world says beforehand: ``group=`` for passive arrivals.
+
+        Returns
+        -------
+        StudyPull or list of StudyPull
+            The list is shorter than `n`, or empty, when no more can be issued now.
+
+        Raises
+        ------
+        ExperimentFinished
+            One pull was asked and the policy has stopped.
+        NothingToAsk
+            One pull was asked and none can be issued before the next result.
+        """
+        wanted = 1 if n is None else check_integer("n", n, low=0)
+        asking = self._asking(wanted, worker, lease, request_id, context)
+        pulls = self._session.write(lambda writer: self._bound(asking(writer)))
+        if n is not None:
+            return pulls
+        if not pulls:
+            raise self._nothing()
+        return pulls[0]
+
+    def _asking(
+        self,
+        n: int,
+        worker: str | None,
+        lease: float | None,
+        request_id: str | None,
+        context: Mapping[str, Any],
+    ) -> Callable[[Writer], list[PullRow]]:
+        check_texts(worker=worker, request_id=request_id)
+        seconds = None if lease is None else check_lease(lease)
+        clean = as_json("context", context)
+        return lambda writer: writer.ask(n, clean, worker, seconds, request_id)
+
+    def _nothing(self) -> ExperimentFinished | NothingToAsk:
+        if self.policy.stopped:
+            return ExperimentFinished(f"study {self.name!r} has stopped: see recommend()")
+        return NothingToAsk(f"study {self.name!r} has no pull to give before the next result")
+
+    def extend(self, pull: Pull | str, lease: float) -> Event:
+        """Let the lease of a pull in flight run for so many seconds from now (a heartbeat).
+
+        Raises
+        ------
+        AlreadyTold
+            If the pull is no longer open: told, or given up.
+        UnknownPull
+            If it is not a pull of this study.
+        """
+        pull_id, seconds = self._pull_id(pull), check_lease(lease)
+        return self._event(lambda writer: writer.extend(pull_id, seconds))
+
+    # ------------------------------------------------------------------------- tells
+
+    def tell(
+        self,
+        pull: Pull | str,
+        value: Outcome,
+        *,
+        request_id: str | None = None,
+        actor: str | None = None,
+    ) -> Event:
+        """Take the outcome of a pull; it is safe when this returns.
+
+        Parameters
+        ----------
+        pull : StudyPull, str or Pull
+            The pull or its `id`; or ``problem.pull(arm=...)`` for data that nobody asked for.
+        value : float or mapping
+            The outcome, as the problem types it.
+        request_id : str, optional
+            A key of your own, by which data that nobody asked for count once.
+        actor : str, optional
+            Who says so; recorded.
+
+        Returns
+        -------
+        Event
+            What was written. The same outcome told again gives the first event again.
+
+        Raises
+        ------
+        InvalidOutcome
+            If the problem refuses the outcome.
+        ConflictingOutcome
+            If the pull was told another outcome before; the message names both.
+        UnknownPull
+            If it is not a pull of this study.
+        """
+        return self._event(self._telling(pull, value, actor, request_id))
+
+    def tell_many(
+        self, outcomes: Sequence[tuple[Pull | str, Outcome]], *, actor: str | None = None
+    ) -> list[Event]:
+        """Take many outcomes in one write: all of them, or after an error none.
+
+        Parameters
+        ----------
+        outcomes : sequence of (pull, value)
+            Each as in `tell`.
+        actor : str, optional
+            Who says so; recorded.
+        """
+        telling = [self._telling(pull, value, actor, None) for pull, value in as_pairs(outcomes)]
+        records = self._session.write(lambda writer: [tell(writer) for tell in telling])
+        return [Event.of(record) for record in records]
+
+    def tell_and_ask(
+        self,
+        pull: Pull | str,
+        value: Outcome,
+        *,
+        worker: str | None = None,
+        lease: float | None = None,
+        request_id: str | None = None,
+        **context: Any,
+    ) -> StudyPull | None:
+        """Take an outcome and issue the next pull, in one write instead of two.
+
+        Returns
+        -------
+        StudyPull or None
+            None when the policy has stopped, or has nothing to give before the next result.
+
+        Examples
+        --------
+        >>> from fairtrial.study import Study
+        >>> from fairtrial.subpopulations import BlockBetting, Problem
+        >>> problem = Problem(["a", "b"], ["x"], reward_range=(0, 1))
+        >>> study = Study.create(problem, BlockBetting(problem), storage="memory://", name="demo")
+        >>> pull = study.ask()
+        >>> while pull is not None:
+        ...     pull = study.tell_and_ask(pull, 0.9 if pull.arm == "a" else 0.1)
+        >>> study.recommend().arm
+        'a'
+        """
+        tell = self._telling(pull, value, worker, None)
+        asking = self._asking(1, worker, lease, request_id, context)
+
+        def both(writer: Writer) -> list[StudyPull]:
+            tell(writer)
+            return self._bound(asking(writer))
+
+        pulls = self._session.write(both)
+        return pulls[0] if pulls else None
+
+    def _telling(
+        self, pull: Pull | str, value: Outcome, actor: str | None, request_id: str | None
+    ) -> Callable[[Writer], Record]:
+        check_texts(actor=actor, request_id=request_id)
+        result = as_result(self.problem, value)
+        if isinstance(pull, Pull) and is_unsolicited(pull):
+            action = own_action(self.problem, pull)
+            return lambda writer: writer.tell_unsolicited(action, result, actor, request_id)
+        pull_id = self._pull_id(pull)
+        return lambda writer: writer.tell(pull_id, result, actor, request_id)
+
+    def amend(
+        self, pull: Pull | str, value: Outcome, reason: str, *, actor: str | None = None
+    ) -> Event:
+        """Correct an outcome that was told before; the reason is recorded.
+
+        Raises
+        ------
+        NotSupported
+            If the policy cannot correct an outcome.
+        UnknownPull
+            If the pull was never told.
+        """
+        check_texts(actor=actor)
+        check_reason(reason)
+        pull_id, result = self._pull_id(pull), as_result(self.problem, value)
+        return Event.of(
+            self._session.write(lambda writer: writer.amend(pull_id, result, reason, actor))
+        )
+
+    # ----------------------------------------------------------------- other events
+
+    def report(
+        self,
+        pull: Pull | str,
+        value: float,
+        *,
+        request_id: str | None = None,
+        actor: str | None = None,
+        **details: Any,
+    ) -> Event:
+        """Take a partial reading of a pull in flight, where the policy has use for them.
+
+        Parameters
+        ----------
+        pull : StudyPull or str
+            The pull or its `id`.
+        value : float
+            The reading.
+        request_id : str, optional
+            A key of your own, by which the reading counts once.
+        actor : str, optional
+            Who says so; recorded.
+        **details
+            What the family wants to know of it.
+
+        Raises
+        ------
+        NotSupported
+            If the policy takes no readings.
+        InvalidOutcome
+            If the problem refuses the value.
+        AlreadyTold
+            If the pull was told before, and the policy has no use for late readings.
+        """
+        check_texts(actor=actor, request_id=request_id)
+        pull_id, clean = self._pull_id(pull), self.problem.check_reading(value) + 0.0
+        known = as_json("details", details)
+        return Event.of(
+            self._session.write(
+                lambda writer: writer.report(pull_id, clean, known, actor, request_id)
+            )
+        )
+
+    def cancel(self, pull: Pull | str, reason: str = "user", *, actor: str | None = None) -> Event:
+        """Call a pull back; its outcome is not waited for. Should it come, it still counts."""
+        return self._give_up("cancel", pull, reason, actor)
+
+    def fail(self, pull: Pull | str, reason: str = "lost", *, actor: str | None = None) -> Event:
+        """Say that a pull was lost: it will have no outcome. Should one come, it still counts.
+
+        The policy is told the reason.
+        """
+        return self._give_up("fail", pull, reason, actor)
+
+    def _give_up(self, kind: str, pull: Pull | str, reason: str, actor: str | None) -> Event:
+        check_texts(actor=actor)
+        check_reason(reason)
+        pull_id = self._pull_id(pull)
+        return Event.of(
+            self._session.write(lambda writer: writer.give_up(kind, pull_id, reason, actor))
+        )
+
+    def pass_time(self) -> None:
+        """Take note of the clock: leases that ran out, and the end of the policy's `max_time`.
+
+        Every write does so first; whoever waits for results calls it now and then, to see in
+        time that the study has stopped. A `max_time` is in seconds since the first event.
+        """
+        self._session.pass_time()
+
+    def snapshot(self) -> None:
+        """Keep the policy's state, so that the next opening need not replay the log.
+
+        This happens by itself every thousand events and on `close`.
+
+        Raises
+        ------
+        NotSupported
+            If the policy's `state_fields` forget a part of its state.
+        """
+        self._session.snapshot()
+
+    # ----------------------------------------------------------------------- machinery
+
+    def _event(self, operation: Callable[[Writer], Record]) -> Event:
+        return Event.of(self._session.write(operation))

@@ -1,0 +1,154 @@
+"""What can be read of a study: its answer, its pulls in flight, its health, its log."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fairtrial.core import Policy, Progress, Pull, Recommendation
+from fairtrial.core.validation import check_integer
+from fairtrial.errors import UnknownPull
+from fairtrial.study.arguments import as_path
+from fairtrial.study.audit import Verification, verify
+from fairtrial.study.export import export, history
+from fairtrial.study.handle import Handle
+from fairtrial.study.log import Event
+from fairtrial.study.pull import StudyPull
+from fairtrial.study.trace import trace
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Viewing"]
+
+
+class Viewing(Handle):
+    """The part of a study that writes nothing."""
+
+    # ----------------------------------------------------------------------- answers
+
+    @property
+    def policy(self) -> Policy:
+        """The policy after the last event: to be read, not to be asked or told."""
+        with self._session.at_head() as (_, policy):
+            return policy
+
+    def recommend(self) -> Recommendation:
+        """Return the answer now."""
+        with self._session.at_head() as (_, policy):
+            return policy.recommend()
+
+    def progress(self) -> Progress:
+        """Return all that a plot or a page shows."""
+        with self._session.at_head() as (_, policy):
+            return policy.progress()
+
+    @property
+    def status(self) -> str:
+        """``"running"``, ``"decided"`` or ``"undecided"``."""
+        return self.recommend().status
+
+    def outstanding(self) -> list[StudyPull]:
+        """Return the pulls in flight, in the order in which they were issued."""
+        return self._bound(self._store.open_pulls(self._session.id))
+
+    def trace(self, points: int = 200) -> list[Progress]:
+        """Return how far the study had come at up to `points` earlier moments, and now.
+
+        The moments are evenly spaced in outcomes; the log is replayed for them.
+        """
+        wanted = check_integer("points", points, low=2)
+        with self._session.at_head() as (row, policy):
+            tells = policy.told
+        steps = self._store.steps(row.id, until=row.head_seq)
+        return trace(steps, self._session.build(), tells, wanted)
+
+    def health(self) -> dict[str, Any]:
+        """Return what may be wrong with a study that runs.
+
+        Returns
+        -------
+        dict
+            Numbers of pulls: `open`, of those `overdue` (their lease has run out since the
+            last event), `expired`, `reissued`, `cancelled`, `lost`. Of outcomes: `late`
+            (after the lease, or given up), `amended`, `duplicates` (told again),
+            `unsolicited`. And `expiry`, what the policy does about a lease that ran out:
+            if outcomes get lost because of what they are, the answer may be biased.
+        """
+        counts = self._store.counts(self._session.id)
+        return {
+            "open": len(self._store.open_pulls(self._session.id)),
+            "overdue": len(self._store.open_pulls(self._session.id, due_by=self._store.now())),
+            "expired": counts.get("expire", 0),
+            "reissued": counts.get("reissue", 0),
+            "cancelled": counts.get("cancel", 0),
+            "lost": counts.get("fail", 0),
+            "late": counts.get("late_tell", 0),
+            "amended": counts.get("amend", 0),
+            "duplicates": self._session.row().duplicates,
+            "unsolicited": counts.get("unsolicited", 0),
+            "expiry": self._session.build().expiry,
+        }
+
+    # --------------------------------------------------------------- pulls in flight
+
+    def should_stop(self, pull: Pull | str) -> bool:
+        """Return whether a pull's outcome no longer matters to the policy, or was given up."""
+        pull_id = self._pull_id(pull)
+        with self._session.at_head() as (_, policy):
+            row = self._store.pull(self._session.id, pull_id)
+            if row is None:
+                raise UnknownPull(f"pull {pull_id} was never issued by study {self.name!r}")
+            return row.state != "open" or row.number in [pull.number for pull in policy.cancelled()]
+
+    def cancelled(self) -> list[StudyPull]:
+        """Return the pulls in flight whose outcome no longer matters to the policy.
+
+        They are to be called back with `cancel`; an outcome that comes all the same counts.
+        """
+        with self._session.at_head() as (row, policy):
+            numbers = {pull.number for pull in policy.cancelled()}
+            rows = self._store.open_pulls(row.id) if numbers else []
+        return self._bound([row for row in rows if row.number in numbers])
+
+    # ----------------------------------------------------------------------- the log
+
+    @property
+    def head_hash(self) -> str:
+        """The hash of the last event: two logs with the same are the same."""
+        return self._session.row().head_hash
+
+    def events(self, after: int = 0) -> Iterator[Event]:
+        """Yield the events of the log that come after number `after`."""
+        records = self._store.records(self._session.id, check_integer("after", after, low=0))
+        return map(Event.of, records)
+
+    def history(self) -> pd.DataFrame:
+        """Return the log as a table, one row per event (extra ``data``)."""
+        return history(self._store, self._session.row(), self.problem)
+
+    def export(self, path: str | os.PathLike[str]) -> Path:
+        """Write the log to a file and return its path.
+
+        Parameters
+        ----------
+        path : str or path
+            Ends in ``.jsonl`` (all there is, for `import_log`), ``.csv`` or ``.parquet``
+            (extra ``data``). An existing file is replaced.
+        """
+        target = as_path(path)
+        export(self._store, self._session.row(), self.problem, target)
+        return target
+
+    def verify(self) -> Verification:
+        """Audit the log: its chain of hashes, and every decision derived once more.
+
+        Returns
+        -------
+        Verification
+            `ok`, the number of `events` checked, and the `first_difference`.
+        """
+        row, live = self._session.state_at_head()
+        return verify(self._store, row, self._session.build(), live)

@@ -1,0 +1,77 @@
+"""Arguments of a problem that are files beside the configuration."""
+
+import pytest
+
+from fairtrial.cli import files
+
+
+def with_files(section, folder):
+    """Return the section, which has no mistakes."""
+    mistakes = []
+    filled = files.with_files(section, folder, mistakes, set())
+    assert not mistakes
+    return filled
+
+
+def mistake_in(section, folder):
+    """Return the only mistake, which leaves the argument out."""
+    mistakes, doubtful = [], set()
+    filled = files.with_files(section, folder, mistakes, doubtful)
+    assert doubtful == set(section)
+    assert not filled
+    (mistake,) = mistakes
+    return mistake
+
+
+@pytest.fixture
+def conditions(tmp_path):
+    path = tmp_path / "conditions.csv"
+    path.write_text("one,arm,heat\n1,7,20\n1,8,25.5\n")
+    return path
+
+
+def test_a_table_gives_features_and_labels(conditions):
+    section = {"family": "linear", "features": "conditions.csv", "noise_std": 1.0}
+    assert with_files(section, conditions.parent) == {
+        "family": "linear",
+        "features": [[1.0, 20.0], [1.0, 25.5]],
+        "arms": ["7", "8"],
+        "noise_std": 1.0,
+    }
+    assert section["features"] == "conditions.csv"
+
+
+def test_candidates_are_labelled_as_answers(conditions):
+    filled = with_files({"features": [[1, 0]], "candidates": str(conditions)}, conditions.parent)
+    assert filled["answers"] == ["7", "8"]
+    assert "arms" not in filled
+
+
+def test_labels_in_the_file_come_first_and_none_are_needed(conditions):
+    given = {"features": "conditions.csv", "arms": ["cold", "warm"]}
+    assert with_files(given, conditions.parent)["arms"] == ["cold", "warm"]
+    (conditions.parent / "bare.csv").write_text("x,y\n1,2\n")
+    assert with_files({"features": "bare.csv"}, conditions.parent) == {"features": [[1.0, 2.0]]}
+
+
+def test_what_is_no_file_stays_as_it_is(tmp_path):
+    section = {"arms": ["a"], "features": [[1.0]], "model": {"edges": []}}
+    assert with_files(section, tmp_path) == section
+
+
+def test_a_network_is_found_beside_the_configuration(tmp_path):
+    assert with_files({"model": "net.bif"}, tmp_path) == {"model": str(tmp_path / "net.bif")}
+
+
+def test_a_column_of_text_is_named(tmp_path):
+    (tmp_path / "t.csv").write_text("arm,solvent,heat\na,DMF,20\nb,THF,25\n")
+    mistake = mistake_in({"features": "t.csv"}, tmp_path)
+    assert mistake.startswith("problem.features: must have numbers in every column but 'arm'")
+    assert "t.csv has text in 'solvent'" in mistake
+
+
+@pytest.mark.parametrize("name", ["missing.csv", "table.xlsx"])
+def test_a_table_that_cannot_be_read_is_a_mistake_of_the_argument(tmp_path, name):
+    mistake = mistake_in({"candidates": name}, tmp_path)
+    assert mistake.startswith("problem.candidates: must ")
+    assert name in mistake
