@@ -63,6 +63,17 @@ class InvalidArgument(FairtrialError, ValueError):
         shown = "" if given is self._NOT_GIVEN else f"; got {_short(given)}"
         super().__init__(f"{name} {accepted}{shown}")
 
+    def within(self, whole: str) -> InvalidArgument:
+        """Return the same error as one of an argument that has this one as a part.
+
+        Examples
+        --------
+        >>> print(InvalidArgument("epsilon", "must be positive", -1).within("learner"))
+        learner.epsilon must be positive; got -1
+        """
+        name, *rest = self._arguments
+        return type(self)(f"{whole}.{name}", *rest)
+
     def __reduce__(self) -> tuple[type[InvalidArgument], tuple[object, ...]]:
         return type(self), self._arguments
 

@@ -72,7 +72,7 @@ def test_an_environment_is_made_again_from_its_parameters() -> None:
     other = world.clone(means=[2, 1, 0])
     assert (world.truth.best, other.truth.best) == ("c", "a")
     assert repr(other) == f"GaussianWorld(problem={PROBLEM!r}, means=[2, 1, 0])"
-    with pytest.raises(InvalidArgument, match=r"^means must have shape \(3\); got shape \(2,\)"):
+    with pytest.raises(InvalidArgument, match=r"^means must have shape \(3,\); got shape \(2,\)"):
         world.clone(means=[1, 2])
 
 

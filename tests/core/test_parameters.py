@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import fairtrial as ft
 from fairtrial.core import Parametrized
 from fairtrial.core.parameters import build, plain
 from fairtrial.errors import InvalidArgument, NotSupported
@@ -104,3 +105,10 @@ def test_other_types_become_json(value: object, expected: object) -> None:
 def test_what_is_no_data_is_refused_by_name(value: object) -> None:
     with pytest.raises(NotSupported, match=r"^learner(\.deep\.inside)? cannot be written down"):
         plain(value, "learner")
+
+
+def test_a_repr_abridges_what_nobody_would_read():
+    many = [f"arm {number}" for number in range(2000)]
+    text = repr(ft.allocation.Problem(many, "1/4000"))
+    assert "arm 0" in text
+    assert len(text) < 500

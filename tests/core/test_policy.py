@@ -360,7 +360,10 @@ def test_a_policy_says_when_it_cannot_correct() -> None:
 
 @pytest.mark.parametrize("problem", [None, "toy", {"family": "toy"}, ToyProblem])
 def test_a_policy_needs_a_problem(problem: object) -> None:
-    with pytest.raises(InvalidArgument, match=r"^problem must be a Problem; got "):
+    with pytest.raises(
+        InvalidArgument,
+        match=r"^problem must be (a fairtrial.Problem|an object, not its class.*); got ",
+    ):
         Scripted(problem)
 
 

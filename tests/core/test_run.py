@@ -385,3 +385,19 @@ def test_data_from_before_are_no_results_of_the_run() -> None:
         policy.tell(PROBLEM.pull(arm=arm), 0.0)
     run = run_policy(policy, GaussianWorld(PROBLEM, MEANS), generator())
     assert policy.told == run.stopping_time + 3 == run.pulls.sum() + 3
+
+
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        (0, "policy must be a fairtrial.Policy; got None"),
+        (1, "environment must be a fairtrial.Environment; got None"),
+        (2, "generator must be a numpy.random.Generator; got None"),
+    ],
+)
+def test_what_is_none_of_the_three_is_refused_by_name(place: int, message: str) -> None:
+    arguments: list[Any] = [Halving(PROBLEM), GaussianWorld(PROBLEM, MEANS), generator()]
+    arguments[place] = None
+    with pytest.raises(InvalidArgument) as caught:
+        run_policy(*arguments)
+    assert str(caught.value) == message

@@ -153,15 +153,15 @@ def test_without_a_family_the_class_must_be_given() -> None:
         ),
         (
             {"name": "Search", "estimator": {"name": "json"}},
-            "name must be a part of causal or confidence; got 'json'",
+            "estimator.name must be a part of causal or confidence; got 'json'",
         ),
         (
             {"name": "Search", "estimator": {"name": "Guess"}},
-            "name must be a part of causal or confidence; got 'Guess'",
+            "estimator.name must be a part of causal or confidence; got 'Guess'",
         ),
         (
             {"name": "Search", "estimator": {"name": "Estimator", "cut": 1}},
-            "cut is not a parameter of Estimator, which takes clip; got 1",
+            "estimator.cut is not a parameter of Estimator, which takes clip; got 1",
         ),
     ],
 )

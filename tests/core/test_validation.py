@@ -91,10 +91,22 @@ def test_choice_names_the_choices(value: object) -> None:
         check_choice("direction", value, ["maximize", "minimize"])
 
 
-@pytest.mark.parametrize("value", [[], "abc", None, 0, -1, ["a", "a"], ["a", ""], True, {"a"}, 1.5])
+@pytest.mark.parametrize(
+    "value", [[], "abc", None, 0, -1, ["a", "a"], ["a", ""], ["a", None], True, {"a"}, 1.5]
+)
 def test_labels_refuse_what_is_no_list_of_distinct_labels(value: object) -> None:
     with pytest.raises(InvalidArgument, match=r"^arms must be"):
         check_labels("arms", value)
+
+
+def test_more_labels_than_anybody_has_are_refused_at_once() -> None:
+    with pytest.raises(InvalidArgument, match="arms must be at most 1,000,000; got 1000000000"):
+        check_labels("arms", 10**9)
+
+
+def test_an_imaginary_part_is_not_dropped_in_silence() -> None:
+    with pytest.raises(InvalidArgument, match="means must be"):
+        check_array("means", np.array([1.0 + 2.0j, 3.0]), (2,))
 
 
 def test_labels_become_text() -> None:
@@ -126,6 +138,14 @@ def test_array_names_the_shape_or_the_entry(value: object, message: str) -> None
     with pytest.raises(InvalidArgument) as caught:
         check_array("means", value, (None, 2))
     assert str(caught.value) == message
+
+
+def test_array_says_what_its_axes_count() -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        check_array("means", [[1], [2]], (None, 3), axes=("arms", "groups"))
+    assert str(caught.value) == "means must have shape (any arms, 3 groups); got shape (2, 1)"
+    with pytest.raises(InvalidArgument, match=r"must have shape \(3,\); got shape \(1,\)"):
+        check_array("means", [1], (3,))
 
 
 def test_array_may_hold_infinity_where_a_family_allows_it() -> None:

@@ -1,13 +1,13 @@
 """One draw of a simulated world, compiled: the same for live and simulated runs."""
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.core.compilation import kernel
 from fairtrial.core.draws import BERNOULLI, GAUSSIAN
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def draw(
     kind: int,
     first: NDArray[np.float64],

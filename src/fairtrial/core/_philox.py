@@ -5,9 +5,10 @@ easy as 1, 2, 3"), word for word what `numpy.random.Philox` gives. NumPy steps t
 before its first block, so the block of `counter` is the cipher of ``counter + 1``.
 """
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
+
+from fairtrial.core.compilation import kernel
 
 # A uint64 and a signed integer would meet as a float in numba: every constant is unsigned.
 _MULTIPLIER_0 = np.uint64(0xD2E7470EE14C6C93)
@@ -23,7 +24,7 @@ _UNUSED_BITS = np.uint64(11)
 _SPACING = 2.0**-53
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _high_word(a: np.uint64, b: np.uint64) -> np.uint64:
     """Return the upper 64 bits of the 128-bit product of two unsigned words."""
     a_low, a_high = a & _LOW_HALF, a >> _HALF
@@ -33,7 +34,7 @@ def _high_word(a: np.uint64, b: np.uint64) -> np.uint64:
     return a_high * b_high + (middle >> _HALF) + (other_middle >> _HALF)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _block(key0: int, key1: int, counter: int) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
     k0, k1 = np.uint64(key0), np.uint64(key1)
     w0 = np.uint64(counter) + _ONE
@@ -47,7 +48,7 @@ def _block(key0: int, key1: int, counter: int) -> tuple[np.uint64, np.uint64, np
     return w0, w1, w2, w3
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def philox_words(key0: int, key1: int, counter: int, out4: NDArray[np.uint64]) -> None:
     """Fill `out4` with the four random words of `counter`.
 
@@ -56,7 +57,7 @@ def philox_words(key0: int, key1: int, counter: int, out4: NDArray[np.uint64]) -
     out4[0], out4[1], out4[2], out4[3] = _block(key0, key1, counter)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def philox_uniform(key0: int, key1: int, counter: int, lane: int) -> float:
     """Return random number `lane`, one of 0 to 3, of `counter`: uniform on [0, 1).
 

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 
+from fairtrial.core.wording import abridged
 from fairtrial.errors import InvalidArgument, NotSupported
 
 __all__ = ["Parametrized", "build", "plain"]
@@ -35,7 +36,7 @@ class Parametrized:
     def __repr__(self) -> str:
         signature = inspect.signature(type(self).__init__).parameters
         changed = [
-            f"{name}={value!r}"
+            f"{name}={abridged(value)}"
             for name, value in self.get_params().items()
             if not _same(value, signature[name].default)
         ]

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from functools import cached_property
 from operator import index
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
-import numpy as np
-from numpy.typing import NDArray
-
-from fairtrial.core.parameters import Parametrized, build, plain
-from fairtrial.core.problem import Outcome, Problem
+from fairtrial.core.problem import Outcome
 from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import Guarantee, Progress, Recommendation
-from fairtrial.core.seeds import as_seed, seed_key
+from fairtrial.core.resumable import Resumable, State
 from fairtrial.core.validation import check_integer
 from fairtrial.errors import (
     AlreadyTold,
@@ -29,6 +21,8 @@ from fairtrial.errors import (
 )
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from fairtrial.core.environment import Environment
     from fairtrial.core.run import Run
 
@@ -37,11 +31,8 @@ __all__ = ["Choice", "Policy", "State"]
 Choice = int | tuple[int, int] | None
 """What `Policy.choose` returns: an action, an action and a tag, or None for "nothing now"."""
 
-State = dict[str, NDArray[Any]]
-"""A policy's state: named NumPy arrays, never of Python objects."""
 
-
-class Policy(Parametrized, ABC):
+class Policy(Resumable, ABC):
     """Base of every policy, yours and ours.
 
     A subclass writes `choose` (what to try next), `learn` (take one result),
@@ -67,12 +58,6 @@ class Policy(Parametrized, ABC):
         Pulls issued, and results received.
     """
 
-    state_fields: ClassVar[tuple[str, ...]] = ()
-    """Attributes that make up the state: arrays, numbers, booleans, lists of numbers."""
-
-    version: ClassVar[int] = 1
-    """Raised when the meaning of a saved state, or any decision, changes."""
-
     expiry: ClassVar[Literal["drop", "reissue"]] = "drop"
     """Whether a pull whose lease ran out counts as lost, or is handed out again."""
 
@@ -84,18 +69,6 @@ class Policy(Parametrized, ABC):
 
     endless: ClassVar[bool] = False
     """Whether it never stops by itself; a simulation then needs a horizon."""
-
-    _not_parameters = frozenset({"problem", "seed"})
-
-    def __init__(self, problem: Problem, seed: int | np.random.Generator | None = None) -> None:
-        if not isinstance(problem, Problem):
-            raise InvalidArgument("problem", "must be a Problem", problem)
-        self.problem = problem
-        self.seed = as_seed(seed)
-        self.asked = 0
-        self.told = 0
-        self._outstanding: dict[int, tuple[int, int]] = {}
-        self._lost: dict[int, tuple[int, int]] = {}
 
     # ------------------------------------------------------- what a subclass says
 
@@ -137,7 +110,11 @@ class Policy(Parametrized, ABC):
         raise NotSupported(f"{type(self).__name__} cannot correct an outcome that it was told")
 
     def pass_time(self, now: float) -> None:
-        """Take note of the time since the start; by default it means nothing."""
+        """Take note of the time since the start; by default it means nothing.
+
+        A simulation says it at every event, in its own units; a study once, in seconds, when
+        `max_time` is over. The policy must have stopped then.
+        """
 
     def cancelled(self) -> list[Pull]:
         """Return the pulls in flight whose results no longer matter: all, once stopped."""
@@ -327,10 +304,14 @@ class Policy(Parametrized, ABC):
         ------
         AlreadyTold
             If the pull was told, or failed, before.
+        InvalidArgument
+            If the reason is no text.
         UnknownPull
             If the pull was never issued.
         """
         self._require_known(pull, self._outstanding.get(_number_of(pull)))
+        if not isinstance(reason, str):
+            raise InvalidArgument("reason", "must be text", reason)
         self.lose(pull, reason)
         self._lost[pull.number] = self._outstanding.pop(pull.number)
 
@@ -388,121 +369,9 @@ class Policy(Parametrized, ABC):
             issued = self._pull(pull.number, *entry)
             raise UnknownPull(f"{pull!r} was never issued by this policy; it issued {issued!r}")
 
-    def generator(self) -> np.random.Generator:
-        """Return random numbers for the decision at hand.
-
-        They depend on the seed and on the numbers of pulls asked and told, and on nothing
-        else: a policy that is restored or replayed decides as one that never paused.
-        """
-        counter = np.array([0, 0, self.told, self.asked], dtype=np.uint64)
-        return np.random.Generator(np.random.Philox(key=self._key, counter=counter))
-
-    @cached_property
-    def _key(self) -> NDArray[np.uint64]:
-        return seed_key(self.seed)
-
-    # -------------------------------------------------------------- save, restore
-
-    def get_state(self) -> State:
-        """Return the whole state as named arrays; `set_state` continues from it.
-
-        Raises
-        ------
-        NotSupported
-            If one of `state_fields` holds what is no number, boolean or text.
-        """
-        state: State = {
-            "made_from": np.array(self._made_from),
-            "asked": np.array(self.asked),
-            "told": np.array(self.told),
-            "outstanding": _as_rows(self._outstanding),
-            "lost": _as_rows(self._lost),
-        }
-        for name in self.state_fields:
-            state[name] = self._as_array(name)
-        return state
-
-    @cached_property
-    def _made_from(self) -> str:
-        """A fingerprint of class, problem and parameters, as far as these can be written down."""
-        parameters = {name: _written(value) for name, value in self.get_params().items()}
-        parts = [type(self).__name__, self.version, self.problem.digest, parameters]
-        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
-
-    def _as_array(self, name: str) -> NDArray[Any]:
-        try:
-            array = np.array(getattr(self, name))
-        except ValueError:
-            array = np.array(None)
-        if array.dtype.hasobject:
-            message = f"{type(self).__name__}.{name} cannot be saved: it is no array of numbers"
-            raise NotSupported(message)
-        return array
-
-    def set_state(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Continue from a state that a policy of the same problem, parameters and seed returned.
-
-        Raises
-        ------
-        InvalidArgument
-            If it is another policy's state, or a part of it is missing; nothing has changed then.
-        """
-        self._check_state(state)
-        self.asked = int(state["asked"])
-        self.told = int(state["told"])
-        self._outstanding = _from_rows(state["outstanding"])
-        self._lost = _from_rows(state["lost"])
-        for name in self.state_fields:
-            is_list = isinstance(getattr(self, name, None), list)
-            value = state[name]
-            setattr(self, name, value.tolist() if is_list or value.ndim == 0 else np.array(value))
-
-    def _check_state(self, state: object) -> None:
-        if not isinstance(state, Mapping):
-            raise InvalidArgument("state", "must be what get_state returned", state)
-        if str(state.get("made_from", self._made_from)) != self._made_from:
-            raise InvalidArgument(
-                "state",
-                f"must be of a {type(self).__name__} with the same problem and parameters; it is "
-                "another policy's",
-            )
-        for name in ("made_from", "asked", "told", "outstanding", "lost", *self.state_fields):
-            if name not in state:
-                raise InvalidArgument("state", f"must have the field {name!r}", sorted(state))
-
-    def clone(self, **changes: Any) -> Self:
-        """Return a fresh policy, nothing asked yet; ``seed=`` gives it another seed."""
-        start = {"problem": self.problem, "seed": self.seed, **self.get_params()}
-        return build(type(self), {**start, **changes})
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the policy's name and parameters as JSON's own types."""
-        parameters = self.get_params().items()
-        return {
-            "name": type(self).__name__,
-            **{name: plain(value, name) for name, value in parameters},
-        }
-
 
 def _number_of(pull: Pull) -> int:
     try:
         return pull.number
     except AttributeError:
         raise InvalidArgument("pull", "must be a pull that was asked for", pull) from None
-
-
-def _written(value: Any) -> Any:
-    """Return a parameter as data; of what cannot be written down, its class."""
-    try:
-        return plain(value)
-    except NotSupported:
-        return type(value).__qualname__
-
-
-def _as_rows(pulls: Mapping[int, tuple[int, int]]) -> NDArray[np.int64]:
-    rows = [(number, action, tag) for number, (action, tag) in pulls.items()]
-    return np.array(rows, dtype=np.int64).reshape(len(rows), 3)
-
-
-def _from_rows(rows: NDArray[Any]) -> dict[int, tuple[int, int]]:
-    return {int(number): (int(action), int(tag)) for number, action, tag in rows}

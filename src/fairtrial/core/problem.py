@@ -14,6 +14,7 @@ import numpy as np
 
 from fairtrial.core.parameters import Parametrized, build, plain
 from fairtrial.core.pull import UNSOLICITED, Pull
+from fairtrial.core.wording import choices
 from fairtrial.errors import InvalidArgument, InvalidOutcome
 
 __all__ = ["Outcome", "Problem"]
@@ -63,7 +64,7 @@ class Problem(Parametrized, ABC):
             return self._actions_by_label[frozenset(labels.items())]
         except (KeyError, TypeError):
             known = "; ".join(
-                f"{name} in {sorted({str(row[name]) for row in self.action_labels})}"
+                f"{name} in {choices((row[name] for row in self.action_labels), labels.get(name))}"
                 for name in self.action_labels[0]
             )
             raise InvalidArgument("labels", f"must name one action: {known}", labels) from None

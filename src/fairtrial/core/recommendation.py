@@ -175,7 +175,10 @@ class Progress:
     arms : tuple of Estimate
         One per arm: its overall quality, as far as the family has one.
     details : mapping of str to object
-        What a family adds.
+        What a family adds. Where a rule weighs the possible answers one by one, ``answers`` lists
+        them: mappings with ``answer`` (a label), ``rejected`` and, if there are such,
+        ``accepted``, ``log_wealth``, the logarithm of the e-value against the answer, and
+        ``worse_than``, the labels of arms that were declared better.
     intervals : str
         What kind the intervals are of: "anytime" if they hold at all times at once.
     quantity : str

@@ -15,7 +15,7 @@ from fairtrial.core.environment import Environment
 from fairtrial.core.policy import Policy
 from fairtrial.core.pull import Pull
 from fairtrial.core.recommendation import Status
-from fairtrial.core.validation import check_integer
+from fairtrial.core.validation import check_instance, check_integer
 from fairtrial.errors import InvalidArgument
 
 __all__ = ["Run", "run_policy"]
@@ -87,9 +87,12 @@ def run_policy(
     Raises
     ------
     InvalidArgument
-        If the policy is not fresh, if `horizon` or `parallel` is not a positive integer, or
-        if there is no horizon for a policy that never stops by itself.
+        If an argument is of another kind, the policy is not fresh, `horizon` or `parallel` is
+        not a positive integer, or there is no horizon for a policy that never stops by itself.
     """
+    check_instance("policy", policy, Policy)
+    check_instance("environment", environment, Environment)
+    check_instance("generator", generator, np.random.Generator)
     if policy.asked:
         raise InvalidArgument("policy", "must be fresh, with nothing asked yet", policy)
     check_integer("parallel", parallel, low=1)

@@ -86,8 +86,19 @@ def policy_from_dict(
     """
     arguments = dict(data)
     cls = policy_class(str(arguments.pop("name", "")), problem, policies)
-    parameters = {name: _component(value, problem, policies) for name, value in arguments.items()}
+    parameters = {
+        name: _named_component(name, value, problem, policies) for name, value in arguments.items()
+    }
     return build(cls, parameters, problem=problem, seed=seed)
+
+
+def _named_component(
+    name: str, value: Any, problem: Problem, policies: Sequence[type[Parametrized]]
+) -> Any:
+    try:
+        return _component(value, problem, policies)
+    except InvalidArgument as error:
+        raise error.within(name) from None
 
 
 def _component(value: Any, problem: Problem, policies: Sequence[type[Parametrized]]) -> Any:

@@ -9,12 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairtrial.core.wording import choices
 from fairtrial.errors import InvalidArgument
 
 __all__ = [
     "as_floats",
     "check_array",
     "check_choice",
+    "check_instance",
     "check_integer",
     "check_labels",
     "check_number",
@@ -22,6 +24,8 @@ __all__ = [
 ]
 
 Floats = NDArray[np.float64]
+
+_MOST_LABELS = 1_000_000
 
 
 def check_number(
@@ -92,6 +96,30 @@ def check_choice(name: str, value: object, choices: Sequence[str]) -> str:
     return value
 
 
+def check_instance(name: str, value: object, base: type[Any]) -> Any:
+    """Return `value` if it is an object of one of our classes.
+
+    Examples
+    --------
+    >>> from fairtrial.core import Policy
+    >>> check_instance("policy", None, Policy)
+    Traceback (most recent call last):
+    fairtrial.errors.InvalidArgument: policy must be a fairtrial.Policy; got None
+    """
+    if isinstance(value, base):
+        return value
+    accepted = f"must be a {_public_name(base)}"
+    if isinstance(value, type) and issubclass(value, base):
+        accepted = f"must be an object, not its class: {value.__name__}(...)"
+    raise InvalidArgument(name, accepted, value)
+
+
+def _public_name(cls: type) -> str:
+    package, _, rest = cls.__module__.partition(".")
+    family = rest.partition(".")[0]
+    return ".".join([package, *([] if family == "core" else [family]), cls.__name__])
+
+
 def check_labels(name: str, value: object) -> tuple[str, ...]:
     """Return labels as a tuple of distinct, non-empty strings; an int n means 0 .. n-1.
 
@@ -102,11 +130,13 @@ def check_labels(name: str, value: object) -> tuple[str, ...]:
     """
     accepted = "must be a non-empty list of distinct labels, or their number"
     if isinstance(value, int | np.integer) and not isinstance(value, bool):
-        return tuple(map(str, range(check_integer(name, value, low=1))))
+        if check_integer(name, value, low=1) > _MOST_LABELS:
+            raise InvalidArgument(name, f"must be at most {_MOST_LABELS:,}", value)
+        return tuple(map(str, range(value)))
     if isinstance(value, str | bytes) or not isinstance(value, Sequence | np.ndarray):
         raise InvalidArgument(name, accepted, value)
-    labels = tuple(map(str, value))
-    if not labels or any(not label for label in labels) or len(set(labels)) != len(labels):
+    labels = tuple("" if label is None else str(label) for label in value)
+    if not labels or not all(labels) or len(set(labels)) != len(labels):
         raise InvalidArgument(name, accepted, value)
     return labels
 
@@ -117,8 +147,11 @@ def check_array(
     shape: tuple[int | None, ...],
     *,
     finite: bool = True,
+    axes: tuple[str, ...] = (),
 ) -> Floats:
     """Return a read-only float copy of `value` whose shape matches; ``None`` matches any size.
+
+    `axes` says what is counted along each axis (``("arms", "groups")``), for the message.
 
     Examples
     --------
@@ -131,14 +164,22 @@ def check_array(
         wanted is None or wanted == size for wanted, size in zip(shape, array.shape, strict=True)
     )
     if not fits:
-        wanted = "(" + ", ".join("any" if s is None else str(s) for s in shape) + ")"
-        raise InvalidArgument(name, f"must have shape {wanted}; got shape {array.shape}")
+        raise InvalidArgument(
+            name, f"must have shape {_shape_in_words(shape, axes)}; got shape {array.shape}"
+        )
     if finite and not np.isfinite(array).all():
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
         place = "[" + ", ".join(map(str, where)) + "]"
         raise InvalidArgument(f"{name}{place}", "must be finite", float(array[where]))
     array.setflags(write=False)
     return array
+
+
+def _shape_in_words(shape: tuple[int | None, ...], axes: tuple[str, ...]) -> str:
+    sizes = ["any" if size is None else str(size) for size in shape]
+    if axes:
+        return f"({', '.join(map(' '.join, zip(sizes, axes, strict=True)))})"
+    return f"({', '.join(sizes)}{',' if len(sizes) == 1 else ''})"
 
 
 def as_floats(name: str, value: ArrayLike | None, accepted: str) -> Floats:
@@ -151,7 +192,10 @@ def as_floats(name: str, value: ArrayLike | None, accepted: str) -> Floats:
     """
     try:
         given = np.asarray(value)
-        array = np.array(given, dtype=np.float64)
+        # Casting, not converting: numpy would drop an imaginary part.
+        array = given.astype(
+            np.float64, casting="unsafe" if given.dtype.kind in "OUS" else "same_kind"
+        )
     except (TypeError, ValueError):
         raise InvalidArgument(name, accepted, value) from None
     if given.dtype.kind in "OUSb" and any(
@@ -166,7 +210,7 @@ def index_of(name: str, label: Hashable, labels: Sequence[Any]) -> int:
     try:
         return list(labels).index(label)
     except ValueError:
-        raise InvalidArgument(name, f"must be one of {list(labels)}", label) from None
+        raise InvalidArgument(name, f"must be one of {choices(labels, label)}", label) from None
 
 
 def _accepted_range(low: float, high: float, open_low: bool) -> str:

@@ -1,0 +1,56 @@
+"""Numbers and nouns as people write them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from reprlib import Repr
+
+__all__ = ["abridged", "choices", "plural"]
+
+_LONGEST = 300
+_ABRIDGED = Repr()
+_ABRIDGED.maxother = _LONGEST
+_LISTED = 12
+_CLOSE = 3
+
+
+def plural(number: float, noun: str) -> str:
+    """Return a number with its noun.
+
+    Examples
+    --------
+    >>> plural(1, "pull"), plural(2000, "pull")
+    ('1 pull', '2,000 pulls')
+    """
+    count = f"{number:,.0f}"
+    return f"{count} {noun}" if count == "1" else f"{count} {noun}s"
+
+
+def choices(accepted: Iterable[object], given: object = None) -> str:
+    """Return what may be chosen: all of it, or of many what resembles the given one.
+
+    Examples
+    --------
+    >>> choices(["a", "b"])
+    "['a', 'b']"
+    >>> choices((f"arm {number}" for number in range(1000)), "arm7")
+    "['arm 7', 'arm 97', 'arm 87', ...], 1,000 in all"
+    """
+    names = list(dict.fromkeys(map(str, accepted)))
+    if len(names) <= _LISTED:
+        return str(names)
+    close = get_close_matches(str(given), names, n=_CLOSE) or names[:_CLOSE]
+    return f"[{', '.join(map(repr, close))}, ...], {len(names):,} in all"
+
+
+def abridged(value: object) -> str:
+    """Return the repr of a value, cut where nobody would read on.
+
+    Examples
+    --------
+    >>> abridged({"a": 0.5}), abridged(list(range(2000)))
+    ("{'a': 0.5}", '[0, 1, 2, 3, 4, 5, ...]')
+    """
+    text = repr(value)
+    return text if len(text) <= _LONGEST else _ABRIDGED.repr(value)
