@@ -331,6 +331,14 @@ class SlowBlocks:
         self.sum[cell] += reward
         self.squares[cell] += reward * reward
 
+    def correct(self, cell: Cell, old: float, new: float, block: Block | None) -> None:
+        """Replace a reward in the data, and among the rewards of its block."""
+        self.sum[cell] += new - old
+        self.squares[cell] += new * new - old * old
+        if block is not None:
+            rewards = block.rewards[cell]
+            rewards[rewards.index(old)] = new
+
     def row(self, of: dict[Cell, float], arm: int) -> list[float]:
         return [of[arm, i] for i in range(self.setting.groups)]
 

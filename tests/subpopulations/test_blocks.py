@@ -40,6 +40,7 @@ class Twins:
         self.paid = 0
         self.most_open = 0
         self.plans = self.same_plans = 0
+        self.late: set[int] = set()
         self.follow()
 
     # What the policy has planned since the last look.
@@ -66,6 +67,7 @@ class Twins:
         leader = slow.leader()
         assert book.target[serial % book.waiting.size] == self.index(leader)
         items = slow.items(leader)
+        assert items, "no block is planned where nothing is needed"
         own = slow.planned_counts(items, leader, self.policy.batch)
         # Shares of cost, as the policy has them; the slow plan goes on from those.
         shares = {c: float(book.shares[c]) for c in slow.setting.cells}
@@ -109,6 +111,16 @@ class Twins:
         self.slow.add(cell, signed)
         if pull.tag >= 0 and not lost:
             self.slow.blocks[pull.tag].rewards[cell].append(signed)
+        if lost:
+            self.late.add(pull.number)
+        self.settle()
+
+    def amend(self, pull: Pull, old: float, new: float) -> None:
+        self.policy.amend(pull, old, new)
+        # What is in no block: surplus, unsolicited, and told after its loss.
+        in_block = pull.number >= 0 and pull.tag >= 0 and pull.number not in self.late
+        block = self.slow.blocks[pull.tag] if in_block else None
+        self.slow.correct(self.cell(pull), *self.problem.sign * np.array([old, new]), block)
         self.settle()
 
     def lose(self, pull: Pull) -> None:
@@ -204,6 +216,10 @@ INSTANCES = {
     "no arm is feasible, bounded": (
         Problem(3, 2, None, 0.6, reward_range=(0, 1)),
         coins([[0.9, 0.2], [0.3, 0.9], [0.3, 0.3]]),
+    ),
+    "no arm is feasible by little, bounded": (
+        Problem(2, 2, None, 0.6, reward_range=(0, 1)),
+        coins([[0.53, 0.9], [0.9, 0.53]]),
     ),
     "none is impossible, yet no arm looks feasible": (
         Problem(3, 2, [1, 2], [[0.5, 0.5], [None, None], [0.5, None]], 1.0),
@@ -355,15 +371,31 @@ def test_a_mean_exactly_on_its_border_does_not_end_the_experiment(
 
 
 def storm(
-    twins: Twins, world: World, rng: np.random.Generator, steps: int, losses: bool, passive: bool
+    twins: Twins,
+    world: World,
+    rng: np.random.Generator,
+    steps: int,
+    losses: bool,
+    passive: bool,
+    corrections: bool = False,
 ) -> None:
-    """Ask, tell, lose, tell late and add data that nobody asked for, in no order at all."""
+    """Ask, tell, lose, tell late, correct, add data that nobody asked for, in no order at all."""
     in_flight: list[Pull] = []
     lost: list[Pull] = []
+    told: list[tuple[Pull, float]] = []
     problem = twins.problem
+
+    def tell(pull: Pull) -> None:
+        told.append((pull, world(rng, *twins.cell(pull))))
+        twins.tell(*told[-1])
+
     for _ in range(steps):
         if twins.policy.stopped:
             break
+        if corrections and told and rng.random() < 0.2:
+            pull, old = told.pop(int(rng.integers(max(0, len(told) - 20), len(told))))
+            told.append((pull, world(rng, *twins.cell(pull))))
+            twins.amend(pull, old, told[-1][1])
         chance = rng.random()
         if chance < 0.5 and len(in_flight) < (15 if passive else 80):
             context = {"group": str(rng.choice(problem.groups))} if passive else {}
@@ -377,14 +409,14 @@ def storm(
             lost.append(pull)
         elif chance < 0.57 and lost:
             pull = lost.pop(int(rng.integers(len(lost))))
-            twins.tell(pull, world(rng, *twins.cell(pull)))
+            tell(pull)
         elif chance < 0.60:
             labels = problem.labels(int(rng.integers(problem.n_actions)))
             pull = problem.pull(**labels)
-            twins.tell(pull, world(rng, *twins.cell(pull)))
+            tell(pull)
         elif in_flight:
             pull = in_flight.pop(int(rng.integers(len(in_flight))))
-            twins.tell(pull, world(rng, *twins.cell(pull)))
+            tell(pull)
 
 
 STORMS = {
@@ -409,6 +441,19 @@ def test_open_blocks_pay_as_the_mathematics_says_whatever_comes_when(
     assert passive or twins.most_open > 3
     assert twins.paid > 2
     assert np.abs(twins.ledgers()).max() > 0.01
+
+
+@pytest.mark.parametrize("passive", [False, True], ids=["chosen", "passive"])
+@pytest.mark.parametrize("name", STORMS)
+def test_corrections_change_the_bets_that_are_not_paid_yet(name: str, passive: bool) -> None:
+    problem, world = STORMS[name]
+    twins = Twins(problem, delta=1e-6)
+    storm(twins, world, np.random.default_rng(6), 400, True, passive, corrections=True)
+    assert passive or twins.most_open > 3
+    assert twins.paid > 2
+    assert np.abs(twins.ledgers()).max() > 0.01
+    assert twins.policy._amended > 40
+    assert twins.late
 
 
 def windows(policy: BlockBetting, seed: int, size: int) -> Iterator[list[tuple]]:
@@ -577,6 +622,141 @@ def test_losing_every_initial_draw_of_a_cell_only_delays_the_plan() -> None:
         twins.tell(pull, world(rng, *twins.cell(pull)))
     twins.finish()
     assert twins.policy.recommend().arm == "0"
+
+
+# ----------------------------------------------------------------------------- corrections
+
+
+class Mistaken:
+    """A policy that is told slips, corrected before they are paid, beside one that never is."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.policy, self.right = (BlockBetting(problem, delta=1e-3) for _ in range(2))
+        self.slips: list[tuple[Pull, float, float]] = []
+        self.amended = 0
+
+    def ask(self, size: int) -> list[Pull]:
+        self.correct(len(self.slips))
+        pulls = self.policy.ask(size)
+        assert [(p, p.tag) for p in self.right.ask(size)] == [(p, p.tag) for p in pulls]
+        return pulls
+
+    def tell(self, pull: Pull, reward: float, slip: float) -> None:
+        if self.may_pay(pull):
+            self.correct(len(self.slips))
+            slip = reward
+        self.policy.tell(pull, slip)
+        self.right.tell(pull, reward)
+        if slip != reward:
+            self.slips.append((pull, slip, reward))
+
+    def lose(self, pull: Pull) -> None:
+        if self.may_pay(pull):
+            self.correct(len(self.slips))
+        for policy in (self.policy, self.right):
+            policy.fail(pull)
+
+    def correct(self, number: int) -> None:
+        """Correct the last slips, the last one first."""
+        for _ in range(number):
+            self.policy.amend(*self.slips.pop())
+            self.amended += 1
+
+    def may_pay(self, pull: Pull) -> bool:
+        """Return whether this pull is the last that its block waits for."""
+        waiting = self.policy._book.waiting
+        return pull.tag >= 0 and waiting[pull.tag % len(waiting)] == 1
+
+    def compare(self) -> None:
+        ours, theirs = self.policy._book._asdict(), self.right._book._asdict()
+        bounded = self.problem.reward_range is not None
+        if bounded:
+            # The rewards' sums are exact; the logarithm of a factor is rounded.
+            for book in (ours, theirs):
+                logs, products = book.pop("logs"), book.pop("products")
+                book["factors"] = logs + np.log(np.where(products > 0, products, 1.0))
+        for name, array in ours.items():
+            tolerance = 1e-10 if bounded else 0.0
+            np.testing.assert_allclose(array, theirs[name], rtol=tolerance, atol=tolerance)
+
+
+CORRECTED = {
+    "Gaussian": Problem(3, 2, [1, 2], 0.25, noise_std=0.5),
+    "Gaussian, intervals": Problem(2, 2, None, 0.75, 0.5, direction="minimize", ceilings=0.25),
+    "bounded": Problem(2, 2, [1, 2], 0.5, reward_range=(0, 1), direction="minimize"),
+    "bounded, intervals": Problem(3, 1, None, 0.25, reward_range=(0, 1), ceilings=0.75),
+}
+
+
+@pytest.mark.parametrize("name", CORRECTED)
+@given(seed=st.integers(0, 10**6), size=st.integers(1, 20), backlog=st.integers(0, 30))
+@settings(max_examples=25)
+def test_a_slip_corrected_before_it_is_paid_leaves_no_trace(
+    name: str, seed: int, size: int, backlog: int
+) -> None:
+    problem = CORRECTED[name]
+    both, rng = Mistaken(problem), np.random.default_rng(seed)
+    flying: list[Pull] = []
+    lost: list[Pull] = []
+    largest = 8 if problem.reward_range is not None else 8000
+    while both.right.told < 150 and not both.right.stopped:
+        flying += both.ask(size)
+        while len(flying) > backlog:
+            events = ["tell", "lose", "tell late", "unsolicited"]
+            event = rng.choice(events, p=[0.9, 0.04, 0.03, 0.03])
+            place = int(rng.integers(min(len(flying), 10)))
+            # Eighths: their sums are exact.
+            reward, slip = rng.integers(5) / 8, rng.integers(largest + 1) / 8
+            if event == "tell":
+                pull = flying.pop(place)
+                both.tell(pull, reward + (pull.arm == "0") / 2, slip)
+            elif event == "lose":
+                lost.append(flying.pop(place))
+                both.lose(lost[-1])
+            elif event == "tell late" and lost:
+                both.tell(lost.pop(int(rng.integers(len(lost)))), reward, slip)
+            elif event == "unsolicited":
+                both.tell(problem.pull(**problem.labels(0)), reward, slip)
+            both.correct(int(rng.integers(len(both.slips) + 1)))
+        both.correct(len(both.slips))
+        both.compare()
+    assert both.policy.recommend().arm == both.right.recommend().arm
+
+
+def test_a_thousand_typed_for_ten_and_corrected_at_once_rejects_nobody() -> None:
+    policy = BlockBetting(Problem(2, 1, None, None, 1.0), delta=0.05)
+    for pull in policy.ask(10):
+        policy.tell(pull, 12.0 if pull.arm == "0" else 10.0)
+    pulls = policy.ask(4)
+    slip = next(pull for pull in pulls if pull.arm == "0")
+    policy.tell(slip, 1000.0)
+    policy.amend(slip, 1000.0, 10.0)
+    for pull in pulls:
+        if pull != slip:
+            policy.tell(pull, 10.0 if pull.arm == "0" else 11.0)
+    assert policy._book.control[FIRST] >= 2
+    assert ledgers_of(policy).any()
+    assert policy._book.rejected.tolist() == [0, 0, 1], "no arm is impossible without floors"
+
+
+@pytest.mark.parametrize("name", STORMS)
+def test_what_was_paid_stays_paid_when_it_is_corrected(name: str) -> None:
+    problem, world = STORMS[name]
+    policy = at_a_betting_block(problem, world, seed=1)
+    pull = policy.outstanding()[0]
+    low, high = problem.reward_range or (-1.0, 1.0)
+    finish_block(policy, {pull.number: high})
+    # Until the place of the block that was paid is another's.
+    while policy._book.control[OPEN] < policy._slots:
+        policy.ask()
+    before = {field: array.copy() for field, array in policy._book._asdict().items()}
+    policy.amend(pull, high, low)
+    after = policy._book._asdict()
+    changed = {field for field in after if not np.array_equal(after[field], before[field])}
+    assert "sums" in changed
+    assert changed <= {"sums", "squares"}
+    assert policy.guarantee.label == "heuristic"
 
 
 # -------------------------------------------------------------------------- passive groups

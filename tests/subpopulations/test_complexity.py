@@ -533,7 +533,7 @@ def test_a_delta_outside_zero_and_one_is_refused(delta: Any) -> None:
         ({"std": -1.0}, "std must be non-negative and not zero in every cell"),
         ({"std": 0.0}, "std must be non-negative and not zero in every cell"),
         ({"std": math.inf}, "std.* must be finite"),
-        ({"arrivals": [0.5, 0.5]}, r"arrivals must have shape \(3\)"),
+        ({"arrivals": [0.5, 0.5]}, r"arrivals must have shape \(3,\)"),
         ({"arrivals": [0.5, 0.6, -0.1]}, "arrivals must be non-negative and not all zero"),
         ({"arrivals": [0, 0, 0]}, "arrivals must be non-negative and not all zero"),
         ({"arrivals": [1, 1, math.inf]}, r"arrivals\[2\] must be finite"),

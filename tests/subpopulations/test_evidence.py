@@ -13,13 +13,12 @@ from scipy.optimize import LinearConstraint, minimize
 from scipy.stats import norm
 
 from fairtrial.confidence.thresholds import KAPPA_GRID, kaufmann_koolen_constant
-from fairtrial.subpopulations._kernels.evidence import (
+from fairtrial.subpopulations._kernels.evidence import evidence_for, is_certain
+from fairtrial.subpopulations._kernels.indices import (
     ITERATED_LOGARITHM,
     MIXTURE,
     STYLISED,
     STYLISED_WITHOUT_HALF,
-    evidence_for,
-    is_certain,
 )
 from fairtrial.subpopulations._kernels.model import Model
 from fairtrial.subpopulations._kernels.pitfalls import NONE

@@ -18,7 +18,7 @@ from fairtrial.subpopulations import (
     RoundRobin,
 )
 from fairtrial.subpopulations.policies.in_order import NOTHING_HELD, hold, release
-from fairtrial.subpopulations.policies.tracking import _price_of_order
+from fairtrial.subpopulations.policies.levels import price_of_order
 
 DELTA = 0.05
 MEANS = [[0.5, 0.4], [0.9, -0.5]]
@@ -62,11 +62,11 @@ def test_the_results_of_other_actions_are_left_alone() -> None:
 @pytest.mark.parametrize("kappas", [1, 7])
 def test_the_price_is_that_of_a_sum_of_exponentials(kappas: int) -> None:
     level = math.log(4 / 0.05)
-    for cells, price in enumerate(_price_of_order(6, level, kappas), start=1):
+    for cells, price in enumerate(price_of_order(6, level, kappas), start=1):
         x = level + math.log(kappas) + price
         tail = math.exp(-x) * sum(x**j / math.factorial(j) for j in range(cells))
         assert tail == pytest.approx(math.exp(-level) / kappas, rel=1e-9)
-    assert _price_of_order(1, level, kappas)[0] == pytest.approx(0.0, abs=1e-12)
+    assert price_of_order(1, level, kappas)[0] == pytest.approx(0.0, abs=1e-12)
 
 
 # ------------------------------------------------------------------------------ the policy
@@ -161,6 +161,26 @@ def test_with_results_that_come_at_once_only_the_price_differs() -> None:
     assert policy.progress().actions[0].pulls == live.pulls[0]
     plain = run_policy(BalancedTracking(problem, delta=DELTA), world, np.random.default_rng(3))
     assert plain.stopping_time <= live.stopping_time
+
+
+def test_a_pair_pays_the_price_of_its_cells_and_a_floor_none() -> None:
+    def evidence(policy: BalancedTracking) -> float:
+        for _ in range(20):
+            pull = policy.ask()
+            policy.tell(pull, 0.5 if pull.arm == "0" else 0.0)
+        found = policy.progress().evidence
+        assert found is not None
+        assert not policy.stopped
+        return found
+
+    pair = Problem(2, 1, floors=None, noise_std=1.0)
+    price = price_of_order(2, math.log(1.0 / DELTA), 7)[1]
+    assert price > 1.0
+    plain, ordered = BalancedTracking(pair, delta=DELTA), informative(pair)
+    assert evidence(plain) - price == pytest.approx(evidence(ordered))
+    floor = Problem(1, 1, floors=0.0, noise_std=1.0)
+    plain, ordered = BalancedTracking(floor, delta=DELTA), informative(floor)
+    assert evidence(plain) == pytest.approx(evidence(ordered))
 
 
 @pytest.mark.parametrize("stopping", ["stylised", "kaufmann-koolen"])

@@ -18,7 +18,6 @@ from fairtrial.subpopulations._kernels.pitfalls import (
     pair_value,
     pitfall_gradient,
     pitfall_value,
-    weakest_pitfall,
 )
 from tests.subpopulations.exact_pitfalls import (
     exact_best,
@@ -306,11 +305,19 @@ def weakest(
     limits: np.ndarray,
     slacks: np.ndarray,
 ) -> tuple[int, int, float, np.ndarray]:
+    """Return answer, weakest pitfall, its value and its gradient."""
     slack, floor_slack = map(float, slacks)
-    return weakest_pitfall(
-        means, precisions, weights, limits,
-        wider(limits, floor_slack), wider(limits, -floor_slack), slack,
-    )  # fmt: skip
+    own, rival = wider(limits, floor_slack), wider(limits, -floor_slack)
+    arms, groups = means.shape
+    lam, values = np.empty((1, 2, groups)), np.empty(arms + groups)
+    gradient = np.zeros((arms, groups))
+    best = empirical_best(means, weights, limits)
+    index = all_pitfalls(best, means, precisions, weights, own, rival, slack, lam, values)
+    value = pitfall_gradient(
+        index, best, means, precisions, weights, own, rival, slack, lam, gradient
+    )
+    assert value == values[index]
+    return best, index, value, gradient
 
 
 def has_pitfall(means: np.ndarray, weights: np.ndarray, limits: np.ndarray) -> bool:

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from fairtrial.confidence import GaussianMixture
+from fairtrial.confidence import GaussianMixture, NormalMixture
 from fairtrial.core import Policy, run_policy
 from fairtrial.errors import ExperimentFinished, InvalidArgument, InvalidOutcome
 from fairtrial.subpopulations import (
@@ -20,6 +20,7 @@ from fairtrial.subpopulations import (
     TrackAndStop,
     UniformSampling,
 )
+from fairtrial.subpopulations._kernels.indices import CREDIT
 
 E1 = np.array([[0.2, 0.6, 0.8], [0.4, 0.4, 0.3], [-0.2, 1.0, 1.5]])
 E1_WEIGHTS = [0.2, 0.3, 0.5]
@@ -403,6 +404,88 @@ def test_progress_tells_estimates_evidence_and_what_is_left(cls: type[Policy]) -
     assert now.evidence is not None
     assert now.threshold is not None
     assert now.evidence < now.threshold or policy.stopped
+
+
+def test_an_arms_interval_shares_delta_among_its_groups() -> None:
+    problem = Problem(1, {"x": 1.0, "y": 3.0}, noise_std=2.0)
+    policy = BalancedTracking(problem, delta=0.1)
+    for group, number in (("x", 4), ("y", 9)):
+        for _ in range(number):
+            policy.tell(problem.pull(arm="0", group=group), 0.5)
+    (arm,) = policy.progress().arms
+    reach = NormalMixture().radius([4, 9], level=0.1 / 2, sigma=2.0) @ [0.25, 0.75]
+    assert (arm.mean, arm.lower, arm.upper) == pytest.approx((0.5, 0.5 - reach, 0.5 + reach))
+    cell = policy.progress().actions[1]
+    assert cell.upper == pytest.approx(0.5 + NormalMixture().radius(9, level=0.1, sigma=2.0))
+
+
+@pytest.mark.parametrize(("noise", "start"), [(1.0, 5), ("estimated", 10)])
+def test_nothing_is_tested_before_the_initial_draws(noise: float | str, start: int) -> None:
+    policy = BalancedTracking(Problem(2, 1, noise_std=noise), delta=0.1)
+    pulls = policy.ask(2 * start)
+    for place, pull in enumerate(pulls):
+        assert not policy.stopped
+        policy.tell(pull, (100.0 if pull.arm == "0" else -100.0) + place % 3)
+    assert policy.stopped
+
+
+def test_exploration_grows_with_the_square_root_of_the_draws() -> None:
+    problem = Problem(3, 1, floors=None, noise_std=1.0)
+    rewards = {"0": 0.05, "1": 0.0, "2": -3.0}
+    draws = {}
+    for exploration in (0.0, 2.0):
+        policy = BalancedTracking(problem, delta=1e-9, exploration=exploration)
+        for _ in range(400):
+            pull = policy.ask()
+            policy.tell(pull, rewards[pull.arm])
+        draws[exploration] = policy.progress().actions[2].pulls
+    assert draws[0.0] < 10
+    assert draws[2.0] == math.ceil(2.0 * math.sqrt(400 / 3))
+
+
+@pytest.mark.parametrize("cls", [TrackAndStop, PlainTrackAndStop])
+def test_tracking_leaves_every_cell_the_papers_least_share(cls: type[Policy]) -> None:
+    policy = cls(Problem(3, 1, floors=None, noise_std=1.0), delta=1e-9, seed=1)
+    rewards = {"0": 0.5, "1": 0.0, "2": -3.0}
+    for _ in range(60):
+        pull = policy.ask()
+        policy.tell(pull, rewards[pull.arm])
+    before = policy.get_state()["_planes"][CREDIT].copy()
+    policy.ask()
+    earned = policy.get_state()["_planes"][CREDIT] - before
+    assert earned.sum() == pytest.approx(1.0)
+    assert earned[2, 0] == pytest.approx(0.5 / math.sqrt(3**2 + 60))
+
+
+def test_exact_tracking_comes_back_to_an_arm_that_it_had_given_up() -> None:
+    problem = Problem(3, 1, floors=None, noise_std=1.0)
+    policy = ExactTracking(problem, delta=1e-9)
+    rewards = {"0": 0.05, "1": 0.0, "2": -3.0}
+
+    def draw(number: int) -> list[str]:
+        arms = []
+        for _ in range(number):
+            pull = policy.ask()
+            policy.tell(pull, rewards[pull.arm])
+            arms.append(pull.arm)
+        return arms
+
+    # The optimal share of an arm so far behind is next to nothing.
+    given_up = draw(500).count("2")
+    assert given_up < 60
+    rewards["2"] = 0.04
+    for _ in range(50):
+        policy.tell(problem.pull(arm="2", group="0"), 0.04 + given_up * 3.04 / 50)
+    assert draw(40).count("2") > 20
+
+
+def test_block_betting_forecasts_what_the_best_shares_need() -> None:
+    policy = BlockBetting(Problem(2, 1, floors=None, noise_std=1.0), delta=0.05)
+    for pull in policy.ask(10):
+        policy.tell(pull, 0.6 if pull.arm == "0" else 0.1)
+    policy.ask()
+    # At equal shares t draws give a gap of .5 the evidence t (1/2) (1/2) .5^2 / 2.
+    assert policy.progress().remaining == pytest.approx(32.0 * math.log(1.0 / 0.05))
 
 
 @pytest.mark.statistical

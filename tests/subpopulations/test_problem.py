@@ -34,6 +34,54 @@ def test_floors_may_be_a_number_one_per_group_or_one_per_cell() -> None:
     assert not Problem(2, 2, floors=None, noise_std=1.0).constrained.any()
 
 
+@pytest.mark.parametrize(
+    "by_label",
+    [
+        {"old": 0.3, "young": 0.1},
+        {"b": [0.1, 0.3], "a": {"young": 0.1, "old": 0.3}},
+        {"a": (0.1, 0.3), "b": {"old": 0.3, "young": 0.1}},
+    ],
+    ids=["groups", "arms", "tuples"],
+)
+def test_limits_may_be_given_by_label_in_any_order(by_label) -> None:
+    given = Problem(["a", "b"], ["young", "old"], noise_std=1.0, floors=by_label)
+    assert given == Problem(["a", "b"], ["young", "old"], noise_std=1.0, floors=[0.1, 0.3])
+
+
+def test_labelled_limits_differ_by_arm_and_leave_cells_free() -> None:
+    problem = Problem(
+        ["a", "b"],
+        ["young", "old"],
+        noise_std={"young": 1.0, "old": 2.0},
+        floors={"a": {"young": None, "old": 0.5}, "b": 0.2},
+        ceilings={"old": 0.9, "young": None},
+    )
+    assert problem.floors.tolist() == [[-math.inf, 0.5], [0.2, 0.2]]
+    assert problem.ceilings.tolist() == [[math.inf, 0.9]] * 2
+    assert np.asarray(problem.noise_std).tolist() == [[1.0, 2.0]] * 2
+
+
+def test_where_arms_and_groups_share_their_labels_a_flat_mapping_is_by_group() -> None:
+    same = Problem(["x", "y"], ["x", "y"], noise_std=1.0, floors={"y": 2, "x": 1})
+    assert same.floors.tolist() == [[1, 2], [1, 2]]
+
+
+@pytest.mark.parametrize(
+    ("floors", "message"),
+    [
+        ({"yuong": 1, "old": 2}, r"floors must have an entry for each of \['young', 'old'\] or"),
+        ({"old": 2}, r"floors must have an entry for each of .*; got \['old'\]"),
+        ({"a": {"old": 1}, "b": 0}, r"floors\[a\] must have an entry for each of"),
+        ({"a": [1, 2, 3], "b": 0}, "floors must"),
+        ({"a": "high", "b": 0}, "floors must"),
+    ],
+    ids=["misspelt", "missing", "missing cell", "too long", "text"],
+)
+def test_limits_by_label_that_do_not_fit_are_refused(floors, message) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        Problem(["a", "b"], ["young", "old"], noise_std=1.0, floors=floors)
+
+
 def test_ceilings_of_a_minimised_problem_are_free_at_plus_infinity() -> None:
     problem = Problem(1, 2, floors=[0.5, None], noise_std=1.0, direction="minimize")
     assert problem.floors.tolist() == [[0.5, math.inf]]
@@ -70,7 +118,7 @@ def test_limits_change_sides_when_rewards_are_minimised() -> None:
         ({"weights": [0, 0]}, "weights must be finite, non-negative and not all zero"),
         ({"weights": [math.nan, 1]}, "weights must be finite, non-negative and not all zero"),
         ({"weights": [math.inf, 1]}, "weights must be finite, non-negative and not all zero"),
-        ({"weights": [1, 2, 3]}, r"weights must have shape \(2\); got shape \(3,\)"),
+        ({"weights": [1, 2, 3]}, r"weights must have shape \(2,\); got shape \(3,\)"),
         ({"arms": []}, "arms must be a non-empty list of distinct labels"),
         ({"arms": 0}, "arms must be an integer of at least 1"),
         ({"arms": ["a", "a"]}, "arms must be a non-empty list of distinct labels"),

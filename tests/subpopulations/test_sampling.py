@@ -10,9 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import brentq, linprog
 
-from fairtrial.subpopulations._kernels.model import Model
-from fairtrial.subpopulations._kernels.pitfalls import NONE, empirical_best
-from fairtrial.subpopulations._kernels.sampling import (
+from fairtrial.subpopulations._kernels.allocations import (
     fluid_step,
     gaussian_allocation,
     none_allocation,
@@ -20,6 +18,8 @@ from fairtrial.subpopulations._kernels.sampling import (
     raise_to_floor,
     weakest_gradient,
 )
+from fairtrial.subpopulations._kernels.model import Model
+from fairtrial.subpopulations._kernels.pitfalls import NONE, empirical_best
 from tests.subpopulations.exact_pitfalls import exact_weakest, limits_of
 
 FREE = -math.inf

@@ -51,6 +51,12 @@ class Complexity(CertifiedComplexity):
         The right answer: an arm's label, or None for "no arm".
     reason : str
         Why T* is infinite; else empty.
+
+    Examples
+    --------
+    >>> found = complexity(Problem(["a", "b"], 1, floors=None, noise_std=1.0), [[0.3], [0.3]])
+    >>> found.value, found.weights, found.reason
+    (inf, None, "the arms 'a' and 'b' tie for best")
     """
 
     value: float

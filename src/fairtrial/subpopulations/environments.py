@@ -14,7 +14,7 @@ from fairtrial.core.draws import Source
 from fairtrial.core.environment import Environment, Truth
 from fairtrial.core.pull import Pull
 from fairtrial.core.tables import column_of
-from fairtrial.core.validation import as_floats, check_array
+from fairtrial.core.validation import as_floats, check_array, check_instance
 from fairtrial.errors import InvalidArgument, InvalidOutcome
 from fairtrial.subpopulations.problem import Problem
 
@@ -109,7 +109,7 @@ class GaussianEnvironment(CellEnvironment):
     """
 
     def __init__(self, problem: Problem, means: ArrayLike, std: ArrayLike | None = None) -> None:
-        self.problem = problem
+        self.problem = check_instance("problem", problem, Problem)
         self.means = check_array("means", means, problem.shape)
         self.std = std
         if problem.reward_range is not None:
@@ -157,7 +157,7 @@ class BernoulliEnvironment(CellEnvironment):
     """
 
     def __init__(self, problem: Problem, means: ArrayLike) -> None:
-        self.problem = problem
+        self.problem = check_instance("problem", problem, Problem)
         self.means = check_array("means", means, problem.shape)
         if (self.means < 0).any() or (self.means > 1).any():
             raise InvalidArgument("means", "must be probabilities in [0, 1]", means)
@@ -217,7 +217,7 @@ class ReplayEnvironment(CellEnvironment):
         group: str = "group",
         reward: str = "reward",
     ) -> None:
-        self.problem = problem
+        self.problem = check_instance("problem", problem, Problem)
         self.table = table
         self.arm, self.group, self.reward = arm, group, reward
         arms, groups, rewards = (column_of(table, name) for name in (arm, group, reward))

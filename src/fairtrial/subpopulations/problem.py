@@ -41,23 +41,24 @@ class Problem(BaseProblem):
         Labels of the L groups; a mapping gives their weights as well.
     weights : array-like of shape (L,), optional
         Share of each group in the quality; any non-negative numbers, equal by default.
-    floors : float, None, or array-like of shape (L,) or (K, L)
-        What a group mean must reach. ``None`` or ``-inf`` leaves a cell free. With
+    floors : float, None, array-like of shape (L,) or (K, L), or mapping by label
+        What a group mean must reach: one for all, by group, or by arm and group (``{"a":
+        {"young": 0.2, "old": None}, ...}``). ``None`` or ``-inf`` leaves a cell free. With
         ``direction="minimize"`` it must stay at or below them, and ``inf`` leaves a cell free.
-    noise_std : float, array-like of shape (K, L), or "estimated"
+    noise_std : float, array-like of shape (K, L), mapping by label, or "estimated"
         Standard deviation of a reward (of its sub-Gaussian bound), if it is known.
         ``"estimated"`` takes each cell's sample value: no rule is proven for that.
     reward_range : (float, float)
         The range that every reward lies in, if that is what is known.
     direction : {"maximize", "minimize"}
         Which rewards are good.
-    costs : float or array-like of shape (K, L), optional
+    costs : float, array-like of shape (K, L), or mapping by label, optional
         Cost of a pull, by cell; equal by default.
     slack : float
         Quality that may be given away: an answer within `slack` of the best will do.
     floor_slack : float
         How far beyond a limit the answer's cells may be, and within it its rivals' must be.
-    ceilings : float, None, or array-like of shape (L,) or (K, L)
+    ceilings : as `floors`
         Limits on the other side, for means that must stay in an interval; none by default.
         With ``direction="minimize"`` these are what a mean must not fall below.
 
@@ -141,7 +142,7 @@ class Problem(BaseProblem):
         return given
 
     def _given_limits(self, name: str, limits: ArrayLike | None, free: float) -> Floats:
-        cells = self._broadcast(name, _none_as(free, limits))
+        cells = self._broadcast(name, _none_as(free, self._by_position(name, limits)))
         wrong = np.isnan(cells) | (cells == -free)
         if wrong.any():
             arm, group = map(int, np.argwhere(wrong)[0])
@@ -208,10 +209,24 @@ class Problem(BaseProblem):
         return self._positive_cells("noise_std", noise_std), None
 
     def _positive_cells(self, name: str, value: ArrayLike | None) -> Floats:
-        cells = self._broadcast(name, value)
+        cells = self._broadcast(name, self._by_position(name, value))
         if not np.isfinite(cells).all() or (cells <= 0).any():
             raise InvalidArgument(name, "must be finite and greater than 0", value)
         return check_array(name, cells, self.shape)
+
+    def _by_position(self, name: str, value: Any) -> Any:
+        """Return what is given by label as a list by group, or by arm and group."""
+        if not isinstance(value, Mapping):
+            return value
+        if set(value) == set(self.groups):
+            return [value[group] for group in self.groups]
+        if set(value) != set(self.arms):
+            labels = f"{list(self.groups)} or {list(self.arms)}"
+            raise InvalidArgument(name, f"must have an entry for each of {labels}", list(value))
+        rows = [self._by_position(f"{name}[{arm}]", value[arm]) for arm in self.arms]
+        return [
+            list(row) if isinstance(row, list | tuple) else [row] * len(self.groups) for row in rows
+        ]
 
     def _broadcast(self, name: str, value: ArrayLike | None) -> Floats:
         arms, groups = self.shape

@@ -2,7 +2,6 @@
 
 import math
 
-import numba as nb
 import numpy as np
 
 from fairtrial.confidence._betting import (
@@ -14,6 +13,7 @@ from fairtrial.confidence._betting import (
     log_mixture,
     multiply_factor,
 )
+from fairtrial.core.compilation import kernel
 from fairtrial.subpopulations._kernels.block_book import (
     CELL_OF_LEADER,
     LIMITS_OF_RIVAL,
@@ -33,10 +33,11 @@ from fairtrial.subpopulations._kernels.model import (
 from fairtrial.subpopulations._kernels.pitfalls import nearest_allowed, pair_value
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def place_bets(
     model: Model, rules: Rules, book: Book, slot: int, leader: int, means: Floats, variances: Floats
 ) -> None:
+    """Freeze the bets of a block: one on each live rival, one on each limit of the leader."""
     arms, groups = means.shape
     for k in range(arms):
         if k != leader and not book.rejected[k]:
@@ -50,7 +51,7 @@ def place_bets(
             _bet_on_cell(model, rules, book, slot, bet, leader, means, variances)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _bet_on_rival(
     model: Model,
     rules: Rules,
@@ -105,7 +106,7 @@ def _bet_on_rival(
     _freeze(rules, book, slot, k, leader, k, constant, means, variances)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _bet_on_cell(
     model: Model,
     rules: Rules,
@@ -131,7 +132,7 @@ def _bet_on_cell(
     _freeze(rules, book, slot, bet, leader, leader, -weight * limit, means, variances)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _freeze(
     rules: Rules,
     book: Book,
@@ -199,7 +200,7 @@ def _freeze(
             book.logs[slot, bet, point] = book.thetas[slot, bet, point] * at_centre
 
 
-@nb.njit(cache=True, nogil=True, inline="always")
+@kernel(inline="always")
 def multiply_bets(
     rules: Rules, book: Book, slot: int, cell: int, reward: float, lost: bool
 ) -> None:
@@ -228,8 +229,30 @@ def multiply_bets(
                 book.drawn[slot, bet] = 0
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
+def correct_bets(book: Book, slot: int, cell: int, old: float, new: float) -> None:
+    """Replace one draw's factor in every bet that it takes part in."""
+    groups = book.counts.shape[1]
+    k, group = cell // groups, cell % groups
+    for bet in range(book.ledger.shape[1]):
+        if book.ledger[slot, bet] == NO_BET:
+            continue
+        for row in range(2):
+            arm = book.target[slot] if row == 0 else book.rival[slot, bet]
+            weight = book.coefficients[slot, bet, row, group]
+            if arm != k or weight == 0.0:
+                continue
+            before = weight * (old - book.centres[slot, bet, row, group])
+            after = weight * (new - book.centres[slot, bet, row, group])
+            for point in range(GRID):
+                theta = book.thetas[slot, bet, point]
+                change = (1.0 + theta * after) / (1.0 + theta * before)
+                book.logs[slot, bet, point] += math.log(change)
+
+
+@kernel
 def pay(model: Model, rules: Rules, book: Book, slot: int, bet: int) -> None:
+    """Add what a bet of a complete block has won to its ledger."""
     gain = (
         _bounded_gain(book, slot, bet) if rules.bounded else _gaussian_gain(model, book, slot, bet)
     )
@@ -244,13 +267,13 @@ def pay(model: Model, rules: Rules, book: Book, slot: int, bet: int) -> None:
         book.cells[(bet - arms) // groups, leader, (bet - arms) % groups] += gain
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _bounded_gain(book: Book, slot: int, bet: int) -> float:
     flush_products(book.products[slot, bet], book.logs[slot, bet])
     return log_mixture(book.cash[slot, bet], book.stakes[slot, bet], book.logs[slot, bet])
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _gaussian_gain(model: Model, book: Book, slot: int, bet: int) -> float:
     """Return what a block pays on known noise, from the draws that did arrive."""
     effect = book.constant[slot, bet]

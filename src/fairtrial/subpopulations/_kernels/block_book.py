@@ -2,11 +2,9 @@
 
 from typing import NamedTuple
 
-import numba as nb
-
-from fairtrial.confidence._betting import (
-    GRID,
-)
+from fairtrial.confidence._betting import GRID
+from fairtrial.core.compilation import kernel
+from fairtrial.subpopulations._kernels.indices import CONTROL
 from fairtrial.subpopulations._kernels.model import Floats, Integers
 
 NO_BET, LIMITS_OF_RIVAL, PAIR, CELL_OF_LEADER = range(4)
@@ -14,7 +12,13 @@ NO_BET, LIMITS_OF_RIVAL, PAIR, CELL_OF_LEADER = range(4)
 
 
 class Rules(NamedTuple):
-    """The constants of the method; `low` and `high` are the reward's range if it has one."""
+    """The constants of the method, as docs/explanation/block-betting.md has them.
+
+    `low` and `high` are the reward's range if it is `bounded`, `threshold` is ln(1/delta), `start`
+    the initial draws of a cell. A block has `growth` times the draws so far, and at least
+    `touch` for every cell that matters; `kappa` and `cost` shape the plan, which takes `steps`
+    steps. Nothing is betted while the leader's weakest item has less than `pause` squared.
+    """
 
     bounded: bool
     low: float
@@ -32,7 +36,7 @@ class Rules(NamedTuple):
 NUMBER_OF_RULES = 11
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def open_rules(packed: Floats) -> Rules:
     """Return the constants by name; they are the last numbers of a packed problem."""
     at = packed.size - NUMBER_OF_RULES
@@ -82,7 +86,7 @@ class Book(NamedTuple):
     products: Floats
     logs: Floats
     rejected: Integers  # (K + 1,), the last is the answer "none"
-    control: Integers  # see the indices below
+    control: Integers  # see `indices`
     waiting: Integers  # (R,), results outstanding
     target: Integers  # (R,), the leader that was betted on
     ledger: Integers  # (R, B)
@@ -90,26 +94,20 @@ class Book(NamedTuple):
     drawn: Integers  # (R, B), draws since the products were last turned into logs
 
 
-FIRST, OPEN, LEADER, FINISHED, ANSWER, BLOCKS = range(6)
-"""Entries of `control`: serial number of the oldest open block, number of open ones, the
-present leader, whether the race is over and with which answer, and blocks planned so far.
-A block lives in the slot of its serial number modulo the number of slots."""
-
-
-@nb.njit(cache=True, nogil=True)
+@kernel
 def sizes(arms: int, groups: int, slots: int, bets: int) -> tuple[int, int]:
     """Return the lengths of the two buffers that a book lives in; `bets` are those of a block."""
     cells = arms * groups
     floats = 6 * cells + arms + arms * arms + 1 + 4 * slots * cells
     floats += slots * bets * (4 * groups + 4 + 4 * GRID)
-    return floats, arms + 1 + 6 + slots * (2 + 3 * bets)
+    return floats, arms + 1 + CONTROL + slots * (2 + 3 * bets)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def open_book(floats: Floats, integers: Integers, arms: int, groups: int, slots: int) -> Book:
     """Return the named views of the two buffers."""
     cells = arms * groups
-    bets = ((integers.size - arms - 7) // slots - 2) // 3
+    bets = ((integers.size - (arms + 1) - CONTROL) // slots - 2) // 3
     at = 0
     data = floats[at : at + 4 * cells].reshape((4, arms, groups))
     at += 4 * cells
@@ -134,8 +132,8 @@ def open_book(floats: Floats, integers: Integers, arms: int, groups: int, slots:
     points = floats[at : at + 4 * size].reshape((4, slots, bets, GRID))
     rejected = integers[: arms + 1]
     at = arms + 1
-    control = integers[at : at + 6]
-    at += 6
+    control = integers[at : at + CONTROL]
+    at += CONTROL
     per_block = integers[at : at + 2 * slots].reshape((2, slots))
     at += 2 * slots
     size = slots * bets

@@ -2,19 +2,21 @@
 
 import math
 
-import numba as nb
 import numpy as np
 
+from fairtrial.core.compilation import kernel
 from fairtrial.subpopulations._kernels.block_book import Book, Rules
 from fairtrial.subpopulations._kernels.block_wealth import current_wealth, log_wealth
 from fairtrial.subpopulations._kernels.model import (
     Booleans,
     Floats,
+    Integers,
     Limits,
     Model,
     copy_into,
     divide,
     fill,
+    multiply,
     total,
 )
 from fairtrial.subpopulations._kernels.pitfalls import (
@@ -25,9 +27,10 @@ from fairtrial.subpopulations._kernels.pitfalls import (
 )
 
 PRIOR_DRAWS = 2.0
+"""Draws of a fair coin over the range that a cell's variance is shrunk by."""
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def can_plan(model: Model, book: Book) -> bool:
     """Return whether every cell that matters has a mean, which a plan needs."""
     for k in range(book.counts.shape[0]):
@@ -37,7 +40,7 @@ def can_plan(model: Model, book: Book) -> bool:
     return True
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def summarise(model: Model, rules: Rules, book: Book, means: Floats, variances: Floats) -> None:
     """Fill means and variances of a draw from all data; bounded rewards shrink to a fair coin."""
     for k in range(means.shape[0]):
@@ -51,7 +54,7 @@ def summarise(model: Model, rules: Rules, book: Book, means: Floats, variances: 
                 variances[k, group] = (squares + spread) / (book.counts[k, group] + PRIOR_DRAWS)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def find_leader(model: Model, book: Book, means: Floats, precisions: Floats) -> int:
     """Return the best empirically feasible live answer; else none; else the least infeasible."""
     arms = means.shape[0]
@@ -80,7 +83,7 @@ def find_leader(model: Model, book: Book, means: Floats, precisions: Floats) -> 
     return best
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def leader_now(model: Model, rules: Rules, book: Book) -> int:
     """Return the leader by all data so far, -1 before every cell that matters has some."""
     if not can_plan(model, book):
@@ -93,7 +96,7 @@ def leader_now(model: Model, rules: Rules, book: Book) -> int:
     return find_leader(model, book, means, precisions)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def needs_of(model: Model, rules: Rules, book: Book, leader: int, needs: Floats) -> None:
     """Fill what each item still needs in nats; negative where it is settled or absent.
 
@@ -126,7 +129,7 @@ def needs_of(model: Model, rules: Rules, book: Book, leader: int, needs: Floats)
         needs[item] = largest if largest > 0.0 else -1.0
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def item_value(
     item: int,
     leader: int,
@@ -150,7 +153,7 @@ def item_value(
     return value
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _item_gradient(
     item: int, leader: int, means: Floats, limits: Limits, lam: Floats, gradient: Floats
 ) -> None:
@@ -169,7 +172,7 @@ def _item_gradient(
             gradient[item, group] = (means[item, group] - lam[item, 1, group]) ** 2
 
 
-@nb.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def find_shares(
     model: Model,
     rules: Rules,
@@ -188,45 +191,29 @@ def find_shares(
     weights, limits = model.weights, model.limits
     per_cost = np.empty((arms, groups))
     shares = np.empty((arms, groups))
-    for k in range(arms):
-        for group in range(groups):
-            per_cost[k, group] = 1.0 / (variances[k, group] * model.costs[k, group])
-            shares[k, group] = 0.7 * book.shares[k, group] + 0.3 / (arms * groups)
+    _start_shares(model, book, variances, per_cost, shares)
     urgency = np.empty(needs.size)
     live = np.empty(needs.size, dtype=np.int64)
-    number = 0
-    for item in range(needs.size):
-        if needs[item] >= 0.0 and present[item] > 0.0:
-            urgency[item] = (1.0 + rules.kappa / present[item]) / (needs[item] + rules.cost)
-            live[number] = item
-            number += 1
+    number = _list_live_items(rules, needs, present, urgency, live)
     lam = np.empty((needs.size, 2, groups))
     values = np.empty(needs.size)
     precisions = np.empty((arms, groups))
     gradient = np.empty((arms, groups))
-    best = -1.0
+    most = -1.0
     forecast = math.inf
     for step in range(rules.steps if number > 0 else 0):
-        for k in range(arms):
-            for group in range(groups):
-                precisions[k, group] = shares[k, group] * per_cost[k, group]
-        weakest = 0
-        least = math.inf
-        for i in range(number):
-            item = live[i]
-            values[i] = item_value(item, leader, means, precisions, weights, limits, lam)
-            if values[i] * urgency[item] < least:
-                least = values[i] * urgency[item]
-                weakest = i
-        if least > best:
-            best = least
-            forecast = 0.0
-            for i in range(number):
-                forecast = max(forecast, 2.0 * needs[live[i]] / max(values[i], 1e-300))
+        multiply(precisions, shares, per_cost)
+        weakest = _weakest_live_item(
+            leader, means, precisions, weights, limits, urgency, live, number, lam, values
+        )
+        progress = values[weakest] * urgency[weakest]
+        if progress > most:
+            most = progress
+            forecast = _cost_to_finish(needs, values, live, number)
             copy_into(book.shares, shares)
         if values[weakest] <= 0.0:
             break
-        _item_gradient(live[weakest], leader, means, limits, lam, gradient)
+        _item_gradient(weakest, leader, means, limits, lam, gradient)
         gain = 1.0 / (8.0 + step)
         scale = gain / values[weakest]
         for k in range(arms):
@@ -236,7 +223,69 @@ def find_shares(
     return forecast
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel(error_model="numpy")
+def _start_shares(
+    model: Model, book: Book, variances: Floats, per_cost: Floats, shares: Floats
+) -> None:
+    """Fill the precision that a unit of cost buys, and shares that leave no cell out."""
+    arms, groups = shares.shape
+    for k in range(arms):
+        for group in range(groups):
+            per_cost[k, group] = 1.0 / (variances[k, group] * model.costs[k, group])
+            shares[k, group] = 0.7 * book.shares[k, group] + 0.3 / (arms * groups)
+
+
+@kernel(error_model="numpy")
+def _list_live_items(
+    rules: Rules, needs: Floats, present: Floats, urgency: Floats, live: Integers
+) -> int:
+    """List the items that data can settle; return how many. Urgent: little known, much needed."""
+    number = 0
+    for item in range(needs.size):
+        if needs[item] >= 0.0 and present[item] > 0.0:
+            urgency[item] = (1.0 + rules.kappa / present[item]) / (needs[item] + rules.cost)
+            live[number] = item
+            number += 1
+    return number
+
+
+# Passing this many arrays costs more than the work: it is compiled into its caller.
+@kernel(error_model="numpy", inline="always")
+def _weakest_live_item(
+    leader: int,
+    means: Floats,
+    precisions: Floats,
+    weights: Floats,
+    limits: Limits,
+    urgency: Floats,
+    live: Integers,
+    number: int,
+    lam: Floats,
+    values: Floats,
+) -> int:
+    """Fill the live items' values; return the one that is last to be settled."""
+    weakest = live[0]
+    least = math.inf
+    for i in range(number):
+        item = live[i]
+        values[item] = item_value(item, leader, means, precisions, weights, limits, lam)
+        if values[item] * urgency[item] < least:
+            least = values[item] * urgency[item]
+            weakest = item
+    return weakest
+
+
+@kernel(error_model="numpy")
+def _cost_to_finish(needs: Floats, values: Floats, live: Integers, number: int) -> float:
+    """Return the cost after which every live item has what it needs."""
+    cost = 0.0
+    for i in range(number):
+        item = live[i]
+        cost = max(cost, 2.0 * needs[item] / max(values[item], 1e-300))
+    return cost
+
+
+@kernel
 def find_support(
     model: Model,
     book: Book,
@@ -283,7 +332,7 @@ def find_support(
     return number
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _mark_cells_of(
     item: int, leader: int, weights: Floats, limits: Limits, support: Booleans
 ) -> None:
@@ -302,7 +351,7 @@ def _mark_cells_of(
             support[leader, group] = True
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def block_counts(
     model: Model,
     rules: Rules,

@@ -2,23 +2,16 @@
 
 import math
 
-import numba as nb
 import numpy as np
 
-from fairtrial.subpopulations._kernels.block_book import (
-    ANSWER,
-    FINISHED,
-    LEADER,
-    Book,
-    Rules,
-)
+from fairtrial.core.compilation import kernel
+from fairtrial.subpopulations._kernels.block_book import Book, Rules
+from fairtrial.subpopulations._kernels.indices import ANSWER, FINISHED, LEADER
 from fairtrial.subpopulations._kernels.model import Floats, Model
-from fairtrial.subpopulations._kernels.pitfalls import (
-    is_limited,
-)
+from fairtrial.subpopulations._kernels.pitfalls import is_limited
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def cells_ledger(model: Model, book: Book, j: int) -> float:
     """Return the least of arm j's cell ledgers: evidence that j fails none of its limits."""
     least = math.inf
@@ -29,7 +22,7 @@ def cells_ledger(model: Model, book: Book, j: int) -> float:
     return least
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def log_wealth(model: Model, book: Book, answer: int, target: int, replacement: float) -> float:
     """Return the log wealth against an answer (K stands for "none").
 
@@ -49,13 +42,13 @@ def log_wealth(model: Model, book: Book, answer: int, target: int, replacement: 
     return total
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def current_wealth(model: Model, book: Book, answer: int) -> float:
     """Return the log wealth against an answer as it stands."""
     return log_wealth(model, book, answer, answer, 0.0)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def all_wealth(model: Model, book: Book) -> Floats:
     """Return the log wealth against every answer, "none" last."""
     arms = model.active.shape[0]
@@ -65,8 +58,9 @@ def all_wealth(model: Model, book: Book) -> Floats:
     return wealth
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def none_is_possible(model: Model) -> bool:
+    """Return whether every arm has a limit that it could fail."""
     for k in range(model.active.shape[0]):
         limited = False
         for group in range(model.weights.size):
@@ -76,7 +70,7 @@ def none_is_possible(model: Model) -> bool:
     return True
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def reject_answers(model: Model, rules: Rules, book: Book) -> None:
     """Reject for good every answer whose wealth has reached 1/delta; finish when one is left."""
     arms = model.active.shape[0]

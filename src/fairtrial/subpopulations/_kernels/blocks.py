@@ -7,20 +7,16 @@ with known noise) and docs/explanation/bounded-rewards.md (rewards in a known ra
 
 import math
 
-import numba as nb
 import numpy as np
 
-from fairtrial.subpopulations._kernels.block_bets import multiply_bets, pay, place_bets
-from fairtrial.subpopulations._kernels.block_book import (
-    BLOCKS,
-    FINISHED,
-    FIRST,
-    LEADER,
-    NO_BET,
-    OPEN,
-    Book,
-    Rules,
+from fairtrial.core.compilation import kernel
+from fairtrial.subpopulations._kernels.block_bets import (
+    correct_bets,
+    multiply_bets,
+    pay,
+    place_bets,
 )
+from fairtrial.subpopulations._kernels.block_book import NO_BET, Book, Rules
 from fairtrial.subpopulations._kernels.block_plans import (
     block_counts,
     can_plan,
@@ -32,12 +28,20 @@ from fairtrial.subpopulations._kernels.block_plans import (
     summarise,
 )
 from fairtrial.subpopulations._kernels.block_wealth import none_is_possible, reject_answers
+from fairtrial.subpopulations._kernels.indices import (
+    BLOCKS,
+    FINISHED,
+    FIRST,
+    LEADER,
+    OPEN,
+)
 from fairtrial.subpopulations._kernels.model import Floats, Model, divide, fill, total
 
 LEADER_NONE_PAUSE = 1.0
+"""What stands in for `rules.pause` when "none" leads and rewards are bounded."""
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def start_book(model: Model, rules: Rules, book: Book) -> None:
     """Open the first block: the initial draws, on which nothing is betted."""
     arms, groups = model.active.shape
@@ -57,7 +61,7 @@ def start_book(model: Model, rules: Rules, book: Book) -> None:
         _open_block(book, planned, book.control[LEADER])
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def plan_block(model: Model, rules: Rules, book: Book, batch: float) -> None:
     """Plan the next block and freeze its counts and bets.
 
@@ -96,7 +100,7 @@ def plan_block(model: Model, rules: Rules, book: Book, batch: float) -> None:
         place_bets(model, rules, book, slot, leader, means, variances)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _open_block(book: Book, planned: Floats, target: int) -> int:
     slot = book.control[BLOCKS] % book.waiting.size
     book.control[OPEN] += 1
@@ -114,7 +118,7 @@ def _open_block(book: Book, planned: Floats, target: int) -> int:
     return slot
 
 
-@nb.njit(cache=True, nogil=True, inline="always")
+@kernel(inline="always")
 def next_draw(model: Model, rules: Rules, book: Book, group: int, batch: float) -> tuple[int, int]:
     """Return a cell to draw and the serial of its block; plan a block when none has draws left.
 
@@ -148,7 +152,7 @@ def next_draw(model: Model, rules: Rules, book: Book, group: int, batch: float) 
         plan_block(model, rules, book, batch)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _best_extra(model: Model, book: Book, group: int) -> int:
     """Return the cell in which a draw outside the plan is most useful: the least known one."""
     groups = model.weights.size
@@ -163,7 +167,7 @@ def _best_extra(model: Model, book: Book, group: int) -> int:
     return best
 
 
-@nb.njit(cache=True, nogil=True, inline="always")
+@kernel(inline="always")
 def record_reward(
     model: Model, rules: Rules, book: Book, cell: int, serial: int, reward: float
 ) -> None:
@@ -183,7 +187,7 @@ def record_reward(
         settle(model, rules, book)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def record_loss(model: Model, rules: Rules, book: Book, cell: int, serial: int) -> None:
     """Close the books on a draw that will have no reward."""
     if serial >= book.control[FIRST]:
@@ -194,16 +198,26 @@ def record_loss(model: Model, rules: Rules, book: Book, cell: int, serial: int) 
         settle(model, rules, book)
 
 
-@nb.njit(cache=True, nogil=True)
-def correct_reward(book: Book, cell: int, old: float, new: float) -> None:
-    """Replace a reward in the data that plans are made from; what was betted stays."""
+@kernel
+def correct_reward(
+    rules: Rules, book: Book, cell: int, serial: int, old: float, new: float
+) -> None:
+    """Replace a reward in the data, and in the bets of its block if they are not paid yet.
+
+    The serial is -1 for a reward that is in no bet.
+    """
     groups = book.counts.shape[1]
     k, group = cell // groups, cell % groups
     book.sums[k, group] += new - old
     book.squares[k, group] += new * new - old * old
+    if serial >= book.control[FIRST]:
+        slot = serial % book.waiting.size
+        book.block_sums[slot, k, group] += new - old
+        if rules.bounded:
+            correct_bets(book, slot, cell, old, new)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def settle(model: Model, rules: Rules, book: Book) -> None:
     """Pay the bets of every block that is complete, in the order in which they were issued."""
     while book.control[OPEN] > 0 and not book.control[FINISHED]:

@@ -2,7 +2,6 @@
 
 import math
 
-import numba as nb
 import numpy as np
 
 from fairtrial.confidence._special import (
@@ -11,13 +10,17 @@ from fairtrial.confidence._special import (
     mixture_penalty,
     stylised_threshold,
 )
+from fairtrial.core.compilation import kernel
+from fairtrial.subpopulations._kernels.indices import (
+    ITERATED_LOGARITHM,
+    STYLISED,
+    STYLISED_WITHOUT_HALF,
+)
 from fairtrial.subpopulations._kernels.model import Floats, Model, total
 from fairtrial.subpopulations._kernels.pitfalls import NONE, is_limited, margin, pair_value
 
-STYLISED, STYLISED_WITHOUT_HALF, MIXTURE, ITERATED_LOGARITHM = 0, 1, 2, 3
 
-
-@nb.njit(cache=True, nogil=True)
+@kernel
 def evidence_for(
     kind: int,
     best: int,
@@ -75,7 +78,7 @@ def evidence_for(
     return weakest
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def is_certain(
     kind: int,
     best: int,
@@ -98,7 +101,7 @@ def is_certain(
     return found >= level
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _limit_evidence(
     kind: int,
     k: int,
@@ -122,7 +125,7 @@ def _limit_evidence(
     return strongest
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _cell_evidence(
     kind: int,
     count: float,
@@ -141,7 +144,7 @@ def _cell_evidence(
     return mixture_cell_log_evalue_mean(count, scaled, kappas)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _pair_evidence(
     kind: int,
     best: int,
@@ -155,23 +158,47 @@ def _pair_evidence(
     constants: Floats,
 ) -> float:
     """Return the evidence that k, feasible or not, is no better answer than `best`."""
-    lam = np.empty((1, 2, means.shape[1]))
     cells = 0
     for role in range(2):
         for cell in range(means.shape[1]):
             cells += _takes_part(model, role, best if role == 0 else k, cell)
     if kind == ITERATED_LOGARITHM:
-        value, _ = pair_value(
-            best, k, means, precisions, best, k,
-            model.weights, model.rival_limits, model.slack, lam, 0,
-        )  # fmt: skip
-        penalty = 0.0
-        for role in range(2):
-            arm = best if role == 0 else k
-            for cell in range(means.shape[1]):
-                if _takes_part(model, role, arm, cell):
-                    penalty += iterated_logarithm_penalty(counts[arm, cell])
-        return 0.5 * value - penalty - cells * constants[cells] + level
+        found = _iterated_logarithm_pair(best, k, counts, means, precisions, model)
+        return found - cells * constants[cells] + level
+    return _mixture_pair(best, k, counts, means, precisions, model, kappas) - constants[cells]
+
+
+@kernel
+def _iterated_logarithm_pair(
+    best: int, k: int, counts: Floats, means: Floats, precisions: Floats, model: Model
+) -> float:
+    """Return half the pitfall of a pair, less what the counts of its cells cost."""
+    lam = np.empty((1, 2, means.shape[1]))
+    value, _ = pair_value(
+        best, k, means, precisions, best, k,
+        model.weights, model.rival_limits, model.slack, lam, 0,
+    )  # fmt: skip
+    penalty = 0.0
+    for role in range(2):
+        arm = best if role == 0 else k
+        for cell in range(means.shape[1]):
+            if _takes_part(model, role, arm, cell):
+                penalty += iterated_logarithm_penalty(counts[arm, cell])
+    return 0.5 * value - penalty
+
+
+@kernel
+def _mixture_pair(
+    best: int,
+    k: int,
+    counts: Floats,
+    means: Floats,
+    precisions: Floats,
+    model: Model,
+    kappas: Floats,
+) -> float:
+    """Return half the pitfall at shrunk precisions, less its price, for the best prior count."""
+    lam = np.empty((1, 2, means.shape[1]))
     shrunk = np.empty((2, means.shape[1]))
     strongest = -math.inf
     for j in range(kappas.size):
@@ -187,10 +214,10 @@ def _pair_evidence(
             best, k, means, shrunk, 0, 1, model.weights, model.rival_limits, model.slack, lam, 0
         )
         strongest = max(strongest, 0.5 * value - penalty)
-    return strongest - constants[cells]
+    return strongest
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _takes_part(model: Model, role: int, arm: int, cell: int) -> bool:
     """Whether a cell can matter in a pair test; those that cannot cost nothing."""
     return model.weights[cell] > 0.0 or (role == 1 and is_limited(model.rival_limits, arm, cell))

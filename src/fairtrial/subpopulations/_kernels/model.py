@@ -2,14 +2,14 @@
 
 from typing import NamedTuple
 
-import numba as nb
 import numpy as np
 from numpy.typing import NDArray
+
+from fairtrial.core.compilation import kernel
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
-
 
 Limits = NDArray[np.float64]
 """Floors and ceilings of every cell, shape (2, K, L); infinite where there is none."""
@@ -40,7 +40,7 @@ def pack_model(model: Model) -> Floats:
     return np.concatenate([np.ravel(part) for part in model])
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def open_model(packed: Floats, arms: int, groups: int) -> Model:
     """Return the named views of a packed model."""
     cells = arms * groups
@@ -60,7 +60,7 @@ def open_model(packed: Floats, arms: int, groups: int) -> Model:
 # Explicit loops: array expressions take numba a hundred times longer to compile.
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def fill(array: Floats, value: float) -> None:
     """Set every entry of a matrix."""
     for row in range(array.shape[0]):
@@ -68,7 +68,7 @@ def fill(array: Floats, value: float) -> None:
             array[row, column] = value
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def copy_into(target: Floats, source: Floats) -> None:
     """Copy a matrix."""
     for row in range(target.shape[0]):
@@ -76,7 +76,15 @@ def copy_into(target: Floats, source: Floats) -> None:
             target[row, column] = source[row, column]
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
+def multiply(target: Floats, first: Floats, second: Floats) -> None:
+    """Fill a matrix with a product, entry by entry."""
+    for row in range(target.shape[0]):
+        for column in range(target.shape[1]):
+            target[row, column] = first[row, column] * second[row, column]
+
+
+@kernel
 def divide(target: Floats, numerator: Floats, denominator: Floats) -> None:
     """Fill a matrix with a quotient, entry by entry."""
     for row in range(target.shape[0]):
@@ -84,7 +92,7 @@ def divide(target: Floats, numerator: Floats, denominator: Floats) -> None:
             target[row, column] = numerator[row, column] / denominator[row, column]
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def total(array: Floats) -> float:
     """Return the sum of a matrix."""
     found = 0.0
@@ -92,9 +100,3 @@ def total(array: Floats) -> float:
         for column in range(array.shape[1]):
             found += array[row, column]
     return found
-
-
-COUNTS, PENDING, SUMS, SQUARES, MEANS, PRECISIONS, CREDIT, SHARES = range(8)
-"""Planes of a tracker's state array, each of shape (K, L)."""
-
-PLANES = 8

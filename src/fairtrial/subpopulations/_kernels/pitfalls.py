@@ -6,34 +6,32 @@ Subpopulations", eq. (6) to (8), with the q-weighted quality throughout.
 
 import math
 
-import numba as nb
-import numpy as np
-
+from fairtrial.core.compilation import kernel
 from fairtrial.subpopulations._kernels.model import CEILING, FLOOR, Floats, Limits, fill
 
 NONE = -1
 """The answer "no arm is feasible"."""
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def nearest_allowed(mean: float, limits: Limits, k: int, cell: int) -> float:
     """Return the value nearest to a mean between floor and ceiling of a cell."""
     return min(max(mean, limits[FLOOR, k, cell]), limits[CEILING, k, cell])
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def is_limited(limits: Limits, k: int, cell: int) -> bool:
     """Return whether a cell has a floor or a ceiling."""
     return limits[FLOOR, k, cell] > -math.inf or limits[CEILING, k, cell] < math.inf
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def margin(mean: float, limits: Limits, k: int, cell: int) -> float:
     """Return how far a mean is from the nearer limit of its cell; infinite if it has none."""
     return min(mean - limits[FLOOR, k, cell], limits[CEILING, k, cell] - mean)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def empirical_best(means: Floats, weights: Floats, limits: Limits) -> int:
     """Return the feasible arm of the largest quality, or `NONE`; ties to the lowest index."""
     best = NONE
@@ -52,7 +50,7 @@ def empirical_best(means: Floats, weights: Floats, limits: Limits) -> int:
     return best
 
 
-@nb.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def pair_value(
     b: int,
     k: int,
@@ -111,7 +109,7 @@ def pair_value(
     return _close_gap(gap, b, k, means, precisions, row_b, row_k, weights, limits, slack, lam, slot)
 
 
-@nb.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _close_gap(
     gap: float,
     b: int,
@@ -149,7 +147,7 @@ def _close_gap(
     return value, multiplier
 
 
-@nb.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _newton(
     gap: float,
     b: int,
@@ -184,7 +182,7 @@ def _newton(
     return multiplier
 
 
-@nb.njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def _walk(
     b: int,
     k: int,
@@ -226,7 +224,7 @@ def _walk(
     return multiplier
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def none_value(k: int, means: Floats, precisions: Floats, limits: Limits) -> float:
     """Return the weighted distance of arm k to its limits, from outside."""
     value = 0.0
@@ -237,7 +235,7 @@ def none_value(k: int, means: Floats, precisions: Floats, limits: Limits) -> flo
     return value
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def pitfall_value(
     index: int,
     best: int,
@@ -272,7 +270,7 @@ def pitfall_value(
     return value
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def pitfall_gradient(
     index: int,
     best: int,
@@ -305,7 +303,7 @@ def pitfall_gradient(
     return value
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def all_pitfalls(
     best: int,
     means: Floats,
@@ -326,28 +324,3 @@ def all_pitfalls(
         if values[index] < values[weakest]:
             weakest = index
     return weakest
-
-
-@nb.njit(cache=True, nogil=True)
-def weakest_pitfall(
-    means: Floats,
-    precisions: Floats,
-    weights: Floats,
-    limits: Limits,
-    own_limits: Limits,
-    rival_limits: Limits,
-    slack: float,
-) -> tuple[int, int, float, Floats]:
-    """Return answer, weakest pitfall, its value and its gradient, from nothing but the means."""
-    arms, cells = means.shape
-    lam = np.empty((1, 2, cells))
-    values = np.empty(arms + cells)
-    gradient = np.zeros((arms, cells))
-    best = empirical_best(means, weights, limits)
-    index = all_pitfalls(
-        best, means, precisions, weights, own_limits, rival_limits, slack, lam, values
-    )
-    value = pitfall_gradient(
-        index, best, means, precisions, weights, own_limits, rival_limits, slack, lam, gradient
-    )
-    return best, index, value, gradient

@@ -6,15 +6,15 @@ pitfall at any shares is a cut: F(w') <= <gradient, w'> for all shares w'.
 
 import math
 
-import numba as nb
 import numpy as np
 
+from fairtrial.core.compilation import kernel
+from fairtrial.subpopulations._kernels.allocations import weakest_gradient
 from fairtrial.subpopulations._kernels.model import Floats, Model
-from fairtrial.subpopulations._kernels.pitfalls import pitfall_gradient, pitfall_value
-from fairtrial.subpopulations._kernels.sampling import weakest_gradient
+from fairtrial.subpopulations._kernels.pitfalls import all_pitfalls, pitfall_gradient
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def fluid_start(model: Model, means: Floats, best: int, totals: Floats, steps: int) -> Floats:
     """Return the best shares that the fluid recursion of the balanced rule finds.
 
@@ -36,7 +36,7 @@ def fluid_start(model: Model, means: Floats, best: int, totals: Floats, steps: i
     return found
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _rescale(shares: Floats, totals: Floats) -> None:
     if totals.size == 1:
         shares *= totals[0] / shares.sum()
@@ -45,7 +45,7 @@ def _rescale(shares: Floats, totals: Floats) -> None:
             shares[:, group] *= totals[group] / max(shares[:, group].sum(), 1e-300)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def cuts_at(
     model: Model, means: Floats, best: int, shares: Floats, factor: float
 ) -> tuple[float, Floats]:
@@ -54,12 +54,11 @@ def cuts_at(
     lam = np.empty((1, 2, groups))
     precisions = shares / model.variances
     values = np.empty(arms + groups)
-    for index in range(arms + groups):
-        values[index] = pitfall_value(
-            index, best, means, precisions, model.weights,
-            model.own_limits, model.rival_limits, model.slack, lam,
-        )  # fmt: skip
-    least = values.min()
+    weakest = all_pitfalls(
+        best, means, precisions, model.weights,
+        model.own_limits, model.rival_limits, model.slack, lam, values,
+    )  # fmt: skip
+    least = values[weakest]
     near = np.flatnonzero((values <= factor * least) & (values < math.inf))
     cuts = np.empty((near.size, arms, groups))
     for i in range(near.size):

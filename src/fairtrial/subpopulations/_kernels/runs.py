@@ -4,11 +4,11 @@ Live and simulated decisions go through the same functions. Everything comes pac
 few arrays, because passing an array to compiled code costs more than most decisions.
 """
 
-import numba as nb
 import numpy as np
 
 from fairtrial.core._draws import draw
-from fairtrial.subpopulations._kernels.block_book import FINISHED, open_book, open_rules
+from fairtrial.core.compilation import kernel
+from fairtrial.subpopulations._kernels.block_book import open_book, open_rules
 from fairtrial.subpopulations._kernels.block_plans import leader_now
 from fairtrial.subpopulations._kernels.block_wealth import all_wealth
 from fairtrial.subpopulations._kernels.blocks import (
@@ -19,30 +19,24 @@ from fairtrial.subpopulations._kernels.blocks import (
     start_book,
 )
 from fairtrial.subpopulations._kernels.evidence import evidence_for, is_certain
-from fairtrial.subpopulations._kernels.model import (
-    COUNTS,
-    MEANS,
-    PRECISIONS,
-    Floats,
-    Integers,
-    Model,
-    open_model,
-)
-from fairtrial.subpopulations._kernels.sampling import (
+from fairtrial.subpopulations._kernels.indices import (
     ANY_GROUP,
     BEST,
+    COUNTS,
+    FINISHED,
+    MEANS,
+    PRECISIONS,
     UNKNOWN,
     WEAKEST,
-    choose,
-    correct,
-    is_ready,
-    record,
 )
+from fairtrial.subpopulations._kernels.model import Floats, Integers, Model, open_model
+from fairtrial.subpopulations._kernels.recording import correct, is_ready, record
+from fairtrial.subpopulations._kernels.sampling import choose
 
 # ------------------------------------------------------------ one draw at a time
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def ask_tracker(
     packed: Floats, state: Floats, scan: Integers, values: Floats, rule: int, group: int,
     start: float, guard: float, shares: Floats, key0: int, key1: int, number: int,
@@ -52,7 +46,7 @@ def ask_tracker(
     return choose(rule, model, state, scan, values, group, start, guard, shares, key0, key1, number)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def _take_reward(
     model: Model, state: Floats, scan: Integers, values: Floats,
     cell: int, reward: float, solicited: bool, estimate_noise: bool,
@@ -68,7 +62,7 @@ def _take_reward(
     )  # fmt: skip
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def tell_tracker(
     packed: Floats, state: Floats, scan: Integers, values: Floats,
     cell: int, reward: float, solicited: bool, estimate_noise: bool,
@@ -82,7 +76,7 @@ def tell_tracker(
     )  # fmt: skip
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def correct_in_tracker(
     packed: Floats, state: Floats, scan: Integers, values: Floats,
     cell: int, old: float, new: float, estimate_noise: bool,
@@ -92,7 +86,7 @@ def correct_in_tracker(
     correct(model, state, scan, values, cell, old, new, estimate_noise)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def tracker_evidence(
     packed: Floats, state: Floats, scan: Integers, values: Floats,
     kind: int, level: float, kappas: Floats, constants: Floats,
@@ -108,7 +102,7 @@ def tracker_evidence(
     )  # fmt: skip
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def run_tracker(
     packed: Floats, state: Floats, scan: Integers, values: Floats, estimate_noise: bool,
     kind: int, start: float, delta: float, level: float, kappas: Floats, constants: Floats,
@@ -136,7 +130,7 @@ def run_tracker(
 # ------------------------------------------------------------------ block betting
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def start_blocks(
     packed: Floats, floats: Floats, integers: Integers,
     arms: int, groups: int, slots: int,
@@ -146,7 +140,7 @@ def start_blocks(
     start_book(open_model(packed, arms, groups), open_rules(packed), book)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def ask_blocks(
     packed: Floats, floats: Floats, integers: Integers,
     arms: int, groups: int, slots: int, group: int, batch: float,
@@ -157,7 +151,7 @@ def ask_blocks(
     return next_draw(model, rules, book, group, batch)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def tell_blocks(
     packed: Floats, floats: Floats, integers: Integers,
     arms: int, groups: int, slots: int, cell: int, serial: int, reward: float,
@@ -168,7 +162,7 @@ def tell_blocks(
     record_reward(model, rules, book, cell, serial, reward)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def lose_in_blocks(
     packed: Floats, floats: Floats, integers: Integers,
     arms: int, groups: int, slots: int, cell: int, serial: int,
@@ -179,17 +173,17 @@ def lose_in_blocks(
     record_loss(model, rules, book, cell, serial)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def correct_in_blocks(
-    floats: Floats, integers: Integers,
-    arms: int, groups: int, slots: int, cell: int, old: float, new: float,
+    packed: Floats, floats: Floats, integers: Integers,
+    arms: int, groups: int, slots: int, cell: int, serial: int, old: float, new: float,
 ) -> None:  # fmt: skip
-    """Replace a reward in the data that plans are made from."""
+    """Replace a reward in the data, and in bets that are not paid yet."""
     book = open_book(floats, integers, arms, groups, slots)
-    correct_reward(book, cell, old, new)
+    correct_reward(open_rules(packed), book, cell, serial, old, new)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def wealth_in_blocks(
     packed: Floats, floats: Floats, integers: Integers,
     arms: int, groups: int, slots: int,
@@ -200,7 +194,7 @@ def wealth_in_blocks(
     )
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def leader_in_blocks(
     packed: Floats, floats: Floats, integers: Integers, arms: int, groups: int, slots: int
 ) -> int:
@@ -209,7 +203,7 @@ def leader_in_blocks(
     return leader_now(open_model(packed, arms, groups), open_rules(packed), book)
 
 
-@nb.njit(cache=True, nogil=True)
+@kernel
 def run_blocks(
     packed: Floats, floats: Floats, integers: Integers,
     arms: int, groups: int, slots: int, batch: float,

@@ -1,7 +1,7 @@
 """The policies: thin classes over the compiled kernels."""
 
 from fairtrial.subpopulations.policies.blocks import BlockBetting
-from fairtrial.subpopulations.policies.tracking import (
+from fairtrial.subpopulations.policies.trackers import (
     BalancedTracking,
     ExactTracking,
     PlainTrackAndStop,

@@ -17,6 +17,7 @@ from fairtrial.core.recommendation import Estimate, Progress, Recommendation, St
 from fairtrial.core.run import Run
 from fairtrial.core.validation import check_integer, check_probability, index_of
 from fairtrial.errors import InvalidArgument
+from fairtrial.subpopulations._kernels.indices import ANY_GROUP
 from fairtrial.subpopulations.environments import CellEnvironment
 from fairtrial.subpopulations.problem import Problem
 
@@ -75,7 +76,8 @@ class FloorPolicy(Policy):
         return self._decided or (self.max_pulls is not None and self.told >= self.max_pulls)
 
     def _column(self, group: str | None) -> int:
-        return -1 if group is None else index_of("group", group, self.problem.groups)
+        """Return the index of the group that arrived, if one did."""
+        return ANY_GROUP if group is None else index_of("group", group, self.problem.groups)
 
     def _label(self, answer: int) -> str | None:
         return None if answer == len(self.problem.arms) else self.problem.arms[answer]

@@ -12,11 +12,19 @@ from numpy.typing import NDArray
 from fairtrial.confidence.block_betting import carry_over, promise, pulls_left
 from fairtrial.core.environment import Environment
 from fairtrial.core.policy import Choice
-from fairtrial.core.pull import Pull
+from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import Guarantee
 from fairtrial.core.run import Run
 from fairtrial.core.validation import check_integer
 from fairtrial.errors import InvalidArgument
+from fairtrial.subpopulations._kernels.indices import (
+    ANSWER,
+    BLOCKS,
+    CONTROL,
+    FINISHED,
+    FIRST,
+    OPEN,
+)
 from fairtrial.subpopulations.environments import CellEnvironment
 from fairtrial.subpopulations.policies.base import FloorPolicy, model_of
 from fairtrial.subpopulations.problem import Problem
@@ -59,6 +67,7 @@ class BlockBetting(FloorPolicy):
     A pull that is lost counts as the worst value for every bet if rewards have a range:
     the guarantee then holds whatever made it get lost. With a known noise its block is
     closed with the draws that came, which assumes that losing does not depend on the value.
+    A correction reaches every bet that is not paid yet; what is paid stays paid.
 
     Examples
     --------
@@ -73,7 +82,7 @@ class BlockBetting(FloorPolicy):
     'a'
     """
 
-    state_fields = ("_floats", "_integers", "_amended", "_lost_in_block")
+    state_fields = ("_floats", "_integers", "_amended", "_lost_in_block", "_late")
 
     def __init__(
         self,
@@ -93,6 +102,8 @@ class BlockBetting(FloorPolicy):
         model = pack_model(model_of(problem, informative_only=True))
         self._packed = np.concatenate([model, self._constants_of(problem)])
         self._lost_in_block = 0
+        # Pulls told after they were given up: they are in no bet.
+        self._late: list[int] = []
         self._allocate(slots=2)
 
     def _refuse_what_is_not_covered(self) -> None:
@@ -148,7 +159,7 @@ class BlockBetting(FloorPolicy):
     def _slots(self) -> int:
         """Blocks that can be open at once, from the size of the books."""
         arms, _ = self.problem.shape
-        return (self._integers.size - arms - 7) // (2 + 3 * self._bets)
+        return (self._integers.size - (arms + 1) - CONTROL) // (2 + 3 * self._bets)
 
     @property
     def _bets(self) -> int:
@@ -165,7 +176,7 @@ class BlockBetting(FloorPolicy):
 
     def _make_room(self) -> None:
         """Double the number of blocks that can be open at once."""
-        from fairtrial.subpopulations._kernels.block_book import FIRST, OPEN, open_book, sizes
+        from fairtrial.subpopulations._kernels.block_book import open_book, sizes
 
         old, slots = self._book, self._slots
         floats, integers = sizes(*self.problem.shape, 2 * slots, self._bets)
@@ -180,7 +191,7 @@ class BlockBetting(FloorPolicy):
         """Return the next draw of the open block, planning a new one when there is none."""
         from fairtrial.subpopulations._kernels.runs import ask_blocks
 
-        column = -1 if group is None else self._column(group)
+        column = self._column(group)
         while True:
             cell, serial = ask_blocks(*self._books(column, float(self.batch or 0)))
             if cell >= 0:
@@ -194,6 +205,8 @@ class BlockBetting(FloorPolicy):
         solicited = pull.number in self._outstanding
         serial = pull.tag if solicited else -1
         tell_blocks(*self._books(pull.action, serial, self._sign * outcome))
+        if self.is_lost(pull):
+            self._late.append(pull.number)
 
     def lose(self, pull: Pull, reason: str) -> None:
         """Close the books on a pull: its worst value if rewards have a range, else without it."""
@@ -203,12 +216,13 @@ class BlockBetting(FloorPolicy):
         lose_in_blocks(*self._books(pull.action, pull.tag))
 
     def revise(self, pull: Pull, old: float, new: float) -> None:
-        """Correct the data that plans are made from; bets that were paid stay as they were."""
+        """Correct the data, and bets of its block; those that were paid stay as they were."""
         from fairtrial.subpopulations._kernels.runs import correct_in_blocks
 
+        betted_on = pull.number != UNSOLICITED and pull.number not in self._late
+        serial = pull.tag if betted_on else -1
         change = (self._sign * old, self._sign * new)
-        _, *books = self._books(pull.action, *change)
-        correct_in_blocks(*books)
+        correct_in_blocks(*self._books(pull.action, serial, *change))
         self._amended += 1
 
     def compiled_run(
@@ -233,19 +247,20 @@ class BlockBetting(FloorPolicy):
 
     @property
     def _control(self) -> NDArray[np.int64]:
-        arms = self.problem.shape[0]
-        return self._integers[arms + 1 : arms + 7]
+        # After what is rejected: arms and "none".
+        start = self.problem.shape[0] + 1
+        return self._integers[start : start + CONTROL]
 
     @property
     def _decided(self) -> bool:
-        return bool(self._control[3])
+        return bool(self._control[FINISHED])
 
     @property
     def _answer(self) -> int | None:
         from fairtrial.subpopulations._kernels.runs import leader_in_blocks
 
         if self._decided:
-            return int(self._control[4])
+            return int(self._control[ANSWER])
         leader = int(leader_in_blocks(*self._books()))
         return leader if leader >= 0 else None
 
@@ -279,7 +294,7 @@ class BlockBetting(FloorPolicy):
     def _details(self) -> Mapping[str, Any]:
         wealth, rejected = self._wealth(), self._book.rejected
         return {
-            "blocks": int(self._control[5]),
+            "blocks": int(self._control[BLOCKS]),
             "answers": [
                 {
                     "answer": self._label(answer),

@@ -7,13 +7,11 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from fairtrial.confidence.thresholds import (
     GaussianMixture,
-    KaufmannKoolen,
     Threshold,
-    kaufmann_koolen_constant,
     stylised_threshold,
     threshold_named,
 )
@@ -23,28 +21,41 @@ from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import Guarantee
 from fairtrial.core.run import Run
 from fairtrial.core.seeds import seed_key
-from fairtrial.core.validation import check_array, check_choice, check_integer, check_number
+from fairtrial.core.validation import check_choice, check_integer, check_number
 from fairtrial.errors import InvalidArgument
+from fairtrial.subpopulations._kernels.indices import (
+    BEST,
+    COUNTS,
+    ITERATED_LOGARITHM,
+    MIXTURE,
+    PENDING,
+    PLANES,
+    PRECISIONS,
+    SHARES,
+    STYLISED,
+    STYLISED_WITHOUT_HALF,
+    SUMS,
+    UNKNOWN,
+)
 from fairtrial.subpopulations.environments import CellEnvironment
 from fairtrial.subpopulations.policies.base import FloorPolicy, model_of
 from fairtrial.subpopulations.policies.in_order import NOTHING_HELD, hold, release
+from fairtrial.subpopulations.policies.levels import proven_level
 from fairtrial.subpopulations.problem import Problem
 
-__all__ = [
-    "BalancedTracking",
-    "ExactTracking",
-    "PlainTrackAndStop",
-    "RoundRobin",
-    "TrackAndStop",
-    "UniformSampling",
-]
+__all__ = ["Tracking"]
 
 Floats = NDArray[np.float64]
 
-KINDS = {"stylised": 0, "stylised-without-half": 1, "certified": 2, "kaufmann-koolen": 3}
+_TESTS = {
+    "stylised": STYLISED,
+    "stylised-without-half": STYLISED_WITHOUT_HALF,
+    "certified": MIXTURE,
+    "kaufmann-koolen": ITERATED_LOGARITHM,
+}
 
 
-class _Tracking(FloorPolicy):
+class Tracking(FloorPolicy):
     """A sampling rule that chooses one draw at a time, with a stopping threshold by name."""
 
     rule: int
@@ -79,31 +90,36 @@ class _Tracking(FloorPolicy):
             raise InvalidArgument(
                 "stopping", "must be 'certified' with informative delays", stopping
             )
-        self._setup()
+        self._prepare_kernels()
+        self._open_books()
 
     @property
     def _waits_for_order(self) -> bool:
         return self.delays == "informative"
 
-    def _setup(self) -> None:
-        from fairtrial.subpopulations._kernels.model import PLANES, SHARES, pack_model
-        from fairtrial.subpopulations._kernels.sampling import UNKNOWN
+    def _prepare_kernels(self) -> None:
+        """Put what stays the same into the form that the kernels take."""
+        from fairtrial.subpopulations._kernels.model import pack_model
 
-        arms, groups = self.problem.shape
-        model = model_of(self.problem, self.informative_only)
+        problem = self.problem
+        model = model_of(problem, self.informative_only)
         self._model, self._needed = pack_model(model), model.active > 0.0
-        self._kind = KINDS[self._threshold.name]
-        self._level, self._constants = _proven_level(
-            self.problem, self._threshold, self.delta, self._waits_for_order
+        self._kind = _TESTS[self._threshold.name]
+        self._level, self._constants = proven_level(
+            problem, self._threshold, self.delta, self._waits_for_order
         )
         self._kappas = getattr(self._threshold, "kappas", np.ones(1))
-        initial = 10 if self.problem.estimates_noise else 5
+        initial = 10 if problem.estimates_noise else 5
         self._start = float(initial if self.start is None else self.start)
-        both = self.problem.slack > 0.0 and self.problem.floor_slack > 0.0
+        both = problem.slack > 0.0 and problem.floor_slack > 0.0
         default_guard = 0.5 if both else 0.0
         self._guard = default_guard if self.exploration is None else self.exploration
         self._key0, self._key1 = seed_key(self.seed)
-        self._shares = np.full((arms, groups), 1.0 / (arms * groups))
+        self._shares = np.full(problem.shape, 1.0 / problem.n_actions)
+
+    def _open_books(self) -> None:
+        """Start what every result changes."""
+        arms, groups = self.problem.shape
         self._planes = np.zeros((PLANES, arms, groups))
         self._planes[SHARES] = self._shares
         self._scan = np.full(2, UNKNOWN, dtype=np.int64)
@@ -124,8 +140,8 @@ class _Tracking(FloorPolicy):
         """Return the cell that the rule wants next (in the group that arrived, if one did)."""
         from fairtrial.subpopulations._kernels.runs import ask_tracker
 
-        column = -1 if group is None else self._column(group)
-        return int(ask_tracker(*self._state(self.rule, column, *self._sampling, self.asked)))
+        wanted = (self.rule, self._column(group), *self._sampling, self.asked)
+        return int(ask_tracker(*self._state(*wanted)))
 
     def learn(self, pull: Pull, outcome: float) -> None:
         """Take one reward and test whether it is enough."""
@@ -196,8 +212,6 @@ class _Tracking(FloorPolicy):
 
     def lose(self, pull: Pull, reason: str) -> None:
         """Free the cell's place: the rule will draw it again if it still wants it."""
-        from fairtrial.subpopulations._kernels.model import PENDING
-
         self._planes[PENDING].flat[pull.action] -= 1.0
 
     def revise(self, pull: Pull, old: float, new: float) -> None:
@@ -224,7 +238,6 @@ class _Tracking(FloorPolicy):
         parallel: int = 1,
     ) -> Run | None:
         """Return a whole run from compiled code."""
-        from fairtrial.subpopulations._kernels.model import COUNTS
         from fairtrial.subpopulations._kernels.runs import run_tracker
 
         if parallel != 1 or not self._can_compile(environment):
@@ -246,16 +259,12 @@ class _Tracking(FloorPolicy):
 
     @property
     def _leader(self) -> int:
-        from fairtrial.subpopulations._kernels.sampling import BEST
-
         scan = self._order_scan if self._waits_for_order else self._scan
         best = int(scan[BEST])
         return len(self.problem.arms) if best < 0 else best
 
     @property
     def _has_all_means(self) -> bool:
-        from fairtrial.subpopulations._kernels.model import COUNTS
-
         return bool((self._books[COUNTS][self._needed] > 0).all())
 
     @property
@@ -270,13 +279,9 @@ class _Tracking(FloorPolicy):
 
     @property
     def _data(self) -> tuple[Floats, Floats]:
-        from fairtrial.subpopulations._kernels.model import COUNTS, SUMS
-
         return self._books[COUNTS], self._books[SUMS]
 
     def _scale(self) -> Floats:
-        from fairtrial.subpopulations._kernels.model import COUNTS, PRECISIONS
-
         if not self.problem.estimates_noise:
             return self.problem.scale
         counts, precisions = self._books[COUNTS], self._books[PRECISIONS]
@@ -284,7 +289,6 @@ class _Tracking(FloorPolicy):
         return np.asarray(np.sqrt(known))
 
     def _evidence(self) -> tuple[float | None, float | None]:
-        from fairtrial.subpopulations._kernels.model import COUNTS
         from fairtrial.subpopulations._kernels.runs import tracker_evidence
 
         tests = (self._kind, self._level, self._kappas, self._constants)
@@ -313,193 +317,3 @@ class _Tracking(FloorPolicy):
                 f"the {self._amended} corrections were made for reasons unrelated to the values"
             )
         return promise
-
-
-class BalancedTracking(_Tracking):
-    """Information-balanced sampling: draw what the weakest evidence rests on.
-
-    Best of the rules that choose one draw at a time; takes data in any order, in
-    batches, from passive arrivals (``ask(group=...)``), with costs and with slack.
-
-    Parameters
-    ----------
-    problem : Problem
-        The problem.
-    delta : float
-        Probability of a wrong answer that is accepted.
-    stopping : str or Threshold
-        ``"certified"`` (proven, default), ``"kaufmann-koolen"`` (proven),
-        ``"stylised"`` (the paper's, a heuristic), or a threshold object.
-    start : int, optional
-        Initial draws of every cell; 5, or 10 if the noise is estimated.
-    exploration : float, optional
-        Draw the least drawn cell while it has fewer than `exploration` times
-        sqrt(t / (K L)) draws; 0.5 with slack of both kinds, else none.
-    max_pulls : int, optional
-        Stop undecided after so many results.
-    delays : {"ignorable", "informative"}
-        Whether a result's value may have a say in when it is told, or whether at all. If it
-        may, the tests use of each cell what is complete in the order of issue, at a higher
-        price for pairs; a lost pull then ends the use of its cell. Certified stop only.
-    seed : None, int or numpy.random.Generator
-        Not used: the rule tosses no coins.
-
-    Notes
-    -----
-    Source: You, Qin, Wang, Yang (2023), "Information-directed selection for top-two
-    algorithms", for the pitfalls of Wu, Zheng and Zhu.
-
-    Examples
-    --------
-    >>> policy = BalancedTracking(Problem(3, 2, noise_std=1.0), delta=0.1)
-    >>> [pull.action for pull in policy.ask(3)]
-    [0, 1, 2]
-    """
-
-    rule = 0
-
-
-class TrackAndStop(_Tracking):
-    """The paper's T-a-SCS: projected gradient steps on floored weights, cumulative tracking.
-
-    Parameters are those of `BalancedTracking`.
-
-    Notes
-    -----
-    Source: Wu, Zheng, Zhu, Algorithm 1, with step size 1 on the floored weights. Kept for
-    replication; `BalancedTracking` needs fewer draws.
-
-    Examples
-    --------
-    >>> TrackAndStop(Problem(2, 1, noise_std=1.0), stopping="stylised").guarantee.label
-    'heuristic'
-    """
-
-    rule = 1
-    informative_only = False
-
-
-class ExactTracking(_Tracking):
-    """Tracking of the optimal shares at the estimated means, or of shares given once.
-
-    Parameters are those of `BalancedTracking`, and:
-
-    Parameters
-    ----------
-    shares : array-like of shape (K, L), optional
-        Track these shares instead, as an oracle would; they must be positive somewhere
-        and sum to one.
-
-    Examples
-    --------
-    >>> ExactTracking(Problem(2, 1, noise_std=1.0), shares=[[0.5], [0.5]]).delta
-    0.05
-    """
-
-    rule = 2
-
-    def __init__(
-        self,
-        problem: Problem,
-        delta: float = 0.05,
-        stopping: str | Threshold = "certified",
-        start: int | None = None,
-        exploration: float | None = None,
-        max_pulls: int | None = None,
-        delays: str = "ignorable",
-        shares: ArrayLike | None = None,
-        seed: int | np.random.Generator | None = None,
-    ) -> None:
-        super().__init__(problem, delta, stopping, start, exploration, max_pulls, delays, seed)
-        self.shares = shares
-        if shares is not None:
-            given = check_array("shares", shares, problem.shape)
-            if (given < 0).any() or abs(given.sum() - 1.0) > 1e-6:
-                raise InvalidArgument("shares", "must be non-negative and sum to 1", shares)
-            self._shares = np.array(given)
-            self.rule = 6
-
-
-class PlainTrackAndStop(_Tracking):
-    """Ordinary Track-and-Stop on the overall means, blind to floors; groups by their weights.
-
-    Parameters are those of `BalancedTracking`. A baseline: it may need many times the draws.
-
-    Notes
-    -----
-    Source: Garivier, Kaufmann (2016), "Optimal best arm identification with fixed
-    confidence", with cumulative tracking.
-
-    Examples
-    --------
-    >>> PlainTrackAndStop(Problem(2, 2, noise_std=1.0), seed=1).ask().arm
-    '0'
-    """
-
-    rule = 3
-    informative_only = False
-
-
-class UniformSampling(_Tracking):
-    """Every arm equally often, at random, groups by their weights: a baseline.
-
-    Parameters are those of `BalancedTracking`.
-
-    Examples
-    --------
-    >>> UniformSampling(Problem(2, 2, noise_std=1.0), seed=1).ask().group
-    '0'
-    """
-
-    rule = 4
-    informative_only = False
-
-
-class RoundRobin(_Tracking):
-    """Every cell in turn: a baseline.
-
-    Parameters are those of `BalancedTracking`.
-
-    Examples
-    --------
-    >>> [pull.action for pull in RoundRobin(Problem(2, 2, noise_std=1.0)).ask(5)]
-    [0, 1, 2, 3, 0]
-    """
-
-    rule = 5
-    informative_only = False
-
-
-def _proven_level(
-    problem: Problem, threshold: Threshold, delta: float, in_order: bool
-) -> tuple[float, Floats]:
-    """Return ln(1/delta') and the threshold's constants by number of cells in a pair test.
-
-    delta' = delta / (K - 1 + m): a wrong answer needs one of K - 1 exclusions, or one of
-    the m floors and ceilings of the right arm, to fail.
-    """
-    arms = len(problem.arms)
-    most_limits = int(np.isfinite(problem.limits()).sum(axis=(0, 2)).max())
-    tests = max(1, arms - 1 + most_limits)
-    level = math.log(tests / delta)
-    constants = np.zeros(2 * len(problem.groups) + 1)
-    if isinstance(threshold, KaufmannKoolen):
-        constants[0] = kaufmann_koolen_constant(level)
-        for cells in range(1, constants.size):
-            constants[cells] = kaufmann_koolen_constant(level / cells)
-    elif in_order and isinstance(threshold, GaussianMixture):
-        constants[1:] = _price_of_order(constants.size - 1, level, len(threshold.kappas))
-    return level, constants
-
-
-def _price_of_order(cells: int, level: float, kappas: int) -> Floats:
-    """Return what a pair test of 1 .. `cells` cells needs beyond `level`, for each prior count.
-
-    How much of a cell is complete is no stopping time, so that each cell's e-value has to be
-    bounded by its supremum. These are independent, and the log of each is at most a standard
-    exponential: their sum exceeds x with probability e^-x (1 + x + ... + x^(C-1) / (C-1)!).
-    """
-    from scipy.special import gammainccinv
-
-    needed = level + math.log(kappas)
-    return np.asarray(gammainccinv(np.arange(1, cells + 1), math.exp(-needed)) - needed)
