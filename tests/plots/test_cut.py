@@ -114,7 +114,7 @@ def test_no_picture_grows_with_the_number_of_arms(number):
     for draw in (means, allocation):
         figure = draw(study)
         assert len(rows_of(figure.axes[0])) == rows
-        assert "arm 1" in rows_of(figure.axes[0])
+        assert draw is allocation or "arm 1" in rows_of(figure.axes[0])
         assert (f"of {number:,} arms" in note_of(figure)[0]) == (number > MOST_ARMS)
     whole = overview(study)
     assert whole.get_size_inches()[1] < 22

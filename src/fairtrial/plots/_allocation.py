@@ -9,16 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairtrial.plots import _style as style
-from fairtrial.plots._cut import Cut, cut_by, cut_of
-from fairtrial.plots._quotas import is_simulation
+from fairtrial.plots._cut import Cut, cut_by
 from fairtrial.plots._sources import (
     Floats,
     Grid,
     Source,
     arm_of,
-    minimizes,
     optimal_shares,
-    progress_of,
     pulls_of,
 )
 from fairtrial.plots._words import percent, plural
@@ -81,7 +78,7 @@ def allocation(
     labels, pulls = pulls_of(source)
     best = optimal_shares(optimal, len(labels))
     shares = pulls / max(int(pulls.sum()), 1)
-    cut = _cut(source, Grid.of(labels), pulls)
+    cut = _most_pulled(Grid.of(labels), pulls)
     by_arm = _actions_of(labels)
     shown = [action for arm in cut.arms for action in by_arm[arm]]
     grid = Grid.of([labels[action] for action in shown])
@@ -101,11 +98,7 @@ def allocation(
     return style.root(board)
 
 
-def _cut(source: object, grid: Grid, pulls: NDArray[np.int64]) -> Cut:
-    if not is_simulation(source):
-        progress = progress_of(source)
-        own = progress.arms if progress.quantity == "share" else progress.actions
-        return cut_of(progress, minimizes(source), own)
+def _most_pulled(grid: Grid, pulls: NDArray[np.int64]) -> Cut:
     rank = dict.fromkeys(grid.arms, 0)
     for (row, _), number in zip(grid.places, pulls.tolist(), strict=True):
         rank[grid.arms[row]] -= number
