@@ -225,9 +225,13 @@ CORRECTED = {
 }
 
 
+@pytest.mark.parametrize("lost", [0, 1], ids=["all come", "one is lost"])
 @pytest.mark.parametrize("name", CORRECTED)
-def test_a_correction_before_its_block_is_paid_corrects_the_bets(name: str) -> None:
-    """As if it had been told right at once; other data, and what is paid, stay as they are."""
+def test_a_correction_before_its_block_is_paid_corrects_the_bets(name: str, lost: int) -> None:
+    """As if it had been told right at once; other data, and what is paid, stay as they are.
+
+    What comes after its loss is in no bet, whether it is corrected or not.
+    """
     problem = CORRECTED[name]
     mistaken, right = (BlockBetting(problem, delta=0.1) for _ in range(2))
     rng = np.random.default_rng(4)
@@ -236,7 +240,10 @@ def test_a_correction_before_its_block_is_paid_corrects_the_bets(name: str) -> N
     while paid < 4:
         flying = mistaken.ask(7)
         assert right.ask(7) == flying
-        pulls += flying
+        pulls += flying[lost:]
+        for pull in flying[:lost]:
+            mistaken.fail(pull)
+            right.fail(pull)
         for pull in flying:
             reward, slip = rng.integers(-8, 25, size=2) / 8  # their sums are exact
             if right._book.waiting[pull.tag % right._slots] > 1:

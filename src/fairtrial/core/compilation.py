@@ -73,7 +73,7 @@ class _WholePackage:
     def get_source_stamp(self) -> Any:
         if Path(self._py_file).resolve().is_relative_to(PACKAGE):
             return package_stamp(PACKAGE)
-        return super().get_source_stamp()  # type: ignore[misc]
+        return super().get_source_stamp()  # type: ignore[misc]  # the other parent has it
 
 
 class UserProvided(_WholePackage, caching.UserProvidedCacheLocator):

@@ -33,7 +33,7 @@ class RoundPolicy(BudgetPolicy):
     )  # fmt: skip
 
     def __init__(
-        self, problem: Problem, budget: int, seed: int | np.random.Generator | None
+        self, problem: Problem, budget: int, seed: int | np.random.Generator | None = None
     ) -> None:
         super().__init__(problem, seed)
         self.budget = check_budget(budget, len(problem.arms))
@@ -143,11 +143,6 @@ class SequentialHalving(RoundPolicy):
     (('2',), 16)
     """
 
-    def __init__(
-        self, problem: Problem, budget: int, seed: int | np.random.Generator | None = None
-    ) -> None:
-        super().__init__(problem, budget, seed)
-
     @property
     def _source(self) -> str:
         return "Karnin, Koren, Somekh (2013), Almost optimal exploration in multi-armed bandits"
@@ -196,11 +191,6 @@ class SuccessiveRejects(RoundPolicy):
     >>> policy.recommend().arm
     ('2',)
     """
-
-    def __init__(
-        self, problem: Problem, budget: int, seed: int | np.random.Generator | None = None
-    ) -> None:
-        super().__init__(problem, budget, seed)
 
     @property
     def _source(self) -> str:

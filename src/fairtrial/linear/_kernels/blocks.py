@@ -133,19 +133,13 @@ def correct_reward(
 ) -> None:
     """Replace a reward in the data, and in the bets of its block if they are not paid yet.
 
-    Where the block has lost draws, the reward may be one that came after its loss, on which
-    nothing is betted: its bets then stay as they were.
+    A negative serial says that nothing was betted on it.
     """
     book.sums[arm] += new - old
     book.squares[arm] += new * new - old * old
     if serial < book.control[FIRST]:
         return
     slot = serial % book.waiting.size
-    lost = -book.waiting[slot]
-    for k in range(book.planned.shape[1]):
-        lost += int(book.planned[slot, k] - book.got[slot, k])
-    if lost > 0:
-        return
     book.block_sums[slot, arm] += new - old
     if rules.bounded:
         _correct_bets(model, rules, book, slot, arm, old, new)

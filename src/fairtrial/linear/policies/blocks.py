@@ -76,7 +76,7 @@ class BlockBetting(LinearPolicy):
     'ab'
     """
 
-    state_fields = ("_floats", "_integers", "_amended", "_lost_in_block")
+    state_fields = ("_floats", "_integers", "_amended", "_lost_in_block", "_late")
 
     def __init__(
         self,
@@ -108,6 +108,7 @@ class BlockBetting(LinearPolicy):
         parts = (arms.ravel(), candidates.ravel(), problem.basis_arms, self._slack, self._rules())
         self._packed = np.concatenate(parts, dtype=np.float64)
         self._lost_in_block = 0
+        self._late: list[int] = []
         self._find_places()
         self._allocate(slots=2)
 
@@ -223,6 +224,8 @@ class BlockBetting(LinearPolicy):
         serial = pull.tag if solicited else -1
         reward = self._reduced(pull.action, outcome)
         tell_blocks(*self._books(pull.action, serial, reward, solicited))
+        if self.is_lost(pull):
+            self._late.append(pull.number)
 
     def lose(self, pull: Pull, reason: str) -> None:
         """Close the books on a pull: its worst value if rewards have a range, else without it."""
@@ -235,7 +238,8 @@ class BlockBetting(LinearPolicy):
         """Correct the data, and bets of its block; those that were paid stay as they were."""
         from fairtrial.linear._kernels.runs import correct_in_blocks
 
-        serial = -1 if pull.number == UNSOLICITED else pull.tag
+        betted_on = pull.number != UNSOLICITED and pull.number not in self._late
+        serial = pull.tag if betted_on else -1
         change = (self._reduced(pull.action, old), self._reduced(pull.action, new))
         correct_in_blocks(*self._books(pull.action, serial, *change))
         self._amended += 1

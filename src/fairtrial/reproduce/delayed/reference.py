@@ -79,8 +79,8 @@ def _bounds() -> Iterator[Row]:
     for name, bound, references in _BOUNDS:
         found = bound.radius(_PULLS, _LEVEL).tolist()
         close = [math.isclose(a, b, rel_tol=1e-9) for a, b in zip(found, references, strict=True)]
-        columns: Row = {f"{pulls} outcomes": value for pulls, value in zip(_PULLS, found)}  # noqa: B905
-        yield {"bound": name, **columns, AGREES: all(close)}
+        columns = (f"{pulls} outcomes" for pulls in _PULLS)
+        yield {"bound": name, **dict(zip(columns, found, strict=True)), AGREES: all(close)}
 
 
 def base(number: float) -> float:
