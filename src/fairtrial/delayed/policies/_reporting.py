@@ -50,7 +50,8 @@ class ReportingPolicy(BookedPolicy):
         names = ", ".join(repr(arm) for arm in leader)
         verb = "leads" if len(leader) == 1 else "lead"
         if self._decided:
-            return f"the evidence suffices: the best {len(leader)} of the arms are {names}"
+            best = "is the best" if len(leader) == 1 else f"are the best {len(leader)}"
+            return f"the evidence suffices: {names} {best}"
         if self._waits_for_decision:
             return (
                 "needs a decision: a pull failed, perhaps because of its outcome; tell its outcome,"
@@ -142,12 +143,16 @@ class ReportingPolicy(BookedPolicy):
         """Return a rule's guarantee, with what all of the family stand on."""
         problem = self.problem
         near = f", within {problem.tolerance:g}" if problem.tolerance else ""
+        one = problem.top == 1
+        wrong = (
+            "an arm that is not the best" if one else f"a set that is not the best {problem.top}"
+        )
         promise = Guarantee(
             name=name,
             proven=proven and self._covers_failures,
             statement=(
-                f"the probability that this study ever gives a set that is not the best "
-                f"{problem.top}{near} is at most {self.delta:g}"
+                f"the probability that this study ever gives {wrong}{near} is at most "
+                f"{self.delta:g}"
             ),
             assumptions=(*assumptions, *self._common_assumptions()),
             source=source,
