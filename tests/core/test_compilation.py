@@ -7,9 +7,10 @@ from pathlib import Path
 import numba as nb
 import pytest
 from numba.core import config
+from numba.core.caching import InTreeCacheLocator
 
 from fairtrial.core import compilation
-from fairtrial.core.compilation import kernel, package_stamp
+from fairtrial.core.compilation import _imported_by, kernel, source_stamp
 
 CALLEE = """
 from fairtrial.core.compilation import kernel
@@ -21,7 +22,7 @@ def inner(x):
 
 CALLER = """
 from fairtrial.core.compilation import kernel
-from callee import inner
+from toy.callee import inner
 
 @kernel
 def outer(x):
@@ -34,8 +35,8 @@ from pathlib import Path
 from fairtrial.core import compilation
 
 compilation.PACKAGE = Path(sys.argv[1])
-sys.path.insert(0, sys.argv[1])
-from caller import outer
+sys.path.insert(0, str(compilation.PACKAGE.parent))
+from toy.caller import outer
 
 print(outer(1), sum(outer.stats.cache_hits.values()))
 """
@@ -50,44 +51,89 @@ def session(package: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[int, int]:
     return int(answer), int(hits)
 
 
-def test_code_is_kept_until_any_source_of_the_package_changes(tmp_path, monkeypatch):
+@pytest.fixture
+def toy(tmp_path):
+    """A package of two kernels, one of which calls the other, and of one that neither imports."""
     package = tmp_path / "toy"
     package.mkdir()
     (package / "caller.py").write_text(CALLER)
     (package / "callee.py").write_text(CALLEE.format(addend=1))
-    assert session(package, monkeypatch) == (20, 0)
-    assert session(package, monkeypatch) == (20, 1)
+    (package / "stranger.py").write_text("x = 1")
+    return package
 
-    (package / "callee.py").write_text(CALLEE.format(addend=2))
-    assert session(package, monkeypatch) == (30, 0)
-    assert session(package, monkeypatch) == (30, 1)
+
+def test_code_is_kept_until_a_source_changes_that_it_depends_on(toy, monkeypatch):
+    assert session(toy, monkeypatch) == (20, 0)
+    assert session(toy, monkeypatch) == (20, 1)
+
+    (toy / "callee.py").write_text(CALLEE.format(addend=2))
+    assert session(toy, monkeypatch) == (30, 0)
+    assert session(toy, monkeypatch) == (30, 1)
+
+    (toy / "stranger.py").write_text("x = 2")
+    assert session(toy, monkeypatch) == (30, 1)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "from toy.deep.b import x",
+        "from toy.deep.b import (\n    x,\n)",
+        "import toy.deep.b as b",
+        "from toy.deep import b",
+        "from toy import deep",
+        "import toy",
+        "from .deep import b",
+        "from . import deep",
+        "def later():\n    from toy.deep.b import x",
+        "from toy.between import x",
+    ],
+)
+def test_the_stamp_counts_every_way_to_import_a_source(tmp_path, line):
+    package = tmp_path / "toy"
+    (package / "deep").mkdir(parents=True)
+    (package / "a.py").write_text(f"import numpy\n{line}\n")
+    (package / "between.py").write_text("from toy.deep.b import x")
+    stamps = set()
+    for content in ("x = 1", "x = 2"):
+        (package / "deep" / "b.py").write_text(content)
+        stamps.add(stamp_of(package))
+    assert len(stamps) == 2
+
+
+def stamp_of(package: Path) -> str:
+    """Return the stamp of a package's first source, read anew."""
+    _imported_by.cache_clear()
+    source_stamp.cache_clear()
+    return source_stamp(package / "a.py", package)
 
 
 def test_the_stamp_counts_names_contents_and_where_one_file_ends(tmp_path):
     contents = [
-        {"a.py": "x", "b.py": "y"},
-        {"a.py": "y", "b.py": "x"},
-        {"a.py": "xy", "b.py": ""},
-        {"a.py": "x", "c.py": "y"},
-        {"a.py": "x", "deep/b.py": "y"},
-        {"a.py": "x"},
+        {"a.py": "import toy", "b.py": "y"},
+        {"a.py": "import toy\n", "b.py": "y"},
+        {"a.py": "import toy\ny", "b.py": ""},
+        {"a.py": "import toy", "c.py": "y"},
+        {"a.py": "import toy", "deep/b.py": "y"},
+        {"a.py": "import toy"},
     ]
     stamps = set()
     for number, files in enumerate(contents):
-        package = tmp_path / str(number)
+        package = tmp_path / str(number) / "toy"
         for name, text in files.items():
             path = package / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
-        stamps.add(package_stamp(package))
+        stamps.add(stamp_of(package))
     assert len(stamps) == len(contents)
 
 
 def test_the_stamp_does_not_depend_on_where_the_package_is(tmp_path):
     for name in ("here", "there"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "a.py").write_text("x")
-    assert package_stamp(tmp_path / "here") == package_stamp(tmp_path / "there")
+        package = tmp_path / name / "toy"
+        package.mkdir(parents=True)
+        (package / "a.py").write_text("x")
+    assert stamp_of(tmp_path / "here" / "toy") == stamp_of(tmp_path / "there" / "toy")
 
 
 def test_functions_of_others_are_filed_as_ever():
@@ -95,7 +141,7 @@ def test_functions_of_others_are_filed_as_ever():
     kernel(lambda x: x)
     assert before == config.CACHE_LOCATOR_CLASSES
     locator = compilation.InTree(test_functions_of_others_are_filed_as_ever, __file__)
-    assert locator.get_source_stamp() != package_stamp(compilation.PACKAGE)
+    assert locator.get_source_stamp() == InTreeCacheLocator.get_source_stamp(locator)
 
 
 class Nowhere:

@@ -2,8 +2,8 @@
 
 numba files the code of a function under the contents of the *one* source file that holds it.
 But the code of every function that it calls is compiled into it: were only one of those files to
-change, as in an upgrade, the old code would go on running. Here the contents of all files of the
-package count.
+change, as in an upgrade, the old code would go on running. Here the contents of all files that the
+source imports from the package count too, and of those that these import.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ import numba as nb
 from numba.core import caching
 
 PACKAGE = Path(__file__).resolve().parents[1]
+
+_IMPORT = re.compile(r"^\s*(?:from|import)\s+([\w.]+)", re.MULTILINE)
 
 _config: Any = nb.config
 
@@ -55,36 +58,65 @@ def kernel(function: Any = None, /, *, nogil: bool = True, **options: Any) -> An
 
 
 @functools.cache
-def package_stamp(package: Path) -> str:
-    """Return a checksum of all sources of a package."""
+def source_stamp(source: Path, package: Path) -> str:
+    """Return a checksum of a source and of all it imports, also through others, of its package."""
     checksum = hashlib.sha256()
-    for path in sorted(package.rglob("*.py")):
+    for path in sorted(_reached_from(source, package)):
         content = path.read_bytes()
         checksum.update(f"{path.relative_to(package)} {len(content)}\n".encode())
         checksum.update(content)
     return checksum.hexdigest()
 
 
-class _WholePackage:
-    """The stamp of a kernel is that of the package; other people's functions keep theirs."""
+def _reached_from(source: Path, package: Path) -> set[Path]:
+    reached: set[Path] = set()
+    waiting = [source]
+    while waiting:
+        path = waiting.pop()
+        if path not in reached:
+            reached.add(path)
+            waiting.extend(_imported_by(path, package))
+    return reached
+
+
+@functools.cache
+def _imported_by(source: Path, package: Path) -> list[Path]:
+    modules = set(_IMPORT.findall(source.read_text(encoding="utf-8")))
+    return [path for module in modules for path in _sources_of(module, package)]
+
+
+def _sources_of(module: str, package: Path) -> list[Path]:
+    """Return the source of a module of the package, and all that may be meant by less than that."""
+    root, *names = module.split(".")
+    if root == package.name:
+        place = package.joinpath(*names)
+        file = place.with_suffix(".py")
+        return [file] if file.is_file() else list(place.rglob("*.py"))
+    is_relative = not root
+    return list(package.rglob("*.py")) if is_relative else []
+
+
+class _AllSources:
+    """The stamp of a kernel counts what it imports; other people's functions keep theirs."""
 
     _py_file: str
 
     def get_source_stamp(self) -> Any:
-        if Path(self._py_file).resolve().is_relative_to(PACKAGE):
-            return package_stamp(PACKAGE)
+        source = Path(self._py_file).resolve()
+        if source.is_relative_to(PACKAGE):
+            return source_stamp(source, PACKAGE)
         return super().get_source_stamp()  # type: ignore[misc]  # the other parent has it
 
 
-class UserProvided(_WholePackage, caching.UserProvidedCacheLocator):
+class UserProvided(_AllSources, caching.UserProvidedCacheLocator):
     """Code is kept below NUMBA_CACHE_DIR, if that is set."""
 
 
-class InTree(_WholePackage, caching.InTreeCacheLocator):
+class InTree(_AllSources, caching.InTreeCacheLocator):
     """Code is kept beside the source, if that can be written."""
 
 
-class UserWide(_WholePackage, caching.UserWideCacheLocator):
+class UserWide(_AllSources, caching.UserWideCacheLocator):
     """Code is kept in the user's cache folder."""
 
 

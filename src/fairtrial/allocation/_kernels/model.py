@@ -14,28 +14,28 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.core import compilation
+from fairtrial.core.compilation import kernel as compiled
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 _OPTIONS: Any = {"error_model": "numpy", "_nrt": False}
 
-kernel = compilation.kernel(**_OPTIONS)
+kernel = compiled(**_OPTIONS)
 """Compiler of the family's kernels, which allocate nothing.
 
 So they need no reference counts (`_nrt`): those are atomic, and would cost several times what a
 decision costs.
 """
 
-inlined = compilation.kernel(**_OPTIONS, forceinline=True)
+inlined = compiled(**_OPTIONS, forceinline=True)
 """The same for what every round calls: handing on five arrays costs more than the work."""
 
-live = compilation.kernel(**_OPTIONS, nogil=False)
+live = compiled(**_OPTIONS, nogil=False)
 """The same for single calls from Python, which keep the lock: they are shorter than its handover,
 and threads that share a policy without a lock of their own do not meet half-changed arrays."""
 
-live_inlined = compilation.kernel(**_OPTIONS, nogil=False, forceinline=True)
+live_inlined = compiled(**_OPTIONS, nogil=False, forceinline=True)
 """Both: what a simulated round calls as well."""
 
 # Control: first what changes, then what the problem and the policy say.

@@ -11,20 +11,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.core import compilation
+from fairtrial.core.compilation import kernel as compiled
 
 Floats = NDArray[np.float64]
 Bits = NDArray[np.int8]
 
 _OPTIONS: Any = {"error_model": "numpy", "_nrt": False}
 
-kernel = compilation.kernel(**_OPTIONS)
+kernel = compiled(**_OPTIONS)
 """Compiler of the family's kernels, which allocate nothing.
 
 So they need no reference counts (`_nrt`): those are atomic, and cost more than most events.
 """
 
-inlined = compilation.kernel(**_OPTIONS, forceinline=True)
+inlined = compiled(**_OPTIONS, forceinline=True)
 """The same for what most events call: handing on the arrays of a book costs more than the work."""
 
 
