@@ -482,7 +482,8 @@ def test_unasked_rows_count_as_data():
         ({"S": "x", "V": 0, "Y": 0}, "S must be one of 's', \"s'\"; got 'x'"),
         ({"S": "s'", "V": 0, "Y": 0}, "must have the forced value 's'"),
         ({"S": "s", "V": 0, "Y": 2}, r"Y must lie in \[0, 1\]"),
-        ({"S": "s", "V": 0, "Y": math.inf}, "Y must be a finite number"),
+        ({"S": "s", "V": 0, "Y": math.inf}, "Y must be finite; got inf"),
+        ({"S": "s", "V": 0, "Y": 10**400}, "Y must be finite"),
         (0.5, "must be a row with the fields S, V, Y"),
     ],
 )
