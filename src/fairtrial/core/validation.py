@@ -43,13 +43,10 @@ def check_number(
     >>> check_number("slack", 0.5, low=0)
     0.5
     """
-    accepted = _accepted_range(low, high, open_low)
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-        raise InvalidArgument(name, accepted, value)
-    number = float(value)
+    number = _as_float(value)
     too_low = number <= low if open_low else number < low
     if not math.isfinite(number) or too_low or number > high:
-        raise InvalidArgument(name, accepted, value)
+        raise InvalidArgument(name, _accepted_range(low, high, open_low), value)
     return number
 
 
@@ -61,10 +58,20 @@ def check_probability(name: str, value: object) -> float:
     >>> check_probability("delta", 0.05)
     0.05
     """
-    number = value if isinstance(value, int | float | np.number) else math.nan
-    if isinstance(value, bool) or not 0.0 < float(number) < 1.0:
+    number = _as_float(value)
+    if not 0.0 < number < 1.0:
         raise InvalidArgument(name, "must be a number strictly between 0 and 1", value)
-    return float(number)
+    return number
+
+
+def _as_float(value: object) -> float:
+    """Return a real number; NaN for what is none, infinity for one that no float holds."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
 
 
 def check_integer(name: str, value: object, *, low: int | None = None) -> int:
@@ -196,7 +203,7 @@ def as_floats(name: str, value: ArrayLike | None, accepted: str) -> Floats:
         array = given.astype(
             np.float64, casting="unsafe" if given.dtype.kind in "OUS" else "same_kind"
         )
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InvalidArgument(name, accepted, value) from None
     if given.dtype.kind in "OUSb" and any(
         isinstance(entry, bool | str | bytes) for entry in given.ravel().tolist()
