@@ -559,7 +559,7 @@ def test_the_smallest_budget_is_the_smallest(bound):
         (lambda p: SuccessiveRejection(p, 100, variant=3), "variant must be 1 or 2; got 3"),
         (lambda p: PlugIn(p, 100, estimator="best"), "estimator must be one of"),
         (lambda p: PlugIn(p, 0), "budget must be an integer of at least 1"),
-        (lambda p: PlugIn(None, 10), "problem must be a causal.Problem"),
+        (lambda p: PlugIn(None, 10), "problem must be a fairtrial.causal.Problem"),
         (
             lambda p: ConstraintSuccessiveRejection(p.clone(outcome_range=None), 100),
             "must give outcome_range",

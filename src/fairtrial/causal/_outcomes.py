@@ -164,17 +164,3 @@ class Outcomes(Roles):
     def unscaled_gap(self, gap: Any) -> Any:
         """Return gaps in the outcome's own units."""
         return self.width * gap if self.direction == "maximize" else -self.width * gap
-
-
-def given_range(given: Any) -> tuple[float, float] | None:
-    """Return the argument `outcome_range` as two numbers, or None."""
-    if given is None:
-        return None
-    accepted = "must be two finite numbers (low, high) with low < high, or None"
-    try:
-        low, high = (check_number("outcome_range", end) for end in given)
-    except (TypeError, ValueError):
-        raise InvalidArgument("outcome_range", accepted, given) from None
-    if not low < high:
-        raise InvalidArgument("outcome_range", accepted, given)
-    return low, high

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairtrial.causal._outcomes import Outcomes, given_range
+from fairtrial.causal._outcomes import Outcomes
 from fairtrial.causal._structure import as_model, check_structure
 from fairtrial.causal.errors import BudgetInfeasible, ModelError
 from fairtrial.causal.model import CausalModel, Density
-from fairtrial.core.validation import check_choice, check_labels, check_number
+from fairtrial.core.validation import check_choice, check_labels, check_number, check_range
 from fairtrial.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -149,7 +149,9 @@ class Problem(Outcomes):
         self.arms = self._given_arms(arms)
         self.arm_labels = tuple(self.arms)
         self.direction = check_choice("direction", direction, ["maximize", "minimize"])
-        self.outcome_range = given_range(outcome_range)
+        self.outcome_range = (
+            None if outcome_range is None else check_range("outcome_range", outcome_range)
+        )
         self._check_values_in_range()
         self.fairness_bound = check_number("fairness_bound", fairness_bound, low=0.0, open_low=True)
         self._warn_of_loose_bound()

@@ -21,6 +21,7 @@ __all__ = [
     "check_labels",
     "check_number",
     "check_probability",
+    "check_range",
 ]
 
 Floats = NDArray[np.float64]
@@ -72,6 +73,23 @@ def _as_float(value: object) -> float:
         return float(value)
     except OverflowError:
         return math.inf
+
+
+def check_range(name: str, value: Any) -> tuple[float, float]:
+    """Return `value` as two finite floats, the first below the second.
+
+    Examples
+    --------
+    >>> check_range("reward_range", [0, 1])
+    (0.0, 1.0)
+    """
+    try:
+        low, high = (check_number(name, end) for end in value)
+    except (TypeError, ValueError):
+        low = high = math.nan
+    if not low < high:
+        raise InvalidArgument(name, "must be two finite numbers, low < high", value)
+    return low, high
 
 
 def check_integer(name: str, value: object, *, low: int | None = None) -> int:
