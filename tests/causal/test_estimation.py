@@ -491,6 +491,7 @@ def test_too_many_cells_for_a_table_give_the_same_estimates(monkeypatch):
         ({"S": None}, InvalidOutcome, "row 3: S must be one of"),
         ({"Y": 1.5}, InvalidOutcome, r"row 3: Y must lie in \[0, 1\]; got 1.5"),
         ({"Y": math.nan}, InvalidOutcome, "row 3: Y must be a finite number"),
+        ({"Y": 10**400}, InvalidOutcome, "row 3: Y must be a finite number"),
         ({"Y": "good"}, InvalidOutcome, "row 3: Y must be a finite number; got 'good'"),
         ({"s_mode": "pushed"}, InvalidOutcome, "row 3: s_mode must be one of"),
     ],

@@ -482,7 +482,8 @@ def test_unasked_rows_count_as_data():
         ({"S": "x", "V": 0, "Y": 0}, "S must be one of 's', \"s'\"; got 'x'"),
         ({"S": "s'", "V": 0, "Y": 0}, "must have the forced value 's'"),
         ({"S": "s", "V": 0, "Y": 2}, r"Y must lie in \[0, 1\]"),
-        ({"S": "s", "V": 0, "Y": math.inf}, "Y must be a finite number"),
+        ({"S": "s", "V": 0, "Y": math.inf}, "Y must be finite; got inf"),
+        ({"S": "s", "V": 0, "Y": 10**400}, "Y must be finite"),
         (0.5, "must be a row with the fields S, V, Y"),
     ],
 )
@@ -558,7 +559,7 @@ def test_the_smallest_budget_is_the_smallest(bound):
         (lambda p: SuccessiveRejection(p, 100, variant=3), "variant must be 1 or 2; got 3"),
         (lambda p: PlugIn(p, 100, estimator="best"), "estimator must be one of"),
         (lambda p: PlugIn(p, 0), "budget must be an integer of at least 1"),
-        (lambda p: PlugIn(None, 10), "problem must be a causal.Problem"),
+        (lambda p: PlugIn(None, 10), "problem must be a fairtrial.causal.Problem"),
         (
             lambda p: ConstraintSuccessiveRejection(p.clone(outcome_range=None), 100),
             "must give outcome_range",

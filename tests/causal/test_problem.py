@@ -70,7 +70,7 @@ def test_real_values_are_numbers():
     real = CausalModel([("S", "V"), ("V", "Y")], {"S": ["s", "t"]})
     found = problem(model=real, arms={"a": density})
     assert found.check_outcome({"S": "s", "V": 0.5, "Y": 0.25})["V"] == 0.5
-    with pytest.raises(InvalidOutcome, match="V must be a finite number"):
+    with pytest.raises(InvalidOutcome, match="V must be finite; got nan"):
         found.check_outcome({"S": "s", "V": math.nan, "Y": 0.25})
     assert found == found
     assert not found.fragment.is_discrete

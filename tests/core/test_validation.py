@@ -43,6 +43,15 @@ def test_number_accepts_exactly_its_range(
             check_number("x", value, low=low, high=high, open_low=open_low)
 
 
+def test_what_no_float_holds_is_refused_and_named() -> None:
+    for check in (check_number, check_probability):
+        for value in (10**400, -(10**400), np.complex128(0.5)):
+            with pytest.raises(InvalidArgument, match=r"^x must be"):
+                check("x", value)
+    with pytest.raises(InvalidArgument, match=r"^x must be numbers"):
+        as_floats("x", [0.5, 10**400], "must be numbers")
+
+
 @pytest.mark.parametrize("value", [3, 3.0, np.float32(3), np.int16(3)])
 def test_number_returns_a_python_float(value: object) -> None:
     assert type(check_number("x", value)) is float

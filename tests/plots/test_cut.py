@@ -8,7 +8,7 @@ import pytest
 
 from fairtrial.core import Estimate
 from fairtrial.plots import allocation, means, overview
-from fairtrial.plots._cut import MOST_ARMS, cut_of, cut_of_arms, shown_alternatives
+from fairtrial.plots._cut import MOST_ARMS, MOST_GROUPS, cut_of, cut_of_arms, shown_alternatives
 from tests.plots.plot_fakes import FakeSimulation, FakeStudy, GridProblem, cell, progress_of_grid
 
 MANY = [f"arm {number}" for number in range(1728)]
@@ -149,3 +149,78 @@ def test_a_study_of_many_actions_is_looked_at_in_fewer_moments():
     study.trace = lambda points=200: (asked.append(points), trace())[1]
     overview(study)
     assert asked == [40]
+
+
+# ------------------------------------------------------------------------- groups
+
+HOSPITALS = [f"hospital {number}" for number in range(40)]
+
+
+def titles_of(figure):
+    return [ax.get_title(loc="left") for ax in figure.axes]
+
+
+def in_hospitals(leader, mean_of, limit=0.0, **changes):
+    """Return a progress of arms a and b; `mean_of` tells the mean of an arm in a hospital."""
+    cells = tuple(
+        cell(10 + n, mean_of(arm, n), limit=limit, labels={"arm": arm, "group": HOSPITALS[n]})
+        for arm in "ab"
+        for n in range(40)
+    )
+    start = progress_of_grid(["a", "b"], HOSPITALS, answer=leader, **changes)
+    return replace(start, actions=cells)
+
+
+def test_as_many_groups_as_fit_keep_their_order_and_need_no_note():
+    figure = means(progress_of_grid(["a", "b"], HOSPITALS[:MOST_GROUPS], answer="b"))
+    assert titles_of(figure) == ["overall", *HOSPITALS[:MOST_GROUPS]]
+    assert note_of(figure) == [""]
+
+
+@pytest.mark.parametrize("status", ["running", "decided"])
+def test_of_many_groups_those_are_drawn_that_the_best_arm_may_fail(status):
+    worst_last = in_hospitals("a", lambda arm, n: 0.4 - 0.01 * n if arm == "a" else -1.0 + n)
+    figure = means(replace_status(worst_last, status))
+    assert titles_of(figure) == ["overall", *HOSPITALS[:25:-1]]
+    who = "answer" if status == "decided" else "leader"
+    why = f"those where the {who} has its mean nearest to its floor, or on its wrong side"
+    assert note_of(figure) == [f"Shown are {MOST_GROUPS} of 40 groups: {why}."]
+
+
+def replace_status(progress, status):
+    arm = progress.recommendation.leader if status == "decided" else None
+    return replace(
+        progress, recommendation=replace(progress.recommendation, status=status, arm=arm)
+    )
+
+
+def test_where_nothing_leads_the_groups_are_drawn_that_any_arm_fails_most():
+    nobody = in_hospitals(None, lambda arm, n: 0.01 * n if arm == "a" else 1.0, status="running")
+    assert titles_of(means(nobody))[1:] == HOSPITALS[:14]
+    assert "those where an arm has its mean nearest to its floor" in note_of(means(nobody))[0]
+
+
+def test_groups_without_a_result_of_the_leader_come_last():
+    progress = in_hospitals("a", lambda arm, n: None if arm == "a" and n < 30 else 0.2)
+    assert titles_of(means(progress))[1:11] == HOSPITALS[:29:-1]
+
+
+def test_without_floors_the_groups_with_the_most_pulls_are_drawn():
+    figure = means(in_hospitals("a", lambda arm, n: 0.3, limit=None))
+    assert titles_of(figure) == ["overall", *HOSPITALS[:25:-1]]
+    assert note_of(figure) == ["Shown are 14 of 40 groups: those with the most pulls."]
+
+
+def test_many_arms_in_many_groups_have_a_note_on_both():
+    progress = progress_of_grid(MANY[:30], HOSPITALS, answer="arm 1", told=40_000)
+    figure = means(progress)
+    assert len(figure.axes) == 1 + MOST_GROUPS
+    assert len(rows_of(figure.axes[0])) == MOST_ARMS
+    assert "of 30 arms" in note_of(figure)[0]
+    assert "of 40 groups" in note_of(figure)[0]
+
+
+def test_a_group_may_be_called_overall():
+    study = FakeStudy(progress_of_grid(["a", "b"], ["overall", "x"], answer="b"))
+    assert titles_of(means(study)) == ["overall", "overall", "x"]
+    assert overview(study)

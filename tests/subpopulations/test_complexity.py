@@ -521,7 +521,7 @@ def test_a_delta_outside_zero_and_one_is_refused(delta: Any) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"problem": "E1"}, "problem must be a subpopulations.Problem"),
+        ({"problem": "E1"}, "problem must be a fairtrial.subpopulations.Problem"),
         ({"means": [[1, 2, 3]]}, r"means must have shape \(3, 3\); got shape \(1, 3\)"),
         ({"means": [[math.nan] * 3] * 3}, r"means\[0, 0\] must be finite"),
         ({"means": "high"}, "means must be an array of numbers"),

@@ -95,7 +95,7 @@ def _forced(problem: Problem, mode: str, values: Sequence[Any]) -> NDArray[np.bo
 def _reals(name: str, values: Sequence[Any]) -> Floats:
     try:
         numbers = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         numbers = np.array([_float_or_nan(value) for value in values])
     if not np.isfinite(numbers).all():
         row = int(np.argmin(np.isfinite(numbers)))
@@ -106,7 +106,7 @@ def _reals(name: str, values: Sequence[Any]) -> Floats:
 def _float_or_nan(value: Any) -> float:
     try:
         return float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return math.nan
 
 

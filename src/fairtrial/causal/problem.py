@@ -6,20 +6,19 @@ import math
 import warnings
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from itertools import permutations, product
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairtrial.causal._states import state_label
+from fairtrial.causal._outcomes import Outcomes
 from fairtrial.causal._structure import as_model, check_structure
 from fairtrial.causal.errors import BudgetInfeasible, ModelError
 from fairtrial.causal.model import CausalModel, Density
-from fairtrial.core.problem import Problem as BaseProblem
-from fairtrial.core.validation import check_choice, check_labels, check_number
-from fairtrial.errors import InvalidArgument, InvalidOutcome
+from fairtrial.core.validation import check_choice, check_labels, check_number, check_range
+from fairtrial.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from fairtrial.causal._fragment import Fragment
@@ -32,7 +31,7 @@ NATURAL = "natural"
 """The label of rows in which the sensitive attribute was left as it came."""
 
 
-class Problem(BaseProblem):
+class Problem(Outcomes):
     """The best arm among those that are counterfactually fair.
 
     An arm replaces the conditional distribution of one node, `intervened`, in a known causal
@@ -150,7 +149,9 @@ class Problem(BaseProblem):
         self.arms = self._given_arms(arms)
         self.arm_labels = tuple(self.arms)
         self.direction = check_choice("direction", direction, ["maximize", "minimize"])
-        self.outcome_range = _given_range(outcome_range)
+        self.outcome_range = (
+            None if outcome_range is None else check_range("outcome_range", outcome_range)
+        )
         self._check_values_in_range()
         self.fairness_bound = check_number("fairness_bound", fairness_bound, low=0.0, open_low=True)
         self._warn_of_loose_bound()
@@ -160,123 +161,6 @@ class Problem(BaseProblem):
         self.mean_budget = mean_budget
         self._check_budget()
         self._freeze()
-
-    # ------------------------------------------------------------------- structure
-
-    @cached_property
-    def is_root(self) -> bool:
-        """Whether no sensitive attribute has parents: effects are the same in every group."""
-        return not any(self.model.parents(node) for node in self.attributes)
-
-    @cached_property
-    def carriers(self) -> tuple[str, ...]:
-        """The sensitive attributes' children that lead to the outcome, parents first."""
-        leading = self.model.ancestors([self.outcome_node])
-        return tuple(
-            node
-            for node in self.model.nodes
-            if node in leading
-            and node not in self.attributes
-            and set(self.model.parents(node)) & set(self.attributes)
-        )
-
-    @cached_property
-    def cell_nodes(self) -> tuple[str, ...]:
-        """The nodes, other than the sensitive ones, whose values the weights depend on."""
-        used = {self.intervened, *self.carriers}
-        for node in tuple(used):
-            used |= set(self.model.parents(node))
-        return tuple(n for n in self.model.nodes if n in used and n not in self.attributes)
-
-    @cached_property
-    def columns(self) -> tuple[str, ...]:
-        """The fields of an outcome: all that is ever read of a row."""
-        others = [name for name in self.cell_nodes if name != self.outcome_node]
-        return (*self.attributes, *others, self.outcome_node)
-
-    @property
-    def by_attribute(self) -> bool:
-        """Whether gaps are those of each of several attributes."""
-        return self.gap_set == "attributes" and len(self.attributes) > 1
-
-    @cached_property
-    def pairs(self) -> tuple[tuple[str, str], ...]:
-        """The gaps: ordered pairs (counterfactual, observed); none if nothing carries S.
-
-        They are pairs of values, or with `gap_set` ``"attributes"`` pairs such as
-        ``("sex=f", "sex=m")``.
-        """
-        if not self.carriers or not self.by_attribute:
-            return self.value_pairs
-        labels = [[f"{node}={s}" for s in self.model.states[node]] for node in self.attributes]
-        return tuple(pair for states in labels for pair in permutations(states, 2))
-
-    @cached_property
-    def value_pairs(self) -> tuple[tuple[str, str], ...]:
-        """The ordered pairs of values that the gaps are made of."""
-        if not self.carriers:
-            return ()
-        combinations = dict(
-            zip(self.values, product(*map(self._places, self.attributes)), strict=True)
-        )
-        return tuple(
-            (a, b)
-            for a, b in permutations(self.values, 2)
-            if not self.by_attribute
-            or sum(s != t for s, t in zip(combinations[a], combinations[b], strict=True)) == 1
-        )
-
-    @property
-    def n_statements(self) -> int:
-        """The number of means and gaps of which none is another's negative, over all arms."""
-        gaps = len(self.pairs) // 2 if self.is_root else len(self.pairs)
-        return self.n_arms * (1 + max(1, gaps))
-
-    def _places(self, node: str) -> range:
-        return range(self.model.size(node))
-
-    def _value_labels(self) -> tuple[str, ...]:
-        states = [self.model.states[node] for node in self.attributes]
-        labels = tuple(", ".join(combination) for combination in product(*states))
-        if NATURAL in labels:
-            raise ModelError("sensitive", f"must have no value called {NATURAL!r}")
-        twice = [label for label in labels if labels.count(label) > 1]
-        if twice:
-            raise ModelError("sensitive", "must have values that differ when joined", twice[0])
-        return labels
-
-    def _given_values(self) -> dict[str, float] | None:
-        node = self.outcome_node
-        if not isinstance(self.outcome, str):
-            states = self.model.states.get(node, ())
-            given = {str(key): value for key, value in self.outcome[1].items()}
-            if set(given) != set(states):
-                raise ModelError("outcome", f"must give a number for each state {states}", given)
-            return {
-                state: check_number(f"outcome value of {state}", given[state]) for state in states
-            }
-        if not self.model.is_discrete(node):
-            return None
-        try:
-            return {state: float(state) for state in self.model.states[node]}
-        except ValueError:
-            if node in self.carriers:
-                raise ModelError(
-                    "outcome", f"must give numbers for the states of {node!r}", self.outcome
-                ) from None
-            return None
-
-    def _check_values_in_range(self) -> None:
-        if self.outcome_range is None:
-            return
-        low, high = self.outcome_range
-        for state, number in (self.outcome_values or {}).items():
-            if not low <= number <= high:
-                raise InvalidArgument(
-                    "outcome_range",
-                    f"must contain the number {number:g} of {self.outcome_node} = {state!r}",
-                    self.outcome_range,
-                )
 
     # ------------------------------------------------------------------------ arms
 
@@ -329,6 +213,16 @@ class Problem(BaseProblem):
 
     # --------------------------------------------------------------------- actions
 
+    def _value_labels(self) -> tuple[str, ...]:
+        states = [self.model.states[node] for node in self.attributes]
+        labels = tuple(", ".join(combination) for combination in product(*states))
+        if NATURAL in labels:
+            raise ModelError("sensitive", f"must have no value called {NATURAL!r}")
+        twice = [label for label in labels if labels.count(label) > 1]
+        if twice:
+            raise ModelError("sensitive", "must have values that differ when joined", twice[0])
+        return labels
+
     @cached_property
     def action_labels(self) -> tuple[Mapping[str, Any], ...]:
         """Arm and mode of every action, arm by arm, the natural mode first."""
@@ -346,104 +240,13 @@ class Problem(BaseProblem):
             return np.zeros(len(self.values), dtype=bool)
         return np.asarray(np.isfinite(self.row_costs[:, 1:]).any(axis=0))
 
-    # -------------------------------------------------------------------- outcomes
-
-    def check_outcome(self, outcome: Any, name: str = "outcome") -> dict[str, Any]:
-        """Return a row with the states as labels and the outcome as a number.
-
-        Raises
-        ------
-        InvalidOutcome
-            If the row lacks a column, names an unknown state, or its outcome is not in
-            the range.
-        """
-        if not isinstance(outcome, Mapping):
-            fields = ", ".join(self.columns)
-            raise InvalidOutcome(name, f"must be a row with the fields {fields}", outcome)
-        clean: dict[str, Any] = {}
-        for column in self.columns:
-            if column not in outcome:
-                raise InvalidOutcome(f"{name}: {column}", "is missing", dict(outcome))
-            value = outcome[column]
-            if column == self.outcome_node:
-                clean[column] = self._clean_number(name, value)
-            else:
-                clean[column] = self._clean_state(name, column, value)
-        return clean
-
-    def _clean_state(self, name: str, column: str, value: Any) -> str | float:
-        states = self.model.states.get(column)
-        if states is None:
-            return _finite_number(f"{name}: {column}", value)
-        if isinstance(value, str) and value in states:
-            return value
-        label = state_label(value)
-        if label not in states:
-            known = ", ".join(map(repr, states))
-            raise InvalidOutcome(f"{name}: {column}", f"must be one of {known}", value)
-        return label
-
-    def _clean_number(self, name: str, value: Any) -> float:
-        column = f"{name}: {self.outcome_node}"
-        if isinstance(value, str) and self.outcome_values is not None:
-            if value not in self.outcome_values:
-                known = ", ".join(map(repr, self.outcome_values))
-                raise InvalidOutcome(column, f"must be a number or one of {known}", value)
-            value = self.outcome_values[value]
-        number = _finite_number(column, value)
-        if self.outcome_range is not None:
-            low, high = self.outcome_range
-            if not low <= number <= high:
-                raise InvalidOutcome(column, f"must lie in [{low:g}, {high:g}]", value)
-        if self.outcome_node in self.carriers and number not in self.outcome_positions:
-            known = ", ".join(f"{known:g}" for known in self.outcome_positions)
-            raise InvalidOutcome(column, f"must be one of {known}", value)
-        return number
-
-    @cached_property
-    def outcome_numbers(self) -> Floats | None:
-        """The numbers that the outcome's states stand for, shape (states,), if they are known."""
-        return None if self.outcome_values is None else np.array(list(self.outcome_values.values()))
-
-    def numbers_of(self, outcome: NDArray[Any]) -> NDArray[Any]:
-        """Return outcomes as numbers: given ones, or those of positions of states."""
-        numbers = self.outcome_numbers
-        return outcome if numbers is None else numbers[outcome.astype(np.int64)]
-
-    @cached_property
-    def outcome_positions(self) -> dict[float, int]:
-        """Position of every number that the outcome's states stand for."""
-        numbers = (self.outcome_values or {}).values()
-        return {number: position for position, number in enumerate(numbers)}
-
-    # ---------------------------------------------------------------------- scales
+    # ------------------------------------------------------------------------ gaps
 
     @property
-    def width(self) -> float:
-        """Width of the outcome's range; 1 if it is not known."""
-        return 1.0 if self.outcome_range is None else self.outcome_range[1] - self.outcome_range[0]
-
-    @property
-    def bound(self) -> float:
-        """The fairness bound where outcomes are scaled to [0, 1]."""
-        return self.fairness_bound / self.width
-
-    def scaled(self, outcome: Any) -> Any:
-        """Return outcomes as the rules see them: from 0 to 1, large is good."""
-        low, high = (0.0, 0.0) if self.outcome_range is None else self.outcome_range
-        good = outcome - low if self.direction == "maximize" else high - outcome
-        return good / self.width
-
-    def unscaled_mean(self, mean: Any) -> Any:
-        """Return means in the outcome's own units."""
-        low, high = (0.0, 0.0) if self.outcome_range is None else self.outcome_range
-        if self.direction == "maximize":
-            return low + self.width * mean
-        return high - self.width * mean
-
-    def unscaled_gap(self, gap: Any) -> Any:
-        """Return gaps in the outcome's own units."""
-        return self.width * gap if self.direction == "maximize" else -self.width * gap
+    def n_statements(self) -> int:
+        """The number of means and gaps of which none is another's negative, over all arms."""
+        gaps = len(self.pairs) // 2 if self.is_root else len(self.pairs)
+        return self.n_arms * (1 + max(1, gaps))
 
     def is_fair(self, gaps: ArrayLike) -> NDArray[np.bool_]:
         """Return whether each arm is fair, shape (K,), by its gaps, shape (K, pairs).
@@ -475,28 +278,8 @@ class Problem(BaseProblem):
     def __eq__(self, other: object) -> bool:
         return self is other or super().__eq__(other)
 
-    __hash__ = BaseProblem.__hash__
+    __hash__ = Outcomes.__hash__
 
     def __getstate__(self) -> dict[str, Any]:
         derived = ("fragment", "cache")
         return {key: value for key, value in vars(self).items() if key not in derived}
-
-
-def _given_range(given: Any) -> tuple[float, float] | None:
-    if given is None:
-        return None
-    accepted = "must be two finite numbers (low, high) with low < high, or None"
-    try:
-        low, high = (check_number("outcome_range", end) for end in given)
-    except (TypeError, ValueError):
-        raise InvalidArgument("outcome_range", accepted, given) from None
-    if not low < high:
-        raise InvalidArgument("outcome_range", accepted, given)
-    return low, high
-
-
-def _finite_number(name: str, value: Any) -> float:
-    is_number = isinstance(value, int | float | np.integer | np.floating | np.bool_)
-    if not is_number or not math.isfinite(value):
-        raise InvalidOutcome(name, "must be a finite number", value)
-    return float(value)

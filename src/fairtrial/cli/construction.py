@@ -108,17 +108,9 @@ def _build(
     mistakes: list[str],
     doubtful: set[str],
 ) -> Built | None:
-    required = {
-        name for name, parameter in accepted.items() if parameter.default is parameter.empty
-    }
-    replaced: set[str] = set()
-    for name in [name for name in accepted if name in required and name not in arguments]:
-        if name not in doubtful:
-            mistakes.append(f"{section}.{name}: is required")
-        replaced.add(name)
-        doubtful.add(name)
-        _replace(name, arguments, accepted)
-    while required <= arguments.keys():
+    assembly = _Assembly(section, arguments, accepted, mistakes, doubtful)
+    assembly.fill_in()
+    while assembly.is_complete:
         try:
             with warnings.catch_warnings():
                 if doubtful:
@@ -126,22 +118,79 @@ def _build(
                     warnings.simplefilter("ignore")
                 return make(arguments)
         except InvalidArgument as error:
-            name = re.split(r"\W", error.name, maxsplit=1)[0]
-            if name == "weights" and name not in arguments:
-                name = "groups"  # whose mapping gave them
-            if name in replaced:
-                return None
-            if not _is_due_to(doubtful, error):
-                mistakes.append(in_words(section, error))
-            replaced.add(name)
-            doubtful.add(name)
-            if not _replace(name, arguments, accepted):
+            if not assembly.repair(error):
                 return None
         except REFUSALS as error:
             if not doubtful:
                 mistakes.append(in_words(section, error))
             return None
     return None
+
+
+class _Assembly:
+    """Arguments in which a stand-in takes the place of each one that is missing or refused.
+
+    Parameters
+    ----------
+    section : str
+        Where they stand in the file.
+    arguments : dict of str to object
+        Those of the file; changed.
+    accepted : mapping of str to inspect.Parameter
+        Those that the constructor takes.
+    mistakes : list of str
+        Takes what is wrong.
+    doubtful : set of str
+        Takes the names of arguments with a mistake.
+    """
+
+    def __init__(
+        self,
+        section: str,
+        arguments: dict[str, Any],
+        accepted: Mapping[str, inspect.Parameter],
+        mistakes: list[str],
+        doubtful: set[str],
+    ) -> None:
+        self._section = section
+        self._arguments = arguments
+        self._accepted = accepted
+        self._mistakes = mistakes
+        self._doubtful = doubtful
+        self._required = [
+            name for name, parameter in accepted.items() if parameter.default is parameter.empty
+        ]
+        self._replaced: set[str] = set()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no argument is missing that has to be there."""
+        return self._arguments.keys() >= set(self._required)
+
+    def fill_in(self) -> None:
+        """Note which arguments are missing."""
+        for name in self._required:
+            if name in self._arguments:
+                continue
+            if name not in self._doubtful:
+                self._mistakes.append(f"{self._section}.{name}: is required")
+            self._stand_in(name)
+
+    def repair(self, error: InvalidArgument) -> bool:
+        """Note a refusal; return False if there is nothing left to put in the argument's place."""
+        name = re.split(r"\W", error.name, maxsplit=1)[0]
+        if name == "weights" and name not in self._arguments:
+            name = "groups"  # whose mapping gave them
+        if name in self._replaced:
+            return False
+        if not _is_due_to(self._doubtful, error):
+            self._mistakes.append(in_words(self._section, error))
+        return self._stand_in(name)
+
+    def _stand_in(self, name: str) -> bool:
+        self._replaced.add(name)
+        self._doubtful.add(name)
+        return _replace(name, self._arguments, self._accepted)
 
 
 def _is_due_to(doubtful: set[str], error: InvalidArgument) -> bool:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import textwrap
 import time
-from collections.abc import Mapping, Sequence
-from types import TracebackType
-from typing import Any, Protocol, Self
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Protocol
 
 import click
 import numpy as np
@@ -45,15 +45,6 @@ _WIDTH_OF_FILES = 120
 class Reporter(Protocol):
     """Shows how far a study has come, now and then."""
 
-    def __enter__(self) -> Self: ...
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None: ...
-
     def due(self) -> bool:
         """Return whether it is time to show something."""
         ...
@@ -63,12 +54,15 @@ class Reporter(Protocol):
         ...
 
 
-def reporter(title: str) -> Reporter:
-    """Return a live display where standard error is a terminal, else occasional lines there."""
+@contextmanager
+def reporter(title: str) -> Iterator[Reporter]:
+    """Give a live display where standard error is a terminal, else occasional lines there."""
     console = Console(stderr=True)
-    if console.is_terminal and not console.is_dumb_terminal:
-        return _LiveReporter(title, console)
-    return _LineReporter(title)
+    if not console.is_terminal or console.is_dumb_terminal:
+        yield _LineReporter(title)
+        return
+    with Live(console=console, auto_refresh=False, transient=True) as live:
+        yield _LiveReporter(title, live)
 
 
 class _Clock:
@@ -85,54 +79,25 @@ class _Clock:
         self._next = time.monotonic() + self._seconds
 
 
-class _LiveReporter:
-    def __init__(self, title: str, console: Console) -> None:
+class _LiveReporter(_Clock):
+    def __init__(self, title: str, live: Live) -> None:
+        super().__init__(_LIVE_SECONDS)
         self._title = title
-        self._clock = _Clock(_LIVE_SECONDS)
-        self._live = Live(console=console, auto_refresh=False, transient=True)
-
-    def __enter__(self) -> Self:
-        self._live.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._live.stop()
-
-    def due(self) -> bool:
-        return self._clock.due()
+        self._live = live
 
     def show(self, progress: Progress) -> None:
         self._live.update(_panel(self._title, progress), refresh=True)
-        self._clock.restart()
+        self.restart()
 
 
-class _LineReporter:
+class _LineReporter(_Clock):
     def __init__(self, title: str) -> None:
+        super().__init__(_LINE_SECONDS)
         self._title = title
-        self._clock = _Clock(_LINE_SECONDS)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        return None
-
-    def due(self) -> bool:
-        return self._clock.due()
 
     def show(self, progress: Progress) -> None:
         click.echo(f"{self._title}: {_in_a_line(progress)}", err=True)
-        self._clock.restart()
+        self.restart()
 
 
 def _in_a_line(progress: Progress) -> str:

@@ -21,6 +21,7 @@ __all__ = [
     "check_labels",
     "check_number",
     "check_probability",
+    "check_range",
 ]
 
 Floats = NDArray[np.float64]
@@ -43,13 +44,10 @@ def check_number(
     >>> check_number("slack", 0.5, low=0)
     0.5
     """
-    accepted = _accepted_range(low, high, open_low)
-    if isinstance(value, bool) or not isinstance(value, int | float | np.number):
-        raise InvalidArgument(name, accepted, value)
-    number = float(value)
+    number = _as_float(value)
     too_low = number <= low if open_low else number < low
     if not math.isfinite(number) or too_low or number > high:
-        raise InvalidArgument(name, accepted, value)
+        raise InvalidArgument(name, _accepted_range(low, high, open_low), value)
     return number
 
 
@@ -61,10 +59,37 @@ def check_probability(name: str, value: object) -> float:
     >>> check_probability("delta", 0.05)
     0.05
     """
-    number = value if isinstance(value, int | float | np.number) else math.nan
-    if isinstance(value, bool) or not 0.0 < float(number) < 1.0:
+    number = _as_float(value)
+    if not 0.0 < number < 1.0:
         raise InvalidArgument(name, "must be a number strictly between 0 and 1", value)
-    return float(number)
+    return number
+
+
+def _as_float(value: object) -> float:
+    """Return a real number; NaN for what is none, infinity for one that no float holds."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
+
+
+def check_range(name: str, value: Any) -> tuple[float, float]:
+    """Return `value` as two finite floats, the first below the second.
+
+    Examples
+    --------
+    >>> check_range("reward_range", [0, 1])
+    (0.0, 1.0)
+    """
+    try:
+        low, high = (check_number(name, end) for end in value)
+    except (TypeError, ValueError):
+        low = high = math.nan
+    if not low < high:
+        raise InvalidArgument(name, "must be two finite numbers, low < high", value)
+    return low, high
 
 
 def check_integer(name: str, value: object, *, low: int | None = None) -> int:
@@ -196,7 +221,7 @@ def as_floats(name: str, value: ArrayLike | None, accepted: str) -> Floats:
         array = given.astype(
             np.float64, casting="unsafe" if given.dtype.kind in "OUS" else "same_kind"
         )
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InvalidArgument(name, accepted, value) from None
     if given.dtype.kind in "OUSb" and any(
         isinstance(entry, bool | str | bytes) for entry in given.ravel().tolist()

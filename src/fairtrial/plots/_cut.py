@@ -1,4 +1,4 @@
-"""Which arms are shown where there are too many: one rule for pictures, tables and the page."""
+"""What is shown where there is too much: one rule for pictures, tables and the page."""
 
 from __future__ import annotations
 
@@ -12,10 +12,21 @@ from fairtrial.plots._floors import finite
 from fairtrial.plots._sources import answered, arm_of
 from fairtrial.plots._words import count
 
-__all__ = ["MOST_ARMS", "Cut", "cut_by", "cut_of", "cut_of_arms", "shown_alternatives"]
+__all__ = [
+    "MOST_ARMS",
+    "MOST_GROUPS",
+    "Cut",
+    "cut_by",
+    "cut_of",
+    "cut_of_arms",
+    "groups_by",
+    "shown_alternatives",
+]
 
 MOST_ARMS = 24
 """Arms beyond which the rest is left out, and its number said."""
+MOST_GROUPS = 14
+"""Likewise of groups in a picture: with a panel for all of them, three rows of five."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +85,22 @@ def cut_by(rank: Mapping[str, Any], why: str, others: str = "") -> Cut:
     shown = ranked[:MOST_ARMS]
     note = f"Shown are {MOST_ARMS} of {count(len(ranked))} arms: {why}.{others and ' '}{others}"
     return Cut(shown, shown, note)
+
+
+def groups_by(rank: Mapping[str, Any], why: str) -> tuple[tuple[str, ...], str]:
+    """Return the groups with the smallest ranks, at most `MOST_GROUPS`, and the note on them.
+
+    Examples
+    --------
+    >>> groups_by({"x": 2.0, "y": 1.0}, "the smallest")
+    (('x', 'y'), '')
+    >>> groups_by({str(number): -number for number in range(40)}, "the largest")[1]
+    'Shown are 14 of 40 groups: the largest.'
+    """
+    if len(rank) <= MOST_GROUPS:
+        return tuple(rank), ""
+    shown = tuple(sorted(rank, key=lambda group: rank[group])[:MOST_GROUPS])
+    return shown, f"Shown are {MOST_GROUPS} of {count(len(rank))} groups: {why}."
 
 
 def cut_of(progress: Progress, minimize: bool, estimates: Sequence[Estimate] | None = None) -> Cut:

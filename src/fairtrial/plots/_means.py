@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from fairtrial.core.recommendation import Estimate, Progress
 from fairtrial.plots import _style as style
-from fairtrial.plots._cut import cut_of
 from fairtrial.plots._floors import (
     Standing,
     finite,
@@ -16,15 +15,8 @@ from fairtrial.plots._floors import (
     standing,
     visible_range,
 )
-from fairtrial.plots._sources import (
-    Grid,
-    HasProgress,
-    answered,
-    arm_of,
-    minimizes,
-    progress_of,
-    reported_actions,
-)
+from fairtrial.plots._panels import Panel, shown_panels
+from fairtrial.plots._sources import HasProgress, answered, minimizes, progress_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -60,6 +52,7 @@ def means(source: Progress | HasProgress, *, figure: Figure | SubFigure | None =
     if the whole interval is there too. The answer, or the leader, is on a grey band.
     A thin arrow at the edge is an interval that goes on beyond the axis. Of many arms 24 are
     drawn: the answer, or the leader, then the best by mean of those that are not ruled out.
+    Of many groups 14: those where the answer, or the leader, is nearest to its floor.
 
     Parameters
     ----------
@@ -94,10 +87,9 @@ def means(source: Progress | HasProgress, *, figure: Figure | SubFigure | None =
 
 def draw_means(progress: Progress, minimize: bool, figure: Figure | SubFigure | None) -> Figure:
     """Draw the means of a progress whose direction is known."""
-    reported_actions(progress)
-    cut = cut_of(progress, minimize)
-    arms, panels = mean_panels(cut.apply(progress))
-    board = style.canvas(figure, *style.small_multiples_size(len(panels), len(arms)))
+    shown = shown_panels(progress, minimize)
+    panels = shown.all
+    board = style.canvas(figure, *style.small_multiples_size(len(panels), len(shown.arms)))
     axes = style.small_multiples(board, [name for name, _ in panels])
     span = visible_range([estimate for _, row in panels for estimate in row])
     for ax, (_, estimates) in zip(axes, panels, strict=True):
@@ -106,22 +98,9 @@ def draw_means(progress: Progress, minimize: bool, figure: Figure | SubFigure | 
         _draw_limits(ax, estimates)
         _draw_means(ax, estimates, minimize)
     _scale(axes)
-    style.name_rows(axes, arms, answered(progress.recommendation))
-    _explain(board, panels, minimize, progress.intervals, cut.note)
+    style.name_rows(axes, shown.arms, answered(progress.recommendation))
+    _explain(board, panels, minimize, progress.intervals, shown.note)
     return style.root(board)
-
-
-def mean_panels(
-    progress: Progress,
-) -> tuple[tuple[str, ...], list[tuple[str, list[Estimate | None]]]]:
-    """Return the arms, and every panel's title with its estimates by arm."""
-    actions = reported_actions(progress)
-    grid = Grid.of([action.labels for action in actions])
-    panels = [(name or "mean", row) for name, row in grid.panels(actions)]
-    overall = {arm_of(arm.labels): arm for arm in progress.arms}
-    if overall and progress.quantity == "mean" and any(grid.groups):
-        panels.insert(0, ("overall", [overall.get(arm) for arm in grid.arms]))
-    return grid.arms, panels
 
 
 def _draw_intervals(
@@ -190,7 +169,7 @@ def _scale(axes: Sequence[Axes]) -> None:
 
 def _explain(
     board: Figure | SubFigure,
-    panels: Sequence[tuple[str, Sequence[Estimate | None]]],
+    panels: Sequence[Panel],
     minimize: bool,
     intervals: str,
     note: str,

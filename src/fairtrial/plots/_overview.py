@@ -11,12 +11,12 @@ from fairtrial.core.recommendation import Progress
 from fairtrial.plots import _style as style
 from fairtrial.plots._allocation import allocation
 from fairtrial.plots._alternatives import summary
-from fairtrial.plots._cut import cut_of
 from fairtrial.plots._evidence import evidence
-from fairtrial.plots._means import draw_means, mean_panels
+from fairtrial.plots._means import draw_means
+from fairtrial.plots._panels import shown_panels
 from fairtrial.plots._shares import shares_of
 from fairtrial.plots._shares_against_quotas import shares_against_quotas, shares_height
-from fairtrial.plots._sources import StudyLike, check_offers, is_endless, minimizes
+from fairtrial.plots._sources import Grid, StudyLike, check_offers, is_endless, minimizes
 from fairtrial.plots._words import because, ended, headline, pull_sentence, shorten, support
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def overview(study: StudyLike, optimal: ArrayLike | None = None) -> Figure:
     """Draw a study in one picture: decision, evidence, means with floors, allocation.
 
     Of a policy that guarantees shares, these stand where the evidence is: it never stops. Of
-    many arms 24 are drawn, as in `means`.
+    many arms 24 are drawn, and of many groups 14, as in `means`.
 
     Parameters
     ----------
@@ -89,12 +89,12 @@ def _heights(progress: Progress, minimize: bool) -> list[float]:
     first = max(2.9, shares_height(len(shares)) + 0.4) if shares else 2.9
     if not progress.actions:
         return [first]
-    cut = cut_of(progress, minimize)
-    arms, panels = mean_panels(cut.apply(progress))
-    groups = len({name for name, _ in panels} - {"overall"})
-    note = 0.45 if cut.note else 0.0
-    sizes = [style.small_multiples_size(n, len(arms))[1] for n in (len(panels), groups)]
-    return [first, *(size + 0.45 + note for size in sizes[: 1 if shares else 2])]
+    shown = shown_panels(progress, minimize)
+    note = 0.45 if shown.note else 0.0
+    groups = len(Grid.of([action.labels for action in progress.actions]).groups)
+    parts = [len(shown.all)] if shares else [len(shown.all), groups]
+    sizes = [style.small_multiples_size(panels, len(shown.arms))[1] for panels in parts]
+    return [first, *(size + 0.45 + note for size in sizes)]
 
 
 def _name(part: SubFigure, text: str) -> None:

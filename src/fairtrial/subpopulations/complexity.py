@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairtrial.confidence.complexity import CertifiedComplexity
-from fairtrial.core.validation import check_array, check_number
+from fairtrial.core.validation import check_array, check_instance, check_number
 from fairtrial.errors import InvalidArgument
 from fairtrial.subpopulations.problem import Problem
 
@@ -123,8 +123,7 @@ def complexity(
     >>> found.answer, round(found.value, 3)
     ('0', 190.884)
     """
-    if not isinstance(problem, Problem):
-        raise InvalidArgument("problem", "must be a subpopulations.Problem", problem)
+    check_instance("problem", problem, Problem)
     tolerance = check_number("tol", tol, low=1e-9, high=1.0)
     instance = _instance(problem, means, arrivals, std)
     answer = None if instance.best < 0 else problem.arms[instance.best]

@@ -17,6 +17,7 @@ from fairtrial.core.validation import (
     check_choice,
     check_labels,
     check_number,
+    check_range,
 )
 from fairtrial.errors import InvalidArgument, InvalidOutcome
 
@@ -195,15 +196,7 @@ class Problem(BaseProblem):
                 (noise_std, reward_range),
             )
         if reward_range is not None:
-            try:
-                low, high = (check_number("reward_range", end) for end in reward_range)
-            except (TypeError, ValueError):
-                low = high = math.nan
-            if not low < high:
-                raise InvalidArgument(
-                    "reward_range", "must be two finite numbers, low < high", reward_range
-                )
-            return None, (low, high)
+            return None, check_range("reward_range", reward_range)
         if isinstance(noise_std, str):
             return check_choice("noise_std", noise_std, [ESTIMATED]), None
         return self._positive_cells("noise_std", noise_std), None

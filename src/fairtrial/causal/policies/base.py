@@ -22,8 +22,8 @@ from fairtrial.core.policy import Choice, Policy, State
 from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import Guarantee, Progress, Recommendation, Status
 from fairtrial.core.run import Run
-from fairtrial.core.validation import check_integer
-from fairtrial.errors import InvalidArgument, InvalidOutcome
+from fairtrial.core.validation import check_instance, check_integer
+from fairtrial.errors import InvalidOutcome
 
 Floats = NDArray[np.float64]
 
@@ -61,9 +61,7 @@ class FixedBudgetPolicy(Policy):
     def __init__(
         self, problem: Problem, budget: int, seed: int | np.random.Generator | None = None
     ) -> None:
-        if not isinstance(problem, Problem):
-            raise InvalidArgument("problem", "must be a causal.Problem", problem)
-        super().__init__(problem, seed)
+        super().__init__(check_instance("problem", problem, Problem), seed)
         self.budget = check_integer("budget", budget, low=1)
         arms = problem.n_arms
         self._ledger = open_ledger(problem.fragment)

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from fairtrial.core.recommendation import Estimate
 from fairtrial.plots._floors import Standing, limits_of, standing
-from fairtrial.plots._means import mean_panels
 from fairtrial.plots._page import charts
 from fairtrial.plots._page.findings import Findings, places_of
 from fairtrial.plots._page.html import LABEL_LENGTH, Markup, element, folded, label, section, table
+from fairtrial.plots._panels import panels_of
 from fairtrial.plots._words import count, fixed, label_of, plural, shorten
 
 __all__ = ["fairness"]
@@ -19,8 +19,7 @@ def fairness(found: Findings) -> Markup:
     """Return the section."""
     if not found.limited:
         return section("Fairness", element("p", f"No group has a {found.limit}."))
-    arms, panels = mean_panels(found.shown)
-    groups = panels[len(panels) - len(found.grid.groups) :]
+    panels = panels_of(found.shown)
     places = places_of(found.limited)
     rows = [_limit_row(found, action, places) for action in found.cut.keep(found.limited)]
     heads = (
@@ -42,8 +41,8 @@ def fairness(found: Findings) -> Markup:
     return section(
         "Fairness",
         charts.figure(
-            charts.interval_chart(arms, groups, found.best, found.minimize),
-            charts.interval_key(groups, found.minimize, found.progress.intervals),
+            charts.interval_chart(panels.arms, panels.groups, found.best, found.minimize),
+            charts.interval_key(panels.groups, found.minimize, found.progress.intervals),
             _fairness_caption(found),
             folded(f"The numbers: {plural(len(rows), found.limit)}", data, len(rows)),
         ),

@@ -15,8 +15,7 @@ from fairtrial.core.environment import Environment
 from fairtrial.core.policy import Policy
 from fairtrial.core.recommendation import Estimate, Progress, Recommendation, Status
 from fairtrial.core.run import Run
-from fairtrial.core.validation import check_integer, check_probability, index_of
-from fairtrial.errors import InvalidArgument
+from fairtrial.core.validation import check_instance, check_integer, check_probability, index_of
 from fairtrial.subpopulations._kernels.indices import ANY_GROUP
 from fairtrial.subpopulations.environments import CellEnvironment
 from fairtrial.subpopulations.problem import Problem
@@ -39,9 +38,7 @@ class FloorPolicy(Policy):
         max_pulls: int | None,
         seed: int | np.random.Generator | None,
     ) -> None:
-        if not isinstance(problem, Problem):
-            raise InvalidArgument("problem", "must be a subpopulations.Problem", problem)
-        super().__init__(problem, seed)
+        super().__init__(check_instance("problem", problem, Problem), seed)
         self.delta = check_probability("delta", delta)
         self.max_pulls = None if max_pulls is None else check_integer("max_pulls", max_pulls, low=1)
         self._sign = problem.sign

@@ -1,0 +1,95 @@
+"""Every estimate in its place: a panel for each group, and of many groups those that matter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from fairtrial.core.recommendation import Estimate, Progress
+from fairtrial.plots._cut import cut_of, groups_by
+from fairtrial.plots._floors import finite, name_of_limit, slack
+from fairtrial.plots._sources import Grid, answered, arm_of, reported_actions
+
+__all__ = ["Panel", "Panels", "panels_of", "shown_panels"]
+
+Panel = tuple[str, list[Estimate | None]]
+"""A title, and an estimate for each arm."""
+
+
+@dataclass(frozen=True, slots=True)
+class Panels:
+    """Estimates laid out for small multiples: a row for each arm, a panel for each group.
+
+    Parameters
+    ----------
+    arms : tuple of str
+        What the rows are.
+    overall : tuple of Panel
+        The arms' overall quality, if it is reported beside that in groups; else nothing.
+    groups : tuple of Panel
+        One for each group; without groups one for all.
+    note : str
+        Which arms and groups these are, if not all are here.
+    """
+
+    arms: tuple[str, ...]
+    overall: tuple[Panel, ...]
+    groups: tuple[Panel, ...]
+    note: str = ""
+
+    @property
+    def all(self) -> tuple[Panel, ...]:
+        """The panels in reading order."""
+        return (*self.overall, *self.groups)
+
+
+def panels_of(progress: Progress) -> Panels:
+    """Return all estimates of a progress."""
+    actions = reported_actions(progress)
+    grid = Grid.of([action.labels for action in actions])
+    groups = tuple((name or "mean", row) for name, row in grid.panels(actions))
+    own = {arm_of(arm.labels): arm for arm in progress.arms}
+    reported = own and progress.quantity == "mean" and any(grid.groups)
+    overall: Panel = ("overall", [own.get(arm) for arm in grid.arms])
+    return Panels(grid.arms, (overall,) if reported else (), groups)
+
+
+def shown_panels(progress: Progress, minimize: bool) -> Panels:
+    """Return the estimates of the arms and groups that a picture has room for."""
+    cut = cut_of(progress, minimize)
+    panels = panels_of(cut.apply(progress))
+    names, note = _critical_groups(panels, progress, minimize)
+    found = dict(panels.groups)
+    groups = tuple((name, found[name]) for name in names)
+    return replace(panels, groups=groups, note=f"{cut.note} {note}".strip())
+
+
+def _critical_groups(
+    panels: Panels, progress: Progress, minimize: bool
+) -> tuple[tuple[str, ...], str]:
+    """Return the groups that the answer, or who leads, is most likely to fail, and the note."""
+    best = answered(progress.recommendation)
+    rows = [row for row, arm in enumerate(panels.arms) if arm in best]
+    found = {name: [one for one in row if one is not None] for name, row in panels.groups}
+    slacks = {
+        name: _least_slack((estimates[row] for row in rows) if rows else estimates, minimize)
+        for name, estimates in panels.groups
+    }
+    rank = {
+        name: (distance is None, distance or 0.0, -sum(one.pulls for one in found[name]))
+        for name, distance in slacks.items()
+    }
+    if all(distance is None for distance in slacks.values()):
+        return groups_by(rank, "those with the most pulls")
+    who = (
+        "an arm" if not rows else "the answer" if progress.recommendation.decided else "the leader"
+    )
+    limit = name_of_limit((one for row in found.values() for one in row), minimize)
+    return groups_by(
+        rank, f"those where {who} has its mean nearest to its {limit}, or on its wrong side"
+    )
+
+
+def _least_slack(estimates: Iterable[Estimate | None], minimize: bool) -> float | None:
+    slacks = [slack(finite(one.mean), one, minimize) for one in estimates if one is not None]
+    return min((distance for distance in slacks if distance is not None), default=None)
