@@ -227,10 +227,19 @@ def test_times_the_bound_needs_simulations_with_bounds(simulations):
         times_the_bound(simulations)
 
 
-def test_more_rules_than_can_be_told_apart_are_refused():
-    nine = {f"rule {number}": runs([5, 6], 1.0) for number in range(9)}
-    with pytest.raises(InvalidArgument, match="1 to 8 rules"):
-        times_the_bound({"easy": nine})
+def test_twelve_rules_are_told_apart_and_more_are_refused():
+    many = {f"rule {number}": runs([5, 6], 1.0) for number in range(13)}
+    with pytest.raises(InvalidArgument, match="1 to 12 rules"):
+        times_the_bound({"easy": many})
+    many.popitem()
+    (ax,) = times_the_bound({"easy": many}).axes
+    marks = [bars.lines[0] for bars in ax.containers]
+    assert len({(mark.get_marker(), mark.get_color()) for mark in marks}) == 12
+
+
+def test_runs_by_rule_without_their_world_are_refused():
+    with pytest.raises(InvalidArgument, match=r"simulations\['Rage'\] must map rules to runs"):
+        times_the_bound({"Rage": runs([5, 6], 1.0)})
 
 
 # ------------------------------------------------------------------------------- in general

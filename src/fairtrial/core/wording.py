@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from reprlib import Repr
 
-__all__ = ["abridged", "choices", "plural"]
+__all__ = ["abridged", "choices", "or_within", "plural"]
 
 _LONGEST = 300
 _ABRIDGED = Repr()
@@ -42,6 +42,17 @@ def choices(accepted: Iterable[object], given: object = None) -> str:
         return str(names)
     close = get_close_matches(str(given), names, n=_CLOSE) or names[:_CLOSE]
     return f"[{', '.join(map(repr, close))}, ...], {len(names):,} in all"
+
+
+def or_within(margin: float, of: str = "it") -> str:
+    """Return how far below what is named an answer may be that will do; nothing where that is 0.
+
+    Examples
+    --------
+    >>> "'a' is the best" + or_within(0.01), "'a' is the best" + or_within(0.0)
+    ("'a' is the best, or within 0.01 of it", "'a' is the best")
+    """
+    return f", or within {margin:g} of {of}" if margin else ""
 
 
 def abridged(value: object) -> str:

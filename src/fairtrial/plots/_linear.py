@@ -364,7 +364,7 @@ def times_the_bound(
     Parameters
     ----------
     simulations : mapping of str to mapping of str to Simulation
-        By world and rule; every simulation has its `lower_bound`; at most eight rules.
+        By world and rule; every simulation has its `lower_bound`; at most twelve rules.
     ax : matplotlib.axes.Axes, optional
         Where to draw; by default on a new figure.
 
@@ -375,7 +375,7 @@ def times_the_bound(
     Raises
     ------
     InvalidArgument
-        If there is no world, there are more than eight rules, or a simulation has no bound.
+        If there is no world, there are more than twelve rules, or a simulation has no bound.
     MissingExtra
         If matplotlib is not installed.
 
@@ -389,8 +389,11 @@ def times_the_bound(
     """
     if not isinstance(simulations, Mapping) or not simulations:
         raise InvalidArgument("simulations", "must map at least one world to rules", simulations)
+    for world, by_rule in simulations.items():
+        if not isinstance(by_rule, Mapping):
+            raise InvalidArgument(f"simulations[{world!r}]", "must map rules to runs", by_rule)
     rules = list(dict.fromkeys(rule for by_rule in simulations.values() for rule in by_rule))
-    _check_names("simulations", dict.fromkeys(rules))
+    _check_names("simulations", dict.fromkeys(rules), len(style.MARKERS))
     if ax is None:
         ax = style.new_figure(6.8, 1.3 + 0.52 * len(simulations)).subplots()
     style.tidy(ax)
@@ -424,7 +427,7 @@ def _draw_ratios(ax: Axes, rule: str, rows: Floats, found: Floats, place: int) -
         marker=style.MARKERS[place],
         markersize=5.5,
         elinewidth=0.9,
-        color=style.LINES[place]["color"],
+        color=style.LINES[place % len(style.LINES)]["color"],
         label=rule,
         gid="ratio",
     )
@@ -444,8 +447,7 @@ def _scale_ratios(ax: Axes) -> None:
 # ------------------------------------------------------------------------------------ shared
 
 
-def _check_names(name: str, curves: Mapping[str, Any]) -> None:
-    most = len(style.LINES)
+def _check_names(name: str, curves: Mapping[str, Any], most: int = len(style.LINES)) -> None:
     if not isinstance(curves, Mapping) or not 1 <= len(curves) <= most:
         raise InvalidArgument(name, f"must name 1 to {most} rules", curves)
 

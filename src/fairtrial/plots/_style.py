@@ -40,8 +40,8 @@ LINES: tuple[dict[str, Any], ...] = (
     {"color": MUTED, "linestyle": (0, (1, 1))},
 )
 """Looks of lines that are told apart without their colours too."""
-MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
-"""Marks for points on those lines, in the same order."""
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "<", ">", "p", "h")
+"""Marks for points on those lines, in the same order; the rest are for points without a line."""
 
 SMALL = 8.0
 NORMAL = 9.0

@@ -13,6 +13,7 @@ from fairtrial.core.policy import Choice, Policy
 from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import Estimate, Guarantee, Progress, Recommendation, Status
 from fairtrial.core.validation import check_integer, check_probability
+from fairtrial.core.wording import or_within
 from fairtrial.delayed import Problem
 from fairtrial.errors import InvalidArgument, NotSupported
 from fairtrial.sklearn._evidence import BettingEvidence, Evidence, StudentEvidence
@@ -268,8 +269,7 @@ class PairedRacing(Policy):
             return "every arm was withdrawn"
         if status == "decided":
             how = "every block was tried" if self._is_exhausted else "the evidence suffices"
-            near = f", or within {self.problem.tolerance:g} of it" if self.problem.tolerance else ""
-            return f"{how}: {leader!r} is the best of the arms{near}"
+            return f"{how}: {leader!r} is the best of the arms{or_within(self.problem.tolerance)}"
         if status == "undecided":
             return f"the cap on results is reached; by the data so far {leader!r} leads"
         return f"by the data so far {leader!r} leads; the evidence does not suffice yet"

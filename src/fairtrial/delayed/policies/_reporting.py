@@ -10,6 +10,7 @@ import numpy as np
 
 from fairtrial.core.pull import UNSOLICITED
 from fairtrial.core.recommendation import Estimate, Guarantee, Progress, Recommendation, Status
+from fairtrial.core.wording import or_within
 from fairtrial.delayed.policies._books import BookedPolicy
 
 __all__ = ["ReportingPolicy"]
@@ -50,8 +51,10 @@ class ReportingPolicy(BookedPolicy):
         names = ", ".join(repr(arm) for arm in leader)
         verb = "leads" if len(leader) == 1 else "lead"
         if self._decided:
-            best = "is the best" if len(leader) == 1 else f"are the best {len(leader)}"
-            return f"the evidence suffices: {names} {best}"
+            one = len(leader) == 1
+            best = "is the best" if one else f"are the best {len(leader)}"
+            near = or_within(self.problem.tolerance, "it" if one else "them")
+            return f"the evidence suffices: {names} {best}{near}"
         if self._waits_for_decision:
             return (
                 "needs a decision: a pull failed, perhaps because of its outcome; tell its outcome,"

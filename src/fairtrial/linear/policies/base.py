@@ -23,6 +23,7 @@ from fairtrial.core.recommendation import (
 from fairtrial.core.run import Run
 from fairtrial.core.seeds import seed_key
 from fairtrial.core.validation import check_choice, check_integer, check_probability
+from fairtrial.core.wording import or_within
 from fairtrial.errors import InvalidArgument
 from fairtrial.linear.environments import ArmEnvironment
 from fairtrial.linear.problem import Problem
@@ -180,7 +181,9 @@ class LinearPolicy(Policy):
         one = isinstance(leader, str)
         name = repr(leader) if one else ", ".join(map(repr, leader))
         if status == "decided":
-            return f"the evidence suffices: {name} {'is' if one else 'are'} the best"
+            best = "is the best" if one else f"are the best {len(leader)}"
+            near = or_within(self.problem.epsilon, "it" if one else "them")
+            return f"the evidence suffices: {name} {best}{near}"
         verb = "leads" if one else "lead"
         if self._hopeless:
             return (
@@ -210,6 +213,9 @@ class LinearPolicy(Policy):
             model += f", within {problem.misspecification:g}"
         stated = tuple(text.replace(_MODEL, model) for text in promise.assumptions)
         promise = replace(promise, assumptions=stated)
+        if problem.epsilon:
+            near = f"an answer within {problem.epsilon:g} of the best is right"
+            promise = replace(promise, statement=f"{promise.statement}; {near}")
         if problem.estimates_noise:
             promise = promise.weakened("the estimated noise is the true one, the same for all arms")
         if self._amended:

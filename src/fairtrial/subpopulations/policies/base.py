@@ -16,6 +16,7 @@ from fairtrial.core.policy import Policy
 from fairtrial.core.recommendation import Estimate, Progress, Recommendation, Status
 from fairtrial.core.run import Run
 from fairtrial.core.validation import check_instance, check_integer, check_probability, index_of
+from fairtrial.core.wording import or_within
 from fairtrial.subpopulations._kernels.indices import ANY_GROUP
 from fairtrial.subpopulations.environments import CellEnvironment
 from fairtrial.subpopulations.problem import Problem
@@ -100,16 +101,19 @@ class FloorPolicy(Policy):
             return "not every cell that matters has a result yet"
         arm = self._label(answer)
         if status == "decided":
-            found = (
-                f"no arm keeps all its {self._limits}"
-                if arm is None
-                else f"{arm!r} is the best arm that keeps all its {self._limits}"
-            )
-            return f"the evidence suffices: {found}"
+            return f"the evidence suffices: {self._finding(arm)}"
         best = f"no arm keeps all its {self._limits}" if arm is None else f"{arm!r} leads"
         if status == "undecided":
             return f"the cap of {self.max_pulls} pulls is reached; by the data so far {best}"
         return f"by the data so far {best}; the evidence does not suffice yet"
+
+    def _finding(self, arm: str | None) -> str:
+        spare = self.problem.floor_slack
+        if arm is None:
+            return f"no arm keeps all its {self._limits}" + (f" by {spare:g}" if spare else "")
+        kept = f"keeps all its {self._limits}" + (f" to within {spare:g}" if spare else "")
+        near = or_within(self.problem.slack, "the best")
+        return f"{arm!r} is the best arm that {kept}{near}"
 
     @property
     def _limits(self) -> str:

@@ -299,10 +299,19 @@ class Tracking(FloorPolicy):
             needed = float(stylised_threshold(draws, self.delta))
         return found if math.isfinite(found) else None, needed
 
+    def _what_is_right(self) -> str:
+        problem = self.problem
+        return (
+            f"an answer within {problem.slack:g} of the best is right, with means up to "
+            f"{problem.floor_slack:g} beyond their limits"
+        )
+
     @property
     def guarantee(self) -> Guarantee:
         """The threshold's guarantee, weakened where the data no longer fit its assumptions."""
         promise = self._threshold.guarantee(self.delta)
+        if self.problem.slack or self.problem.floor_slack:
+            promise = replace(promise, statement=f"{promise.statement}; {self._what_is_right()}")
         if self.problem.estimates_noise:
             promise = promise.weakened("the estimated noise is the true one")
         if self._waits_for_order:
