@@ -96,7 +96,10 @@ class Policy(Resumable, ABC):
 
     def read(self, pull: Pull, value: float, **details: Any) -> None:
         """Take a partial reading of a pull in flight, or given up as lost."""
-        raise NotSupported(f"{type(self).__name__} takes no partial readings")
+        raise NotSupported(
+            f"{type(self).__name__} takes no partial readings; a policy that may do without them "
+            "defines a `read` that does nothing"
+        )
 
     def read_late(self, pull: Pull, value: float, **details: Any) -> None:
         """Take a reading that its pull's own outcome has overtaken; by default it is refused."""
