@@ -17,6 +17,7 @@ from sklearn.model_selection import (
     ParameterSampler,
     PredefinedSplit,
     ShuffleSplit,
+    StratifiedKFold,
     StratifiedShuffleSplit,
     cross_val_score,
 )
@@ -31,6 +32,7 @@ from fairtrial.errors import InvalidArgument
 from fairtrial.sklearn import RacingSearchCV
 from fairtrial.sklearn._candidates import settings_of
 from fairtrial.sklearn._ranges import known_range
+from fairtrial.sklearn._splits import splits_of
 from sklearn import config_context
 
 IRIS = load_iris(return_X_y=True)
@@ -413,6 +415,17 @@ def test_a_single_candidate_is_scored_all_the_same():
     assert found.best_score_ > 0.9
 
 
+@pytest.mark.parametrize("fails", [(True, False), (False, True)], ids=["first", "last"])
+def test_a_candidate_that_is_left_alone_is_scored_as_often_as_a_single_one(fails):
+    with pytest.warns(FitFailedWarning):
+        found = search(FailsIfAsked(), {"fails": fails}).fit(*IRIS)
+    assert (found.status_, found.best_params_, found.n_splits_) == (
+        "decided",
+        {"fails": False},
+        5,
+    )
+
+
 def test_a_score_outside_of_its_range_is_refused():
     with pytest.raises(ValueError, match=r"\[0.9, 1\]"):
         search(score_range=(0.9, 1.0)).fit(*IRIS)
@@ -466,6 +479,27 @@ def test_every_splitter_that_draws_is_accepted_and_left_alone(cv):
     found = search(cv=cv, candidates={"max_depth": [1, 3]}, score_range=None).fit(*IRIS)
     assert found.best_params_ == {"max_depth": 3}
     assert getattr(cv, "random_state", None) is None
+
+
+@pytest.mark.filterwarnings("ignore:The least populated class")
+def test_of_the_folds_of_a_draw_any_may_be_taken():
+    """A class of two rows is tested in two folds of five, never in the first: so by KFold's rules.
+
+    Of 60 draws 24 are to be expected, with a standard deviation of 3.8.
+    """
+    y = np.array([0] * 36 + [1] * 22 + [2] * 2)
+    folds = StratifiedKFold(5, shuffle=True)
+    splits = splits_of(folds, y[:, None], y, {}, True, np.random.RandomState(0))
+    tested = [(y[splits.draw(number)[1]] == 2).any() for number in range(60)]
+    assert abs(sum(tested) - 24) < 4 * 3.8
+
+
+def test_a_class_too_rare_to_be_in_every_part_is_put_up_with_as_in_a_grid_search():
+    X, y = IRIS
+    rare = np.where(np.arange(len(y)) == 149, 3, y)
+    with pytest.warns(UserWarning, match="least populated"):
+        found = search(candidates={"max_depth": [1, 3]}, score_range=None).fit(X, rare)
+    assert found.best_params_ == {"max_depth": 3}
 
 
 def test_candidates_are_grids_distributions_or_settings():

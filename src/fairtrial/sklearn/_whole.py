@@ -122,11 +122,12 @@ class WholeFitRace:
     def _score_unopposed(self) -> None:
         """Score a candidate that won because there was no other, or none that could be fitted."""
         leader = leader_of(self.policy)
-        if leader is None or self.results.has(leader):
+        if leader is None or not self._is_unopposed(leader):
             return
         labels = self.policy.problem.labels(leader)
         most = self.splits.count or _SCORES_UNOPPOSED
-        pulls = [Pull(at, leader, labels, tag=at) for at in range(most)]
+        tried = self.results.tried(leader)
+        pulls = [Pull(at, leader, labels, tag=at) for at in range(tried, most)]
         with Parallel(n_jobs=self.n_jobs) as parallel:
             outcomes = parallel(self._task(pull) for pull in pulls)
         for pull, outcome in zip(pulls, outcomes, strict=True):
@@ -134,6 +135,10 @@ class WholeFitRace:
                 self._keep(pull, outcome)
             else:
                 self.results.failure = outcome
+
+    def _is_unopposed(self, leader: int) -> bool:
+        states = list(self.policy.progress().details["arms"].values())
+        return all(state == "withdrawn" for state in states[:leader] + states[leader + 1 :])
 
     def _score(self, pull: Pull, outcome: dict[str, Any] | Exception) -> float:
         """Return the score that is raced; a failure is replaced, and told of."""
