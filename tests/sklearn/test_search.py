@@ -409,6 +409,14 @@ def test_a_score_that_is_not_a_number_is_told_of():
     assert list(found.cv_results_["status"]) == ["withdrawn", "best"]
 
 
+def test_if_no_score_is_a_number_that_is_said():
+    with (
+        pytest.warns(UserWarning, match="nan"),
+        pytest.raises(ValueError, match="every candidate had"),
+    ):
+        search(scoring=lambda model, X, y: float("nan")).fit(*IRIS)
+
+
 def test_a_single_candidate_is_scored_all_the_same():
     found = search(candidates={"max_depth": [3]}).fit(*IRIS)
     assert (found.status_, found.n_splits_) == ("decided", 5)

@@ -280,7 +280,7 @@ def test_too_many_failures_in_a_row_end_the_session_and_say_why(make_study, thre
     study = make_study(Racing)
     with pytest.raises(SourceError, match="4 pulls in a row failed") as caught:
         run_study(study, Bad(ValueError("spilt")), threads, max_failures=3)
-    assert "error: ValueError: spilt" in str(caught.value)
+    assert "failed: ValueError: spilt" in str(caught.value)
     assert "Traceback" in str(caught.value)
     assert reasons(study) == ["error"] * 4
     run_study(study, plain, threads, parallel=3)
@@ -298,7 +298,7 @@ def test_what_is_in_flight_is_waited_for_before_a_session_ends_badly(make_study,
         time.sleep(0.05)
         return 0.25
 
-    with pytest.raises(SourceError, match=r"^StudyPull\(number=1, .* failed: error: V"):
+    with pytest.raises(SourceError, match=r"^StudyPull\(number=1, .* failed: V"):
         run_study(study, one_fails, threads, parallel=3, max_failures=0)
     assert (study.policy.told, study.outstanding()) == (2, [])
 
