@@ -1,3 +1,4 @@
+import itertools
 import subprocess
 import sys
 import warnings
@@ -412,9 +413,22 @@ def test_a_score_that_is_not_a_number_is_told_of():
 def test_if_no_score_is_a_number_that_is_said():
     with (
         pytest.warns(UserWarning, match="nan"),
-        pytest.raises(ValueError, match="every candidate had"),
+        pytest.raises(ValueError, match="no candidate is left"),
     ):
         search(scoring=lambda model, X, y: float("nan")).fit(*IRIS)
+
+
+@pytest.mark.parametrize("depths", [[2, 3], [1, 2, 3]], ids=["of two", "after a rejection"])
+def test_who_fails_where_the_last_rival_failed_has_not_won(depths):
+    """From the 25th on no score is a number; by then the tree of depth 1 is rejected."""
+    calls = itertools.count()
+
+    def scorer(model, X, y):
+        return float(model.max_depth > 1) if next(calls) < 24 else float("nan")
+
+    tied = search(candidates={"max_depth": depths}, scoring=scorer, score_range=None)
+    with pytest.warns(UserWarning, match="nan"), pytest.raises(ValueError, match="is left"):
+        tied.fit(*IRIS)
 
 
 def test_a_single_candidate_is_scored_all_the_same():

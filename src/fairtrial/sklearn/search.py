@@ -344,7 +344,7 @@ class RacingSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no
     def _keep(self, race: Race, results: Results) -> None:
         """Set what is known after the race."""
         leader = leader_of(race)
-        if leader is None or not (results.has_any and results.tried(leader)):
+        if leader is None or not results.has_any:
             raise all_failed(results.failure)
         self.race_ = race
         self.status_ = race.recommend().status
