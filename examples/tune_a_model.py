@@ -84,7 +84,9 @@ def main(folder, settings=SETTINGS, processes=2, tolerance=0.002, kill_after=40)
         health = study.health()
         print(f"{answer.status}: {answer.leader} after {answer.evidence['pulls']} fits")
         print(f"guarantee: {answer.guarantee.label} ({answer.guarantee.name})")
-        print(f"killed process {killer.killed}; pulls lost {health['lost']}")
+        if killer.killed is not None:
+            print(f"killed process {killer.killed}")
+        print(f"pulls lost: {health['lost']}")
         for estimate in study.progress().arms:
             print(f"  {estimate.labels['arm']:<20} {estimate.mean:.4f} {estimate.pulls:>5} fits")
         print(study.verify())

@@ -129,6 +129,8 @@ def test_without_readings_only_the_last_line_counts():
         ("echo 1; echo nan", "printed 'nan' as its last line: a reward must be finite"),
         ("echo 1; echo inf", "printed 'inf' as its last line: a reward must be finite"),
         ('echo \'{"value": 1, "more": true}\'', "printed no last line that is the outcome"),
+        ('echo \'{"value": 1, "more": "yes"}\'; echo 2', "more must be true or false"),
+        ('echo \'{"value": 1' + 400 * "0" + "}'; echo 2", "neither a number nor"),
         ("head -c 200000 /dev/zero | tr '\\0' 1", "a line of more than"),
         ("echo 1; exit 3", "exited with code 3"),
         ("echo 1; kill -9 $$", "was ended by signal 9"),

@@ -1,3 +1,4 @@
+import itertools
 import subprocess
 import sys
 import warnings
@@ -17,6 +18,7 @@ from sklearn.model_selection import (
     ParameterSampler,
     PredefinedSplit,
     ShuffleSplit,
+    StratifiedKFold,
     StratifiedShuffleSplit,
     cross_val_score,
 )
@@ -31,6 +33,7 @@ from fairtrial.errors import InvalidArgument
 from fairtrial.sklearn import RacingSearchCV
 from fairtrial.sklearn._candidates import settings_of
 from fairtrial.sklearn._ranges import known_range
+from fairtrial.sklearn._splits import splits_of
 from sklearn import config_context
 
 IRIS = load_iris(return_X_y=True)
@@ -407,10 +410,42 @@ def test_a_score_that_is_not_a_number_is_told_of():
     assert list(found.cv_results_["status"]) == ["withdrawn", "best"]
 
 
+def test_if_no_score_is_a_number_that_is_said():
+    with (
+        pytest.warns(UserWarning, match="nan"),
+        pytest.raises(ValueError, match="no candidate is left"),
+    ):
+        search(scoring=lambda model, X, y: float("nan")).fit(*IRIS)
+
+
+@pytest.mark.parametrize("depths", [[2, 3], [1, 2, 3]], ids=["of two", "after a rejection"])
+def test_who_fails_where_the_last_rival_failed_has_not_won(depths):
+    """From the 25th on no score is a number; by then the tree of depth 1 is rejected."""
+    calls = itertools.count()
+
+    def scorer(model, X, y):
+        return float(model.max_depth > 1) if next(calls) < 24 else float("nan")
+
+    tied = search(candidates={"max_depth": depths}, scoring=scorer, score_range=None)
+    with pytest.warns(UserWarning, match="nan"), pytest.raises(ValueError, match="is left"):
+        tied.fit(*IRIS)
+
+
 def test_a_single_candidate_is_scored_all_the_same():
     found = search(candidates={"max_depth": [3]}).fit(*IRIS)
     assert (found.status_, found.n_splits_) == ("decided", 5)
     assert found.best_score_ > 0.9
+
+
+@pytest.mark.parametrize("fails", [(True, False), (False, True)], ids=["first", "last"])
+def test_a_candidate_that_is_left_alone_is_scored_as_often_as_a_single_one(fails):
+    with pytest.warns(FitFailedWarning):
+        found = search(FailsIfAsked(), {"fails": fails}).fit(*IRIS)
+    assert (found.status_, found.best_params_, found.n_splits_) == (
+        "decided",
+        {"fails": False},
+        5,
+    )
 
 
 def test_a_score_outside_of_its_range_is_refused():
@@ -466,6 +501,27 @@ def test_every_splitter_that_draws_is_accepted_and_left_alone(cv):
     found = search(cv=cv, candidates={"max_depth": [1, 3]}, score_range=None).fit(*IRIS)
     assert found.best_params_ == {"max_depth": 3}
     assert getattr(cv, "random_state", None) is None
+
+
+@pytest.mark.filterwarnings("ignore:The least populated class")
+def test_of_the_folds_of_a_draw_any_may_be_taken():
+    """A class of two rows is tested in two folds of five, never in the first: so by KFold's rules.
+
+    Of 60 draws 24 are to be expected, with a standard deviation of 3.8.
+    """
+    y = np.array([0] * 36 + [1] * 22 + [2] * 2)
+    folds = StratifiedKFold(5, shuffle=True)
+    splits = splits_of(folds, y[:, None], y, {}, True, np.random.RandomState(0))
+    tested = [(y[splits.draw(number)[1]] == 2).any() for number in range(60)]
+    assert abs(sum(tested) - 24) < 4 * 3.8
+
+
+def test_a_class_too_rare_to_be_in_every_part_is_put_up_with_as_in_a_grid_search():
+    X, y = IRIS
+    rare = np.where(np.arange(len(y)) == 149, 3, y)
+    with pytest.warns(UserWarning, match="least populated"):
+        found = search(candidates={"max_depth": [1, 3]}, score_range=None).fit(X, rare)
+    assert found.best_params_ == {"max_depth": 3}
 
 
 def test_candidates_are_grids_distributions_or_settings():

@@ -5,7 +5,10 @@ import threading
 import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
+from fractions import Fraction
 
+import numpy as np
 import pytest
 
 import fairtrial
@@ -257,8 +260,9 @@ def test_work_that_goes_on_when_all_is_over_is_told_to_stop(make_study):
         (None, "error"),
         (float("nan"), "error"),
         ("much", "error"),
+        (np.complex128(0.5), "error"),
     ],
-    ids=["exception", "timeout", "gives up", "none", "nan", "text"],
+    ids=["exception", "timeout", "gives up", "none", "nan", "text", "complex"],
 )
 def test_work_that_fails_is_a_pull_that_fails(make_study, threads, what, reason):
     study = make_study(Racing)
@@ -276,7 +280,7 @@ def test_too_many_failures_in_a_row_end_the_session_and_say_why(make_study, thre
     study = make_study(Racing)
     with pytest.raises(SourceError, match="4 pulls in a row failed") as caught:
         run_study(study, Bad(ValueError("spilt")), threads, max_failures=3)
-    assert "error: ValueError: spilt" in str(caught.value)
+    assert "failed: ValueError: spilt" in str(caught.value)
     assert "Traceback" in str(caught.value)
     assert reasons(study) == ["error"] * 4
     run_study(study, plain, threads, parallel=3)
@@ -294,7 +298,7 @@ def test_what_is_in_flight_is_waited_for_before_a_session_ends_badly(make_study,
         time.sleep(0.05)
         return 0.25
 
-    with pytest.raises(SourceError, match=r"^StudyPull\(number=1, .* failed: error: V"):
+    with pytest.raises(SourceError, match=r"^StudyPull\(number=1, .* failed: V"):
         run_study(study, one_fails, threads, parallel=3, max_failures=0)
     assert (study.policy.told, study.outstanding()) == (2, [])
 
@@ -322,11 +326,24 @@ def test_readings_where_the_policy_takes_none_end_the_session_at_once(make_study
     assert kinds(study) == {"ask": 1}
 
 
+@pytest.mark.parametrize("kind", [np.float32, np.array, Fraction, Decimal])
+def test_numbers_of_any_library_are_readings_and_outcomes(make_race, threads, kind):
+    study = make_race()
+
+    def measure_it(arm, report):
+        report(kind(0.25), stage=kind(1), std=kind(0.5))
+        return kind(0.5)
+
+    run_study(study, measure_it, threads, pulls=1)
+    assert [event.value for event in study.events() if event.kind != "ask"] == [0.25, 0.5]
+
+
 def test_a_reading_that_is_refused_is_raised_where_it_was_given(make_race, threads):
     study, seen = make_race(), []
 
     def careless(arm, report):
-        for value, stage in [(float("nan"), 1), ("much", 1), (0.5, 1), (0.7, 1)]:
+        values = [(float("nan"), 1), ("much", 1), (np.complex128(0.5), 1), (0.5, 1), (0.7, 1)]
+        for value, stage in values:
             try:
                 report(value, stage=stage)
             except (InvalidOutcome, ConflictingOutcome) as error:
@@ -334,7 +351,7 @@ def test_a_reading_that_is_refused_is_raised_where_it_was_given(make_race, threa
         return MEANS[arm]
 
     run_study(study, careless, threads, pulls=1)
-    assert seen == ["InvalidOutcome", "InvalidOutcome", "ConflictingReport"]
+    assert seen == ["InvalidOutcome"] * 3 + ["ConflictingReport"]
     assert kinds(study) == {"ask": 1, "report": 1, "tell": 1}
 
 

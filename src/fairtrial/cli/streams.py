@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from contextlib import suppress
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
@@ -17,6 +18,7 @@ __all__ = ["ReadingLine", "Readings", "Trouble", "parse_reading", "quoted"]
 
 _BLOCK = 65_536
 _SHOWN = 100
+_MOST_BITS = sys.float_info.max_exp
 _KEYS = frozenset({"value", "stage", "elapsed", "std", "more"})
 
 
@@ -73,11 +75,16 @@ def parse_reading(line: str) -> ReadingLine:
     for key, given in details.items():
         if not _is_number(given):
             raise Trouble(f"printed {quoted(line)}: {key} must be a number")
-    return ReadingLine(line, float(record["value"]), details, record.get("more") is True)
+    more = record.get("more", False)
+    if not isinstance(more, bool):
+        raise Trouble(f"printed {quoted(line)}: more must be true or false")
+    return ReadingLine(line, float(record["value"]), details, more)
 
 
 def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value.bit_length() < _MOST_BITS
+    return isinstance(value, float)
 
 
 class Readings:

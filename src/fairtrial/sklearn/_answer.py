@@ -70,6 +70,6 @@ def promise_of(race: Race, shortfall: float, delta: float, by_steps: bool) -> Gu
 def all_failed(last: Any) -> Exception:
     """Return why the last candidate could not be fitted, when none can."""
     if not isinstance(last, Exception):
-        return ValueError("no candidate has a finite score")
-    last.add_note("every candidate failed in a fit; this is the last failure")
+        return ValueError("no candidate is left: the last one had a score that is not a number")
+    last.add_note("no candidate is left in the race; this is the last failure")
     return last

@@ -43,9 +43,9 @@ class Results:
         own = self._values[arm]
         own[len(own) if split is None else split] = outcome
 
-    def has(self, arm: int) -> bool:
-        """Return whether a candidate has been scored."""
-        return bool(self._values[arm])
+    def has(self, arm: int, split: int) -> bool:
+        """Return whether a candidate was tried on a split."""
+        return split in self._values[arm]
 
     @property
     def has_any(self) -> bool:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from copy import copy
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.model_selection import ShuffleSplit, StratifiedShuffleSplit
+from sklearn.model_selection import (
+    BaseShuffleSplit,
+    ShuffleSplit,
+    StratifiedKFold,
+    StratifiedShuffleSplit,
+)
 from sklearn.utils.multiclass import type_of_target
 
 from fairtrial.core.validation import check_integer
@@ -37,7 +43,13 @@ def splits_of(
 def _shuffler(cv: Any, y: Any, classifier: bool) -> Any:
     folds = _FOLDS if cv is None else check_integer("cv", cv, low=2)
     stratify = classifier and y is not None and type_of_target(y) in ("binary", "multiclass")
-    return (StratifiedShuffleSplit if stratify else ShuffleSplit)(test_size=1.0 / folds)
+    if not stratify:
+        return ShuffleSplit(test_size=1.0 / folds)
+    members = np.unique(y, return_counts=True)[1]
+    if members.min() < 2 or math.ceil(len(y) / folds) < len(members):
+        # Not every class can be in every part: then folds, which put up with it.
+        return StratifiedKFold(folds, shuffle=True)
+    return StratifiedShuffleSplit(test_size=1.0 / folds)
 
 
 def _listed(cv: Any) -> list[Split]:
@@ -51,6 +63,8 @@ def _listed(cv: Any) -> list[Split]:
 
 class RandomSplits:
     """Independent draws of one kind of split; the same number gives the same split.
+
+    Of the folds that a draw consists of one is taken at random.
 
     Parameters
     ----------
@@ -77,10 +91,19 @@ class RandomSplits:
         """Return the split of that number."""
         if self._newest is None or self._newest[0] != number:
             stream = np.random.SeedSequence(self._seed, spawn_key=(number,))
-            splitter = copy(self._splitter)
-            splitter.random_state = int(stream.generate_state(1)[0])
-            self._newest = number, next(iter(splitter.split(*self._data, **self._params)))
+            self._newest = number, self._drawn(*stream.generate_state(2).tolist())
         return self._newest[1]
+
+    def _drawn(self, seed: int, place: int) -> Split:
+        splitter = copy(self._splitter)
+        splitter.random_state = seed
+        splits = splitter.split(*self._data, **self._params)
+        if isinstance(splitter, BaseShuffleSplit):
+            first: Split = next(iter(splits))
+            return first
+        # Folds of one draw are not alike: a rare class may be tested in the last ones only.
+        folds: list[Split] = list(splits)
+        return folds[place % len(folds)]
 
     def column(self, number: int) -> int:
         """Return where a split stands in a table."""

@@ -13,7 +13,7 @@ from sklearn.utils.parallel import Parallel
 
 from fairtrial.core.pull import Pull
 from fairtrial.errors import InvalidArgument
-from fairtrial.sklearn._answer import Race, leader_of
+from fairtrial.sklearn._answer import Race, all_failed, leader_of
 from fairtrial.sklearn._fits import Fits
 from fairtrial.sklearn._results import Results
 from fairtrial.sklearn._splits import FixedSplits, RandomSplits
@@ -67,6 +67,7 @@ class WholeFitRace:
         self.batch_size = batch_size
         self.verbose = verbose
         self.paired = isinstance(policy, PairedRacing)
+        self._ended_by: set[int] = set()
         self.results = Results(fits.settings, np.nan if error_score == "raise" else error_score)
 
     def run(self) -> None:
@@ -108,6 +109,8 @@ class WholeFitRace:
         elif self.paired:
             self.results.failure = outcome
             self.policy.fail(pull, "error")
+            if self.policy.stopped:
+                self._ended_by.add(self._number(pull))
         else:
             raise InvalidArgument(
                 "error_score", "must be 'raise' or a finite number unless paired", self.error_score
@@ -120,20 +123,32 @@ class WholeFitRace:
         self.results.add(pull.action, outcome, column)
 
     def _score_unopposed(self) -> None:
-        """Score a candidate that won because there was no other, or none that could be fitted."""
+        """Score a candidate that won because there was no other, or none that could be fitted.
+
+        It has to stand the split on which its last rival failed.
+        """
         leader = leader_of(self.policy)
-        if leader is None or self.results.has(leader):
+        if leader is None:
             return
-        labels = self.policy.problem.labels(leader)
         most = self.splits.count or _SCORES_UNOPPOSED
-        pulls = [Pull(at, leader, labels, tag=at) for at in range(most)]
+        numbers = set(range(most)) if self._is_unopposed(leader) else set()
+        wanted = sorted(numbers | self._ended_by)
+        labels = self.policy.problem.labels(leader)
+        pulls = [
+            Pull(at, leader, labels, tag=at)
+            for at in wanted
+            if not self.results.has(leader, self.splits.column(at))
+        ]
         with Parallel(n_jobs=self.n_jobs) as parallel:
             outcomes = parallel(self._task(pull) for pull in pulls)
         for pull, outcome in zip(pulls, outcomes, strict=True):
-            if np.isfinite(self._score(pull, outcome)):
-                self._keep(pull, outcome)
-            else:
-                self.results.failure = outcome
+            if not np.isfinite(self._score(pull, outcome)):
+                raise all_failed(outcome)
+            self._keep(pull, outcome)
+
+    def _is_unopposed(self, leader: int) -> bool:
+        states = list(self.policy.progress().details["arms"].values())
+        return all(state == "withdrawn" for state in states[:leader] + states[leader + 1 :])
 
     def _score(self, pull: Pull, outcome: dict[str, Any] | Exception) -> float:
         """Return the score that is raced; a failure is replaced, and told of."""

@@ -70,7 +70,7 @@ class RacingSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no
     cv : int, splitter or iterable, optional
         How to split: an integer k tests on 1/k of the data, stratified for a classifier. Or a
         splitter of scikit-learn that draws at random (it has a `random_state`): of each draw
-        the first split is taken, and its own seed is replaced. By default 5. Any other
+        one split is taken at random, and its own seed is replaced. By default 5. Any other
         splitter, and pairs of train and test, are all the splits that there are: they are
         taken in random order, and whoever leads on all of them is the best for certain.
     paired : bool
@@ -344,7 +344,7 @@ class RacingSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no
     def _keep(self, race: Race, results: Results) -> None:
         """Set what is known after the race."""
         leader = leader_of(race)
-        if leader is None or not (results.has_any and results.has(leader)):
+        if leader is None or not results.has_any:
             raise all_failed(results.failure)
         self.race_ = race
         self.status_ = race.recommend().status

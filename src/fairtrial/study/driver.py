@@ -360,7 +360,7 @@ class Driver:
         """Say that a pull will have no outcome, unless that was said before."""
         if work.is_open:
             self._give_up(work, self._study.fail, reason)
-            self._count_failure(work, f"{reason}: {about}", trace)
+            self._count_failure(work, about if reason == "error" else f"{reason}: {about}", trace)
 
     def _give_up(self, work: _Work, how: Callable[..., object], reason: str) -> None:
         work.is_open = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 import traceback
 from collections.abc import Callable
-from numbers import Integral
+from numbers import Complex, Integral, Real
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from fairtrial.errors import FairtrialError, NotSupported, SourceError
@@ -114,7 +114,8 @@ def _plain(number: Any) -> Any:
     """Return a number of any library as Python's own; what is none is left for the study."""
     if isinstance(number, Integral):
         return int(number)
-    return float(number) if hasattr(number, "__float__") else number
+    is_complex = isinstance(number, Complex) and not isinstance(number, Real)
+    return float(number) if hasattr(number, "__float__") and not is_complex else number
 
 
 class Ended(NamedTuple):
@@ -142,7 +143,7 @@ def carry_out(function: Callable[..., Any], report: Report) -> Ended:
         if begun is None:
             return Ended("stopped")
         labels = {name: label for name, label in report.pull.labels.items() if name != "arm"}
-        return Ended("done", function(report.pull.arm, begun, **labels))
+        return Ended("done", _plain(function(report.pull.arm, begun, **labels)))
     except StopPull:
         return Ended("stopped")
     except Unreachable as error:
