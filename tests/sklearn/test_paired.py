@@ -314,6 +314,17 @@ def test_an_arm_that_fails_with_an_error_is_withdrawn_and_named():
     assert "had to fail: b" in answer.guarantee.assumptions[-1]
 
 
+def test_an_arm_that_fails_after_it_has_counted_against_others_costs_the_proof():
+    policy = PairedRacing(BOUNDED)
+    for pull in policy.ask(len(BOUNDED.arms)):
+        policy.tell(pull, 0.5)
+    assert policy.guarantee.proven
+    (pull,) = policy.ask(1)
+    policy.fail(pull, "error")
+    assert not policy.guarantee.proven
+    assert f"(not proven): {pull.arm}" in policy.guarantee.assumptions[-1]
+
+
 def test_if_every_arm_is_withdrawn_there_is_no_answer():
     policy = PairedRacing(Problem(2, noise_std=1.0))
     for pull in policy.ask(2):

@@ -333,7 +333,7 @@ class PairedRacing(Policy):
         wrong = f"neither the best nor within {tolerance:g} of it" if tolerance else "not the best"
         return Guarantee(
             name=f"paired race, {self._evidence.name}",
-            proven=self._evidence.proven,
+            proven=self._evidence.proven and not self._withdrawn(after_blocks=True),
             statement=(
                 f"the probability that this race ever names an arm that is {wrong} is at most "
                 f"{self.delta:g}"
@@ -359,14 +359,20 @@ class PairedRacing(Policy):
         return f"scores lie in [{low:g}, {high:g}]"
 
     def _withdrawals(self) -> tuple[str, ...]:
-        gone = [
-            arm
-            for arm, status in zip(self.problem.arms, self._status, strict=True)
-            if status == _WITHDRAWN
-        ]
-        if not gone:
-            return ()
-        return (f"arms that failed are no candidates, and had to fail: {', '.join(gone)}",)
+        texts = []
+        if gone := self._withdrawn(after_blocks=False):
+            texts.append(f"arms that failed are no candidates, and had to fail: {', '.join(gone)}")
+        if gone := self._withdrawn(after_blocks=True):
+            texts.append(
+                "arms that failed on a later block had ruled out nobody better than the answer "
+                f"(not proven): {', '.join(gone)}"
+            )
+        return tuple(texts)
+
+    def _withdrawn(self, *, after_blocks: bool) -> list[str]:
+        """Return the arms that failed: on the first block, or after others had counted."""
+        gone = (self._status == _WITHDRAWN) & ((self._raced_until > 0) == after_blocks)
+        return [self.problem.arms[arm] for arm in np.flatnonzero(gone)]
 
 
 def _check_problem(problem: Problem) -> None:
