@@ -47,6 +47,23 @@ def _from_file(path: str | Path) -> CausalModel:
         raise InvalidArgument("model", error.accepted, error.given) from None
 
 
+def as_attributes(sensitive: Any) -> tuple[str, ...]:
+    """Return the names of the sensitive attributes that the argument `sensitive` gives."""
+    return check_labels("sensitive", [sensitive] if isinstance(sensitive, str) else sensitive)
+
+
+def as_outcome(outcome: Any) -> str | tuple[str, dict[str, float]]:
+    """Return the outcome's node, with the numbers of its states if they are given."""
+    if isinstance(outcome, str):
+        return outcome
+    try:
+        node, numbers = outcome
+        return node, dict(numbers)
+    except (TypeError, ValueError):
+        accepted = "must be a node, or a node with a number for each of its states"
+        raise ModelError("outcome", accepted, outcome) from None
+
+
 def check_structure(problem: Problem) -> None:
     """Refuse nodes between which the problem's question cannot be asked in its model.
 
@@ -63,7 +80,6 @@ def check_structure(problem: Problem) -> None:
 
 
 def _require_nodes(problem: Problem) -> None:
-    check_labels("sensitive", list(problem.attributes))
     named = [("sensitive", node) for node in problem.attributes]
     named += [("intervened", problem.intervened), ("outcome", problem.outcome_node)]
     for argument, node in named:
