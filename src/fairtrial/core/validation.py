@@ -23,6 +23,7 @@ __all__ = [
     "check_numbers",
     "check_probability",
     "check_range",
+    "index_of",
 ]
 
 Floats = NDArray[np.float64]
