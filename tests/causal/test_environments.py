@@ -190,3 +190,10 @@ def test_a_state_of_probability_zero_never_comes():
             return np.full(size, np.nextafter(1.0, 0.0))
 
     assert world._sampler.draw(np.array([0]), np.array([0]), Highest())["V"].tolist() == [9]
+
+
+@pytest.mark.parametrize("actions", [[99], [-1], [0.5], "all", 0], ids=str)
+def test_a_log_of_actions_that_do_not_exist_is_refused(actions):
+    world = tiny()[1]
+    with pytest.raises(InvalidArgument, match=r"^actions must be"):
+        world.table(actions, np.random.default_rng(0))

@@ -26,7 +26,7 @@ def test_the_counts_behind_a_table_are_kept_and_written_down():
     again = Problem.from_dict(json.loads(json.dumps(problem.to_dict())))
     assert again == problem
     assert again.model.counts["X"] == pytest.approx(counts)
-    with pytest.raises(ModelError, match="counts of X must be non-negative"):
+    with pytest.raises(ModelError, match="counts of X must have its table's shape"):
         problem.model.clone(counts={"X": [1.0]})
 
 

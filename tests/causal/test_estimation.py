@@ -512,6 +512,8 @@ def test_a_missing_column_and_an_empty_log_are_refused():
         estimate(tiny()[0], {name: [] for name in ("arm", "S", "V", "Y")})
     with pytest.raises(InvalidArgument, match="equal length"):
         estimate(tiny()[0], {**log, "V": [0]})
+    with pytest.raises(InvalidArgument, match=r"^seed must be"):
+        estimate(tiny()[0], FIXED, seed=-1)
 
 
 def test_a_row_that_its_own_arm_cannot_give_is_refused():

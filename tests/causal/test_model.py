@@ -64,6 +64,7 @@ def test_reading_back_changes_no_digit():
         ([("a", "b")], {"b": [[0.5, 0.5], [np.nan, 1]]}, "table of b, row a=1 must be"),
         ([("a", "b")], {"b": [0.5, 0.5]}, r"must have shape \(2, 2\)"),
         ([("a", "b")], {"b": "half"}, "must be an array of numbers"),
+        ([("a", "b")], 3, "tables must be a mapping by node"),
         ([("c", "b")], {"b": [[0.5, 0.5]]}, "needs states of 'c', which has none"),
     ],
 )
@@ -75,6 +76,8 @@ def test_models_that_contradict_themselves_are_refused(edges, tables, message):
 def test_a_density_of_an_unknown_node_adds_it():
     density = Density(lambda x, parents: -x)
     assert CausalModel([], {"a": 2}, densities={"x": density}).nodes == ("a", "x")
+    with pytest.raises(InvalidArgument, match=r"^densities\[x\] must be"):
+        CausalModel([], {"a": 2}, densities={"x": max})
     with pytest.raises(InvalidArgument):
         CausalModel([], {"a": ["same", "same"]})
 
@@ -117,6 +120,7 @@ def test_known_tables_are_kept_unless_they_are_named():
         ({"S": ["s", "q"]}, {}, "row 1: S must be one of 's', 't'; got 'q'"),
         ({"S": ["s"]}, {"nodes": ["Q"]}, "node must be one of"),
         ({"S": ["s"], "A": [0], "V": [0]}, {"smoothing": 0}, "without any observation"),
+        (["s", "t"], {}, "table must be a mapping of columns, or a DataFrame"),
     ],
 )
 def test_bad_data_are_refused(table, options, message):

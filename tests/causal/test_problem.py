@@ -106,6 +106,11 @@ BAD = [
     ({"costs": [math.inf]}, InvalidArgument, "some row affordable"),
     ({"direction": "up"}, InvalidArgument, "direction must be one of"),
     ({"outcome": ("Y", {"0": 1})}, ModelError, "must give a number for each state"),
+    ({"outcome": 3}, ModelError, "outcome must be a node, or a node with a number"),
+    ({"outcome": ("Y", 3)}, ModelError, "outcome must be a node, or a node with a number"),
+    ({"sensitive": []}, InvalidArgument, "sensitive must be a non-empty list"),
+    ({"costs": "dear"}, InvalidArgument, "costs must be numbers of shape"),
+    ({"costs": 10**400}, InvalidArgument, "costs must be numbers of shape"),
     ({"model": 3}, InvalidArgument, "model must be a CausalModel"),
     ({"model": {"nodes": 3}}, ModelError, "model must hold a CausalModel's arguments"),
     ({"model": model(S=["natural", "t"])}, ModelError, "no value called 'natural'"),
@@ -116,6 +121,21 @@ BAD = [
 def test_bad_arguments_are_refused(changes, error, message):
     with pytest.raises(error, match=message):
         problem(**changes)
+
+
+@pytest.mark.parametrize(
+    ("p_sensitive", "arms", "name"),
+    [
+        (["x", "y"], [[[1, 0], [0, 1]]], "p_sensitive"),
+        ({"s": "x", "t": 0.5}, [[[1, 0], [0, 1]]], "p_sensitive"),
+        (0.5, "arms", "arms"),
+        (0.5, [[1, 0], [0, 1]], "arms"),
+    ],
+    ids=["text", "text by label", "no tables", "one table"],
+)
+def test_a_chain_names_the_argument_that_is_wrong(p_sensitive, arms, name):
+    with pytest.raises(InvalidArgument, match=f"^{name}"):
+        chain(p_sensitive, arms, [0.1, 0.9], 0.2)
 
 
 def test_a_gap_on_the_bound_is_unfair():

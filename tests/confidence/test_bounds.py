@@ -200,6 +200,8 @@ def test_every_bound_says_what_it_promises(bound: Bound) -> None:
         (lambda: NormalMixture().radius([3, math.nan], level=0.1), "pulls"),
         (lambda: NormalMixture().radius(math.inf, level=0.1), "pulls"),
         (lambda: NormalMixture().radius("many", level=0.1), "pulls"),
+        (lambda: NormalMixture().radius("10", level=0.1), "pulls"),  # type: ignore[arg-type]
+        (lambda: NormalMixture().radius(10**400, level=0.1), "pulls"),
         (lambda: NormalMixture().radius(3, level=0.1, sigma=-1.0), "sigma"),
         (lambda: NormalMixture().radius([1, 2, 3], level=0.1, sigma=[1.0, 1.0]), "sigma"),
     ],

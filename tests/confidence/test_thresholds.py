@@ -237,6 +237,7 @@ def test_an_unknown_name_is_refused_with_those_that_are_known(name: object) -> N
         (lambda: GaussianMixture().pair_threshold(5, level=0.1), "pulls"),
         (lambda: KaufmannKoolen().cell_threshold([3, math.nan], level=0.1), "pulls"),
         (lambda: KaufmannKoolen().cell_threshold(["few"], level=0.1), "pulls"),
+        (lambda: KaufmannKoolen().cell_threshold(["5"], level=0.1), "pulls"),
         (lambda: KaufmannKoolen().pair_threshold([1, 2], level=1.0), "level"),
         (lambda: kaufmann_koolen_constant(-1.0), "x"),
         (lambda: Stylised().threshold(0, delta=0.1), "rounds"),

@@ -226,6 +226,8 @@ def test_curves_of_another_form_are_refused():
         regret_over_time({"a": ([1, 2, 3], [1, 2])})
     with pytest.raises(InvalidArgument, match="equal numbers of runs"):
         violation_over_time({"a": [runs_at(10, runs=2), runs_at(20, runs=3)]})
+    with pytest.raises(InvalidArgument, match="tolerance must be a finite number of at least 0"):
+        violation_over_time({"a": ([1, 2], [0.1, 0.2])}, tolerance="none")
     with pytest.raises(InvalidArgument, match="'r_regret', 'regret'"):
         regret_over_time({"a": ([1], [1])}, measure="loss")
 

@@ -141,6 +141,8 @@ def test_worlds_refuse_means_that_cannot_be() -> None:
         BernoulliEnvironment(problem, [[1.0, 1.2], [0, 0]])
     with pytest.raises(InvalidArgument, match="std must be given"):
         GaussianEnvironment(Problem(1, 1, noise_std="estimated"), [[0.0]])
+    with pytest.raises(InvalidArgument, match="std must be a number or have shape"):
+        GaussianEnvironment(problem, np.zeros((2, 2)), std=[1.0, 2.0, 3.0])
     with pytest.raises(InvalidArgument, match="must give noise_std"):
         GaussianEnvironment(Problem(1, 1, reward_range=(0, 1)), [[0.0]])
     with pytest.raises(InvalidOutcome, match="reward of this world"):

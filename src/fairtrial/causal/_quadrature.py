@@ -97,14 +97,17 @@ class Grid:
             fixed = zip(problem.attributes, combination, strict=True)
             known = {**columns, **{node: np.full(size, state) for node, state in fixed}}
             for node in self.free:
-                if node == problem.intervened:
-                    for k, arm in enumerate(problem.arms.values()):
-                        base[k, place] += log_values(network, node, arm, known)
-                else:
-                    base[:, place] += log_values(network, node, _source(network, node), known)
+                for arms, source in self._sources(node):
+                    base[arms, place] += log_values(network, node, source, known)
             for node in problem.attributes:
                 own[place] += log_values(network, node, _source(network, node), known)
         return base, own
+
+    def _sources(self, node: str) -> list[tuple[int | slice, Any]]:
+        """Return for which arms a node has which distribution."""
+        if node == self.problem.intervened:
+            return list(enumerate(self.problem.arms.values()))
+        return [(slice(None), _source(self.network, node))]
 
     def integrate(self, function: Callable[[Floats], Floats]) -> Integral:
         """Return integrals over the real-valued nodes of a function of points, shape (n, m)."""

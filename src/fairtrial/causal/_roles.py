@@ -16,6 +16,7 @@ class Roles(BaseProblem):
     attributes: tuple[str, ...]
     intervened: str
     outcome_node: str
+    forcing: str
     gap_set: str
     values: tuple[str, ...]
 

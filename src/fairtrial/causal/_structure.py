@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from fairtrial.causal._roles import Roles
 from fairtrial.causal.errors import ModelError
 from fairtrial.causal.model import CausalModel
 from fairtrial.core.validation import check_labels
 from fairtrial.errors import InvalidArgument
-
-if TYPE_CHECKING:
-    from fairtrial.causal.problem import Problem
 
 
 def as_model(model: Any) -> CausalModel:
@@ -47,7 +45,24 @@ def _from_file(path: str | Path) -> CausalModel:
         raise InvalidArgument("model", error.accepted, error.given) from None
 
 
-def check_structure(problem: Problem) -> None:
+def as_attributes(sensitive: Any) -> tuple[str, ...]:
+    """Return the names of the sensitive attributes that the argument `sensitive` gives."""
+    return check_labels("sensitive", [sensitive] if isinstance(sensitive, str) else sensitive)
+
+
+def as_outcome(outcome: Any) -> str | tuple[str, dict[str, float]]:
+    """Return the outcome's node, with the numbers of its states if they are given."""
+    if isinstance(outcome, str):
+        return outcome
+    try:
+        node, numbers = outcome
+        return node, dict(numbers)
+    except (TypeError, ValueError):
+        accepted = "must be a node, or a node with a number for each of its states"
+        raise ModelError("outcome", accepted, outcome) from None
+
+
+def check_structure(problem: Roles) -> None:
     """Refuse nodes between which the problem's question cannot be asked in its model.
 
     Raises
@@ -62,8 +77,7 @@ def check_structure(problem: Problem) -> None:
     _require_carriers(problem)
 
 
-def _require_nodes(problem: Problem) -> None:
-    check_labels("sensitive", list(problem.attributes))
+def _require_nodes(problem: Roles) -> None:
     named = [("sensitive", node) for node in problem.attributes]
     named += [("intervened", problem.intervened), ("outcome", problem.outcome_node)]
     for argument, node in named:
@@ -71,7 +85,7 @@ def _require_nodes(problem: Problem) -> None:
             raise ModelError(argument, f"must be one of {', '.join(problem.model.nodes)}", node)
 
 
-def _require_sensitive(problem: Problem) -> None:
+def _require_sensitive(problem: Roles) -> None:
     for node in problem.attributes:
         if problem.model.parents(node) and problem.forcing == "allowed":
             raise ModelError(
@@ -81,7 +95,7 @@ def _require_sensitive(problem: Problem) -> None:
             raise ModelError("sensitive", "must have states in the model", node)
 
 
-def _require_effect(problem: Problem) -> None:
+def _require_effect(problem: Roles) -> None:
     """Refuse nodes that coincide, and an intervened one that does not lead to the outcome."""
     intervened, outcome = problem.intervened, problem.outcome_node
     if outcome in (intervened, *problem.attributes):
@@ -92,7 +106,7 @@ def _require_effect(problem: Problem) -> None:
         raise ModelError("intervened", f"must be an ancestor of {outcome!r}", intervened)
 
 
-def _require_no_causes_between(problem: Problem) -> None:
+def _require_no_causes_between(problem: Roles) -> None:
     """Refuse sensitive attributes whose causes lie between them, or follow the arm."""
     model, own = problem.model, set(problem.attributes)
     causes = model.ancestors(problem.attributes) - own
@@ -110,7 +124,7 @@ def _require_no_causes_between(problem: Problem) -> None:
             )
 
 
-def _require_carriers(problem: Problem) -> None:
+def _require_carriers(problem: Roles) -> None:
     """Refuse a model without the distributions that every weight is made of."""
     for node in problem.carriers:
         if node != problem.intervened and not problem.model.is_known(node):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import math
 import re
-import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -14,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.causal.errors import BIFError
-from fairtrial.errors import InvalidArgument
+from fairtrial.core.tables import readable
 
 __all__ = ["Network", "parse_bif", "read_bif"]
 
@@ -57,18 +56,11 @@ def read_bif(path: str | Path) -> Network:
         If the file cannot be read.
     """
     file = Path(path)
-    try:
+    with readable(file):
         content = file.read_bytes()
         if file.name.lower().endswith(".gz"):
             content = gzip.decompress(content)
         text = content.decode("utf-8-sig")
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise InvalidArgument("path", f"must be a readable file ({reason})", str(path)) from error
-    except (EOFError, zlib.error) as error:
-        raise InvalidArgument("path", f"must be an intact file ({error})", str(path)) from error
-    except UnicodeDecodeError as error:
-        raise InvalidArgument("path", f"must be UTF-8 text ({error.reason})", str(path)) from error
     return parse_bif(text, str(path))
 
 

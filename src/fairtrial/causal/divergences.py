@@ -123,6 +123,7 @@ def divergences(problem: Problem, samples: int = 10_000, seed: int = 0) -> Diver
     """
     check_instance("problem", problem, Problem)
     check_integer("samples", samples, low=100)
+    check_integer("seed", seed, low=0)
     key = ("divergences", samples, seed)
     if key not in problem.cache:
         fragment = problem.fragment

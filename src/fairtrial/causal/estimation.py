@@ -13,6 +13,7 @@ from fairtrial.causal._weighted import ESTIMATORS, Weighted
 from fairtrial.causal.estimates import Estimates, Verdict
 from fairtrial.causal.problem import Problem
 from fairtrial.core.recommendation import Guarantee
+from fairtrial.core.seeds import as_seed
 from fairtrial.core.validation import check_choice, check_instance, check_integer, check_probability
 from fairtrial.errors import InvalidArgument
 
@@ -117,6 +118,7 @@ def estimate(
     if not isinstance(fixed_allocation, bool):
         raise InvalidArgument("fixed_allocation", "must be True or False", fixed_allocation)
     _check_tables(problem, tables, replications)
+    seed = seed if isinstance(seed, np.random.Generator) else as_seed(seed)
     encoded = encode_table(problem, rows, arm, mode)
     if not len(encoded.arm):
         raise InvalidArgument("rows", "must have at least one row")
@@ -250,7 +252,11 @@ def _normal_widths(spread: Spread, delta: float) -> Spread:
 
 
 def table_spread(
-    problem: Problem, records: Records, estimator: str, replications: int, seed: Any
+    problem: Problem,
+    records: Records,
+    estimator: str,
+    replications: int,
+    seed: int | np.random.Generator,
 ) -> Spread:
     """Return standard deviations of means and gaps over models with redrawn tables."""
     generator = np.random.default_rng(seed)

@@ -16,7 +16,7 @@ from fairtrial.causal._states import positions_of
 from fairtrial.causal.bif import read_bif
 from fairtrial.causal.errors import ModelError
 from fairtrial.core.parameters import Parametrized
-from fairtrial.core.validation import check_labels, check_number
+from fairtrial.core.validation import check_instance, check_labels, check_number, check_numbers
 
 __all__ = ["CausalModel", "Density", "ThinRow"]
 
@@ -116,11 +116,18 @@ class CausalModel(Parametrized):
         fitted: bool = False,
         counts: Mapping[str, Any] | None = None,
     ) -> None:
+        known = {"tables": tables, "densities": densities, "counts": counts}
+        given = {name: part for name, part in known.items() if part is not None}
+        for name, part in {"states": states, **given}.items():
+            if not isinstance(part, Mapping):
+                raise ModelError(name, "must be a mapping by node", part)
         self.edges = _checked_edges(edges)
         self.states = {
             str(node): check_labels(f"states of {node}", labels) for node, labels in states.items()
         }
         self.densities = dict(densities or {})
+        for node, density in self.densities.items():
+            check_instance(f"densities[{node}]", density, Density)
         self.fitted = bool(fitted)
         self._parents = self._parents_by_node()
         self.nodes = self._sorted_nodes()
@@ -250,6 +257,8 @@ class CausalModel(Parametrized):
         ThinRow(node='X', parents={'S': 'b'}, observations=1)
         """
         extra = check_number("smoothing", smoothing, low=0.0)
+        if not (isinstance(table, Mapping) or hasattr(table, "columns")):
+            raise ModelError("table", "must be a mapping of columns, or a DataFrame", table)
         chosen = self._fittable(table) if nodes is None else list(nodes)
         tables, known = dict(self.tables), dict(self.counts)
         thin = list(self.thin_rows)
@@ -291,9 +300,9 @@ class CausalModel(Parametrized):
 
     def _checked_counts(self, node: str, counts: Any) -> Floats:
         table = self.tables.get(node)
-        array = np.asarray(counts, dtype=np.float64)
-        if table is None or array.shape != table.shape or not (array >= 0.0).all():
-            raise ModelError(f"counts of {node}", "must be non-negative, in its table's shape")
+        array = check_numbers(f"counts of {node}", counts, low=0.0)
+        if table is None or array.shape != table.shape:
+            raise ModelError(f"counts of {node}", "must have its table's shape")
         return array
 
     def _fittable(self, table: Any) -> list[str]:
@@ -355,7 +364,7 @@ class CausalModel(Parametrized):
         shape = tuple(self.size(member) for member in family)
         try:
             array = np.array(table, dtype=np.float64)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise ModelError(shown, "must be an array of numbers", table) from None
         if array.shape != shape:
             raise ModelError(shown, f"must have shape {shape}, for {family}; got {array.shape}")

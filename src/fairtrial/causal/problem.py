@@ -14,10 +14,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairtrial.causal._outcomes import Outcomes
-from fairtrial.causal._structure import as_model, check_structure
+from fairtrial.causal._structure import as_attributes, as_model, as_outcome, check_structure
 from fairtrial.causal.errors import BudgetInfeasible, ModelError
 from fairtrial.causal.model import CausalModel, Density
-from fairtrial.core.validation import check_choice, check_labels, check_number, check_range
+from fairtrial.core.validation import (
+    as_floats,
+    check_choice,
+    check_labels,
+    check_number,
+    check_range,
+)
 from fairtrial.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -139,10 +145,10 @@ class Problem(Outcomes):
         self.forcing = check_choice("forcing", forcing, ["allowed", "never"])
         self.gap_set = check_choice("gap_set", gap_set, ["pairs", "attributes"])
         self.model = as_model(model)
-        self.sensitive = sensitive if isinstance(sensitive, str) else tuple(sensitive)
-        self.attributes = (sensitive,) if isinstance(sensitive, str) else tuple(sensitive)
+        self.attributes = as_attributes(sensitive)
+        self.sensitive = sensitive if isinstance(sensitive, str) else self.attributes
         self.intervened = intervened
-        self.outcome = outcome if isinstance(outcome, str) else (outcome[0], dict(outcome[1]))
+        self.outcome = as_outcome(outcome)
         self.outcome_node = outcome if isinstance(outcome, str) else str(outcome[0])
         check_structure(self)
         self.outcome_values = self._given_values()
@@ -190,13 +196,12 @@ class Problem(Outcomes):
 
     def _given_costs(self, costs: ArrayLike | None) -> Floats:
         shape = (self.n_arms, len(self.modes))
+        accepted = f"must be numbers of shape {shape[:1]} or {shape}"
+        array = as_floats("costs", 0.0 if costs is None else costs, accepted)
         try:
-            array = np.array(0.0 if costs is None else costs, dtype=np.float64)
             array = np.array(np.broadcast_to(array[:, None] if array.ndim == 1 else array, shape))
-        except (TypeError, ValueError):
-            raise InvalidArgument(
-                "costs", f"must be numbers of shape {shape[:1]} or {shape}", costs
-            ) from None
+        except ValueError:
+            raise InvalidArgument("costs", accepted, costs) from None
         if np.isnan(array).any() or (array < 0).any():
             raise InvalidArgument("costs", "must not be negative", costs)
         array.setflags(write=False)
@@ -258,7 +263,7 @@ class Problem(Outcomes):
         >>> problem.is_fair([[0.1, -0.1]]).tolist()
         [True]
         """
-        size = np.abs(np.asarray(gaps, dtype=np.float64))
+        size = np.abs(as_floats("gaps", gaps, "must be an array of numbers"))
         return np.asarray((size < self.fairness_bound).all(axis=-1))
 
     # -------------------------------------------------------------------- machinery

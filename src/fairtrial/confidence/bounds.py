@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairtrial.core import Guarantee, Parametrized
-from fairtrial.core.validation import check_number, check_probability
+from fairtrial.core.validation import check_number, check_numbers, check_probability
 from fairtrial.errors import InvalidArgument
 
 __all__ = ["Bound", "FiniteLIL", "NormalMixture", "PolynomialStitching"]
@@ -100,7 +100,9 @@ class Bound(Parametrized, ABC):
         array([   inf, 1.035 , 0.3593])
         """
         log_inverse_level = -math.log(check_probability("level", level))
-        counts, scales = _broadcast(_non_negative("pulls", pulls), _non_negative("sigma", sigma))
+        counts, scales = _broadcast(
+            check_numbers("pulls", pulls, low=0.0), check_numbers("sigma", sigma, low=0.0)
+        )
         covered = (counts > 0.0) & (counts >= self.smallest_pulls)
         standard = self._standard_radius(np.where(covered, counts, 1.0), log_inverse_level)
         return np.where(covered, scales * standard, np.inf)
@@ -234,17 +236,6 @@ class NormalMixture(Bound):
         total = pulls + self.prior
         growth = 2.0 * log_inverse_level + np.log(total / self.prior)
         return np.asarray(np.sqrt(total * growth) / pulls)
-
-
-def _non_negative(name: str, value: ArrayLike) -> Floats:
-    accepted = "must be finite numbers of at least 0"
-    try:
-        array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidArgument(name, accepted, value) from None
-    if not (np.isfinite(array) & (array >= 0.0)).all():
-        raise InvalidArgument(name, accepted, value)
-    return array
 
 
 def _broadcast(pulls: Floats, sigma: Floats) -> tuple[Floats, ...]:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairtrial.core import Guarantee, Parametrized
-from fairtrial.core.validation import check_choice, check_number, check_probability
+from fairtrial.core.validation import check_choice, check_number, check_numbers, check_probability
 from fairtrial.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -134,7 +134,7 @@ class Stylised(Threshold):
         ndarray of float
             Of the shape of `rounds`.
         """
-        counts = _counts("rounds", rounds)
+        counts = check_numbers("rounds", rounds, low=1.0)
         return np.asarray(stylised_threshold(counts, check_probability("delta", delta)))
 
     def _statement(self, delta: float) -> str:
@@ -241,7 +241,7 @@ class GaussianMixture(_Proven):
         ndarray of float
             Of the shape of `pulls`.
         """
-        return np.full(_counts("pulls", pulls).shape, _log_inverse(level))
+        return np.full(check_numbers("pulls", pulls, low=1.0).shape, _log_inverse(level))
 
     def pair_threshold(self, pulls: ArrayLike, level: float) -> Floats:
         """Return what half a pair's pitfall has to reach, for any one of the prior counts.
@@ -300,7 +300,9 @@ class KaufmannKoolen(_Proven):
             Of the shape of `pulls`.
         """
         constant = kaufmann_koolen_constant(_log_inverse(level))
-        return np.asarray(iterated_logarithm_penalty(_counts("pulls", pulls)) + constant)
+        return np.asarray(
+            iterated_logarithm_penalty(check_numbers("pulls", pulls, low=1.0)) + constant
+        )
 
     def pair_threshold(self, pulls: ArrayLike, level: float) -> Floats:
         """Return the sum of ``2 ln(4 + ln N) + C(x / m)`` over m cells, ``x = ln(1 / level)``.
@@ -410,19 +412,8 @@ def _log_inverse(level: float) -> float:
     return -math.log(check_probability("level", level))
 
 
-def _counts(name: str, value: ArrayLike) -> Floats:
-    accepted = "must be finite numbers of at least 1"
-    try:
-        array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise InvalidArgument(name, accepted, value) from None
-    if not (np.isfinite(array) & (array >= 1.0)).all():
-        raise InvalidArgument(name, accepted, value)
-    return array
-
-
 def _cells(pulls: ArrayLike) -> Floats:
-    counts = _counts("pulls", pulls)
+    counts = check_numbers("pulls", pulls, low=1.0)
     if counts.ndim == 0 or counts.shape[-1] == 0:
         raise InvalidArgument("pulls", "must hold the counts of at least one cell", pulls)
     return counts

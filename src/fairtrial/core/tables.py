@@ -12,7 +12,7 @@ from typing import Any, TextIO
 
 from fairtrial.errors import InvalidArgument, MissingExtra
 
-__all__ = ["column_of", "read_table"]
+__all__ = ["column_of", "read_table", "readable"]
 
 _SEPARATORS = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
 _ACCEPTED = (*_SEPARATORS, ".parquet")
@@ -61,7 +61,7 @@ def read_table(
     ending = next((end for end in _ACCEPTED if file.name.lower().endswith(end)), None)
     if ending is None:
         raise InvalidArgument("path", f"must end in {', '.join(_ACCEPTED)}", str(path))
-    with _readable(file):
+    with readable(file):
         if ending == ".parquet":
             table = _read_parquet(file)
         else:
@@ -95,7 +95,7 @@ def column_of(table: Any, name: str) -> list[Any]:
 
 
 @contextmanager
-def _readable(file: Path) -> Iterator[None]:
+def readable(file: Path) -> Iterator[None]:
     """Turn whatever reading a file can raise into one error that names the file."""
     try:
         yield

@@ -20,8 +20,10 @@ __all__ = [
     "check_integer",
     "check_labels",
     "check_number",
+    "check_numbers",
     "check_probability",
     "check_range",
+    "index_of",
 ]
 
 Floats = NDArray[np.float64]
@@ -226,6 +228,21 @@ def as_floats(name: str, value: ArrayLike | None, accepted: str) -> Floats:
     if given.dtype.kind in "OUSb" and any(
         isinstance(entry, bool | str | bytes) for entry in given.ravel().tolist()
     ):
+        raise InvalidArgument(name, accepted, value)
+    return array
+
+
+def check_numbers(name: str, value: ArrayLike, *, low: float) -> Floats:
+    """Return numbers of any shape as floats, each finite and at least `low`.
+
+    Examples
+    --------
+    >>> check_numbers("pulls", [1, 2], low=0)
+    array([1., 2.])
+    """
+    accepted = f"must be finite numbers of at least {low:g}"
+    array = as_floats(name, value, accepted)
+    if not (np.isfinite(array) & (array >= low)).all():
         raise InvalidArgument(name, accepted, value)
     return array
 

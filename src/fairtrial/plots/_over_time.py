@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fairtrial.core.recommendation import Progress
-from fairtrial.core.validation import check_array, check_choice
+from fairtrial.core.validation import check_array, check_choice, check_number
 from fairtrial.errors import InvalidArgument
 from fairtrial.plots import _style as style
 from fairtrial.plots._lines import (
@@ -140,6 +140,8 @@ def violation_over_time(
     >>> [line.get_label() for line in figure.axes[0].lines]
     ['ours', 'limit: tolerance + 1']
     """
+    if tolerance is not None:
+        check_number("tolerance", tolerance, low=0.0)
     lines = _lines(curves, violations, _followed)
     if ax is None:
         ax = style.new_figure(6.4, 4.0).subplots()

@@ -1,7 +1,8 @@
 """Replications of a policy in a simulated world, on any executor; results as tables."""
 
 from fairtrial.simulation.replicate import simulate
-from fairtrial.simulation.results import Simulation, Statistics, Summary
+from fairtrial.simulation.results import Simulation
+from fairtrial.simulation.summary import Statistics, Summary
 from fairtrial.simulation.trace import trace
 
 __all__ = ["Simulation", "Statistics", "Summary", "simulate", "trace"]

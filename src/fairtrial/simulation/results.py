@@ -1,10 +1,10 @@
-"""What many runs came to: arrays by replication, their summary, and tables."""
+"""What many runs came to: arrays by replication, and tables."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
@@ -16,155 +16,12 @@ from fairtrial.core.parameters import plain
 from fairtrial.core.validation import check_array, check_probability
 from fairtrial.core.wording import plural
 from fairtrial.errors import InvalidArgument, MissingExtra, NotSupported
+from fairtrial.simulation.summary import QUANTILES, Statistics, Summary, error_interval
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Simulation", "Statistics", "Summary"]
-
-_QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
-_SHOWN_ACTIONS = 12
-
-
-@dataclass(frozen=True, slots=True)
-class Statistics:
-    """Mean, its standard error, and quantiles of one number per run.
-
-    Parameters
-    ----------
-    mean : float
-        The mean over the runs.
-    standard_error : float or None
-        Of the mean; None for a single run.
-    median : float
-        The median over the runs.
-    quantiles : mapping of float to float
-        Quantile by probability.
-
-    Examples
-    --------
-    >>> Statistics.of(np.array([1.0, 2.0, 3.0]), [0.5]).quantiles
-    {0.5: 2.0}
-    """
-
-    mean: float
-    standard_error: float | None
-    median: float
-    quantiles: Mapping[float, float]
-
-    @classmethod
-    def of(cls, values: NDArray[Any], probabilities: Sequence[float] = _QUANTILES) -> Self:
-        """Return the statistics of one number per run."""
-        number = values.size
-        return cls(
-            mean=float(values.mean()),
-            standard_error=float(values.std(ddof=1) / math.sqrt(number)) if number > 1 else None,
-            median=float(np.median(values)),
-            quantiles={p: float(np.quantile(values, p)) for p in probabilities},
-        )
-
-    def __str__(self) -> str:
-        error = "" if self.standard_error is None else f" ± {_number(self.standard_error)}"
-        spread = ""
-        if self.quantiles:
-            low, high = min(self.quantiles), max(self.quantiles)
-            ends = f"{_number(self.quantiles[low])} to {_number(self.quantiles[high])}"
-            spread = f", {100 * low:g} % to {100 * high:g} %: {ends}"
-        return f"{_number(self.mean)}{error}, median {_number(self.median)}{spread}"
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """The figures of a simulation that one reports; `print` gives them as text.
-
-    Parameters
-    ----------
-    policy : str
-        The policy and its parameters.
-    replications : int
-        Number of runs.
-    stopping_time : Statistics
-        Results received until the end; runs that the horizon cut short count with it.
-    elapsed : Statistics
-        Simulated time until the end.
-    undecided, wrong : int
-        Runs that ended without an answer, and with a wrong one; `wrong` is None if the
-        environment does not know the truth.
-    undecided_rate, error_rate : float
-        Their shares of all runs.
-    error_interval : tuple of float
-        Clopper-Pearson interval of the error rate (Clopper and Pearson 1934): it covers the
-        true rate with probability `level` at least, whatever the rate is.
-    level : float
-        The interval's confidence.
-    pulls : mapping of str to float
-        Mean number of pulls issued, by action.
-    lower_bound : float or None
-        The mean stopping time that no policy can beat.
-    ratio : float or None
-        Mean stopping time over the lower bound.
-    extra : mapping of str to float
-        Means of what the family adds.
-    endless : bool
-        Whether the policy never decides: the horizon ended every run.
-    """
-
-    policy: str
-    replications: int
-    stopping_time: Statistics
-    elapsed: Statistics
-    undecided: int
-    undecided_rate: float
-    wrong: int | None
-    error_rate: float | None
-    error_interval: tuple[float, float] | None
-    level: float
-    pulls: Mapping[str, float]
-    lower_bound: float | None
-    ratio: float | None
-    extra: Mapping[str, float]
-    endless: bool = False
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the summary as JSON's own types."""
-        data: dict[str, Any] = plain(asdict(self))
-        return data
-
-    def __str__(self) -> str:
-        rows = [
-            ("stopping time", str(self.stopping_time)),
-            ("elapsed", None if self.elapsed == self.stopping_time else str(self.elapsed)),
-            ("lower bound", self._bound_text()),
-            ("wrong", None if self.endless else self._error_text()),
-            ("undecided", None if self.endless else f"{self.undecided} of {self.replications}"),
-            ("mean pulls", self._pulls_text()),
-            *((name, _number(mean)) for name, mean in self.extra.items()),
-        ]
-        width = max(len(name) for name, _ in rows)
-        lines = [f"  {name:<{width}}  {text}" for name, text in rows if text is not None]
-        if self.stopping_time.standard_error is not None:
-            lines.append("  (after ± stands the standard error of the mean)")
-        return "\n".join([f"{plural(self.replications, 'run')} of {self.policy}", *lines])
-
-    def _bound_text(self) -> str | None:
-        if self.lower_bound is None:
-            return None
-        return f"{_number(self.lower_bound)}; the mean is {self.ratio:.3g} times as large"
-
-    def _error_text(self) -> str:
-        if self.error_rate is None or self.error_interval is None:
-            return "unknown: the environment does not know the truth"
-        low, high = self.error_interval
-        return (
-            f"{self.wrong} of {self.replications}: {100 * self.error_rate:.3g} % "
-            f"({100 * self.level:g} % interval {100 * low:.3g} % to {100 * high:.3g} %)"
-        )
-
-    def _pulls_text(self) -> str:
-        most = sorted(self.pulls.items(), key=lambda pair: -pair[1])[:_SHOWN_ACTIONS]
-        shown = ", ".join(f"{name} {_number(mean)}" for name, mean in most)
-        more = len(self.pulls) - len(most)
-        return f"{shown}, and {more} more" if more else shown
+__all__ = ["Simulation"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -310,7 +167,7 @@ class Simulation:
         """Share of the runs that ended without an answer."""
         return float(1 - self.decided.mean())
 
-    def summary(self, level: float = 0.95, quantiles: Sequence[float] = _QUANTILES) -> Summary:
+    def summary(self, level: float = 0.95, quantiles: Sequence[float] = QUANTILES) -> Summary:
         """Return means with standard errors, quantiles, the error rate with an exact interval.
 
         Parameters
@@ -337,7 +194,9 @@ class Simulation:
             undecided_rate=self.undecided_rate,
             wrong=wrong,
             error_rate=None if wrong is None else self.error_rate,
-            error_interval=None if wrong is None else _interval(wrong, self.replications, level),
+            error_interval=None
+            if wrong is None
+            else error_interval(wrong, self.replications, level),
             level=level,
             pulls=dict(zip(self._actions, self.pulls.mean(axis=0).tolist(), strict=True)),
             lower_bound=self.lower_bound,
@@ -442,18 +301,3 @@ def _probabilities(values: Sequence[float]) -> list[float]:
     if any(not 0 <= value <= 1 for value in checked):
         raise InvalidArgument("quantiles", "must be numbers in [0, 1]", values)
     return checked
-
-
-def _interval(wrong: int, number: int, level: float) -> tuple[float, float]:
-    """Return the Clopper-Pearson interval of a share: quantiles of two beta distributions."""
-    from scipy.special import betaincinv
-
-    tail = (1 - level) / 2
-    low = betaincinv(wrong, number - wrong + 1, tail) if wrong else 0.0
-    high = betaincinv(wrong + 1, number - wrong, 1 - tail) if wrong < number else 1.0
-    return float(low), float(high)
-
-
-def _number(value: float) -> str:
-    """Return a number as one reads it: four digits, or the whole number with commas."""
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

@@ -118,8 +118,14 @@ class GaussianEnvironment(CellEnvironment):
             )
         if std is None and problem.estimates_noise:
             raise InvalidArgument("std", "must be given when the problem's noise is estimated")
-        stds = problem.scale if std is None else as_floats("std", std, "must be numbers")
-        self._stds = check_array("std", np.broadcast_to(stds, problem.shape), problem.shape)
+        given = problem.scale if std is None else as_floats("std", std, "must be numbers")
+        try:
+            cells = np.broadcast_to(given, problem.shape)
+        except ValueError:
+            raise InvalidArgument(
+                "std", f"must be a number or have shape {problem.shape}", std
+            ) from None
+        self._stds = check_array("std", cells, problem.shape)
         if (self._stds < 0).any():
             raise InvalidArgument("std", "must not be negative", std)
 

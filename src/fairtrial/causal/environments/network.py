@@ -19,7 +19,7 @@ from fairtrial.causal.errors import ModelError
 from fairtrial.causal.model import CausalModel
 from fairtrial.causal.problem import NATURAL, Problem
 from fairtrial.core.pull import Pull
-from fairtrial.core.validation import check_instance
+from fairtrial.core.validation import as_floats, check_instance
 from fairtrial.errors import InvalidArgument, NotSupported
 
 __all__ = ["NetworkEnvironment"]
@@ -109,7 +109,15 @@ class NetworkEnvironment(RowEnvironment):
         >>> world.table([1, 2], np.random.default_rng(0))["V"]
         ['0', '1']
         """
-        arms, modes = np.divmod(np.asarray(actions), len(self.problem.modes))
+        wanted = as_floats("actions", actions, "must be integers")
+        if wanted.ndim != 1 or not np.isin(wanted, np.arange(self.problem.n_actions)).all():
+            raise InvalidArgument(
+                "actions",
+                f"must be a list of integers from 0 to {self.problem.n_actions - 1}",
+                actions,
+            )
+        check_instance("generator", generator, np.random.Generator)
+        arms, modes = np.divmod(wanted.astype(np.int64), len(self.problem.modes))
         return {
             "arm": [self.problem.arm_labels[arm] for arm in arms],
             "s_mode": ["forced" if mode else NATURAL for mode in modes],

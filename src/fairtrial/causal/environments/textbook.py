@@ -60,7 +60,7 @@ def chain(
     if ((good < 0) | (good > 1)).any():
         raise InvalidArgument("reward", "must be probabilities", reward)
     if not isinstance(arms, Mapping):
-        tables = np.asarray(arms, dtype=np.float64)
+        tables = check_array("arms", arms, (None, len(shares), len(good)))
         arms = {str(k): table for k, table in enumerate(tables)}
     model = CausalModel(
         [("S", "V"), ("V", "Y")],
@@ -73,8 +73,14 @@ def chain(
 
 def _shares(given: Any) -> dict[str, float]:
     if isinstance(given, Mapping):
-        return {str(label): float(share) for label, share in given.items()}
+        return {
+            str(label): check_number(f"p_sensitive[{label}]", share, low=0.0, high=1.0)
+            for label, share in given.items()
+        }
     if np.ndim(given) == 0:
         share = check_number("p_sensitive", given, low=0.0, high=1.0)
         return {"s": share, "s'": 1.0 - share}
-    return {str(place): float(share) for place, share in enumerate(np.asarray(given))}
+    return {
+        str(place): float(share)
+        for place, share in enumerate(check_array("p_sensitive", given, (None,)))
+    }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.causal._clipped import Clipped
 from fairtrial.causal.allocation import Wanted, solve
 from fairtrial.causal.errors import BoundTooTight
 from fairtrial.causal.policies.base import NO_FAIR_ARM
@@ -23,6 +24,7 @@ from fairtrial.errors import InvalidArgument
 __all__ = ["ConstraintSuccessiveRejection"]
 
 Floats = NDArray[np.float64]
+Flags = NDArray[np.bool_]
 
 
 class ConstraintSuccessiveRejection(PhasedPolicy):
@@ -109,27 +111,38 @@ class ConstraintSuccessiveRejection(PhasedPolicy):
     def _judge(self) -> None:
         level = int(self._phase) + 1
         estimator = self._clipped(level)
-        gaps = [estimator.gaps(pair, self.pool_natural) for pair in self._pairs]
-        size: Floats = np.abs(np.array(gaps).reshape(len(gaps), self.problem.n_arms))
         means = estimator.means()
-        margin = fairness_margin(level)
-        with np.errstate(invalid="ignore"):
-            passed = np.asarray((size < self.problem.bound - margin).all(axis=0))
-            unfair = np.asarray((size > self.problem.bound + margin).any(axis=0))
+        passed, unfair = self._test_gaps(estimator, level)
         if self._live.sum() == 1:
             arm = int(np.argmax(self._live))
             self._decide(arm, passed_margin=bool(passed[arm]))
             return
         certified = self._live & passed
-        best = np.nanmax(means[certified & ~np.isnan(means)], initial=-np.inf)
         if certified.any():
-            with np.errstate(invalid="ignore"):
-                bad = means < best - quality_margin(level)
-            self._live = self._live & ~unfair & ~bad
+            self._live = self._live & ~unfair & ~_too_bad(means, certified, level)
         self._passed = certified & self._live
-        quality = np.where(self._passed & ~np.isnan(means), means, -np.inf)
-        self._leader = int(np.argmax(quality)) if quality.max() > -np.inf else NO_FAIR_ARM
+        self._name_best(np.where(self._passed & ~np.isnan(means), means, -np.inf))
+
+    def _test_gaps(self, estimator: Clipped, level: int) -> tuple[Flags, Flags]:
+        """Return which arms are inside the bound by the phase's margin, and which outside."""
+        gaps = [estimator.gaps(pair, self.pool_natural) for pair in self._pairs]
+        size: Floats = np.abs(np.array(gaps).reshape(len(gaps), self.problem.n_arms))
+        bound, margin = self.problem.bound, fairness_margin(level)
+        with np.errstate(invalid="ignore"):
+            passed, unfair = size < bound - margin, size > bound + margin
+        return np.asarray(passed.all(axis=0)), np.asarray(unfair.any(axis=0))
+
+    def _name_best(self, quality: Floats) -> None:
+        """Let the best arm that passed lead; after the last phase it is the answer."""
+        found = int(np.argmax(quality)) if quality.max() > -np.inf else None
+        self._leader = NO_FAIR_ARM if found is None else found
         if self._phase + 1 == len(self._lengths):
             tie = bool((quality == quality.max()).sum() > 1)
-            found = self._leader if self._leader >= 0 else None
             self._decide(found, tie and found is not None, found is not None)
+
+
+def _too_bad(means: Floats, certified: Flags, level: int) -> Flags:
+    """Return which arms are worse than the best certified one by more than the margin."""
+    best = np.nanmax(means[certified & ~np.isnan(means)], initial=-np.inf)
+    with np.errstate(invalid="ignore"):
+        return np.asarray(means < best - quality_margin(level))

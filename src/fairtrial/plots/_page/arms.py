@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from fairtrial.core.recommendation import Estimate
@@ -40,21 +42,38 @@ def _qualities(found: Findings) -> Markup | None:
         return None
     arms = [arm_of(arm.labels) for arm in overall]
     panels = [("overall mean, all groups" if any(found.grid.groups) else "mean", overall)]
+    return text_of(
+        [
+            element("h3", "How good each arm is"),
+            charts.figure(
+                charts.interval_chart(arms, panels, found.best, found.minimize),
+                charts.interval_key(panels, found.minimize, found.progress.intervals),
+                _qualities_caption(found, every, cut.note),
+                folded(
+                    f"The numbers: {plural(len(arms), 'arm')}",
+                    _qualities_table(arms, overall),
+                    len(arms),
+                ),
+            ),
+        ]
+    )
+
+
+def _qualities_caption(found: Findings, every: Sequence[Estimate], note: str) -> str:
     known = [arm for arm in every if finite(arm.mean) is not None]
     ranked = sorted(known, key=lambda arm: (arm.mean or 0.0) * (1 if found.minimize else -1))
     numbers = [f"{found.name(arm)} {_with_interval(arm)}" for arm in ranked]
     order = "from the smallest" if found.minimize else "from the largest"
-    caption = " ".join(
-        filter(
-            None,
-            [
-                f"Means with {found.progress.intervals} intervals, {order}:",
-                f"{listed(numbers, 5) or 'no result yet'}.",
-                cut.note,
-                earlier_note(found.progress),
-            ],
-        )
-    )
+    parts = [
+        f"Means with {found.progress.intervals} intervals, {order}:",
+        f"{listed(numbers, 5) or 'no result yet'}.",
+        note,
+        earlier_note(found.progress),
+    ]
+    return " ".join(filter(None, parts))
+
+
+def _qualities_table(arms: Sequence[str], overall: Sequence[Estimate]) -> Markup:
     places = places_of(overall)
     rows = [
         (
@@ -65,21 +84,7 @@ def _qualities(found: Findings) -> Markup | None:
         for arm, name in zip(overall, arms, strict=True)
     ]
     heads = ("Arm", "Results", "Mean", "Lower", "Upper")
-    return text_of(
-        [
-            element("h3", "How good each arm is"),
-            charts.figure(
-                charts.interval_chart(arms, panels, found.best, found.minimize),
-                charts.interval_key(panels, found.minimize, found.progress.intervals),
-                caption,
-                folded(
-                    f"The numbers: {plural(len(rows), 'arm')}",
-                    table("Estimates by arm", heads, rows, words={0}),
-                    len(rows),
-                ),
-            ),
-        ]
-    )
+    return table("Estimates by arm", heads, rows, words={0})
 
 
 def _with_interval(estimate: Estimate) -> str:

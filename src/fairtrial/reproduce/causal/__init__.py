@@ -31,7 +31,7 @@ def main(quick: bool = False, output: str | Path | None = None, seed: int = 1) -
     Parameters
     ----------
     quick : bool
-        With few replications and budgets: some seconds; else some minutes.
+        With few replications and budgets: some seconds; else about a quarter of an hour.
     output : str or Path, optional
         Folder for ``report.md``, ``report.json`` and, if matplotlib is installed, the
         figures; it is made if need be.
