@@ -98,7 +98,7 @@ def test_a_tie_is_never_told_apart() -> None:
 
 @pytest.mark.parametrize(
     ("std", "message"),
-    [(0.0, "std must be non-negative and not zero"), ([1.0], r"std must have shape \(2,\)")],
+    [(0.0, "std must be non-negative and not zero"), ([1.0], r"std must have shape \(2 arms\)")],
 )
 def test_bad_arguments_are_refused(std: object, message: str) -> None:
     problem = Problem(np.eye(2), noise_std=1.0)

@@ -227,10 +227,10 @@ class Problem(BaseProblem):
             return check_choice("noise_std", noise_std, [ESTIMATED])
         if np.ndim(noise_std) == 0:
             return check_number("noise_std", noise_std, low=0.0, open_low=True)
-        by_arm = check_array("noise_std", noise_std, (len(self.arms),))
-        if (by_arm <= 0.0).any():
+        given = by_arm("noise_std", noise_std, len(self.arms))
+        if (given <= 0.0).any():
             raise InvalidArgument("noise_std", "must be greater than 0", noise_std)
-        return by_arm
+        return given
 
     def _given_top(self, top: int) -> int:
         number = check_integer("top", top, low=1)
@@ -406,7 +406,7 @@ class Problem(BaseProblem):
         >>> Problem([[1, 0], [0, 100]], noise_std=1.0).condition([4, 1])
         1.0
         """
-        given = check_array("pulls", pulls, (len(self.arms),))
+        given = check_array("pulls", pulls, (len(self.arms),), axes=("arms",))
         pulled = given > 0.0
         rows = self._scaled_features[pulled] * np.sqrt(given[pulled])[:, np.newaxis]
         units = np.linalg.norm(rows, axis=0)
@@ -418,8 +418,11 @@ class Problem(BaseProblem):
 
     def values(self, theta: ArrayLike) -> Floats:
         """Return every candidate's value at `theta` of shape (d,); shape (M,)."""
-        given = check_array("theta", theta, (self.features.shape[1],))
-        return np.asarray(self.candidate_features @ given)
+        return np.asarray(self.candidate_features @ self.check_theta(theta))
+
+    def check_theta(self, theta: ArrayLike) -> Floats:
+        """Return a parameter as an array of shape (d,); it must have one entry a feature."""
+        return check_array("theta", theta, (self.features.shape[1],), axes=("features",))
 
     def check_outcome(self, outcome: Any, name: str = "reward") -> float:
         """Return the reward as a float; it must be finite and inside the range, if there is one."""
@@ -429,6 +432,13 @@ class Problem(BaseProblem):
             if not low <= reward <= high:
                 raise InvalidOutcome(name, f"must be in [{low:g}, {high:g}]", outcome)
         return reward
+
+
+def by_arm(name: str, value: ArrayLike, arms: int) -> Floats:
+    """Return one number, or one for each arm, as an array of shape (K,)."""
+    if np.ndim(value) == 0:
+        return np.broadcast_to(check_array(name, value, ()), arms)
+    return check_array(name, value, (arms,), axes=("arms",))
 
 
 def _groups(rows: Floats) -> tuple[tuple[int, ...], ...]:
@@ -470,7 +480,8 @@ def _is_frame(value: Any) -> bool:
 
 
 def _rows(name: str, value: Any, width: int | None = None) -> Floats:
-    rows = check_array(name, value.to_numpy() if _is_frame(value) else value, (None, width))
+    numbers = value.to_numpy() if _is_frame(value) else value
+    rows = check_array(name, numbers, (None, width), axes=("rows", "features"))
     if not rows.size:
         raise InvalidArgument(name, f"must have rows and columns; got shape {rows.shape}")
     size = np.abs(rows)
