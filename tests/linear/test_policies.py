@@ -27,7 +27,9 @@ from fairtrial.linear import (
     XYAdaptive,
     XYAllocation,
     XYOracle,
+    oracle_design,
 )
+from fairtrial.linear.policies.designs import plug_in_shares
 from fairtrial.simulation import simulate
 from tests.linear.instances import mab, soare, sphere
 
@@ -436,6 +438,13 @@ def test_stopping_times_are_the_published_ones(name: str, cls: type[Policy]) -> 
     allowed = 4 * math.sqrt(error**2 + 20 * error**2 / runs)
     assert abs(float(np.mean(found.stopping_time)) - mean) <= allowed
     assert found.error_rate <= 0.1
+
+
+def test_a_tie_at_the_estimate_counts_as_a_gap_of_a_thousandth_of_the_range() -> None:
+    problem, theta = Problem(np.eye(3), noise_std=1.0), [5.0, 5.0, 1.0]
+    design = oracle_design(problem.clone(epsilon=0.004), theta)
+    assert plug_in_shares(problem, theta) == pytest.approx(design.weights, abs=0.02)
+    assert design.weights[2] < 0.1
 
 
 @pytest.mark.statistical

@@ -93,6 +93,8 @@ def test_candidates_that_no_arm_can_tell_apart_are_refused_by_name() -> None:
     candidates = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 1.0, 1e-3]]
     with pytest.raises(NotEstimable, match="'q' and 'r' differ along a direction that no arm"):
         Problem(flat, candidates, answers=["p", "q", "r"], noise_std=1.0)
+    with pytest.raises(NotEstimable, match="'0' and '2' differ along a direction that no arm"):
+        Problem(flat, [[1, 0, 7], [0, 1, 7], [2, 1, 6]], noise_std=1.0)
     assert Problem(flat, [[1, 0, 7], [0, 1, 7]], noise_std=1.0).rank == 2
 
 

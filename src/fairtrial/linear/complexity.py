@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from fairtrial.confidence.complexity import CertifiedComplexity
 from fairtrial.errors import InvalidArgument
+from fairtrial.linear._arguments import by_arm
 from fairtrial.linear.designs import contrasts_at, oracle_design
-from fairtrial.linear.problem import Problem, by_arm
+from fairtrial.linear.problem import Problem
 
 __all__ = ["Complexity", "complexity"]
 

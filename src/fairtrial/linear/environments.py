@@ -17,7 +17,8 @@ from fairtrial.core.pull import Pull
 from fairtrial.core.tables import column_of
 from fairtrial.core.validation import check_instance, check_number
 from fairtrial.errors import InvalidArgument, InvalidOutcome, NotSupported
-from fairtrial.linear.problem import Problem, by_arm
+from fairtrial.linear._arguments import by_arm
+from fairtrial.linear.problem import Problem
 
 if TYPE_CHECKING:
     from fairtrial.linear.complexity import Complexity
