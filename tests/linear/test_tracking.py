@@ -166,3 +166,20 @@ def test_every_decision_is_the_referees(name: str, cls: type[Policy], level: str
     for arm in (0, 1):
         policy.tell(problem.pull(arm=str(arm)), -100.0 * problem.sign)
     assert set(policy._answer) == answer
+
+
+@pytest.mark.parametrize("told", [9, 505])
+def test_choices_stand_on_the_information_with_all_pulls_in_flight(told: int) -> None:
+    problem = Problem(FEATURES, noise_std=NOISE)
+    policy = LinGapE(problem, delta=1e-9, start=START)
+    pulls = policy.ask(told + 20)
+    for pull in pulls[:told]:
+        policy.tell(pull, 0.0)
+    for lost in (0, 3):
+        for pull in pulls[told : told + lost]:
+            policy.fail(pull)
+        arms = [pull.action for pull in (*pulls[:told], *pulls[told + lost :])]
+        expected = Referee(problem, "mixture").gram(np.bincount(arms, minlength=len(FEATURES)))
+        basis = problem.reduced.basis
+        found = basis @ policy._track.ahead @ basis.T
+        assert np.linalg.inv(found) == pytest.approx(expected, rel=1e-6)
