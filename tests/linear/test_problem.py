@@ -98,6 +98,15 @@ def test_candidates_that_no_arm_can_tell_apart_are_refused_by_name() -> None:
     assert Problem(flat, [[1, 0, 7], [0, 1, 7]], noise_std=1.0).rank == 2
 
 
+@pytest.mark.parametrize("unit", [1e-20, 1e-9, 1.0, 1e20])
+def test_a_feature_that_no_arm_has_must_be_the_same_for_all_candidates(unit: float) -> None:
+    arms = [[1.0, 1.0, 0.0], [1.0, 2.0, 0.0]]
+    with pytest.raises(NotEstimable, match="'0' and '1' differ along a direction that no arm"):
+        Problem(arms, [[1, 1, 0], [1, 500, unit]], noise_std=1.0)
+    same = Problem(arms, [[1, 1, unit], [1, 500, unit]], noise_std=1.0)
+    assert len(same.answer_groups) == 2
+
+
 def test_the_rank_does_not_depend_on_units_or_on_repeated_columns() -> None:
     generator = np.random.default_rng(0)
     features = generator.normal(size=(9, 3))

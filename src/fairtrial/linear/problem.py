@@ -222,7 +222,10 @@ class Problem(BaseProblem):
     def _check_estimable(self) -> None:
         """Refuse candidates whose differences leave the span of the arms."""
         units, _, inner = self._coordinates
+        # A feature that no arm has counts by the candidates' own size, whatever its unit.
+        absent = ~self.features.any(axis=0) & self.candidate_features.any(axis=0)
         rows = self.candidate_features / units
+        rows[:, absent] /= np.abs(rows[:, absent]).max(axis=0)
         outside = rows - (rows @ inner) @ inner.T
         rounding = ROUNDING * np.abs(rows).sum(axis=1)
         first = np.arange(len(rows))
