@@ -287,6 +287,29 @@ def test_leaders_that_have_won_all_their_pairs_are_betted_on_all_the_same() -> N
     assert met > 0
 
 
+@pytest.mark.parametrize(
+    ("wanted", "theta", "errors", "undecided"),
+    [
+        ({"top": 2}, [1.0, 0.8, 0.8, 0.0], 4, ["0", "1", "2"]),
+        ({"epsilon": 0.001}, [0.8, 0.75, 0.1, 0.0], 3, ["0", "1"]),
+    ],
+    ids=["two", "within epsilon"],
+)
+def test_where_pairs_are_tested_those_are_live_whom_a_leader_does_not_beat(
+    wanted: dict, theta: list[float], errors: int, undecided: list[str]
+) -> None:
+    problem = Problem(np.eye(4), noise_std=0.3, **wanted)
+    policy = BlockBetting(problem, delta=0.1, max_pulls=300)
+    world, rng = GaussianEnvironment(problem, theta), np.random.default_rng(1)
+    while not policy.stopped:
+        pull = policy.ask()
+        policy.tell(pull, world.sample(pull, rng))
+        leaders = policy._answer or range(4)
+        open_for = policy._book.wealth[leaders] < math.log(errors / 0.1)
+        assert policy._live() == sorted({*leaders, *np.flatnonzero(open_for.any(axis=0))})
+    assert policy.recommend().evidence["not_ruled_out"] == undecided
+
+
 # ------------------------------------------------------------------------ the promise
 
 
