@@ -298,7 +298,7 @@ def _budgets(rule: str, by_dimension: Mapping[int, Any]) -> dict[int, Floats]:
 
 def _times(runs: Any) -> Floats:
     given: ArrayLike = getattr(runs, "stopping_time", runs)
-    times = check_array("budgets", np.atleast_1d(given), (None,))
+    times = check_array("budgets", np.atleast_1d(given), (None,), axes=("runs",))
     if not times.size or (times <= 0.0).any():
         raise InvalidArgument("budgets", "must be positive numbers of pulls", runs)
     return times
