@@ -79,7 +79,9 @@ class SlowBlocks:
         delta: float,
         epsilon: float,
         top: int,
+        misspecification: float = 0.0,
     ) -> None:
+        self.misspecification = misspecification
         self.arms, self.candidates = arms, candidates
         self.sigma, self.bounds = sigma, bounds
         self.epsilon, self.top = epsilon, top
@@ -121,6 +123,17 @@ class SlowBlocks:
         rank = np.linalg.matrix_rank(self.arms)
         return float((residual + PRIOR * (high - low) ** 2 / 4) / (len(self.data) - rank + PRIOR))
 
+    def bias(self, arms: list[int], direction: np.ndarray) -> float:
+        """By how much means off the line can move the gap that these draws show, and the truth."""
+        w = self.weights()
+        moved = sum(w[k] * abs(float(self.arms[k] @ direction)) for k in arms)
+        return self.misspecification * (moved + 2)
+
+    def effect(self, y: np.ndarray) -> float:
+        """Return what is left of the gap in all data, with epsilon, after the worst bias."""
+        theta, inverse = self.estimate(self.data)
+        return float(y @ theta) + self.epsilon - self.bias([k for k, _ in self.data], inverse @ y)
+
     def leaders(self) -> set[int]:
         theta, _ = self.estimate(self.data)
         live = [k for k in range(self.number) if k not in self.rejected]
@@ -149,7 +162,7 @@ class SlowBlocks:
         for i, k in self.pairs(leaders):
             y = self.candidates[i] - self.candidates[k]
             variance = self.noise(theta) * float(y @ inverse @ y)
-            gap = float(y @ theta) + self.epsilon
+            gap = max(0.0, self.effect(y))
             need = max(0.0, self.threshold - self.log_wealth(i, k)) + COST
             rows.append(y * math.sqrt(need / (gap**2 + KAPPA * variance)))
         return np.array(rows)
@@ -170,9 +183,10 @@ class SlowBlocks:
             for i, k in self.pairs(leaders):
                 y = self.candidates[i] - self.candidates[k]
                 sd = math.sqrt(self.noise(theta) * float(y @ inverse @ y))
-                gap = float(y @ theta) + self.epsilon
+                gap = self.effect(y)
                 h = own @ y
-                centre = theta - inverse @ y * gap / float(y @ inverse @ y)
+                at_border = float(y @ theta) + self.epsilon - self.bias(drawn, h)
+                centre = theta - inverse @ y * at_border / float(y @ inverse @ y)
                 seen = np.allclose(self.gram(drawn) @ h, y, atol=1e-7)
                 thetas = self.points(gap, sd, h, centre, theta, counts) if seen else np.zeros(0)
                 bets.append(Bet(i, k, gap / sd, sd, h, centre, thetas))
@@ -235,11 +249,13 @@ class SlowBlocks:
             if not np.allclose(gram @ inverse @ y, y, atol=1e-7):
                 return 0.0
             variance = float(y @ inverse @ y)
-            effect = float(y @ theta) + self.epsilon
+            bias = self.bias([k for k, _ in block.rewards], inverse @ y)
+            effect = float(y @ theta) + self.epsilon - bias
             return log_bet(bet.m, bet.sd**2 / variance, effect / bet.sd)
         if not bet.thetas.size:
             return 0.0
-        at_centre = self.epsilon
+        planned = [k for k, n in block.counts.items() for _ in range(n)]
+        at_centre = self.epsilon - self.bias(planned, bet.direction)
         for k, n in block.counts.items():
             at_centre += n * float(self.arms[k] @ bet.direction) * self.middle(k, bet.centre)
         logs = bet.thetas * at_centre

@@ -37,6 +37,7 @@ class Twins:
             delta,
             problem.epsilon,
             problem.top,
+            problem.misspecification,
         )
         self.known = self.paid = self.most_open = 0
         self.follow()
@@ -143,7 +144,14 @@ INSTANCES = {
     ),
     "within epsilon": (Problem(np.eye(3), noise_std=0.5, epsilon=0.3), gaussian, [0.9, 0.8, 0.2]),
     "two of the best": (Problem(np.eye(4), noise_std=0.4, top=2), gaussian, [0.9, 0.8, 0.2, 0.0]),
+    "not quite linear": (
+        Problem(SOARE, noise_std=[1.0, 0.4, 2.0, 0.7], misspecification=0.03),
+        gaussian, SOARE_THETA,
+    ),
     "clicks": (Problem(CLICKS, reward_range=(0, 1)), coins, [0.1, 0.5, 0.2]),
+    "clicks, not quite linear": (
+        Problem(CLICKS, reward_range=(-0.5, 1.5), misspecification=0.01), coins, [0.1, 0.5, 0.2],
+    ),
     "clicks, minimised": (
         Problem(CLICKS, reward_range=(0, 1), direction="minimize"), coins, [0.1, 0.5, 0.2],
     ),
@@ -164,7 +172,7 @@ def test_every_block_is_that_of_the_slow_twin(name: str) -> None:
     assert twins.paid >= 5
 
 
-@pytest.mark.parametrize("name", ["soare", "two of the best", "clicks"])
+@pytest.mark.parametrize("name", ["soare", "two of the best", "clicks", "not quite linear"])
 @pytest.mark.parametrize("batch", [None, 12])
 def test_late_lost_and_unasked_results_count_as_in_the_slow_twin(name: str, batch: int) -> None:
     problem, kind, theta = INSTANCES[name]
@@ -285,6 +293,29 @@ def test_leaders_that_have_won_all_their_pairs_are_betted_on_all_the_same() -> N
                 pull = flying.pop(int(rng.integers(len(flying))))
                 policy.tell(pull, 0.1 + rng.standard_normal())
     assert met > 0
+
+
+@pytest.mark.parametrize(
+    ("wanted", "theta", "errors", "undecided"),
+    [
+        ({"top": 2}, [1.0, 0.8, 0.8, 0.0], 4, ["0", "1", "2"]),
+        ({"epsilon": 0.001}, [0.8, 0.75, 0.1, 0.0], 3, ["0", "1"]),
+    ],
+    ids=["two", "within epsilon"],
+)
+def test_where_pairs_are_tested_those_are_live_whom_a_leader_does_not_beat(
+    wanted: dict, theta: list[float], errors: int, undecided: list[str]
+) -> None:
+    problem = Problem(np.eye(4), noise_std=0.3, **wanted)
+    policy = BlockBetting(problem, delta=0.1, max_pulls=300)
+    world, rng = GaussianEnvironment(problem, theta), np.random.default_rng(1)
+    while not policy.stopped:
+        pull = policy.ask()
+        policy.tell(pull, world.sample(pull, rng))
+        leaders = policy._answer or range(4)
+        open_for = policy._book.wealth[leaders] < math.log(errors / 0.1)
+        assert policy._live() == sorted({*leaders, *np.flatnonzero(open_for.any(axis=0))})
+    assert policy.recommend().evidence["not_ruled_out"] == undecided
 
 
 # ------------------------------------------------------------------------ the promise

@@ -65,6 +65,8 @@ def test_noise_by_arm_is_what_two_arms_of_a_plain_problem_cost() -> None:
     bounded = Problem(np.eye(2), reward_range=(0, 10))
     assert complexity(bounded, [0.5, 0.0], std=[1, 3]).value == pytest.approx(found.value)
     assert complexity(bounded, [0.5, 0.0]).value == pytest.approx(2 * 100 / 0.25, rel=1e-6)
+    certain = complexity(bounded, [0.5, 0.0], std=[0, 3], tol=1e-3)
+    assert certain.value == pytest.approx(2 * 9 / 0.25, rel=1e-3)
 
 
 def test_epsilon_and_direction_do_what_they_say() -> None:
@@ -98,7 +100,7 @@ def test_a_tie_is_never_told_apart() -> None:
 
 @pytest.mark.parametrize(
     ("std", "message"),
-    [(0.0, "std must be non-negative and not zero"), ([1.0], r"std must have shape \(2,\)")],
+    [(0.0, "std must be non-negative and not zero"), ([1.0], r"std must have shape \(2 arms\)")],
 )
 def test_bad_arguments_are_refused(std: object, message: str) -> None:
     problem = Problem(np.eye(2), noise_std=1.0)

@@ -297,12 +297,18 @@ def test_rounding_is_efficient(parts: list[int], more: int) -> None:
     counts = round_design(np.array(parts, dtype=float), n).tolist()
     assert sum(counts) == n
     assert min(counts) >= 1
-    # Pukelsheim, Rieder (1992): efficient iff no pull is better moved, and then variances
-    # grow by at most 1 + p / n.
+    # Pukelsheim, Rieder (1992): efficient iff no pull is better moved.
     least = min(Fraction(count, 1) / share for count, share in zip(counts, shares, strict=True))
     most = max((count - 1) / share for count, share in zip(counts, shares, strict=True))
     assert most <= least
-    assert n / least <= 1 + Fraction(len(parts), n) or most <= 0
+    assert n / least <= Fraction(n, n - len(parts) + 1)
+
+
+def test_variances_grow_as_much_as_is_said_where_one_arm_has_nearly_all_shares() -> None:
+    shares = np.array([1.0 - 4e-4, 1e-4, 1e-4, 1e-4, 1e-4])
+    counts = round_design(shares, 6)
+    assert counts.tolist() == [2, 1, 1, 1, 1]
+    assert (6 * shares / counts).max() == pytest.approx(6 / (6 - 5 + 1), rel=1e-3)
 
 
 def test_rounding_leaves_out_arms_with_a_negligible_share() -> None:

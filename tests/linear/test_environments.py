@@ -105,7 +105,7 @@ def test_candidates_that_cannot_be_pulled_may_be_measured_in_the_table() -> None
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda p: GaussianEnvironment(p, [1.0]), r"theta must have shape \(2,\)"),
+        (lambda p: GaussianEnvironment(p, [1.0]), r"theta must have shape \(2 features\)"),
         (lambda p: GaussianEnvironment(p, [1.0, math.nan]), r"theta\[1\] must be finite"),
         (lambda p: GaussianEnvironment(p, THETA, std=-1.0), "std must not be negative"),
         (lambda p: BernoulliEnvironment(p, [0.9, 0.2]), "arm 'c' has 1.1"),

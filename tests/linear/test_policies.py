@@ -27,7 +27,9 @@ from fairtrial.linear import (
     XYAdaptive,
     XYAllocation,
     XYOracle,
+    oracle_design,
 )
+from fairtrial.linear.policies.designs import plug_in_shares
 from fairtrial.simulation import simulate
 from tests.linear.instances import mab, soare, sphere
 
@@ -438,6 +440,13 @@ def test_stopping_times_are_the_published_ones(name: str, cls: type[Policy]) -> 
     assert found.error_rate <= 0.1
 
 
+def test_a_tie_at_the_estimate_counts_as_a_gap_of_a_thousandth_of_the_range() -> None:
+    problem, theta = Problem(np.eye(3), noise_std=1.0), [5.0, 5.0, 1.0]
+    design = oracle_design(problem.clone(epsilon=0.004), theta)
+    assert plug_in_shares(problem, theta) == pytest.approx(design.weights, abs=0.02)
+    assert design.weights[2] < 0.1
+
+
 @pytest.mark.statistical
 def test_an_oracle_needs_fewer_pulls_than_any_static_design() -> None:
     arms, theta = soare(5, 0.2)
@@ -522,3 +531,20 @@ def test_progress_is_json_and_its_intervals_hold_the_truth(cls: type[Policy]) ->
     assert progress.to_dict()["told"] == policy.told
     for estimate, value in zip(progress.arms, SOARE @ THETA, strict=True):
         assert estimate.lower <= value <= estimate.upper
+
+
+@pytest.mark.parametrize("cls", [LinGapE, BlockBetting])
+def test_intervals_are_those_of_the_method_of_mixtures(cls: type[Policy]) -> None:
+    policy = cls(Problem(np.eye(2), noise_std=2.0), delta=0.1, start=2)
+    counts = [4, 3]
+    for arm, count in enumerate(counts):
+        for _ in range(count):
+            policy.tell(policy.problem.pull(arm=str(arm)), 1.0)
+    # The prior is one of the two initial pulls, a spread of a half.
+    level = 2 * 1.5 * (0.5 * math.log((1 + 4) * (1 + 3)) + math.log(10))
+    progress = policy.progress()
+    for estimates in (progress.actions, progress.arms):
+        for estimate, count in zip(estimates, counts, strict=True):
+            assert estimate.mean == pytest.approx(1.0)
+            assert estimate.upper - 1.0 == pytest.approx(2.0 * math.sqrt(level / count))
+            assert 1.0 - estimate.lower == pytest.approx(estimate.upper - 1.0)

@@ -67,7 +67,7 @@ def test_the_problem_survives_json(arguments: dict) -> None:
         ({"features": [[1, 2], [3, math.nan]]}, r"features\[1, 1\] must be finite; got nan"),
         ({"features": [[1, 2], [math.inf, 1]]}, r"features\[1, 0\] must be finite; got inf"),
         ({"candidates": [[1, math.nan]]}, r"candidates\[0, 1\] must be finite"),
-        ({"candidates": [[1, 2, 3]]}, r"candidates must have shape \(any, 2\)"),
+        ({"candidates": [[1, 2, 3]]}, r"candidates must have shape \(any rows, 2 features\)"),
         ({"arms": ["a", "b"]}, r"arms must be 3 labels, one a row; got 2"),
         ({"arms": ["a", "a", "b"]}, r"arms must be a non-empty list of distinct labels"),
         ({"answers": ["p", "q", "r"]}, r"answers must be left out without candidates"),
@@ -75,7 +75,7 @@ def test_the_problem_survives_json(arguments: dict) -> None:
         ({"reward_range": (0, 1)}, r"exactly one must be given"),
         ({"noise_std": 0.0}, r"noise_std must be a finite number greater than 0; got 0.0"),
         ({"noise_std": [1, 1, 0]}, r"noise_std must be greater than 0"),
-        ({"noise_std": [1, 1]}, r"noise_std must have shape \(3,\)"),
+        ({"noise_std": [1, 1]}, r"noise_std must have shape \(3 arms\)"),
         ({"noise_std": None, "reward_range": (1, 1)}, r"reward_range must be two finite numbers"),
         ({"epsilon": -0.1}, r"epsilon must be a finite number of at least 0; got -0.1"),
         ({"top": 0}, r"top must be an integer of at least 1; got 0"),
@@ -93,7 +93,18 @@ def test_candidates_that_no_arm_can_tell_apart_are_refused_by_name() -> None:
     candidates = [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 1.0, 1e-3]]
     with pytest.raises(NotEstimable, match="'q' and 'r' differ along a direction that no arm"):
         Problem(flat, candidates, answers=["p", "q", "r"], noise_std=1.0)
+    with pytest.raises(NotEstimable, match="'0' and '2' differ along a direction that no arm"):
+        Problem(flat, [[1, 0, 7], [0, 1, 7], [2, 1, 6]], noise_std=1.0)
     assert Problem(flat, [[1, 0, 7], [0, 1, 7]], noise_std=1.0).rank == 2
+
+
+@pytest.mark.parametrize("unit", [1e-20, 1e-9, 1.0, 1e20])
+def test_a_feature_that_no_arm_has_must_be_the_same_for_all_candidates(unit: float) -> None:
+    arms = [[1.0, 1.0, 0.0], [1.0, 2.0, 0.0]]
+    with pytest.raises(NotEstimable, match="'0' and '1' differ along a direction that no arm"):
+        Problem(arms, [[1, 1, 0], [1, 500, unit]], noise_std=1.0)
+    same = Problem(arms, [[1, 1, unit], [1, 500, unit]], noise_std=1.0)
+    assert len(same.answer_groups) == 2
 
 
 def test_the_rank_does_not_depend_on_units_or_on_repeated_columns() -> None:

@@ -116,7 +116,7 @@ def test_the_condition_is_that_of_the_scaled_gram_matrix() -> None:
     wanted = np.linalg.cond(scaled)
     assert Problem(features, noise_std=1.0).condition(pulls) == pytest.approx(wanted)
     assert Problem(features, noise_std=1.0).condition([1, 1, 0, 0, 0]) == math.inf
-    with pytest.raises(InvalidArgument, match=r"pulls must have shape \(5,\)"):
+    with pytest.raises(InvalidArgument, match=r"pulls must have shape \(5 arms\)"):
         Problem(features, noise_std=1.0).condition([1, 1])
 
 

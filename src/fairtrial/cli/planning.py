@@ -22,6 +22,9 @@ __all__ = ["Plan", "complexity_in", "make_plan", "simulate_configuration"]
 
 _HORIZON_IN_BOUNDS = 100
 
+_ALLOWANCES = ("epsilon", "slack", "floor_slack")
+"""What lets more than one answer be right."""
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -50,6 +53,12 @@ class Plan:
     complexity: Complexity | None
     certifying: Mapping[str, int | None] | None
     simulation: Simulation | None
+
+    @property
+    def rules_bounded(self) -> str:
+        """Which rules do not beat the bound, in words: all, or those that give the answer."""
+        allowances = (getattr(self.problem, name, 0.0) for name in _ALLOWANCES)
+        return "whatever the rule" + (", if it gives this answer" if any(allowances) else "")
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as JSON's own types."""

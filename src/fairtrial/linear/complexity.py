@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairtrial.confidence.complexity import CertifiedComplexity
-from fairtrial.core.validation import check_array
 from fairtrial.errors import InvalidArgument
+from fairtrial.linear._arguments import by_arm
 from fairtrial.linear.designs import contrasts_at, oracle_design
 from fairtrial.linear.problem import Problem
 
@@ -130,10 +130,8 @@ def complexity(
 
 def _with_noise(problem: Problem, std: ArrayLike) -> Problem:
     """Return the problem with other standard deviations."""
-    arms = len(problem.arms)
-    given = check_array("std", std, (arms,) if np.ndim(std) else ())
+    given = by_arm("std", std, len(problem.arms))
     if (given < 0.0).any() or given.max() == 0.0:
         raise InvalidArgument("std", "must be non-negative and not zero for every arm", std)
-    least = _LEAST_STD * given.max()
-    noise = np.broadcast_to(np.maximum(given, least), arms)
+    noise = np.maximum(given, _LEAST_STD * given.max())
     return problem.clone(noise_std=noise, reward_range=None)

@@ -409,7 +409,7 @@ def round_design(design: Design | ArrayLike, n: int) -> NDArray[np.int64]:
     -------
     ndarray of int, shape (K,)
         At least 1 for every arm with a share. With p such arms, variances grow by a factor
-        of at most ``1 + p / n`` against the exact shares.
+        of at most ``n / (n - p + 1)`` against the exact shares.
 
     Raises
     ------
@@ -445,7 +445,7 @@ def round_design(design: Design | ArrayLike, n: int) -> NDArray[np.int64]:
 def _shares(design: Design | ArrayLike) -> Floats:
     """Return shares without negligible ones, with sum one."""
     weights = design.weights if isinstance(design, Design) else design
-    given = check_array("design", weights, (None,))
+    given = check_array("design", weights, (None,), axes=("arms",))
     if not given.size or (given < 0.0).any() or given.sum() == 0.0:
         raise InvalidArgument("design", "must be non-negative shares, not all zero", design)
     kept = given >= _NEGLIGIBLE[0] * given.sum()

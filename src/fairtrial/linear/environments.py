@@ -15,8 +15,9 @@ from fairtrial.core.draws import Source
 from fairtrial.core.environment import Environment, Truth
 from fairtrial.core.pull import Pull
 from fairtrial.core.tables import column_of
-from fairtrial.core.validation import check_array, check_instance, check_number
+from fairtrial.core.validation import check_instance, check_number
 from fairtrial.errors import InvalidArgument, InvalidOutcome, NotSupported
+from fairtrial.linear._arguments import by_arm
 from fairtrial.linear.problem import Problem
 
 if TYPE_CHECKING:
@@ -142,7 +143,7 @@ class GaussianEnvironment(ArmEnvironment):
 
     def __init__(self, problem: Problem, theta: ArrayLike, std: ArrayLike | None = None) -> None:
         self.problem = check_instance("problem", problem, Problem)
-        self.theta = check_array("theta", theta, (problem.features.shape[1],))
+        self.theta = problem.check_theta(theta)
         self.std = std
         if problem.reward_range is not None:
             raise InvalidArgument(
@@ -151,10 +152,10 @@ class GaussianEnvironment(ArmEnvironment):
         if problem.estimates_noise and std is None:
             raise InvalidArgument("std", "must be given where the problem's noise is 'estimated'")
         arms = len(problem.arms)
-        given = problem.scale if std is None else check_array("std", std, _shape_of(std, arms))
+        given = problem.scale if std is None else by_arm("std", std, arms)
         if (given < 0.0).any():
             raise InvalidArgument("std", "must not be negative", std)
-        self._stds = np.broadcast_to(given, arms).copy()
+        self._stds = given.copy()
 
     @cached_property
     def arm_means(self) -> Floats:
@@ -196,7 +197,7 @@ class BernoulliEnvironment(ArmEnvironment):
 
     def __init__(self, problem: Problem, theta: ArrayLike) -> None:
         self.problem = check_instance("problem", problem, Problem)
-        self.theta = check_array("theta", theta, (problem.features.shape[1],))
+        self.theta = problem.check_theta(theta)
         for reward in (0.0, 1.0):
             problem.check_outcome(reward, "reward_range: a reward of this world")
         means = problem.features @ self.theta
@@ -344,7 +345,3 @@ class ReplayEnvironment(ArmEnvironment):
     def source(self) -> Source:
         """The world as the kernels see it."""
         return Source.replay(self._rows, self.noise_std)
-
-
-def _shape_of(value: ArrayLike, arms: int) -> tuple[int, ...]:
-    return (arms,) if np.ndim(value) else ()

@@ -2,43 +2,44 @@
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairtrial.core.problem import Problem as BaseProblem
-from fairtrial.core.validation import (
-    check_array,
-    check_choice,
-    check_integer,
-    check_labels,
-    check_number,
-)
+from fairtrial.core.validation import check_array, check_choice, check_integer, check_number
 from fairtrial.errors import InvalidArgument, InvalidOutcome
+from fairtrial.linear._arguments import (
+    by_arm,
+    in_the_order_of,
+    is_frame,
+    labels_of,
+    range_of,
+    rows_of,
+)
+from fairtrial.linear._coordinates import (
+    ROUNDING,
+    Coordinates,
+    Reduced,
+    condition_of,
+    coordinates_of,
+    equal_rows,
+    joined_where_close,
+)
 
-__all__ = ["NotEstimable", "Problem", "Reduced"]
+__all__ = ["NotEstimable", "Problem"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-_LARGEST = 1e100
-"""Beyond this size, or below its inverse, products of features leave the range of floats."""
-
 ESTIMATED = "estimated"
-
-_RANK = 1e-10
-"""Singular values below this, relative to the largest, count as zero."""
 
 _RESIDUAL = 1e-9
 """A difference of candidates has left the arms' span if so much of it has, relatively."""
-
-_ROUNDING = 1e-14
-"""What is smaller than this, relative to the numbers it is a difference of, may be rounding."""
 
 
 NO_INTERCEPT = (
@@ -49,28 +50,6 @@ NO_INTERCEPT = (
 
 class NotEstimable(InvalidArgument):
     """Two candidates differ along a direction that no arm measures: no data can tell them apart."""
-
-
-class Reduced(NamedTuple):
-    """The problem in coordinates of full rank, in which every arm has unit noise.
-
-    With ``theta = basis @ phi`` the reward of arm k, divided by its noise scale, has mean
-    ``arms[k] @ phi``, and two candidates differ in value by ``(candidates[i] -
-    candidates[j]) @ phi``. ``arms.T @ arms / K`` is the identity.
-
-    Attributes
-    ----------
-    arms : ndarray of shape (K, r)
-        Features over noise scale, in the r coordinates.
-    candidates : ndarray of shape (G, r)
-        The distinct candidates.
-    basis : ndarray of shape (d, r)
-        What takes a row of features to its coordinates: ``row @ basis``.
-    """
-
-    arms: Floats
-    candidates: Floats
-    basis: Floats
 
 
 class Problem(BaseProblem):
@@ -174,8 +153,8 @@ class Problem(BaseProblem):
         answers: Sequence[str] | int | None = None,
         misspecification: float = 0.0,
     ) -> None:
-        self.features = _rows("features", features)
-        self.arms = _labels("arms", arms, features, len(self.features))
+        self.features = rows_of("features", features)
+        self.arms = labels_of("arms", arms, features, len(self.features))
         self.candidates = self._given_candidates(features, candidates)
         self.answers = self._given_answers(candidates, answers)
         self.noise_std, self.reward_range = self._given_noise(noise_std, reward_range)
@@ -185,7 +164,7 @@ class Problem(BaseProblem):
         self.top = self._given_top(top)
         self._check_estimable()
         self._warn_of_zero_arms()
-        if _is_frame(features) and not self.has_intercept:
+        if is_frame(features) and not self.has_intercept:
             warnings.warn(NO_INTERCEPT, stacklevel=2)
         self._freeze()
 
@@ -194,16 +173,16 @@ class Problem(BaseProblem):
     def _given_candidates(self, features: Any, candidates: Any) -> Floats | None:
         if candidates is None:
             return None
-        if _is_frame(features) and _is_frame(candidates):
-            candidates = _in_the_order_of(candidates, features)
-        return _rows("candidates", candidates, self.features.shape[1])
+        if is_frame(features) and is_frame(candidates):
+            candidates = in_the_order_of(candidates, features)
+        return rows_of("candidates", candidates, self.features.shape[1])
 
     def _given_answers(
         self, candidates: Any, answers: Sequence[str] | int | None
     ) -> tuple[str, ...]:
         if self.candidates is not None:
-            return _labels("answers", answers, candidates, len(self.candidates))
-        if answers is not None and _labels("answers", answers, None, len(self.arms)) != self.arms:
+            return labels_of("answers", answers, candidates, len(self.candidates))
+        if answers is not None and labels_of("answers", answers, None, len(self.arms)) != self.arms:
             raise InvalidArgument(
                 "answers", "must be left out without candidates: they are the arms", answers
             )
@@ -215,7 +194,7 @@ class Problem(BaseProblem):
         if noise_std is not None and reward_range is None:
             return self._given_std(noise_std), None
         if noise_std is None and reward_range is not None:
-            return None, _range(reward_range)
+            return None, range_of(reward_range)
         raise InvalidArgument(
             "noise_std, reward_range",
             "exactly one must be given: the noise if it is known, else the rewards' range",
@@ -227,10 +206,10 @@ class Problem(BaseProblem):
             return check_choice("noise_std", noise_std, [ESTIMATED])
         if np.ndim(noise_std) == 0:
             return check_number("noise_std", noise_std, low=0.0, open_low=True)
-        by_arm = check_array("noise_std", noise_std, (len(self.arms),))
-        if (by_arm <= 0.0).any():
+        given = by_arm("noise_std", noise_std, len(self.arms))
+        if (given <= 0.0).any():
             raise InvalidArgument("noise_std", "must be greater than 0", noise_std)
-        return by_arm
+        return given
 
     def _given_top(self, top: int) -> int:
         number = check_integer("top", top, low=1)
@@ -243,9 +222,12 @@ class Problem(BaseProblem):
     def _check_estimable(self) -> None:
         """Refuse candidates whose differences leave the span of the arms."""
         units, _, inner = self._coordinates
+        # A feature that no arm has counts by the candidates' own size, whatever its unit.
+        absent = ~self.features.any(axis=0) & self.candidate_features.any(axis=0)
         rows = self.candidate_features / units
+        rows[:, absent] /= np.abs(rows[:, absent]).max(axis=0)
         outside = rows - (rows @ inner) @ inner.T
-        rounding = _ROUNDING * np.abs(rows).sum(axis=1)
+        rounding = ROUNDING * np.abs(rows).sum(axis=1)
         first = np.arange(len(rows))
         for group in self.answer_groups:
             first[list(group)] = group[0]
@@ -278,8 +260,7 @@ class Problem(BaseProblem):
         Without a constant among them, or indicators that add up to one, they cannot: a mean
         is then 0 where all features are 0.
         """
-        units, _, _ = self._coordinates
-        rows = self.features / units
+        rows = self.features / self._coordinates.units
         ones = np.ones(len(rows))
         weights, *_ = np.linalg.lstsq(rows, ones, rcond=None)
         return bool(np.abs(rows @ weights - ones).max() < _RESIDUAL)
@@ -322,16 +303,16 @@ class Problem(BaseProblem):
 
         Features that differ by no more than rounding are the same.
         """
-        equal = _groups(self.candidate_features)
+        equal = equal_rows(self.candidate_features)
         features = self.candidate_features[[group[0] for group in equal]]
-        _, basis, _ = self._coordinates
-        reach = _ROUNDING * (np.abs(features) @ np.abs(basis))
-        return _joined(equal, features @ basis, reach)
+        basis = self._coordinates.basis
+        reach = ROUNDING * (np.abs(features) @ np.abs(basis))
+        return joined_where_close(equal, features @ basis, reach)
 
     @cached_property
     def distinct_arms(self) -> Integers:
         """Arms that measure something, and not what another before them does as well."""
-        first = [group[0] for group in _groups(self._scaled_features)]
+        first = [group[0] for group in equal_rows(self._scaled_features)]
         return np.array([arm for arm in first if self.features[arm].any()], dtype=np.int64)
 
     @cached_property
@@ -350,7 +331,7 @@ class Problem(BaseProblem):
     @cached_property
     def reduced(self) -> Reduced:
         """The problem in coordinates of full rank and unit noise."""
-        _, basis, _ = self._coordinates
+        basis = self._coordinates.basis
         arms = self._scaled_features @ basis
         return Reduced(arms, self._distinct_candidates @ basis, basis)
 
@@ -380,20 +361,8 @@ class Problem(BaseProblem):
         return np.asarray(self.candidate_features[first])
 
     @cached_property
-    def _coordinates(self) -> tuple[Floats, Floats, Floats]:
-        """Return the columns' units, the basis, and an orthonormal one in those units.
-
-        The rank must not depend on the units that a feature is written in.
-        """
-        rows = self._scaled_features
-        units = np.linalg.norm(rows, axis=0)
-        units = np.where(units > 0.0, units, 1.0)
-        triangle = np.linalg.qr(rows / units, mode="r")
-        _, values, right = np.linalg.svd(triangle, full_matrices=False)
-        rank = int((values > _RANK * values[0]).sum()) if values[0] > 0.0 else 0
-        inner = right[:rank].T
-        basis = inner / units[:, np.newaxis] * (math.sqrt(len(rows)) / values[:rank])
-        return units, basis, inner
+    def _coordinates(self) -> Coordinates:
+        return coordinates_of(self._scaled_features)
 
     def condition(self, pulls: ArrayLike) -> float:
         """Return the condition number of the Gram matrix of so many pulls by arm, shape (K,).
@@ -406,20 +375,16 @@ class Problem(BaseProblem):
         >>> Problem([[1, 0], [0, 100]], noise_std=1.0).condition([4, 1])
         1.0
         """
-        given = check_array("pulls", pulls, (len(self.arms),))
-        pulled = given > 0.0
-        rows = self._scaled_features[pulled] * np.sqrt(given[pulled])[:, np.newaxis]
-        units = np.linalg.norm(rows, axis=0)
-        triangle = np.linalg.qr(rows / np.where(units > 0.0, units, 1.0), mode="r")
-        values = np.linalg.svd(triangle, compute_uv=False)
-        if not 0 < self.rank <= values.size or values[self.rank - 1] == 0.0:
-            return math.inf
-        return float((values[0] / values[self.rank - 1]) ** 2)
+        given = check_array("pulls", pulls, (len(self.arms),), axes=("arms",))
+        return condition_of(self._scaled_features, given, self.rank)
 
     def values(self, theta: ArrayLike) -> Floats:
         """Return every candidate's value at `theta` of shape (d,); shape (M,)."""
-        given = check_array("theta", theta, (self.features.shape[1],))
-        return np.asarray(self.candidate_features @ given)
+        return np.asarray(self.candidate_features @ self.check_theta(theta))
+
+    def check_theta(self, theta: ArrayLike) -> Floats:
+        """Return a parameter as an array of shape (d,); it must have one entry a feature."""
+        return check_array("theta", theta, (self.features.shape[1],), axes=("features",))
 
     def check_outcome(self, outcome: Any, name: str = "reward") -> float:
         """Return the reward as a float; it must be finite and inside the range, if there is one."""
@@ -429,81 +394,3 @@ class Problem(BaseProblem):
             if not low <= reward <= high:
                 raise InvalidOutcome(name, f"must be in [{low:g}, {high:g}]", outcome)
         return reward
-
-
-def _groups(rows: Floats) -> tuple[tuple[int, ...], ...]:
-    """Return equal rows together, by index, in the order of their first."""
-    groups: dict[bytes, list[int]] = {}
-    for index, row in enumerate(rows + 0.0):  # so that -0.0 is 0.0
-        groups.setdefault(row.tobytes(), []).append(index)
-    return tuple(map(tuple, groups.values()))
-
-
-def _joined(
-    groups: tuple[tuple[int, ...], ...], rows: Floats, reach: Floats
-) -> tuple[tuple[int, ...], ...]:
-    """Return groups, joined where their rows are as close as `reach`; of shape (G, r) both."""
-    # Along a direction of no meaning, rows that are close are neighbours.
-    places = rows @ np.cos(np.arange(rows.shape[1]))
-    order = np.argsort(places, kind="stable")
-    slack = reach.sum(axis=1)
-    near = np.diff(places[order]) <= slack[order[1:]] + slack[order[:-1]]
-    joined: dict[int, int] = {}
-    for late in np.flatnonzero(near) + 1:
-        here = order[late]
-        for there in order[late - 1 :: -1]:
-            if places[here] - places[there] > slack[here] + slack[there]:
-                break
-            if (np.abs(rows[here] - rows[there]) <= reach[here] + reach[there]).all():
-                joined[here] = joined.get(there, there)
-                break
-    if not joined:
-        return groups
-    members: dict[int, list[int]] = {}
-    for number, group in enumerate(groups):
-        members.setdefault(joined.get(number, number), []).extend(group)
-    return tuple(sorted(tuple(sorted(group)) for group in members.values()))
-
-
-def _is_frame(value: Any) -> bool:
-    return all(hasattr(value, name) for name in ("index", "columns", "to_numpy"))
-
-
-def _rows(name: str, value: Any, width: int | None = None) -> Floats:
-    rows = check_array(name, value.to_numpy() if _is_frame(value) else value, (None, width))
-    if not rows.size:
-        raise InvalidArgument(name, f"must have rows and columns; got shape {rows.shape}")
-    size = np.abs(rows)
-    if size.max() > _LARGEST or 0.0 < size.max() < 1.0 / _LARGEST:
-        accepted = f"must be from {1.0 / _LARGEST:g} to {_LARGEST:g} in size: change the units"
-        raise InvalidArgument(name, accepted, float(size.max()))
-    return rows
-
-
-def _in_the_order_of(candidates: Any, features: Any) -> Any:
-    """Return the candidates' columns in the order of the features', by name."""
-    wanted, given = list(features.columns), list(candidates.columns)
-    if len(wanted) != len(given) or set(wanted) != set(given):
-        raise InvalidArgument("candidates", f"must have the columns of features, {wanted}", given)
-    return candidates[wanted]
-
-
-def _labels(name: str, labels: Any, rows: Any, number: int) -> tuple[str, ...]:
-    if labels is None:
-        labels = list(rows.index) if _is_frame(rows) else number
-    clean = check_labels(name, labels)
-    if len(clean) != number:
-        raise InvalidArgument(name, f"must be {number} labels, one a row; got {len(clean)}")
-    return clean
-
-
-def _range(reward_range: Any) -> tuple[float, float]:
-    try:
-        low, high = (check_number("reward_range", end) for end in reward_range)
-    except (TypeError, ValueError):
-        low = high = math.nan
-    if not low < high:
-        raise InvalidArgument(
-            "reward_range", "must be two finite numbers, low < high", reward_range
-        )
-    return low, high

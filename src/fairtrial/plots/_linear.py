@@ -92,7 +92,8 @@ def _shares(designs: Mapping[str, Any]) -> Floats:
     rows: list[Floats] = []
     for name, design in designs.items():
         size = len(rows[0]) if rows else None
-        given = check_array(f"designs[{name!r}]", getattr(design, "weights", design), (size,))
+        weights = getattr(design, "weights", design)
+        given = check_array(f"designs[{name!r}]", weights, (size,), axes=("arms",))
         if not given.size or (given < 0.0).any() or given.sum() == 0.0:
             raise InvalidArgument(
                 f"designs[{name!r}]", "must be non-negative shares, not all zero", design
@@ -297,7 +298,7 @@ def _budgets(rule: str, by_dimension: Mapping[int, Any]) -> dict[int, Floats]:
 
 def _times(runs: Any) -> Floats:
     given: ArrayLike = getattr(runs, "stopping_time", runs)
-    times = check_array("budgets", np.atleast_1d(given), (None,))
+    times = check_array("budgets", np.atleast_1d(given), (None,), axes=("runs",))
     if not times.size or (times <= 0.0).any():
         raise InvalidArgument("budgets", "must be positive numbers of pulls", runs)
     return times

@@ -61,7 +61,7 @@ def _print(made: Plan) -> None:
     certified = f"certified between {found.lower:.6g} and {found.upper:.6g}"
     bound = shown_number(found.lower_bound(made.delta))
     click.echo(wrapped("T*", f"{found.value:.6g} ({certified})"))
-    whatever = f"{bound} pulls on average, whatever the rule"
+    whatever = f"{bound} pulls on average, {made.rules_bounded}"
     if getattr(made.problem, "reward_range", None) is not None:
         whatever += ", for Gaussian rewards of the same spread"
     click.echo(wrapped("Lower bound", whatever))

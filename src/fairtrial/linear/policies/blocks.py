@@ -297,7 +297,12 @@ class BlockBetting(LinearPolicy):
     def _live(self) -> Sequence[int]:
         if self._decided:
             return list(self._answer or ())
-        return np.flatnonzero(self._book.rejected == 0).tolist()
+        book, leaders = self._book, self._answer
+        live = book.rejected == 0
+        if self._pairwise and leaders is not None:
+            live = (book.wealth[leaders] < self._threshold).any(axis=0)
+            live[leaders] = True
+        return np.flatnonzero(live).tolist()
 
     def _remaining(self) -> float | None:
         if self.stopped:

@@ -98,16 +98,18 @@ class MixtureLevel(Level):
 
 @dataclass(frozen=True, repr=False)
 class RidgeLevel(Level):
-    """``(sigma sqrt(d ln((1 + N L^2 / eta) / delta)) + sqrt(eta) S)^2``, with ``A + eta I``.
+    """``(sqrt(d ln((1 + N L^2 / eta) / delta)) + sqrt(eta) S)^2``, with ``A + eta I``.
 
-    In one dimension ``ln(1/delta)`` counts twice: the formula as printed is not proven there.
+    Rows and rewards are divided by the noise's scale first, also where all arms share it, so L
+    is the largest norm of a row over its noise. In one dimension ``ln(1/delta)`` counts twice:
+    the formula as printed is not proven there.
 
     Parameters
     ----------
     norm_bound : float
         The S of the formula: the norm of theta is at most that.
     ridge : float
-        The eta of the formula, more than 0.
+        The eta of the formula, more than 0: against rows that are divided by the noise.
 
     Examples
     --------

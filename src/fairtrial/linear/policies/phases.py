@@ -41,6 +41,7 @@ class _Phased(LinearPolicy):
 
     state_fields = (
         "_books", "_alive", "_phase", "_waiting", "_target", "_finished", "_given_up", "_amended",
+        "_late",
     )  # fmt: skip
 
     def __init__(
@@ -60,6 +61,7 @@ class _Phased(LinearPolicy):
         self._target = 1.0 / (rank * (rank + 1.0) + 1.0)
         self._finished = candidates == 1
         self._given_up = False
+        self._late: list[int] = []
 
     # ---------------------------------------------------------- what each rule says
 
@@ -97,6 +99,8 @@ class _Phased(LinearPolicy):
         self._books[COUNTS, pull.action] += 1.0
         self._books[SUMS, pull.action] += reward
         if pull.number not in self._outstanding:
+            if self.is_lost(pull):
+                self._late.append(pull.number)
             return
         self._books[GOT, pull.action] += 1.0
         self._books[OWN, pull.action] += reward
@@ -115,7 +119,7 @@ class _Phased(LinearPolicy):
         """Correct a reward; phases that were judged stay so."""
         change = self._reduced(pull.action, new) - self._reduced(pull.action, old)
         self._books[SUMS, pull.action] += change
-        if pull.tag == self._phase and self._waiting:
+        if pull.tag == self._phase and self._waiting and pull.number not in self._late:
             self._books[OWN, pull.action] += change
         self._amended += 1
 
@@ -178,6 +182,11 @@ class _Phased(LinearPolicy):
     def _live(self) -> Sequence[int]:
         return np.flatnonzero(self._alive).tolist()
 
+    @property
+    def _left_out(self) -> int:
+        """How many pulls were lost, and in no phase although they came late."""
+        return len(self._lost) + len(self._late)
+
     def _details(self) -> Mapping[str, Any]:
         return {"phase": int(self._phase), "survivors": self._labels(self._live())}
 
@@ -226,7 +235,7 @@ class _Eliminating(_Phased):
     def guarantee(self) -> Guarantee:
         """The level's guarantee, weakened where the data no longer fit its assumptions."""
         promise = self._as_it_stands(self._level.guarantee(self.delta))
-        return self._without(promise, len(self._lost))
+        return self._without(promise, self._left_out)
 
 
 class XYAdaptive(_Eliminating):
@@ -432,4 +441,4 @@ class ODLinBAI(_Phased):
             assumptions=("the mean of a reward is linear in the features of its arm",),
             source="Yang, Tan (2022), Theorem 2",
         )
-        return self._without(self._as_it_stands(promise), len(self._lost))
+        return self._without(self._as_it_stands(promise), self._left_out)

@@ -77,7 +77,7 @@ class _Static(_Sharing):
         """Return the shares of the arms, shape (K,)."""
 
     def _given(self, shares: ArrayLike) -> Floats:
-        given = check_array("shares", shares, (self._shape[0],))
+        given = check_array("shares", shares, (self._shape[0],), axes=("arms",))
         if (given < 0.0).any() or abs(given.sum() - 1.0) > 1e-6:
             raise InvalidArgument("shares", "must be non-negative and sum to 1", shares)
         arms = self.problem.reduced.arms[given > 0.0]
@@ -212,7 +212,7 @@ class XYOracle(_Static):
         del self.shares
 
     def _design(self) -> Floats:
-        theta = check_array("theta", self.theta, (self.problem.features.shape[1],))
+        theta = self.problem.check_theta(self.theta)
         return oracle_shares(self.problem, tuple(theta.tolist()))
 
 

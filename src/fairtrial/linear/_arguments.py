@@ -1,0 +1,73 @@
+"""What a problem is given: rows of features, labels, numbers by arm, a range."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairtrial.core.validation import check_array, check_labels, check_number
+from fairtrial.errors import InvalidArgument
+
+Floats = NDArray[np.float64]
+
+_LARGEST = 1e100
+"""Beyond this size, or below its inverse, products of features leave the range of floats."""
+
+
+def is_frame(value: Any) -> bool:
+    """Return whether a table has names for its rows and columns."""
+    return all(hasattr(value, name) for name in ("index", "columns", "to_numpy"))
+
+
+def rows_of(name: str, value: Any, width: int | None = None) -> Floats:
+    """Return features as read-only floats of shape (n, width), of a size that can be squared."""
+    numbers = value.to_numpy() if is_frame(value) else value
+    rows = check_array(name, numbers, (None, width), axes=("rows", "features"))
+    if not rows.size:
+        raise InvalidArgument(name, f"must have rows and columns; got shape {rows.shape}")
+    size = np.abs(rows)
+    if size.max() > _LARGEST or 0.0 < size.max() < 1.0 / _LARGEST:
+        accepted = f"must be from {1.0 / _LARGEST:g} to {_LARGEST:g} in size: change the units"
+        raise InvalidArgument(name, accepted, float(size.max()))
+    return rows
+
+
+def in_the_order_of(candidates: Any, features: Any) -> Any:
+    """Return the candidates' columns in the order of the features', by name."""
+    wanted, given = list(features.columns), list(candidates.columns)
+    if len(wanted) != len(given) or set(wanted) != set(given):
+        raise InvalidArgument("candidates", f"must have the columns of features, {wanted}", given)
+    return candidates[wanted]
+
+
+def labels_of(name: str, labels: Any, rows: Any, number: int) -> tuple[str, ...]:
+    """Return the labels of so many rows: those given, or the table's, or their numbers."""
+    if labels is None:
+        labels = list(rows.index) if is_frame(rows) else number
+    clean = check_labels(name, labels)
+    if len(clean) != number:
+        raise InvalidArgument(name, f"must be {number} labels, one a row; got {len(clean)}")
+    return clean
+
+
+def range_of(reward_range: Any) -> tuple[float, float]:
+    """Return both ends of a range, low < high."""
+    try:
+        low, high = (check_number("reward_range", end) for end in reward_range)
+    except (TypeError, ValueError):
+        low = high = math.nan
+    if not low < high:
+        raise InvalidArgument(
+            "reward_range", "must be two finite numbers, low < high", reward_range
+        )
+    return low, high
+
+
+def by_arm(name: str, value: ArrayLike, arms: int) -> Floats:
+    """Return one number, or one for each arm, as an array of shape (K,)."""
+    if np.ndim(value) == 0:
+        return np.broadcast_to(check_array(name, value, ()), arms)
+    return check_array(name, value, (arms,), axes=("arms",))
