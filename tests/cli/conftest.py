@@ -1,4 +1,6 @@
 import json
+import time
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner, Result
@@ -14,6 +16,17 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("FAIRTRIAL_STORAGE", raising=False)
     return tmp_path
+
+
+@pytest.fixture
+def leap(tmp_path, monkeypatch):
+    """Let an hour pass for who waits for a command as soon as this makes the file `hangs`."""
+
+    def monotonic():
+        return time.monotonic() + 3600 * (tmp_path / "hangs").exists()
+
+    leaping = SimpleNamespace(**{**vars(time), "monotonic": monotonic})
+    monkeypatch.setattr("fairtrial.cli.sources.time", leaping)
 
 
 @pytest.fixture
