@@ -1,3 +1,4 @@
+import itertools
 import json
 import time
 from types import SimpleNamespace
@@ -20,10 +21,11 @@ def folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def leap(tmp_path, monkeypatch):
-    """Let an hour pass for who waits for a command as soon as this makes the file `hangs`."""
+    """While there is a file `hangs`, let an hour pass between two looks at a command's clock."""
+    hours = itertools.count(1)
 
     def monotonic():
-        return time.monotonic() + 3600 * (tmp_path / "hangs").exists()
+        return time.monotonic() + ((tmp_path / "hangs").exists() and 3600 * next(hours))
 
     leaping = SimpleNamespace(**{**vars(time), "monotonic": monotonic})
     monkeypatch.setattr("fairtrial.cli.sources.time", leaping)

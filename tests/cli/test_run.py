@@ -228,6 +228,7 @@ def test_a_source_that_fails_stops_the_run_and_its_pull_is_measured_again(
     assert trouble in found["error"]["message"]
     assert f"To go on: fairtrial run {path}" in found["error"]["message"]
     assert log()[-1][:2] == ("ask", 5)
+    (folder / "hangs").unlink(missing_ok=True)
     (folder / "fixed").touch()
     assert invoke("run", path).exit_code == ExitCode.OK
     seen = [int(line) for line in (folder / "seen").read_text().split()]
