@@ -175,5 +175,5 @@ def test_a_driver_is_not_kept_waiting_beyond_the_end_of_the_time(path, tmp_path,
         assert sorted(kinds(study)) == ["ask", "ask", "cancel", "cancel", "time"]
         assert study.verify().ok
     store.close()
-    # Each pull would have taken minutes.
+    # Each pull would have taken ten minutes.
     assert len(list(tmp_path.glob("*.stopped"))) == 2

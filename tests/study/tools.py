@@ -14,7 +14,7 @@ import numpy as np
 from fairtrial.core import Pull
 from fairtrial.study.sqlite import SQLiteStore
 
-PATIENCE = 120.0
+PATIENCE = 600.0
 
 
 def wait_until(condition) -> None:
