@@ -1,13 +1,24 @@
 """Settings for every test: hypothesis repeats itself, keeps no files and times nothing."""
 
+import os
 import signal
 import sys
 from pathlib import Path
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
-settings.register_profile("fairtrial", deadline=None, derandomize=True, database=None)
+settings.register_profile(
+    "fairtrial",
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("fairtrial")
+
+# What a terminal or a user wishes is not what the tests are about.
+for name in ("FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS", "LINES"):
+    os.environ.pop(name, None)
 
 # Worker processes inherit the path: so they find the tests' own policies and problems.
 sys.path.insert(0, str(Path(__file__).parent.parent))

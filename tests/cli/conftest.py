@@ -1,4 +1,7 @@
+import itertools
 import json
+import time
+from types import SimpleNamespace
 
 import pytest
 from click.testing import CliRunner, Result
@@ -14,6 +17,18 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("FAIRTRIAL_STORAGE", raising=False)
     return tmp_path
+
+
+@pytest.fixture
+def leap(tmp_path, monkeypatch):
+    """While there is a file `hangs`, let an hour pass between two looks at a command's clock."""
+    hours = itertools.count(1)
+
+    def monotonic():
+        return time.monotonic() + ((tmp_path / "hangs").exists() and 3600 * next(hours))
+
+    leaping = SimpleNamespace(**{**vars(time), "monotonic": monotonic})
+    monkeypatch.setattr("fairtrial.cli.sources.time", leaping)
 
 
 @pytest.fixture

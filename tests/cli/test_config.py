@@ -274,7 +274,10 @@ values = st.recursive(
 )
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=150,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(data=st.data(), replacement=values)
 def test_no_file_whatever_it_says_is_answered_with_anything_but_a_list_of_mistakes(
     folder, data, replacement
@@ -399,6 +402,9 @@ def test_every_misplaced_key_of_a_source_is_listed(folder):
     assert all_of(mistakes(folder, source=source)) == ["source.delay", "source.bias"]
 
 
-@pytest.mark.filterwarnings("error")
+# What earlier tests left to the collector may come up here.
+@pytest.mark.filterwarnings(
+    "error", "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
+)
 def test_nothing_is_said_of_what_stands_in_for_a_mistaken_argument(tmp_path):
     test_a_refused_argument_without_a_default_is_one_mistake(tmp_path)

@@ -121,7 +121,8 @@ def broken_at_one(breakage):
 def test_a_command_that_fails_is_a_failed_pull_and_the_others_are_waited_for(
     folder, document, breakage, reason, trouble
 ):
-    path = write(folder, race(broken_at_one(breakage), HARD, timeout=3.0))
+    timeout = 3.0 if reason == "timeout" else 600.0
+    path = write(folder, race(broken_at_one(breakage), HARD, timeout=timeout))
     found, result = document("run", path, "--parallel", 2)
     assert result.exit_code == ExitCode.FAILURE
     assert trouble in found["error"]["message"]
@@ -134,7 +135,9 @@ def test_a_command_that_fails_is_a_failed_pull_and_the_others_are_waited_for(
 
 
 def test_so_many_failures_in_a_row_as_retries_say_are_put_up_with(folder, document):
-    path = write(folder, race(broken_at_one("exit 7"), retries=1))
+    waits = "if test {pull} -gt 1; then while test ! -e failed; do sleep 0.01; done; fi; "
+    script = waits + broken_at_one("touch failed; exit 7")
+    path = write(folder, race(script, retries=1))
     _found, result = document("run", path, "--parallel", 2)
     assert result.exit_code == ExitCode.OK, result.stderr
     assert [e.body["reason"] for e in events() if e.kind == "fail"] == ["error"]
@@ -159,7 +162,10 @@ def groups(folder):
 # ------------------------------------------------------------------- as a process
 
 
-SLOW = STREAM.replace("sleep 0.02", "sleep 0.1")
+# So many pulls come quickly; more, only where a file says so.
+SLOW = STREAM.replace(
+    "test {arm}", "test {pull} -lt 14 || test -e go || sleep 30; test {arm}"
+).replace("sleep 0.02", "sleep 0.1")
 
 
 @pytest.mark.slow
@@ -172,6 +178,7 @@ def test_a_parallel_run_that_is_killed_loses_nothing_and_goes_on(folder):
         process.kill()
         assert finish(process)[0] == -signal.SIGKILL
         told = [event for event in events() if event.kind == "tell"]
+    (folder / "go").touch()
     code, stdout, stderr = finish(start("run", path, "--parallel", 4, "--json"))
     assert code == ExitCode.OK, stderr
     assert json.loads(stdout)["progress"]["recommendation"]["arm"] == ["c"]

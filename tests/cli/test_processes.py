@@ -8,7 +8,6 @@ import select
 import signal
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -16,11 +15,13 @@ from fairtrial.cli import ExitCode
 from fairtrial.study import Study, list_studies
 from tests.cli.configurations import replayed, write
 from tests.cli.test_run import log, uninterrupted
+from tests.study.tools import PATIENCE, wait_until
 
 STORAGE = "sqlite:///small.db"
-PATIENCE = 120.0
 # Every pull takes a moment, so that there is time to interfere.
 MEASURE = "echo {pull} >> seen; sleep 0.01; test {arm} = a && echo 0.8 || echo 0.1"
+# Here there is time enough: late pulls take long until a file says that they need not.
+HELD = MEASURE.replace("sleep 0.01", "test {pull} -lt 40 || test -e go || sleep 30")
 
 
 def slowly(script=MEASURE):
@@ -28,22 +29,15 @@ def slowly(script=MEASURE):
     return replayed(policy=policy, source={"kind": "command", "run": script})
 
 
-def start(*arguments, **options):
+def start(*arguments, program=("-m", "fairtrial"), **options):
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    command = [sys.executable, "-m", "fairtrial", *map(str, arguments)]
+    command = [sys.executable, *program, *map(str, arguments)]
     return subprocess.Popen(command, **{**pipes, **options})
 
 
 def finish(process):
     stdout, stderr = process.communicate(timeout=PATIENCE)
     return process.returncode, stdout, stderr
-
-
-def wait_until(condition):
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline, "it never came"
-        time.sleep(0.01)
 
 
 def seen(folder):
@@ -60,7 +54,7 @@ def events(folder):
 
 
 def test_ctrl_c_is_safe_and_the_run_goes_on_from_there(folder, invoke):
-    path = write(folder, slowly())
+    path = write(folder, slowly(HELD))
     process = start("run", path)
     wait_until(lambda: len(seen(folder)) > 20)
     process.send_signal(signal.SIGINT)
@@ -69,28 +63,38 @@ def test_ctrl_c_is_safe_and_the_run_goes_on_from_there(folder, invoke):
     assert stdout.startswith("No answer yet: running")
     assert f"To go on: fairtrial run {path}" in stderr
     assert list_studies(STORAGE)[0].status == "running"
+    (folder / "go").touch()
     code, stdout, _ = finish(start("run", path))
     assert code == ExitCode.OK
     assert stdout.startswith("Answer: a")
-    assert log() == uninterrupted(folder, invoke, **slowly())
+    assert log() == uninterrupted(folder, invoke, **slowly(HELD))
 
 
 def test_an_interrupted_run_of_replayed_rows_ends_like_one_without_a_break(folder, invoke):
     problem = {**replayed()["problem"], "floors": [0.05, -0.1]}
     changes = {"problem": problem, "policy": {"name": "BlockBetting", "delta": 0.001}}
     path = write(folder, replayed(**changes))
-    process = start("run", path)
-    wait_until(lambda: events(folder) > 20)
-    process.send_signal(signal.SIGTERM)
-    code, _, _ = finish(process)
+    program = (
+        "import os, signal\n"
+        "from fairtrial.cli import main\n"
+        "from fairtrial.cli.sources import WorldRewards\n"
+        "reward = WorldRewards.reward\n"
+        "def asked_to_end(self, pull):\n"
+        "    if pull.number == 20: os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    return reward(self, pull)\n"
+        "WorldRewards.reward = asked_to_end\n"
+        "main()\n"
+    )
+    code, _, _ = finish(start("run", path, program=["-c", program]))
     assert code == ExitCode.INTERRUPTED
+    assert events(folder) == 42
     assert invoke("run", path).exit_code == ExitCode.OK
     assert log() == uninterrupted(folder, invoke, **changes)
 
 
 def test_a_command_that_runs_when_interrupted_is_ended_and_repeated(folder, invoke):
     script = (
-        "echo {pull} >> seen; if test {pull} = 3 && test ! -e fixed; then sleep 60; fi; "
+        "echo {pull} >> seen; if test {pull} = 3 && test ! -e fixed; then sleep 600; fi; "
         "test {arm} = a && echo 0.8 || echo 0.1"
     )
     path = write(folder, slowly(script))
@@ -108,14 +112,15 @@ def test_a_command_that_runs_when_interrupted_is_ended_and_repeated(folder, invo
 
 
 def test_a_run_that_is_killed_loses_nothing_and_goes_on(folder, invoke):
-    path = write(folder, slowly())
+    path = write(folder, slowly(HELD))
     for enough in (10, 30):
         process = start("run", path)
         wait_until(lambda enough=enough: len(seen(folder)) > enough)
         process.kill()
         assert finish(process)[0] == -signal.SIGKILL
+    (folder / "go").touch()
     assert invoke("run", path).exit_code == ExitCode.OK
-    assert log() == uninterrupted(folder, invoke, **slowly())
+    assert log() == uninterrupted(folder, invoke, **slowly(HELD))
     assert not list(folder.glob("*.running"))
 
 
@@ -157,7 +162,8 @@ def test_a_newcomer_leaves_the_pulls_of_a_living_runner_alone(folder):
 def on_a_terminal(arguments, **variables):
     """Run a command on a terminal of its own and return what it shows there."""
     leader, follower = pty.openpty()
-    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "100", **variables}
+    usual = {"TERM": "xterm-256color", "COLUMNS": "100", "FORCE_COLOR": None, "NO_COLOR": None}
+    environment = {**os.environ, **usual, **variables}
     environment = {name: value for name, value in environment.items() if value is not None}
     ends = {"stdin": follower, "stdout": follower, "stderr": follower, "text": False}
     process = start(*arguments, env=environment, **ends)
@@ -180,7 +186,7 @@ COLOUR = re.compile(r"\x1b\[[0-9;]*(3[0-7]|38;|9[0-7])[0-9;]*m")
 
 
 def test_a_terminal_shows_the_leader_the_evidence_and_the_pulls_left(folder):
-    shown = on_a_terminal(["run", write(folder, slowly())], NO_COLOR=None)
+    shown = on_a_terminal(["run", write(folder, slowly())])
     for part in ("leader", "evidence", "of the 2.30 that decide", "pulls", "left", "Answer: a"):
         assert part in shown
     assert COLOUR.search(shown)

@@ -45,7 +45,8 @@ print(outer(1), sum(outer.stats.cache_hits.values()))
 def session(package: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[int, int]:
     """Import the toy package in a new process; return its answer and how often its cache served."""
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(package.parent / "cache"))
-    command = [sys.executable, "-c", SESSION, str(package)]
+    # Without Python's own files of code: they tell sources apart by size and second only.
+    command = [sys.executable, "-B", "-c", SESSION, str(package)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     answer, hits = done.stdout.split()
     return int(answer), int(hits)

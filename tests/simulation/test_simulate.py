@@ -6,8 +6,10 @@ import math
 import multiprocessing
 import os
 import sys
+import threading
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -264,11 +266,17 @@ def test_threads_need_nothing_that_can_be_packed() -> None:
 
 
 @pytest.mark.slow
-def test_results_do_not_depend_on_a_cluster_of_dask(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_results_do_not_depend_on_a_cluster_of_dask(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     distributed = pytest.importorskip("distributed")
     with (
         distributed.LocalCluster(
-            processes=True, n_workers=2, threads_per_worker=1, dashboard_address=None
+            processes=True,
+            n_workers=2,
+            threads_per_worker=1,
+            dashboard_address=None,
+            local_directory=tmp_path,
         ) as cluster,
         distributed.Client(cluster) as client,
     ):
@@ -311,17 +319,24 @@ def test_compiled_code_is_told_how_many_pulls_run_in_parallel() -> None:
 
 
 def test_one_failure_ends_the_simulation_and_cancels_the_rest() -> None:
+    raised = threading.Event()
+
+    def held(work: Any, *args: Any) -> Any:
+        assert raised.wait(600)
+        return work(*args)
+
     with ThreadPoolExecutor(1) as pool:
         submitted: list[Future[Any]] = []
         submit = pool.submit
 
         def counting(*args: Any) -> Future[Any]:
-            submitted.append(submit(*args))
+            submitted.append(submit(*args) if len(submitted) < 20 else submit(held, *args))
             return submitted[-1]
 
         pool.submit = counting
         with pytest.raises(ZeroDivisionError, match="seed"):
             simulate(Failing(PROBLEM), WORLD, 400, executor=pool, chunk_size=1)
+        raised.set()
         assert len(submitted) == 400
         assert any(future.cancelled() for future in submitted)
         pool.submit = submit

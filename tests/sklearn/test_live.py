@@ -61,7 +61,7 @@ def test_settings_of_a_solver_are_raced_live(load, capsys):
     module = load("solver_settings")
     assert len(module.SETTINGS) == 32
     answers = module.main(
-        list(module.SETTINGS)[::8], ("egout", "gt2"), limit=0.05, tolerance=0.5, seconds=5.0
+        list(module.SETTINGS)[::8], ("egout", "gt2"), limit=0.05, tolerance=0.5, seconds=120.0
     )
     assert set(answers) == {"readings", "full", "paired"}
     assert all(answer.status == "decided" for answer in answers.values())
@@ -73,7 +73,7 @@ def test_a_solver_run_reports_values_between_which_its_outcome_lies(load):
     module = load("solver_settings")
     readings = []
     gap = module.solve(
-        module.DEFAULT, "dcmulti", 0, 0.3, lambda value, std: readings.append((value, std))
+        module.DEFAULT, "dcmulti", 0, 3.0, lambda value, std: readings.append((value, std))
     )
     assert readings
     for value, std in readings:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,6 +17,15 @@ from tests.study.toys import Elimination, Racing, ToyProblem
 @pytest.fixture
 def clock() -> Clock:
     return Clock()
+
+
+@pytest.fixture
+def leap(monkeypatch):
+    """Return a function by which time goes on for drivers: by itself it stands still."""
+    drivers = Clock()
+    standing = SimpleNamespace(**{**vars(time), "monotonic": drivers})
+    monkeypatch.setattr("fairtrial.study.driver.time", standing)
+    return drivers.advance
 
 
 @pytest.fixture(params=["file", "memory"])

@@ -1,12 +1,16 @@
 """The program that tests of drivers start, interrupt and kill.
 
-python -m tests.study.driven PATH THREADS
+python -m tests.study.driven PATH THREADS FREELY
+
+So many pulls it measures freely; for more it waits for a file `go` beside the study.
 """
 
+import itertools
 import os
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 from fairtrial.study import Study, run_study
 from tests.study.toys import OWN
@@ -18,21 +22,30 @@ def say(line):
     os.write(sys.stdout.fileno(), f"{line}\n".encode())
 
 
-def slowly(arm, report):
-    time.sleep(0.05)
-    outcome = measure(arm, report)
-    say(f"measured {report.pull.number}")
-    return outcome
+class Slowly:
+    def __init__(self, freely, go):
+        self.freely = freely
+        self.go = go
+        self.begun = itertools.count()
+
+    def __call__(self, arm, report):
+        if next(self.begun) >= self.freely:
+            while not (self.go.exists() or report.should_stop()):
+                time.sleep(0.01)
+        time.sleep(0.05)
+        outcome = measure(arm, report)
+        say(f"measured {report.pull.number}")
+        return outcome
 
 
-def main(path, threads):
+def main(path, threads, freely):
     with Study.open(path, "toy", durability="process", **OWN) as study:
         say("ready")
         with ThreadPoolExecutor(threads) as pool:
-            run_study(study, slowly, pool, parallel=threads)
+            run_study(study, Slowly(freely, Path(path).with_name("go")), pool, parallel=threads)
         assert study.verify().ok
         say("done")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))

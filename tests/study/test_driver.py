@@ -23,6 +23,7 @@ from fairtrial.errors import (
     StorageError,
 )
 from fairtrial.study import StopPull, Study, run_study
+from tests.study.tools import PATIENCE, wait_until
 from tests.study.toys import (
     Averaging,
     Elimination,
@@ -152,6 +153,11 @@ def test_an_executor_may_be_made_and_closed_by_the_driver(make_study):
 # ------------------------------------------------------------------------ calling back
 
 
+def once_late(event):
+    """Return what watches a study and sets the event as soon as a late result is in its log."""
+    return lambda study: event.set() if kinds(study)["late_tell"] else None
+
+
 def test_a_pull_that_is_not_wanted_any_more_is_called_back_and_its_work_told(make_study, threads):
     study, stopped = make_study(Racing), []
 
@@ -182,17 +188,17 @@ def test_a_truncated_pull_is_called_back_after_its_last_reading(make_race, threa
 
 
 def test_a_result_that_comes_in_spite_of_it_counts(make_study, threads):
-    study = make_study(Racing)
+    study, counted = make_study(Racing), threading.Event()
 
     def stubborn(arm, report):
         try:
             report(-2.0 if report.pull.number == 0 else 0.0, stage=0)
         except StopPull:
             return 17.0
-        time.sleep(0.01)
+        assert report.pull.number < 7 or counted.wait(PATIENCE)
         return 0.0
 
-    run_study(study, stubborn, threads, parallel=2, pulls=8)
+    run_study(study, stubborn, threads, parallel=2, pulls=8, watch=once_late(counted))
     late = [event.value for event in study.events() if event.kind == "late_tell"]
     assert late == [17.0]
     assert study.verify().ok
@@ -288,13 +294,14 @@ def test_too_many_failures_in_a_row_end_the_session_and_say_why(make_study, thre
 
 
 def test_what_is_in_flight_is_waited_for_before_a_session_ends_badly(make_study, threads):
-    study, failed = make_study(Racing), threading.Event()
+    study, failed, all_begun = make_study(Racing), threading.Event(), threading.Barrier(3)
 
     def one_fails(arm, report):
+        all_begun.wait(PATIENCE)
         if report.pull.number == 1:
             failed.set()
             raise ValueError("spilt")
-        assert failed.wait(10)
+        assert failed.wait(PATIENCE)
         time.sleep(0.05)
         return 0.25
 
@@ -355,29 +362,36 @@ def test_a_reading_that_is_refused_is_raised_where_it_was_given(make_race, threa
     assert kinds(study) == {"ask": 1, "report": 1, "tell": 1}
 
 
-def test_a_pull_that_takes_too_long_is_given_up_and_its_late_result_counts(make_study, threads):
-    study, go = make_study(Racing), threading.Event()
+def test_a_pull_that_takes_too_long_is_given_up_and_its_late_result_counts(
+    make_study, threads, leap
+):
+    study, go, counted = make_study(Racing), threading.Event(), threading.Event()
 
     def slow(arm, report):
         if report.pull.number == 0:
-            assert go.wait(10)
+            leap(1.0)
+            assert go.wait(PATIENCE)
             return 9.0
         if report.pull.number == 4:
             go.set()
-        time.sleep(0.05 if go.is_set() else 0.0)
+            assert counted.wait(PATIENCE)
         return 0.0
 
-    run_study(study, slow, threads, parallel=1, deadline=0.8, pulls=8)
+    watch = once_late(counted)
+    run_study(study, slow, threads, parallel=1, deadline=0.8, pulls=8, watch=watch)
     assert reasons(study) == ["timeout"]
     assert [event.value for event in study.events() if event.kind == "late_tell"] == [9.0]
     assert study.verify().ok
 
 
-def test_the_time_of_a_pull_begins_with_its_work_not_in_the_queue(make_study):
+def test_the_time_of_a_pull_begins_with_its_work_not_in_the_queue(make_study, leap):
     study = make_study(Racing)
 
     def takes_a_while(arm, report):
-        time.sleep(0.5)
+        leap(0.5)
+        # Between the two answers the driver has looked at the clock.
+        assert not report.should_stop()
+        assert not report.should_stop()
         return 0.5
 
     with ThreadPoolExecutor(1) as single:
@@ -386,12 +400,19 @@ def test_the_time_of_a_pull_begins_with_its_work_not_in_the_queue(make_study):
 
 
 def test_workers_that_never_come_back_end_the_session_and_what_waits_for_them_stays_open(
-    make_study, threads
+    make_study, threads, leap
 ):
-    study, go = make_study(Racing), threading.Event()
+    study, go, three_begun = make_study(Racing), threading.Event(), threading.Barrier(3)
 
     def hanging(arm, report):
-        assert go.wait(60)
+        if report.pull.number < 3:
+            three_begun.wait(PATIENCE)
+        if report.pull.number >= 2:
+            leap(1.0)
+        if report.pull.number == 3:
+            wait_until(lambda: kinds(study)["fail"] == 4)
+            leap(1.0)
+        assert go.wait(PATIENCE)
         return 9.0
 
     try:
@@ -496,7 +517,12 @@ def test_drivers_in_two_threads_share_a_study_and_carry_out_every_pull_once(make
 def test_a_driver_waits_while_another_ones_result_is_needed(make_study, threads):
     study = make_study(Racing, slots=1, budget=2)
     theirs = study.ask(worker="rig 2")
-    threading.Timer(0.3, study.tell, (theirs, 0.5)).start()
+
+    def tell_once_the_driver_waits():
+        wait_until(lambda: kinds(study)["wait"])
+        study.tell(theirs, 0.5)
+
+    threading.Thread(target=tell_once_the_driver_waits).start()
     run_study(study, plain, threads)
     assert [e.kind for e in study.events()] == ["ask", "wait", "tell", "ask", "tell"]
 

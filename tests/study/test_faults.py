@@ -7,7 +7,9 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -346,6 +348,17 @@ def test_reading_waits_while_another_process_recovers_the_log(path, monkeypatch)
 
     monkeypatch.setattr(store, "_connection", Recovering(store._connection, refusals=3))
     assert [row.name for row in store.studies()] == ["toy"]
+
+
+def test_opening_waits_while_another_process_has_the_file_for_itself(path, monkeypatch):
+    make(path).close()
+    other = connect(path)
+    other.execute("PRAGMA locking_mode = EXCLUSIVE")
+    other.execute("BEGIN IMMEDIATE")
+    other.execute("COMMIT")
+    patience = SimpleNamespace(**{**vars(time), "sleep": lambda seconds: other.close()})
+    monkeypatch.setattr("fairtrial.study.sqlite.time", patience)
+    assert [row.name for row in SQLiteStore(path).studies()] == ["toy"]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="only where processes fork")

@@ -159,7 +159,10 @@ def test_a_missing_file_is_named(tmp_path):
         imported(tmp_path / "none.jsonl")
 
 
-@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=150,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
 @given(data=st.data())
 def test_no_garbled_file_is_taken_or_breaks_anything(study, tmp_path, data):
     path = tmp_path / "log.jsonl"

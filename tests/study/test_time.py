@@ -1,5 +1,6 @@
 """The passing of time: a study says so when a policy's `max_time` is over, once and for all."""
 
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -8,7 +9,7 @@ from fairtrial.delayed import InformationRacing, Problem
 from fairtrial.errors import ExperimentFinished, UnknownPull
 from fairtrial.study import Study, run_study
 from fairtrial.study.sqlite import SQLiteStore
-from tests.study.tools import FailingStore, Fault, replayed, same_state
+from tests.study.tools import PATIENCE, FailingStore, Fault, replayed, same_state
 from tests.study.toys import OWN, Racing, Timed
 from tests.study.work import Slowly
 
@@ -155,16 +156,24 @@ def test_snapshots_keep_the_end_of_the_time(path, clock):
     store.close()
 
 
-def test_a_driver_is_not_kept_waiting_beyond_the_end_of_the_time(path, tmp_path):
+def test_a_driver_is_not_kept_waiting_beyond_the_end_of_the_time(path, tmp_path, clock):
     problem = Problem(["a", "b"], noise_std=1.0)
-    policy = InformationRacing(problem, delta=1e-9, max_time=0.5)
+    policy = InformationRacing(problem, delta=1e-9, max_time=60.0)
+    store = SQLiteStore(path, clock=clock)
+    both_begun = threading.Barrier(2, lambda: clock.advance(61))
+
+    def slowly(arm, report):
+        both_begun.wait(PATIENCE)
+        return Slowly(tmp_path)(arm, report)
+
     with (
-        Study.create(problem, policy, storage=path, name="race", seed=1) as study,
+        Study.create(problem, policy, storage=store, name="race", seed=1) as study,
         ThreadPoolExecutor(2) as threads,
     ):
-        answer = run_study(study, Slowly(tmp_path), threads, parallel=2)
+        answer = run_study(study, slowly, threads, parallel=2)
         assert answer.status == "undecided"
         assert sorted(kinds(study)) == ["ask", "ask", "cancel", "cancel", "time"]
         assert study.verify().ok
-    # Each pull would have taken ten seconds.
+    store.close()
+    # Each pull would have taken ten minutes.
     assert len(list(tmp_path.glob("*.stopped"))) == 2

@@ -6,12 +6,23 @@ import hashlib
 import json
 import os
 import sqlite3
+import time
 import traceback
 
 import numpy as np
 
 from fairtrial.core import Pull
 from fairtrial.study.sqlite import SQLiteStore
+
+PATIENCE = 600.0
+
+
+def wait_until(condition) -> None:
+    """Wait for something to come true, however slow the machine is."""
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, "it never came"
+        time.sleep(0.01)
 
 
 class Clock:

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 from fairtrial.study import StopPull
+from tests.study.tools import PATIENCE, wait_until
 
 MEANS = {"a": 0.0, "b": 0.2, "c": 3.0, "0": 0.0, "1": 0.5, "2": 1.0}
 
@@ -30,13 +31,19 @@ def by_group(arm, report, group):
 
 
 class DieAt:
-    """Kill the own process in the middle of the pulls of these numbers, but once each."""
+    """Kill the own process in the middle of the pulls of these numbers, but once each.
 
-    def __init__(self, folder, numbers):
+    Where there is a file to wait `until`, later pulls begin when it is there.
+    """
+
+    def __init__(self, folder, numbers, until=None):
         self.folder = str(folder)
         self.numbers = frozenset(numbers)
+        self.until = until
 
     def __call__(self, arm, report):
+        if self.until is not None and report.pull.number > max(self.numbers):
+            wait_until(self.until.exists)
         report(MEANS[arm], stage=1)
         mark = Path(self.folder) / str(report.pull.number)
         if report.pull.number in self.numbers and not mark.exists():
@@ -46,13 +53,17 @@ class DieAt:
 
 
 class Hanging:
-    """Never come back from the pulls of these numbers."""
+    """Never come back from the pulls of these numbers, of which each leaves a mark."""
 
-    def __init__(self, numbers):
+    def __init__(self, folder, numbers):
+        self.folder = str(folder)
         self.numbers = frozenset(numbers)
 
     def __call__(self, arm, report):
-        while report.pull.number in self.numbers:
+        number = report.pull.number
+        if number in self.numbers:
+            (Path(self.folder) / f"{number}.hangs").touch()
+        while number in self.numbers:
             time.sleep(1)
         return MEANS[arm]
 
@@ -66,7 +77,8 @@ class Slowly:
     def __call__(self, arm, report):
         note = Path(self.folder) / f"{report.pull.number}"
         try:
-            for _ in range(2_000):
+            deadline = time.monotonic() + PATIENCE
+            while time.monotonic() < deadline:
                 if report.should_stop():
                     note.with_suffix(".stopped").touch()
                     raise StopPull("by the look of it")

@@ -112,29 +112,32 @@ class SQLiteStore:
     # ----------------------------------------------------------------- connection
 
     def _opened(self, create: bool) -> sqlite3.Connection:
-        from fairtrial import __version__
-
         mode = "rwc" if create else "rw"
         with self._translated():
             try:
                 connection = self._connected(f"mode={mode}")
-                self._patiently(lambda: prepare(connection, self._path, __version__))
+                self._patiently(lambda: self._prepared(connection))
             except sqlite3.OperationalError as error:
                 if _code(error) not in _READ_ONLY or not self._is_at_rest():
                     raise
                 # Nobody can write where no log can be made: reading it as it is, is safe.
-                connection = self._connected("mode=ro&immutable=1")
-                prepare(connection, self._path, __version__)
+                connection = self._prepared(self._connected("mode=ro&immutable=1"))
         return connection
 
     def _connected(self, options: str) -> sqlite3.Connection:
         name = ":memory:" if self._path is None else f"file:{quote(str(self._path))}?{options}"
-        connection = sqlite3.connect(
+        return sqlite3.connect(
             name, uri=True, timeout=0.1, isolation_level=None, check_same_thread=False
         )
+
+    def _prepared(self, connection: sqlite3.Connection) -> sqlite3.Connection:
+        """Set up a connection: all of this reads the file, which others may hold for a while."""
+        from fairtrial import __version__
+
         connection.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[self._durability]}")
         connection.execute(f"PRAGMA fullfsync = {int(self._durability == 'full')}")
         connection.execute("PRAGMA cache_size = -16000")
+        prepare(connection, self._path, __version__)
         return connection
 
     def _is_at_rest(self) -> bool:
