@@ -100,6 +100,10 @@ def test_nested_errors_do_not_grow():
     policy.report(pull, 1.0, stage=3)
     policy.report(pull, 1.0, stage=4, std=0.4)
     policy.report(pull, 1.0, stage=1, std=0.5)
+    second = policy.ask()
+    policy.report(second, 1.0, stage=1)
+    with pytest.raises(InvalidArgument, match="std"):
+        policy.report(second, 1.0, stage=2, std=0.6)
     loose = InformationRacing(problem.clone(errors="unknown"))
     pull = loose.ask()
     loose.report(pull, 1.0, stage=1, std=0.1)

@@ -30,7 +30,7 @@ class BookedPolicy(Policy):
     """A policy whose state is in the books that the kernels work on."""
 
     problem: Problem
-    version = 2
+    version = 3
     state_fields = (
         "_pulls",
         "_arms",
@@ -115,7 +115,9 @@ class BookedPolicy(Policy):
 
         problem, arms = self.problem, len(self.problem.arms)
         rules = np.zeros(books.CONSTANTS + 3 * arms)
-        rules[books.FEEDBACK] = FEEDBACKS.index(problem.feedback)
+        # Readings that do not count leave nothing of their kind, such as the price of a bias.
+        feedback = problem.feedback if self._uses_readings else "full"
+        rules[books.FEEDBACK] = FEEDBACKS.index(feedback)
         rules[books.PREFIX] = problem.delay_depends_on_outcome
         rules[books.TOP], rules[books.DELTA] = problem.top, self.delta
         rules[books.TOLERANCE] = problem.tolerance

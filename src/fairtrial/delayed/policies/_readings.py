@@ -71,9 +71,11 @@ class Readings:
         known = self._by_row.get(row, {}).get(stage)
         if known is None:
             return False
-        if known[:2] != (value, _NO_STD if std is None else std):
+        own = _NO_STD if std is None else std
+        if known[:2] != (value, own):
+            before, now = _described(*known[:2]), _described(value, own)
             raise ConflictingReport(
-                f"stage {stage:g} of this pull was reported before as {known[0]!r}; got {value!r}"
+                f"stage {stage:g} of this pull was reported before as {before}; got {now}"
             )
         return True
 
@@ -117,3 +119,7 @@ class Readings:
             value, std, time = reading
             readings._put(int(row), stage, (value, std, time))
         return readings
+
+
+def _described(value: float, std: float) -> str:
+    return repr(value) if std == _NO_STD else f"{value!r} with std={std!r}"
