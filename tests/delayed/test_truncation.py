@@ -38,6 +38,21 @@ def test_ages_at_which_errors_are_not_as_stated_do_not_count():
     assert best_cut([steps(curve, sign, std=0.0) for sign in signs], 0.0) == math.inf
 
 
+@pytest.mark.parametrize(("errors", "fits"), [(1.9, True), (2.1, False)])
+def test_a_mean_error_counts_up_to_two_standard_errors(errors, fits):
+    # Errors shift + b and shift - b, six of each: the standard error of their mean is b/sqrt(11).
+    shift, spread = errors * 0.1 / math.sqrt(11), 0.1
+    pulls = [steps([0.95], shift + spread * (-1.0) ** i) for i in range(12)]
+    assert (best_cut(pulls, 0.0) == 1) == fits
+
+
+@pytest.mark.parametrize(("square", "fits"), [(1.8, True), (1.83, False)])
+def test_errors_may_be_larger_than_stated_by_two_standard_errors(square, fits):
+    # The mean square of twelve normal ratios has the standard error sqrt(2/12): 1 + 2 * .408.
+    pulls = [steps([0.95], math.sqrt(square) * (-1.0) ** i) for i in range(12)]
+    assert (best_cut(pulls, 0.0) == 1) == fits
+
+
 def followed(policy, number, bias=0.0, deviation=2.0, readings=30):
     """Follow pulls to their end, with readings at 1, 2, ..."""
     rng = np.random.default_rng(4)
