@@ -319,6 +319,12 @@ def test_the_published_estimator_takes_the_pull_with_most_readings_if_that_is_na
     assert box(policy) == pytest.approx(((1.0 + 4.5) / 2, least))
 
 
+def test_of_pulls_with_equally_many_readings_the_published_estimator_takes_the_oldest():
+    problem, policy = race("partial")
+    enact(policy, problem, [(0, [], 1.0), (0, [2.0], None), (0, [9.0], None)])
+    assert box(policy)[0] == pytest.approx((1.0 + 2.0) / 2)
+
+
 def test_the_published_estimator_takes_the_outcomes_if_that_is_narrower():
     problem = Problem(2, noise_std=1.0, feedback="unbiased", report_std=50.0)
     policy = Racing(problem, variant="partial")
@@ -423,6 +429,19 @@ def test_outcomes_alone_do_not_count_once_a_designated_pull_is_lost():
     bound = NormalMixture()
     report = float(bound.radius(1, 0.1 / 2 * 0.025, 50.0)) / 2
     assert box(policy) == pytest.approx((20.5, float(bound.radius(2, 0.9 * 0.025, 1.5)) + report))
+
+
+def test_a_lost_pull_that_was_never_designated_leaves_no_trace():
+    problem, policy = race("proven")
+    enact(policy, problem, [(0, [2.0], None), (0, [9.0], None)])
+    policy.fail(policy.in_flight(1), "lost")
+    assert box(policy) == pytest.approx((2.0, proven_radius(1, [(0.1 / 2, 1)])))
+
+
+def test_nothing_is_designated_before_a_bias_is_known():
+    problem, policy = race("proven", "biased")
+    enact(policy, problem, [(0, [9.0], None), (0, [], 1.0)])
+    assert box(policy) == pytest.approx((1.0, proven_radius(1, [])))
 
 
 def test_a_designated_pull_stays_so_until_it_ends():
