@@ -517,6 +517,15 @@ def test_stopping_a_pull_for_readings_that_do_not_count_is_a_failure_due_to_its_
     assert "needs a decision" in independent.recommend().reason
 
 
+@pytest.mark.parametrize("feedback", ["unbiased", "biased", "incremental"])
+def test_the_proven_race_takes_a_stop_for_a_failure_where_it_follows_one_pull_only(feedback):
+    policy, pulls = running(feedback, cls=Racing)
+    policy.report(pulls[0], -9.0, stage=1)
+    policy.fail(pulls[0], "user")
+    # All pieces of stopped pulls stay in the walk: nobody selects by stopping.
+    assert policy.stopped == (feedback != "incremental")
+
+
 def test_an_outcome_can_be_corrected():
     for cls in (InformationRacing, Racing):
         policy, pulls = running(cls=cls)

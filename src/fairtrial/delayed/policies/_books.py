@@ -44,6 +44,7 @@ class BookedPolicy(Policy):
         "_dropped",
         "_returned",
         "_amended",
+        "_not_nested",
         "_clipped",
         "_time",
         "_cut_at",
@@ -77,6 +78,7 @@ class BookedPolicy(Policy):
         self._dropped = 0
         self._returned = 0
         self._amended = 0
+        self._not_nested = 0
         self._clipped = 0
 
     def _check_truncate(self, truncate: int | str | None) -> int | str | None:

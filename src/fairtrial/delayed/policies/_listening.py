@@ -209,6 +209,8 @@ class ListeningPolicy(ReportingPolicy):
             self.duplicates += 1
             return
         self._refuse_contradiction(row, place, std)
+        if self.problem.errors == "nested" and std is not None:
+            self._not_nested += self._readings.differs_from_newest(row, own, std)
         newest = self._readings.is_newest(row, place)
         self._readings.add(row, place, own, std, elapsed)
         if useful:

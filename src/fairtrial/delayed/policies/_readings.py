@@ -60,6 +60,13 @@ class Readings:
         """Return whether no reading of the pull is of that stage or a later one."""
         return stage > self._newest.get(row, -math.inf)
 
+    def differs_from_newest(self, row: int, value: float, std: float) -> bool:
+        """Return whether a pull's newest reading says something else at the same deviation."""
+        if row not in self._newest:
+            return False
+        newest = self._by_row[row][self._newest[row]]
+        return newest[1] == std and newest[0] != value
+
     def is_known(self, row: int, stage: float, value: float, std: float | None) -> bool:
         """Return whether the very same reading was reported before.
 
