@@ -315,6 +315,13 @@ def test_readings_without_a_stage_are_counted_and_elapsed_stands_for_it():
     assert policy.duplicates == 1
 
 
+def test_a_reading_without_a_stage_is_the_newest():
+    policy, pulls = running("refining")
+    policy.report(pulls[0], 1.0, stage=5.5)
+    policy.report(pulls[0], 2.0)
+    assert means(policy)[0] == pytest.approx(2.0)
+
+
 def test_an_earlier_reading_that_comes_late_joins_the_average():
     policy, pulls = running()
     policy.report(pulls[0], 1.0, stage=2)

@@ -88,6 +88,15 @@ def test_a_forecast_that_is_off_is_refused():
     assert biased.predict(curves(1)[0].until(5)) is None
 
 
+class Certain(LastValue):
+    def predict(self, prefix):
+        return super().predict(prefix)[0], 0.0
+
+
+def test_who_errs_and_states_no_error_is_refused():
+    assert np.isnan(CalibratedPredictor(Certain(), curves(30)).factors).all()
+
+
 class Memory:
     """Knows the outcome of every curve it has seen, and guesses 0 of all others."""
 
