@@ -28,6 +28,7 @@ class Pending:
     pull: Pull
     outcome: float
     readings: list[float] = field(default_factory=list)
+    pieces: list[float] = field(default_factory=list)
 
     @property
     def suits(self) -> float:
@@ -49,7 +50,8 @@ class Table:
         """Start a pull."""
         pull = self.race.ask()
         mean = GAP if pull.arm == "good" else 0.0
-        self.pending.append(Pending(pull, mean + self.rng.normal()))
+        pieces = (mean + 2.0 * self.rng.normal(size=4)) / 4.0
+        self.pending.append(Pending(pull, float(pieces.sum()), pieces=pieces.tolist()))
         return self.pending[-1]
 
     def read(self, entry: Pending, times: int = 1) -> None:
@@ -58,6 +60,10 @@ class Table:
             if self.race.stopped:
                 return
             value = entry.outcome + self.report_std * self.rng.normal()
+            if self.race.problem.feedback == "incremental":
+                if len(entry.pieces) == 1:
+                    return
+                value = entry.pieces.pop()
             if self.race.problem.feedback == "biased":
                 value += 3.0 if entry.pull.arm == "bad" else -3.0
             entry.readings.append(value)
@@ -138,6 +144,21 @@ def comes_back_late(table: Table) -> None:
             table.tell(late)
 
 
+def reads_on_after_the_outcome(table: Table) -> None:
+    """Read pulls that are over until their errors suit, and leave every third open."""
+    entry = table.ask()
+    table.read(entry)
+    if entry.pull.number % 3 == 0:
+        return
+    table.tell(entry)
+    errors = 0.0
+    while errors <= 0.0 and len(entry.readings) < 40 and not table.race.stopped:
+        table.read(entry)
+        # The bad arm's bias is to be found too low, the good one's too high.
+        sign = 1.0 if entry.pull.arm == "bad" else -1.0
+        errors -= sign * (entry.readings[-1] - entry.outcome) - 3.0
+
+
 def stops_others_while_one_is_open(table: Table) -> None:
     """Keep the first pull of each arm open, and stop what reads badly among the others."""
     entry = table.ask()
@@ -191,6 +212,7 @@ READ = (
     comes_back_late,
     stops_others_while_one_is_open,
 )
+PIECES = (stops_what_reads_badly, holds_back_what_reads_badly, loses_the_good_arm)
 # Whoever may not select among results by what the race does not count cannot hold them back.
 WALK = (stops_what_reads_badly, reads_until_it_suits, loses_the_good_arm,
         stops_others_while_one_is_open)  # fmt: skip
@@ -214,6 +236,12 @@ def cases() -> Iterator[tuple[str, Callable[[], Policy], Adversary]]:
                     # Their readings are drawn anew each time, so that errors are not nested.
                     continue
                 yield f"{name}, {feedback}", partial(make, problem), adversary
+    for name, make in (("pairs", PAIRS), ("boxes", BOXES)):
+        yield f"{name}, biased", partial(make, _problem("biased")), reads_on_after_the_outcome
+    pieces = Problem(ARMS, noise_std=1.0, feedback="incremental", duration=4.0)
+    for name, make in (("pairs", PAIRS), ("race", PROVEN)):
+        for adversary in PIECES:
+            yield f"{name}, pieces", partial(make, pieces), adversary
     depends = _problem("full", delay_depends_on_outcome=True)
     for name, make in (("pairs", PAIRS), ("boxes", BOXES), ("race, outcomes", FULL)):
         yield f"{name}, full", partial(make, depends), lets_bad_outcomes_of_the_good_arm_in_first

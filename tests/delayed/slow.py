@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import permutations
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -133,12 +133,48 @@ def pair_sets(better: set[tuple[int, int]], alive: set[int], accepted: set[int],
     return alive, accepted
 
 
-def declared(mean, variance, penalty, level, alive):
-    """Return the pairs (i, j) of survivors such that i is for certain better than j."""
+def settled_within(near: set[tuple[int, int]], mean, alive: set[int], accepted: set[int], top: int):
+    """Return the sets after a look at the tolerance: (i, j) in `near` says i is not far below j."""
+    order = sorted(alive, key=lambda arm: -mean[arm])
+    leaders, others = order[: top - len(accepted)], order[top - len(accepted) :]
+    if alive and all((i, j) in near for i in leaders for j in others):
+        return set(), accepted | set(leaders)
+    return alive, accepted
+
+
+def lucb_choice(problem: Problem, race, mean, started, in_flight) -> int:
+    """Return the arm that the race on outcomes is to pull next, from all that is started."""
+    free = [i for i in range(len(mean)) if in_flight[i] < (race.per_arm or math.inf)]
+    least = min(free, key=lambda i: (started[i], i))
+    starts = sum(started)
+    if started[least] == 0 or starts % 4 == 3:
+        return least
+    level = math.log(problem.top * (len(mean) - problem.top) / race.delta)
+
+    def reach(i):
+        rho = race.prior / problem.scale[i] ** 2
+        information = started[i] / problem.scale[i] ** 2
+        penalty = 0.5 * math.log((information + rho) / rho)
+        return math.sqrt(2 * (information + rho) / information**2 * (level + penalty))
+
+    order = sorted(range(len(mean)), key=lambda i: -mean[i])
+    top = [i for i in order[: problem.top] if i in free]
+    rest = [i for i in order[problem.top :] if i in free]
+    if not top or not rest:
+        return max(rest, key=lambda i: mean[i] + reach(i)) if rest else min(
+            top, key=lambda i: mean[i] - reach(i)
+        )  # fmt: skip
+    weakest = min(top, key=lambda i: mean[i] - reach(i))
+    strongest = max(rest, key=lambda i: mean[i] + reach(i))
+    return strongest if started[strongest] < started[weakest] else weakest
+
+
+def declared(mean, variance, penalty, level, alive, slack=0.0):
+    """Return the pairs (i, j) of survivors such that i is for certain better than j less slack."""
     pairs = set()
-    for i, j in combinations(sorted(alive), 2):
-        gap = mean[i] - mean[j]
+    for i, j in permutations(sorted(alive), 2):
+        gap = mean[i] - mean[j] + slack
         limit = 2 * (variance[i] + variance[j]) * (level + penalty[i] + penalty[j])
-        if math.isfinite(limit) and gap * gap > limit:
-            pairs.add((i, j) if gap > 0 else (j, i))
+        if gap > 0 and gap * gap > limit:
+            pairs.add((i, j))
     return pairs

@@ -100,10 +100,33 @@ def test_nested_errors_do_not_grow():
     policy.report(pull, 1.0, stage=3)
     policy.report(pull, 1.0, stage=4, std=0.4)
     policy.report(pull, 1.0, stage=1, std=0.5)
+    second = policy.ask()
+    policy.report(second, 1.0, stage=1)
+    with pytest.raises(InvalidArgument, match="std"):
+        policy.report(second, 1.0, stage=2, std=0.6)
     loose = InformationRacing(problem.clone(errors="unknown"))
     pull = loose.ask()
     loose.report(pull, 1.0, stage=1, std=0.1)
     loose.report(pull, 1.0, stage=2, std=0.5)
+
+
+def test_readings_that_differ_at_one_deviation_are_not_nested_and_prove_nothing(tmp_path):
+    problem = Problem(2, noise_std=1.0, feedback="refining", errors="nested", report_std=0.4)
+    policy, unread = (InformationRacing(problem, use_partial=counts) for counts in (True, False))
+    for race in (policy, unread):
+        pull = race.ask()
+        race.report(pull, 1.0, stage=1)
+        race.report(pull, 1.0, stage=2)
+        race.report(pull, 2.0, stage=3, std=0.3)
+        assert race.guarantee.proven
+        race.report(pull, 2.5, stage=4, std=0.3)
+    assert unread.guarantee.proven
+    assert not policy.guarantee.proven
+    assert "1 readings differ" in policy.guarantee.assumptions[-1]
+    np.savez(tmp_path / "state.npz", **policy.get_state())
+    twin = InformationRacing(problem)
+    twin.set_state(dict(np.load(tmp_path / "state.npz")))
+    assert twin.guarantee == policy.guarantee
 
 
 def test_what_a_guarantee_takes_on_trust_is_said():

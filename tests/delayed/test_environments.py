@@ -202,6 +202,20 @@ def test_a_bad_table_is_refused_where_it_is_bad(change, name):
         CurveEnvironment(CURVES, ROWS, value="score")
 
 
+def test_recorded_deviations_do_not_grow_where_errors_are_nested():
+    problem = Problem(["a"], noise_std=1.0, feedback="refining", errors="nested")
+
+    def world(*stds):
+        points = {"elapsed": range(1, len(stds) + 1), "value": [0.0] * len(stds), "std": stds}
+        rows = {"arm": ["a"] * len(stds), "curve": [1] * len(stds), **points}
+        return CurveEnvironment(problem, rows, std="std")
+
+    # Of the outcome no deviation is asked.
+    world(0.5, 0.5, 0.2, 9.0)
+    with pytest.raises(InvalidArgument, match="do not grow"):
+        world(0.5, 0.2, 0.3, 0.0)
+
+
 def test_a_recorded_outcome_outside_of_the_range_is_refused():
     problem = Problem(["a", "b"], reward_range=(0, 1), feedback="refining", report_std=1.0)
     with pytest.raises(InvalidOutcome, match="curve 'x' of 'b'"):

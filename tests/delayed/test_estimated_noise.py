@@ -44,6 +44,31 @@ def test_the_evidence_of_one_mean_is_the_bayes_factor_of_its_t(number, t):
     assert found == pytest.approx(log_bayes_factor(number, t, 0.5), rel=1e-5, abs=1e-6)
 
 
+def test_two_arms_without_variance_have_the_evidence_of_the_smaller_sample():
+    assert student_evidence(1.0, 0.0, 3.0, 0.0, 8.0, 0.5) == pytest.approx(math.log(1 + 3 / 0.5))
+    assert student_evidence(0.0, 0.0, 3.0, 0.0, 8.0, 0.5) == -0.5 * math.log(1 + 3 / 0.5)
+
+
+def test_a_tolerance_ends_a_race_when_its_evidence_reaches_the_level():
+    slack, values = 2.0, np.random.default_rng(1).normal(size=60).tolist()
+    problem = Problem(2, noise="estimated", tolerance=slack)
+    policy = InformationRacing(problem, delta=1e-4, sampling="uniform")
+    for value in values:
+        pull = policy.ask()
+        policy.tell(pull, value)
+        mean, variance, number = (
+            policy._arms[:, column] for column in (books.MEAN, books.VARIANCE, books.PENALTY)
+        )
+        if np.isfinite(variance).all():
+            first, second = np.argsort(-mean)
+            rest = (variance[first], number[first], variance[second], number[second], 0.1)
+            found = student_evidence(mean[first] - mean[second] + slack, *rest)
+            assert policy.stopped == (found > math.log(1 / 1e-4))
+        if policy.stopped:
+            return
+    raise AssertionError("it never ended")
+
+
 @settings(max_examples=60)
 @given(
     number=st.integers(2, 60), variance=st.floats(1e-3, 10), level=st.floats(0.5, 8),

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairtrial.confidence import FiniteLIL, NormalMixture, PolynomialStitching
-from fairtrial.delayed import InformationRacing, Problem, Racing
+from fairtrial.core import run_policy
+from fairtrial.delayed import InformationRacing, Problem, Racing, SimulatedEnvironment
 from fairtrial.delayed._kernels import books
 from fairtrial.delayed._kernels.racing import split_three, split_two
 from fairtrial.delayed.policies.information import price_of_prefixes
@@ -180,12 +181,16 @@ def check_beside_bias(policy, problem, arm, own):
     variance = column(policy, "VARIANCE")[arm]
     complete = [pull for pull in own if pull.outcome is not None]
     rho = 0.1 / problem.scale[arm] ** 2
-    log_two = math.log(2) if complete and not complete[0].readings else 0.0
+    # A tenth of the evidence goes by outcomes alone, the rest by the bias as well.
     if not complete:
         assert variance == math.inf
     elif not any(pull.readings for pull in complete):
         total = len(complete) / problem.scale[arm] ** 2
         assert variance == pytest.approx((total + rho) / total**2, rel=1e-9)
+        charge = math.log(10) if any(pull.readings for pull in own) else 0.0
+        assert column(policy, "PENALTY")[arm] == pytest.approx(
+            0.5 * math.log((total + rho) / rho) + charge, rel=1e-9
+        )
     else:
         mean, information, _ = likelihood_estimate(problem, arm, own)
         prior = np.diag([rho, 1000.0 / problem.report_std[arm] ** 2])
@@ -194,8 +199,57 @@ def check_beside_bias(policy, problem, arm, own):
         assert column(policy, "MEAN")[arm] == pytest.approx(mean, rel=1e-7, abs=1e-7)
         assert variance == pytest.approx((inverse + inverse @ prior @ inverse)[0, 0], rel=1e-9)
         assert column(policy, "PENALTY")[arm] == pytest.approx(
-            0.5 * math.log(determinants) + log_two, rel=1e-9
+            0.5 * math.log(determinants) + math.log(10 / 9), rel=1e-9
         )
+
+
+def test_intervals_and_levels_are_the_closed_forms():
+    values = [0.5, 1.5, 4.0]
+    variance, penalty = (3 + 0.1) / 9, 0.5 * math.log(3.1 / 0.1)
+    for test, threshold in (("box", math.log(5 / 0.1)), ("pairwise", math.log(2 * 3 / 0.1))):
+        problem = Problem(5, top=2, noise_std=1.0)
+        policy = InformationRacing(problem, delta=0.1, test=test)
+        enact(policy, problem, [(0, [], value) for value in values])
+        radius = math.sqrt(2 * variance * (math.log(5 / 0.1) + penalty))
+        shown = policy.progress().actions[0]
+        assert (shown.lower, shown.upper) == pytest.approx((2.0 - radius, 2.0 + radius))
+        assert policy._rules[books.LEVEL] == pytest.approx(threshold)
+        own = math.sqrt(2 * variance * (threshold + penalty))
+        assert box(policy) == pytest.approx((2.0, own))
+
+
+def test_evidence_is_that_of_the_weakest_pair_at_the_border():
+    problem = Problem(3, noise_std=1.0)
+    policy = InformationRacing(problem, delta=1e-6)
+    enact(policy, problem, [(0, [], 5.0), (1, [], 3.0), (2, [], 0.0)])
+    penalty = 0.5 * math.log(1.1 / 0.1)
+    assert policy.progress().threshold == pytest.approx(math.log(2 / 1e-6))
+    assert policy.progress().evidence == 0.0
+    enact(policy, problem, [(1, [], 1.0), (0, [], 9.0)])
+    gap, spread, own = 7.0 - 2.0, 2 * (2 + 0.1) / 4, 0.5 * math.log(2.1 / 0.1)
+    assert policy.progress().evidence == pytest.approx(gap**2 / (2 * spread) - 2 * own)
+    assert gap**2 / (2 * spread) - 2 * own < 7.0**2 / (2 * (spread / 2 + 1.1)) - own - penalty
+
+
+def test_pairs_pay_for_prefixes_where_delays_depend_on_outcomes():
+    problem = Problem(5, top=2, noise_std=1.0, delay_depends_on_outcome=True)
+    level = math.log(2 * 3 / 0.05)
+    x = InformationRacing(problem).progress().threshold
+    assert x - math.log1p(x) == pytest.approx(level)
+    boxes = InformationRacing(problem, test="box")
+    assert boxes._rules[books.LEVEL] == pytest.approx(math.log(5 / 0.05))
+
+
+@pytest.mark.parametrize("more", [{"delay_depends_on_outcome": True}, {}])
+@pytest.mark.parametrize("feedback", list(HOW))
+def test_readings_that_do_not_count_cost_nothing(feedback, more):
+    found = []
+    for about in ({"feedback": feedback, **HOW[feedback]}, {}):
+        problem = Problem(2, noise_std=[1.0, 2.0], **about, **more)
+        policy = InformationRacing(problem, use_partial=False)
+        enact(policy, problem, [(0, [], 1.0), (0, [], 2.0), (1, [], 3.0)])
+        found.append(policy._arms.copy())
+    assert np.array_equal(*found)
 
 
 def test_the_bias_is_known_after_one_complete_pull_if_readings_have_no_noise():
@@ -263,6 +317,12 @@ def test_the_published_estimator_takes_the_pull_with_most_readings_if_that_is_na
     _, least = least_sum_of_radii(FiniteLIL(), [(1, 1.5, 2), (0.5, 0.1, 2)], 0.025)
     assert least < float(FiniteLIL().radius(1, 0.025, 1.5))
     assert box(policy) == pytest.approx(((1.0 + 4.5) / 2, least))
+
+
+def test_of_pulls_with_equally_many_readings_the_published_estimator_takes_the_oldest():
+    problem, policy = race("partial")
+    enact(policy, problem, [(0, [], 1.0), (0, [2.0], None), (0, [9.0], None)])
+    assert box(policy)[0] == pytest.approx((1.0 + 2.0) / 2)
 
 
 def test_the_published_estimator_takes_the_outcomes_if_that_is_narrower():
@@ -347,6 +407,85 @@ def test_the_proven_race_takes_the_bias_from_all_readings_alike():
     bias = ((3.0 - 1.0) + (5.0 - 1.0) + (9.0 - 2.0)) / 3
     terms = [(0.05 / 12, 1), (0.05, 2)]
     assert box(policy) == pytest.approx(((1.0 + 2.0 + 6.0 - bias) / 3, proven_radius(3, terms)))
+
+
+def test_every_forecast_in_the_walk_pays_for_the_bias():
+    problem, policy = race("proven", "biased")
+    enact(policy, problem, [(0, [3.0, 5.0], 1.0), (0, [9.0], None)])
+    policy.fail(policy.in_flight(1), "lost")
+    enact(policy, problem, [(0, [7.0, 7.0], None)])
+    # Two of the three in the walk are known by their readings, each off by the bias, about 3.
+    terms = [(0.05 / 6, 1), (0.05 / 12, 2), (0.05, 1), (0.05, 1)]
+    mean = (1.0 + (9.0 - 3.0) + (7.0 - 3.0)) / 3
+    assert box(policy) == pytest.approx((mean, proven_radius(3, terms)))
+
+
+def test_outcomes_alone_do_not_count_once_a_designated_pull_is_lost():
+    problem = Problem(2, noise_std=1.5, feedback="unbiased", report_std=50.0)
+    policy = Racing(problem)
+    enact(policy, problem, [(0, [40.0], None)])
+    policy.fail(policy.in_flight(0), "lost")
+    enact(policy, problem, [(0, [], 1.0)])
+    bound = NormalMixture()
+    report = float(bound.radius(1, 0.1 / 2 * 0.025, 50.0)) / 2
+    assert box(policy) == pytest.approx((20.5, float(bound.radius(2, 0.9 * 0.025, 1.5)) + report))
+
+
+def test_a_lost_pull_that_was_never_designated_leaves_no_trace():
+    problem, policy = race("proven")
+    enact(policy, problem, [(0, [2.0], None), (0, [9.0], None)])
+    policy.fail(policy.in_flight(1), "lost")
+    assert box(policy) == pytest.approx((2.0, proven_radius(1, [(0.1 / 2, 1)])))
+
+
+def test_nothing_is_designated_before_a_bias_is_known():
+    problem, policy = race("proven", "biased")
+    enact(policy, problem, [(0, [9.0], None), (0, [], 1.0)])
+    assert box(policy) == pytest.approx((1.0, proven_radius(1, [])))
+
+
+def test_a_designated_pull_stays_so_until_it_ends():
+    problem, policy = race("proven")
+    enact(policy, problem, [(0, [], None), (0, [2.0], None)])
+    policy.report(policy.in_flight(0), 7.0, stage=1)
+    # The older pull has a reading now, but came second.
+    assert box(policy) == pytest.approx((2.0, proven_radius(1, [(0.1 / 6, 1)])))
+
+
+@pytest.mark.parametrize("variant", ["partial", "proven"])
+def test_a_corrected_outcome_also_corrects_the_bias(variant):
+    boxes = []
+    for first in (1.0, 2.5):
+        problem, policy = race(variant, "biased")
+        enact(policy, problem, [(0, [3.0, 5.0], first), (0, [9.0], None)])
+        if first != 1.0:
+            policy.amend(policy._pull(0, 0, 0), first, 1.0)
+        boxes.append(box(policy))
+    assert boxes[0] == pytest.approx(boxes[1])
+
+
+def test_a_pull_may_have_more_readings_than_there_are_pulls():
+    problem, policy = race("proven")
+    enact(policy, problem, [(0, [1.0] * 600, None)])
+    assert box(policy) == pytest.approx((1.0, proven_radius(1, [(0.1 / 2, 600)])))
+    world = SimulatedEnvironment(problem, [0.0, 0.0], delay=600.0)
+    runs = []
+    for compiled in (True, False):
+        own = Racing(problem)
+        if compiled:
+            own.compiled_run(world, np.random.default_rng(0), 2)
+        else:
+            run_policy(own, world, np.random.default_rng(0), 2)
+        runs.append(own._arms.copy())
+    assert np.array_equal(*runs)
+
+
+def test_a_bound_that_is_not_proven_proves_nothing():
+    class Guess(NormalMixture):
+        proven = False
+
+    assert Racing(Problem(2, noise_std=1.0)).guarantee.proven
+    assert not Racing(Problem(2, noise_std=1.0), bound=Guess()).guarantee.proven
 
 
 def test_without_a_finite_radius_the_box_stays():

@@ -84,8 +84,34 @@ def test_stated_errors_that_are_too_small_are_inflated():
 
 
 def test_a_forecast_that_is_off_is_refused():
-    biased = CalibratedPredictor(LastValue(), curves(50, bias=0.2))
+    biased = CalibratedPredictor(LastValue(), curves(50, bias=0.1))
     assert biased.predict(curves(1)[0].until(5)) is None
+
+
+class Certain(LastValue):
+    def predict(self, prefix):
+        return super().predict(prefix)[0], 0.0
+
+
+def test_who_errs_and_states_no_error_is_refused():
+    assert np.isnan(CalibratedPredictor(Certain(), curves(30)).factors).all()
+
+
+class Memory:
+    """Knows the outcome of every curve it has seen, and guesses 0 of all others."""
+
+    def fit(self, completed):
+        self._seen = {curve.values[0]: curve.outcome for curve in completed}
+
+    def predict(self, prefix):
+        return self._seen.get(prefix.values[0], 0.0), 0.5
+
+
+def test_errors_are_those_on_curves_that_were_left_out():
+    whole = curves(30)
+    squares = [curve.outcome**2 for curve in whole]
+    found = CalibratedPredictor(Memory(), whole).factors
+    assert found == pytest.approx(math.sqrt(np.mean(squares)) / 0.5)
 
 
 def test_a_tenth_with_few_curves_is_refused():

@@ -38,6 +38,46 @@ def test_ages_at_which_errors_are_not_as_stated_do_not_count():
     assert best_cut([steps(curve, sign, std=0.0) for sign in signs], 0.0) == math.inf
 
 
+def test_what_a_pull_would_have_been_worth_at_each_of_its_readings():
+    pieces = Problem(2, noise_std=2.0, feedback="incremental", duration=4.0)
+    policy = InformationRacing(pieces, truncate="auto")
+    pull = policy.ask()
+    for elapsed, value in ((1.0, 1.0), (2.5, 2.0)):
+        policy.report(pull, value, elapsed=elapsed)
+    policy.tell(pull, 6.0)
+    policy.report(pull, 9.0, elapsed=3.0)
+    # The rest of the pieces is missing: variances 4 (4/1 - 1) and 4 (4/2 - 1).
+    assert policy._followed(0) == [
+        Followed(1, 1.0, pytest.approx(1 / 4), -2.0, pytest.approx(math.sqrt(12))),
+        Followed(2, 2.5, pytest.approx(2 / 4), 0.0, pytest.approx(2.0)),
+    ]
+    policy = InformationRacing(UNBIASED, truncate="auto")
+    pull = policy.ask()
+    policy.report(pull, 1.0, stage=1, std=1.0)
+    policy.report(pull, 3.0, stage=2)
+    policy.tell(pull, 2.0)
+    # Deviations 1 and 2: precisions 1 and 1/4, whose mean is 1.4.
+    assert policy._followed(0) == [
+        Followed(1, 1.0, pytest.approx(0.5), -1.0, 1.0),
+        Followed(2, 2.0, pytest.approx(1 / 1.8), pytest.approx(-0.6), pytest.approx(0.8**0.5)),
+    ]
+
+
+@pytest.mark.parametrize(("errors", "fits"), [(1.9, True), (2.1, False)])
+def test_a_mean_error_counts_up_to_two_standard_errors(errors, fits):
+    # Errors shift + b and shift - b, six of each: the standard error of their mean is b/sqrt(11).
+    shift, spread = errors * 0.1 / math.sqrt(11), 0.1
+    pulls = [steps([0.95], shift + spread * (-1.0) ** i) for i in range(12)]
+    assert (best_cut(pulls, 0.0) == 1) == fits
+
+
+@pytest.mark.parametrize(("square", "fits"), [(1.8, True), (1.83, False)])
+def test_errors_may_be_larger_than_stated_by_two_standard_errors(square, fits):
+    # The mean square of twelve normal ratios has the standard error sqrt(2/12): 1 + 2 * .408.
+    pulls = [steps([0.95], math.sqrt(square) * (-1.0) ** i) for i in range(12)]
+    assert (best_cut(pulls, 0.0) == 1) == fits
+
+
 def followed(policy, number, bias=0.0, deviation=2.0, readings=30):
     """Follow pulls to their end, with readings at 1, 2, ..."""
     rng = np.random.default_rng(4)

@@ -71,8 +71,8 @@ OPEN, DONE, STOPPED = range(3)
 # Columns of an arm.
 (
     STARTED, IN_FLIGHT, COMPLETED, FIRST, LAST, FRONT, MEAN, VARIANCE, PENALTY, LOWER,
-    UPPER, POTENTIAL, STATUS, SWITCHED, BEATEN, BEATS, DESIGNATED, BEHIND, ARM_COLUMNS,
-) = range(19)  # fmt: skip
+    UPPER, POTENTIAL, STATUS, BEATEN, BEATS, DESIGNATED, BEHIND, ARM_COLUMNS,
+) = range(18)  # fmt: skip
 
 # The sums over an arm's pulls: of those that no longer change, and of all.
 SUMS = 8

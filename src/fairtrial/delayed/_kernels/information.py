@@ -3,7 +3,8 @@
 For weights w and values x of an arm's pulls, V = sum w and S = sum w x, the exponential
 exp(s sum w (x - mu) - s^2 V / 2) is a likelihood ratio, hence a martingale in the order of
 observation. A normal mixture over s gives mean, variance and penalty. With a bias of the
-readings the same holds in two dimensions, for the mean and the bias.
+readings the same holds in two dimensions, for the mean and the bias; there a weighted mean of
+that martingale and the one of outcomes alone is the evidence, which lets either be used.
 """
 
 import math
@@ -36,7 +37,6 @@ from fairtrial.delayed._kernels.books import (
     SHIFTED_SCORE,
     STATE,
     SUM,
-    SWITCHED,
     TOTAL,
     UPPER,
     VARIANCE,
@@ -50,6 +50,9 @@ from fairtrial.delayed._kernels.books import (
 )
 
 _BIAS_PRIOR = 1000.0
+
+# The share of a biased arm's evidence that goes by its outcomes alone.
+_SHARE_ALONE = 0.1
 _SMALLEST_STD = 1e-6
 
 
@@ -114,16 +117,14 @@ def estimate_from_information(book: Book, arm: int) -> None:
     arms = book.arms
     rho = book.rules[PRIOR] / sigma_of(book, arm) ** 2
     arms[arm, POTENTIAL] = book.sums[arm, TOTAL + HOPED]
-    if book.rules[FEEDBACK] == BIASED and book.sums[arm, TOTAL + WITH_BIAS] > 0.0:
+    if book.sums[arm, TOTAL + WITH_BIAS] > 0.0:
         _estimate_beside_bias(book, arm, rho)
     else:
         arms[arm, VARIANCE], arms[arm, PENALTY] = price(book.sums[arm, TOTAL + INFORMATION], rho)
         if book.sums[arm, TOTAL + INFORMATION] > 0.0:
             arms[arm, MEAN] = book.sums[arm, TOTAL + SCORE] / book.sums[arm, TOTAL + INFORMATION]
-            if book.rules[FEEDBACK] == BIASED:
-                arms[arm, SWITCHED] = 1.0
-    if arms[arm, SWITCHED] > 0.0:
-        arms[arm, PENALTY] += math.log(2.0)
+        if book.sums[arm, TOTAL + SHIFTED] > 0.0:
+            arms[arm, PENALTY] -= math.log(_SHARE_ALONE)
     if arms[arm, VARIANCE] < np.inf:
         radius = math.sqrt(2.0 * arms[arm, VARIANCE] * (book.rules[LEVEL] + arms[arm, PENALTY]))
         arms[arm, LOWER], arms[arm, UPPER] = arms[arm, MEAN] - radius, arms[arm, MEAN] + radius
@@ -152,4 +153,4 @@ def _estimate_beside_bias(book: Book, arm: int, rho: float) -> None:
     arms[arm, MEAN] = score / determinant
     arms[arm, VARIANCE] = first + rho * first * first + rho_bias * cross * cross
     wider = (on_mean + rho) * (on_bias + rho_bias) - both * both
-    arms[arm, PENALTY] = 0.5 * math.log(wider / (rho * rho_bias))
+    arms[arm, PENALTY] = 0.5 * math.log(wider / (rho * rho_bias)) - math.log1p(-_SHARE_ALONE)

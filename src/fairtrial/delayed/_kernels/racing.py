@@ -39,8 +39,6 @@ from fairtrial.delayed._kernels.books import (
     NUMBER_KEPT,
     OPEN,
     OUTCOME,
-    PREFIX,
-    RACE_FULL,
     RACE_PARTIAL,
     RACE_PROVEN,
     RULE,
@@ -92,7 +90,7 @@ def add_to_race(book: Book, row: int, place: int) -> None:
     pulls, sums = book.pulls, book.sums
     arm = int(pulls[row, ARM])
     rule, done = book.rules[RULE], pulls[row, STATE] == DONE
-    if rule != RACE_FULL and book.rules[FEEDBACK] == INCREMENTAL:
+    if book.rules[FEEDBACK] == INCREMENTAL:
         sums[arm, place + NUMBER_DONE] += pulls[row, DURATION] if done else pulls[row, COUNT]
         sums[arm, place + SUM_DONE] += pulls[row, OUTCOME] if done else pulls[row, SUM]
         return
@@ -120,7 +118,7 @@ def _uses_one_pull(book: Book) -> bool:
 def designate(book: Book, arm: int) -> None:
     """Let the oldest pull in flight that has a reading enter the walk, if there is none."""
     arms = book.arms
-    if book.rules[RULE] != RACE_PROVEN or not _uses_one_pull(book) or book.rules[PREFIX] > 0.0:
+    if book.rules[RULE] != RACE_PROVEN or not _uses_one_pull(book):
         return
     if arms[arm, DESIGNATED] >= 0.0 or (
         book.rules[FEEDBACK] == BIASED and book.sums[arm, TOTAL + NUMBER_BIAS] == 0.0
@@ -294,7 +292,7 @@ def estimate_in_race(book: Book, arm: int) -> None:
     """Set mean and box of an arm from its sums; without a finite radius they stay."""
     arms = book.arms
     rule = book.rules[RULE]
-    if rule != RACE_FULL and book.rules[FEEDBACK] == INCREMENTAL:
+    if book.rules[FEEDBACK] == INCREMENTAL:
         mean, width = _by_pieces(book, arm)
     else:
         mean, width = _by_outcomes(book, arm)

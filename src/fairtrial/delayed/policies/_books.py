@@ -30,7 +30,7 @@ class BookedPolicy(Policy):
     """A policy whose state is in the books that the kernels work on."""
 
     problem: Problem
-    version = 2
+    version = 3
     state_fields = (
         "_pulls",
         "_arms",
@@ -44,6 +44,7 @@ class BookedPolicy(Policy):
         "_dropped",
         "_returned",
         "_amended",
+        "_not_nested",
         "_clipped",
         "_time",
         "_cut_at",
@@ -77,6 +78,7 @@ class BookedPolicy(Policy):
         self._dropped = 0
         self._returned = 0
         self._amended = 0
+        self._not_nested = 0
         self._clipped = 0
 
     def _check_truncate(self, truncate: int | str | None) -> int | str | None:
@@ -115,7 +117,9 @@ class BookedPolicy(Policy):
 
         problem, arms = self.problem, len(self.problem.arms)
         rules = np.zeros(books.CONSTANTS + 3 * arms)
-        rules[books.FEEDBACK] = FEEDBACKS.index(problem.feedback)
+        # Readings that do not count leave nothing of their kind, such as the price of a bias.
+        feedback = problem.feedback if self._uses_readings else "full"
+        rules[books.FEEDBACK] = FEEDBACKS.index(feedback)
         rules[books.PREFIX] = problem.delay_depends_on_outcome
         rules[books.TOP], rules[books.DELTA] = problem.top, self.delta
         rules[books.TOLERANCE] = problem.tolerance

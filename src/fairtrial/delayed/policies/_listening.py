@@ -133,7 +133,7 @@ class ListeningPolicy(ReportingPolicy):
                 own = variance * max(0.0, pieces / number - 1.0)
             else:
                 if std < 0.0:
-                    std = float(self._rules[self._report_stds + arm])
+                    std = self._report_std(arm)
                 if self.problem.feedback == "refining":
                     total, precision = 0.0, 0.0
                 # As in the books: a deviation of 0 counts as one far below the outcome's.
@@ -209,6 +209,8 @@ class ListeningPolicy(ReportingPolicy):
             self.duplicates += 1
             return
         self._refuse_contradiction(row, place, std)
+        if self.problem.errors == "nested" and std is not None:
+            self._not_nested += self._readings.differs_from_newest(row, own, std)
         newest = self._readings.is_newest(row, place)
         self._readings.add(row, place, own, std, elapsed)
         if useful:
@@ -222,21 +224,18 @@ class ListeningPolicy(ReportingPolicy):
             pieces = self._pulls[row, books.DURATION]
             if self._readings.count(row) + 1 > pieces:
                 raise InvalidArgument("stage", f"must be one of the {pieces:g} pieces", stage)
-        if self.problem.errors == "nested":
-            arm = int(self._pulls[row, books.ARM])
-            own = float(self._rules[self._report_stds + arm]) if std is None else std
+        if self.problem.errors == "nested" and std is not None:
             before, after = self._readings.stds_around(row, stage)
-            if own > before or own < after:
+            if std > before or std < after:
                 raise InvalidArgument(
-                    "std", "must not grow from reading to reading for errors='nested'", own
+                    "std", "must not grow from reading to reading for errors='nested'", std
                 )
 
-    @property
-    def _report_stds(self) -> int:
-        """Where the arms' deviations of readings start in the rules."""
+    def _report_std(self, arm: int) -> float:
+        """Return the deviation of an arm's readings that bring none of their own."""
         from fairtrial.delayed._kernels import books
 
-        return int(books.CONSTANTS) + len(self.problem.arms)
+        return float(self._rules[books.CONSTANTS + len(self.problem.arms) + arm])
 
     @property
     def _learns_bias_late(self) -> bool:
@@ -245,9 +244,13 @@ class ListeningPolicy(ReportingPolicy):
     def _check_reading(
         self, row: int, stage: float | None, elapsed: float | None, std: float | None
     ) -> tuple[float, float | None]:
+        from fairtrial.delayed._kernels import books
+
         if self.problem.feedback == "full":
             raise NotSupported("feedback='full' says that there are no readings")
         std = self._check_std(std)
+        if std is None and self.problem.feedback == "refining":
+            std = self._report_std(int(self._pulls[row, books.ARM]))
         since = None if elapsed is None else check_number("elapsed", elapsed, low=0.0)
         if stage is not None:
             return check_number("stage", stage), std

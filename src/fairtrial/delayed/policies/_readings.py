@@ -60,6 +60,13 @@ class Readings:
         """Return whether no reading of the pull is of that stage or a later one."""
         return stage > self._newest.get(row, -math.inf)
 
+    def differs_from_newest(self, row: int, value: float, std: float) -> bool:
+        """Return whether a pull's newest reading says something else at the same deviation."""
+        if row not in self._newest:
+            return False
+        newest = self._by_row[row][self._newest[row]]
+        return newest[1] == std and newest[0] != value
+
     def is_known(self, row: int, stage: float, value: float, std: float | None) -> bool:
         """Return whether the very same reading was reported before.
 
@@ -71,9 +78,11 @@ class Readings:
         known = self._by_row.get(row, {}).get(stage)
         if known is None:
             return False
-        if known[:2] != (value, _NO_STD if std is None else std):
+        own = _NO_STD if std is None else std
+        if known[:2] != (value, own):
+            before, now = _described(*known[:2]), _described(value, own)
             raise ConflictingReport(
-                f"stage {stage:g} of this pull was reported before as {known[0]!r}; got {value!r}"
+                f"stage {stage:g} of this pull was reported before as {before}; got {now}"
             )
         return True
 
@@ -117,3 +126,7 @@ class Readings:
             value, std, time = reading
             readings._put(int(row), stage, (value, std, time))
         return readings
+
+
+def _described(value: float, std: float) -> str:
+    return repr(value) if std == _NO_STD else f"{value!r} with std={std!r}"

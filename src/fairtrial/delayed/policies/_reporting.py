@@ -164,6 +164,11 @@ class ReportingPolicy(BookedPolicy):
             promise = promise.weakened(
                 f"{self._amended} outcomes were corrected after decisions had used them"
             )
+        if self._not_nested and self._uses_readings:
+            promise = promise.weakened(
+                f"{self._not_nested} readings differ from one before at the same deviation, which "
+                "nested errors cannot"
+            )
         return promise
 
     def _common_assumptions(self) -> list[str]:

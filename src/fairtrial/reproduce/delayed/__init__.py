@@ -33,8 +33,8 @@ def main(quick: bool = False, output: str | Path | None = None, seed: int = 1) -
     Parameters
     ----------
     quick : bool
-        With few replications and fewer points of the curves: about a minute; else a quarter
-        of an hour.
+        With few replications and fewer points of the curves: under a minute; else some
+        minutes.
     output : str or Path, optional
         Folder for ``report.md``, ``report.json`` and, if matplotlib is installed, the
         figures; it is made if need be.
