@@ -540,7 +540,7 @@ def test_an_outcome_can_be_corrected():
         policy.amend(pulls[0], 1.0, 2.0)
         assert means(policy)[0] == 2.0
         assert not policy.guarantee.proven
-        assert "1 outcomes were corrected" in policy.guarantee.assumptions[-1]
+        assert "1 correction came" in policy.guarantee.assumptions[-1]
         with pytest.raises(UnknownPull):
             policy.amend(pulls[0], 1.0, 3.0)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from fairtrial.core.pull import UNSOLICITED
 from fairtrial.core.recommendation import Estimate, Guarantee, Progress, Recommendation, Status
-from fairtrial.core.wording import or_within
+from fairtrial.core.wording import or_within, plural
 from fairtrial.delayed.policies._books import BookedPolicy
 
 __all__ = ["ReportingPolicy"]
@@ -162,7 +162,7 @@ class ReportingPolicy(BookedPolicy):
         )
         if self._amended:
             promise = promise.weakened(
-                f"{self._amended} outcomes were corrected after decisions had used them"
+                f"{plural(self._amended, 'correction')} came after decisions had used the outcomes"
             )
         if self._not_nested and self._uses_readings:
             promise = promise.weakened(
@@ -194,7 +194,7 @@ class ReportingPolicy(BookedPolicy):
             common.append(f"{unasked} results came unasked: none was held back for its value")
         if self._dropped:
             common.append(
-                f"{self._dropped} lost pulls were lost for reasons unrelated to their outcomes"
+                f"{plural(self._dropped, 'pull')} got lost for reasons unrelated to outcomes"
             )
         if self._clipped:
             common.append(f"means are of clipped outcomes: {self._clipped} were clipped")

@@ -23,7 +23,7 @@ from fairtrial.core.recommendation import (
 from fairtrial.core.run import Run
 from fairtrial.core.seeds import seed_key
 from fairtrial.core.validation import check_choice, check_integer, check_probability
-from fairtrial.core.wording import or_within
+from fairtrial.core.wording import or_within, plural
 from fairtrial.errors import InvalidArgument
 from fairtrial.linear.environments import ArmEnvironment
 from fairtrial.linear.problem import Problem
@@ -220,7 +220,7 @@ class LinearPolicy(Policy):
             promise = promise.weakened("the estimated noise is the true one, the same for all arms")
         if self._amended:
             promise = promise.weakened(
-                f"the {self._amended} corrections were made for reasons unrelated to the values"
+                f"{plural(self._amended, 'correction')} came for reasons unrelated to the values"
             )
         return promise
 
@@ -229,9 +229,7 @@ class LinearPolicy(Policy):
         """Return the guarantee when so many lost pulls are left out."""
         if not lost:
             return promise
-        return promise.weakened(
-            f"{lost} lost pulls were lost for reasons unrelated to their rewards"
-        )
+        return promise.weakened(f"{plural(lost, 'pull')} got lost for reasons unrelated to rewards")
 
     # ------------------------------------------------------------------- progress
 

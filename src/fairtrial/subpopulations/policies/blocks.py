@@ -16,6 +16,7 @@ from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import Guarantee
 from fairtrial.core.run import Run
 from fairtrial.core.validation import check_integer
+from fairtrial.core.wording import plural
 from fairtrial.errors import InvalidArgument
 from fairtrial.subpopulations._kernels.indices import (
     ANSWER,
@@ -317,7 +318,7 @@ class BlockBetting(FloorPolicy):
         )
         if self._lost_in_block and not bounded:
             stated = stated.weakened(
-                f"{self._lost_in_block} lost pulls were lost for reasons unrelated to their rewards"
+                f"{plural(self._lost_in_block, 'pull')} got lost for reasons unrelated to rewards"
             )
         if self._amended:
             stated = stated.weakened(

@@ -22,6 +22,7 @@ from fairtrial.core.recommendation import Guarantee
 from fairtrial.core.run import Run
 from fairtrial.core.seeds import seed_key
 from fairtrial.core.validation import check_choice, check_integer, check_number
+from fairtrial.core.wording import plural
 from fairtrial.errors import InvalidArgument
 from fairtrial.subpopulations._kernels.indices import (
     BEST,
@@ -319,10 +320,10 @@ class Tracking(FloorPolicy):
             promise = replace(promise, assumptions=(*promise.assumptions[:-1], order))
         elif self._lost:
             promise = promise.weakened(
-                f"{len(self._lost)} lost pulls were lost for reasons unrelated to their rewards"
+                f"{plural(len(self._lost), 'pull')} got lost for reasons unrelated to rewards"
             )
         if self._amended:
             promise = promise.weakened(
-                f"the {self._amended} corrections were made for reasons unrelated to the values"
+                f"{plural(self._amended, 'correction')} came for reasons unrelated to the values"
             )
         return promise
