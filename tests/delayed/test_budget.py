@@ -333,6 +333,14 @@ def test_the_clearest_arm_is_accepted_where_several_are_wanted():
     assert policy.recommend().leader[0] == "0"
 
 
+def test_the_worst_arm_leaves_if_the_best_is_just_as_clear():
+    policy = SuccessiveRejects(problem_with(4, top=2), budget=40)
+    for pull in policy.ask(100):
+        policy.tell(pull, [3.0, 2.0, 1.0, 0.0][pull.action])
+    assert policy.recommend().arm is None
+    assert {pull.action for pull in policy.ask(100)} == {0, 1, 2}
+
+
 def test_a_lost_pull_is_spent():
     policy = SequentialHalving(problem_with(2), budget=4)
     pulls = policy.ask(9)

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -40,19 +45,16 @@ FEEDBACKS = {
 }
 
 # Few values, so that arms tie, and sums that depend on the order in which they are taken.
-VALUES = st.sampled_from([-0.7, 0.1, 0.2, 0.3, 0.6, 1.1])
+VALUES = [-0.7, 0.1, 0.2, 0.3, 0.6, 1.1]
+KINDS = [
+    "ask", "ask", "read", "read", "read", "read early", "again", "tell", "tell", "fail",
+    "cancel", "late tell", "late read", "data", "amend", "save",
+]  # fmt: skip
 EVENTS = st.lists(
-    st.tuples(
-        st.sampled_from(
-            ["ask", "ask", "read", "read", "read", "read early", "again", "tell", "tell", "fail",
-             "cancel", "late tell", "late read", "data", "amend", "save"]
-        ),
-        st.integers(0, 40),
-        VALUES,
-    ),
+    st.tuples(st.sampled_from(KINDS), st.integers(0, 40), st.sampled_from(VALUES)),
     min_size=20,
     max_size=250,
-)  # fmt: skip
+)
 
 
 class Both:
@@ -125,6 +127,10 @@ class Both:
         fresh.set_state(self.fast.get_state())
         self.fast = fresh
 
+    def happen(self, kind, number, value):
+        getattr(self, kind.replace(" ", "_"))(number, value)
+        self.compare()
+
     def compare(self):
         fast, slow = self.fast, self.slow
         assert fast.stopped == slow.stopped
@@ -165,8 +171,30 @@ def test_whatever_happens_a_rule_decides_as_its_slow_twin(
         details["duration"] = np.arange(1.0, arms + 1.0)
     both = Both(name, Problem(arms, top=top, direction=direction, **details), parameters)
     for kind, number, value in events:
-        getattr(both, kind.replace(" ", "_"))(number, value)
-        both.compare()
+        both.happen(kind, number, value)
+
+
+def walk():
+    """Let every rule take part in 150 random events and in a run, at random."""
+    generator = np.random.default_rng(11)
+    for (name, parameters), feedback in zip(VARIANTS, 14 * ["unbiased", "refining"], strict=False):
+        problem = Problem(7, top=2, **FEEDBACKS[feedback])
+        both = Both(name, problem, parameters)
+        for _ in range(150):
+            kind, value = generator.choice(KINDS), generator.choice(VALUES)
+            both.happen(str(kind), int(generator.integers(40)), float(value))
+        world = SimulatedEnvironment(problem, generator.normal(size=7), 40.0, loss=0.1)
+        require_equal(runs_of(name, parameters, problem, world, 1, None, 3))
+
+
+def test_no_kernel_reads_or_writes_beyond_its_arrays():
+    """Not compiled, as compiled code does not look."""
+    subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", f"from {__name__} import walk; walk()"],
+        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
+        cwd=Path(__file__).parents[2],
+        check=True,
+    )
 
 
 # ------------------------------------------------------------------------- whole runs

@@ -97,9 +97,11 @@ def sum_up(
     rules: Floats, plan: Floats, pulls: Floats, values: Floats, aged: Floats, arms: Floats,
     control: Floats,
 ) -> None:  # fmt: skip
-    """Set the arms' means, and as their keys the best forecasts of their pulls."""
+    """Set the arms' means and, if all readings are kept, as keys the best forecasts of pulls."""
     ledger = Ledger(rules, plan, pulls, values, aged, arms, control)
     average(ledger)
+    if rules[KEPT] < np.inf:
+        return
     for arm in range(arms.shape[1]):
         arms[KEY, arm] = -np.inf
     for row in range(int(control[ROWS])):
