@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import fairtrial as ft
@@ -155,7 +155,7 @@ def lost(policy):
 
 
 @pytest.mark.parametrize(("name", "parameters"), VARIANTS, ids=IDS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
 @given(
     events=EVENTS,
     arms=st.integers(3, 12),
@@ -306,7 +306,7 @@ def refuse(*arguments):
 # ------------------------------------------------------------------------------ parts
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.integers(1, 2000), st.integers(0, 2**32 - 1))
 def test_the_mean_of_readings_is_numpys_to_the_last_bit(number, seed):
     from fairtrial.delayed._kernels.ledger import total
