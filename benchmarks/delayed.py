@@ -17,8 +17,10 @@ from fairtrial.delayed import (
     MedianStopping,
     Problem,
     Racing,
+    SequentialHalving,
     SimulatedEnvironment,
     SuccessiveHalving,
+    SuccessiveRejects,
 )
 
 ARMS, SLOTS = 100, 10
@@ -32,11 +34,17 @@ RULES: dict[str, tuple[Callable[..., Policy], str]] = {
     "information, boxes": (partial(InformationRacing, test="box"), ""),
 }
 
-PLAIN: dict[str, Callable[..., Policy]] = {
+BUDGETS: dict[str, Callable[..., Policy]] = {
     "successive halving": SuccessiveHalving,
     "ASHA": ASHA,
     "Hyperband": partial(Hyperband, most=81),
     "median stopping": partial(MedianStopping, budget=3 * ARMS),
+    "sequential halving": partial(SequentialHalving, budget=10 * ARMS),
+    "successive rejects": partial(SuccessiveRejects, budget=10 * ARMS),
+}
+
+PLAIN: dict[str, Callable[..., Policy]] = {
+    "successive halving": SuccessiveHalving,
     "information, top two": partial(InformationRacing, sampling="top_two"),
 }
 
@@ -49,13 +57,19 @@ def run(*, quick: bool) -> None:
         policy = make(world.problem)
         _race(policy, world)
         show(name, measure(partial(_race, policy, world), repetitions), 1e3, target)
-    heading("the same world, rules that run in the plain loop", "ms")
+    heading("the same world, rules with a budget", "ms")
+    for name, make in BUDGETS.items():
+        policy = make(world.problem)
+        _race(policy, world)
+        show(name, measure(partial(_race, policy, world), repetitions), 1e3, "")
+    heading("the same world, rules in the plain loop", "ms")
     for name, make in PLAIN.items():
         policy = make(world.problem)
         show(name, measure(partial(_plain_run, policy, world), max(1, repetitions // 10)), 1e3, "")
     heading(f"live, {LIVE_ARMS:,} arms", "us")
     for name, (make, _) in RULES.items():
-        _live(name, make, max(3, repetitions // 5))
+        _live(name, partial(make, delta=1e-9), max(3, repetitions // 5))
+    _live("successive halving", partial(SuccessiveHalving, pulls=10**4), max(3, repetitions // 5))
 
 
 def _free() -> SimulatedEnvironment:
@@ -79,7 +93,7 @@ def _plain_run(template: Policy, world: SimulatedEnvironment) -> None:
 def _live(name: str, make: Callable[..., Policy], repetitions: int) -> None:
     """Show what each verb costs in a race that has begun and is far from its end."""
     problem = Problem(LIVE_ARMS, top=50, noise_std=1.0, feedback="unbiased", report_std=0.5)
-    policy = make(problem, delta=1e-9)
+    policy = make(problem)
     values = iter(np.random.default_rng(1).standard_normal(10**6).tolist())
     for pull in policy.ask(2 * LIVE_ARMS):
         policy.tell(pull, next(values))

@@ -66,7 +66,7 @@ def warm_allocation() -> None:
 
 
 def warm_delayed() -> None:
-    """Ask, report, tell and simulate once."""
+    """Ask, report, tell and simulate with one policy of each compiled path."""
     problem = delayed.Problem(2, noise_std=1.0, feedback="unbiased", report_std=0.5)
     world = delayed.SimulatedEnvironment(problem, [0.5, 0.4], delay=3.0)
     policy = delayed.InformationRacing(problem)
@@ -76,6 +76,12 @@ def warm_delayed() -> None:
     generator = np.random.default_rng(0)
     world.trajectory(pull, generator)
     policy.clone().compiled_run(world, generator, 20)
+    rule = delayed.ASHA(problem)
+    pull = rule.ask()
+    rule.report(pull, 0.5)
+    rule.cancelled()
+    rule.progress()
+    rule.clone().compiled_run(world, generator, 20)
 
 
 if __name__ == "__main__":

@@ -286,13 +286,12 @@ def test_who_is_called_back_follows_from_all_running_means_at_that_age():
 
 def test_sequential_halving_spends_equal_shares_on_its_rounds():
     policy = SequentialHalving(problem_with(8), budget=72)
-    left = {8: 3, 4: 6, 2: 12}
-    while not policy.stopped:
-        arms = list(policy._alive)
+    for arms, each in ((8, 3), (4, 6), (2, 12)):
         pulls = policy.ask(500)
-        assert len(pulls) == len(arms) * left[len(arms)]
+        assert sorted(pull.action for pull in pulls) == sorted([*range(8 - arms, 8)] * each)
         for pull in pulls:
             policy.tell(pull, float(pull.action))
+    assert policy.stopped
     assert policy.asked == 72
     assert policy.recommend().arm == ("7",)
 
@@ -328,8 +327,18 @@ def test_the_clearest_arm_is_accepted_where_several_are_wanted():
     for pull in policy.ask(100):
         policy.tell(pull, [9.0, 1.0, 0.9, 0.0][pull.action])
     # Gaps: 8.1 above the border for the first, 1 below it for the last.
-    assert policy._accepted == [0]
-    assert policy._alive == [1, 2, 3]
+    assert {pull.action for pull in policy.ask(100)} == {1, 2, 3}
+    for pull in policy.outstanding():
+        policy.tell(pull, 20.0)
+    assert policy.recommend().leader[0] == "0"
+
+
+def test_the_worst_arm_leaves_if_the_best_is_just_as_clear():
+    policy = SuccessiveRejects(problem_with(4, top=2), budget=40)
+    for pull in policy.ask(100):
+        policy.tell(pull, [3.0, 2.0, 1.0, 0.0][pull.action])
+    assert policy.recommend().arm is None
+    assert {pull.action for pull in policy.ask(100)} == {0, 1, 2}
 
 
 def test_a_lost_pull_is_spent():

@@ -28,9 +28,9 @@ from fairtrial.delayed._kernels.books import (
 )
 from fairtrial.delayed._kernels.events import READ as READING
 from fairtrial.delayed._kernels.events import START, STOP, TELL, happen
+from fairtrial.delayed._kernels.queue import Integers, drop_first, rise, schedule, sink
 from fairtrial.delayed._kernels.sampling import choose
 from fairtrial.delayed._kernels.worlds import (
-    DELAY,
     LOST,
     NEXT_TIME,
     READ,
@@ -45,8 +45,6 @@ from fairtrial.delayed._kernels.worlds import (
     read,
 )
 from fairtrial.delayed._kernels.worlds import STARTED as STARTED_AT
-
-Integers = np.ndarray
 
 
 @kernel
@@ -100,44 +98,6 @@ STOP_IT, COUNT_IT, STUCK = range(3)
 
 
 @inlined
-def _earlier(slots: Floats, one: int, other: int) -> bool:
-    if slots[one, NEXT_TIME] != slots[other, NEXT_TIME]:
-        return slots[one, NEXT_TIME] < slots[other, NEXT_TIME]
-    return slots[one, ROW] < slots[other, ROW]
-
-
-@kernel
-def _sink(slots: Floats, heap: Integers, size: int, at: int) -> None:
-    while True:
-        child = 2 * at + 1
-        if child >= size:
-            return
-        if child + 1 < size and _earlier(slots, heap[child + 1], heap[child]):
-            child += 1
-        if not _earlier(slots, heap[child], heap[at]):
-            return
-        heap[at], heap[child] = heap[child], heap[at]
-        at = child
-
-
-@kernel
-def _rise(slots: Floats, heap: Integers, at: int) -> None:
-    while at > 0:
-        parent = (at - 1) // 2
-        if not _earlier(slots, heap[at], heap[parent]):
-            return
-        heap[at], heap[parent] = heap[parent], heap[at]
-        at = parent
-
-
-@inlined
-def _schedule(world: World, slot: Floats, skip: bool) -> None:
-    """Set when the next event of a pull comes."""
-    elapsed = np.inf if skip else next_reading(world, slot)
-    slot[NEXT_TIME] = slot[STARTED_AT] + min(elapsed, slot[DELAY])
-
-
-@inlined
 def _stopped(book: Book, limits: Floats, clock: Floats) -> bool:
     control = book.control
     return (
@@ -184,21 +144,12 @@ def _fill(
         duration = book.rules[CONSTANTS + 2 * book.arms.shape[0] + arm]
         slot[ROW] = happen(book, START, arm, book.control[ROWS], duration, 0.0)
         slot[STARTED_AT] = clock[NOW]
-        _schedule(world, slot, limits[SKIP] > 0.0)
+        schedule(world, slot, limits[SKIP] > 0.0)
         size = int(clock[HEAP])
         heap[size] = free
         clock[HEAP] += 1.0
-        _rise(slots, heap, size)
+        rise(slots, heap, size)
     return True
-
-
-@kernel
-def _drop_first(slots: Floats, heap: Integers, clock: Floats) -> None:
-    clock[HEAP] -= 1.0
-    size = int(clock[HEAP])
-    slots[heap[0], ROW] = -1.0
-    heap[0] = heap[size]
-    _sink(slots, heap, size, 0)
 
 
 @inlined
@@ -211,8 +162,8 @@ def _advance(
     if limits[SKIP] == 0.0 and next_reading(world, slot) < np.inf:
         read(world, slot)
         kind, first, second, third = READING, slot[READ], sign * slot[VALUE], slot[VALUE_STD]
-        _schedule(world, slot, False)
-        _sink(slots, heap, int(clock[HEAP]), 0)
+        schedule(world, slot, False)
+        sink(slots, heap, int(clock[HEAP]), 0)
     else:
         kind, first, second, third = TELL, sign * outcome_of(world, slot), 0.0, 0.0
         if slot[LOST] > 0.0 and limits[FAILURE] == COUNT_IT:
@@ -221,7 +172,8 @@ def _advance(
         elif slot[LOST] > 0.0:
             kind = STOP
             clock[LOSSES] += 1.0
-        _drop_first(slots, heap, clock)
+        drop_first(slots, heap, int(clock[HEAP]))
+        clock[HEAP] -= 1.0
     happen(book, kind, row, first, second, third)
 
 
@@ -250,7 +202,7 @@ def _cancel(
             size += 1
     clock[HEAP] = size
     for at in range(size // 2 - 1, -1, -1):
-        _sink(slots, heap, size, at)
+        sink(slots, heap, size, at)
 
 
 @kernel

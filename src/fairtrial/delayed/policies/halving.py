@@ -6,17 +6,17 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fairtrial.core.policy import Choice
-from fairtrial.core.pull import Pull
 from fairtrial.core.validation import check_integer, check_number
-from fairtrial.delayed.policies.records import ARM, DONE, STAGE, STATE, STOPPED, BudgetPolicy
+from fairtrial.delayed.policies.records import BudgetPolicy
 from fairtrial.delayed.problem import Problem
 from fairtrial.errors import InvalidArgument
 
 __all__ = ["ASHA", "Hyperband", "SuccessiveHalving"]
 
-_NOWHERE = -1
+Floats = NDArray[np.float64]
+Bracket = tuple[Sequence[int], Sequence[float]]
 
 
 class RungPolicy(BudgetPolicy):
@@ -46,16 +46,34 @@ class RungPolicy(BudgetPolicy):
         self.eta = check_number("eta", eta, low=1.0, open_low=True)
         self.first = check_integer("first", first, low=1)
 
-    def _ladder(self, arms: int, first: float) -> list[float]:
-        """Return the readings at every rung for so many arms; the last is the outcome."""
+    def _all_arms(self) -> Bracket:
+        """Return all arms, and the readings at every rung for so many; the last is the outcome."""
+        arms = len(self.problem.arms)
         cuts, left = 0, float(arms)
         while left / self.eta >= self.problem.top:
             cuts, left = cuts + 1, left / self.eta
-        return [*(math.floor(first * self.eta**cut) for cut in range(cuts)), math.inf]
+        ages = [*(math.floor(self.first * self.eta**cut) for cut in range(cuts)), math.inf]
+        return range(arms), ages
 
-    def _reached(self, row: int, age: float) -> bool:
-        """Return whether a pull has all the readings of a rung, or its outcome."""
-        return self._records[row][STATE] == DONE or self._readings.count(row) >= age
+    def _set_up(self, rule: int, brackets: Sequence[Bracket], pulls: int) -> None:
+        """Start an empty ledger for arms in brackets, with so many pulls of each at a rung."""
+        from fairtrial.delayed._kernels import ledger
+
+        ages = [age for _, own in brackets for age in own if age < math.inf]
+        constants: dict[int, float] = {ledger.ETA: self.eta, ledger.EACH: pulls}
+        plan = _plan_of(brackets, len(self.problem.arms))
+        self._open_ledger(rule, plan, max(ages, default=0.0), constants)
+
+
+def _plan_of(brackets: Sequence[Bracket], arms: int) -> Floats:
+    """Return a row for each bracket: how many rungs, the readings at each, which arms are in it."""
+    most = max(len(ages) for _, ages in brackets)
+    plan = np.zeros((len(brackets), 1 + most + arms))
+    for row, (own, ages) in zip(plan, brackets, strict=True):
+        row[0] = len(ages)
+        row[1 : 1 + len(ages)] = ages
+        row[1 + most :][list(own)] = 1.0
+    return plan
 
 
 class SuccessiveHalving(RungPolicy):
@@ -103,8 +121,6 @@ class SuccessiveHalving(RungPolicy):
     ('b',)
     """
 
-    state_fields = (*RungPolicy.state_fields, "_alive", "_started", "_rung", "_ages", "_places")
-
     def __init__(
         self,
         problem: Problem,
@@ -113,15 +129,11 @@ class SuccessiveHalving(RungPolicy):
         pulls: int = 1,
         seed: int | np.random.Generator | None = None,
     ) -> None:
+        from fairtrial.delayed._kernels import ledger
+
         super().__init__(problem, eta, first, seed)
         self.pulls = check_integer("pulls", pulls, low=1)
-        self._places = [0.0] * len(problem.arms)
-        self._enter(range(len(problem.arms)), self._ladder(len(problem.arms), self.first))
-
-    def _enter(self, arms: Sequence[int], ages: Sequence[float]) -> None:
-        """Start at the first rung with some arms."""
-        self._alive, self._ages, self._rung = list(arms), list(ages), 0
-        self._started = [0] * len(self.problem.arms)
+        self._set_up(ledger.RUNGS, [self._all_arms()], self.pulls)
 
     @property
     def _source(self) -> str:
@@ -130,83 +142,11 @@ class SuccessiveHalving(RungPolicy):
             "hyperparameter optimization, Algorithm 1"
         )
 
-    @property
-    def stopped(self) -> bool:
-        """Whether the arms of the last rung have their outcomes."""
-        return self._rung == len(self._ages)
+    def _order(self) -> NDArray[np.intp]:
+        from fairtrial.delayed._kernels.ledger import MEAN, PLACE
 
-    def choose(self) -> Choice:
-        """Return an arm of this rung that lacks a pull, or None while all have theirs."""
-        for arm in self._alive:
-            if self._started[arm] < self.pulls:
-                self._started[arm] += 1
-                return self._open(arm, self._rung)
-        return None
-
-    def _waits_for_places(self) -> bool:
-        return any(self._started[arm] < self.pulls for arm in self._alive)
-
-    def _advance(self, row: int) -> None:
-        record = self._records[row]
-        if self.stopped or record[STAGE] != self._rung:
-            return
-        if not self._reached(row, self._age):
-            if record[STATE] == STOPPED:
-                record[STAGE] = _NOWHERE
-                self._started[int(record[ARM])] -= 1
-            return
-        rows = self._rows_of_rung()
-        if not self._waits_for_places() and all(self._reached(row, self._age) for row in rows):
-            self._close(rows)
-
-    @property
-    def _age(self) -> float:
-        return self._ages[self._rung]
-
-    def _rows_of_rung(self) -> list[int]:
-        return [row for row, record in enumerate(self._records) if record[STAGE] == self._rung]
-
-    def _close(self, rows: list[int]) -> None:
-        """Let the best arms of a rung into the next, with their pulls that go on."""
-        sums = dict.fromkeys(self._alive, 0.0)
-        for row in rows:
-            sums[int(self._records[row][ARM])] += self._value(row, self._age)
-        best = sorted(self._alive, key=lambda arm: (-sums[arm], arm))
-        # An arm's place counts rungs first, then those that it leaves behind on its rung.
-        for place, arm in enumerate(best):
-            self._places[arm] = self._rung + 1.0 - (place + 1.0) / (len(best) + 1.0)
-        self._rung += 1
-        if self.stopped:
-            return
-        keep = max(self.problem.top, math.floor(len(best) / self.eta))
-        self._alive, self._started = sorted(best[:keep]), [0] * len(self.problem.arms)
-        for row in rows:
-            record = self._records[row]
-            if int(record[ARM]) in self._alive and record[STATE] != STOPPED:
-                record[STAGE] = self._rung
-                self._started[int(record[ARM])] += 1
-        if not self._waits_for_places() and all(
-            self._reached(row, self._age) for row in self._rows_of_rung()
-        ):
-            self._close(self._rows_of_rung())
-
-    def cancelled(self) -> list[Pull]:
-        """Return the pulls in flight of arms that are out, and those that block a place."""
-        if self.stopped:
-            return self.outstanding()
-        blocks = self._waits_for_places()
-        return self._in_flight_where(
-            lambda row: (
-                self._records[row][STAGE] != self._rung
-                or (blocks and self._reached(row, self._age))
-            )
-        )
-
-    def _ranked(self) -> list[int]:
-        means = self._means()
-        arms = range(len(self.problem.arms))
-        return sorted(arms, key=lambda arm: (-math.ceil(self._places[arm]), -means[arm],
-                                             -self._places[arm], arm))  # fmt: skip
+        means, places = self._arms[MEAN], self._arms[PLACE]
+        return np.lexsort((-places, -means, -np.ceil(places)))
 
 
 class Hyperband(SuccessiveHalving):
@@ -246,8 +186,6 @@ class Hyperband(SuccessiveHalving):
     [20, 12, 6, 4]
     """
 
-    state_fields = (*SuccessiveHalving.state_fields, "_bracket")
-
     def __init__(
         self,
         problem: Problem,
@@ -256,10 +194,11 @@ class Hyperband(SuccessiveHalving):
         pulls: int = 1,
         seed: int | np.random.Generator | None = None,
     ) -> None:
+        from fairtrial.delayed._kernels import ledger
+
         super().__init__(problem, eta, 1, pulls, seed)
         self.most = check_integer("most", most, low=1)
-        self._bracket = 0
-        self._enter(*self.brackets[0])
+        self._set_up(ledger.RUNGS, self.brackets, self.pulls)
 
     @property
     def brackets(self) -> list[tuple[list[int], list[float]]]:
@@ -283,20 +222,10 @@ class Hyperband(SuccessiveHalving):
             "bandit-based approach to hyperparameter optimization"
         )
 
-    def _close(self, rows: list[int]) -> None:
-        """Close a rung; after the last one of a bracket go on with the next bracket."""
-        super()._close(rows)
-        if super().stopped and self._bracket + 1 < len(self.brackets):
-            for record in self._records:
-                record[STAGE] = _NOWHERE
-            self._bracket += 1
-            self._enter(*self.brackets[self._bracket])
+    def _order(self) -> NDArray[np.intp]:
+        from fairtrial.delayed._kernels.ledger import MEAN, PLACE
 
-    def _ranked(self) -> list[int]:
-        means = self._means()
-        return sorted(
-            range(len(self.problem.arms)), key=lambda arm: (-means[arm], -self._places[arm], arm)
-        )
+        return np.lexsort((-self._arms[PLACE], -self._arms[MEAN]))
 
 
 class ASHA(RungPolicy):
@@ -339,8 +268,6 @@ class ASHA(RungPolicy):
     ['0', '1']
     """
 
-    state_fields = (*RungPolicy.state_fields, "_goes_to", "_values")
-
     def __init__(
         self,
         problem: Problem,
@@ -348,12 +275,10 @@ class ASHA(RungPolicy):
         first: int = 1,
         seed: int | np.random.Generator | None = None,
     ) -> None:
+        from fairtrial.delayed._kernels import ledger
+
         super().__init__(problem, eta, first, seed)
-        arms = len(problem.arms)
-        self._ages = self._ladder(arms, self.first)
-        # The rung that an arm has been sent to, and what it had at every rung.
-        self._goes_to = [_NOWHERE] * arms
-        self._values = np.full((len(self._ages), arms), math.nan)
+        self._set_up(ledger.PROMOTION, [self._all_arms()], pulls=1)
 
     @property
     def _source(self) -> str:
@@ -362,72 +287,13 @@ class ASHA(RungPolicy):
             "massively parallel hyperparameter tuning, Algorithm 2"
         )
 
-    def choose(self) -> Choice:
-        """Return an arm to be pulled to its next rung, else one that was not tried yet."""
-        for rung in range(len(self._ages) - 2, -1, -1):
-            for arm in self._best_of(rung):
-                if self._goes_to[arm] == rung:
-                    self._goes_to[arm] = rung + 1
-                    return self._open(arm, rung + 1)
-        for arm, rung in enumerate(self._goes_to):
-            if rung == _NOWHERE:
-                self._goes_to[arm] = 0
-                return self._open(arm, 0)
-        return None
+    def _order(self) -> NDArray[np.intp]:
+        from fairtrial.delayed._kernels.ledger import MEAN, SEEN
 
-    def _best_of(self, rung: int) -> list[int]:
-        """Return the best 1 / eta of the arms that have reached a rung, best first."""
-        values = self._values[rung]
-        there = np.flatnonzero(~np.isnan(values))
-        best = there[np.argsort(-values[there], kind="stable")]
-        arms: list[int] = best[: math.floor(len(there) / self.eta)].tolist()
-        return arms
-
-    def _advance(self, row: int) -> None:
-        record = self._records[row]
-        if record[STAGE] == _NOWHERE:
-            return
-        arm, rung = int(record[ARM]), int(record[STAGE])
-        if not self._reached(row, self._ages[rung]):
-            if record[STATE] == STOPPED:
-                record[STAGE], self._goes_to[arm] = _NOWHERE, rung - 1
-            return
-        if math.isnan(self._values[rung, arm]):
-            self._values[rung, arm] = self._value(row, self._ages[rung])
-        runs_on = record[STATE] != STOPPED and rung + 1 < len(self._ages)
-        if runs_on and self._goes_to[arm] == rung and arm in self._best_of(rung):
-            self._goes_to[arm] = record[STAGE] = rung + 1
-            self._advance(row)
-
-    @property
-    def stopped(self) -> bool:
-        """Whether every arm was tried, nobody goes on, and no pull is on its way to a rung."""
-        if _NOWHERE in self._goes_to:
-            return False
-        for arm, rung in enumerate(self._goes_to):
-            if math.isnan(self._values[rung, arm]):
-                return False
-        return not any(
-            self._goes_to[arm] == rung
-            for rung in range(len(self._ages) - 1)
-            for arm in self._best_of(rung)
-        )
-
-    def cancelled(self) -> list[Pull]:
-        """Return the pulls in flight that have reached their rung and may not go on."""
-        if self.stopped:
-            return self.outstanding()
-        return self._in_flight_where(
-            lambda row: self._reached(row, self._ages[int(self._records[row][STAGE])])
-        )
-
-    def _ranked(self) -> list[int]:
-        means, arms = self._means(), range(len(self.problem.arms))
-
-        def rank(arm: int) -> tuple[float, float, float, int]:
-            reached = np.flatnonzero(~np.isnan(self._values[:, arm]))
-            top = int(reached[-1]) if reached.size else _NOWHERE
-            value = float(self._values[top, arm]) if reached.size else -math.inf
-            return -top, -means[arm], -value, arm
-
-        return sorted(arms, key=rank)
+        seen = self._arms[SEEN:]
+        there = ~np.isnan(seen)
+        # How many rungs up an arm was seen last, 0 for nowhere.
+        height = np.where(there, np.arange(1, len(seen) + 1)[:, None], 0).max(axis=0)
+        last = np.take_along_axis(seen, np.maximum(height - 1, 0)[None], axis=0)[0]
+        value = np.where(height > 0, last, -math.inf)
+        return np.lexsort((-value, -self._arms[MEAN], -height))

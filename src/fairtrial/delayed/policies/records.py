@@ -1,48 +1,50 @@
-"""What rules without a guarantee share: one record for every pull, and what they report."""
+"""What rules without a guarantee share: a ledger of all pulls, and what they report."""
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.core.policy import Policy
+from fairtrial.core.environment import Environment
+from fairtrial.core.policy import Choice, Policy
 from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import Estimate, Guarantee, Progress, Recommendation
+from fairtrial.core.run import Run
 from fairtrial.core.validation import check_integer, check_number
+from fairtrial.delayed.environments import TimedEnvironment, draw_key
 from fairtrial.delayed.policies._readings import Readings
-from fairtrial.delayed.problem import Problem
+from fairtrial.delayed.problem import FEEDBACKS, Problem
 from fairtrial.errors import InvalidArgument, NotSupported, UnknownPull
 
 __all__ = ["BudgetPolicy"]
 
 Floats = NDArray[np.float64]
 
-# Columns of a record. The stage is the rung, or the round, that the pull is for.
-ARM, STAGE, STATE, OUTCOME = range(4)
-OPEN, DONE, STOPPED = range(3)
+_FIRST_WIDTH = 32
 
 
 class BudgetPolicy(Policy):
     """Base of the rules that end when their budget does, and promise nothing.
 
     They take the same calls as the races, so that both can be compared in one world or on one
-    log.
+    log. What they decide is in compiled code, which works on the ledger.
     """
 
     problem: Problem
-    state_fields: ClassVar[tuple[str, ...]] = ("_records", "_reported", "duplicates")
+    state_fields: ClassVar[tuple[str, ...]] = (
+        "_pulls", "_values", "_aged", "_arms", "_control", "_reported", "duplicates",
+    )  # fmt: skip
 
     def __init__(self, problem: Problem, seed: int | np.random.Generator | None = None) -> None:
         if not isinstance(problem, Problem):
             raise InvalidArgument("problem", "must be a delayed.Problem", problem)
         super().__init__(problem, seed)
         self.duplicates = 0
-        self._records: list[list[float]] = []
         self._readings = Readings()
 
     @property
@@ -55,33 +57,122 @@ class BudgetPolicy(Policy):
 
     # ---------------------------------------------------------------- what a rule says
 
-    def _advance(self, row: int) -> None:
-        """Go on after something has happened to the pull of a record."""
-
     @abstractmethod
-    def _ranked(self) -> list[int]:
-        """Return all arms, the best first."""
+    def _order(self) -> NDArray[np.intp]:
+        """Return all arms, the best first, after `_sum_up`."""
 
     @property
     @abstractmethod
     def _source(self) -> str:
         """The paper."""
 
-    # ---------------------------------------------------------------- what comes in
+    # ----------------------------------------------------------------------- the ledger
 
-    def _open(self, arm: int, stage: int) -> tuple[int, int]:
-        """Write a new pull down; return what `choose` returns for it."""
-        self._records.append([arm, stage, OPEN, math.nan])
-        return arm, len(self._records) - 1
+    def _open_ledger(
+        self, rule: int, plan: Floats, kept: float, constants: Mapping[int, float] | None = None
+    ) -> None:
+        """Start an empty ledger with a rule's own plan and constants.
+
+        `kept` is how many readings of a pull matter.
+        """
+        from fairtrial.delayed._kernels import budget_runs, ledger
+
+        problem, arms = self.problem, len(self.problem.arms)
+        rules = np.zeros(ledger.CONSTANTS + arms)
+        rules[ledger.RULE], rules[ledger.KEPT] = rule, kept
+        rules[ledger.FEEDBACK] = FEEDBACKS.index(problem.feedback)
+        rules[ledger.TOP] = problem.top
+        for name, value in (constants or {}).items():
+            rules[name] = value
+        rules[ledger.CONSTANTS :] = 0.0 if problem.duration is None else problem.duration
+        self._rules, self._plan = rules, plan
+        rungs = int(plan[0, 0]) if rule == ledger.PROMOTION else 0
+        self._arms = np.zeros((ledger.SEEN + rungs, arms))
+        self._control = np.zeros(ledger.CONTROLS)
+        self._pulls = np.zeros((0, ledger.PULL_COLUMNS))
+        self._values, self._aged = np.zeros((0, 0)), np.zeros((1, 1))
+        self._grow(max(64, 2 * arms), int(max(1, min(kept, _FIRST_WIDTH))))
+        budget_runs.prepare(*self._ledger)
+
+    @property
+    def _ledger(self) -> Any:
+        """Everything that the kernels work on."""
+        return (
+            self._rules,
+            self._plan,
+            self._pulls,
+            self._values,
+            self._aged,
+            self._arms,
+            self._control,
+        )
+
+    def _grow(self, rows: int, width: int) -> None:
+        """Let the arrays grow to so many pulls, and so many readings of each."""
+        from fairtrial.delayed._kernels import ledger
+
+        self._pulls = _enlarged(self._pulls, rows, ledger.PULL_COLUMNS)
+        self._values = _enlarged(self._values, rows, width)
+        if self._rules[ledger.RULE] == ledger.MEDIAN:
+            self._aged = _enlarged(self._aged, width, rows + 1)
+
+    def _make_room(self) -> None:
+        """Let the arrays grow until one more pull, and one more reading of any, fit."""
+        from fairtrial.delayed._kernels.ledger import KEPT, MOST_READINGS, ROWS
+
+        (rows, width), kept = self._values.shape, self._rules[KEPT]
+        full = self._control[ROWS] >= rows
+        short = self._control[MOST_READINGS] >= width and width < kept
+        if full or short:
+            self._grow(2 * rows if full else rows, int(min(2 * width, kept)) if short else width)
+
+    def _act(self, kind: int, at: int, value: float = 0.0, place: int = 0) -> None:
+        """Let one event happen in the ledger."""
+        from fairtrial.delayed._kernels.budget_runs import act
+
+        self._make_room()
+        event: Any = (kind, at, place, value)
+        act(*self._ledger, *event)
+
+    # ------------------------------------------------------------------- what goes out
+
+    def choose(self) -> Choice:
+        """Return the arm to pull and its row, or None while no more can be started."""
+        from fairtrial.delayed._kernels.budget_runs import ask
+        from fairtrial.delayed._kernels.ledger import ARM
+
+        self._make_room()
+        row = int(ask(*self._ledger))
+        return None if row < 0 else (int(self._pulls[row, ARM]), row)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the rule has come to its end, and waits for no pull."""
+        from fairtrial.delayed._kernels.ledger import OVER
+
+        return bool(self._control[OVER])
+
+    def cancelled(self) -> list[Pull]:
+        """Return the pulls in flight that are not wanted any more; all, once stopped."""
+        from fairtrial.delayed._kernels.budget_runs import keep_unwanted
+
+        entries = self._outstanding.values()
+        rows = np.fromiter((row for _, row in entries), np.int64, len(entries))
+        number: int = keep_unwanted(*self._ledger, rows)
+        unwanted = set(rows[:number].tolist())
+        return [pull for pull in self.outstanding() if pull.tag in unwanted] if unwanted else []
+
+    # ---------------------------------------------------------------- what comes in
 
     def learn(self, pull: Pull, outcome: float) -> None:
         """Take an outcome: in time, after a stop, or unsolicited."""
+        from fairtrial.delayed._kernels.budgets import DATA, TELL
+
+        own = self.problem.sign * outcome
         if pull.number == UNSOLICITED:
-            self._open(pull.action, -1)
-        row = pull.tag if pull.number != UNSOLICITED else len(self._records) - 1
-        self._records[row][STATE] = DONE
-        self._records[row][OUTCOME] = self.problem.sign * outcome
-        self._advance(row)
+            self._act(DATA, pull.action, own)
+        else:
+            self._act(TELL, pull.tag, own)
 
     def read(
         self,
@@ -105,71 +196,101 @@ class BudgetPolicy(Policy):
         if self._readings.is_known(row, place, own, std):
             self.duplicates += 1
             return
-        self._readings.add(row, place, own, std)
-        self._advance(row)
+        self._use(row, place, own, std)
+
+    def _use(self, row: int, stage: float, value: float, std: float | None) -> None:
+        """Put a reading at its place among those of its pull."""
+        from fairtrial.delayed._kernels.budgets import READ
+
+        place = self._readings.count(row)
+        newest = self._readings.is_newest(row, stage)
+        self._readings.add(row, stage, value, std)
+        if not newest:
+            place = int(np.searchsorted(self._readings.in_order(row)[:, 0], stage))
+        self._act(READ, row, value, place)
 
     def read_late(self, pull: Pull, value: float, **details: Any) -> None:
         """Ignore a reading that its pull's outcome has overtaken."""
 
     def lose(self, pull: Pull, reason: str) -> None:
         """Take note that a pull has stopped; its readings stay."""
-        self._records[pull.tag][STATE] = STOPPED
-        self._advance(pull.tag)
+        from fairtrial.delayed._kernels.budgets import STOP
+
+        self._act(STOP, pull.tag)
 
     def revise(self, pull: Pull, old: float, new: float) -> None:
         """Correct an outcome; arms that have left stay out."""
-        sign = self.problem.sign
-        own = self._records if pull.number == UNSOLICITED else [self._records[pull.tag]]
-        for record in own:
-            if record[ARM] == pull.action and record[OUTCOME] == sign * old:
-                record[OUTCOME] = sign * new
-                return
-        raise UnknownPull(f"{pull!r} was not told with the outcome {old!r}")
+        from fairtrial.delayed._kernels import ledger
 
-    def _in_flight_where(self, test: Callable[[int], bool]) -> list[Pull]:
-        """Return the pulls in flight whose records pass a test."""
-        return [
-            self._pull(number, arm, row)
-            for number, (arm, row) in self._outstanding.items()
-            if test(row)
-        ]
+        sign, rows = self.problem.sign, self._pulls[: int(self._control[ledger.ROWS])]
+        own = rows if pull.number == UNSOLICITED else rows[pull.tag : pull.tag + 1]
+        fits = (own[:, ledger.ARM] == pull.action) & (own[:, ledger.OUTCOME] == sign * old)
+        if not fits.any():
+            raise UnknownPull(f"{pull!r} was not told with the outcome {old!r}")
+        own[int(np.argmax(fits)), ledger.OUTCOME] = sign * new
 
-    # ---------------------------------------------------------------- what is known
+    # ------------------------------------------------------------------------ whole runs
 
-    def _value(self, row: int, readings: float) -> float:
-        """Return the forecast of a pull's outcome from so many readings, NaN without any.
+    def compiled_run(
+        self,
+        environment: Environment,
+        generator: np.random.Generator,
+        horizon: int | None,
+        parallel: int = 1,
+    ) -> Run | None:
+        """Return a whole run from compiled code, with so many pulls in flight at most."""
+        from fairtrial.delayed._kernels import ledger
 
-        An outcome that came before the reading takes its place.
-        """
-        record, count = self._records[row], self._readings.count(row)
-        if count < readings and record[STATE] == DONE:
-            return record[OUTCOME]
-        if count == 0:
-            return math.nan
-        values = self._readings.in_order(row)[: int(min(readings, count)), 1]
-        if self.problem.feedback == "unbiased":
-            return float(values.mean())
-        if self.problem.feedback == "incremental" and self.problem.duration is not None:
-            return float(values.mean() * self.problem.duration[int(record[ARM])])
-        return float(values[-1])
+        if not isinstance(environment, TimedEnvironment) or not environment.compiled:
+            return None
+        if self._control[ledger.ROWS]:
+            return None
+        return self._run(environment, draw_key(generator), horizon, parallel)
 
-    def _outcomes(self) -> list[list[float]]:
-        """Return the outcomes of every arm."""
-        found: list[list[float]] = [[] for _ in self.problem.arms]
-        for record in self._records:
-            if record[STATE] == DONE:
-                found[int(record[ARM])].append(record[OUTCOME])
-        return found
+    def _run(
+        self,
+        environment: TimedEnvironment,
+        key: NDArray[np.int64],
+        horizon: int | None,
+        parallel: int,
+    ) -> Run:
+        from fairtrial.delayed._kernels import budget_runs, ledger, worlds
 
-    def _means(self) -> list[float]:
-        """Return the mean outcome of every arm, minus infinity where there is none."""
-        return [sum(own) / len(own) if own else -math.inf for own in self._outcomes()]
+        slots = np.zeros((parallel, worlds.SLOT_COLUMNS))
+        slots[:, worlds.ROW] = -1.0
+        clock, limits = np.zeros(budget_runs.CLOCKS), np.zeros(budget_runs.LIMITS)
+        limits[budget_runs.MOST_PULLS] = math.inf if horizon is None else horizon
+        limits[budget_runs.SIGN] = self.problem.sign
+        heap = np.zeros(parallel, dtype=np.int64)
+        rest: Any = (*environment.world(key), slots, heap, clock, limits)
+        while not budget_runs.run(*self._ledger, *rest):
+            self._make_room()
+        self.asked = int(self._control[ledger.ASKED])
+        self.told = int(self._control[ledger.TOLD])
+        answer, pulls = self.recommend(), self._arms[ledger.ISSUED].astype(np.int64)
+        return Run(
+            answer=answer.arm,
+            status=answer.status,
+            stopping_time=self.told,
+            pulls=pulls,
+            elapsed=float(clock[budget_runs.NOW]),
+            extra={**self.metrics(), **environment.metrics(pulls)},
+            cancelled=int(clock[budget_runs.CANCELLED]),
+        )
 
     # --------------------------------------------------------------------- report
 
+    def _sum_up(self) -> None:
+        """Bring the arms' means up to date, and the best forecasts of their pulls."""
+        from fairtrial.delayed._kernels.budget_runs import sum_up
+
+        sum_up(*self._ledger)
+
     def recommend(self) -> Recommendation:
         """Return the top arms by what was seen, the best first; decided at the end."""
-        leader = tuple(self.problem.arms[arm] for arm in self._ranked()[: self.problem.top])
+        self._sum_up()
+        best = self._order()[: self.problem.top].tolist()
+        leader = tuple(self.problem.arms[arm] for arm in best)
         done = self.stopped
         return Recommendation(
             arm=leader if done else None,
@@ -192,29 +313,45 @@ class BudgetPolicy(Policy):
 
     def progress(self) -> Progress:
         """Return the mean outcome of every arm and the state of the rule."""
+        from fairtrial.delayed._kernels import ledger
+
+        recommendation = self.recommend()
         estimates = tuple(
-            Estimate(
-                labels,
-                len(own),
-                mean=self.problem.sign * sum(own) / len(own) if own else None,
+            Estimate(labels, int(number), mean=self.problem.sign * mean if number else None)
+            for labels, number, mean in zip(
+                self.problem.action_labels,
+                self._arms[ledger.COMPLETED].tolist(),
+                self._arms[ledger.MEAN].tolist(),
+                strict=True,
             )
-            for labels, own in zip(self.problem.action_labels, self._outcomes(), strict=True)
         )
         return Progress(
-            recommendation=self.recommend(),
+            recommendation=recommendation,
             asked=self.asked,
             told=self.told,
             outstanding=len(self._outstanding),
             actions=estimates,
             arms=estimates,
-            details={"readings": self._readings.number, "duplicates": self.duplicates},
+            details={
+                "readings": int(self._control[ledger.READINGS]),
+                "duplicates": self.duplicates,
+            },
         )
 
     def metrics(self) -> dict[str, float]:
         """Return the number of readings."""
-        return {"readings": float(self._readings.number)}
+        from fairtrial.delayed._kernels import ledger
+
+        return {"readings": float(self._control[ledger.READINGS])}
 
 
 def check_budget(budget: int, arms: int) -> int:
     """Require a budget of one pull an arm at least."""
     return check_integer("budget", budget, low=arms)
+
+
+def _enlarged(array: Floats, rows: int, columns: int) -> Floats:
+    """Return an array of that shape which begins with another one."""
+    larger = np.zeros((rows, columns))
+    larger[: array.shape[0], : array.shape[1]] = array
+    return larger
