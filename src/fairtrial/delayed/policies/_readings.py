@@ -22,7 +22,6 @@ class Readings:
         self._by_row: dict[int, dict[float, tuple[float, float, float]]] = {}
         # Of every pull, as to look for them would take longer and longer.
         self._newest: dict[int, float] = {}
-        self._largest: dict[int, float] = {}
         self._least_std: dict[int, float] = {}
 
     def next_stage(self, row: int) -> float:
@@ -37,10 +36,6 @@ class Readings:
     def count(self, row: int) -> int:
         """Return how many readings a pull has."""
         return len(self._by_row.get(row, ()))
-
-    def largest(self, row: int) -> float:
-        """Return the largest reading of a pull, minus infinity if it has none."""
-        return self._largest.get(row, -math.inf)
 
     def stds_around(self, row: int, stage: float) -> tuple[float, float]:
         """Return the least deviation stated before a stage, and the largest after it."""
@@ -101,7 +96,6 @@ class Readings:
     def _put(self, row: int, stage: float, reading: tuple[float, float, float]) -> None:
         self._by_row.setdefault(row, {})[stage] = reading
         self._newest[row] = max(stage, self._newest.get(row, stage))
-        self._largest[row] = max(reading[0], self.largest(row))
         if reading[1] != _NO_STD:
             self._least_std[row] = min(reading[1], self._least_std.get(row, math.inf))
 
