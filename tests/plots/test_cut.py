@@ -224,3 +224,18 @@ def test_a_group_may_be_called_overall():
     study = FakeStudy(progress_of_grid(["a", "b"], ["overall", "x"], answer="b"))
     assert titles_of(means(study)) == ["overall", "overall", "x"]
     assert overview(study)
+
+
+def test_of_many_groups_allocation_draws_those_with_the_most_pulls():
+    figure = allocation(in_hospitals("a", lambda arm, n: 0.3))
+    assert titles_of(figure) == HOSPITALS[:25:-1]
+    assert note_of(figure) == ["Shown are 14 of 40 groups: those with the most pulls."]
+    total = 2 * sum(10 + n for n in range(40))
+    widths = [[bar.get_width() for bar in ax.containers[0]] for ax in figure.axes]
+    assert widths[0] == pytest.approx([49 / total] * 2)
+
+
+def test_the_whole_picture_does_not_grow_with_the_number_of_groups():
+    many, few = (progress_of_grid(["a", "b"], HOSPITALS[:n], answer="b") for n in (40, MOST_GROUPS))
+    heights = [overview(FakeStudy(progress)).get_size_inches()[1] for progress in (many, few)]
+    assert heights[0] < heights[1] + 1

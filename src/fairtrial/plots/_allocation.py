@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairtrial.plots import _style as style
-from fairtrial.plots._cut import Cut, cut_by
+from fairtrial.plots._cut import cut_by, groups_by
 from fairtrial.plots._sources import (
     Floats,
     Grid,
     Source,
-    arm_of,
     optimal_shares,
     pulls_of,
 )
@@ -39,8 +38,8 @@ def allocation(
     """Draw the share of pulls that every action got, against the optimal allocation.
 
     A panel for each group, a bar for each arm; without groups there is one panel. Of many arms
-    24 are drawn: those that `means` draws, of a simulation those with the most pulls. Shares are
-    of all pulls all the same.
+    24 are drawn, and of many groups 14: those with the most pulls. Shares are of all pulls all
+    the same.
 
     Parameters
     ----------
@@ -78,9 +77,7 @@ def allocation(
     labels, pulls = pulls_of(source)
     best = optimal_shares(optimal, len(labels))
     shares = pulls / max(int(pulls.sum()), 1)
-    cut = _most_pulled(Grid.of(labels), pulls)
-    by_arm = _actions_of(labels)
-    shown = [action for arm in cut.arms for action in by_arm[arm]]
+    shown, note = _most_pulled(Grid.of(labels), pulls)
     grid = Grid.of([labels[action] for action in shown])
     size = style.small_multiples_size(len(grid.groups), len(grid.arms))
     board = style.canvas(figure, *size)
@@ -94,22 +91,27 @@ def allocation(
             _write_shares(ax, actions, shares)
     style.name_rows(axes, grid.arms)
     _scale(axes, shares[shown], None if best is None else best[shown])
-    _explain(board, int(pulls.sum()), best is not None, cut.note)
+    _explain(board, int(pulls.sum()), best is not None, note)
     return style.root(board)
 
 
-def _most_pulled(grid: Grid, pulls: NDArray[np.int64]) -> Cut:
-    rank = dict.fromkeys(grid.arms, 0)
-    for (row, _), number in zip(grid.places, pulls.tolist(), strict=True):
-        rank[grid.arms[row]] -= number
-    return cut_by(rank, "those with the most pulls")
+def _most_pulled(grid: Grid, pulls: NDArray[np.int64]) -> tuple[list[int], str]:
+    """Return the actions that are drawn, arm by arm, and which these are."""
+    why = "those with the most pulls"
+    by_group = dict(grid.panels(range(len(pulls))))
+    by_arm = dict(zip(grid.arms, zip(*by_group.values(), strict=True), strict=True))
+    cut = cut_by(_ranks(by_arm, pulls), why)
+    groups, note = groups_by(_ranks(by_group, pulls), why)
+    places = [grid.groups.index(group) for group in groups]
+    found = [by_arm[arm][place] for arm in cut.arms for place in places]
+    return [action for action in found if action is not None], f"{cut.note} {note}".strip()
 
 
-def _actions_of(labels: Sequence[Mapping[str, Any]]) -> dict[str, list[int]]:
-    found: dict[str, list[int]] = {}
-    for action, row in enumerate(labels):
-        found.setdefault(arm_of(row), []).append(action)
-    return found
+def _ranks(parts: Mapping[str, Sequence[int | None]], pulls: NDArray[np.int64]) -> dict[str, int]:
+    return {
+        name: -sum(int(pulls[action]) for action in actions if action is not None)
+        for name, actions in parts.items()
+    }
 
 
 def _draw_bars(ax: Axes, actions: Sequence[int | None], shares: Floats) -> None:

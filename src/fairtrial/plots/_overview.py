@@ -16,7 +16,7 @@ from fairtrial.plots._means import draw_means
 from fairtrial.plots._panels import shown_panels
 from fairtrial.plots._shares import shares_of
 from fairtrial.plots._shares_against_quotas import shares_against_quotas, shares_height
-from fairtrial.plots._sources import Grid, StudyLike, check_offers, is_endless, minimizes
+from fairtrial.plots._sources import StudyLike, check_offers, is_endless, minimizes
 from fairtrial.plots._words import because, ended, headline, pull_sentence, shorten, support
 
 if TYPE_CHECKING:
@@ -91,9 +91,8 @@ def _heights(progress: Progress, minimize: bool) -> list[float]:
         return [first]
     shown = shown_panels(progress, minimize)
     note = 0.45 if shown.note else 0.0
-    groups = len(Grid.of([action.labels for action in progress.actions]).groups)
-    parts = [len(shown.all)] if shares else [len(shown.all), groups]
-    sizes = [style.small_multiples_size(panels, len(shown.arms))[1] for panels in parts]
+    parts = (shown.all,) if shares else (shown.all, shown.groups)
+    sizes = [style.small_multiples_size(len(panels), len(shown.arms))[1] for panels in parts]
     return [first, *(size + 0.45 + note for size in sizes)]
 
 
