@@ -48,6 +48,22 @@ class SlowQuotas:
         self.worst = max(self.worst, behind)
         self.overdue += any(credit // 1 > self.tolerance for credit in self.credits)
 
+    def pull_awake(self, awake, learner):
+        """Make a round in which some sleep, and get no credit. Returns the arm."""
+        owed = [arm for arm in awake if self.credits[arm] > self.tolerance]
+        arm = min(owed, key=lambda arm: (-self.credits[arm], arm)) if owed else learner(awake)
+        self.pull(arm, bool(owed))
+        for other in set(range(len(self.shares))) - set(awake):
+            self.credits[other] -= self.shares[other]
+        return arm
+
+    def take_back(self, arm, slept):
+        """Take back a failed pull and its round, for its arm alone once arms have slept."""
+        self.credits[arm] += 1
+        self.t -= not slept
+        for other in [arm] if slept else range(len(self.shares)):
+            self.credits[other] -= self.shares[other]
+
     def step(self, scheduler, learner):
         """Make one round; `learner(allowed)` picks a free arm. Returns the arm."""
         forced = getattr(self, scheduler)()
@@ -66,17 +82,25 @@ class SlowQuotas:
     def largest(self):
         return min(self.released(), key=lambda arm: (-self.credits[arm], arm), default=None)
 
-    def slack(self, ahead):
-        """Return the least room before any of the next rounds, and the first that has it."""
+    def owed(self, ahead):
+        """Return how many pulls fall due within 1, 2, ... rounds from now."""
         unit = lcm(*(part.denominator for part in (*self.shares, *self.initial, *self.credits)))
         pairs = [
             (int(c * unit), int(r * unit)) for c, r in zip(self.credits, self.shares, strict=False)
         ]
-        rooms = [
-            rise - sum(max(0, (c + r * rise) // unit - self.tolerance) for c, r in pairs)
+        return [
+            sum(max(0, (c + r * rise) // unit - self.tolerance) for c, r in pairs)
             for rise in range(1, ahead + 1)
         ]
+
+    def slack(self, ahead):
+        """Return the least room before any of the next rounds, and the first that has it."""
+        rooms = [rise - owed for rise, owed in enumerate(self.owed(ahead), start=1)]
         return min(rooms), self.t + 1 + rooms.index(min(rooms))
+
+    def waste(self, ahead):
+        """Return how many rounds may be wasted now, in which nothing is pulled that is owed."""
+        return min(rise - owed for rise, owed in enumerate(self.owed(ahead), start=1) if owed)
 
     free_until = tight_until = 0
 

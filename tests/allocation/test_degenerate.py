@@ -140,6 +140,16 @@ def test_a_horizon_that_is_too_short_is_refused():
     assert [pull.action for pull in policy.ask(5)] == [0, 1, 2, 3, 4]
 
 
+def test_a_failed_pull_of_a_fixed_opening_is_made_up_for():
+    policy = HorizonFairUCB(Problem(2, "1/4"), horizon=8)
+    pulls = policy.ask(4)
+    assert [pull.action for pull in pulls] == [0, 0, 1, 1]
+    for pull in pulls[1:]:
+        policy.tell(pull, float(pull.action))
+    policy.fail(pulls[0])
+    assert [pull.action for pull in policy.ask(2)] == [0, 1]
+
+
 # -------------------------------------------------------------------------- rewards
 
 

@@ -15,7 +15,7 @@ from fairtrial.allocation import (
     SleepingEnvironment,
     SlidingWindowUCB,
 )
-from fairtrial.errors import InvalidArgument, InvalidOutcome
+from fairtrial.errors import InvalidArgument, InvalidOutcome, NotSupported
 
 PROBLEM = Problem(["a", "b"], ["1/4", "1/5"])
 
@@ -93,6 +93,31 @@ def test_a_round_without_anyone_awake_is_skipped():
     result = ft.simulate(FairLearn(PROBLEM), world, 2, horizon=300, progress=False)
     assert (result.stopping_time == 300).all()
     assert (result.extra["regret"] < 20).all()
+
+
+def test_a_simulation_refuses_what_a_policy_cannot_be_told():
+    grouped = Problem(["a", "b"], 0, groups={"g": ("4/5", ["a", "b"])})
+    asleep = SleepingEnvironment(grouped, [0.6, 0.4], 0.5)
+    with pytest.raises(NotSupported, match="no rule for sleeping arms with groups"):
+        ft.simulate(FairLearn(grouped), asleep, 1, horizon=50, progress=False)
+    policy = FairLearn(PROBLEM, contexts=2)
+    three = ContextualEnvironment(PROBLEM, [[0.5, 0.5]] * 3)
+    with pytest.raises(InvalidArgument, match="context must be an integer from 0 to 1; got 2"):
+        ft.simulate(policy, three, 1, horizon=50, progress=False)
+    steady = BernoulliEnvironment(PROBLEM, [0.5, 0.5])
+    with pytest.raises(InvalidArgument, match="context must be given, from 0 to 1"):
+        ft.simulate(policy, steady, 1, horizon=50, progress=False)
+    two = ContextualEnvironment(PROBLEM, [[0.5, 0.5]] * 2)
+    for told_apart in (policy, policy.clone(contexts=3), policy.clone(contexts=1)):
+        assert told_apart.compiled_run(two, np.random.default_rng(0), 50) is not None
+
+
+def test_pulls_of_a_round_that_is_not_complete_cost_their_part_of_it():
+    problem = Problem(3, "1/5", plays=2)
+    world = BernoulliEnvironment(problem, [0.6, 0.6, 0.6])
+    for pulls in ([10, 9, 8], [10, 9, 9]):
+        found = world.metrics(np.array(pulls))
+        assert found == pytest.approx({"regret": 0, "fair_regret": 0})
 
 
 def test_the_contextual_value_is_that_of_the_linear_program():

@@ -19,6 +19,7 @@ from fairtrial.allocation import (
     SlidingWindowUCB,
     Thompson,
 )
+from fairtrial.allocation._kernels.model import LIMIT, TOLERANCE, UNIT
 from fairtrial.allocation.policies.starts import MOST_CREDIT
 from fairtrial.core import run_policy
 from fairtrial.core.specification import policy_from_dict
@@ -241,6 +242,17 @@ def test_several_plays_keep_the_promise_of_every_epoch(seed, plays):
                 assert not share or (credit + share * t) // 1 <= pulls
 
 
+def test_with_several_plays_a_pull_made_up_for_is_whole_rounds_of_credit():
+    """So that the arm has the windows of one that began so many rounds before."""
+    problem = Problem(4, "2/5", tolerance=1, plays=2)
+    policy = FairLearn(problem, last)
+    pull = policy.ask(2)[0]
+    policy = policy.next_epoch(problem)
+    assert policy.credits == (Fraction(2, 5), Fraction(2, 5), Fraction(-4, 5), Fraction(-4, 5))
+    policy.fail(pull)
+    assert policy.credits[pull.action] == Fraction(0)
+
+
 def test_a_round_of_several_plays_must_be_complete():
     policy = FairLearn(Problem(3, "1/2", plays=2))
     policy.ask()
@@ -352,6 +364,16 @@ def test_a_result_in_flight_is_learned_where_its_arm_is_now():
     with pytest.raises(NotSupported, match="earlier epoch cannot be corrected"):
         policy.amend(policy._pull(before["a"].number, 2, 0), 1.0, 0.0)
     policy.tell(now, 1.0)
+
+
+def test_a_pull_of_a_group_that_fails_in_a_later_epoch_is_made_up_for_in_both():
+    problem = Problem(["a", "b", "c"], 0, tolerance=1, groups={"g": ("1/2", ["a", "b"])})
+    policy = FairLearn(problem, first)
+    pull = policy.ask()
+    policy = policy.next_epoch(problem)
+    assert policy.initial_credits == (-1, 0, 0, Fraction(-1, 2))
+    policy.fail(pull)
+    assert policy.next_epoch(problem).initial_credits == (0, 0, 0, Fraction(1, 2))
 
 
 def test_a_result_in_flight_passes_through_epochs_and_contexts():
@@ -546,6 +568,40 @@ def test_a_credit_beyond_what_64_bits_count_is_refused_and_a_surplus_cut_to_it()
     assert later.initial_credits[0] <= MOST_CREDIT
     assert later.initial_credits[1] == max(-MOST_CREDIT, policy.credits[1])
     assert later.next_epoch(PROBLEM).initial_credits[0] == 0
+
+
+@pytest.mark.parametrize("tolerance", [0, 7, 10**30])
+@pytest.mark.parametrize("credit", [0, -5, -MOST_CREDIT])
+def test_no_product_or_sum_of_the_last_round_is_beyond_64_bits(tolerance, credit):
+    problem = Problem(2, ["0.000000001", "0.5"], tolerance)
+    policy = FairLearn(problem, initial_credits=[credit, 0])
+    limit, unit, allowed = (int(policy._control[place]) for place in (LIMIT, UNIT, TOLERANCE))
+    assert unit == 10**9
+    assert unit * (limit + allowed + 2 - credit) < 2**63
+    assert limit > 10**9
+
+
+def test_the_share_of_forced_pulls_is_that_of_the_epoch():
+    problem = Problem(2, [0, "1/2"])
+    policy = FairLearn(problem, first)
+    for _ in range(2):
+        assert [pull.action for pull in policy.ask(4)] == [0, 1, 0, 1]
+        assert policy.metrics()["forced_share"] == 0.5
+        policy = policy.next_epoch(problem)
+
+
+def test_a_corrected_reward_of_a_later_epoch_counts_as_the_new_one():
+    policy = FairLearn(PROBLEM, Thompson(), seed=1)
+    policy.ask(7)
+    amended = policy.next_epoch(PROBLEM)
+    told = amended.clone()
+    told.set_state(amended.get_state())
+    for _ in range(20):
+        pull, other = amended.ask(), told.ask()
+        assert pull.action == other.action
+        amended.tell(pull, 0.25)
+        amended.amend(pull, 0.25, 0.75)
+        told.tell(other, 0.75)
 
 
 def test_the_next_problem_is_checked_as_any():

@@ -8,8 +8,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairtrial.allocation import UCB1, FairLearn, LearningWithFairness, Problem, Thompson
-from fairtrial.allocation._kernels.model import QUEUE, TOLD, WINS
+from fairtrial.allocation import (
+    UCB1,
+    BareLearner,
+    FairLearn,
+    LearningWithFairness,
+    Problem,
+    SlidingWindowUCB,
+    Thompson,
+)
+from fairtrial.allocation._kernels.model import (
+    QUEUE,
+    RECENT_ISSUED,
+    RECENT_SUM,
+    RECENT_TOLD,
+    TOLD,
+    WINS,
+)
+from tests.allocation.slow import SlowQuotas
 
 
 def test_corrections_of_what_nobody_asked_for_never_leave_more_wins_than_rewards():
@@ -25,6 +41,30 @@ def test_corrections_of_what_nobody_asked_for_never_leave_more_wins_than_rewards
         assert (wins >= 0).all()
         assert (wins <= told).all()
         policy.ask(5)
+
+
+@pytest.mark.parametrize("before", [0, 5])
+def test_what_comes_after_its_window_is_not_taken_for_what_is_in_it(before):
+    """One arm, a window of 3 rounds, of which every pull has the slot of an earlier one."""
+    problem = Problem(1, 0)
+    policy = FairLearn(problem, SlidingWindowUCB(3))
+    policy.ask(before)
+    policy = policy.next_epoch(problem)
+    pulls = policy.ask(7)
+    policy.tell(pulls[1], 1.0)
+    policy.fail(pulls[2])
+    assert policy._stats[[RECENT_ISSUED, RECENT_TOLD, RECENT_SUM], 0].tolist() == [3, 0, 0]
+    policy.tell(pulls[4], 1.0)
+    policy.fail(pulls[5])
+    assert policy._stats[[RECENT_ISSUED, RECENT_TOLD, RECENT_SUM], 0].tolist() == [2, 1, 1]
+
+
+def test_rewards_that_nobody_asked_for_are_tried_each_by_itself():
+    """Trials of 400 rewards of a half: within 4 standard errors of 200 wins."""
+    policy = BareLearner(Problem(1, 0), Thompson(), seed=3)
+    for _ in range(400):
+        policy.tell(policy.problem.pull(arm="0"), 0.5)
+    assert abs(policy._stats[WINS, 0] - 200) < 4 * 10
 
 
 @pytest.mark.parametrize(
@@ -48,6 +88,75 @@ def test_a_queue_owes_a_failed_pull_anew(policy):
     behind = np.array([0.5, 0.1, 0.1]) * served.sum() - served
     assert behind.max() <= 3
     assert policy._book[QUEUE].max() <= 4 * policy.problem.denominator
+
+
+@pytest.mark.parametrize("learner", [None, Thompson()], ids=repr)
+def test_rounds_that_all_fail_leave_no_queue_behind(learner):
+    problem = Problem(3, ["1/2", "1/10", "1/10"])
+    for policy in (
+        FairLearn(problem, learner, price=1, seed=1),
+        LearningWithFairness(problem, eta=1),
+    ):
+        for _ in range(30):
+            for pull in policy.ask(2):
+                policy.fail(pull)
+                assert policy._book[QUEUE].min() >= 0
+        assert policy._book[QUEUE].tolist() == [0, 0, 0]
+        assert policy.credits == (0, 0, 0)
+
+
+@settings(max_examples=25)
+@given(seed=st.integers(0, 2**32))
+def test_a_failed_pull_among_sleepers_is_owed_anew(seed):
+    rng = np.random.default_rng(seed)
+    shares = [Fraction(1, 2), Fraction(1, 3), Fraction(1, 10)]
+    slow = SlowQuotas(shares)
+    policy = FairLearn(Problem(3, shares), lambda t, c, s, allowed: allowed[-1])
+    slept, flying = False, []
+    for _ in range(60):
+        awake = [arm for arm in range(3) if rng.random() < (0.7 if slept else 0.95)] or [0]
+        flying.append(policy.ask(awake=[str(arm) for arm in awake]))
+        if len(awake) < 3:
+            slept = True
+            assert flying[-1].action == slow.pull_awake(awake, lambda allowed: allowed[-1])
+        else:
+            assert flying[-1].action == slow.step("due_first", lambda allowed: allowed[-1])
+        if rng.random() < 0.3:
+            lost = flying.pop(int(rng.integers(len(flying))))
+            policy.fail(lost)
+            slow.take_back(lost.action, slept)
+        assert policy.credits == tuple(slow.credits)
+
+
+@settings(max_examples=30)
+@given(seed=st.integers(0, 2**32), inside=st.sampled_from([[0, 0], [0, "1/10"], ["1/10", "1/10"]]))
+def test_a_failed_pull_in_a_group_is_owed_anew_to_both(seed, inside):
+    rng = np.random.default_rng(seed)
+    problem = Problem(4, [*inside, "1/5", 0], groups={"g": ("3/5", ["0", "1"])})
+    policy = FairLearn(problem, lambda t, c, s, allowed: allowed[-1])
+    shares, members = [*problem.shares, Fraction(3, 5)], [[0], [1], [2], [3], [0, 1]]
+    served, t, flying, worst = np.zeros(4, dtype=int), 0, [], 0
+
+    def credit(node):
+        return shares[node] * t - int(served[members[node]].sum())
+
+    def first(nodes, default):
+        dates = {n: -((credit(n) - shares[n] * t - 1) // shares[n]) for n in nodes if shares[n]}
+        return min(dates, key=lambda node: (dates[node], node), default=default)
+
+    for _ in range(80):
+        expected = first([node for node in range(5) if credit(node) > 0], 3)
+        pull = policy.ask()
+        assert pull.action == (first([0, 1], 1) if expected == 4 else expected)
+        flying.append(pull)
+        t, served[pull.action] = t + 1, served[pull.action] + 1
+        worst = max(worst, *map(credit, range(5)))
+        if rng.random() < 0.3:
+            lost = flying.pop(int(rng.integers(len(flying))))
+            policy.fail(lost)
+            t, served[lost.action] = t - 1, served[lost.action] - 1
+            worst = max(worst, *map(credit, range(5)))
+    assert policy.metrics()["violation"] == pytest.approx(float(worst))
 
 
 def test_a_price_counts_rounds_not_their_pulls():
@@ -75,6 +184,8 @@ def test_with_several_plays_a_failed_pull_takes_its_round_from_its_arm_alone(see
                 owed[pull.action] += 1 - problem.shares[pull.action]
         owed += problem.shares
         assert policy.credits == tuple(owed)
+    # Who is forced goes by the same credits.
+    assert policy.next_epoch(problem).initial_credits == tuple(min(credit, 0) for credit in owed)
     # A share of 1 is behind by nothing: it is in every round that counts for it.
     assert policy.credits[0] == 0
     for pull in policy.ask(2000):

@@ -264,16 +264,17 @@ def sliding(width, xi):
     return rewards, choose
 
 
+@pytest.mark.parametrize("rule", [{}, {"scheduler": "lazy", "mask": True}], ids=["due", "mask"])
 @pytest.mark.parametrize(
     ("learner", "slow"),
     [(UCB1(), ucb), (KLUCB(), kl_ucb), (SlidingWindowUCB(17, xi=0.5), None)],
     ids=["UCB1", "KLUCB", "SlidingWindowUCB"],
 )
-def test_an_index_is_that_of_its_formula(learner, slow):
+def test_an_index_is_that_of_its_formula(learner, slow, rule):
     rewards = []
     if slow is None:
         rewards, slow = sliding(17, 0.5)
-    fast, judge = FairLearn(PROBLEM, learner), FairLearn(PROBLEM, slow)
+    fast, judge = FairLearn(PROBLEM, learner, **rule), FairLearn(PROBLEM, slow, **rule)
     rng = np.random.default_rng(2)
     for _ in range(300):
         pull, other = fast.ask(), judge.ask()
@@ -283,6 +284,7 @@ def test_an_index_is_that_of_its_formula(learner, slow):
         rewards.append((pull.action, reward))
         fast.tell(pull, reward)
         judge.tell(other, reward)
+    assert fast.metrics() == judge.metrics()
 
 
 @pytest.mark.statistical
@@ -321,6 +323,11 @@ def test_a_choice_outside_the_allowed_arms_is_refused_and_changes_nothing():
             policy.ask()
         assert policy.asked == 0
         assert policy.credits == (0, 0, 0)
+    policy = FairLearn(PROBLEM, lambda t, counts, sums, allowed: 1)
+    with pytest.raises(InvalidArgument, match=r"one of the allowed arms \[0, 2\]; got 1"):
+        policy.ask(awake=["0", "2"])
+    assert policy.asked == 0
+    assert policy.credits == (0, 0, 0)
 
 
 # ---------------------------------------------------------- results late, lost, wrong
@@ -378,6 +385,17 @@ def test_one_lost_pull_raises_its_arms_credit_by_one_less_its_share():
     assert after == (0, 0, 0)
     policy.tell(pull, 1.0)
     assert policy.told == 1
+
+
+def test_how_far_behind_an_arm_was_is_not_forgotten_with_a_round_that_fails():
+    policy = BareLearner(Problem(3, ["1/2", 0, "1/3"]), lambda t, counts, sums, allowed: 1)
+    pulls = policy.ask(2)
+    for pull in pulls:
+        policy.fail(pull)
+        metrics = policy.metrics()
+        assert metrics["violation"] == metrics["floored_violation"] == 1
+        assert metrics["rounds_in_violation"] == 1
+    assert policy.credits == (0, 0, 0)
 
 
 @pytest.mark.parametrize("delay", [1, 7, 60])
@@ -446,11 +464,12 @@ def test_permuting_the_arms_permutes_the_result(learner, scheduler):
 
 
 @settings(max_examples=40)
-@given(seed=st.integers(0, 2**32))
-def test_among_sleepers_the_largest_awake_credit_is_pulled(seed):
+@given(seed=st.integers(0, 2**32), tolerance=st.integers(0, 1))
+def test_among_sleepers_the_largest_awake_credit_is_pulled(seed, tolerance):
     rng = np.random.default_rng(seed)
     arms = int(rng.integers(2, 6))
-    problem = Problem(arms, [f"{n}/30" for n in rng.integers(0, 30 // arms, arms)])
+    shares = [f"{n}/30" for n in rng.integers(0, 30 // arms, arms)]
+    problem = Problem(arms, shares, tolerance)
     policy = FairLearn(problem, lambda t, c, s, allowed: allowed[0])
     owing = [0] * arms
     worst = 0
@@ -462,7 +481,7 @@ def test_among_sleepers_the_largest_awake_credit_is_pulled(seed):
         if not awake:
             assert asked == []
             continue
-        owed = [arm for arm in awake if owing[arm] > 0]
+        owed = [arm for arm in awake if owing[arm] > tolerance]
         expected = max(owed, key=lambda arm: (owing[arm], -arm)) if owed else awake[0]
         assert asked[0].action == expected
         for arm in awake:
@@ -471,6 +490,73 @@ def test_among_sleepers_the_largest_awake_credit_is_pulled(seed):
         worst = max(worst, *owing)
         assert policy.credits == tuple(owing)
     assert policy.metrics()["violation"] == pytest.approx(float(worst))
+
+
+@pytest.mark.parametrize("plays", [1, 2])
+def test_the_longest_gap_is_that_between_two_rounds_of_an_arm(plays):
+    policy = FairLearn(Problem(5, "1/10", plays=plays), Random(), seed=2)
+    policy.ask(10 * plays)
+    policy, rounds = policy.next_epoch(policy.problem), []
+    for t in range(1, 40):
+        rounds.append({pull.action for pull in policy.ask(plays)})
+        metrics = policy.metrics()
+        for arm in range(5):
+            served = [0, *(s for s, arms in enumerate(rounds, start=1) if arm in arms), t]
+            assert metrics[f"longest_gap {arm}"] == max(np.diff(served))
+        assert metrics["longest_gap"] == max(metrics[f"longest_gap {arm}"] for arm in range(5))
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        *(FairLearn(Problem(5, 0), learner, seed=1) for learner in LEARNERS),
+        LearningWithFairness(Problem(5, "1/9"), eta=2),
+        ThompsonWithFairness(Problem(5, "1/9"), eta=2, seed=1),
+    ],
+    ids=name,
+)
+def test_every_learner_keeps_to_the_arms_that_are_awake(policy):
+    policy, rng = policy.clone(), np.random.default_rng(3)
+    for _ in range(150):
+        awake = [str(arm) for arm in range(5) if rng.random() < 0.5] or ["4"]
+        pull = policy.ask(awake=awake)
+        assert pull.arm in awake
+        policy.tell(pull, (0.9, 0.1, 0.5, 0.2, 0.3)[pull.action])
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [BareLearner(PROBLEM, Greedy()), LearningWithFairness(PROBLEM, eta=1000)],
+    ids=name,
+)
+def test_who_forces_no_arm_forces_none_that_is_awake(policy):
+    policy = policy.clone()
+    for arm in range(180):
+        pull = policy.ask(awake=[str(arm % 3), "0"])
+        policy.tell(pull, float(pull.action == 0))
+    assert max(policy.credits) > 1
+    assert policy.metrics()["forced_share"] == 0
+
+
+@pytest.mark.parametrize("learner", [each for each in LEARNERS if each != Thompson()], ids=repr)
+def test_an_arm_whose_only_pull_failed_comes_first_again(learner):
+    policy = BareLearner(Problem(3, 0), learner, seed=1)
+    pulls = policy.ask(3)
+    assert [pull.action for pull in pulls] == [0, 1, 2]
+    for pull in (pulls[0], pulls[2]):
+        policy.tell(pull, 1.0)
+    policy.fail(pulls[1])
+    assert policy.ask().action == 1
+
+
+@pytest.mark.parametrize("learner", LEARNERS, ids=repr)
+def test_an_arm_that_slept_at_first_comes_first_once_it_wakes(learner):
+    policy = FairLearn(Problem(3, 0), learner, seed=1)
+    for arm in ("1", "2"):
+        pull = policy.ask(awake=["1", "2"])
+        assert pull.arm == arm
+        policy.tell(pull, 1.0)
+    assert policy.ask().arm == "0" or isinstance(learner, Thompson)
 
 
 def test_the_guarantee_says_who_is_promised_what():

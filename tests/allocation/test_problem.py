@@ -39,6 +39,7 @@ def test_groups_are_kept_in_json():
         ["a", "b", "c"], ["1/10", 0, 0], groups={"g": {"share": "1/3", "members": ["a", "b"]}}
     )
     assert named == problem
+    assert Problem(3, ["1/8", "1/8", 0], groups={"g": ("1/4", ["0", "1"])}).total_share == 0.25
     assert problem.denominator == 30
     assert problem.total_share == Fraction(1, 3)
 

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairtrial.allocation import FairLearn, Problem
+from fairtrial.allocation._kernels.lazy import slack
 from fairtrial.errors import InvalidArgument
 from tests.allocation.adversaries import hostile, quotas, starving
 from tests.allocation.slow import SlowQuotas, float_rule
@@ -132,6 +133,50 @@ def test_slack_looked_at_in_every_round_forces_the_same_pulls(shares, seed):
         action = policy.ask().action
         assert action == slow.step("rechecked", lambda allowed: _same(picked, allowed))
         picked.clear()
+
+
+@settings(max_examples=25)
+@given(shares=quotas(), tolerance=st.integers(0, 1), seed=st.integers(0, 2**32))
+def test_slack_is_the_number_of_rounds_that_may_be_wasted(shares, tolerance, seed):
+    choices = iter(np.random.default_rng(seed).integers(0, 7, 99).tolist())
+    slow = SlowQuotas(shares, tolerance)
+    learner = lambda t, c, s, allowed: hostile(slow, choices)(allowed.tolist())  # noqa: E731
+    policy = FairLearn(Problem(len(shares), shares, tolerance), learner, "lazy")
+    for _ in range(25 * any(shares)):
+        room, date = slack(policy._control, policy._book)
+        assert room == slow.waste(400)
+        assert room > 0 or date == slow.slack(400)[1]
+        slow.pull(policy.ask().action, False)
+
+
+@settings(max_examples=20)
+@given(shares=quotas(strict=True), seed=st.integers(0, 2**32), wakes=st.sampled_from([1, 0.9]))
+def test_lazy_looks_again_after_arms_have_slept_or_pulls_failed(shares, seed, wakes):
+    rng, slow = np.random.default_rng(seed), SlowQuotas(shares)
+    policy = FairLearn(
+        Problem(len(shares), shares), lambda t, c, s, allowed: starving(slow)(allowed), "lazy"
+    )
+    slept, flying = False, []
+    for _ in range(40):
+        awake = [arm for arm in range(len(shares)) if rng.random() < wakes]
+        if len(awake) == len(shares):
+            flying.append(policy.ask())
+            assert flying[-1].action == slow.step("rechecked", starving(slow))
+        elif awake:
+            slept = True
+            flying.append(policy.ask(awake=[str(arm) for arm in awake]))
+            assert flying[-1].action == slow.pull_awake(awake, starving(slow))
+        if flying and rng.random() < 0.3:
+            lost = flying.pop(int(rng.integers(len(flying))))
+            policy.fail(lost)
+            slow.take_back(lost.action, slept)
+    assert policy.credits == tuple(slow.credits)
+
+
+def test_a_tight_date_that_a_sleeper_puts_off_forces_nobody():
+    policy = FairLearn(Problem(4, ["1/4", "1/4", "1/4", 0]), always(3), "lazy")
+    pulled = [*policy.ask(2), policy.ask(awake=["0", "2", "3"]), *policy.ask(2)]
+    assert [pull.action for pull in pulled] == [3, 0, 2, 3, 1]
 
 
 @pytest.mark.parametrize("scheduler", ["due", "largest"])
@@ -303,7 +348,9 @@ def test_groups_and_their_members_are_both_served(seed):
             assert share * t // 1 - counts[arm] <= tolerance
         for share, members in groups.values():
             assert share * t // 1 - sum(counts[int(arm)] for arm in members) <= tolerance
-    assert policy.metrics()["floored_violation"] <= tolerance
+    metrics = policy.metrics()
+    assert metrics["floored_violation"] <= tolerance
+    assert metrics["rounds_in_violation"] == 0
 
 
 @settings(max_examples=80)
@@ -340,7 +387,9 @@ def test_several_plays_a_round_keep_every_share(seed, plays, full):
         counts[pulled] += 1
         for arm, share in enumerate(fractions):
             assert share * t // 1 - counts[arm] <= 0, (t, arm)
-    assert policy.metrics()["floored_violation"] <= 0
+    metrics = policy.metrics()
+    assert metrics["floored_violation"] <= 0
+    assert metrics["rounds_in_violation"] == 0
 
 
 def group_deadline(share, number):

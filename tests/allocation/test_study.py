@@ -4,10 +4,16 @@ import multiprocessing
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from fairtrial.allocation import FairLearn, Learner, Problem, Thompson
 from fairtrial.errors import InvalidArgument
 from fairtrial.study import Study
+from tests.allocation.adversaries import quotas, starving
+from tests.allocation.slow import SlowQuotas
+
+pytestmark = pytest.mark.filterwarnings("ignore:the shares take every pull")
 
 ASKS = 5000
 PROBLEM = Problem(["a", "b", "c"], [0.2, 0.3, 0.25])
@@ -44,6 +50,29 @@ def test_two_processes_keep_every_share_in_the_order_of_the_log(tmp_path):
             owed[action] -= 1
             assert max(credit // 1 for credit in owed) <= 0
         assert study.policy.metrics()["floored_violation"] == 0
+
+
+@settings(max_examples=20)
+@given(shares=quotas(), servers=st.integers(2, 5), seed=st.integers(0, 2**32))
+def test_servers_that_know_nothing_of_each_other_are_behind_by_less_than_their_number(
+    shares, servers, seed
+):
+    rng, all_of_them = np.random.default_rng(seed), SlowQuotas(shares)
+    problem = Problem(len(shares), shares)
+    learner = lambda t, c, s, allowed: starving(all_of_them)(allowed)  # noqa: E731
+    policies = [FairLearn(problem, learner) for _ in range(servers)]
+    traffic = rng.dirichlet([0.5] * servers)
+    for _ in range(100):
+        pull = policies[rng.choice(servers, p=traffic)].ask()
+        all_of_them.pull(pull.action, False)
+    assert all_of_them.worst // 1 <= servers - 1
+
+
+def test_four_servers_may_leave_an_arm_three_pulls_behind():
+    problem = Problem(2, ["99/100", 0])
+    policies = [FairLearn(problem, lambda t, counts, sums, allowed: 1) for _ in range(4)]
+    pulls = [policy.ask().action for policy in policies]
+    assert problem.shares[0] * 4 // 1 - pulls.count(0) == 3
 
 
 class LeastRewarded(Learner):

@@ -150,6 +150,8 @@ def _settle_raised(control: Integers, book: Integers, arm: int) -> None:
 @kernel
 def void_pull(control: Integers, book: Integers, arm: int) -> None:
     """Take back the pull of an arm, and its round."""
+    # Other credits fall with the round; how large they were is not taken back.
+    control[WORST] = worst_credit(control, book)
     group = book[GROUP, arm]
     book[COUNT, arm] -= 1
     book[BASE, arm] -= control[UNIT]

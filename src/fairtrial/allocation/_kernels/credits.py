@@ -35,11 +35,20 @@ def true_credit(control: Integers, book: Integers, node: int) -> int:
 
 
 @inlined
+def is_released(control: Integers, book: Integers, node: int) -> bool:
+    """Return whether a node may be forced in the round to come."""
+    owed = credit(control, book, node)
+    if control[PLAYS] > 1:
+        # With several plays a round the credit of the round itself counts already.
+        owed += book[QUOTA, node]
+    return owed > control[TOLERANCE] * control[UNIT]
+
+
+@inlined
 def release_round(control: Integers, book: Integers, node: int) -> int:
     """Return the first round in which a node may be forced."""
     release = 0
     if control[SCHEDULER] != LAZY:
-        # With several plays a round the credit of the round itself counts already.
         lead = 2 if control[PLAYS] == 1 else 1
         slack = control[TOLERANCE] * control[UNIT] + book[BASE, node]
         release = slack // book[QUOTA, node] + lead

@@ -1,6 +1,6 @@
 """Several plays a round: released arms in the order of the rule PD2."""
 
-from fairtrial.allocation._kernels.credits import credit, due_round
+from fairtrial.allocation._kernels.credits import due_round, is_released
 from fairtrial.allocation._kernels.model import (
     ALLOWED,
     ARMS,
@@ -66,14 +66,12 @@ def _more_pressing(control: Integers, book: Integers, left: int, right: int) -> 
 def several(control: Integers, book: Integers) -> int:
     """Return the released arm that PD2 serves next, or MASKED: free among the arms left."""
     coming = control[ROUND] + 1
-    limit = control[TOLERANCE] * control[UNIT]
     best = NOWHERE
     if control[SCHEDULER] == DUE:
         for place in range(control[N_READY]):
             arm = book[READY, place]
-            released = credit(control, book, arm) + book[QUOTA, arm] > limit
             if (
-                released
+                is_released(control, book, arm)
                 and book[TAKEN, arm] != coming
                 and (best == NOWHERE or _more_pressing(control, book, arm, best))
             ):

@@ -1,6 +1,6 @@
 """Who is forced: the schedulers that keep every quota."""
 
-from fairtrial.allocation._kernels.credits import credit, due_round, release_round
+from fairtrial.allocation._kernels.credits import credit, due_round, is_released, release_round
 from fairtrial.allocation._kernels.lazy import lazy
 from fairtrial.allocation._kernels.model import (
     ALLOWED,
@@ -69,11 +69,10 @@ def _serve_group(control: Integers, book: Integers, node: int) -> int:
 
 @kernel
 def _earliest_due(control: Integers, book: Integers) -> int:
-    limit = control[TOLERANCE] * control[UNIT]
     found = NOWHERE
     while found == NOWHERE and control[N_READY] > 0:
         node = book[READY, 0]
-        if credit(control, book, node) > limit:
+        if is_released(control, book, node):
             found = node
         else:
             # A voided round took back the credit that had released it.

@@ -4,9 +4,10 @@ A stored release round may be too early, never too late: it is repaired when it 
 a free pull costs nothing. Stored due rounds are exact.
 """
 
-from fairtrial.allocation._kernels.credits import due_round, release_round
+from fairtrial.allocation._kernels.credits import due_round, is_released, release_round
 from fairtrial.allocation._kernels.model import (
     KEY,
+    LAZY,
     N_READY,
     N_RELEASE,
     NODES,
@@ -16,6 +17,7 @@ from fairtrial.allocation._kernels.model import (
     READY,
     RELEASE,
     ROUND,
+    SCHEDULER,
     Integers,
     inlined,
     kernel,
@@ -109,14 +111,14 @@ def _release_all(control: Integers, book: Integers) -> None:
         node = book[RELEASE, 0]
         if book[KEY, node] > coming:
             break
-        release = release_round(control, book, node)
-        if release > coming:
-            book[KEY, node] = release
-            _sink(book, RELEASE, 0, control[N_RELEASE], 0)
-        else:
+        # A product tells it sooner than the quotient that the release round is.
+        if control[SCHEDULER] == LAZY or is_released(control, book, node):
             _remove(book, RELEASE, 0, control[N_RELEASE], 0)
             control[N_RELEASE] -= 1
             _push_ready(control, book, node)
+        else:
+            book[KEY, node] = release_round(control, book, node)
+            _sink(book, RELEASE, 0, control[N_RELEASE], 0)
 
 
 @inlined

@@ -66,6 +66,11 @@ class AllocationEnvironment(Environment):
         """Whether arms sleep."""
         return False
 
+    @property
+    def contexts(self) -> int:
+        """Number of contexts that are told before a pull; 0 if none is."""
+        return 0
+
     @abstractmethod
     def run(
         self, arrays: tuple[Any, ...], contexts: int, generator: np.random.Generator, pulls: int

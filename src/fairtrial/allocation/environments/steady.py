@@ -50,13 +50,13 @@ class SteadyEnvironment(AllocationEnvironment):
             best schedule that keeps the shares exactly.
         """
         means, plays = self.arm_means, self.problem.plays
-        rounds = int(pulls.sum()) // plays
-        served = float(means @ pulls)
+        issued, served = int(pulls.sum()), float(means @ pulls)
+        rounds = issued / plays
         top = float(np.sort(means)[-plays:].sum())
         found = {"regret": rounds * top - served, "fair_regret": rounds * self.fair_value - served}
         if plays == 1:
             gaps = means.max() - means
-            owed = floored_quotas(self.problem, rounds)
+            owed = floored_quotas(self.problem, issued)
             found = {
                 "regret": float(gaps @ pulls),
                 "r_regret": float(gaps @ (pulls - owed)),

@@ -279,6 +279,11 @@ class ContextualEnvironment(VariedEnvironment):
         require_binary(problem)
 
     @property
+    def contexts(self) -> int:
+        """Number of contexts."""
+        return len(self.means)
+
+    @property
     def row_means(self) -> Floats:
         """Probabilities by context and arm."""
         return self.means

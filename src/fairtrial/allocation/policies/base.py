@@ -105,6 +105,10 @@ class AllocationPolicy(Policy):
             )
         return (arm, cell_row) if cell_row else arm
 
+    @property
+    def _lets_sleep(self) -> bool:
+        return self._takes_awake and self.problem.plays == 1 and not self.problem.groups
+
     def _row(self, context: int | None) -> int:
         contexts = self._given.contexts
         if context is None:
@@ -119,7 +123,7 @@ class AllocationPolicy(Policy):
         return row
 
     def _mark_awake(self, awake: Sequence[str]) -> int:
-        if not self._takes_awake or self.problem.plays > 1 or self.problem.groups:
+        if not self._lets_sleep:
             raise NotSupported(
                 f"{type(self).__name__} has no rule for sleeping arms with groups, with several "
                 "plays a round, or after a fixed opening"
@@ -261,10 +265,10 @@ class AllocationPolicy(Policy):
         -------
         dict
             ``violation`` and ``floored_violation``: the largest ``r_i t - N_i`` and
-            ``floor(r_i t) - N_i`` of any arm after any round (from t = 0); ``rounds_in_violation``:
-            rounds after which an arm was further behind than the tolerance; ``forced_share``
-            of the pulls; ``longest_gap`` between two pulls of an arm, in rounds, over all and (up
-            to 100 arms) by arm; the gap that is still open counts.
+            ``floor(r_i t) - N_i`` of any arm after any round (from t = 0), also one that failed
+            since; ``rounds_in_violation``: rounds after which an arm was further behind than the
+            tolerance; ``forced_share`` of the pulls; ``longest_gap`` between two pulls of an arm,
+            in rounds, over all and (up to 100 arms) by arm; the gap that is still open counts.
         """
         from fairtrial.allocation._kernels.counting import worst_credit
         from fairtrial.allocation._kernels.model import FORCED, OVERDUE
@@ -386,11 +390,17 @@ class AllocationPolicy(Policy):
         if parallel != 1 or not known or self.asked or self.told:
             return None
         assert isinstance(environment, AllocationEnvironment)
-        if environment.is_sleeping and (not self._takes_awake or self.problem.plays > 1):
+        if not self._answers_in(environment):
             return None
         pulls = int(check_horizon(horizon, self))
         extra = environment.run(self._arrays, self._given.contexts, generator, pulls)
         return self._finish(pulls, extra)
+
+    def _answers_in(self, environment: AllocationEnvironment) -> bool:
+        """Whether `choose` takes all that the world may say before a pull; else it says why not."""
+        contexts = self._given.contexts
+        told_apart = contexts == 1 or 0 < environment.contexts <= contexts
+        return told_apart and (self._lets_sleep or not environment.is_sleeping)
 
     def _finish(self, pulls: int, extra: Callable[[Integers], dict[str, float]]) -> Run:
         from fairtrial.allocation._kernels.model import COUNT, ISSUED
