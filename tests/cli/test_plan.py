@@ -227,7 +227,7 @@ def test_that_no_reading_comes_before_its_result_is_said(folder, document, delay
     source = {**RACE["source"], "delay": delay}
     source = {key: value for key, value in source.items() if value is not None}
     path = write(folder, replayed(**{**RACE, "source": source}))
-    with pytest.warns(UserWarning, match=r"No reading .* every 1,.* smaller source\.every"):
+    with pytest.warns(UserWarning, match=r"No reading .* every 1,.* smaller every"):
         found, _ = document("plan", path)
     assert found["simulated"]["extra"]["readings"] == 0
 
@@ -238,7 +238,7 @@ def test_readings_come_as_often_as_is_said(folder, document):
     found, _ = document("plan", write(folder, replayed(**{**RACE, "source": source})))
     assert found["simulated"]["extra"]["readings"] > 0
     often = {**RACE["plan"], "every": 0.02}
-    changes = {**RACE, "source": source, "plan": often}
+    changes = {**RACE, "source": {**source, "every": 1.0}, "plan": often}
     more, _ = document("plan", write(folder, replayed(**changes)))
     readings = [made["simulated"]["extra"]["readings"] for made in (found, more)]
     assert readings[1] > readings[0]

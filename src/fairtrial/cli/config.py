@@ -23,7 +23,12 @@ from fairtrial.cli.sections import (
     did_you_mean,
     parse_section,
 )
-from fairtrial.cli.worlds import build_environment, build_replay, check_command
+from fairtrial.cli.worlds import (
+    build_environment,
+    build_replay,
+    check_command,
+    warn_without_readings,
+)
 from fairtrial.core import Environment, Policy, Problem
 from fairtrial.errors import ConfigurationError
 from fairtrial.study.location import parse_storage
@@ -103,7 +108,11 @@ def load_configuration(path: str | Path, purpose: Purpose) -> Configuration:
     draft = _Draft(_read_toml(file), file.parent, purpose)
     if draft.mistakes:
         raise ConfigurationError(draft.mistakes, str(file))
-    return draft.finished()
+    configuration = draft.finished()
+    world = configuration.environment if purpose == "run" else configuration.world
+    if world is not None:
+        warn_without_readings(world)
+    return configuration
 
 
 def load_study_section(path: str | Path) -> StudySection:

@@ -27,11 +27,10 @@ from fairtrial.core.tables import read_table
 from fairtrial.core.wording import plural
 from fairtrial.errors import FairtrialError, InvalidArgument
 
-__all__ = ["build_environment", "build_replay", "check_command"]
+__all__ = ["build_environment", "build_replay", "check_command", "warn_without_readings"]
 
 _MOST_ROWS_NAMED = 3
 _OF_DELAYED = ("delay", "bias", "every")
-_UNIT_TIME = 1.0
 
 
 # ------------------------------------------------------------------- simulated worlds
@@ -148,21 +147,23 @@ def _late_world(
         except REFUSALS as error:
             mistakes.append(in_words(f"{path}.delay", error))
             return None
-    every = _UNIT_TIME if section.every is None else section.every
-    given = {"delay": delay, "bias": section.bias, "std": section.std, "every": every}
-    world = _world(problem, "SimulatedEnvironment", path, mistakes, means, **given)
-    if world is not None and _has_timed_readings(problem) and _longest(delay) <= every:
+    given = {"delay": delay, "bias": section.bias, "std": section.std}
+    if section.every is not None:
+        given["every"] = section.every
+    return _world(problem, "SimulatedEnvironment", path, mistakes, means, **given)
+
+
+def warn_without_readings(world: Any) -> None:
+    """Warn of a simulated world in which every result comes before its first reading."""
+    if getattr(world.problem, "feedback", "full") in ("full", "incremental"):
+        return
+    every, longest = world.every, _longest(world.delay)
+    if longest <= every:
         warnings.warn(
             f"No reading comes before its result: readings come every {every:g}, results after "
-            f"{_longest(delay):g} at the latest. A smaller {path}.every, or a longer delay, "
-            "brings some",
+            f"{longest:g} at the latest. A smaller every, or a longer delay, brings some",
             stacklevel=2,
         )
-    return world
-
-
-def _has_timed_readings(problem: Any) -> bool:
-    return problem.feedback not in ("full", "incremental")
 
 
 def _longest(delay: Any) -> float:
@@ -170,7 +171,7 @@ def _longest(delay: Any) -> float:
     from fairtrial.delayed.delays import Delay
 
     if delay is None:
-        return _UNIT_TIME
+        return 1.0
     latest = getattr(delay, "high", getattr(delay, "time", delay))
     return math.inf if isinstance(latest, Delay) else float(np.max(latest))
 
