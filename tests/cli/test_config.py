@@ -5,7 +5,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from fairtrial import causal, delayed
 from fairtrial.cli.config import load_configuration, load_study_section
+from fairtrial.cli.sections import ReplaySource
+from fairtrial.cli.worlds import build_replay
 from fairtrial.errors import ConfigurationError
 from fairtrial.subpopulations import BalancedTracking, BlockBetting
 from tests.cli.configurations import ROWS, replayed, write, write_table
@@ -104,7 +107,91 @@ def test_planning_takes_the_plans_means_before_the_sources(folder):
     assert load(folder, "plan").world.truth.best == "a"
 
 
+def test_what_the_plan_leaves_out_is_that_of_the_simulated_source(folder):
+    source = {"kind": "simulate", "means": [[1, 2], [3, 4]], "std": 0.5}
+
+    def world(**plan):
+        return load(folder, "plan", problem=NOISY, source=source, plan=plan).world
+
+    assert (world(std=2.0).cell_stds == 2.0).all()
+    assert world(std=2.0).truth.means.tolist() == [[1, 2], [3, 4]]
+    other = world(means=[[4, 3], [2, 1]])
+    assert other.truth.means.tolist() == [[4, 3], [2, 1]]
+    assert (other.cell_stds == 0.5).all()
+
+
+def test_the_plans_kind_of_noise_replaces_that_of_the_source(folder):
+    means = [[0.5, 0.25], [0.5, 0.25]]
+    coins = {"kind": "simulate", "means": means, "noise": "bernoulli"}
+    world = load(folder, "plan", source=coins, plan={"std": 0.2}).world
+    assert world.cell_stds == pytest.approx(np.full((2, 2), 0.2))
+    spread = {"kind": "simulate", "means": means, "std": 0.2}
+    world = load(folder, "plan", source=spread, plan={"noise": "bernoulli"}).world
+    assert world.cell_stds[0, 0] == 0.5
+
+
+ARMS = {"family": "linear", "arms": ["a", "b"], "features": [[1, 0], [0, 1]]}
+
+
+def test_bounded_linear_rewards_are_planned_with_the_spread_that_is_given(folder):
+    problem = {**ARMS, "candidates": [[1, 0], [0.5, 0.5]], "reward_range": [0, 1]}
+    plan = {"theta": [0.5, 0.25], "std": 0.25}
+    world = load(folder, "plan", problem=problem, source=None, plan=plan).world
+    assert world.arm_stds.tolist() == [0.25, 0.25]
+    assert world.values.tolist() == [0.5, 0.375]
+
+
 # ------------------------------------------------------------------- what is refused
+
+
+@pytest.mark.parametrize(
+    ("problem", "keys", "expected"),
+    [
+        ({**ARMS, "noise_std": 1}, {"means": [0.2, 0.1]}, ["means"]),
+        ({**ARMS, "noise_std": 1}, {"theta": [0.2, 0.1], "noise": "gaussian"}, ["noise"]),
+        ({**ARMS, "noise_std": 1}, {}, ["theta"]),
+        ({**ARMS, "reward_range": [0, 1]}, {"theta": [0.2], "std": 0.1}, ["theta"]),
+        (
+            {"family": "allocation", "arms": 2, "shares": 0.1},
+            {"means": [0.5, 0.1], "noise": "gaussian"},
+            ["noise"],
+        ),
+        ({**NOISY, "arms": 2}, {"means": [[0, 0], [0, 0]], "every": 2.0}, ["every"]),
+    ],
+    ids=["linear means", "linear noise", "no theta", "shape", "allocation", "every"],
+)
+def test_what_says_nothing_in_a_family_is_refused(folder, problem, keys, expected):
+    source = {"kind": "simulate", **keys}
+    found = mistakes(folder, problem=problem, policy=None, source=source)
+    assert all_of(found) == [f"source.{key}" for key in expected]
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        delayed.Problem(["a", "b"], noise_std=1.0),
+        causal.chain(0.4, {"a": [[0.5, 0.5], [0.4, 0.6]]}, [0.1, 0.9], fairness_bound=0.2)[0],
+    ],
+    ids=["delayed", "causal"],
+)
+def test_a_table_is_replayed_only_in_a_family_that_can(folder, problem):
+    found = []
+    assert (
+        build_replay(problem, ReplaySource(kind="replay", table="rows.csv"), folder, found) is None
+    )
+    kinds = "'simulate' or 'command'"
+    assert found == [f"source.kind: must be {kinds} in the family {problem.family!r}; got 'replay'"]
+
+
+def test_how_a_learner_is_written_is_said(folder):
+    problem = {"family": "allocation", "arms": ["a", "b"], "shares": ["1/3", "1/3"]}
+    command = {"kind": "command", "run": "m"}
+    for learner in ("Thomson", {"name": "Thomson"}, ["Thompson"]):
+        policy = {"name": "FairLearn", "learner": learner}
+        (mistake,) = mistakes(folder, problem=problem, policy=policy, source=command)
+        assert mistake.startswith("policy.learner")
+        assert '{ name = "EpsilonGreedy", epsilon = 0.1 }' in mistake
+        assert "did you mean 'Thompson'? accepted: EpsilonGreedy, " in mistake
 
 
 def test_all_mistakes_are_reported_at_once_in_the_order_of_the_sections(folder):

@@ -126,7 +126,7 @@ def test_a_command_that_fails_is_a_failed_pull_and_the_others_are_waited_for(
     found, result = document("run", path, "--parallel", 2)
     assert result.exit_code == ExitCode.FAILURE
     assert trouble in found["error"]["message"]
-    assert "pull 1 (arm b): the command" in found["error"]["message"]
+    assert f" failed: {reason}: the command" in found["error"]["message"]
     assert f"To go on: fairtrial run {path}" in found["error"]["message"]
     failed = [event for event in events() if event.kind == "fail"]
     assert [(event.number, event.body["reason"]) for event in failed] == [(1, reason)]

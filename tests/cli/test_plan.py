@@ -5,7 +5,7 @@ import math
 import pytest
 
 from fairtrial.cli import ExitCode
-from tests.cli.configurations import replayed, write
+from tests.cli.configurations import replayed, write, write_table
 
 # The example of the function `complexity`: T* = 190.884 by an independent solver.
 EXAMPLE = {
@@ -168,6 +168,47 @@ def test_a_policy_that_never_stops_is_simulated_up_to_a_cap(folder, document, in
     assert "plan.theta: must be left out but in the family 'linear'" in found.output
 
 
+def test_a_policy_without_delta_is_planned_without(folder, document, invoke):
+    (folder / "offers.toml").write_text(ALLOCATION)
+    made, _ = document("plan", "offers.toml")
+    assert made["delta"] is None
+    assert invoke("plan", "offers.toml").stdout.startswith("Plan, if the means are as assumed\n")
+    refused = invoke("plan", "offers.toml", "--delta", 0.1)
+    assert refused.exit_code == ExitCode.USAGE
+    assert "delta must be left out: FairLearn has none; got 0.1" in refused.stderr
+
+
+OFFSETS = (-0.001, 0.001)
+
+
+def test_a_run_is_capped_by_the_noise_that_the_policy_reckons_with(folder, document):
+    rows = [(arm, "x", mean + off) for arm, mean in (("a", 0.5), ("b", 0.0)) for off in OFFSETS]
+    write_table(folder, rows)
+    problem = {
+        "family": "subpopulations",
+        "arms": ["a", "b"],
+        "groups": ["x"],
+        "floors": -math.inf,
+        "noise_std": 1.0,
+    }
+    path = write(folder, replayed(problem=problem, plan={"replications": 5}))
+    found, _ = document("simulate", path)
+    # Two arms with noise 1, half a unit apart: T* = 8 / 0.5^2.
+    assert found["horizon"] == pytest.approx(100 * 32 * kl(0.05), abs=1)
+    assert found["undecided"] == 0
+
+
+def test_a_run_is_never_capped_before_its_policy_has_begun(folder, document):
+    source = {"kind": "simulate", "means": [[900.0, 900.0], [0.0, 0.0]], "std": 1.0}
+    problem = {**replayed()["problem"], "reward_range": None, "noise_std": 1.0}
+    del problem["reward_range"]
+    policy = {"name": "BlockBetting", "batch": 50}
+    changes = {"problem": problem, "policy": policy, "source": source}
+    found, _ = document("simulate", write(folder, replayed(plan={"replications": 5}, **changes)))
+    assert found["horizon"] == 100 * (4 + 50)
+    assert found["undecided"] == 0
+
+
 RACE = {
     "problem": {
         "family": "delayed",
@@ -191,8 +232,35 @@ def test_a_race_is_planned_with_its_delays_and_pulls_in_flight(folder, document,
 
 
 @pytest.mark.parametrize(
+    "delay",
+    [None, 0.5, [0.5, 1.0], {"name": "ConstantDelay", "time": 1.0}],
+    ids=["default", "number", "by arm", "by name"],
+)
+def test_that_no_reading_comes_before_its_result_is_said(folder, document, delay):
+    source = {**RACE["source"], "delay": delay}
+    source = {key: value for key, value in source.items() if value is not None}
+    path = write(folder, replayed(**{**RACE, "source": source}))
+    with pytest.warns(UserWarning, match=r"No reading .* every 1,.* smaller every"):
+        found, _ = document("plan", path)
+    assert found["simulated"]["extra"]["readings"] == 0
+
+
+@pytest.mark.filterwarnings("error::UserWarning")
+def test_readings_come_as_often_as_is_said(folder, document):
+    source = {**RACE["source"], "delay": 0.5, "every": 0.2}
+    found, _ = document("plan", write(folder, replayed(**{**RACE, "source": source})))
+    assert found["simulated"]["extra"]["readings"] > 0
+    often = {**RACE["plan"], "every": 0.02}
+    changes = {**RACE, "source": {**source, "every": 1.0}, "plan": often}
+    more, _ = document("plan", write(folder, replayed(**changes)))
+    readings = [made["simulated"]["extra"]["readings"] for made in (found, more)]
+    assert readings[1] > readings[0]
+
+
+@pytest.mark.parametrize(
     ("source", "mistake"),
     [
+        ({"every": 0}, "source.every: must be a finite number greater than 0"),
         ({"delay": {"name": "NoDelay"}}, "source.delay.name: must be a delay of the family"),
         (
             {"delay": {"name": "LognormalDelay", "median": -1, "shape": 1}},
@@ -200,7 +268,7 @@ def test_a_race_is_planned_with_its_delays_and_pulls_in_flight(folder, document,
         ),
         ({"noise": "gaussian"}, "source.noise: must be left out in the family 'delayed'"),
     ],
-    ids=["name", "argument", "noise"],
+    ids=["every", "name", "argument", "noise"],
 )
 def test_a_mistaken_delay_is_named(folder, invoke, source, mistake):
     sections = {**RACE, "source": {**RACE["source"], **source}}

@@ -105,6 +105,18 @@ def test_a_policy_that_never_stops_has_served_when_the_session_ends(folder, invo
     result = invoke("run", write(folder, replayed(**changes)), "--pulls", 20)
     assert result.exit_code == ExitCode.OK
     assert result.stdout.startswith("Serving goes on: 20 pulls so far; the leader is a\n")
+    assert "never stops" not in result.stderr
+
+
+def test_that_a_policy_never_stops_is_said_before_it_serves(folder, invoke):
+    changes = {
+        "problem": {"family": "allocation", "arms": ["a", "b"], "shares": "1/4"},
+        "policy": {"name": "FairLearn"},
+        "source": {"kind": "command", "run": "exit 1"},
+    }
+    result = invoke("run", write(folder, replayed(**changes)))
+    said = "FairLearn never stops by itself: --pulls N or Ctrl-C ends the session.\n"
+    assert result.stderr.startswith(said)
 
 
 # --------------------------------------------------------------------------- resuming

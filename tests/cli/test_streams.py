@@ -140,7 +140,7 @@ def test_without_readings_only_the_last_line_counts():
 def test_what_is_no_reading_and_no_outcome_fails_with_its_pull(script, trouble):
     message = failure(script)
     assert trouble in message
-    assert "pull 7 (arm b): the command" in message
+    assert message.startswith("the command ")
 
 
 def test_readings_that_came_before_a_failure_are_reported():

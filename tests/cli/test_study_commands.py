@@ -185,7 +185,9 @@ def test_one_is_singular(folder, invoke):
 def test_show_works_before_the_first_result(folder, invoke):
     path = write(folder, replayed(source={"kind": "command", "run": "exit 1"}))
     invoke("run", path)
-    assert "no result so far" in invoke("study", "show", path).stdout
+    shown = invoke("study", "show", path).stdout
+    assert "no result so far" in shown
+    assert "leads" not in shown
 
 
 def test_history_tells_every_event_with_labels_and_values(running, document, invoke):
@@ -274,6 +276,30 @@ def test_an_export_to_an_unknown_format_is_a_mistake(decided, document):
     found, result = document("study", "export", decided, "log.xlsx")
     assert result.exit_code == ExitCode.USAGE
     assert ".jsonl" in found["error"]["message"]
+
+
+def test_a_report_is_one_page_and_replaces_no_file_unless_told_to(decided, folder, document):
+    found, result = document("study", "report", decided, "--out", "page.html")
+    assert (result.exit_code, found["path"]) == (ExitCode.OK, "page.html")
+    page = (folder / "page.html").read_text()
+    assert page.startswith("<!doctype html>")
+    assert "small" in page
+    (folder / "page.html").write_text("mine")
+    found, result = document("study", "report", decided, "--out", "page.html")
+    assert result.exit_code == ExitCode.USAGE
+    assert "--force" in found["error"]["message"]
+    assert (folder / "page.html").read_text() == "mine"
+    assert document("study", "report", decided, "--out", "page.html", "--force")[1].exit_code == 0
+    assert (folder / "page.html").read_text() == page
+
+
+def test_a_report_needs_no_name_and_tells_of_an_altered_log(decided, folder, invoke):
+    assert "the report is in report.html" in invoke("study", "report", decided).stdout
+    tamper("UPDATE event SET value = 0.99 WHERE seq = 20")
+    result = invoke("study", "report", decided, "--force")
+    assert result.exit_code == ExitCode.NOT_VERIFIED
+    assert "WARNING: small is NOT verified" in result.stderr
+    assert "does not replay to the recorded decisions" in (folder / "report.html").read_text()
 
 
 # ------------------------------------------------------------ a file that was changed since

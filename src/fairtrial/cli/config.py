@@ -9,6 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from fairtrial.cli.assumptions import replay_to_plan_in
 from fairtrial.cli.construction import build_policy, build_problem
 from fairtrial.cli.files import warn_without_constant, with_files
 from fairtrial.cli.sections import (
@@ -22,7 +23,12 @@ from fairtrial.cli.sections import (
     did_you_mean,
     parse_section,
 )
-from fairtrial.cli.worlds import build_environment, build_replay, check_command
+from fairtrial.cli.worlds import (
+    build_environment,
+    build_replay,
+    check_command,
+    warn_without_readings,
+)
 from fairtrial.core import Environment, Policy, Problem
 from fairtrial.errors import ConfigurationError
 from fairtrial.study.location import parse_storage
@@ -63,7 +69,7 @@ class Configuration:
     plan : PlanSection
         What to assume when planning.
     assumed : Environment or None
-        The world around the plan's own means, if it gives them.
+        The world to plan in, if it is not that of the source.
     """
 
     folder: Path
@@ -77,7 +83,7 @@ class Configuration:
 
     @property
     def world(self) -> Environment:
-        """The world to plan and simulate in: around the plan's means, else the source's."""
+        """The world to plan and simulate in: as the plan assumes, else the source's."""
         world = self.assumed or self.environment
         assert world is not None, "checked when the file was loaded"
         return world
@@ -102,7 +108,11 @@ def load_configuration(path: str | Path, purpose: Purpose) -> Configuration:
     draft = _Draft(_read_toml(file), file.parent, purpose)
     if draft.mistakes:
         raise ConfigurationError(draft.mistakes, str(file))
-    return draft.finished()
+    configuration = draft.finished()
+    world = configuration.environment if purpose == "run" else configuration.world
+    if world is not None:
+        warn_without_readings(world)
+    return configuration
 
 
 def load_study_section(path: str | Path) -> StudySection:
@@ -177,7 +187,7 @@ class _Draft:
         # Labels and rewards can only be held against a problem that is right itself.
         sound = not self._found["problem"]
         self._environment = self._build_environment() if sound else None
-        self._assumed = self._build_assumed() if sound else None
+        self._assumed = self._build_assumed(purpose) if sound else None
         self._require_for(purpose)
 
     @property
@@ -247,10 +257,29 @@ class _Draft:
         check_command(self._problem, source, mistakes)
         return None
 
-    def _build_assumed(self) -> Environment | None:
-        if self._problem is None or self._plan is None or not self._plan.gives_world:
+    def _build_assumed(self, purpose: Purpose) -> Environment | None:
+        plan, source, mistakes = self._plan, self._source, self._found["plan"]
+        if self._problem is None or plan is None:
             return None
-        return build_environment(self._problem, self._plan, "plan", self._found["plan"])
+        if isinstance(source, ReplaySource) and not plan.gives_world:
+            return self._build_assumed_replay(plan, purpose)
+        if isinstance(source, SimulatedSource) and plan.told and self._environment is not None:
+            plan = plan.over(source)
+        elif not plan.gives_world:
+            return None
+        return build_environment(self._problem, plan, "plan", mistakes)
+
+    def _build_assumed_replay(self, plan: PlanSection, purpose: Purpose) -> Environment | None:
+        """Return the world of the source's table as it is planned with."""
+        mistakes = self._found["plan"]
+        misplaced = [key for key in plan.told if key != "std"]
+        mistakes.extend(
+            f"plan.{key}: must be left out where a table is replayed" for key in misplaced
+        )
+        # What a run needs not to know is not asked for.
+        if misplaced or self._environment is None or (purpose == "run" and plan.std is None):
+            return None
+        return replay_to_plan_in(self._environment, plan.std, mistakes)
 
     def _require_for(self, purpose: Purpose) -> None:
         """Note what the purpose needs and the file leaves out (a wrong section is not left out)."""
@@ -264,8 +293,9 @@ class _Draft:
             )
         has_world = "source" in self._data and not isinstance(self._source, CommandSource)
         if not has_world and self._plan is not None and not self._plan.gives_world:
+            key = "theta" if getattr(self._problem, "family", None) == "linear" else "means"
             self._found["plan"].append(
-                "plan.means: is required to simulate: the means to assume, "
+                f"plan.{key}: is required to simulate: the means to assume, "
                 "or a source that has them"
             )
 

@@ -81,11 +81,43 @@ def build_policy(
         key: value for key, value in _parameters(cls).items() if key not in ("problem", "seed")
     }
     _drop_unknown("policy", arguments, accepted, mistakes)
+    _drop_unknown_learner(arguments, problem, mistakes, doubtful)
 
     def make(kept: Mapping[str, Any]) -> Policy:
         return policy_from_dict({"name": name, **kept}, problem, seed)
 
     return _build(make, "policy", arguments, accepted, mistakes, doubtful)
+
+
+def _drop_unknown_learner(
+    arguments: dict[str, Any], problem: Problem, mistakes: list[str], doubtful: set[str]
+) -> None:
+    """Note a learner that the family does not have, and how one is written in a file."""
+    given = arguments.get("learner")
+    name = given.get("name") if isinstance(given, Mapping) else given
+    if name is None and not isinstance(given, Mapping):
+        return
+    known = _learners(problem)
+    if name in known:
+        return
+    path = "policy.learner.name" if isinstance(given, Mapping) else "policy.learner"
+    mistakes.append(
+        f"{path}: must be a learner's name, alone or with its arguments as in "
+        '{ name = "EpsilonGreedy", epsilon = 0.1 }; '
+        f"{did_you_mean(str(name), known)}; got {name!r}"
+    )
+    doubtful.add("learner")
+    del arguments["learner"]
+
+
+def _learners(problem: Problem) -> list[str]:
+    module = family_module(problem.family)
+    base = module.Learner
+    return [
+        name
+        for name, cls in vars(module).items()
+        if inspect.isclass(cls) and issubclass(cls, base) and cls is not base
+    ]
 
 
 def _parameters(cls: type) -> dict[str, inspect.Parameter]:

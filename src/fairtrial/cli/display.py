@@ -155,7 +155,7 @@ def answer_text(progress: Progress, endless: bool = False) -> str:
     """
     recommendation = progress.recommendation
     lines = [_headline(progress, endless)]
-    if recommendation.reason:
+    if recommendation.reason and (progress.told or recommendation.status != "running"):
         lines.append(wrapped("Why", recommendation.reason))
     if recommendation.decided and (against := summary(progress, _NAMED_ANSWERS)):
         lines.append(wrapped("Evidence", against))

@@ -11,8 +11,9 @@ import click
 import numpy as np
 
 from fairtrial.cli.config import Configuration
-from fairtrial.core import Environment, Problem
+from fairtrial.core import Environment, Policy, Problem
 from fairtrial.core.wording import plural
+from fairtrial.errors import InvalidArgument
 from fairtrial.simulation import Simulation, simulate
 
 if TYPE_CHECKING:
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["Plan", "complexity_in", "make_plan", "simulate_configuration"]
 
 _HORIZON_IN_BOUNDS = 100
+_HORIZON_IN_STARTS = 100
+_SMALLEST_SPREAD = 1e-6
 
 _ALLOWANCES = ("epsilon", "slack", "floor_slack")
 """What lets more than one answer be right."""
@@ -34,8 +37,8 @@ class Plan:
     ----------
     problem : Problem
         The problem planned for.
-    delta : float
-        The probability of a wrong answer that is accepted.
+    delta : float or None
+        The probability of a wrong answer that is accepted; None where nothing depends on it.
     answer : object
         The right answer in the assumed world; None for "no arm".
     complexity : Complexity or None
@@ -48,7 +51,7 @@ class Plan:
     """
 
     problem: Problem
-    delta: float
+    delta: float | None
     answer: Any
     complexity: Complexity | None
     certifying: Mapping[str, int | None] | None
@@ -59,6 +62,13 @@ class Plan:
         """Which rules do not beat the bound, in words: all, or those that give the answer."""
         allowances = (getattr(self.problem, name, 0.0) for name in _ALLOWANCES)
         return "whatever the rule" + (", if it gives this answer" if any(allowances) else "")
+
+    @property
+    def lower_bound(self) -> float | None:
+        """Pulls on average that no rule can do without; None in a family without T*."""
+        if self.complexity is None or self.delta is None:
+            return None
+        return self.complexity.lower_bound(self.delta)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as JSON's own types."""
@@ -77,7 +87,7 @@ class Plan:
             "complexity_lower": complexity.lower,
             "complexity_upper": complexity.upper,
             "reason": complexity.reason,
-            "lower_bound": complexity.lower_bound(self.delta),
+            "lower_bound": self.lower_bound,
             "allocation": self._allocation(complexity),
         }
 
@@ -90,11 +100,22 @@ class Plan:
 
 
 def make_plan(configuration: Configuration, delta: float | None = None) -> Plan:
-    """Return the plan of a configuration; `delta` replaces its own."""
+    """Return the plan of a configuration; `delta` replaces its own.
+
+    Raises
+    ------
+    InvalidArgument
+        If a delta is given, and neither the policy nor any bound depends on one.
+    """
     world = configuration.world
-    if delta is None:
-        delta = _delta(configuration)
+    given = configuration.plan.delta if delta is None else delta
+    delta = _delta(configuration) if delta is None else delta
     complexity = complexity_in(world)
+    certifying = _certifying(world, delta)
+    has_delta = hasattr(configuration.policy, "delta") or complexity or certifying is not None
+    if given is not None and not has_delta:
+        name = type(configuration.policy).__name__
+        raise InvalidArgument("delta", f"must be left out: {name} has none", given)
     simulation = None
     if complexity is None or math.isfinite(complexity.lower_bound(delta)):
         simulation = simulate_configuration(
@@ -102,10 +123,10 @@ def make_plan(configuration: Configuration, delta: float | None = None) -> Plan:
         )
     return Plan(
         configuration.problem,
-        delta,
+        delta if has_delta else None,
         world.truth.best,
         complexity,
-        _certifying(world, delta),
+        certifying,
         simulation,
     )
 
@@ -120,7 +141,8 @@ def simulate_configuration(
 ) -> Simulation:
     """Return runs of the configuration's policy in its assumed world.
 
-    Without a cap in the file a run ends after 100 times the bound that no rule beats.
+    Without a cap in the file a run ends after 100 times the bound that no rule beats, for the
+    noise that the policy reckons with if that is more; never before 100 times its first pulls.
     """
     if delta is None:
         delta = _delta(configuration)
@@ -136,12 +158,28 @@ def simulate_configuration(
         world,
         replications=number,
         seed=seed,
-        horizon=plan.max_pulls
-        or (None if bound is None else math.ceil(_HORIZON_IN_BOUNDS * bound)),
+        horizon=plan.max_pulls or (None if bound is None else _cap(bound, world, policy)),
         parallel=plan.parallel,
         progress=True,
         lower_bound=bound,
     )
+
+
+def _cap(bound: float, world: Environment, policy: Policy) -> int:
+    """Return the longest run: far more pulls than a policy that can decide needs."""
+    first = world.problem.n_actions * (getattr(policy, "start", None) or 1)
+    first += getattr(policy, "batch", None) or 0
+    reckoned = _HORIZON_IN_BOUNDS * bound * _noise_reckoned_with(world)
+    return max(math.ceil(reckoned), _HORIZON_IN_STARTS * first)
+
+
+def _noise_reckoned_with(world: Any) -> float:
+    """Return how many times the world's variance the problem's is, if it is more."""
+    if getattr(world.problem, "estimates_noise", False):
+        return 1.0
+    own = world.cell_stds if hasattr(world, "cell_stds") else world.arm_stds
+    stds = np.maximum(own, _SMALLEST_SPREAD)
+    return max(1.0, float(np.max(world.problem.scale) ** 2 / np.mean(stds**2)))
 
 
 def complexity_in(world: Environment) -> Complexity | None:

@@ -26,6 +26,7 @@ __all__ = [
     "SimulatedSource",
     "SourceSection",
     "StudySection",
+    "WorldSection",
     "did_you_mean",
     "parse_section",
 ]
@@ -60,18 +61,30 @@ class ReplaySource(_Section):
     arm: str = "arm"
     group: str | None = None
     reward: str = "reward"
+    noise_std: float = Field(default=0.0, ge=0, allow_inf_nan=False)
 
 
-class SimulatedSource(_Section):
-    """Rewards drawn around means that are given."""
+class WorldSection(_Section):
+    """What a simulated world is made of."""
 
-    kind: Literal["simulate"]
     means: Any = None
     theta: list[float] | None = None
     std: Any = None
     noise: Literal["gaussian", "bernoulli"] | None = None
     delay: Any = None
     bias: Any = None
+    every: float | None = None
+
+    @property
+    def told(self) -> list[str]:
+        """The keys of a world that are given."""
+        return [key for key in WorldSection.model_fields if getattr(self, key) is not None]
+
+
+class SimulatedSource(WorldSection):
+    """Rewards drawn around means that are given."""
+
+    kind: Literal["simulate"]
 
 
 class CommandSource(_Section):
@@ -86,15 +99,9 @@ class CommandSource(_Section):
 SourceSection = ReplaySource | SimulatedSource | CommandSource
 
 
-class PlanSection(_Section):
+class PlanSection(WorldSection):
     """What `plan` and `simulate` assume."""
 
-    means: Any = None
-    theta: list[float] | None = None
-    std: Any = None
-    noise: Literal["gaussian", "bernoulli"] | None = None
-    delay: Any = None
-    bias: Any = None
     parallel: int = Field(default=1, ge=1)
     replications: int = Field(default=200, ge=2)
     delta: float | None = Field(default=None, gt=0, lt=1)
@@ -104,6 +111,17 @@ class PlanSection(_Section):
     def gives_world(self) -> bool:
         """Whether it says in which world to plan."""
         return self.means is not None or self.theta is not None
+
+    def over(self, source: SimulatedSource) -> PlanSection:
+        """Return what to assume: what is said here, and of all else what the source says."""
+        inherited = {key: getattr(source, key) for key in source.told if key not in self.told}
+        if self.gives_world:
+            inherited = {key: v for key, v in inherited.items() if key not in ("means", "theta")}
+        if self.noise == "bernoulli":
+            inherited.pop("std", None)
+        if self.std is not None and source.noise == "bernoulli":
+            inherited.pop("noise", None)
+        return self.model_copy(update=inherited)
 
 
 _MODELS: dict[str, Any] = {

@@ -85,7 +85,10 @@ class WorldRewards:
 
 
 class CommandFailed(FairtrialError):
-    """A command failed, and with it its pull: what was seen of it belongs to no result."""
+    """A command failed, and with it its pull: what was seen of it belongs to no result.
+
+    Which pull it was whoever reports the failure says.
+    """
 
 
 class CommandTimedOut(CommandFailed, TimeoutError):
@@ -165,7 +168,7 @@ class CommandRewards:
         try:
             return self._measure(pull, report)
         except CommandFailed as error:
-            raise SourceError(str(error)) from None
+            raise SourceError(f"{_named(pull)}: {error}") from None
 
     def _measure(self, pull: Pull, report: Report | None) -> Outcome:
         command = fill_placeholders(self.command, _values(pull))
@@ -178,9 +181,11 @@ class CommandRewards:
                     return self._checked(*readings.outcome())
                 return self._parse(_last_lines(output))
             except Trouble as trouble:
-                failure = _FAILURES.get(type(trouble), CommandFailed)
-                about = _report(pull, command, str(trouble), _last_lines(errors))
-                raise failure(about) from None
+                about = _report(command, str(trouble), _last_lines(errors))
+                if isinstance(trouble, _NotStarted):
+                    raise SourceError(f"{_named(pull)}: {about}") from None
+                failed = CommandTimedOut if isinstance(trouble, _TooLong) else CommandFailed
+                raise failed(about) from None
 
     def _run(
         self,
@@ -274,9 +279,6 @@ class _NotStarted(Trouble):
     """It was not started: its pull can be measured another time."""
 
 
-_FAILURES = {_TooLong: CommandTimedOut, _NotStarted: SourceError}
-
-
 def _temporary() -> IO[bytes]:
     try:
         return tempfile.TemporaryFile()
@@ -333,9 +335,13 @@ def _last_lines(stream: IO[bytes]) -> list[str]:
     return [line.strip() for line in lines if line.strip()][-_LINES_SHOWN:]
 
 
-def _report(pull: Pull, command: str, trouble: str, errors: list[str]) -> str:
+def _named(pull: Pull) -> str:
     labels = ", ".join(f"{name} {label}" for name, label in pull.labels.items())
-    lines = [f"pull {pull.number} ({labels}): the command {trouble}", f"  command: {command}"]
+    return f"pull {pull.number} ({labels})"
+
+
+def _report(command: str, trouble: str, errors: list[str]) -> str:
+    lines = [f"the command {trouble}", f"  command: {command}"]
     if errors:
         lines += ["  the end of what it wrote to standard error:", *(f"    {e}" for e in errors)]
     return "\n".join(lines)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
@@ -14,9 +15,8 @@ import numpy as np
 from fairtrial.cli.construction import REFUSALS, in_words
 from fairtrial.cli.sections import (
     CommandSource,
-    PlanSection,
     ReplaySource,
-    SimulatedSource,
+    WorldSection,
     did_you_mean,
 )
 from fairtrial.cli.sources import placeholders
@@ -27,16 +27,17 @@ from fairtrial.core.tables import read_table
 from fairtrial.core.wording import plural
 from fairtrial.errors import FairtrialError, InvalidArgument
 
-__all__ = ["build_environment", "build_replay", "check_command"]
+__all__ = ["build_environment", "build_replay", "check_command", "warn_without_readings"]
 
 _MOST_ROWS_NAMED = 3
+_OF_DELAYED = ("delay", "bias", "every")
 
 
 # ------------------------------------------------------------------- simulated worlds
 
 
 def build_environment(
-    problem: Problem, section: SimulatedSource | PlanSection, path: str, mistakes: list[str]
+    problem: Problem, section: WorldSection, path: str, mistakes: list[str]
 ) -> Environment | None:
     """Return a simulated world around means given in the order of the labels, or by label.
 
@@ -44,59 +45,95 @@ def build_environment(
     and `std` is given, a reward is the mean plus or minus it; without `std` it is 0 or 1. Where
     the noise is known, it is Gaussian unless told otherwise.
     """
-    if section.theta is not None:
+    before = len(mistakes)
+    _note_misplaced(problem, section, path, mistakes)
+    if len(mistakes) > before:
+        return None
+    if _holds_its_world(problem):
+        return _world(problem, "NetworkEnvironment", path, mistakes)
+    if problem.family == "linear":
         return _linear_world(problem, section, path, mistakes)
     if section.means is None:
-        if hasattr(family_module(problem.family), "NetworkEnvironment"):
-            return _world(problem, "NetworkEnvironment", path, mistakes)
         mistakes.append(f"{path}.means: is required")
         return None
-    before = len(mistakes)
     means = _by_position(section.means, _axes(problem), f"{path}.means", mistakes)
     if len(mistakes) > before:
         return None
     if problem.family == "delayed":
         return _late_world(problem, section, means, path, mistakes)
-    misplaced = [key for key in ("delay", "bias") if getattr(section, key) is not None]
-    if misplaced:
-        mistakes.extend(
-            f"{path}.{key}: must be left out but in the family 'delayed'" for key in misplaced
-        )
-        return None
     bounded = getattr(problem, "reward_range", None) is not None
     if section.noise == "bernoulli" or (section.noise is None and bounded and section.std is None):
-        if section.std is not None:
-            mistakes.append(f"{path}.std: must be left out when the rewards are 0 or 1")
-            return None
         return _world(problem, "BernoulliEnvironment", path, mistakes, means)
     if bounded and section.noise is None:
         return _two_point_world(problem, means, section.std, path, mistakes)
     return _world(problem, "GaussianEnvironment", path, mistakes, means, std=section.std)
 
 
+def _note_misplaced(
+    problem: Problem, section: WorldSection, path: str, mistakes: list[str]
+) -> None:
+    """Note keys that say nothing in the problem's family, or beside another key."""
+    family, is_gaussian = family_module(problem.family), section.noise == "gaussian"
+    for key in section.told:
+        if key == "theta" and problem.family != "linear":
+            mistakes.append(f"{path}.theta: must be left out but in the family 'linear'")
+        elif key in _OF_DELAYED and problem.family != "delayed":
+            mistakes.append(f"{path}.{key}: must be left out but in the family 'delayed'")
+        elif _holds_its_world(problem):
+            mistakes.append(f"{path}.{key}: must be left out: the problem holds its world's model")
+        elif key == "means" and problem.family == "linear":
+            mistakes.append(f"{path}.means: must be left out in the family 'linear': give theta")
+        elif key == "noise" and problem.family in ("delayed", "linear"):
+            mistakes.append(f"{path}.noise: must be left out in the family {problem.family!r}")
+        elif key == "noise" and is_gaussian and not hasattr(family, "GaussianEnvironment"):
+            mistakes.append(
+                f"{path}.noise: must be 'bernoulli', or left out, in the family {problem.family!r}"
+            )
+    if section.noise == "bernoulli" and section.std is not None:
+        mistakes.append(f"{path}.std: must be left out when the rewards are 0 or 1")
+
+
+def _holds_its_world(problem: Problem) -> bool:
+    return hasattr(family_module(problem.family), "NetworkEnvironment")
+
+
 def _linear_world(
-    problem: Problem, section: SimulatedSource | PlanSection, path: str, mistakes: list[str]
+    problem: Problem, section: WorldSection, path: str, mistakes: list[str]
 ) -> Environment | None:
     """Return a world whose rewards are linear in the features, with the parameter given."""
-    if problem.family != "linear":
-        mistakes.append(f"{path}.theta: must be left out but in the family 'linear'")
+    if section.theta is None:
+        mistakes.append(f"{path}.theta: is required")
         return None
-    if getattr(problem, "reward_range", None) is not None:
+    if getattr(problem, "reward_range", None) is None:
+        name, options = "GaussianEnvironment", {"std": section.std}
+        return _world(problem, name, path, mistakes, section.theta, **options)
+    if section.std is None:
         return _world(problem, "BernoulliEnvironment", path, mistakes, section.theta)
-    return _world(problem, "GaussianEnvironment", path, mistakes, section.theta, std=section.std)
+    return _spread_linear_world(problem, section, path, mistakes)
+
+
+def _spread_linear_world(
+    problem: Any, section: WorldSection, path: str, mistakes: list[str]
+) -> Environment | None:
+    """Return a linear world of bounded rewards with the spread given."""
+    try:
+        values = problem.values(section.theta).tolist()
+    except REFUSALS as error:
+        mistakes.append(in_words(path, error))
+        return None
+    unpulled = [
+        ({"arm": label}, value)
+        for label, value in zip(problem.answers, values, strict=True)
+        if label not in problem.arms
+    ]
+    means = problem.features @ section.theta
+    return _two_point_world(problem, means, section.std, path, mistakes, unpulled)
 
 
 def _late_world(
-    problem: Problem,
-    section: SimulatedSource | PlanSection,
-    means: Any,
-    path: str,
-    mistakes: list[str],
+    problem: Problem, section: WorldSection, means: Any, path: str, mistakes: list[str]
 ) -> Environment | None:
     """Return a world whose results come late: `delay` is a number, or a distribution by name."""
-    if section.noise is not None:
-        mistakes.append(f"{path}.noise: must be left out in the family 'delayed'")
-        return None
     delay = section.delay
     if isinstance(delay, Mapping):
         arguments = dict(delay)
@@ -111,13 +148,46 @@ def _late_world(
             mistakes.append(in_words(f"{path}.delay", error))
             return None
     given = {"delay": delay, "bias": section.bias, "std": section.std}
+    if section.every is not None:
+        given["every"] = section.every
     return _world(problem, "SimulatedEnvironment", path, mistakes, means, **given)
 
 
+def warn_without_readings(world: Any) -> None:
+    """Warn of a simulated world in which every result comes before its first reading."""
+    if getattr(world.problem, "feedback", "full") in ("full", "incremental"):
+        return
+    every, longest = world.every, _longest(world.delay)
+    if longest <= every:
+        warnings.warn(
+            f"No reading comes before its result: readings come every {every:g}, results after "
+            f"{longest:g} at the latest. A smaller every, or a longer delay, brings some",
+            stacklevel=2,
+        )
+
+
+def _longest(delay: Any) -> float:
+    """Return how long a pull takes at most, where that is known without drawing."""
+    from fairtrial.delayed.delays import Delay
+
+    if delay is None:
+        return 1.0
+    latest = getattr(delay, "high", getattr(delay, "time", delay))
+    return math.inf if isinstance(latest, Delay) else float(np.max(latest))
+
+
 def _two_point_world(
-    problem: Problem, means: Any, std: Any, path: str, mistakes: list[str]
+    problem: Problem,
+    means: Any,
+    std: Any,
+    path: str,
+    mistakes: list[str],
+    unpulled: Sequence[tuple[Mapping[str, Any], float]] = (),
 ) -> Environment | None:
-    """Return a world with rewards mean - std and mean + std, either as often as the other."""
+    """Return a world with rewards mean - std and mean + std, either as often as the other.
+
+    `unpulled` are labels and means of what is no action and may be an answer.
+    """
     try:
         centre = np.asarray(means, dtype=np.float64)
         spread = np.broadcast_to(np.asarray(std, dtype=np.float64), centre.shape)
@@ -136,8 +206,10 @@ def _two_point_world(
         )
         return None
     rows = [dict(problem.labels(action)) for action in range(problem.n_actions)] * 2
+    rows += [dict(labels) for labels, _ in unpulled]
     table: dict[str, Any] = {key: [row[key] for row in rows] for key in rows[0]}
-    table["reward"] = [*(centre - spread).flat, *(centre + spread).flat]
+    own = [mean for _, mean in unpulled]
+    table["reward"] = [*(centre - spread).flat, *(centre + spread).flat, *own]
     return _world(problem, "ReplayEnvironment", path, mistakes, table)
 
 
@@ -206,6 +278,17 @@ def build_replay(
     """Return a world that draws rows of the table, or None after adding the mistakes."""
     labels = {"arm": section.arm, "group": section.group}
     keys = list(problem.action_labels[0])
+    world = getattr(family_module(problem.family), "ReplayEnvironment", None)
+    if world is None or not labels.keys() >= set(keys):
+        mistakes.append(
+            "source.kind: must be 'simulate' or 'command' in the family "
+            f"{problem.family!r}; got 'replay'"
+        )
+        return None
+    options = {"noise_std": section.noise_std} if section.noise_std else {}
+    if options and "noise_std" not in inspect.signature(world).parameters:
+        mistakes.append("source.noise_std: must be left out but in the family 'linear'")
+        return None
     absent = [key for key in keys if labels.get(key) is None]
     mistakes.extend(f"source.{key}: is required: the column with the {key}" for key in absent)
     if absent:
@@ -220,7 +303,7 @@ def build_replay(
     _check_rewards(problem, section.reward, table[section.reward], mistakes)
     if len(mistakes) > before:
         return None
-    return _world(problem, "ReplayEnvironment", "source", mistakes, table, **columns)
+    return _world(problem, "ReplayEnvironment", "source", mistakes, table, **columns, **options)
 
 
 def _read(
@@ -297,10 +380,7 @@ def _refusal(problem: Problem, value: Any) -> str | None:
 def _world(
     problem: Problem, name: str, path: str, mistakes: list[str], *arguments: Any, **keywords: Any
 ) -> Environment | None:
-    cls = getattr(family_module(problem.family), name, None)
-    if cls is None:
-        mistakes.append(f"{path}: the family {problem.family!r} has no {name}")
-        return None
+    cls = getattr(family_module(problem.family), name)
     try:
         environment: Environment = cls(problem, *arguments, **keywords)
     except REFUSALS as error:

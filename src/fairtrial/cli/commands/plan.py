@@ -44,7 +44,8 @@ def _print(made: Plan) -> None:
 
     found = made.complexity
     answer = "no arm is acceptable" if made.answer is None else name_of(made.answer)
-    click.echo(f"Plan at delta = {made.delta:g}, if the means are as assumed")
+    level = "" if made.delta is None else f" at delta = {made.delta:g}"
+    click.echo(f"Plan{level}, if the means are as assumed")
     click.echo(wrapped("Answer", answer))
     if made.certifying is not None:
         budgets = ", ".join(
@@ -59,7 +60,7 @@ def _print(made: Plan) -> None:
         click.echo(wrapped("Pulls", f"no rule can ever stop: {found.reason}"))
         return
     certified = f"certified between {found.lower:.6g} and {found.upper:.6g}"
-    bound = shown_number(found.lower_bound(made.delta))
+    bound = shown_number(made.lower_bound)
     click.echo(wrapped("T*", f"{found.value:.6g} ({certified})"))
     whatever = f"{bound} pulls on average, {made.rules_bounded}"
     if getattr(made.problem, "reward_range", None) is not None:

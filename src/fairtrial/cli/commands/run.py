@@ -44,6 +44,9 @@ def run(config: Path, pulls: int | None, parallel: int, as_json: bool) -> None:
 
     configuration = load_configuration(config, "run")
     _check_parallel(configuration, parallel)
+    if pulls is None and configuration.policy.endless:
+        name = type(configuration.policy).__name__
+        click.echo(f"{name} never stops by itself: --pulls N or Ctrl-C ends the session.", err=True)
     with _study(configuration) as study, Interruption() as interruption:
         try:
             with reporter(study.name) as display:

@@ -87,9 +87,7 @@ def show(study: str, storage: str | None, as_json: bool) -> None:
     from fairtrial.plots._sources import minimizes
 
     with _open(study, storage) as opened:
-        audit = opened.verify()
-        if not audit.ok:
-            click.echo(f"WARNING: {opened.name} is {verification_text(audit)}.", err=True)
+        audit = _audit(opened)
         progress, health, endless = opened.progress(), opened.health(), opened.policy.endless
         if as_json:
             emit(
@@ -158,8 +156,7 @@ def verify(study: str, storage: str | None, as_json: bool) -> None:
 @json_option
 def export(study: str, path: Path, force: bool, storage: str | None, as_json: bool) -> None:
     """Write the log of STUDY to PATH, which ends in .jsonl (everything), .csv or .parquet."""
-    if path.exists() and not force:
-        raise click.UsageError(f"{path} exists: give --force to replace it, or another name")
+    _refuse_to_replace(path, force)
     with _open(study, storage) as opened:
         written = opened.export(path)
         name = opened.name
@@ -167,6 +164,52 @@ def export(study: str, path: Path, force: bool, storage: str | None, as_json: bo
         emit({"study": name, "path": str(written)})
     else:
         click.echo(f"{name}: the log is in {written}")
+
+
+@study.command(epilog=EPILOG)
+@click.argument("study")
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path, dir_okay=False),
+    default=Path("report.html"),
+    show_default=True,
+    help="The file to write.",
+)
+@click.option("--force", is_flag=True, help="Replace the file if there is one.")
+@_storage_option
+@json_option
+def report(study: str, out: Path, force: bool, storage: str | None, as_json: bool) -> None:
+    """Write STUDY as one HTML page: the decision, the arms, fairness, health, the log.
+
+    The page holds its own style and pictures, and the audit of the log.
+    """
+    from fairtrial.plots import write_report
+
+    _refuse_to_replace(out, force)
+    with _open(study, storage) as opened:
+        audit = _audit(opened)
+        written = write_report(opened, out)
+        name = opened.name
+    if as_json:
+        document = {"path": str(written), "verification": verification_document(audit)}
+        emit({"study": name, **document})
+    else:
+        click.echo(f"{name}: the report is in {written}")
+    if not audit.ok:
+        raise click.exceptions.Exit(ExitCode.NOT_VERIFIED)
+
+
+def _audit(opened: Study) -> Verification:
+    """Return the audit of a study, after a warning if its log was altered."""
+    audit = opened.verify()
+    if not audit.ok:
+        click.echo(f"WARNING: {opened.name} is {verification_text(audit)}.", err=True)
+    return audit
+
+
+def _refuse_to_replace(path: Path, force: bool) -> None:
+    if path.exists() and not force:
+        raise click.UsageError(f"{path} exists: give --force to replace it, or another name")
 
 
 # ----------------------------------------------------------------------- what is meant

@@ -1,0 +1,207 @@
+"""The noise to plan with where a table is replayed: its own, or what is known besides."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping
+from statistics import NormalDist
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairtrial.cli.construction import REFUSALS, in_words
+from fairtrial.core import Environment, Problem
+from fairtrial.core.tables import column_of
+
+__all__ = ["replay_to_plan_in"]
+
+Floats = NDArray[np.float64]
+Cell = tuple[str, ...]
+
+_ROWS_OF_NOISE = 200
+
+
+def replay_to_plan_in(world: Any, std: Any, mistakes: list[str]) -> Environment | None:
+    """Return the world to plan in around the means of a table, or None after adding a mistake.
+
+    A cell of the table with a single row says nothing of the noise, nor does a table in which
+    no cell's rows differ. The problem says it then: by its `noise_std`, or by its
+    `reward_range`, at whose ends rewards are as noisy as they can be; where it says nothing,
+    the other cells do. What is assumed is warned of.
+
+    Parameters
+    ----------
+    world : Environment
+        The table's world: a ReplayEnvironment of any family.
+    std : object
+        The plan's own standard deviation: a number, or one per cell; None to use what is known.
+    mistakes : list of str
+        Takes what is wrong.
+    """
+    rows = _rows_by_cell(world)
+    if std is not None:
+        return _with_noise_given(world, rows, std, mistakes)
+    silent = _silent(rows)
+    if getattr(world, "noise_std", 0.0) > 0.0 or not any(silent.values()):
+        own: Environment = world
+        return own
+    known = _known_noise(world.problem, rows, silent)
+    if known is None:
+        mistakes.append(_needed(world.problem, silent))
+        return None
+    noisy, said = known
+    warnings.warn(_assumed(silent, said), stacklevel=2)
+    return _replay(world, noisy)
+
+
+# ---------------------------------------------------------------------- what is known
+
+
+def _rows_by_cell(world: Any) -> dict[Cell, Floats]:
+    """Return the rewards of every action, by its labels."""
+    rows: dict[Cell, list[float]] = {cell: [] for cell in _cells(world.problem)}
+    rewards = column_of(world.table, world.reward)
+    for cell, reward in zip(_cells_of_rows(world), rewards, strict=True):
+        if cell in rows:
+            rows[cell].append(float(reward))
+    return {cell: np.array(own) for cell, own in rows.items()}
+
+
+def _cells(problem: Problem) -> list[Cell]:
+    return [tuple(map(str, labels.values())) for labels in problem.action_labels]
+
+
+def _cells_of_rows(world: Any) -> list[Cell]:
+    columns = [
+        column_of(world.table, getattr(world, key)) for key in world.problem.action_labels[0]
+    ]
+    return [tuple(map(str, labels)) for labels in zip(*columns, strict=True)]
+
+
+def _silent(rows: Mapping[Cell, Floats]) -> dict[Cell, bool]:
+    """Return of every cell whether its rows say nothing of the noise."""
+    nothing_differs = all(np.ptp(own) == 0.0 for own in rows.values())
+    return {cell: nothing_differs or len(own) == 1 for cell, own in rows.items()}
+
+
+def _known_noise(
+    problem: Any, rows: Mapping[Cell, Floats], silent: Mapping[Cell, bool]
+) -> tuple[dict[Cell, Floats], str] | None:
+    """Return rows for the cells that are silent, and in words what they are made of."""
+    means = {cell: float(own.mean()) for cell, own in rows.items() if silent[cell]}
+    if problem.reward_range is not None:
+        low, high = problem.reward_range
+        noisy = {cell: _at_the_ends(mean, low, high) for cell, mean in means.items()}
+        return noisy, "rewards at the ends of problem.reward_range, the noisiest there can be"
+    if problem.estimates_noise:
+        std = _pooled(rows)
+        if std == 0.0:
+            return None
+        stds, said = dict.fromkeys(means, std), f"the spread of the other rows, {std:.3g}"
+    else:
+        by_cell = zip(_cells(problem), np.ravel(problem.scale).tolist(), strict=True)
+        stds, said = dict(by_cell), "normal noise of problem.noise_std"
+    return {cell: _normal(mean, stds[cell]) for cell, mean in means.items()}, said
+
+
+def _pooled(rows: Mapping[Cell, Floats]) -> float:
+    """Return the standard deviation of the rows within their cells; 0 where nothing tells it."""
+    freedom = sum(len(own) - 1 for own in rows.values())
+    squares = sum(float(((own - own.mean()) ** 2).sum()) for own in rows.values())
+    return math.sqrt(squares / freedom) if freedom else 0.0
+
+
+def _assumed(silent: Mapping[Cell, bool], said: str) -> str:
+    count, kind = sum(silent.values()), "arm" if len(next(iter(silent))) == 1 else "cell"
+    return (
+        f"The table has one row, or rows that are all the same, for {count} of {len(silent)} "
+        f"{kind}s, and so does not say how noisy a pull is. Planned with {said}; "
+        "std in [plan] says otherwise"
+    )
+
+
+def _needed(problem: Problem, silent: Mapping[Cell, bool]) -> str:
+    first = next(cell for cell, is_silent in silent.items() if is_silent)
+    means = "theta" if problem.family == "linear" else "means"
+    return (
+        f"plan.std: is required, or plan.{means}: the table has one row for {', '.join(first)} and "
+        "so does not say how noisy a pull is, nor does the problem"
+    )
+
+
+# ------------------------------------------------------------------------ noisy tables
+
+
+def _with_noise_given(
+    world: Any, rows: Mapping[Cell, Floats], std: Any, mistakes: list[str]
+) -> Environment | None:
+    """Return a world with the table's means and the noise that the plan gives."""
+    problem = world.problem
+    shape = getattr(problem, "shape", (problem.n_actions,))
+    try:
+        spread = np.broadcast_to(np.asarray(std, dtype=np.float64), shape).ravel().tolist()
+        right = all(0.0 < own < math.inf for own in spread)
+    except REFUSALS:
+        right = False
+    if not right:
+        mistakes.append(f"plan.std: must be a positive number, or one per cell; got {std!r}")
+        return None
+    bounded = problem.reward_range is not None
+    draws = _either_side if bounded else _normal
+    noisy = {
+        cell: draws(float(own.mean()), off)
+        for (cell, own), off in zip(rows.items(), spread, strict=True)
+    }
+    try:
+        return _replay(world, noisy, **({"noise_std": 0.0} if hasattr(world, "noise_std") else {}))
+    except REFUSALS as error:
+        if not bounded:
+            mistakes.append(in_words("plan", error))
+            return None
+        low, high = problem.reward_range
+        outside = next(cell for cell, own in noisy.items() if own[0] < low or own[-1] > high)
+        mistakes.append(
+            "plan.std: must keep mean - std and mean + std in the reward_range; "
+            f"not so for {', '.join(outside)}"
+        )
+        return None
+
+
+def _replay(world: Any, noisy: Mapping[Cell, Floats], **changes: Any) -> Environment:
+    """Return the world with other rows for some cells."""
+    keys = list(world.problem.action_labels[0])
+    rewards = column_of(world.table, world.reward)
+    kept = [
+        (cell, reward)
+        for cell, reward in zip(_cells_of_rows(world), rewards, strict=True)
+        if cell not in noisy
+    ]
+    kept += [(cell, reward) for cell, own in noisy.items() for reward in own.tolist()]
+    table: dict[str, Any] = {
+        getattr(world, key): [cell[place] for cell, _ in kept] for place, key in enumerate(keys)
+    }
+    table[world.reward] = [reward for _, reward in kept]
+    replayed: Environment = world.clone(table=table, **changes)
+    return replayed
+
+
+def _normal(mean: float, std: float) -> Floats:
+    """Return rows of that mean and spread that are quantiles of a normal distribution."""
+    normal = NormalDist()
+    points = [normal.inv_cdf((rank + 0.5) / _ROWS_OF_NOISE) for rank in range(_ROWS_OF_NOISE)]
+    standard = np.array(points)
+    return np.asarray(mean + std * standard / standard.std())
+
+
+def _either_side(mean: float, std: float) -> Floats:
+    return np.array([mean - std, mean + std])
+
+
+def _at_the_ends(mean: float, low: float, high: float) -> Floats:
+    """Return rows of that mean of which all but one are at an end of the range."""
+    above = _ROWS_OF_NOISE * (mean - low) / (high - low)
+    full = min(int(above), _ROWS_OF_NOISE - 1)
+    between = min(low + (above - full) * (high - low), high)
+    return np.array([*[low] * (_ROWS_OF_NOISE - 1 - full), between, *[high] * full])
