@@ -609,7 +609,7 @@ def test_the_next_problem_is_checked_as_any():
     policy.ask(9)
     with pytest.raises(InvalidArgument, match="every share below 1/3"):
         policy.next_epoch(Problem(3, ["1/2", "1/10", "1/10"]))
-    with pytest.raises(InvalidArgument, match=r"problem must be an allocation\.Problem"):
+    with pytest.raises(InvalidArgument, match=r"problem must be a fairtrial\.allocation\.Problem"):
         policy.next_epoch("more")
     assert policy.asked == 9
 

@@ -246,7 +246,7 @@ def test_a_tie_has_no_oracle() -> None:
         ({"candidates": [0, 5]}, "candidates must be indices of candidates, 0 to 1"),
         ({"candidates": [0.5]}, "candidates must be indices of candidates, 0 to 1"),
         ({"candidates": []}, "candidates must be indices of candidates, 0 to 1"),
-        ({"problem": 3}, r"problem must be a linear.Problem"),
+        ({"problem": 3}, r"problem must be a fairtrial.linear.Problem"),
     ],
 )
 def test_bad_arguments_are_refused(arguments: dict, message: str) -> None:

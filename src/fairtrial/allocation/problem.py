@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fairtrial.core.problem import Problem as BaseProblem
-from fairtrial.core.validation import check_integer, check_labels, check_number
+from fairtrial.core.validation import check_integer, check_labels, check_range
 from fairtrial.errors import InvalidArgument, InvalidOutcome
 
 __all__ = [
@@ -106,7 +106,7 @@ class Problem(BaseProblem):
         self.arms = check_labels("arms", arms)
         self.shares = as_shares(self.arms, shares)
         self.tolerance = _given_tolerance(tolerance)
-        self.reward_range = _given_range(reward_range)
+        self.reward_range = check_range("reward_range", reward_range)
         self.plays = check_integer("plays", plays, low=1)
         if self.plays > len(self.arms):
             raise InvalidArgument("plays", f"must be at most the {len(self.arms)} arms", plays)
@@ -325,13 +325,3 @@ def _given_tolerance(value: object) -> int:
 def _readable(number: int) -> str:
     digits = str(number)
     return digits if len(digits) <= _READABLE_DIGITS else f"about 10^{len(digits) - 1}"
-
-
-def _given_range(value: Any) -> tuple[float, float]:
-    try:
-        low, high = (check_number("reward_range", end) for end in value)
-    except (TypeError, ValueError):
-        low = high = math.nan
-    if not low < high:
-        raise InvalidArgument("reward_range", "must be two finite numbers, low < high", value)
-    return low, high

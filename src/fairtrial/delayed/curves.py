@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.core.tables import column_of
-from fairtrial.core.validation import check_number
+from fairtrial.core.validation import check_instance, check_number
 from fairtrial.delayed.problem import FEEDBACKS, Problem
-from fairtrial.delayed.timed import TimedEnvironment, check_problem
+from fairtrial.delayed.timed import TimedEnvironment
 from fairtrial.errors import InvalidArgument, InvalidOutcome
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class CurveEnvironment(TimedEnvironment):
         value: str = "value",
         std: str | None = None,
     ) -> None:
-        self.problem = check_problem(problem)
+        self.problem = check_instance("problem", problem, Problem)
         self.table = table
         self.arm, self.curve, self.elapsed, self.value, self.std = arm, curve, elapsed, value, std
         self.curves = self._read_curves()

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairtrial.core.validation import check_array, check_choice, check_number
+from fairtrial.core.validation import check_array, check_choice, check_instance, check_number
 from fairtrial.delayed.curves import CurveEnvironment
 from fairtrial.delayed.delays import ConstantDelay, Delay, PackedDelay
 from fairtrial.delayed.problem import FEEDBACKS, Problem
-from fairtrial.delayed.timed import TimedEnvironment, TopTruth, check_problem, draw_key
+from fairtrial.delayed.timed import TimedEnvironment, TopTruth, draw_key
 from fairtrial.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ class SimulatedEnvironment(TimedEnvironment):
         errors: str = "nested",
         shrink: float = 0.5,
     ) -> None:
-        self.problem = check_problem(problem)
+        self.problem = check_instance("problem", problem, Problem)
         arms = len(problem.arms)
         self.means = check_array("means", means, (arms,))
         self.delay = delay

@@ -17,6 +17,7 @@ from fairtrial.core.validation import (
     check_integer,
     check_labels,
     check_number,
+    check_range,
 )
 from fairtrial.errors import InvalidArgument, InvalidOutcome
 
@@ -178,15 +179,7 @@ class Problem(BaseProblem):
             if (scale <= 0.0).any():
                 raise InvalidArgument("noise_std", "must be finite and greater than 0", noise_std)
             return scale, None
-        try:
-            low, high = (check_number("reward_range", end) for end in reward_range)
-        except (TypeError, ValueError):
-            low = high = math.nan
-        if not low < high:
-            raise InvalidArgument(
-                "reward_range", "must be two finite numbers, low < high", reward_range
-            )
-        return None, (low, high)
+        return None, check_range("reward_range", reward_range)
 
     def _given_report_std(self, report_std: ArrayLike | None) -> Floats | None:
         if report_std is None:

@@ -15,12 +15,11 @@ from numpy.typing import NDArray
 from fairtrial.core.environment import Environment, Reading, Trajectory, Truth
 from fairtrial.core.pull import Pull
 from fairtrial.delayed.problem import Problem
-from fairtrial.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from fairtrial.delayed._kernels.worlds import World
 
-__all__ = ["TimedEnvironment", "TopTruth", "check_problem", "draw_key"]
+__all__ = ["TimedEnvironment", "TopTruth", "draw_key"]
 
 Floats = NDArray[np.float64]
 
@@ -152,10 +151,3 @@ def _details(stage: int, elapsed: float, std: float) -> dict[str, float]:
 def draw_key(generator: np.random.Generator) -> NDArray[np.int64]:
     """Return the key of one run's world."""
     return generator.integers(2**63, size=2)
-
-
-def check_problem(problem: object) -> Problem:
-    """Require a problem of this family."""
-    if not isinstance(problem, Problem):
-        raise InvalidArgument("problem", "must be a delayed.Problem", problem)
-    return problem

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairtrial.core.validation import check_array, check_labels, check_number
+from fairtrial.core.validation import check_array, check_labels
 from fairtrial.errors import InvalidArgument
 
 Floats = NDArray[np.float64]
@@ -51,19 +50,6 @@ def labels_of(name: str, labels: Any, rows: Any, number: int) -> tuple[str, ...]
     if len(clean) != number:
         raise InvalidArgument(name, f"must be {number} labels, one a row; got {len(clean)}")
     return clean
-
-
-def range_of(reward_range: Any) -> tuple[float, float]:
-    """Return both ends of a range, low < high."""
-    try:
-        low, high = (check_number("reward_range", end) for end in reward_range)
-    except (TypeError, ValueError):
-        low = high = math.nan
-    if not low < high:
-        raise InvalidArgument(
-            "reward_range", "must be two finite numbers, low < high", reward_range
-        )
-    return low, high
 
 
 def by_arm(name: str, value: ArrayLike, arms: int) -> Floats:

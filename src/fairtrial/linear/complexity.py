@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairtrial.confidence.complexity import CertifiedComplexity
+from fairtrial.core.validation import check_instance
 from fairtrial.errors import InvalidArgument
 from fairtrial.linear._arguments import by_arm
 from fairtrial.linear.designs import contrasts_at, oracle_design
@@ -110,8 +111,7 @@ def complexity(
     >>> found.answer, round(found.hardness, 1), found.weights.round(2).tolist()
     ('0', 109.8, [0.05, 0.95, 0.0])
     """
-    if not isinstance(problem, Problem):
-        raise InvalidArgument("problem", "must be a linear.Problem", problem)
+    check_instance("problem", problem, Problem)
     if problem.estimates_noise and std is None:
         raise InvalidArgument("std", "must be given where the problem's noise is 'estimated'")
     assumed = problem if std is None else _with_noise(problem, std)

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairtrial.core.validation import check_array, check_integer, check_number
+from fairtrial.core.validation import check_array, check_instance, check_integer, check_number
 from fairtrial.errors import FairtrialError, InvalidArgument
 from fairtrial.linear._kernels.designs import (
     Metric,
@@ -256,8 +256,7 @@ class _Goal(NamedTuple):
 
 
 def _goal(problem: Problem, tol: float, max_seconds: float | None, require: bool) -> _Goal:
-    if not isinstance(problem, Problem):
-        raise InvalidArgument("problem", "must be a linear.Problem", problem)
+    check_instance("problem", problem, Problem)
     tolerance = check_number("tol", tol, low=1e-9, high=1.0)
     deadline = math.inf
     if max_seconds is not None:

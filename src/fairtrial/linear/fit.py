@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairtrial.core.validation import check_instance
 from fairtrial.errors import InvalidArgument, InvalidOutcome
 from fairtrial.linear.problem import Problem
 
@@ -127,8 +128,7 @@ def _checked(
     problem: Problem, arms: Sequence[Any], rewards: ArrayLike
 ) -> tuple[NDArray[np.int64], Floats]:
     """Return the place of every reward's arm, and the rewards."""
-    if not isinstance(problem, Problem):
-        raise InvalidArgument("problem", "must be a linear.Problem", problem)
+    check_instance("problem", problem, Problem)
     labels, values = list(arms), list(np.asarray(rewards, dtype=object).ravel())
     if len(labels) != len(values):
         raise InvalidArgument(

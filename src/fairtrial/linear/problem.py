@@ -11,14 +11,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairtrial.core.problem import Problem as BaseProblem
-from fairtrial.core.validation import check_array, check_choice, check_integer, check_number
+from fairtrial.core.validation import (
+    check_array,
+    check_choice,
+    check_integer,
+    check_number,
+    check_range,
+)
 from fairtrial.errors import InvalidArgument, InvalidOutcome
 from fairtrial.linear._arguments import (
     by_arm,
     in_the_order_of,
     is_frame,
     labels_of,
-    range_of,
     rows_of,
 )
 from fairtrial.linear._coordinates import (
@@ -194,7 +199,7 @@ class Problem(BaseProblem):
         if noise_std is not None and reward_range is None:
             return self._given_std(noise_std), None
         if noise_std is None and reward_range is not None:
-            return None, range_of(reward_range)
+            return None, check_range("reward_range", reward_range)
         raise InvalidArgument(
             "noise_std, reward_range",
             "exactly one must be given: the noise if it is known, else the rewards' range",

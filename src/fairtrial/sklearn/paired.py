@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fairtrial.core.policy import Choice, Policy
 from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import Estimate, Guarantee, Progress, Recommendation, Status
-from fairtrial.core.validation import check_integer, check_probability
+from fairtrial.core.validation import check_instance, check_integer, check_probability
 from fairtrial.core.wording import or_within
 from fairtrial.delayed import Problem
 from fairtrial.errors import InvalidArgument, NotSupported
@@ -376,8 +376,7 @@ class PairedRacing(Policy):
 
 
 def _check_problem(problem: Problem) -> None:
-    if not isinstance(problem, Problem):
-        raise InvalidArgument("problem", "must be a delayed.Problem", problem)
+    check_instance("problem", problem, Problem)
     if problem.top != 1:
         raise InvalidArgument("problem", "must have top=1 for PairedRacing", problem)
     if problem.feedback != "full":

@@ -31,7 +31,7 @@ from fairtrial.core.problem import Outcome
 from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import Estimate, Progress, Recommendation
 from fairtrial.core.run import Run, check_horizon
-from fairtrial.core.validation import check_integer
+from fairtrial.core.validation import check_instance, check_integer
 from fairtrial.errors import InvalidArgument, NotSupported
 
 __all__ = ["AllocationPolicy", "as_learner", "refuse_plays"]
@@ -61,8 +61,7 @@ class AllocationPolicy(Policy):
         learner: Learner | PullFunction | None,
         seed: int | np.random.Generator | None,
     ) -> None:
-        if not isinstance(problem, Problem):
-            raise InvalidArgument("problem", "must be an allocation.Problem", problem)
+        check_instance("problem", problem, Problem)
         super().__init__(problem, seed)
         self._learner = as_learner(learner)
         self._low = problem.reward_range[0]

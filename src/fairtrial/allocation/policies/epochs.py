@@ -14,7 +14,8 @@ from fairtrial.allocation.problem import Problem
 from fairtrial.core.policy import State
 from fairtrial.core.problem import Outcome
 from fairtrial.core.pull import UNSOLICITED, Pull
-from fairtrial.errors import InvalidArgument, NotSupported
+from fairtrial.core.validation import check_instance
+from fairtrial.errors import NotSupported
 
 __all__ = ["EpochPolicy"]
 
@@ -76,8 +77,7 @@ class EpochPolicy(AllocationPolicy):
         """
         from fairtrial.allocation._kernels.model import SLOT
 
-        if not isinstance(problem, Problem):
-            raise InvalidArgument("problem", "must be an allocation.Problem", problem)
+        check_instance("problem", problem, Problem)
         if self._control[SLOT]:
             raise NotSupported("the round at hand is not complete: ask for the rest of it first")
         kept = {

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from fairtrial.core.policy import Policy
 from fairtrial.core.pull import Pull
-from fairtrial.core.validation import check_integer, check_number, check_probability
+from fairtrial.core.validation import check_instance, check_integer, check_number, check_probability
 from fairtrial.delayed.policies._readings import Readings
 from fairtrial.delayed.policies._truncation import ENOUGH
 from fairtrial.delayed.problem import FEEDBACKS, Problem
@@ -60,8 +60,7 @@ class BookedPolicy(Policy):
         truncate: int | str | None,
         seed: int | np.random.Generator | None,
     ) -> None:
-        if not isinstance(problem, Problem):
-            raise InvalidArgument("problem", "must be a delayed.Problem", problem)
+        check_instance("problem", problem, Problem)
         super().__init__(problem, seed)
         self.delta = check_probability("delta", delta)
         self.parallel = None if parallel is None else check_integer("parallel", parallel, low=1)

@@ -15,7 +15,7 @@ from fairtrial.core.policy import Choice, Policy
 from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import Estimate, Guarantee, Progress, Recommendation
 from fairtrial.core.run import Run
-from fairtrial.core.validation import check_integer, check_number
+from fairtrial.core.validation import check_instance, check_integer, check_number
 from fairtrial.delayed.environments import TimedEnvironment, draw_key
 from fairtrial.delayed.policies._readings import Readings
 from fairtrial.delayed.problem import FEEDBACKS, Problem
@@ -41,8 +41,7 @@ class BudgetPolicy(Policy):
     )  # fmt: skip
 
     def __init__(self, problem: Problem, seed: int | np.random.Generator | None = None) -> None:
-        if not isinstance(problem, Problem):
-            raise InvalidArgument("problem", "must be a delayed.Problem", problem)
+        check_instance("problem", problem, Problem)
         super().__init__(problem, seed)
         self.duplicates = 0
         self._readings = Readings()

@@ -22,9 +22,8 @@ from fairtrial.core.recommendation import (
 )
 from fairtrial.core.run import Run
 from fairtrial.core.seeds import seed_key
-from fairtrial.core.validation import check_choice, check_integer, check_probability
+from fairtrial.core.validation import check_choice, check_instance, check_integer, check_probability
 from fairtrial.core.wording import or_within, plural
-from fairtrial.errors import InvalidArgument
 from fairtrial.linear.environments import ArmEnvironment
 from fairtrial.linear.problem import Problem
 
@@ -67,8 +66,7 @@ class LinearPolicy(Policy):
         max_pulls: int | None,
         seed: int | np.random.Generator | None,
     ) -> None:
-        if not isinstance(problem, Problem):
-            raise InvalidArgument("problem", "must be a linear.Problem", problem)
+        check_instance("problem", problem, Problem)
         super().__init__(problem, seed)
         if delta is not None:
             self.delta = check_probability("delta", delta)
