@@ -131,7 +131,9 @@ def test_a_command_that_fails_is_a_failed_pull_and_the_others_are_waited_for(
     failed = [event for event in events() if event.kind == "fail"]
     assert [(event.number, event.body["reason"]) for event in failed] == [(1, reason)]
     with Study.open(STORAGE, "small") as study:
-        assert study.outstanding() == []
+        waiting = {pull.number for pull in study.outstanding()}
+    assert len(waiting) <= 1
+    assert waiting.isdisjoint(seen(folder)), "only what no thread had begun stays open"
 
 
 def test_so_many_failures_in_a_row_as_retries_say_are_put_up_with(folder, document):
