@@ -292,6 +292,25 @@ def test_shares_of_progress_are_of_the_pulls_issued_against_its_own_quotas():
     assert ticks(ax, "owed") == [0.5, 0.25]
 
 
+def test_a_group_stands_beside_its_arms_with_what_they_are_owed_together():
+    problem = fairtrial.allocation.Problem(
+        ["a", "b", "c"], {"a": "1/10"}, groups={"rural": ("1/2", ["b", "c"])}
+    )
+    policy = fairtrial.allocation.FairLearn(problem, lambda t, counts, sums, allowed: allowed[0])
+    policy.ask(40)
+    rural = policy.progress().details["groups"]["rural"]
+    pulls = [arm.pulls for arm in policy.progress().arms]
+    assert rural["pulls"] == pulls[1] + pulls[2] >= 20
+    assert (rural["share"], rural["guaranteed"]) == (rural["pulls"] / 40, 0.5)
+    assert rural["credit"] == 20 - rural["pulls"]
+    (ax,) = shares_against_quotas(policy).axes
+    assert [tick.get_text() for tick in ax.get_yticklabels()] == ["a", "b", "c", "rural (together)"]
+    assert ticks(ax, "owed") == [0.1, 0.0, 0.0, 0.5]
+    assert legend_of(ax.figure)[0] == "share of 40 pulls, as far as owed"
+    (ax,) = shares_against_quotas(policy, [0.2, 0.1, 0.1]).axes
+    assert ticks(ax, "owed") == [0.2, 0.1, 0.1]
+
+
 def next_epoch(pulls):
     """Return a policy in its second epoch, in which arm d began 15 pulls ahead."""
     problem = fairtrial.allocation.Problem(["a", "b", "d"], {"a": "1/5", "b": "1/4", "d": "1/10"})

@@ -121,8 +121,8 @@ class Resumable(Parametrized):
         if str(state.get("made_from", self._made_from)) != self._made_from:
             raise InvalidArgument(
                 "state",
-                f"must be of a {type(self).__name__} with the same problem and parameters; it is "
-                "another policy's",
+                f"must be of a {type(self).__name__} with the same problem, parameters and seed; "
+                "it is another policy's: keep its to_dict() beside its state",
             )
         for name in ("made_from", "asked", "told", "outstanding", "lost", *self.state_fields):
             if name not in state:

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from fairtrial.core.recommendation import Progress
 from fairtrial.plots._cut import Cut, cut_by
 from fairtrial.plots._sources import arm_of
 from fairtrial.plots._words import count
 
-__all__ = ["Share", "carried_note", "cut_of_shares", "earlier_note", "shares_of"]
+__all__ = ["Share", "carried_note", "cut_of_shares", "earlier_note", "pulls_in", "shares_of"]
 
 _ROUNDING = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """An arm's share of the rounds.
+    """An arm's share of the rounds, or that of a group of arms together.
 
     Parameters
     ----------
@@ -33,6 +33,8 @@ class Share:
         Pulls that it lacks of what is owed; negative if it is ahead.
     carried : bool
         Whether what is owed is not the quota.
+    joint : bool
+        Whether it is a group's, whose pulls are those of its arms.
     """
 
     arm: str
@@ -42,10 +44,11 @@ class Share:
     owed: float
     behind: float | None = None
     carried: bool = False
+    joint: bool = False
 
 
 def shares_of(progress: Progress) -> list[Share]:
-    """Return every arm's share, of a policy that guarantees them; else none."""
+    """Return the share of every arm, and then of every group, if a policy guarantees them."""
     limits = [arm.limit for arm in progress.arms if arm.limit is not None]
     if progress.quantity != "share" or not limits or len(limits) < len(progress.arms):
         return []
@@ -53,16 +56,35 @@ def shares_of(progress: Progress) -> list[Share]:
     found = [arm.pulls / max(total, 1) if arm.mean is None else arm.mean for arm in progress.arms]
     rounds = total / sum(found) if sum(found) > 0 else 0.0
     lacking = progress.details.get("credits", {})
-    return [
-        _share(arm_of(arm.labels), arm.pulls, share, limit, lacking, rounds)
+    arms = [
+        _share(name, arm.pulls, share, limit, lacking.get(name), rounds)
         for arm, share, limit in zip(progress.arms, found, limits, strict=True)
+        for name in [arm_of(arm.labels)]
+    ]
+    return arms + [
+        replace(
+            _share(
+                f"{label} (together)",
+                group["pulls"],
+                group["share"],
+                group["guaranteed"],
+                group["credit"],
+                rounds,
+            ),
+            joint=True,
+        )
+        for label, group in progress.details.get("groups", {}).items()
     ]
 
 
+def pulls_in(shares: Sequence[Share]) -> int:
+    """Return how many pulls shares are of."""
+    return sum(one.pulls for one in shares if not one.joint)
+
+
 def _share(
-    arm: str, pulls: int, share: float, quota: float, lacking: Mapping[str, float], rounds: float
+    arm: str, pulls: int, share: float, quota: float, behind: float | None, rounds: float
 ) -> Share:
-    behind = lacking.get(arm)
     if behind is None or not rounds:
         return Share(arm, pulls, share, quota, quota, behind)
     due = pulls + behind

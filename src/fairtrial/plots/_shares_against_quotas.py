@@ -13,7 +13,7 @@ from fairtrial.errors import InvalidArgument
 from fairtrial.plots import _style as style
 from fairtrial.plots._cut import MOST_ARMS
 from fairtrial.plots._quotas import is_simulation, quotas_of
-from fairtrial.plots._shares import Share, carried_note, cut_of_shares, shares_of
+from fairtrial.plots._shares import Share, carried_note, cut_of_shares, pulls_in, shares_of
 from fairtrial.plots._sources import Floats, Source, progress_of, pulls_of
 from fairtrial.plots._words import percent, plural, shorten
 
@@ -95,7 +95,7 @@ def _served(source: object, quotas: ArrayLike | None) -> list[Share]:
         return known
     labels, pulls = pulls_of(source)
     if known:
-        pulls = np.array([one.pulls for one in known], dtype=np.int64)
+        pulls = np.array([one.pulls for one in known if not one.joint], dtype=np.int64)
     shares = _plays_of(source) * pulls / max(int(pulls.sum()), 1)
     owed = _checked_quotas(source, quotas, len(labels))
     names = [", ".join(map(str, row.values())) for row in labels]
@@ -169,7 +169,7 @@ def _explain_shares(ax: Axes, shares: Sequence[Share], note: str, with_least: bo
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    total, carried = sum(one.pulls for one in shares), carried_note(shares)
+    total, carried = pulls_in(shares), carried_note(shares)
     marks: list[Any] = [
         Patch(color=style.BLUE, label=f"share of {plural(total, 'pull')}, as far as owed"),
         Patch(facecolor=style.SKY, edgecolor=style.BLUE, label="beyond that"),

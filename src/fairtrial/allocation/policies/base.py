@@ -231,11 +231,15 @@ class AllocationPolicy(Policy):
         With sleeping arms t counts the rounds in which the arm was awake, and with several plays
         a round those without a failed pull of it; a credit that the arm began with is in it.
         """
+        return self._credits(slice(len(self.problem.arms)))
+
+    def _credits(self, nodes: slice) -> tuple[Fraction, ...]:
+        """Return what arms and, after them, groups are owed now."""
         from fairtrial.allocation._kernels.model import ASLEEP, COUNT, INITIAL, QUOTA
 
-        arms, unit = len(self.problem.arms), self._parts
+        unit = self._parts
         rows = zip(
-            *(self._book[plane, :arms].tolist() for plane in (QUOTA, INITIAL, ASLEEP, COUNT)),
+            *(self._book[plane, nodes].tolist() for plane in (QUOTA, INITIAL, ASLEEP, COUNT)),
             strict=True,
         )
         rounds = self._rounds
@@ -341,9 +345,36 @@ class AllocationPolicy(Policy):
             outstanding=len(self._outstanding),
             actions=self._estimates(),
             arms=arms,
-            details={**self.metrics(), "credits": {arm: float(credit) for arm, credit in owed}},
+            details={
+                **self.metrics(),
+                "credits": {arm: float(credit) for arm, credit in owed},
+                **self._groups(),
+            },
             quantity="share",
         )
+
+    def _groups(self) -> dict[str, Any]:
+        """Return the share of every group, against what its members are owed together."""
+        from fairtrial.allocation._kernels.model import COUNT
+
+        groups = self.problem.groups
+        if not groups:
+            return {}
+        nodes = slice(len(self.problem.arms), None)
+        counts, owed = self._book[COUNT, nodes].tolist(), self._credits(nodes)
+        return {
+            "groups": {
+                label: {
+                    "pulls": count,
+                    "share": count / max(1, self._rounds),
+                    "guaranteed": float(share),
+                    "credit": float(credit),
+                }
+                for (label, (share, _)), count, credit in zip(
+                    groups.items(), counts, owed, strict=True
+                )
+            }
+        }
 
     def _totals(self) -> tuple[Floats, Floats]:
         """Return rewards received and their sums by arm, over all contexts."""

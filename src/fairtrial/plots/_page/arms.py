@@ -12,7 +12,7 @@ from fairtrial.plots._floors import finite
 from fairtrial.plots._page import charts
 from fairtrial.plots._page.findings import Findings, places_of
 from fairtrial.plots._page.html import Markup, element, folded, label, section, table, text_of
-from fairtrial.plots._shares import carried_note, cut_of_shares, earlier_note, shares_of
+from fairtrial.plots._shares import carried_note, cut_of_shares, earlier_note, pulls_in, shares_of
 from fairtrial.plots._sources import Floats, arm_of
 from fairtrial.plots._words import MINUS, count, fixed, listed, number, percent, plural
 
@@ -173,7 +173,7 @@ def _shares(found: Findings) -> Markup:
         if one.arm in cut.arms
     ]
     heads = ("Arm", "Pulls", "Share", "Guaranteed", "Owed by now", "Pulls behind")
-    total = plural(sum(one.pulls for one in shares), "pull")
+    total = plural(pulls_in(shares), "pull")
     said = [
         f"Pulls behind are those that an arm lacks of what it is owed; {MINUS} if it is ahead.",
         carried_note(shares),
