@@ -13,7 +13,7 @@ __all__ = ["Results"]
 
 Floats = NDArray[np.float64]
 
-_LASTED = {"best": 0, "undecided": 1, "accepted": 1, "rejected": 2, "withdrawn": 3}
+_LASTED = {"best": 0, "undecided": 1, "accepted": 1, "set aside": 1, "rejected": 2, "withdrawn": 3}
 
 
 class Results:

@@ -23,8 +23,8 @@ __all__ = ["PairedRacing"]
 Floats = NDArray[np.float64]
 
 _FREE, _ISSUED, _TOLD = 0, 1, 2
-_RUNS, _REJECTED, _WITHDRAWN = 0, 1, 2
-_STATES = ("undecided", "rejected", "withdrawn")
+_RUNS, _REJECTED, _WITHDRAWN, _SET_ASIDE = 0, 1, 2, 3
+_STATES = ("undecided", "rejected", "withdrawn", "set aside")
 _WITHDRAWS = frozenset({"error", "user"})
 
 
@@ -173,8 +173,10 @@ class PairedRacing(Policy):
         """Reject what is worse than the leader; all, once no rival can be better by much."""
         leader, rivals = self._leader_and_rivals()
         better, near_enough = self._evidence.against(self._table(), leader, rivals)
-        ends = self._is_exhausted or (near_enough >= self._level).all()
-        self._take_out(rivals if ends else rivals[better >= self._level], _REJECTED)
+        is_worse = np.full(len(rivals), True) if self._is_exhausted else better >= self._level
+        self._take_out(rivals[is_worse], _REJECTED)
+        if (near_enough >= self._level).all():
+            self._take_out(rivals[~is_worse], _SET_ASIDE)
 
     def _take_out(self, arms: int | NDArray[np.intp], status: int) -> None:
         self._status[arms] = status
@@ -245,7 +247,11 @@ class PairedRacing(Policy):
 
     @property
     def states(self) -> tuple[str, ...]:
-        """What became of every arm: ``"undecided"``, ``"rejected"`` or ``"withdrawn"``."""
+        """What became of every arm.
+
+        ``"undecided"``; ``"rejected"``, as the leader is better; ``"set aside"``, as the leader is
+        at most the tolerance worse; or ``"withdrawn"``.
+        """
         return tuple(_STATES[code] for code in self._status.tolist())
 
     @property

@@ -48,6 +48,8 @@ class ReportingPolicy(BookedPolicy):
         )
 
     def _reason(self, leader: tuple[str, ...]) -> str:
+        from fairtrial.delayed._kernels import books
+
         names = ", ".join(repr(arm) for arm in leader)
         verb = "leads" if len(leader) == 1 else "lead"
         if self._decided:
@@ -64,6 +66,8 @@ class ReportingPolicy(BookedPolicy):
             return (
                 f"a cap on results, readings or time is reached; by the data so far {names} {verb}"
             )
+        if not np.isfinite(self._arms[:, books.VARIANCE]).any():
+            return "nothing is known of any arm yet"
         return f"by the data so far {names} {verb}; the evidence does not suffice yet"
 
     def _evidence(self) -> tuple[float | None, float | None]:
