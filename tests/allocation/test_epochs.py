@@ -19,7 +19,7 @@ from fairtrial.allocation import (
     SlidingWindowUCB,
     Thompson,
 )
-from fairtrial.allocation._kernels.model import LIMIT, TOLERANCE, UNIT
+from fairtrial.allocation._kernels.model import LIMIT, QUEUE, TOLERANCE, UNIT
 from fairtrial.allocation.policies.starts import MOST_CREDIT
 from fairtrial.core import run_policy
 from fairtrial.core.specification import policy_from_dict
@@ -107,6 +107,7 @@ def test_credits_too_fine_for_64_bits_are_rounded_down_and_owe_the_same_whole_pu
     initial = [Fraction(-1, 1_000_003), Fraction(-2, 1_000_033), Fraction(-5, 7)]
     policy = FairLearn(PROBLEM, first, initial_credits=initial)
     rounded = policy.credits
+    assert rounded != tuple(initial)
     unit = PROBLEM.denominator
     for credit, below, share in zip(initial, rounded, PROBLEM.shares, strict=True):
         assert credit - Fraction(1, unit) < below <= credit
@@ -382,12 +383,28 @@ def test_a_result_in_flight_passes_through_epochs_and_contexts():
     policy = policy.next_epoch(PROBLEM.clone(tolerance=1))
     # The third context is gone, and what belongs to it.
     policy = policy.next_epoch(PROBLEM, contexts=2, initial_rewards=None)
+    assert [pull.tag for pull in policy.outstanding()] == [0, 1]
     restored = policy.clone()
     restored.set_state(policy.get_state())
     for pull in pulls:
         restored.tell(pull, 1.0)
     numbers, sums = restored._known_rewards().swapaxes(0, 1)
     assert numbers.sum(axis=1).tolist() == sums.sum(axis=1).tolist() == [1, 1]
+
+
+def test_a_result_of_a_pull_that_was_given_up_is_learned_in_a_later_epoch():
+    policy = FairLearn(PROBLEM, first)
+    pull = policy.ask()
+    policy.fail(pull)
+    policy = policy.next_epoch(PROBLEM)
+    policy.tell(pull, 1.0)
+    assert policy.progress().actions[0].mean == 1.0
+
+
+def test_a_price_begins_with_what_is_owed():
+    problem = PROBLEM.clone(tolerance=3)
+    policy = FairLearn(problem, price=1, initial_credits={"b": 2, "c": -2})
+    assert (policy._book[QUEUE] / policy._control[UNIT]).tolist() == [0, 2, 0]
 
 
 def test_a_published_policy_takes_over_what_is_in_flight():

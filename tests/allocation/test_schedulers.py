@@ -312,6 +312,13 @@ def test_shares_of_one_leave_nothing_for_others():
     assert policy.metrics()["floored_violation"] == 0
 
 
+def test_shares_of_every_play_leave_nothing_for_others_though_none_is_due_yet():
+    problem = Problem(4, [1, "1/2", "1/2", 0], tolerance=1, plays=2)
+    policy = FairLearn(problem, lambda t, counts, sums, allowed: allowed[-1])
+    assert 3 not in {pull.action for pull in policy.ask(60)}
+    assert policy.metrics()["floored_violation"] <= 1
+
+
 # ----------------------------------------------------------------- groups and plays
 
 
