@@ -360,7 +360,7 @@ def test_a_stopped_pull_keeps_its_readings_and_may_still_come(reason):
     policy.tell(pulls[0], 1.0)
     assert means(policy)[0] == 1.0
     assert not policy.stopped
-    assert any("1 lost pulls" in text for text in policy.guarantee.assumptions) == (
+    assert any("1 pull got lost" in text for text in policy.guarantee.assumptions) == (
         reason in ("lost", "error")
     )
 

@@ -140,6 +140,19 @@ class SlowBlocks:
         ordered = sorted(live, key=lambda k: -float(self.candidates[k] @ theta))
         return set(ordered[: self.top])
 
+    def may_lead(self, chosen: set[int]) -> bool:
+        """Whether these are the best by their fit; of such as tie up to rounding, any will do."""
+        theta, _ = self.estimate(self.data)
+        values = self.candidates @ theta
+        live = {k for k in range(self.number) if k not in self.rejected}
+        least = min(values[k] for k in chosen)
+        rounding = 1e-9 * max(1.0, np.abs(values).max())
+        return (
+            len(chosen) == min(self.top, len(live))
+            and chosen <= live
+            and all(values[k] <= least + rounding for k in live - chosen)
+        )
+
     def log_wealth(self, winner: int, rival: int) -> float:
         return float(self.wealth[winner if self.pairwise else 0, rival])
 

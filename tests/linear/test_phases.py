@@ -142,7 +142,7 @@ def test_a_correction_reaches_its_phase_and_what_came_too_late_for_it_does_not(
     policy.amend(pulls[0], 1.0, 100.0)
     assert (policy._books[4] == own).all()
     assert policy._books[1].sum() == 103.0
-    assert any(text.startswith("2 lost pulls") for text in policy.guarantee.assumptions)
+    assert any(text.startswith("2 pulls got lost") for text in policy.guarantee.assumptions)
 
 
 def test_the_better_half_stays_by_the_data_of_its_phase_alone() -> None:

@@ -359,6 +359,16 @@ def test_what_comes_by_the_socket_is_data_and_is_answered_in_order():
     desk.close()
 
 
+def test_who_asked_and_was_not_answered_is_told_to_stop_when_the_desk_closes():
+    desk = Desk("127.0.0.1")
+    with ThreadPoolExecutor(1) as worker:
+        asking = worker.submit(desk.channel().ask, {"kind": "look"})
+        # An interruption may come between these two lines of a driver.
+        assert desk.take(PATIENCE) is not None
+        desk.close()
+        assert asking.result(PATIENCE) is False
+
+
 def test_a_closed_desk_is_closed_for_all_although_forked_workers_hold_its_socket():
     desk = Desk("127.0.0.1")
     channel = pickle.loads(pickle.dumps(desk.channel()))

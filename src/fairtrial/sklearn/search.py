@@ -108,9 +108,10 @@ class RacingSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no
     ----------
     best_index_, best_params_, best_score_, best_estimator_, cv_results_, scorer_
         As in GridSearchCV. `cv_results_` has also ``n_splits`` (of each candidate) and
-        ``status`` (``"best"``, ``"undecided"``, ``"rejected"`` or ``"withdrawn"``), and splits
-        that a candidate was not tried on are not a number. Candidates rank by how long they
-        lasted, then by mean score.
+        ``status`` (``"best"``, ``"undecided"``, ``"rejected"``, ``"withdrawn"``, or ``"set aside"``
+        where all that is known is that the best is at most the tolerance worse), and splits that
+        a candidate was not tried on are not a number. Candidates rank by how long they lasted,
+        then by mean score.
     status_ : str
         ``"decided"`` or ``"undecided"``.
     shortfall_ : float

@@ -55,7 +55,8 @@ class Request:
         with self._lock:
             if not self._answered.is_set():
                 self._go_on, self._error = go_on, error
-                self._answered.set()
+        # Even a second time: an interruption may have come before those who wait were woken.
+        self._answered.set()
 
     def wait(self) -> bool:
         """Return the answer, or raise it, once it is there."""
@@ -84,6 +85,7 @@ class Desk:
         self._inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._is_closed = False
+        self._unanswered: set[Request] = set()
         self._server: ThreadingTCPServer | None = None
 
     def channel(self) -> Channel:
@@ -99,6 +101,17 @@ class Desk:
         if isinstance(item, Request):
             item.answer(go_on=False)
 
+    def ask(self, message: Mapping[str, Any]) -> bool:
+        """Lay a message on the desk and return the answer to it, or raise it."""
+        request = Request(message)
+        # An interruption may take a request from the inbox and lose it: closing answers it.
+        self._unanswered.add(request)
+        try:
+            self.put(request)
+            return request.wait()
+        finally:
+            self._unanswered.discard(request)
+
     def take(self, timeout: float) -> Any:
         """Return what comes next, or None if nothing does in so many seconds."""
         try:
@@ -106,14 +119,17 @@ class Desk:
         except queue.Empty:
             return None
 
+    def waiting(self) -> int:
+        """Return how much lies on it."""
+        return self._inbox.qsize()
+
     def close(self) -> None:
         """Take nothing any more, and stop all who ask."""
         with self._lock:
             self._is_closed = True
             server, self._server = self._server, None
-        while (item := self.take(0.0)) is not None:
-            if isinstance(item, Request):
-                item.answer(go_on=False)
+        for request in list(self._unanswered):
+            request.answer(go_on=False)
         if server is not None:
             # Workers that were forked hold the socket too: closing it here closes it for nobody.
             with suppress(OSError):
@@ -138,9 +154,7 @@ class _DirectChannel:
         self._desk = desk
 
     def ask(self, message: Mapping[str, Any]) -> bool:
-        request = Request(message)
-        self._desk.put(request)
-        return request.wait()
+        return self._desk.ask(message)
 
     def close(self) -> None:
         """There is nothing to let go of."""

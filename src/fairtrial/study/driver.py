@@ -431,6 +431,9 @@ class Driver:
         """Take note of what the clock says, and of pulls that others told or gave up."""
         now = time.monotonic()
         self._next_look = now + _LOOK_SECONDS
+        # What came while the driver was busy is not late.
+        for _ in range(self._desk.waiting()):
+            self._take(self._desk.take(0.0))
         self._study.pass_time()
         in_flight = {pull.id for pull in self._study.outstanding()}
         for work in self._open():

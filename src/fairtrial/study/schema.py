@@ -119,7 +119,7 @@ def prepare(connection: sqlite3.Connection, path: Path | None, version: str) -> 
     StorageError
         If the database is another program's, or of a newer schema.
     """
-    if _schema_of(connection, path) == len(STEPS):
+    if _schema_at_once(connection, path) == len(STEPS):
         return
     if path is not None:
         _require_write_ahead_log(connection, path)
@@ -130,6 +130,15 @@ def prepare(connection: sqlite3.Connection, path: Path | None, version: str) -> 
     finally:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
+
+
+def _schema_at_once(connection: sqlite3.Connection, path: Path | None) -> int:
+    """Return the schema as it was at one moment: another process may be making it."""
+    connection.execute("BEGIN")
+    try:
+        return _schema_of(connection, path)
+    finally:
+        connection.execute("ROLLBACK")
 
 
 def _schema_of(connection: sqlite3.Connection, path: Path | None) -> int:
