@@ -1,4 +1,5 @@
 import os
+import shlex
 import signal
 import time
 from pathlib import Path
@@ -156,6 +157,15 @@ def test_a_hanging_command_is_ended_with_all_that_it_started(tmp_path, leap):
     message = failure(script, timeout=60.5, folder=tmp_path)
     assert "did not end within 60.5 s and was stopped" in message
     assert ended(int((tmp_path / "child").read_text()))
+
+
+def test_what_a_command_started_has_the_same_time_to_end_as_the_command(
+    tmp_path, leap, monkeypatch
+):
+    monkeypatch.setattr("fairtrial.cli.sources._GRACE_SECONDS", 10.0)
+    saves = "trap 'sleep 0.3; touch saved; exit' TERM; touch hangs; while :; do sleep 0.05; done"
+    failure(f"sh -c {shlex.quote(saves)} & wait", folder=tmp_path)
+    assert (tmp_path / "saved").exists()
 
 
 def test_a_command_that_ignores_the_request_to_end_is_killed(tmp_path, leap):

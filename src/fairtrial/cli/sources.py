@@ -39,6 +39,7 @@ __all__ = [
 _REWARD_STREAM = 1
 _POLL_SECONDS = 0.2
 _GRACE_SECONDS = 1.0
+_LOOK_SECONDS = 0.01
 _TAIL_BYTES = 65_536
 _MOST_BYTES = 2**30
 _LINES_SHOWN = 10
@@ -316,13 +317,13 @@ def _values(pull: Pull) -> dict[str, str]:
 
 def _end_group(process: subprocess.Popen[Any]) -> None:
     """Ask the command and all that it started to end, then make them."""
-    for request in (signal.SIGTERM, signal.SIGKILL):
-        try:
-            os.killpg(process.pid, request)
-        except ProcessLookupError:
-            break
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(_GRACE_SECONDS)
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGTERM)
+        for _ in range(round(_GRACE_SECONDS / _LOOK_SECONDS)):
+            process.poll()  # the shell counts as one of the group until it is waited for
+            os.killpg(process.pid, 0)
+            time.sleep(_LOOK_SECONDS)
+        os.killpg(process.pid, signal.SIGKILL)
     process.wait()
 
 
