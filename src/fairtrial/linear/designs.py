@@ -429,7 +429,12 @@ def round_design(design: Design | ArrayLike, n: int) -> NDArray[np.int64]:
     shares = weights[support]
     total = check_integer("n", n, low=1)
     if total < support.size:
-        raise InvalidArgument("n", f"must be at least {support.size}, one pull a used arm", n)
+        raise InvalidArgument(
+            "n",
+            f"must be at least {support.size}, one pull a used arm (a design with a looser tol "
+            "uses fewer)",
+            n,
+        )
     counts = np.ceil((total - 0.5 * support.size) * shares).astype(np.int64)
     counts = np.maximum(counts, 1)
     while counts.sum() < total:
