@@ -300,7 +300,7 @@ def test_who_needs_the_noise_refuses_an_estimated_one() -> None:
     with pytest.raises(InvalidArgument, match="std must be given"):
         complexity(problem, [1.0, 0.0])
     assert complexity(problem, [1.0, 0.0], std=2.0).value == pytest.approx(32.0, rel=1e-5)
-    with pytest.raises(InvalidArgument, match="noise_std must be one of 'estimated'"):
+    with pytest.raises(InvalidArgument, match="noise_std must be numbers or 'estimated'"):
         Problem(np.eye(2), noise_std="unknown")
     assert ODLinBAI(problem, budget=20).guarantee.label == "heuristic"
 

@@ -139,7 +139,7 @@ def test_limits_change_sides_when_rewards_are_minimised() -> None:
         ({"noise_std": math.nan}, "noise_std must be finite and greater than 0"),
         ({"noise_std": math.inf}, "noise_std must be finite and greater than 0"),
         ({"noise_std": [[1, 1]]}, "noise_std must be a number or have shape"),
-        ({"noise_std": "guess"}, "noise_std must be one of 'estimated'"),
+        ({"noise_std": "guess"}, "noise_std must be numbers or 'estimated'"),
         ({"noise_std": None}, "exactly one must be given"),
         ({"reward_range": (0, 1)}, "exactly one must be given"),
         ({"noise_std": None, "reward_range": (1, 1)}, "reward_range must be two finite numbers"),

@@ -208,7 +208,9 @@ class Problem(BaseProblem):
 
     def _given_std(self, noise_std: ArrayLike) -> float | str | Floats:
         if isinstance(noise_std, str):
-            return check_choice("noise_std", noise_std, [ESTIMATED])
+            if noise_std != ESTIMATED:
+                raise InvalidArgument("noise_std", f"must be numbers or {ESTIMATED!r}", noise_std)
+            return noise_std
         if np.ndim(noise_std) == 0:
             return check_number("noise_std", noise_std, low=0.0, open_low=True)
         given = by_arm("noise_std", noise_std, len(self.arms))

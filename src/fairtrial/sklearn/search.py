@@ -240,8 +240,12 @@ class RacingSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no
         return self
 
     def _check_arguments(self) -> None:
+        if isinstance(self.estimator, type) or not callable(getattr(self.estimator, "fit", None)):
+            raise InvalidArgument("estimator", "must be an object with a `fit`", self.estimator)
         check_probability("delta", self.delta)
         check_integer("batch_size", self.batch_size, low=1)
+        if self.n_jobs is not None:
+            check_integer("n_jobs", self.n_jobs)
         if not isinstance(self.paired, bool | np.bool_):
             raise InvalidArgument("paired", "must be True or False", self.paired)
         if callable(self.refit):

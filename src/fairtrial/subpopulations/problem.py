@@ -198,7 +198,9 @@ class Problem(BaseProblem):
         if reward_range is not None:
             return None, check_range("reward_range", reward_range)
         if isinstance(noise_std, str):
-            return check_choice("noise_std", noise_std, [ESTIMATED]), None
+            if noise_std != ESTIMATED:
+                raise InvalidArgument("noise_std", f"must be numbers or {ESTIMATED!r}", noise_std)
+            return noise_std, None
         return self._positive_cells("noise_std", noise_std), None
 
     def _positive_cells(self, name: str, value: ArrayLike | None) -> Floats:

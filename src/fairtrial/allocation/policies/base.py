@@ -527,7 +527,9 @@ def as_learner(learner: object) -> Learner:
         return learner
     if callable(learner) and not isinstance(learner, type):
         return FunctionLearner(learner)
-    accepted = "must be a Learner or a function (t, counts, sums, allowed) -> arm"
+    accepted = (
+        "must be a Learner such as Thompson(), or a function (t, counts, sums, allowed) -> arm"
+    )
     raise InvalidArgument("learner", accepted, learner)
 
 
