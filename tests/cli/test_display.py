@@ -54,3 +54,12 @@ def test_labels_are_printed_as_they_are(capsys):
     print_table(estimates_table("", [cell(labels={"arm": name}) for name in labels]))
     printed = capsys.readouterr().out
     assert all(name in printed for name in labels)
+
+
+def test_title_and_note_of_a_narrow_table_are_lines_of_their_own(capsys):
+    labels = [{"arm": str(number)} for number in range(60)]
+    print_table(shares_table("Optimal allocation", labels, np.arange(60) / 1770))
+    printed = capsys.readouterr().out.splitlines()
+    assert printed[0] == "Optimal allocation"
+    note = "Shown are 24 of 60 arms: those with the largest shares."
+    assert printed[-1].split() == ["Note", *note.split()]

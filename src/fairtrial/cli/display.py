@@ -261,9 +261,18 @@ def _limits(estimate: Estimate) -> str:
 
 
 def print_table(table: Table) -> None:
-    """Print a table on standard output, coloured only on a terminal that wants it."""
+    """Print a table on standard output, coloured only on a terminal that wants it.
+
+    Title and caption are lines of their own: within a table they would be as narrow as it is.
+    """
     # Labels are text: a name in brackets is no markup, one between colons no emoji.
     console = Console(markup=False, emoji=False)
     if not console.is_terminal:
         console = Console(markup=False, emoji=False, width=_WIDTH_OF_FILES)
+    title, table.title = table.title, None
+    caption, table.caption = table.caption, None
+    if title:
+        console.print(title, style="table.title")
     console.print(table)
+    if caption:
+        click.echo(wrapped("Note", str(caption)))
