@@ -309,6 +309,10 @@ def test_a_policy_that_never_stops_serves_on_and_its_shares_are_shown(report):
     assert rows[1][:5] == ["b", "10", "25.0 %", "25.0 %", "25.0 %"]
     _, *estimates = table_named(page, "Estimates by arm")
     assert [row[1:3] for row in estimates] == [["20", "0.2000"]] * 2
+    assert section(page, "Fairness").text.endswith("What is guaranteed are the shares above.")
+    measured = replace(end, details={"violation": 0.75})
+    page = report(FakeStudy(measured, GridProblem("ab", []), policy=Endless()))
+    assert "ever more than 0.75 pulls behind" in section(page, "Fairness").text
 
 
 def test_the_report_needs_no_matplotlib(tmp_path):

@@ -1,4 +1,4 @@
-"""The section on fairness: every floor with its slack."""
+"""The section on fairness: every floor with its slack, or how shares were kept."""
 
 from __future__ import annotations
 
@@ -10,13 +10,16 @@ from fairtrial.plots._page import charts
 from fairtrial.plots._page.findings import Findings, places_of
 from fairtrial.plots._page.html import LABEL_LENGTH, Markup, element, folded, label, section, table
 from fairtrial.plots._panels import panels_of
-from fairtrial.plots._words import count, fixed, label_of, plural, shorten
+from fairtrial.plots._shares import shares_of
+from fairtrial.plots._words import count, fixed, label_of, number, plural, shorten
 
 __all__ = ["fairness"]
 
 
 def fairness(found: Findings) -> Markup:
     """Return the section."""
+    if shares_of(found.progress):
+        return section("Fairness", element("p", _shares_kept(found)))
     if not found.limited:
         return section("Fairness", element("p", f"No group has a {found.limit}."))
     panels = panels_of(found.shown)
@@ -47,6 +50,14 @@ def fairness(found: Findings) -> Markup:
             folded(f"The numbers: {plural(len(rows), found.limit)}", data, len(rows)),
         ),
     )
+
+
+def _shares_kept(found: Findings) -> str:
+    most = found.progress.details.get("violation")
+    promised = "What is guaranteed are the shares above."
+    if most is None:
+        return promised
+    return f"{promised} No arm was ever more than {number(max(most, 0.0))} pulls behind its own."
 
 
 def _limit_row(found: Findings, action: Estimate, places: int) -> tuple[object, ...]:
