@@ -1,5 +1,7 @@
 """What people are shown of an experiment."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -63,3 +65,15 @@ def test_title_and_note_of_a_narrow_table_are_lines_of_their_own(capsys):
     assert printed[0] == "Optimal allocation"
     note = "Shown are 24 of 60 arms: those with the largest shares."
     assert printed[-1].split() == ["Note", *note.split()]
+
+
+def test_a_running_study_says_how_many_answers_are_ruled_out():
+    answers = [
+        {"answer": "zdv", "log_wealth": 3.5, "rejected": True},
+        {"answer": "ddi", "log_wealth": -2.0, "rejected": False},
+        {"answer": "zdv_ddi", "log_wealth": 0.0, "rejected": False},
+    ]
+    running = progress_of_grid(status="running", told=40, evidence=-2.0, threshold=3.0)
+    text = " ".join(answer_text(replace(running, details={"answers": answers})).split())
+    assert "evidence 0.00 of 3.00, ruled out 1 of 2 other answers" in text
+    assert "ruled out" not in answer_text(running)

@@ -20,7 +20,7 @@ from rich.text import Text
 from fairtrial.cli.output import shown_number
 from fairtrial.core import Estimate, Progress, Recommendation
 from fairtrial.core.wording import plural
-from fairtrial.plots._alternatives import summary
+from fairtrial.plots._alternatives import summary, tally
 from fairtrial.plots._cut import cut_by
 from fairtrial.plots._sources import arm_of
 
@@ -103,7 +103,9 @@ class _LineReporter(_Clock):
 def _in_a_line(progress: Progress) -> str:
     parts = [plural(progress.told, "pull"), f"leader {_leader(progress)}"]
     if progress.evidence is not None and progress.threshold is not None:
-        parts.append(f"evidence {progress.evidence:.2f} of {progress.threshold:.2f}")
+        parts.append(f"evidence {max(0.0, progress.evidence):.2f} of {progress.threshold:.2f}")
+    if out := tally(progress):
+        parts.append(f"ruled out {out}")
     if progress.remaining:
         parts.append(f"about {plural(_rounded(progress.remaining), 'pull')} left")
     return ", ".join(parts)
@@ -116,7 +118,10 @@ def _panel(title: str, progress: Progress) -> RenderableType:
     grid.add_row("leader", Text(_leader(progress), style="bold"))
     if progress.evidence is not None and progress.threshold is not None:
         grid.add_row("evidence", _bar(progress.evidence, progress.threshold))
-        grid.add_row("", f"{progress.evidence:.2f} of the {progress.threshold:.2f} that decide")
+        found = max(0.0, progress.evidence)
+        grid.add_row("", f"{found:.2f} of the {progress.threshold:.2f} that decide")
+    if out := tally(progress):
+        grid.add_row("ruled out", out)
     left = f", about {_rounded(progress.remaining):,.0f} left" if progress.remaining else ""
     grid.add_row("pulls", f"{progress.told:,}{left}")
     return Group(Text(title, style="bold"), grid, Text("Ctrl-C stops safely", style="dim"))

@@ -20,6 +20,7 @@ __all__ = [
     "ruled_out",
     "ruling",
     "summary",
+    "tally",
     "when_ruled_out",
 ]
 
@@ -144,17 +145,28 @@ def ruling(one: Alternative, after: int | None = None) -> str:
     return f"ruled out{when}{better and ': worse than '}{better}"
 
 
+def tally(progress: Progress) -> str:
+    """Return how many of the other answers are ruled out; empty if it is not said."""
+    others = _others(progress)
+    if not others:
+        return ""
+    return f"{count(sum(one.rejected for one in others))} of {plural(len(others), 'other answer')}"
+
+
+def _others(progress: Progress) -> list[Alternative]:
+    best = _best(progress)
+    return [one for one in alternatives(progress) if one.answer not in best]
+
+
 def summary(progress: Progress, most: int) -> str:
     """Return in a sentence what speaks against the other answers; empty if it is not said.
 
     With more than `most` others only their number is said.
     """
-    best = _best(progress)
-    others = [one for one in alternatives(progress) if one.answer not in best]
+    others, level = _others(progress), needed(progress)
     if not others:
         return ""
-    out, level = sum(one.rejected for one in others), needed(progress)
-    ruled = f"Ruled out: {count(out)} of {plural(len(others), 'other answer')}"
+    ruled = f"Ruled out: {tally(progress)}"
     if level is None:
         return f"{ruled}."
     if len(others) > most:
