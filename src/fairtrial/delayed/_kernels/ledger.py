@@ -1,6 +1,6 @@
 """The ledger of a rule with a budget: what is known of every pull and every arm.
 
-All decisions are made of it, by the rules in `budgets`. Sums are taken in the order of starts, so
+All decisions are made of it (`budgets`). Sums are taken in the order of starts, so
 that they do not depend on the order in which results come.
 """
 
