@@ -71,6 +71,14 @@ class TimedEnvironment(Environment):
         """Whether compiled code can run this world."""
         return True
 
+    def stage(self, key: NDArray[np.int64], places: int) -> tuple[Any, ...]:
+        """Return the world of one run, with free slots for so many pulls in flight and a heap."""
+        from fairtrial.delayed._kernels.worlds import ROW, SLOT_COLUMNS
+
+        slots = np.zeros((places, SLOT_COLUMNS))
+        slots[:, ROW] = -1.0
+        return (*self.world(key), slots, np.zeros(places, dtype=np.int64))
+
     def begin(self, generator: np.random.Generator) -> Self:
         """Return the world of one run, with a key of its own."""
         fresh = copy(self)

@@ -189,4 +189,5 @@ class WholeFitRace:
         progress = self.policy.progress()
         states = list(progress.details["arms"].values())
         left = states.count("undecided")
+        # Where every search of scikit-learn prints when it is verbose.
         print(f"{progress.told} pulls, {left} of {len(states)} candidates left")  # noqa: T201

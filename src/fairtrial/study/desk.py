@@ -173,6 +173,7 @@ class _SocketChannel:
         self._stream: Any = None
 
     def ask(self, message: Mapping[str, Any]) -> bool | None:
+        """Send a message to the desk in the other process and return the answer to it."""
         text = _text(message)
         with self._lock:
             if self._stream is None:
@@ -219,6 +220,7 @@ def _serve(desk: Desk) -> ThreadingTCPServer:
 
     class Handler(BaseRequestHandler):
         def handle(self) -> None:
+            """Answer one connection until it ends."""
             # Whoever does not give the key, speaks another language or leaves is not answered.
             with suppress(OSError, ValueError), self.request.makefile("rwb") as stream:
                 self.request.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -73,7 +73,7 @@ class Handle:
                 f"{pull!r} was not issued by study {self.name!r}: give what its ask returned, "
                 "or the id of that"
             )
-        owner = pull.study
-        if owner is not None and (owner.name, owner._store.url) != (self.name, self._store.url):  # noqa: SLF001
+        owner, own = pull.study, (self.name, self._store.url)
+        if owner is not None and (owner.name, owner._store.url) != own:  # noqa: SLF001 - a study too
             raise UnknownPull(f"{pull!r} is a pull of study {owner.name!r}, not of {self.name!r}")
         return pull.id

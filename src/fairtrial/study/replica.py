@@ -93,6 +93,7 @@ class Replica:
             elif kind == "wait":
                 self._wait(body)
             elif kind == "time":
+                # An event of time has a body.
                 self.policy.pass_time(json.loads(body)["seconds"])  # type: ignore[arg-type]
             elif number is not None and action is not None and tag is not None:
                 pull = Pull(number, action, labels(action), tag)

@@ -30,7 +30,7 @@ from fairtrial.delayed._kernels.ledger import (
     forecast,
     has_room,
 )
-from fairtrial.delayed._kernels.queue import Integers, drop_first, rise, schedule, sink
+from fairtrial.delayed._kernels.queue import Integers, build, drop_first, rise, schedule, sink
 from fairtrial.delayed._kernels.worlds import (
     LOST,
     NEXT_TIME,
@@ -203,8 +203,7 @@ def _call_back(ledger: Ledger, slots: Floats, heap: Integers, clock: Floats, tou
             heap[size] = at
             size += 1
     clock[HEAP] = size
-    for at in range(size // 2 - 1, -1, -1):
-        sink(slots, heap, size, at)
+    build(slots, heap, size)
 
 
 @kernel

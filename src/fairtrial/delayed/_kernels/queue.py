@@ -46,6 +46,13 @@ def sink(slots: Floats, heap: Integers, size: int, at: int) -> None:
 
 
 @kernel
+def build(slots: Floats, heap: Integers, size: int) -> None:
+    """Bring the entries of a heap into its order."""
+    for at in range(size // 2 - 1, -1, -1):
+        sink(slots, heap, size, at)
+
+
+@kernel
 def rise(slots: Floats, heap: Integers, at: int) -> None:
     """Let an entry go up to its place among those above it."""
     while at > 0:

@@ -28,7 +28,7 @@ from fairtrial.delayed._kernels.books import (
 )
 from fairtrial.delayed._kernels.events import READ as READING
 from fairtrial.delayed._kernels.events import START, STOP, TELL, happen
-from fairtrial.delayed._kernels.queue import Integers, drop_first, rise, schedule, sink
+from fairtrial.delayed._kernels.queue import Integers, build, drop_first, rise, schedule, sink
 from fairtrial.delayed._kernels.sampling import choose
 from fairtrial.delayed._kernels.worlds import (
     LOST,
@@ -201,8 +201,7 @@ def _cancel(
             heap[size] = at
             size += 1
     clock[HEAP] = size
-    for at in range(size // 2 - 1, -1, -1):
-        sink(slots, heap, size, at)
+    build(slots, heap, size)
 
 
 @kernel

@@ -65,16 +65,11 @@ class DelayedPolicy(ListeningPolicy):
         horizon: int | None,
         parallel: int,
     ) -> Run:
-        from fairtrial.delayed._kernels import books, runs, worlds
+        from fairtrial.delayed._kernels import books, runs
 
         places = parallel if self.parallel is None else min(parallel, self.parallel)
-        slots = np.zeros((places, worlds.SLOT_COLUMNS))
-        slots[:, worlds.ROW] = -1.0
-        clock = np.zeros(runs.CLOCKS)
-        limits = self._limits(places, horizon)
-        heap = np.zeros(places, dtype=np.int64)
-        world = environment.world(key)
-        rest: Any = (*world, slots, heap, clock, limits)
+        clock, limits = np.zeros(runs.CLOCKS), self._limits(places, horizon)
+        rest: Any = (*environment.stage(key, places), clock, limits)
         while runs.run(*self._book, *rest) == runs.NEEDS_ROOM:
             self._make_room()
         self.pass_time(float(clock[runs.NOW]))

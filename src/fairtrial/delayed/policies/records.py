@@ -253,15 +253,12 @@ class BudgetPolicy(Policy):
         horizon: int | None,
         parallel: int,
     ) -> Run:
-        from fairtrial.delayed._kernels import budget_runs, ledger, worlds
+        from fairtrial.delayed._kernels import budget_runs, ledger
 
-        slots = np.zeros((parallel, worlds.SLOT_COLUMNS))
-        slots[:, worlds.ROW] = -1.0
         clock, limits = np.zeros(budget_runs.CLOCKS), np.zeros(budget_runs.LIMITS)
         limits[budget_runs.MOST_PULLS] = math.inf if horizon is None else horizon
         limits[budget_runs.SIGN] = self.problem.sign
-        heap = np.zeros(parallel, dtype=np.int64)
-        rest: Any = (*environment.world(key), slots, heap, clock, limits)
+        rest: Any = (*environment.stage(key, parallel), clock, limits)
         while not budget_runs.run(*self._ledger, *rest):
             self._make_room()
         self.asked = int(self._control[ledger.ASKED])
