@@ -21,6 +21,7 @@ from benchmarks import (
     designs,
     linear,
     live,
+    proofs,
     replications,
     rounds,
     runs,
@@ -48,6 +49,7 @@ BENCHMARKS: dict[str, Callable[..., None]] = {
     "designs": designs.run,
     "linear": linear.run,
     "search": search.run,
+    "proofs": proofs.run,
     "study": _study,
     "compilation": compilation.run,
 }
