@@ -45,9 +45,9 @@ def _simulated(repetitions: int, quick: bool) -> None:
     heading("a simulated decision", "ns")
     cases: list[tuple[str, Policy, int, str]] = [
         ("k = 10, Fair-UCB, half guaranteed", FairUCB(_problem(10, "0.5")), MILLION, "50"),
-        ("k = 10, due + UCB1, half", FairLearn(_problem(10, "0.5")), MILLION, "50"),
-        ("k = 10, due + UCB1, 9/10", FairLearn(_problem(10, "0.9")), MILLION, "50"),
-        ("k = 10, UCB1, no quotas", BareLearner(_problem(10, "0.5")), MILLION, "50"),
+        ("k = 10, due + UCB1, half", FairLearn(_problem(10, "0.5"), UCB1()), MILLION, "50"),
+        ("k = 10, due + UCB1, 9/10", FairLearn(_problem(10, "0.9"), UCB1()), MILLION, "50"),
+        ("k = 10, UCB1, no quotas", BareLearner(_problem(10, "0.5"), UCB1()), MILLION, "50"),
         ("k = 10, due + Thompson, half", FairLearn(_problem(10, "0.5"), Thompson()), MILLION, ""),
         ("k = 10, due + rotation, half", FairLearn(_problem(10, "0.5"), RoundRobin()), MILLION, ""),
         ("k = 1,000, due + rotation, half", _rotating(1_000), MILLION, ""),

@@ -23,7 +23,7 @@ from fairtrial.causal import (
 )
 from fairtrial.core import Policy
 from fairtrial.data import hepar2
-from fairtrial.reproduce.causal.instances import HEPAR, TIGHT
+from papers.causal.instances import HEPAR, TIGHT
 
 RUNS = 10
 BUDGET = 10_000

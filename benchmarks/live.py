@@ -8,8 +8,8 @@ import numpy as np
 
 from benchmarks.measuring import heading, measure, show
 from fairtrial import Policy
-from fairtrial.reproduce.baics.instances import E1, trial
 from fairtrial.subpopulations import BalancedTracking, BlockBetting, RoundRobin
+from papers.baics.instances import E1, trial
 
 PAIRS = 2_000
 

@@ -7,8 +7,8 @@ from functools import partial
 
 from benchmarks.measuring import heading, measure, show
 from fairtrial import simulate
-from fairtrial.reproduce.baics.instances import E1
 from fairtrial.subpopulations import BalancedTracking, BlockBetting, TrackAndStop
+from papers.baics.instances import E1
 
 REPLICATIONS = 300
 

@@ -8,8 +8,8 @@ import numpy as np
 
 from benchmarks.measuring import heading, measure, show
 from fairtrial import Policy
-from fairtrial.reproduce.baics.instances import CLICKS, E1, E2, NONE_FEASIBLE, TRAP, Instance, trial
 from fairtrial.subpopulations import BalancedTracking, BlockBetting
+from papers.baics.instances import CLICKS, E1, E2, NONE_FEASIBLE, TRAP, Instance, trial
 
 RUNS = 20
 MOST_PULLS = 20_000

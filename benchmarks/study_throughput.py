@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import sqlite3
 import tempfile
 import time
 from collections.abc import Callable
@@ -174,11 +173,8 @@ def make_long_study(path: Path, events: int) -> None:
             row = project(record, pulls.get(str(record.pull_id)))
             assert row is not None
             pulls[row.pull_id] = row
-        with store.transaction():
-            study = store.append(study, batch, list(pulls.values()), "running")
+        study = store.transact(partial(store.append, study, batch, list(pulls.values()), "running"))
     store.close()
-    with sqlite3.connect(path) as connection:
-        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
 def alternating(previous: str, events: int) -> Any:

@@ -44,6 +44,8 @@ def test_the_trial_is_decided_audited_and_drawn(load, tmp_path, capsys):
     assert "ok=True" in printed
     assert {path.name for path in tmp_path.iterdir()} == {
         "trial.db",
+        "trial.db-head",
+        "trial.db-lock",
         "actg175.html",
         "actg175.png",
     }

@@ -76,6 +76,9 @@ def warm_delayed() -> None:
     generator = np.random.default_rng(0)
     world.trajectory(pull, generator)
     policy.clone().compiled_run(world, generator, 20)
+    blocks = delayed.BlockBetting(delayed.Problem(2, reward_range=(0, 1)), initial_pulls=1)
+    for value in (0.0, 1.0, 0.0, 1.0, 0.0, 1.0):
+        blocks.tell(blocks.ask(), value)
     rule = delayed.ASHA(problem)
     pull = rule.ask()
     rule.report(pull, 0.5)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         plots,
         sklearn,
         subpopulations,
+        testing,
     )
     from fairtrial.core import (
         Environment,
@@ -61,6 +62,7 @@ __all__ = [
     "simulate",
     "sklearn",
     "subpopulations",
+    "testing",
 ]
 
 _MODULES = frozenset(
@@ -75,6 +77,7 @@ _MODULES = frozenset(
         "plots",
         "sklearn",
         "subpopulations",
+        "testing",
     }
 )
 _HOMES = {
@@ -87,12 +90,19 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     if name in _MODULES:
-        return importlib.import_module(f"fairtrial.{name}")
+        return _imported(name)
     if name in __all__:
-        home = importlib.import_module(f"fairtrial.{_HOMES.get(name, 'core')}")
+        home = _imported(_HOMES.get(name, "core"))
         value = globals()[name] = getattr(home, name)
         return value
     raise AttributeError(f"module 'fairtrial' has no attribute {name!r}")
+
+
+def _imported(name: str) -> Any:
+    from fairtrial.core.loading import uninterrupted
+
+    with uninterrupted():
+        return importlib.import_module(f"fairtrial.{name}")
 
 
 def __dir__() -> list[str]:

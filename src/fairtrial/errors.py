@@ -168,5 +168,8 @@ class ConfigurationError(FairtrialError, ValueError):
 
 
 def _short(value: object, limit: int = 120) -> str:
-    text = repr(value)
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001 - whatever was given, the error about it must be told
+        return f"an object of type {type(value).__name__} that cannot be shown"
     return text if len(text) <= limit else text[: limit - 3] + "..."

@@ -14,9 +14,10 @@ class SlowQuotas:
         self.t = 0
         self.counts = [0] * len(self.shares)
         self.initial = [Fraction(credit) for credit in initial or [0] * len(self.shares)]
-        self.credits = list(self.initial)
+        least = min(self.initial) if carry is None else Fraction(-carry)
+        self.credits = [max(least, credit) for credit in self.initial]
         self.forced = 0
-        self.worst = max(self.credits)
+        self.worst = max(self.initial)
         self.overdue = 0
 
     def released(self):

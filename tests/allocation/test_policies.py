@@ -312,7 +312,7 @@ def test_epsilon_is_the_share_of_random_pulls():
 
 
 def test_results_awaited_do_not_make_a_learner_stare_at_one_arm():
-    pulls = [pull.action for pull in BareLearner(Problem(4, 0)).ask(40)]
+    pulls = [pull.action for pull in BareLearner(Problem(4, 0), UCB1()).ask(40)]
     assert np.bincount(pulls).tolist() == [10, 10, 10, 10]
 
 
@@ -429,7 +429,7 @@ def test_a_corrected_reward_counts_as_the_new_one():
 
 def test_rewards_in_another_range_are_rescaled():
     dollars = Problem(3, SHARES, reward_range=(-10, 30))
-    first, second = FairLearn(dollars), FairLearn(PROBLEM)
+    first, second = FairLearn(dollars, UCB1()), FairLearn(PROBLEM, UCB1())
     rng = np.random.default_rng(0)
     for _ in range(200):
         pull, other = first.ask(), second.ask()
@@ -566,6 +566,31 @@ def test_the_guarantee_says_who_is_promised_what():
     assert said(PROBLEM).endswith("every arm i has had at least floor(r_i t) pulls")
     assert said(Problem(3, "1/5", 2)).endswith("at least floor(r_i t) - 2 pulls")
     assert "every arm and every group i" in said(GROUPED)
+
+
+@pytest.mark.parametrize(
+    ("policy", "said"),
+    [
+        (FairLearn(PROBLEM), "F rounds later none if no other fails"),
+        (FairLearn(PROBLEM, scheduler="lazy"), "F rounds later none if no other fails"),
+        (FairLearn(GROUPED), "F rounds later none if no other fails"),
+        (FairLearn(Problem(3, "1/5"), scheduler="largest"), "failed since the last free round"),
+        (FairLearn(PAIRS), "how long is not proven"),
+    ],
+    ids=["due", "lazy", "groups", "largest", "plays"],
+)
+def test_the_guarantee_says_what_holds_after_pulls_that_failed(policy, said):
+    policy = policy.clone()
+    for pull in policy.ask(4):
+        policy.fail(pull)
+    assert policy.guarantee.assumptions[-1].endswith(said)
+
+
+def test_the_guarantee_of_a_later_epoch_says_what_failed_pulls_of_before_may_cost():
+    policy = FairLearn(PROBLEM)
+    policy.ask(4)
+    assert "earlier epoch" in policy.next_epoch(PROBLEM).guarantee.assumptions[-1]
+    assert policy.guarantee.proven
 
 
 def test_sleeping_arms_weaken_the_guarantee():

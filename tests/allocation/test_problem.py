@@ -5,7 +5,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairtrial.allocation import Problem, round_shares
+from fairtrial.allocation import (
+    KLUCB,
+    UCB1,
+    FairLearn,
+    Greedy,
+    HorizonFairUCB,
+    Problem,
+    SlidingWindowUCB,
+    cover_groups,
+    round_shares,
+)
 from fairtrial.core.specification import problem_from_dict
 from fairtrial.errors import InvalidArgument, InvalidOutcome
 
@@ -113,3 +123,98 @@ def test_several_plays_may_share_out_as_many_pulls():
 def test_a_reward_outside_the_range_is_refused(reward):
     with pytest.raises(InvalidOutcome):
         Problem(2, "1/4").check_outcome(reward)
+
+
+LONG = "9" * 10_000
+HUGE = 10**10_000
+
+
+@pytest.mark.parametrize(
+    "share",
+    [
+        "1e-100000000",
+        "1e100000000",
+        "0e100000000",
+        "-1E-0000100000000",
+        "1e-1_000_000_000",
+        "1e-5000",
+        f"1e-{LONG}",
+        f"1/{LONG}",
+        f"{LONG}/{LONG}",
+        f"0.{LONG}",
+        "0." + "0" * 10**6 + "1",
+        HUGE,
+        Fraction(1, HUGE),
+        np.longdouble("1e-4000"),
+    ],
+    ids=lambda share: type(share).__name__,
+)
+def test_a_number_that_would_take_long_to_read_is_refused_before_it_is_read(share):
+    """Wherever a share or a credit may stand; the first would take minutes and gigabytes."""
+    arms = ["a", "b"]
+    makers = [
+        lambda: Problem(arms, share),
+        lambda: Problem(arms, [0, share]),
+        lambda: Problem(arms, {"b": share}),
+        lambda: Problem(arms, 0, groups={"g": (share, ["a"])}),
+        lambda: Problem.from_dict({**Problem(arms, 0).to_dict(), "shares": ["0", share]}),
+        lambda: round_shares([share]),
+        lambda: cover_groups(arms, {"g": (share, ["a"])}),
+        lambda: FairLearn(Problem(arms, 0), initial_credits={"a": share}),
+    ]
+    for make in makers:
+        with pytest.raises(InvalidArgument, match="of at most 400 digits"):
+            make()
+
+
+@pytest.mark.parametrize(
+    ("make", "named"),
+    [
+        (lambda: Problem(10**9, 0), "arms must be at most 1,000,000"),
+        (lambda: Problem(HUGE, 0), "arms"),
+        (lambda: Problem(2, 0, HUGE), "tolerance"),
+        (lambda: Problem(2, 0, plays=HUGE), "plays"),
+        (lambda: Problem(2, 0, reward_range=(0, HUGE)), "reward_range"),
+        (lambda: Problem(2, [[[["1/2"]]]]), "shares"),
+        (lambda: Problem(9000, [Fraction(1, 10**9 - i) for i in range(9000)]), "shares need a com"),
+        (lambda: round_shares(["1/3"], HUGE), "denominator"),
+        (lambda: FairLearn(Problem(2, 0), carry=HUGE), "carry"),
+        (lambda: FairLearn(Problem(2, 0), contexts=10**10), "contexts must be at most 5000000"),
+        (lambda: FairLearn(Problem(2, 0), price=5e-324), "price"),
+        (lambda: FairLearn(Problem(2, 0), initial_rewards=[(HUGE, 1), (0, 0)]), "initial_rewards"),
+        (lambda: FairLearn(Problem(2, 0), initial_rewards=[(1e300, 1), (0, 0)]), "initial_rewards"),
+        (lambda: SlidingWindowUCB(10**12), "width must be at most"),
+        (lambda: HorizonFairUCB(Problem(2, "1/2"), 10**30), "horizon must be at most"),
+    ],
+)
+def test_what_no_memory_holds_is_refused_by_name(make, named):
+    with pytest.raises(InvalidArgument, match=f"^{named}"):
+        make()
+
+
+@pytest.mark.parametrize(
+    "given", [(0, 1e160), (-1e160, 0), (0, 1e-160), (1, 1 + 1e-300), (-1.7e308, 1.7e308)]
+)
+def test_rewards_of_a_scale_that_floats_cannot_sum_are_refused(given):
+    with pytest.raises(InvalidArgument, match="reward_range must be two"):
+        Problem(2, 0, reward_range=given)
+
+
+@pytest.mark.parametrize(
+    "learner", [None, UCB1(), KLUCB(), Greedy(), SlidingWindowUCB(20)], ids=repr
+)
+@pytest.mark.parametrize(
+    ("low", "high"), [(0, 1e150), (-1e150, 1e150), (0, 1e-150), (-1e-150, 1e-150), (1e9, 1e9 + 1)]
+)
+def test_rewards_of_any_accepted_scale_lead_to_the_same_decisions(low, high, learner):
+    """As rewards of 0, 1/2 and 1; what is shown of them is finite."""
+    scaled = FairLearn(Problem(3, "1/5", reward_range=(low, high)), learner, seed=1)
+    plain = FairLearn(Problem(3, "1/5"), learner, seed=1)
+    for number in range(60):
+        pull, other = scaled.ask(), plain.ask()
+        assert pull.action == other.action
+        part = (0.0, 0.5, 1.0)[(number + pull.action) % 3]
+        scaled.tell(pull, low + (high - low) * part)
+        plain.tell(other, part)
+    for estimate in scaled.progress().actions:
+        assert low <= estimate.lower <= estimate.mean <= estimate.upper <= high

@@ -5,6 +5,7 @@ import pytest
 
 import fairtrial as ft
 from fairtrial.allocation import (
+    UCB1,
     BareLearner,
     BernoulliEnvironment,
     FairLearn,
@@ -13,6 +14,7 @@ from fairtrial.allocation import (
     LearningWithFairness,
     Problem,
 )
+from papers.fair_mab.instances import headlines
 
 pytestmark = pytest.mark.statistical
 
@@ -25,11 +27,11 @@ MILLION = 10**6
 # largest floored violation, share of runs in floored violation: 1,000 runs of 200 rounds.
 INSTANCE_2 = [
     (FairUCB(PROBLEM), 0.140, 0.036, 0.50, 0, 0),
-    (FairLearn(PROBLEM), 0.144, 0.039, 0.50, 0, 0),
-    (FairLearn(PROBLEM, scheduler="lazy"), 0.075, 0.024, 0.897, 0, 0),
-    (FairLearn(PROBLEM, carry=1), 0.761, 0.054, 0.50, 0, 0),
+    (FairLearn(PROBLEM, UCB1()), 0.144, 0.039, 0.50, 0, 0),
+    (FairLearn(PROBLEM, UCB1(), "lazy"), 0.075, 0.024, 0.897, 0, 0),
+    (FairLearn(PROBLEM, UCB1(), carry=1), 0.761, 0.054, 0.50, 0, 0),
     (HorizonFairUCB(PROBLEM, 200), 0.114, 0.035, 25.0, 25, 1),
-    (BareLearner(PROBLEM), -8.73, 0.22, 24.6, 48, 1),
+    (BareLearner(PROBLEM, UCB1()), -8.73, 0.22, 24.6, 48, 1),
     (LearningWithFairness(PROBLEM, 1), 6.10, 0.02, 0.50, 0, 0),
     (LearningWithFairness(PROBLEM, 3), 3.76, 0.06, 0.50, 0, 0),
     (LearningWithFairness(PROBLEM, 10), 1.83, 0.06, 0.68, 3, 0.17),
@@ -157,3 +159,20 @@ def test_queues_leave_an_arm_behind_by_about_eta_times_its_gap_for_good(eta):
         behind = (owed - result.pulls).max(axis=1)
         error = 4 * behind.std(ddof=1) * np.sqrt(2 / runs)
         assert abs(behind.mean() - published) < error + 0.5, time
+
+
+def test_the_default_learner_gains_more_than_ucb1_where_clicks_are_rare():
+    """Three times as much, on a tenth of the headline tests, beyond 4 standard errors."""
+    gains = {}
+    tests = headlines()[::10]
+    for learner in (None, UCB1()):
+        served = []
+        for number, test in enumerate(tests):
+            policy = FairLearn(test.problem, learner, seed=number)
+            visitors = np.random.default_rng(number)
+            run = policy.compiled_run(test.environment(), visitors, test.impressions)
+            served.append(run.pulls @ np.array(test.rates) - test.impressions * np.mean(test.rates))
+        gains[learner is None] = np.array(served)
+    more = gains[True] - 3 * gains[False]
+    assert more.sum() > 4 * more.std() * np.sqrt(len(tests))
+    assert repr(FairLearn(PROBLEM)._learner) == "Thompson()"

@@ -199,3 +199,98 @@ def twin_effects(problem, arm, a, n, generator):
         if node in problem.attributes:
             other[node] = np.full(n, a)
     return factual[problem.attributes[0]], numbers[other[problem.outcome_node]]
+
+
+def cell_estimates(problem, rows, predictors, strengths):
+    """Return the `cell` estimates from rows of labels, one row after the other, (K, values).
+
+    Every row's outcome is compared with the mean of the other rows with the same predictors,
+    mixed with so many rows of the overall mean as predict the rows best. Of an attribute with
+    parents these are the means of the groups as they are.
+    """
+    numbers = dict(zip(problem.model.states["Y"], problem.outcome_values.values(), strict=True))
+    states = problem.model.states
+    rows = [
+        {
+            "arm": row["arm"],
+            "y": numbers.get(row["Y"], row["Y"]),
+            **{n: states[n].index(str(row[n])) for n in (*problem.attributes, *problem.cell_nodes)},
+        }
+        for row in rows
+    ]
+    overall = sum(row["y"] for row in rows) / len(rows)
+
+    def alike(one, other, nodes):
+        return all(one[node] == other[node] for node in nodes)
+
+    def group_of(row):
+        return [] if problem.is_root else [n for n in problem.attributes if n in row]
+
+    def mean_without(row, cell, strength):
+        others = [
+            other["y"]
+            for other in rows
+            if other is not row and alike(cell, other, (*predictors, *group_of(cell)))
+        ]
+        if math.isinf(strength):
+            return overall
+        return (sum(others) + strength * overall) / (len(others) + strength)
+
+    def error(strength):
+        return sum((row["y"] - mean_without(row, row, strength)) ** 2 for row in rows)
+
+    strength = min(strengths, key=error)
+    result = np.zeros((problem.n_arms, len(problem.values)))
+    for (k, arm), u in product(enumerate(problem.arms), range(len(problem.values))):
+        group = rows
+        if not problem.is_root:
+            group = [row for row in rows if with_value(problem, row, u) == row]
+        model = weighted = weights = 0.0
+        for row in group:
+            seen = {node: row[node] for node in problem.attributes}
+            for cell in assignments(problem, problem.cell_nodes):
+                if alike(cell, row, problem.outside_nodes):
+                    mean = mean_without(row, {**seen, **cell}, strength)
+                    model += carried(problem, arm, cell, u) * mean / len(group)
+            mixture = sum(
+                carried(problem, other["arm"], row, with_position(problem, other))
+                for other in group
+            )
+            weight = carried(problem, arm, row, u) / mixture
+            weighted += weight * (row["y"] - mean_without(row, row, strength))
+            weights += weight
+        result[k, u] = model + weighted / weights
+    return result
+
+
+def with_position(problem, row):
+    """Return the position of a row's value of the sensitive attribute."""
+    values = range(len(problem.values))
+    return next(u for u in values if with_value(problem, row, u) == row)
+
+
+def thin(seed=0, states=400, fairness_bound=0.13):
+    """Return a problem with thousands of cells whose sensitive attribute has a parent.
+
+    A -> S -> X -> Y <- V, B -> X, B -> V <- X, B -> Y <- A: given the many states of B hardly
+    any cell holds two rows. All gaps are about .164.
+    """
+    generator = np.random.default_rng(seed)
+    sizes = {"A": 3, "S": 2, "B": states, "X": 3, "V": 2, "Y": 2}
+    edges = [("A", "S"), ("A", "Y"), ("S", "X"), ("B", "X"), ("B", "V"), ("X", "V")]
+    edges += [("X", "Y"), ("V", "Y"), ("B", "Y")]
+    a, x, v, b = np.ogrid[:3, :3, :2, :states]
+    good = 0.1 + 0.3 * generator.random(states)[b] + 0.182 * x + 0.15 * v + 0.05 * a
+    good = np.clip(good, 0.02, 0.98)
+    rows = np.array([[0.6, 0.3, 0.1], [0.15, 0.3, 0.55]])
+    tables = {
+        "A": generator.dirichlet(np.ones(3)),
+        "S": generator.dirichlet(np.ones(2), size=3),
+        "B": np.full(states, 1 / states),
+        "X": np.broadcast_to(rows[:, None], (2, states, 3)),
+        "Y": np.stack([1 - good, good], axis=-1),
+    }
+    arms = {f"arm{k}": generator.dirichlet(np.ones(2), size=(states, 3)) for k in range(4)}
+    model = CausalModel(edges, sizes, tables)
+    outcome = ("Y", {"0": 0.0, "1": 1.0})
+    return Problem(model, "S", "V", outcome, arms, fairness_bound, forcing="never")

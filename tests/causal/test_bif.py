@@ -1,11 +1,14 @@
 import gzip
+import os
+from itertools import combinations
 
 import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from fairtrial.causal import BIFError, CausalModel
+from fairtrial.causal import BIFError, CausalModel, ModelError
+from fairtrial.causal._factors import Factor, sum_product
 from fairtrial.causal.bif import parse_bif
 from fairtrial.data import hepar2
 from fairtrial.errors import InvalidArgument
@@ -106,6 +109,37 @@ def test_a_default_for_an_impossibly_large_table_is_refused_before_it_is_made():
         parse_bif(text)
 
 
+def test_a_few_lines_cannot_make_a_table_of_millions(tmp_path):
+    names = [f"P{i}" for i in range(20)]
+    block = "variable {0} {{ type discrete [ 2 ] {{ a, b }}; }}\n"
+    text = "".join(block.format(name) for name in [*names, "Y"])
+    text += f"probability ( Y | {', '.join(names)} ) {{ default 0.5, 0.5; }}"
+    with pytest.raises(BIFError, match="1,000,000 numbers may be in all"):
+        parse_bif(text)
+
+
+def test_many_tables_count_together():
+    names = [f"P{i}" for i in range(17)]
+    block = "variable {0} {{ type discrete [ 2 ] {{ a, b }}; }}\n"
+    text = "".join(block.format(name) for name in [*names, *(f"Y{k}" for k in range(5))])
+    text += "".join(
+        f"probability ( Y{k} | {', '.join(names)} ) {{ default 0.5, 0.5; }}" for k in range(5)
+    )
+    with pytest.raises(BIFError, match="the table of 'Y3' is too large"):
+        parse_bif(text)
+
+
+def test_a_network_that_hangs_together_too_much_is_not_summed_up():
+    """Each of 30 nodes hangs together with every other: their joint has 2 to the 30 entries."""
+    causes = [f"A{k}" for k in range(30)]
+    pairs = list(combinations(causes, 2))
+    factors = [Factor(pair, np.full((2, 2), 0.5)) for pair in pairs]
+    with pytest.raises(ModelError, match="too many nodes hang together"):
+        sum_product(factors, ("A0",))
+    with pytest.raises(ModelError, match="cells to be listed"):
+        sum_product(factors, causes)
+
+
 WORDS = "network variable probability type discrete table default property S V s t 0.5 1 -1 2"
 PIECES = st.sampled_from([*WORDS.split(), *"{}()[];,|", "//", "/*", "*/", '"', "\n"])
 
@@ -174,4 +208,22 @@ def test_a_file_that_is_not_compressed_but_says_so_is_refused(tmp_path):
     path = tmp_path / "net.bif.gz"
     path.write_text(GOOD)
     with pytest.raises(InvalidArgument, match="must be"):
+        CausalModel.from_bif(path)
+
+
+def test_what_is_no_file_is_not_read(tmp_path):
+    pipe = tmp_path / "pipe.bif"
+    os.mkfifo(pipe)
+    for path in (pipe, "/dev/zero"):
+        with pytest.raises(InvalidArgument, match="must be a file, no pipe or device"):
+            CausalModel.from_bif(path)
+
+
+def test_a_small_file_that_unpacks_to_a_huge_one_is_refused(tmp_path):
+    path = tmp_path / "net.bif.gz"
+    with gzip.open(path, "wb", compresslevel=1) as stream:
+        for _ in range(40):
+            stream.write(bytes(1_000_000))
+    assert path.stat().st_size < 500_000
+    with pytest.raises(InvalidArgument, match="must unpack to 32,000,000 bytes or fewer"):
         CausalModel.from_bif(path)

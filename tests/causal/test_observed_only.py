@@ -22,6 +22,7 @@ from fairtrial.causal import (
     estimate,
 )
 from fairtrial.causal._clipped import Clipped
+from fairtrial.causal._intervals import bernstein_reach, normal_reach
 from fairtrial.causal._ledger import open_ledger
 from fairtrial.causal._weighted import Weighted
 from fairtrial.core.run import run_policy
@@ -253,8 +254,8 @@ def test_intervals_cover_the_truth():
         ledger.add(world.batch(np.repeat([0, 1, 2], 80), generator))
         weighted = Weighted(problem, ledger.records(), "mis")
         error = np.abs(weighted.gaps - truth)
-        normal += error <= weighted.normal_reach(0.05)[1]
-        bernstein += error <= weighted.bernstein_reach(0.05)[1]
+        normal += error <= normal_reach(weighted, 0.05)[1]
+        bernstein += error <= bernstein_reach(weighted, 0.05)[1]
     # Four standard errors of a coverage of .95 in 300 runs are .05.
     assert np.abs(normal / runs - 0.95).max() < 0.05
     assert (bernstein / runs >= 0.95).all()
@@ -262,12 +263,14 @@ def test_intervals_cover_the_truth():
 
 def test_rows_one_by_one_give_the_same_estimates_as_cells(monkeypatch):
     problem = confounded(11)
-    log = NetworkEnvironment(problem).table([0, 1, 2] * 200, np.random.default_rng(0))
+    log = NetworkEnvironment(problem).table([0, 1, 2] * 500, np.random.default_rng(0))
     tabulated = estimate(problem, log)
     monkeypatch.setattr("fairtrial.causal._fragment._MOST_WEIGHTS", 1)
     row_by_row = estimate(problem.clone(), log)
     assert row_by_row.gaps == pytest.approx(tabulated.gaps)
-    assert row_by_row.gaps_normal == pytest.approx(tabulated.gaps_normal)
+    # Without the list of cells only the rows that came say how much they tell.
+    normal = np.diff(row_by_row.gaps_normal) / np.diff(tabulated.gaps_normal)
+    assert ((normal > 0.9) & (normal < 1.5)).all()
     # What one group tells of another value has no bound that is known without the cells.
     assert np.isinf(row_by_row.gaps_bernstein).all()
     assert row_by_row.verdicts == ("undecided",) * 3
@@ -391,7 +394,7 @@ def test_the_certifying_budget_matches_the_width_of_intervals():
     ledger = open_ledger(problem.fragment)
     ledger.add(world.batch(np.repeat([0, 1], counts), np.random.default_rng(7)))
     weighted = Weighted(problem, ledger.records(), "mis")
-    reach = weighted.bernstein_reach(0.05 / problem.n_statements)[1][1]
+    reach = bernstein_reach(weighted, 0.05 / problem.n_statements)[1][1]
     # Estimated variances of thousands of rows are within a few percent.
     assert (reach / margin).max() == pytest.approx(1.0, rel=0.1)
 

@@ -25,7 +25,7 @@ from fairtrial.causal.policies import n_phases, phase_lengths, smallest_budget
 from fairtrial.core.run import run_policy
 from fairtrial.core.specification import policy_from_dict, problem_from_dict
 from fairtrial.errors import InvalidArgument, InvalidOutcome
-from tests.causal.slow import diamond, tiny
+from tests.causal.slow import diamond, thin, tiny
 
 POLICIES = [
     (ConstraintSuccessiveRejection, {}),
@@ -453,6 +453,20 @@ def test_the_plug_in_rule_goes_by_cells_where_the_model_allows_it():
     model = CausalModel(edges, dict.fromkeys("SVAXY", 2), tables)
     influenced = Problem(model, "S", "V", "Y", {"a": [0.5, 0.5]}, 0.1)
     assert PlugIn(influenced, 100)._estimator() == "sn"
+
+
+@pytest.mark.statistical
+def test_an_unfair_arm_is_hardly_ever_named_where_cells_are_thin():
+    """All gaps are .164 and the bound is .13, two and a half standard deviations below."""
+    world = NetworkEnvironment(thin(fairness_bound=0.13))
+    named, runs = 0, 60
+    for seed in range(runs):
+        run = PlugIn(world.problem, 1000).compiled_run(
+            world, np.random.default_rng([23, seed]), None
+        )
+        named += run.answer is not None
+    # An arm is named in about 10 %; four standard errors more is 26 %.
+    assert named <= 0.26 * runs
 
 
 def test_a_certificate_is_proven_when_all_went_as_planned():

@@ -1,11 +1,13 @@
 import json
 import math
+import os
 import pickle
 
 import numpy as np
 import pytest
 
 from fairtrial.causal import CausalModel, Density, ModelError, Problem, chain
+from fairtrial.core.specification import problem_from_dict
 from fairtrial.errors import InvalidArgument, InvalidOutcome
 from tests.causal.slow import diamond, tiny
 
@@ -180,3 +182,16 @@ def test_a_chain_takes_shares_in_every_form():
     )
     with pytest.raises(InvalidArgument, match="reward must be probabilities"):
         chain(0.5, ARMS, [0, 2], 0.1)
+
+
+def test_data_never_name_a_file_to_be_opened(tmp_path):
+    secret, pipe = tmp_path / "secret", tmp_path / "pipe"
+    secret.write_text("hunter2 is the password")
+    os.mkfifo(pipe)
+    written = tiny()[0].to_dict()
+    # A pipe that is opened would never let go, and /dev/zero never end.
+    for path in (secret, str(secret), str(pipe), "/dev/zero", "no such file"):
+        for read in (Problem.from_dict, problem_from_dict):
+            with pytest.raises(InvalidArgument, match="model must be the model itself") as caught:
+                read({**written, "model": path})
+            assert "hunter2" not in str(caught.value)

@@ -1,7 +1,5 @@
 """The command's frame: help, exit codes, errors."""
 
-import importlib
-
 import click
 import pytest
 
@@ -9,8 +7,6 @@ from fairtrial import errors
 from fairtrial.cli import ExitCode
 from fairtrial.cli.app import app
 from tests.cli.configurations import replayed, write
-
-OTHER_PAPERS = ("fair-mab", "causal", "linear", "delayed")
 
 
 def commands(group=app, path=()):
@@ -96,27 +92,3 @@ def test_what_nobody_foresaw_is_not_hidden(folder, invoke, monkeypatch):
     monkeypatch.setattr("fairtrial.cli.running.drive", fail)
     with pytest.raises(RuntimeError, match="a mistake in fairtrial"):
         invoke("run", write(folder, replayed()))
-
-
-@pytest.mark.parametrize(
-    ("paper", "own"),
-    [("baics", {"email_data": None}), *((name, {}) for name in OTHER_PAPERS)],
-)
-def test_a_paper_is_reproduced_by_its_own_module(folder, invoke, document, monkeypatch, paper, own):
-    module = importlib.import_module(f"fairtrial.reproduce.{paper.replace('-', '_')}")
-
-    class Report:
-        def to_dict(self):
-            return {"agrees": True}
-
-    def main(**options):
-        click.echo(f"tables with {options}")
-        return Report()
-
-    monkeypatch.setattr(module, "main", main)
-    options = {"quick": True, "output": None, **own}
-    expected = f"tables with {options}\n"
-    assert invoke("reproduce", paper, "--quick").stdout == expected
-    found, result = document("reproduce", paper, "--quick")
-    assert found == {"agrees": True}
-    assert expected in result.stderr

@@ -65,6 +65,11 @@ def test_paths_are_relative_to_the_file(folder):
     assert load(folder, **absolute).study.storage == f"sqlite:///{folder}/elsewhere.db"
 
 
+def test_a_replay_finds_columns_that_are_called_by_their_names(folder):
+    world = load(folder, source={"kind": "replay", "table": "rows.csv"}).environment
+    assert (world.arm, world.group, world.reward) == ("arm", "group", "reward")
+
+
 def test_a_study_in_memory_stays_there(folder):
     assert load(folder, **changed("study", storage="memory://")).study.storage == "memory://"
 
@@ -209,7 +214,7 @@ def test_all_mistakes_are_reported_at_once_in_the_order_of_the_sections(folder):
         "study.name",
         "study.seed",
         "problem.floor",
-        "problem.arms",
+        "problem.arms[1]",
         "problem.floors",
         "policy.max_pull",
         "policy.delta",
@@ -237,7 +242,7 @@ def test_all_mistakes_are_reported_at_once_in_the_order_of_the_sections(folder):
         (changed("problem", family="subpopulation"), "problem.family: must be one of"),
         ({"problem": {"family": "subpopulations"}}, "problem.arms: is required"),
         (changed("problem", noise_std=1.0), "problem.noise_std, reward_range: exactly one"),
-        (changed("problem", groups={"x": -1, "y": 2}), "problem.weights: must be finite, non-neg"),
+        (changed("problem", groups={"x": -1, "y": 2}), "problem.weights[x]: must not be negative"),
         (changed("problem", floors=[1, 2, 3]), "problem.floors: must be a number or have shape"),
         (changed("policy", name="Bandit"), "policy.name: must be one of BalancedTracking"),
         (changed("policy", name=3), "policy.name: must be one of"),
@@ -250,7 +255,7 @@ def test_all_mistakes_are_reported_at_once_in_the_order_of_the_sections(folder):
         (changed("source", table="absent.csv"), "source.table: must be a readable file (No such"),
         (changed("source", table="."), "source.table: must end in .csv"),
         (changed("source", reward="gain"), "source.reward: must be a column of rows.csv"),
-        (changed("source", group=None), "source.group: is required"),
+        (changed("source", group="stratum"), "source.group: must be a column of rows.csv"),
         ({"source": {"kind": "simulate"}}, "source.means: is required"),
         (
             {"source": {"kind": "simulate", "means": {"a": [0, 0], "c": [0, 0]}}},
@@ -264,8 +269,14 @@ def test_all_mistakes_are_reported_at_once_in_the_order_of_the_sections(folder):
             {"source": {"kind": "simulate", "means": {"a": 1, "b": [0, 0]}}},
             "source.means.a: must be a list in the order of the groups, or a table by group; got 1",
         ),
-        ({"source": {"kind": "simulate", "means": [["u", 0], [0, 0]]}}, "source.means: must be an"),
-        ({"source": {"kind": "simulate", "means": [[2, 0], [0, 0]]}}, "source.means: must be prob"),
+        (
+            {"source": {"kind": "simulate", "means": [["u", 0], [0, 0]]}},
+            "source.means[0, 0]: must be a n",
+        ),
+        (
+            {"source": {"kind": "simulate", "means": [[2, 0], [0, 0]]}},
+            "source.means[a, x]: must be a prob",
+        ),
         (
             {"source": {"kind": "simulate", "means": [[1, 0], [0, 0]], "std": 0.5}},
             "source.std: must be positive and keep mean - std and mean + std in the reward_range",
@@ -280,8 +291,12 @@ def test_all_mistakes_are_reported_at_once_in_the_order_of_the_sections(folder):
             {"source": {"kind": "command", "run": "measure {arms}"}},
             "source.run: has the placeholder {arms}; did you mean 'arm'?",
         ),
+        (
+            {"source": {"kind": "command", "run": "echo '{arm}'"}},
+            "source.run: has the placeholder {arm} within single quotes, where the shell would not",
+        ),
         ({"plan": {"delta": 0}}, "plan.delta: must be greater than 0; got 0"),
-        ({"plan": {"means": [[0, 0], [0, 7]]}}, "plan.means: must be probabilities"),
+        ({"plan": {"means": [[0, 0], [0, 7]]}}, "plan.means[b, y]: must be a prob"),
     ],
 )
 def test_each_mistake_is_named_by_its_key_path(folder, changes, expected):
@@ -439,7 +454,7 @@ LATE = {"family": "delayed", "arms": ["a", "b"], "noise_std": 1.0}
                 "noise_std": -1,
                 "direction": "up",
             },
-            ["features", "arms", "noise_std", "direction"],
+            ["features", "arms[1]", "noise_std", "direction"],
         ),
         (
             {
@@ -451,7 +466,7 @@ LATE = {"family": "delayed", "arms": ["a", "b"], "noise_std": 1.0}
                 "groups": 3,
                 "plays": 0,
             },
-            ["arms", "shares[1]", "tolerance", "reward_range", "plays", "groups"],
+            ["arms[1]", "shares[1]", "tolerance", "reward_range", "plays", "groups"],
         ),
         ({**LATE, "top": 0, "direction": "up", "clip": "yes"}, ["direction", "top", "clip"]),
     ],

@@ -75,3 +75,20 @@ def test_a_table_that_cannot_be_read_is_a_mistake_of_the_argument(tmp_path, name
     mistake = mistake_in({"candidates": name}, tmp_path)
     assert mistake.startswith("problem.candidates: must ")
     assert name in mistake
+
+
+def test_arms_can_be_the_rows_of_a_table(tmp_path):
+    (tmp_path / "arms.csv").write_text("arm,S,no,yes\n01,s,0.5,0.5\n01,t,0.4,0.6\n")
+    filled = with_files({"family": "causal", "arms": "arms.csv"}, tmp_path)
+    assert filled["arms"] == [
+        {"arm": "01", "S": "s", "no": "0.5", "yes": "0.5"},
+        {"arm": "01", "S": "t", "no": "0.4", "yes": "0.6"},
+    ]
+
+
+def test_a_table_of_arms_that_is_not_there_is_a_mistake(tmp_path):
+    mistakes, doubtful = [], set()
+    section = {"family": "causal", "arms": "none.csv"}
+    assert files.with_files(section, tmp_path, mistakes, doubtful) == {"family": "causal"}
+    assert doubtful == {"arms"}
+    assert "must be a readable file" in mistakes[0]

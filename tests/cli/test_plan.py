@@ -229,6 +229,16 @@ def test_a_race_is_planned_with_its_delays_and_pulls_in_flight(folder, document,
     assert found["answer"] == ["b"]
     assert found["simulated"]["elapsed"]["mean"] >= 1.0
     assert "Answer      b\n" in invoke("plan", path).output
+    # Readings may answer before any outcome: no bound on outcomes is shown.
+    assert found.get("lower_bound") is None
+
+
+def test_a_race_on_outcomes_alone_is_planned_with_the_bound_that_no_rule_beats(folder, document):
+    problem = {"family": "delayed", "arms": ["a", "b"], "noise_std": 1.0}
+    found, _ = document("plan", write(folder, replayed(**{**RACE, "problem": problem})))
+    # Two arms with noise 1, three units apart: T* = 8 / 3^2.
+    assert found["lower_bound"] == pytest.approx(8 / 9 * kl(0.1), rel=1e-4)
+    assert found["simulated"]["undecided"] == 0
 
 
 @pytest.mark.parametrize(
@@ -281,3 +291,21 @@ def test_delays_belong_to_the_family_that_has_them(folder, invoke):
     sections = {**EXAMPLE, "source": {**EXAMPLE["source"], "delay": 3.0}}
     result = invoke("plan", write(folder, replayed(**sections)))
     assert "source.delay: must be left out but in the family 'delayed'" in result.output
+
+
+def test_a_range_that_costs_more_than_the_noise_is_warned_of():
+    from fairtrial.cli.planning import range_warning
+    from fairtrial.subpopulations import Problem, ReplayEnvironment
+
+    rows = {"arm": ["a", "a", "b", "b"], "group": ["0"] * 4, "reward": [-4, 4, 1, 9]}
+
+    def said(width):
+        problem = Problem(["a", "b"], 1, floors=None, reward_range=(-width / 2, width / 2))
+        return range_warning(ReplayEnvironment(problem, rows))
+
+    # Spread 4, gap 5: rewards span 13, and the noise asks for 2 * 16 / 25 results a unit.
+    assert said(19) is None
+    assert "about 2e+02 results per unit, where the spread of the rewards asks for 1.3" in said(
+        1000
+    )
+    assert "no wider than 13 would cost little" in said(1000)

@@ -9,6 +9,7 @@ from fairtrial.study import Study
 from tests.cli.configurations import ROWS, replayed, write, write_table
 
 STORAGE = "sqlite:///small.db"
+ABOUT = f"About {len(ROWS)} rows of rows.csv, drawn again and again: this says nothing beyond them."
 
 
 def log(name="small", storage=STORAGE):
@@ -31,10 +32,28 @@ def uninterrupted(folder, invoke, **changes):
 def test_a_run_decides_and_says_what_it_promises(folder, invoke):
     result = invoke("run", write(folder, replayed()))
     assert result.exit_code == ExitCode.OK
-    assert result.stdout.startswith("Answer: a  (")
+    about, answer, *_ = result.stdout.splitlines()
+    assert about == ABOUT
+    assert answer.startswith("Answer: a  (")
     for part in ("Why", "Guarantee", "at most 0.05", "proven", "Provided", "[-1, 1]"):
         assert part in result.stdout
     assert (folder / "small.db").exists()
+
+
+def test_only_a_replay_is_said_to_be_about_its_rows(folder, invoke, document):
+    path = write(folder, replayed())
+    found, _ = document("run", path)
+    assert found["about"] == ABOUT
+    assert invoke("study", "show", path).stdout.splitlines()[0] == ABOUT
+    assert document("study", "show", "small", "--storage", STORAGE)[0]["about"] == ABOUT
+    invoke("study", "report", path, "--out", "page.html")
+    page = (folder / "page.html").read_text(encoding="utf-8")
+    assert page.index(ABOUT) < page.index("Answer: a")
+    # Means plus and minus a deviation are drawn from a table too, but nobody gave one.
+    means = {"kind": "simulate", "means": [[0.5, 0.5], [-0.5, -0.5]], "std": 0.25}
+    study = {"name": "assumed", "storage": STORAGE}
+    found, _ = document("run", write(folder, replayed(source=means, study=study), "means.toml"))
+    assert found["about"] is None
 
 
 def test_json_is_the_one_document_on_standard_output(folder, document):

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairtrial import delayed
-from fairtrial.cli.sources import CommandRewards, WorldRewards, fill_placeholders
+from fairtrial.cli.sources import CommandRewards, WorldRewards
 from fairtrial.core import Pull
 from fairtrial.errors import SourceError
 from fairtrial.subpopulations import GaussianEnvironment, Problem
@@ -63,7 +63,7 @@ def test_the_last_line_that_a_command_prints_is_the_reward():
     assert command("echo measuring; echo ' 0.25 '; echo").reward(PULL) == 0.25
 
 
-def test_labels_and_number_come_as_quoted_placeholders_and_as_variables(tmp_path):
+def test_labels_and_number_come_as_placeholders_and_as_variables(tmp_path):
     script = (
         "echo {arm}/{group}/{pull}/$FAIRTRIAL_ARM/$FAIRTRIAL_GROUP/$FAIRTRIAL_PULL > seen; echo 0"
     )
@@ -71,22 +71,11 @@ def test_labels_and_number_come_as_quoted_placeholders_and_as_variables(tmp_path
     assert (tmp_path / "seen").read_text() == "b c/x/7/b c/x/7\n"
 
 
-@pytest.mark.parametrize(
-    "text", ["awk '{print}'", "echo ${arm}", "echo {unknown}", "f() { echo 1; }"]
-)
-def test_braces_that_are_not_ours_are_left_to_the_shell(text):
-    assert fill_placeholders(text, {"arm": "a"}) == text
-
-
-@given(label=st.text(alphabet=st.characters(codec="utf-8", exclude_characters="\x00"), max_size=20))
-def test_no_label_can_break_out_of_its_place_in_the_command(label):
-    import shlex
-
-    assert shlex.split(fill_placeholders("measure {arm} end", {"arm": label})) == [
-        "measure",
-        label,
-        "end",
-    ]
+@pytest.mark.parametrize("label", ["a\0b", "\ud800"], ids=["nul", "surrogate"])
+def test_a_label_that_no_variable_can_hold_is_reported(label):
+    pull = Pull(7, 0, {"arm": label, "group": "x"})
+    with pytest.raises(SourceError, match="could not be started"):
+        command("echo 1").reward(pull)
 
 
 def test_a_failing_command_is_reported_with_pull_code_and_the_end_of_its_errors():

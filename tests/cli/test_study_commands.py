@@ -350,3 +350,92 @@ def test_the_end_of_a_studys_time_is_told(folder, invoke):
     shown = invoke("study", "show", "race", "--storage", STORAGE)
     assert shown.exit_code == ExitCode.NO_ANSWER
     assert shown.stdout.startswith("No answer: no result so far")
+
+
+# --------------------------------------------------------------- heads noted elsewhere
+
+
+def rehashed():
+    """Change an outcome, and write the whole chain of hashes anew, as an insider could."""
+    from fairtrial.study.log import Record, seal
+    from fairtrial.study.store import StudyRow
+
+    with sqlite3.connect("small.db") as connection:
+        for name in ("event_is_never_changed", "event_is_never_removed"):
+            connection.execute(f"DROP TRIGGER {name}")
+        connection.execute("UPDATE event SET value = 0.25 WHERE seq = 40")
+        columns = ", ".join(Record._fields)
+        fields = ", ".join(StudyRow._fields)
+        study = StudyRow(*connection.execute(f"SELECT {fields} FROM study").fetchone())
+        previous = study.origin
+        for row in connection.execute(f"SELECT {columns} FROM event ORDER BY seq").fetchall():
+            previous = seal(previous, Record(*row))
+            connection.execute("UPDATE event SET hash = ? WHERE seq = ?", (previous, row[0]))
+        connection.execute("UPDATE study SET head_hash = ?", (previous,))
+        from fairtrial.study import schema
+
+        for statement in (part for step in schema.STEPS for part in step):
+            if statement.split()[1:3] in (
+                ["TRIGGER", "event_is_never_changed"],
+                ["TRIGGER", "event_is_never_removed"],
+            ):
+                connection.execute(statement)
+    connection.close()
+
+
+def test_a_head_that_was_noted_elsewhere_finds_out_who_wrote_the_whole_log_anew(
+    folder, invoke, document
+):
+    path = write(folder, replayed())
+    invoke("run", path, "--pulls", 45)
+    noted = invoke("study", "head", path).stdout.strip()
+    assert noted == document("study", "show", path)[0]["head"]
+    assert invoke("study", "verify", path, "--head", noted).exit_code == ExitCode.OK
+    invoke("run", path, "--pulls", 2)
+    assert invoke("study", "verify", path, "--head", noted).exit_code == ExitCode.OK
+    rehashed()
+    (folder / "small.db-head").unlink()
+    assert invoke("study", "verify", path).exit_code == ExitCode.OK
+    found, result = document("study", "verify", path, "--head", noted)
+    assert result.exit_code == ExitCode.NOT_VERIFIED
+    assert noted in found["verification"]["first_difference"]
+
+
+def test_a_head_that_is_none_is_refused(decided, invoke):
+    result = invoke("study", "verify", decided, "--head", "abc")
+    assert result.exit_code == ExitCode.USAGE
+    assert "64 digits" in result.output
+
+
+def test_a_lost_end_is_said_and_can_be_accepted(folder, invoke, document):
+    path = write(folder, replayed())
+    invoke("run", path, "--pulls", 5)
+    old = (folder / "small.db").read_bytes()
+    invoke("run", path, "--pulls", 5)
+    (folder / "small.db").write_bytes(old)
+    result = invoke("study", "show", path)
+    assert result.exit_code == ExitCode.NOT_VERIFIED
+    assert "event 20 was acknowledged" in result.output
+    found, _ = document("study", "accept-loss", "--storage", STORAGE)
+    assert found["lost"] == [{"study": "small", "acknowledged": 20, "left": 10}]
+    assert document("study", "verify", path)[0]["verification"]["events"] == 10
+    assert invoke("study", "accept-loss", "--storage", STORAGE).stdout.startswith("nothing")
+
+
+def test_show_says_which_sqlite_reads_the_study(decided, invoke):
+    shown = " ".join(invoke("study", "show", decided).stdout.split())
+    assert f"SQLite {sqlite3.sqlite_version}" in shown
+
+
+def test_a_witness_in_the_file_notes_every_head_and_audits_the_log(folder, invoke):
+    configuration = replayed()
+    configuration["study"]["witness"] = "heads"
+    path = write(folder, configuration)
+    invoke("run", path, "--pulls", 5)
+    assert len((folder / "heads").read_text().splitlines()) >= 5
+    audited = invoke("study", "verify", path, "--witness", folder / "heads")
+    assert audited.exit_code == ExitCode.OK
+    with (folder / "heads").open("a") as lines:
+        lines.write(f"3 {'0' * 64}\n")
+    audited = invoke("study", "verify", path, "--witness", folder / "heads")
+    assert audited.exit_code == ExitCode.NOT_VERIFIED

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.subpopulations import slow_blocks
 
 from fairtrial.confidence._betting import (
     CAP,
@@ -21,6 +20,7 @@ from fairtrial.confidence._betting import (
     multiply_factor,
 )
 from fairtrial.subpopulations import BlockBetting, Problem
+from tests.subpopulations import slow_blocks
 
 REFERENCE_BETS = [
     ((0, 0.1, 1), 0.0134095772),

@@ -196,8 +196,8 @@ def test_every_bound_says_what_it_promises(bound: Bound) -> None:
         (lambda: NormalMixture(prior="few"), "prior"),  # type: ignore[arg-type]
         (lambda: NormalMixture().radius(10, level=0.0), "level"),
         (lambda: NormalMixture().radius(10, level=1.0), "level"),
-        (lambda: NormalMixture().radius([3, -1], level=0.1), "pulls"),
-        (lambda: NormalMixture().radius([3, math.nan], level=0.1), "pulls"),
+        (lambda: NormalMixture().radius([3, -1], level=0.1), "pulls[1]"),
+        (lambda: NormalMixture().radius([3, math.nan], level=0.1), "pulls[1]"),
         (lambda: NormalMixture().radius(math.inf, level=0.1), "pulls"),
         (lambda: NormalMixture().radius("many", level=0.1), "pulls"),
         (lambda: NormalMixture().radius("10", level=0.1), "pulls"),  # type: ignore[arg-type]

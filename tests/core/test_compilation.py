@@ -7,7 +7,6 @@ from pathlib import Path
 import numba as nb
 import pytest
 from numba.core import config
-from numba.core.caching import InTreeCacheLocator
 
 from fairtrial.core import compilation
 from fairtrial.core.compilation import _imported_by, kernel, source_stamp
@@ -141,8 +140,20 @@ def test_functions_of_others_are_filed_as_ever():
     before = config.CACHE_LOCATOR_CLASSES
     kernel(lambda x: x)
     assert before == config.CACHE_LOCATOR_CLASSES
-    locator = compilation.InTree(test_functions_of_others_are_filed_as_ever, __file__)
-    assert locator.get_source_stamp() == InTreeCacheLocator.get_source_stamp(locator)
+
+
+def test_a_kernel_outside_the_package_counts_what_it_imports_from_it(tmp_path):
+    package = tmp_path / "toy"
+    package.mkdir()
+    outside = tmp_path / "outside.py"
+    outside.write_text("from toy.a import f")
+    stamps = set()
+    for text in ("x = 1", "x = 2"):
+        (package / "a.py").write_text(text)
+        compilation._imported_by.cache_clear()
+        compilation.source_stamp.cache_clear()
+        stamps.add(compilation.source_stamp(outside, package))
+    assert len(stamps) == 2
 
 
 class Nowhere:

@@ -1,6 +1,7 @@
 import csv
 import gzip
 import io
+import os
 import sys
 
 import pandas as pd
@@ -137,3 +138,20 @@ def test_a_column_is_found_in_a_frame_and_in_a_mapping():
 def test_a_missing_column_is_named_with_those_that_there_are(table):
     with pytest.raises(InvalidArgument, match="must have the column 'reward'; it has"):
         column_of(table, "reward")
+
+
+def test_a_small_file_that_unpacks_to_a_huge_one_is_refused(tmp_path):
+    path = tmp_path / "table.csv.gz"
+    with gzip.open(path, "wb", compresslevel=1) as stream:
+        stream.write(b"a\n")
+        for _ in range(40):
+            stream.write(b"0\n" * 500_000)
+    with pytest.raises(InvalidArgument, match="must unpack to 32,000,000 bytes or fewer"):
+        read_table(path)
+
+
+def test_a_pipe_is_not_read(tmp_path):
+    path = tmp_path / "table.csv"
+    os.mkfifo(path)
+    with pytest.raises(InvalidArgument, match="must be a file, no pipe or device"):
+        read_table(path)

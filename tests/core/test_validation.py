@@ -6,11 +6,13 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fairtrial.core.validation import (
+    as_exact,
     as_floats,
     check_array,
     check_choice,
@@ -19,6 +21,8 @@ from fairtrial.core.validation import (
     check_number,
     check_probability,
     index_of,
+    plain_labels,
+    require_each,
 )
 from fairtrial.errors import InvalidArgument
 
@@ -101,11 +105,58 @@ def test_choice_names_the_choices(value: object) -> None:
 
 
 @pytest.mark.parametrize(
-    "value", [[], "abc", None, 0, -1, ["a", "a"], ["a", ""], ["a", None], True, {"a"}, 1.5]
+    "value", [[], "abc", None, 0, -1, True, {"a"}, 1.5, np.ones((2, 2)), pd.Series([], dtype=str)]
 )
-def test_labels_refuse_what_is_no_list_of_distinct_labels(value: object) -> None:
+def test_labels_refuse_what_is_no_list_of_labels(value: object) -> None:
     with pytest.raises(InvalidArgument, match=r"^arms must be"):
         check_labels("arms", value)
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (["a", "b", "a"], "arms[2] must differ from arms[0]: labels are distinct; got 'a'"),
+        (["a", ""], "arms[1] must be a label that is not empty; got ''"),
+        (["a", None], "arms[1] must be a label that is not empty; got None"),
+        (["a", math.nan], "arms[1] must be a label that is not empty; got nan"),
+        ([1, "1"], "arms[1] must differ from arms[0]: labels are distinct; got '1'"),
+    ],
+)
+def test_labels_name_the_entry_that_is_wrong(value: object, message: str) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        check_labels("arms", value)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("kind", [np.array, pd.Series, pd.Index, pd.Categorical])
+def test_labels_may_be_a_column(kind: Any) -> None:
+    assert check_labels("arms", kind(["b", "a"])) == ("b", "a")
+
+
+def test_labelled_data_keep_their_labels_and_numbered_ones_count_by_position() -> None:
+    assert plain_labels("w", pd.Series([0.4, 0.6])) == [0.4, 0.6]
+    assert plain_labels("w", pd.Series([0.4, 0.6], index=[2, 1])) == {"2": 0.4, "1": 0.6}
+    table = pd.DataFrame([[1, 2], [3, 4]], columns=["x", "y"])
+    assert plain_labels("m", table) == [{"x": 1, "y": 2}, {"x": 3, "y": 4}]
+    for other in ([1, 2], {"a": 1}, np.ones(2), 3.0, None, "text"):
+        assert plain_labels("w", other) is other
+    with pytest.raises(InvalidArgument, match=r"^w: label\[1\] must differ from w: label\[0\]"):
+        plain_labels("w", pd.Series([0.4, 0.6], index=["a", "a"]))
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ([1.0, -2.0], "costs[1] must be greater than 0; got -2.0"),
+        ([[1.0, 2.0], [3.0, math.nan]], "costs[1, 1] must be greater than 0; got nan"),
+        (-1.0, "costs must be greater than 0; got -1.0"),
+    ],
+)
+def test_the_entry_that_is_wrong_is_named(value: Any, message: str) -> None:
+    array = np.array(value)
+    with pytest.raises(InvalidArgument) as caught:
+        require_each("costs", array, array > 0, "must be greater than 0")
+    assert str(caught.value) == message
 
 
 def test_more_labels_than_anybody_has_are_refused_at_once() -> None:
@@ -140,7 +191,9 @@ def test_array_is_a_read_only_copy() -> None:
         ([[1, 2, 3]], "means must have shape (any, 2); got shape (1, 3)"),
         ([[1, 2], [3, math.nan]], "means[1, 1] must be finite; got nan"),
         ([[1, 2], [3]], "means must be an array of numbers; got [[1, 2], [3]]"),
-        ([["a", "b"]], "means must be an array of numbers; got [['a', 'b']]"),
+        ([["a", "b"]], "means[0, 0] must be a number; got 'a'"),
+        ([[0.5, "b"]], "means[0, 1] must be a number; got 'b'"),
+        ([[0.5, None]], "means[0, 1] must be a number; got None"),
     ],
 )
 def test_array_names_the_shape_or_the_entry(value: object, message: str) -> None:
@@ -173,7 +226,7 @@ def test_index_of_names_the_labels() -> None:
     ids=["text", "mixed", "truth", "truths", "nested", "array of text", "none and text"],
 )
 def test_text_and_truth_values_are_no_numbers(value: object) -> None:
-    with pytest.raises(InvalidArgument, match="floors must be numbers"):
+    with pytest.raises(InvalidArgument, match=r"floors(\[\d(, \d)?\])? must be (numbers|a number)"):
         as_floats("floors", value, "must be numbers")
 
 
@@ -181,3 +234,29 @@ def test_text_and_truth_values_are_no_numbers(value: object) -> None:
 def test_every_kind_of_number_is_taken(value: Any) -> None:
     found = as_floats("floors", value, "must be numbers")
     assert np.array_equal(found, np.array(value, dtype=float))
+
+
+@pytest.mark.parametrize(
+    "value", [True, None, "x", "1/0", "", float("nan"), float("inf"), [1], Decimal("0.5"), 1j]
+)
+def test_what_is_no_number_has_no_exact_value(value: object) -> None:
+    with pytest.raises(InvalidArgument, match=r"^share must be a number; got"):
+        as_exact("share", value, "must be a number")
+
+
+@pytest.mark.parametrize("value", ["1e-100000000", "9" * 401, 10**401, Fraction(1, 10**401)])
+def test_a_number_of_too_many_digits_is_not_read(value: object) -> None:
+    with pytest.raises(InvalidArgument, match=r"^share must be a number, of at most 400 digits"):
+        as_exact("share", value, "must be a number")
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_every_float_has_the_exact_value_of_its_shortest_decimal(value: float) -> None:
+    exact = as_exact("share", value, "must be a number")
+    assert exact == Fraction(Decimal(repr(value)))
+    assert float(exact) == value
+
+
+def test_an_integer_of_too_many_digits_is_refused_in_words() -> None:
+    with pytest.raises(InvalidArgument, match="of at most 400 digits; got an object of type int"):
+        check_integer("budget", 10**5000, low=1)

@@ -79,7 +79,8 @@ def check_both(policy, environment, parallel, horizon=None, seed=3):
     rows = int(slow._control[books.ROWS])
     assert np.array_equal(slow._pulls[:rows], fast._pulls[:rows])
     assert np.array_equal(slow._arms, fast._arms)
-    assert slow.guarantee == fast.guarantee
+    # A compiled run keeps no order of arrival, which the checks of assumptions need.
+    assert slow.guarantee.statement == fast.guarantee.statement
     return expected
 
 
@@ -357,12 +358,13 @@ def test_a_stopped_pull_keeps_its_readings_and_may_still_come(reason):
     assert means(policy)[0] == 2.0
     policy.report(pulls[0], 4.0, stage=2)
     assert means(policy)[0] == pytest.approx(3.0)
+    by_chance = reason in ("lost", "error")
+    assert any("1 pull got lost" in text for text in policy.guarantee.assumptions) == by_chance
     policy.tell(pulls[0], 1.0)
     assert means(policy)[0] == 1.0
     assert not policy.stopped
-    assert any("1 pull got lost" in text for text in policy.guarantee.assumptions) == (
-        reason in ("lost", "error")
-    )
+    # What comes after all was only late.
+    assert not any("got lost" in text for text in policy.guarantee.assumptions)
 
 
 @pytest.mark.parametrize("reason", ["timeout", "expired", "Timeout", "time-out", "fell ill", ""])

@@ -60,7 +60,7 @@ def test_a_bad_argument_is_refused_by_name(arguments, name):
     with pytest.raises(ValueError, match=name) as caught:
         Problem(**{"arms": 3, "noise_std": 1.0, **arguments})
     assert isinstance(caught.value, InvalidArgument)
-    assert caught.value.name == name
+    assert caught.value.name.partition("[")[0] == name
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_a_policy_is_the_same_after_a_file(make):
 def test_the_default_rule_covers_the_noise():
     assert Problem(2, noise_std=1.0, **UNBIASED).default_policy == "InformationRacing"
     assert Problem(2, noise="estimated", **UNBIASED).default_policy == "InformationRacing"
-    assert Problem(2, reward_range=(0, 1)).default_policy == "InformationRacing"
+    assert Problem(2, reward_range=(0, 1)).default_policy == "BlockBetting"
     for noise in ({"noise_std": 1.0, "noise": "subgaussian"}, {"reward_range": (0, 1)}):
         problem = Problem(2, **noise, **UNBIASED)
         assert problem.default_policy == "Racing"
@@ -265,5 +265,5 @@ def test_numbers_that_are_not_finite_change_nothing():
     "scale", ["0.3", [True, False], ["a", "b"]], ids=["text", "truths", "words"]
 )
 def test_text_is_no_deviation(scale):
-    with pytest.raises(InvalidArgument, match="noise_std must be a number or have shape"):
+    with pytest.raises(InvalidArgument, match=r"noise_std(\[0\])? must be a number"):
         Problem(["a", "b"], noise_std=scale)

@@ -204,7 +204,7 @@ def test_certificates_enclose_the_optimum_of_a_conic_solver(
         features = np.column_stack([features, features.sum(axis=1)])
         theta = np.append(theta, 0.0)
     problem = Problem(features, noise_std=1.0)
-    arms, candidates, _ = problem.reduced
+    arms, candidates = problem.reduced.arms, problem.reduced.unit * problem.reduced.candidates
     values = features[:5] @ theta
     best = int(values.argmax())
     others = np.delete(np.arange(5), best)

@@ -133,7 +133,7 @@ def test_every_decision_is_the_referees(name: str, cls: type[Policy], level: str
     policy = cls(problem, delta=DELTA, stopping=level, start=START)
     referee, rng = Referee(problem, level), np.random.default_rng(2)
     means = problem.sign * FEATURES @ THETA
-    basis = list(problem.basis_arms)
+    basis = list(problem.start_arms)
     for told in range(1, 1500):
         pull = policy.ask()
         if told > len(basis) * START + 1 and cls is not GAllocation:
@@ -181,5 +181,5 @@ def test_choices_stand_on_the_information_with_all_pulls_in_flight(told: int) ->
         arms = [pull.action for pull in (*pulls[:told], *pulls[told + lost :])]
         expected = Referee(problem, "mixture").gram(np.bincount(arms, minlength=len(FEATURES)))
         basis = problem.reduced.basis
-        found = basis @ policy._track.ahead @ basis.T
+        found = problem.scale.max() ** 2 * basis @ policy._track.ahead @ basis.T
         assert np.linalg.inv(found) == pytest.approx(expected, rel=1e-6)

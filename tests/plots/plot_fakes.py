@@ -82,7 +82,7 @@ def progress_of_grid(
         arm=answer if status == "decided" else None,
         status=status,
         leader=answer,
-        confidence=0.95 if status == "decided" else None,
+        confidence=0.95,
         guarantee=PROVEN,
         reason="Every other answer was rejected." if status == "decided" else "Two are left.",
         evidence={"wealth": 3.1},

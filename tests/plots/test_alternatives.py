@@ -7,11 +7,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from matplotlib.text import Text
 
 import fairtrial as ft
 from fairtrial.plots import evidence, overview
 from fairtrial.plots._alternatives import (
     alternatives,
+    candidates_sentence,
     e_value,
     explanation,
     needed,
@@ -132,6 +134,64 @@ def test_answers_are_found_by_their_own_labels_whatever_these_look_like():
     rows = [{"answer": label, "rejected": True}, {"answer": "zdv_ddi", "rejected": False}]
     assert ruled_out(of(rows)) == {label}
     assert summary(of(rows), 6) == "Ruled out: 1 of 1 other answer."
+
+
+def undecided(candidates, *, proven=True, confidence=0.95, status="running", rejected=1):
+    rows = [{"answer": f"r{number}", "rejected": True} for number in range(rejected)]
+    rows += [{"answer": one, "rejected": False} for one in candidates or ()]
+    progress = of(rows, status=status)
+    guarantee = progress.recommendation.guarantee
+    changed = replace(
+        progress.recommendation,
+        candidates=candidates,
+        confidence=confidence,
+        guarantee=guarantee if proven else guarantee.weakened("luck"),
+    )
+    return replace(progress, recommendation=changed)
+
+
+@pytest.mark.parametrize(
+    ("candidates", "said"),
+    [
+        (("b", "c"), "among b and c"),
+        (("b", "c", "d"), "among b, c and d"),
+        (("b",), "b"),
+        (("b", None), "b, or that no arm is acceptable"),
+        (("b", "c", None), "among b and c, or that no arm is acceptable"),
+        ((None,), "that no arm is acceptable"),
+        (
+            tuple("abcdefghij"),
+            "one of 10 arms (a, b, c, d, e, f, g, h and 2 more)",
+        ),
+    ],
+)
+@pytest.mark.parametrize("status", ["running", "undecided"])
+def test_the_answers_that_are_left_are_named_with_their_confidence(candidates, said, status):
+    progress = undecided(candidates, status=status)
+    assert candidates_sentence(progress) == f"With 95 % confidence the right answer is {said}."
+
+
+def test_nothing_is_said_of_answers_that_are_left_where_nothing_is_known_of_them():
+    assert candidates_sentence(undecided(None)) == ""
+    assert candidates_sentence(undecided(("b",), confidence=None)) == ""
+    assert candidates_sentence(undecided(("b",), status="decided")) == ""
+    assert candidates_sentence(replace(undecided(("b", "c")), told=0)) == ""
+
+
+def test_before_anything_is_ruled_out_no_confidence_is_claimed():
+    sentence = candidates_sentence(undecided(("b", "c", None), rejected=0))
+    assert sentence == "None of the 3 possible answers is ruled out yet."
+    weak = candidates_sentence(undecided(("b", "c"), proven=False))
+    assert weak == "Not ruled out so far, without a proven confidence: among b and c."
+
+
+def test_page_and_picture_name_the_answers_that_are_left(tmp_path):
+    study = FakeStudy(end=undecided(("b", None)))
+    sentence = "With 95 % confidence the right answer is b, or that no arm is acceptable."
+    page = ft.plots.write_report(study, tmp_path / "page.html").read_text(encoding="utf-8")
+    assert sentence in page
+    said = [text.get_text() for text in overview(study).findobj(Text)]
+    assert any(sentence in " ".join(text.split()) for text in said)
 
 
 def test_rulings_in_words():

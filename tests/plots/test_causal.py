@@ -209,6 +209,28 @@ def test_a_problem_without_gaps_stands_at_zero():
     assert ax.get_xlabel() == "counterfactual gap: none, nothing carries it"
 
 
+@pytest.mark.parametrize("interval", ["normal", "bernstein"])
+def test_the_legend_says_that_verdicts_stand_on_wider_intervals_than_normal_ones(
+    estimates, interval
+):
+    figure = fair_outcomes(estimates, interval)
+    legends = [*figure.legends, *(ax.get_legend() for ax in figure.axes if ax.get_legend())]
+    texts = [text.get_text() for legend in legends for text in legend.get_texts()]
+    told = any("(verdicts: wider)" in text for text in texts)
+    assert told == (interval == "normal")
+
+
+def test_arms_without_an_interval_are_drawn_as_marks():
+    arms = {"now": [[0.9999, 0.0001]] * 2, "new": [[0.05, 0.95], [1.0, 0.0]]}
+    problem, world = causal.chain(0.5, arms, [0.0, 0.9], 0.2)
+    with pytest.warns(causal.ThinOverlap):
+        found = causal.estimate(problem, world.table([0] * 1000, np.random.default_rng(1)))
+    figure = fair_outcomes(found)
+    figure.draw_without_rendering()
+    marks = [c for c in figure.axes[0].collections if c.get_gid() in ("fair", "inside, undecided")]
+    assert sum(len(c.get_offsets()) for c in marks) == 2
+
+
 def test_an_unknown_interval_is_refused(estimates):
     with pytest.raises(InvalidArgument, match=r"interval must be .*normal.*bernstein"):
         fair_outcomes(estimates, "wald")

@@ -373,7 +373,8 @@ def test_overview_holds_decision_evidence_means_and_allocation():
     assert len(figure.axes) == 1 + 1 + 4 + 3
     said = texts(figure)
     assert "Answer: zdv_ddi" in said
-    assert any("Confidence 95 % (proven: block betting)." in text for text in said)
+    promised = "wrong answer is at most 5 % (proven: block betting)."
+    assert any(promised in " ".join(text.split()) for text in said)
     assert sum(len(having(ax, "optimal")) for ax in figure.axes) == 3
 
 

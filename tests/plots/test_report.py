@@ -340,7 +340,7 @@ def test_decision_says_answer_guarantee_assumptions_source_and_pulls(report):
     said = section(report(facts={"Patients": "2,139"}), "Decision").text
     for part in (
         "Answer: zdv_ddi",
-        "Confidence 95 % (proven: block betting).",
+        "ever gives a wrong answer is at most 5 % (proven: block betting).",
         "Why: Every other answer was rejected.",
         "1,322 results of 1,326 pulls, 4 outstanding.",
         "Proven (block betting): The answer is wrong with probability at most 0.05.",
@@ -528,6 +528,15 @@ def test_a_log_that_does_not_replay_is_a_warning(report):
     page = report(FakeStudy(healthy=False))
     (warning,) = page.of_class("warning")
     assert "event 17: recorded action 3, replayed action 5" in warning.text
+
+
+def test_what_the_results_contradict_is_a_warning(report):
+    study = FakeStudy()
+    study.health = lambda: {"open": 3, "warnings": ["the results contradict <noise_std>"]}
+    page = report(study)
+    (warning,) = page.of_class("warning")
+    assert warning.text == "the results contradict <noise_std>."
+    assert table_named(page, "State of the study")[1:] == [["open", "3"]]
 
 
 def test_nested_health_is_flattened(report):

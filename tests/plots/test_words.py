@@ -73,8 +73,20 @@ def test_headlines(recommendation, expected):
     assert headline(recommendation) == expected
 
 
-def test_support_names_confidence_and_kind_of_guarantee():
-    assert support(progress_of_grid()) == "Confidence 95 % (proven: block betting)."
+def test_support_says_what_is_promised_of_studies_like_this_one():
+    decided = progress_of_grid()
+    promised = "The probability that a study like this one ever gives a wrong answer is at most 5 %"
+    assert support(decided) == f"{promised} (proven: block betting)."
+    answer = decided.recommendation
+    heuristic = replace(answer, guarantee=answer.guarantee.weakened("luck"))
+    assert support(replace(decided, recommendation=heuristic)) == (
+        "The rule aims at a wrong answer in at most 5 % of studies; not proven "
+        "(heuristic: block betting)."
+    )
+    of_a_budget = replace(decided, recommendation=replace(answer, confidence=None))
+    assert support(of_a_budget) == (
+        "Best estimate for a fixed budget; no error probability is promised."
+    )
 
 
 def test_support_never_calls_a_leader_a_decision():

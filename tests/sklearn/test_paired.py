@@ -422,3 +422,21 @@ def test_a_wrong_arm_is_named_with_at_most_the_stated_probability(shape):
         wrong += policy.recommend().arm == "0"
     assert wrong <= 100 + 4 * 8.9
     assert wrong > 0
+
+
+def test_a_study_of_it_is_opened_and_shown_without_naming_its_class(tmp_path):
+    from click.testing import CliRunner
+
+    from fairtrial.cli.app import app
+    from fairtrial.study import Study
+
+    storage = f"sqlite:///{tmp_path / 'models.db'}"
+    problem = Problem(["small", "large"], reward_range=(0, 1))
+    with Study.create(problem, PairedRacing(problem), storage=storage, name="s", seed=1) as study:
+        study.tell(study.ask(), 0.5)
+    with Study.open(storage, "s") as study:
+        assert isinstance(study.policy, PairedRacing)
+        assert study.verify().ok
+    for command in ("verify", "history"):
+        result = CliRunner().invoke(app, ["study", command, "s", "--storage", storage])
+        assert result.exit_code == 0, result.output

@@ -9,6 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from fairtrial.study import Study
+from fairtrial.study.memory import MemoryStore
 from fairtrial.study.sqlite import SQLiteStore
 from tests.study.tools import Clock
 from tests.study.toys import Elimination, Racing, ToyProblem
@@ -31,10 +32,19 @@ def leap(monkeypatch):
 @pytest.fixture(params=["file", "memory"])
 def store(request, tmp_path, clock):
     """Every store there is; another implementation joins by a line here."""
-    path = tmp_path / "study.db" if request.param == "file" else None
-    opened = SQLiteStore(path, "process", clock=clock)
+    opened = opened_store(request.param, tmp_path, clock)
     yield opened
     opened.close()
+
+
+def opened_store(kind, folder, clock):
+    if kind == "memory":
+        return MemoryStore(clock=clock)
+    if kind == "file":
+        return SQLiteStore(folder / "study.db", "process", clock=clock)
+    from tests.study.bundled import BundledStore
+
+    return BundledStore(folder / "study.db", "process", clock=clock)
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """The driver with real processes: pools whose workers are killed, Dask, kill -9, company."""
 
 import contextlib
-import json
 import multiprocessing
 import os
 import pickle
@@ -317,48 +316,6 @@ def test_a_driver_takes_up_what_another_one_leaves_open_when_it_is_killed(path):
 # ---------------------------------------------------------------------------- the socket
 
 
-def test_only_who_knows_the_key_is_answered():
-    desk = Desk("127.0.0.1")
-    address = desk.address()
-    assert desk.address() == address
-    greetings = [b'{"key": "guess"}\n', b"rubbish\n", b"[]\n", b"\n", b"x" * 70_000, b""]
-    for greeting in greetings:
-        with (
-            socket.create_connection(address, timeout=PATIENCE) as connection,
-            # Whoever is not answered may be cut off at any moment.
-            contextlib.suppress(OSError),
-        ):
-            connection.sendall(greeting + b'{"kind": "look", "pull": null, "attempt": null}\n')
-            connection.shutdown(socket.SHUT_WR)
-            assert connection.recv(100) == b""
-    assert desk.take(0.05) is None
-    desk.close()
-
-
-def test_what_comes_by_the_socket_is_data_and_is_answered_in_order():
-    desk = Desk("127.0.0.1")
-    answers = []
-
-    def talk():
-        with socket.create_connection(desk.address(), timeout=PATIENCE) as connection:
-            stream = connection.makefile("rwb")
-            stream.write(json.dumps({"key": desk.key}).encode() + b"\n")
-            for number in range(3):
-                stream.write(json.dumps({"kind": "look", "number": number}).encode() + b"\n")
-            stream.flush()
-            answers.extend(json.loads(stream.readline()) for _ in range(3))
-
-    talking = threading.Thread(target=talk)
-    talking.start()
-    for number in range(3):
-        request = desk.take(PATIENCE)
-        assert request.message == {"kind": "look", "number": number}
-        request.answer(go_on=number != 1)
-    talking.join(PATIENCE)
-    assert [answer["go_on"] for answer in answers] == [True, False, True]
-    desk.close()
-
-
 def test_who_asked_and_was_not_answered_is_told_to_stop_when_the_desk_closes():
     desk = Desk("127.0.0.1")
     with ThreadPoolExecutor(1) as worker:
@@ -374,7 +331,7 @@ def test_a_closed_desk_is_closed_for_all_although_forked_workers_hold_its_socket
     channel = pickle.loads(pickle.dumps(desk.channel()))
     with socket.create_connection(desk.address(), timeout=PATIENCE):
         pass
-    as_a_fork_would = os.dup(desk._server.socket.fileno())
+    as_a_fork_would = os.dup(desk._server._socket.fileno())
     try:
         desk.close()
         with pytest.raises(Unreachable):

@@ -127,3 +127,17 @@ def test_missing_packages_are_named(study, tmp_path, monkeypatch):
     with pytest.raises(MissingExtra, match=r"fairtrial\[data\]"):
         study.export(tmp_path / "log.parquet")
     assert study.export(tmp_path / "log.csv").exists()
+
+
+def test_a_table_is_the_same_whether_it_is_made_at_once_or_in_parts(study, monkeypatch):
+    whole = study.history()
+    for size in (1, 4, 7):
+        monkeypatch.setattr("fairtrial.study.export._BATCH", size)
+        pd.testing.assert_frame_equal(study.history(), whole)
+
+
+def test_the_table_of_an_empty_log_has_the_same_columns(make_study, study):
+    empty = make_study(name="empty").history()
+    assert len(empty) == 0
+    assert list(empty.columns) == list(study.history().columns)
+    assert empty.dtypes["at"] == study.history().dtypes["at"]

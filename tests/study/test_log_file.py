@@ -115,7 +115,7 @@ def test_the_classes_needed_are_named(study, tmp_path):
     ("edit", "message"),
     [
         (lambda lines: lines.pop(0), "line 1 is not the header"),
-        (lambda lines: lines[0].update(fairtrial_log=2), "line 1 is not the header"),
+        (lambda lines: lines[0].update(fairtrial_log=3), "line 1 is not the header"),
         (lambda lines: lines[0].pop("name"), "line 1 has no field 'name'"),
         (lambda lines: lines[0]["specification"].pop("seed"), "line 1 has no field 'seed'"),
         (lambda lines: lines[0].update(events=True), "'events' that is no int"),

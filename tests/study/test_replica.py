@@ -350,7 +350,7 @@ def test_a_snapshot_from_after_the_head_that_is_wanted_is_passed_over(file_study
     assert (found.seq, found.policy.told) == (4, 2)
 
 
-def test_a_log_that_was_put_back_to_an_older_state_is_followed(file_study, path):
+def test_a_log_that_was_put_back_to_an_older_state_is_noticed(file_study, path):
     study = file_study()
     run(study, 3)
     other = SQLiteStore(path, "process")
@@ -361,9 +361,10 @@ def test_a_log_that_was_put_back_to_an_older_state_is_followed(file_study, path)
     connection.execute("DELETE FROM pull WHERE asked_seq > 2")
     hash_at_2 = connection.execute("SELECT hash FROM event WHERE seq = 2").fetchone()[0]
     connection.execute("UPDATE study SET head_seq = 2, head_hash = ?", (hash_at_2,))
-    assert study.policy.told == 1
-    run(study, 1)
-    assert study.verify().ok
+    with pytest.raises(CorruptLog, match="ends with event 2, and event 6 was there before"):
+        run(study, 1)
+    with pytest.raises(CorruptLog, match="ends with event 2, and event 6 was there before"):
+        study.progress()
     other.close()
 
 

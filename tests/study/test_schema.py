@@ -11,7 +11,10 @@ from tests.study.tools import connect
 from tests.study.toys import OWN, Serving, ToyProblem
 
 FIXTURES = Path(__file__).parent / "fixtures"
-HEADS = {1: ("7609a5d567ef912fc56d92c6e2ce41a981d678ef5e4cc0310900f537ab89e3b6", 17)}
+HEADS = {
+    1: ("7609a5d567ef912fc56d92c6e2ce41a981d678ef5e4cc0310900f537ab89e3b6", 17),
+    2: ("1d98c9297c1c136f5d09f9e77fed4ed0005cb7a6d08c5ff152639d80c94f597d", 17),
+}
 """Head hash and length of the study in the fixture of every released schema."""
 
 NEXT = ("ALTER TABLE study ADD COLUMN colour TEXT", "UPDATE study SET colour = 'green'")

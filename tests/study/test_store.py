@@ -7,19 +7,29 @@ import pytest
 from fairtrial.errors import StorageError
 from fairtrial.study.log import PullRow, Record, seal
 from fairtrial.study.store import NewStudy, Snapshot, Store
+from tests.study.conftest import opened_store
 from tests.study.tools import Fault
 
 SPEC = "ab" * 32
 
 
+@pytest.fixture(params=["file", "memory", "bundled"])
+def store(request, tmp_path, clock):
+    """Every store, and the one in a file on another SQLite than Python's own."""
+    if request.param == "bundled":
+        pytest.importorskip("apsw")
+    opened = opened_store(request.param, tmp_path, clock)
+    yield opened
+    opened.close()
+
+
 def new_study(name="a", **changes):
-    new = NewStudy(name, '{"seed":1}', SPEC, "1", 3, "0.1", 1_800_000_000_000_000)
+    new = NewStudy(name, '{"seed":1}', SPEC, "1", 3, "0.1", 1_800_000_000_000_000, 1)
     return new._replace(**changes)
 
 
 def insert(store, name="a"):
-    with store.transaction():
-        return store.insert_study(new_study(name))
+    return store.transact(lambda: store.insert_study(new_study(name)))
 
 
 def record(seq, kind="ask", previous=SPEC, **columns):
@@ -41,8 +51,7 @@ def row(pull_id="p1", number=0, **changes):
 
 
 def append(store, study, records, pulls=(), **more):
-    with store.transaction():
-        return store.append(study, records, list(pulls), "running", **more)
+    return store.transact(lambda: store.append(study, records, list(pulls), "running", **more))
 
 
 # ----------------------------------------------------------------------------- studies
@@ -57,7 +66,7 @@ def test_a_study_is_found_by_name_with_an_empty_log(store):
     assert store.find_study("a") == study
     assert store.find_study("b") is None
     assert store.read_study(study.id) == study
-    assert study[1:8] == new_study()
+    assert study[1:9] == new_study()
     assert (study.head_seq, study.head_hash, study.status, study.duplicates) == (
         0,
         SPEC,
@@ -193,14 +202,13 @@ def test_an_error_in_a_transaction_undoes_all_of_it(store):
     study = insert(store)
 
     def fail():
-        with store.transaction():
-            store.append(study, log(2), [row()], "decided")
-            store.insert_study(new_study("b"))
-            assert store.read_study(study.id).head_seq == 2
-            raise Fault
+        store.append(study, log(2), [row()], "decided")
+        store.insert_study(new_study("b"))
+        assert store.read_study(study.id).head_seq == 2
+        raise Fault
 
     with pytest.raises(Fault):
-        fail()
+        store.transact(fail)
     assert store.read_study(study.id) == study
     assert list(store.records(study.id)) == []
     assert store.pull(study.id, "p1") is None
@@ -208,23 +216,27 @@ def test_an_error_in_a_transaction_undoes_all_of_it(store):
 
 
 def test_a_write_within_a_write_is_refused_and_harms_nothing(store):
-    with store.transaction():
+    def within():
         store.insert_study(new_study("a"))
-        with pytest.raises(StorageError, match="cannot begin within another"), store.transaction():
-            pass
+        with pytest.raises(StorageError, match="cannot begin within another"):
+            store.transact(lambda: None)
         store.insert_study(new_study("b"))
+
+    store.transact(within)
     assert [study.name for study in store.studies()] == ["a", "b"]
 
 
 def test_threads_take_turns(store):
     study_id = insert(store).id
 
+    def extend():
+        study = store.read_study(study_id)
+        [event] = log(1, study.head_hash, study.head_seq + 1)
+        store.append(study, [event], [], "running")
+
     def work():
         for _ in range(20):
-            with store.transaction():
-                study = store.read_study(study_id)
-                [event] = log(1, study.head_hash, study.head_seq + 1)
-                store.append(study, [event], [], "running")
+            store.transact(extend)
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:

@@ -78,8 +78,11 @@ COLUMNS = (
 def chain(path, study_id=1) -> list[str]:
     """Return the hashes that the rows of a database should have, from their description alone."""
     connection = connect(path)
-    text = connection.execute("SELECT spec_json FROM study WHERE id = ?", (study_id,)).fetchone()
-    previous = hashlib.sha256(text[0].encode()).hexdigest()
+    query = "SELECT spec_json, policy_version, created_with, created_at FROM study WHERE id = ?"
+    text, *made = connection.execute(query, (study_id,)).fetchone()
+    spec = hashlib.sha256(text.encode()).hexdigest()
+    start = spec + json.dumps(made, separators=(",", ":"))
+    previous = hashlib.sha256(start.encode()).hexdigest()
     hashes = []
     query = f"SELECT {', '.join(COLUMNS)} FROM event WHERE study_id = ? ORDER BY seq"
     for row in connection.execute(query, (study_id,)):

@@ -21,6 +21,9 @@ KAPPA = 1.0
 GAMMA = 0.03
 SMALLEST_SHARE_BLOCK = 2
 STEPS = 150
+PRECISION = 0.9
+DOUBT = math.sqrt(2.0)
+NEGLECT = 1.5
 TAU = 0.5
 TAU_NONE = 1.0
 CAP = 0.4
@@ -218,6 +221,12 @@ class Setting:
     sigma: dict[Cell, float] | None = None
     bounds: tuple[float, float] | None = None
     costs: dict[Cell, float] | None = None
+    losses_ignorable: bool = False
+
+    @property
+    def redraws(self) -> bool:
+        """Whether a lost draw is drawn again."""
+        return self.bounds is not None and self.losses_ignorable
 
     @property
     def groups(self) -> int:
@@ -265,14 +274,17 @@ class Block:
     objective: float = math.nan
     rewards: dict[Cell, list[float]] = field(default_factory=dict)
     lost: dict[Cell, int] = field(default_factory=dict)
+    to_issue: dict[Cell, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.rewards = {cell: [] for cell in self.counts}
         self.lost = dict.fromkeys(self.counts, 0)
+        self.to_issue = dict(self.counts)
 
-    @property
-    def complete(self) -> bool:
-        return all(len(self.rewards[c]) + self.lost[c] >= n for c, n in self.counts.items())
+    def waits(self, redraws: bool) -> bool:
+        """Return whether draws are missing; with `redraws` a lost one is drawn again."""
+        gone = dict.fromkeys(self.counts, 0) if redraws else self.lost
+        return any(len(self.rewards[c]) + gone[c] < n for c, n in self.counts.items())
 
 
 class SlowBlocks:
@@ -289,6 +301,12 @@ class SlowBlocks:
         self.C = {(end, j, i): 0.0 for j in arms for end, i in setting.ends(j)}
         self.rejected: set[Any] = set()
         self.share = dict.fromkeys(setting.cells, 1.0 / len(setting.cells))
+        # Draws of blocks that are paid: with a result, and without one.
+        self.came = dict.fromkeys(setting.cells, 0)
+        self.lost = dict.fromkeys(setting.cells, 0)
+        # What a plan or a bet is made with, where that is not the estimates.
+        self.seen: tuple[dict[Cell, float], dict[Cell, float]] | None = None
+        self.lift: dict[Cell, float] = {}
         self.blocks: list[Block] = []
         self.settled = 0
         if any(not setting.ends(j) for j in arms):
@@ -314,11 +332,15 @@ class SlowBlocks:
         return self.live[0] if len(self.live) == 1 else "open"
 
     def mean(self, cell: Cell) -> float:
+        if self.seen is not None:
+            return self.seen[0][cell]
         # Only a cell that can never matter is without data; any number will do for it.
         return self.sum[cell] / self.n[cell] if self.n[cell] else 0.0
 
     def variance(self, cell: Cell) -> float:
         """The variance of one draw: known, or estimated and shrunk to a fair coin's."""
+        if self.seen is not None:
+            return self.seen[1][cell]
         if self.setting.sigma is not None:
             return self.setting.sigma[cell] ** 2
         low, high = self.setting.bounds
@@ -366,9 +388,79 @@ class SlowBlocks:
                 total += instead if j == target else self.target_term(answer, j)
         return total
 
+    # ------------------------------------------------- what lost draws leave, and doubt
+
+    def share_lost(self, cell: Cell) -> float:
+        if self.setting.bounds is None or self.setting.redraws or not self.lost[cell]:
+            return 0.0
+        return self.lost[cell] / (self.lost[cell] + self.came[cell])
+
+    def after_losses(self, leader: Any) -> None:
+        """See means and variances as bets will, which take lost draws for their worst values."""
+        self.seen = None
+        means, variances = self.means(), {c: self.variance(c) for c in self.setting.cells}
+        self.lift = dict.fromkeys(self.setting.cells, 0.0)
+        for cell in self.setting.cells:
+            z, mean, top = self.share_lost(cell), means[cell], self.setting.ceilings[cell]
+            if not z:
+                continue
+            low, high = self.setting.bounds
+            if cell[0] == leader:
+                worst, self.lift[cell] = low, z * (high - low)
+                means[cell] = (1 - z) * mean + z * low
+            elif mean > top:
+                worst = low
+                means[cell] = max(top, (1 - z) * mean + z * low)
+            else:
+                worst = high
+                means[cell] = min(top, (1 - z) * mean + z * high)
+            variances[cell] = (1 - z) * variances[cell] + z * (1 - z) * (worst - mean) ** 2
+        self.seen = means, variances
+
+    @property
+    def lossy(self) -> bool:
+        return any(self.share_lost(cell) for cell in self.setting.cells)
+
+    def doubted(self, leader: Any) -> dict[Cell, float]:
+        """Return the means to plan at: rivals that may be ruled out in two ways, as cheaply as
+        what little is known of the other way allows."""
+        setting, means = self.setting, self.means()
+        useful = sum(self.matters(c) for c in setting.cells)
+        fair = sum(self.n.values()) / max(1.0, NEGLECT * useful)
+        moved = dict(means)
+        for cell in setting.cells:
+            k, i = cell
+            n = max(1, self.n[cell])
+            if k == leader or k in self.rejected or n >= fair:
+                continue
+            reach = DOUBT * math.sqrt(math.log(fair / n))
+            if leader == NONE or setting.shares[i] == 0:
+                to_floor = means[cell] - setting.floors[cell]
+                to_ceiling = setting.ceilings[cell] - means[cell]
+                if math.isfinite(min(to_floor, to_ceiling)):
+                    way = -1 if to_floor <= to_ceiling else 1
+                    moved[cell] += way * reach * math.sqrt(self.variance(cell) / n)
+            elif any(setting.outside((k, j), means[k, j]) for j in range(setting.groups)):
+                # The likeliest way to a smaller quality by one standard error.
+                parts = {
+                    j: setting.shares[j] * self.variance((k, j)) / max(1, self.n[k, j])
+                    for j in range(setting.groups)
+                }
+                spread = math.sqrt(math.fsum(q * parts[j] for j, q in enumerate(setting.shares)))
+                moved[cell] -= reach * parts[i] / spread
+            if setting.bounds is not None:
+                moved[cell] = min(max(moved[cell], setting.bounds[0]), setting.bounds[1])
+        return moved
+
+    def matters(self, cell: Cell) -> bool:
+        """Return whether a cell has a part in any answer."""
+        limited = any(math.isfinite(self.setting.limit(end, cell)) for end in (0, 1))
+        return limited or (self.setting.arms > 1 and self.setting.shares[cell[1]] > 0)
+
     # -------------------------------------------------------------------------- plan
 
     def leader(self) -> Any:
+        self.seen = None
         means = self.means()
         quality = {
             k: math.fsum(self.setting.shares[i] * means[k, i] for i in range(self.setting.groups))
@@ -441,7 +533,9 @@ class SlowBlocks:
             return solved.value, coefficients
         if item.kind == "cell":
             end, i = item.label
-            distance = means[leader, i] - self.setting.limit(end, (leader, i))
+            distance = self.above(end, (leader, i))
+            if self.lossy and distance * (1, -1)[end] < 0:
+                return 0.0, {(leader, i): distance**2 / self.variance((leader, i))}
             coefficients[leader, i] = distance**2 / self.variance((leader, i))
         else:
             for i in range(self.setting.groups):
@@ -449,6 +543,11 @@ class SlowBlocks:
                 outside = self.setting.outside(cell, means[cell])
                 coefficients[cell] = outside**2 / self.variance(cell)
         return math.fsum(draws[c] * a for c, a in coefficients.items()), coefficients
+
+    def above(self, end: int, cell: Cell) -> float:
+        """Return how far the mean that a bet on this limit sees is above the limit."""
+        lift = self.lift.get(cell, 0.0) if end == 1 else 0.0
+        return self.means()[cell] + lift - self.setting.limit(end, cell)
 
     def scales(self, items: list[Item], leader: Any) -> list[float]:
         known = [self.evaluate(item, leader, self.n)[0] for item in items]
@@ -480,11 +579,15 @@ class SlowBlocks:
         """Return shares of the spending that serve the worst item best, nearly."""
         cells = self.setting.cells
         useful = [item for item in items if self.evaluate(item, leader, self.n)[0] > 0]
-        scales = self.scales(items, leader)
-        spending = {c: 0.7 * self.share[c] + 0.3 / len(cells) for c in cells}
-        best, best_seen = spending, -math.inf
         if not useful:
-            return spending
+            return dict.fromkeys(cells, 1 / len(cells))
+        scales = self.scales(items, leader)
+        parts = set().union(*(self.parts_of(item, leader) for item in useful))
+        spending = {c: (0.7 * self.share[c] + 0.3 / len(parts)) * (c in parts) for c in cells}
+        total = math.fsum(spending.values())
+        spending = {c: x / total for c, x in spending.items()}
+        best, best_seen = spending, -math.inf
+        prices: dict[Cell, float] = {}
         for step in range(STEPS):
             draws = {c: spending[c] / self.cost(c) for c in cells}
             rated = [self.evaluate(item, leader, draws) for item in useful]
@@ -494,15 +597,30 @@ class SlowBlocks:
                 best, best_seen = spending, progress[weakest]
             value, coefficients = rated[weakest]
             g = 1.0 / (8 + step)
-            moved = {
-                c: spending[c] * ((1 - g) + g * coefficients.get(c, 0.0) / self.cost(c) / value)
-                for c in cells
-            }
+            worth = {c: coefficients.get(c, 0.0) / self.cost(c) for c in cells}
+            cut = {c: scales[weakest] * x for c, x in worth.items()}
+            prices = cut if not step else {c: (1 - g) * prices[c] + g * cut[c] for c in cells}
+            # No shares make more progress than the dearest cell's price.
+            if best_seen >= PRECISION * max(prices.values()):
+                break
+            moved = {c: spending[c] * ((1 - g) + g * worth[c] / value) for c in cells}
             total = math.fsum(moved.values())
             spending = {c: x / total for c, x in moved.items()}
         return best
 
-    def support(self, items: list[Item], leader: Any) -> list[Cell]:
+    def parts_of(self, item: Item, leader: Any) -> set[Cell]:
+        """Return the cells that may have a part in an item."""
+        if item.kind == "cell":
+            return {(leader, item.label[1])}
+        groups, means = range(self.setting.groups), self.means()
+        own = [(item.label, i) for i in groups]
+        parts = {c for c in own if self.setting.outside(c, means[c]) > 0}
+        if item.kind == "pair":
+            weighty = [i for i in groups if self.setting.shares[i] > 0]
+            parts |= {(arm, i) for arm in (leader, item.label) for i in weighty}
+        return parts
+
+    def support(self, items: list[Item], leader: Any, share: dict[Cell, float]) -> list[Cell]:
         touched = set()
         for item in items:
             value, coefficients = self.evaluate(item, leader, self.n)
@@ -511,7 +629,7 @@ class SlowBlocks:
                 touched |= self.cells_of(item, leader)
         cells = self.setting.cells
         if leader == NONE:
-            touched = {c for c in touched if self.share[c] > 0.02 / len(cells)}
+            touched = {c for c in touched if share[c] > 0.02 / len(cells)}
         return [c for c in cells if c in touched]
 
     def cells_of(self, item: Item, leader: int) -> set[Cell]:
@@ -524,13 +642,21 @@ class SlowBlocks:
     def planned_counts(
         self, items: list[Item], leader: Any, batch: int | None = None
     ) -> dict[Cell, int]:
-        self.share = self.fluid(items, leader)
-        support = self.support(items, leader)
+        seen = self.seen
+        assert seen is not None, "open a view of the means first"
+        doubted = self.doubted(leader)
+        self.doubts = doubted != seen[0]
+        self.seen = doubted, seen[1]
+        share = self.fluid(items, leader)
+        support = self.support(items, leader, share)
+        self.seen = seen
+        if not self.doubts:
+            self.share = share
         t = sum(self.n.values())
         size = max(math.ceil(GAMMA * t), SMALLEST_SHARE_BLOCK * len(support))
         if batch is not None:
             size = batch
-        draws = {c: self.share[c] / self.cost(c) for c in support}
+        draws = {c: share[c] / self.cost(c) for c in support}
         total = math.fsum(draws.values())
         return {c: max(1, round(size * x / total)) for c, x in draws.items()}
 
@@ -546,6 +672,7 @@ class SlowBlocks:
         """Issue the next block from what is known now; `counts` overrule the plan's."""
         leader = self.leader()
         items = self.items(leader)
+        self.after_losses(leader)
         if counts is None:
             counts = self.planned_counts(items, leader, batch)
         else:
@@ -554,6 +681,7 @@ class SlowBlocks:
         block.objective = self.objective(items, leader, {c: counts.get(c, 0) for c in self.n})
         if not block.paused:
             block.bets = self.bets(leader, counts)
+        self.seen = None
         self.blocks.append(block)
         return block
 
@@ -615,7 +743,8 @@ class SlowBlocks:
             return None
         weight = (1, -1)[end] * draws[cell] / self.variance(cell)
         limit = self.setting.limit(end, cell)
-        return self.bet({cell: weight}, -weight * limit, {cell: limit}, draws)
+        lift = self.lift[cell] if end == 1 else 0.0
+        return self.bet({cell: weight}, -weight * limit, {cell: limit}, draws, lift)
 
     def bet(
         self,
@@ -623,11 +752,12 @@ class SlowBlocks:
         constant: float,
         centres: dict[Cell, float],
         draws: dict[Cell, int],
+        lift: float = 0.0,
     ) -> Any:
         effect = {c: a for c, a in effect.items() if a != 0.0}
         if not effect or any(draws[c] == 0 for c in effect):
             return None
-        means = self.means()
+        means = {c: mean + lift for c, mean in self.means().items()}
         variances = {c: self.variance(c) for c in effect}
         if self.setting.bounds is not None:
             per_draw = {c: a / draws[c] for c, a in effect.items()}
@@ -638,6 +768,18 @@ class SlowBlocks:
         estimate = math.fsum([*(a * means[c] for c, a in effect.items()), constant])
         return GaussianBet(effect, constant, estimate / sd, sd, variances)
 
+    def takes_late(self, serial: int, cell: Cell) -> bool:
+        """Take the reward of a lost draw for its block, if that still has a place for it."""
+        if serial < 0 or serial < self.settled:
+            return False
+        block = self.blocks[serial]
+        if self.setting.redraws:
+            if not block.to_issue[cell]:
+                return False
+            block.to_issue[cell] -= 1
+        block.lost[cell] -= 1
+        return True
+
     # ------------------------------------------------------------------------- settling
 
     def settle(self) -> list[Block]:
@@ -645,9 +787,12 @@ class SlowBlocks:
         paid = []
         while self.settled < len(self.blocks) and len(self.live) > 1:
             block = self.blocks[self.settled]
-            if not block.complete:
+            if block.waits(self.setting.redraws):
                 break
             self.pay(block)
+            for cell in block.counts:
+                self.came[cell] += len(block.rewards[cell])
+                self.lost[cell] += block.lost[cell]
             paid.append(block)
             self.settled += 1
         return paid
@@ -673,5 +818,6 @@ class SlowBlocks:
         filled = {}
         for cell, a in bet.coefficients.items():
             worst = low if a > 0 else high
-            filled[cell] = block.rewards[cell] + [worst] * block.lost[cell]
+            gone = 0 if self.setting.redraws else block.lost[cell]
+            filled[cell] = block.rewards[cell] + [worst] * gone
         return filled

@@ -367,8 +367,29 @@ def test_known_standard_deviations_replace_those_of_the_problem() -> None:
     wanted = complexity(e1(noise_std=std), E1)
     for problem in (bounded, e1(noise_std="estimated"), e1(noise_std=5.0)):
         assert complexity(problem, E1, std=std).value == pytest.approx(wanted.value, rel=1e-12)
-    assert complexity(bounded, E1).value == pytest.approx(4 * 190.883590, rel=1e-6)
     assert complexity(bounded, E1, std=1.0).value == pytest.approx(190.883590, rel=1e-6)
+
+
+def test_without_deviations_rewards_in_a_range_spread_as_far_as_their_means_allow() -> None:
+    bounded = Problem(3, 3, [0.2, 0.3, 0.5], reward_range=(-2, 2))
+    widest = np.sqrt((np.array(E1) + 2.0) * (2.0 - np.array(E1)))
+    found, stated = complexity(bounded, E1), complexity(bounded, E1, std=widest)
+    assert found.value == pytest.approx(stated.value, rel=1e-9)
+    assert "no lower bound" in found.assumes
+    assert "no lower bound" not in stated.assumes
+    # A mean at the end of the range leaves no spread at all.
+    certain = complexity(Problem(2, 1, floors=None, reward_range=(0, 1)), [[1.0], [0.0]])
+    assert 0.0 < certain.value < 1e-6
+
+
+@pytest.mark.parametrize(("shape", "reached"), [((50, 8), 1e-3), ((200, 8), 1e-2)])
+def test_hundreds_of_cells_are_certified_to_three_digits_by_default(
+    shape: tuple[int, int], reached: float
+) -> None:
+    means = np.random.default_rng(0).normal(0.5, 0.3, shape)
+    means[0] = np.abs(means[0]) + 0.6
+    found = complexity(Problem(*shape, noise_std=1.0), means)
+    assert found.lower <= found.value <= found.upper <= found.lower * (1.0 + reached)
 
 
 def test_arrivals_can_only_make_it_dearer_and_the_best_ones_do_not() -> None:
@@ -522,7 +543,7 @@ def test_a_delta_outside_zero_and_one_is_refused(delta: Any) -> None:
     ("arguments", "message"),
     [
         ({"problem": "E1"}, "problem must be a fairtrial.subpopulations.Problem"),
-        ({"means": [[1, 2, 3]]}, r"means must have shape \(3, 3\); got shape \(1, 3\)"),
+        ({"means": [[1, 2, 3]]}, r"means must have shape \(3 arms, 3 groups\); got shape \(1, 3\)"),
         ({"means": [[math.nan] * 3] * 3}, r"means\[0, 0\] must be finite"),
         ({"means": "high"}, "means must be an array of numbers"),
         ({"tol": 0.0}, "tol must be a number in"),

@@ -133,11 +133,11 @@ def test_a_row_with_an_impossible_reward_is_named(reward: object) -> None:
 
 def test_worlds_refuse_means_that_cannot_be() -> None:
     problem = Problem(2, 2, noise_std=1.0)
-    with pytest.raises(InvalidArgument, match=r"means must have shape \(2, 2\)"):
+    with pytest.raises(InvalidArgument, match=r"means must have shape \(2 arms, 2 groups\)"):
         GaussianEnvironment(problem, [[1.0]])
     with pytest.raises(InvalidArgument, match=r"means\[0, 1\] must be finite"):
         GaussianEnvironment(problem, [[1.0, math.nan], [0, 0]])
-    with pytest.raises(InvalidArgument, match="must be probabilities"):
+    with pytest.raises(InvalidArgument, match=r"means\[0, 1\] must be a probability"):
         BernoulliEnvironment(problem, [[1.0, 1.2], [0, 0]])
     with pytest.raises(InvalidArgument, match="std must be given"):
         GaussianEnvironment(Problem(1, 1, noise_std="estimated"), [[0.0]])

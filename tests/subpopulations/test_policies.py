@@ -163,16 +163,14 @@ def test_passive_arrivals_still_decide_rightly(cls: type[Policy]) -> None:
 def test_balanced_draws_shift_away_from_what_is_dear() -> None:
     dear = np.ones((3, 3))
     dear[0, 0] = 20.0
-    world = GaussianEnvironment(e1(), E1)
-    cheap_run = run(BalancedTracking(e1(), stopping="stylised"), world, horizon=2000)
-    problem = e1(costs=dear)
-    dear_run = run(
-        BalancedTracking(problem, stopping="stylised"),
-        GaussianEnvironment(problem, E1),
-        horizon=2000,
-    )
-    share = [r.pulls[0] / r.pulls.sum() for r in (cheap_run, dear_run)]
-    assert share[1] < share[0]
+    # One run may be led astray: the shares are those of twenty.
+    shares = []
+    for problem in (e1(), e1(costs=dear)):
+        world = GaussianEnvironment(problem, E1)
+        policy = BalancedTracking(problem, stopping="stylised")
+        pulls = sum(run(policy.clone(), world, seed, 2000).pulls for seed in range(20))
+        shares.append(pulls[0] / pulls.sum())
+    assert shares[1] < shares[0]
 
 
 @pytest.mark.statistical
@@ -358,7 +356,8 @@ def test_a_correction_moves_the_means_and_shows_in_the_guarantee(cls: type[Polic
     policy.tell(pull, 1.0)
     policy.amend(pull, 1.0, 3.0)
     assert policy.progress().actions[pull.action].mean == 3.0
-    assert not policy.guarantee.proven
+    # Block betting bets nothing on its initial pulls.
+    assert policy.guarantee.proven is (cls is BlockBetting)
 
 
 @pytest.mark.parametrize("cls", EVERY)

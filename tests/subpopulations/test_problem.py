@@ -4,12 +4,13 @@ import json
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from fairtrial.errors import InvalidArgument, InvalidOutcome
-from fairtrial.subpopulations import Problem
+from fairtrial.subpopulations import GaussianEnvironment, Problem, complexity
 
 
 def test_weights_are_equal_by_default_and_normalised_otherwise() -> None:
@@ -23,6 +24,60 @@ def test_a_mapping_gives_groups_and_weights() -> None:
     problem = Problem(["a"], {"x": 2, "y": 6}, noise_std=1.0)
     assert problem.groups == ("x", "y")
     assert problem.shares.tolist() == [0.25, 0.75]
+
+
+def test_a_series_gives_groups_weights_and_arms_by_its_labels() -> None:
+    expected = Problem(["a", "b"], {"young": 0.25, "old": 0.75}, noise_std=1.0)
+    shares = pd.Series(["old"] * 3 + ["young"]).value_counts(normalize=True).sort_values()
+    assert Problem(pd.Series(["a", "b"]), shares, noise_std=1.0) == expected
+    labels = pd.Series(["young", "old"])
+    for weights in (pd.Series({"old": 3, "young": 1}), {"old": 3, "young": 1}, pd.Series([1, 3])):
+        problem = Problem(["a", "b"], labels, weights=weights, noise_std=1.0)
+        assert problem.shares.tolist() == [0.25, 0.75]
+    with pytest.raises(InvalidArgument, match=r"^weights must have an entry for each of"):
+        Problem(2, labels, weights=pd.Series({"old": 3, "new": 1}), noise_std=1.0)
+
+
+def test_means_may_be_given_by_label_in_any_order() -> None:
+    problem = Problem(["a", "b"], ["x", "y"], noise_std=1.0)
+    table = pd.DataFrame({"y": [4, 2], "x": [3, 1]}, index=["b", "a"])
+    for means in (table, {"b": [3, 4], "a": {"y": 2, "x": 1}}, [[1, 2], {"y": 4, "x": 3}]):
+        assert problem.check_means(means).tolist() == [[1, 2], [3, 4]]
+        assert complexity(problem, means).value == complexity(problem, [[1, 2], [3, 4]]).value
+        assert GaussianEnvironment(problem, means).truth.best == "b"
+    for wrong, named in (
+        ({"a": [1, 2]}, r"^means must have an entry for each of \['a', 'b'\]; got \['a'\]"),
+        ({"a": [1, 2], "b": {"x": 1}}, r"^means\[b\] must have an entry for each of"),
+        ({"x": 1, "y": 2}, r"^means must have an entry for each of \['a', 'b'\]"),
+        ([[1, 2]], r"^means must have shape \(2 arms, 2 groups\); got shape \(1, 2\)"),
+        ([[1, 2], [3, 4], [5, 6]], r"^means must have shape \(2 arms, 2 groups\)"),
+        ({"a": [1, 2], "b": [3, None]}, r"^means\[1, 1\] must be a number; got None"),
+    ):
+        with pytest.raises(InvalidArgument, match=named):
+            problem.check_means(wrong)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"weights": [1, -1]}, "weights[y] must not be negative; got -1"),
+        ({"weights": [1, math.inf]}, "weights[1] must be finite; got inf"),
+        ({"weights": [1, 1e308 * 1.5]}, None),
+        ({"weights": [1.5e308, 1.5e308]}, "weights must have a finite sum that is greater than 0"),
+        ({"costs": [[1, 1], [1, 0]]}, "costs[b, y] must be finite and greater than 0; got 0"),
+        ({"noise_std": [1, -1]}, "noise_std[a, y] must be finite and greater than 0; got -1"),
+        ({"noise_std": -1}, "noise_std must be finite and greater than 0; got -1"),
+        ({"noise_std": [1, "x"]}, "noise_std[1] must be a number; got 'x'"),
+    ],
+)
+def test_the_entry_that_is_wrong_is_named(given, message) -> None:
+    arguments = {"noise_std": 1.0} | given
+    if message is None:
+        assert Problem(["a", "b"], ["x", "y"], **arguments).shares[1] == 1.0
+        return
+    with pytest.raises(InvalidArgument) as caught:
+        Problem(["a", "b"], ["x", "y"], **arguments)
+    assert str(caught.value).startswith(message)
 
 
 def test_floors_may_be_a_number_one_per_group_or_one_per_cell() -> None:
@@ -73,7 +128,7 @@ def test_where_arms_and_groups_share_their_labels_a_flat_mapping_is_by_group() -
         ({"old": 2}, r"floors must have an entry for each of .*; got \['old'\]"),
         ({"a": {"old": 1}, "b": 0}, r"floors\[a\] must have an entry for each of"),
         ({"a": [1, 2, 3], "b": 0}, "floors must"),
-        ({"a": "high", "b": 0}, "floors must"),
+        ({"a": "high", "b": 0}, r"floors\[0, 0\] must be a number; got 'high'"),
     ],
     ids=["misspelt", "missing", "missing cell", "too long", "text"],
 )
@@ -114,14 +169,14 @@ def test_limits_change_sides_when_rewards_are_minimised() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"weights": [1, -1]}, "weights must be finite, non-negative and not all zero"),
-        ({"weights": [0, 0]}, "weights must be finite, non-negative and not all zero"),
-        ({"weights": [math.nan, 1]}, "weights must be finite, non-negative and not all zero"),
-        ({"weights": [math.inf, 1]}, "weights must be finite, non-negative and not all zero"),
+        ({"weights": [1, -1]}, r"weights\[1\] must not be negative"),
+        ({"weights": [0, 0]}, "weights must have a finite sum that is greater than 0"),
+        ({"weights": [math.nan, 1]}, r"weights\[0\] must be finite"),
+        ({"weights": [math.inf, 1]}, r"weights\[0\] must be finite"),
         ({"weights": [1, 2, 3]}, r"weights must have shape \(2,\); got shape \(3,\)"),
         ({"arms": []}, "arms must be a non-empty list of distinct labels"),
         ({"arms": 0}, "arms must be an integer of at least 1"),
-        ({"arms": ["a", "a"]}, "arms must be a non-empty list of distinct labels"),
+        ({"arms": ["a", "a", "b"]}, r"arms\[1\] must differ from arms\[0\]"),
         ({"groups": []}, "groups must be a non-empty list of distinct labels"),
         ({"groups": 0}, "groups must be an integer of at least 1"),
         ({"floors": math.nan}, r"floors\[0, 0\] must be a number, None, or -inf"),
@@ -247,5 +302,5 @@ def test_a_limit_that_no_mean_can_keep_is_refused(
 
 @pytest.mark.parametrize("floors", ["0.4", True, [["0.1", 0.2]]])
 def test_floors_that_are_no_numbers_are_refused(floors: object) -> None:
-    with pytest.raises(InvalidArgument, match="floors must be a number or have shape"):
+    with pytest.raises(InvalidArgument, match=r"floors(\[0, 0\])? must be a number"):
         Problem(1, 2, floors=floors, noise_std=1.0)  # type: ignore[arg-type]

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fairtrial.core.parameters import Parametrized
 from fairtrial.core.validation import check_integer, check_number
+from fairtrial.errors import InvalidArgument
 
 __all__ = [
     "KLUCB",
@@ -23,6 +24,9 @@ __all__ = [
     "SlidingWindowUCB",
     "Thompson",
 ]
+
+_WIDEST = 10**7
+"""Rounds that a sliding window may hold, to be kept in memory."""
 
 PullFunction = Callable[[int, NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]], int]
 """``(t, counts, sums, allowed) -> arm``: any function of that form is a learner."""
@@ -234,6 +238,8 @@ class SlidingWindowUCB(Learner):
 
     def __init__(self, width: int, xi: float = 0.6) -> None:
         self.width = check_integer("width", width, low=1)
+        if self.width > _WIDEST:
+            raise InvalidArgument("width", f"must be at most {_WIDEST}", width)
         self.xi = check_number("xi", xi, low=0.0, open_low=True)
 
     @property

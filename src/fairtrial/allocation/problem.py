@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from fairtrial.core.problem import Problem as BaseProblem
-from fairtrial.core.validation import check_integer, check_labels, check_range
+from fairtrial.core.validation import as_exact, check_integer, check_labels, check_range
 from fairtrial.errors import InvalidArgument, InvalidOutcome
 
 __all__ = [
@@ -35,13 +35,18 @@ Group = tuple[Fraction, tuple[str, ...]]
 MAX_DENOMINATOR = 10**9
 """Largest common denominator: with it, 64-bit credits are exact for 9.2e9 rounds."""
 
+_HOPELESS_DENOMINATOR = 10**60
 _READABLE_DIGITS = 20
+_READABLE_SHARES = 20
+_LARGEST_REWARD = 1e150
+"""With it, sums of rewards and of their squares are finite in every run that can be counted."""
 
 
 class Problem(BaseProblem):
     """Serve well while every arm gets its share of the pulls at every moment.
 
-    After every round t each arm i must have had ``N_i(t) >= floor(r_i t) - tolerance`` pulls.
+    After every round t each arm i must have had ``N_i(t) >= floor(r_i t) - tolerance`` pulls;
+    neither counts what failed.
     Among the schedules that do, rewards are to be as large as possible. The actions are the
     arms.
 
@@ -106,13 +111,16 @@ class Problem(BaseProblem):
         self.arms = check_labels("arms", arms)
         self.shares = as_shares(self.arms, shares)
         self.tolerance = _given_tolerance(tolerance)
-        self.reward_range = check_range("reward_range", reward_range)
+        self.reward_range = _given_range(reward_range)
         self.plays = check_integer("plays", plays, low=1)
         if self.plays > len(self.arms):
             raise InvalidArgument("plays", f"must be at most the {len(self.arms)} arms", plays)
+        # First: the sum of shares with many denominators would take long.
+        self._check_denominator(self.shares)
         self.groups = None if groups is None else self._given_groups(groups)
+        grouped = (share for share, _ in (self.groups or {}).values())
+        self._check_denominator((*self.shares, *grouped))
         self._check_sum()
-        self._check_denominator()
         self._freeze()
 
     # --------------------------------------------------------------------- checks
@@ -168,13 +176,18 @@ class Problem(BaseProblem):
                 self.groups,
             )
 
-    def _check_denominator(self) -> None:
-        if self.denominator > MAX_DENOMINATOR:
+    def _check_denominator(self, exact: Iterable[Fraction]) -> None:
+        common = 1
+        for denominator in {share.denominator for share in exact}:
+            common = math.lcm(common, denominator)
+            if common > _HOPELESS_DENOMINATOR:
+                break
+        if common > MAX_DENOMINATOR:
             raise InvalidArgument(
                 "shares",
-                f"need a common denominator of {_readable(self.denominator)} > {MAX_DENOMINATOR}; "
+                f"need a common denominator of {_readable(common)} > {MAX_DENOMINATOR}; "
                 "write a third as '1/3', or let round_shares(shares) round them downwards",
-                [str(share) for share in self.shares],
+                [str(share) for share in self.shares[:_READABLE_SHARES]],
             )
 
     # -------------------------------------------------------------------- meaning
@@ -232,15 +245,7 @@ def as_share(name: str, value: object) -> Fraction:
     Fraction(7, 100)
     """
     accepted = "must be in [0, 1]: a fraction, a text such as '1/3', an integer or a float"
-    if isinstance(value, bool) or not isinstance(
-        value, Fraction | str | int | float | np.integer | np.floating
-    ):
-        raise InvalidArgument(name, accepted, value)
-    try:
-        # A float's text is its shortest decimal; its binary value is not what was meant.
-        share = value if isinstance(value, Fraction) else Fraction(str(value))
-    except (ValueError, ZeroDivisionError):
-        raise InvalidArgument(name, accepted, value) from None
+    share = as_exact(name, value, accepted)
     if not 0 <= share <= 1:
         raise InvalidArgument(name, accepted, value)
     return share
@@ -310,16 +315,29 @@ def round_shares(
     (Fraction(33, 100), Fraction(7, 50))
     """
     size = check_integer("denominator", denominator, low=1)
+    if size > MAX_DENOMINATOR:
+        raise InvalidArgument("denominator", f"must be at most {MAX_DENOMINATOR}", denominator)
     if isinstance(shares, str | Mapping) or not isinstance(shares, Iterable):
         raise InvalidArgument("shares", "must be a list of shares, one for each arm", shares)
     exact = (as_share(f"shares[{i}]", share) for i, share in enumerate(shares))
     return tuple(Fraction(math.floor(share * size), size) for share in exact)
 
 
+def _given_range(value: object) -> tuple[float, float]:
+    low, high = check_range("reward_range", value)
+    if max(-low, high) > _LARGEST_REWARD or high - low < 1 / _LARGEST_REWARD:
+        accepted = (
+            f"must be two numbers from {-_LARGEST_REWARD:g} to {_LARGEST_REWARD:g} that are "
+            f"{1 / _LARGEST_REWARD:g} apart or more: state rewards in another unit"
+        )
+        raise InvalidArgument("reward_range", accepted, value)
+    return low, high
+
+
 def _given_tolerance(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
         raise InvalidArgument("tolerance", "must be a non-negative integer", value)
-    return int(value)
+    return check_integer("tolerance", value)
 
 
 def _readable(number: int) -> str:

@@ -1,5 +1,6 @@
 """The best intervention that is counterfactually fair, on a fixed budget."""
 
+from fairtrial.causal._contradictions import Contradiction
 from fairtrial.causal.allocation import Allocation, allocate
 from fairtrial.causal.complexity import Complexity, complexity, expected_error
 from fairtrial.causal.divergences import Divergences, divergences
@@ -13,8 +14,10 @@ from fairtrial.causal.errors import (
     BIFError,
     BoundTooTight,
     BudgetInfeasible,
+    ContradictedModel,
     ModelError,
     NoInformation,
+    ThinOverlap,
 )
 from fairtrial.causal.estimates import ArmEstimate, Estimates
 from fairtrial.causal.estimation import estimate
@@ -38,6 +41,8 @@ __all__ = [
     "CausalTruth",
     "Complexity",
     "ConstraintSuccessiveRejection",
+    "ContradictedModel",
+    "Contradiction",
     "Density",
     "Divergences",
     "Estimates",
@@ -48,6 +53,7 @@ __all__ = [
     "Problem",
     "ReplayEnvironment",
     "SuccessiveRejection",
+    "ThinOverlap",
     "ThinRow",
     "TwoStageRejection",
     "UniformSampling",

@@ -9,11 +9,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.causal.errors import ModelError
+
 if TYPE_CHECKING:
     from fairtrial.causal.model import CausalModel
     from fairtrial.causal.problem import Problem
 
 Floats = NDArray[np.float64]
+
+_MOST_NUMBERS = 10_000_000
+"""Most numbers in a table that is made on the way."""
 
 
 class Factor(NamedTuple):
@@ -29,12 +34,15 @@ def table_factor(model: CausalModel, node: str) -> Factor:
 
 
 def shares_of(problem: Problem, model: CausalModel) -> Floats | None:
-    """Return the probability of every value of the sensitive attribute, if a model has it."""
+    """Return the probability of every value of the sensitive attribute, if a model tells it."""
     needed = model.ancestors(problem.attributes)
     if any(node not in model.tables for node in needed):
         return None
     factors = [table_factor(model, node) for node in sorted(needed)]
-    return np.asarray(sum_product(factors, problem.attributes).ravel())
+    try:
+        return np.asarray(sum_product(factors, problem.attributes).ravel())
+    except ModelError:
+        return None
 
 
 def spread(factor: Factor, names: Sequence[str]) -> Floats:
@@ -49,6 +57,11 @@ def sum_product(factors: Sequence[Factor], keep: Sequence[str]) -> Floats:
 
     The axes of the result are those of `keep`, of length one where no factor has the name.
     Names are summed out one at a time, the one first whose sum is smallest.
+
+    Raises
+    ------
+    ModelError
+        If a table on the way would be too large.
     """
     pending = list(factors)
     while True:
@@ -56,10 +69,16 @@ def sum_product(factors: Sequence[Factor], keep: Sequence[str]) -> Floats:
         if not hidden:
             break
         name = min(sorted(hidden), key=lambda candidate: _cost(pending, candidate))
+        if _cost(pending, name) > _MOST_NUMBERS:
+            accepted = f"must be summed up with tables of at most {_MOST_NUMBERS:,} numbers"
+            raise ModelError("model", f"{accepted}; too many nodes hang together with {name!r}")
         touched = [factor for factor in pending if name in factor.names]
         pending = [factor for factor in pending if name not in factor.names]
         pending.append(_sum_out(touched, name))
     result = np.ones([1] * len(keep))
+    sizes = {name: n for f in pending for name, n in zip(f.names, f.array.shape, strict=True)}
+    if math.prod(sizes.values()) > _MOST_NUMBERS:
+        raise ModelError("model", f"must have at most {_MOST_NUMBERS:,} cells to be listed")
     for factor in pending:
         result = result * spread(factor, keep)
     return result

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import product
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.causal._classes import Classes
 from fairtrial.causal._factors import Factor, shares_of, spread, sum_product, table_factor
+from fairtrial.causal._separation import predictors
+from fairtrial.causal.errors import ModelError
 from fairtrial.causal.model import Density
 from fairtrial.errors import InvalidOutcome
 
@@ -101,6 +104,32 @@ class Fragment:
         """Return which group's effects rows with these values tell of, shape (n,)."""
         return np.zeros_like(value) if self.n_groups == 1 else value
 
+    def codes_of(self, nodes: Sequence[str]) -> Integers:
+        """Return the combination of some nodes' states in every cell, as a number, (cells,)."""
+        places = np.unravel_index(np.arange(self.n_cells), self.shape)
+        codes = np.zeros(self.n_cells, dtype=np.int64)
+        for node in nodes:
+            axis = self.nodes.index(node)
+            codes = codes * self.shape[axis] + places[axis]
+        return codes
+
+    @cached_property
+    def classes(self) -> Classes:
+        """Cells with the same mean outcome, as far as the graph tells."""
+        nodes = predictors(self.problem)
+        return Classes(math.prod(map(self.model.size, nodes)), self.codes_of(nodes))
+
+    @cached_property
+    def outside_codes(self) -> Integers:
+        """Which combination of the outside nodes' states every cell has, shape (cells,)."""
+        return self.codes_of(self.problem.outside_nodes)
+
+    @cached_property
+    def joint_codes(self) -> Integers:
+        """Which combination of outside nodes and class every cell has, shape (cells,)."""
+        both = self.outside_codes * self.classes.number + self.classes.of_cell
+        return np.asarray(np.unique(both, return_inverse=True)[1], dtype=np.int64)
+
     # ---------------------------------------------------------------------- weights
 
     def factors(self) -> list[Factor]:
@@ -145,12 +174,16 @@ class Fragment:
         if any(node not in model.tables for node in needed):
             return None
         factors = [table_factor(model, node) for node in sorted(needed)]
-        result = sum_product(factors, (*problem.attributes, *self.nodes))
+        try:
+            result = sum_product(factors, (*problem.attributes, *self.nodes))
+        except ModelError:
+            return None
         sizes = [model.size(node) for node in problem.attributes]
         joint = np.broadcast_to(result, (*sizes, *self.shape)).reshape(self.n_values, -1)
         if problem.is_root:
             return joint
-        assert self.shares is not None
+        if self.shares is None:
+            return None
         with np.errstate(invalid="ignore", divide="ignore"):
             return np.where(joint > 0.0, joint / self.shares[:, None], 0.0)
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.causal._fragment import Rows
+from fairtrial.causal._outcomes import LARGEST_SIZE, LEAST_SIZE, NO_SUCH_SIZE
 from fairtrial.causal._states import positions_of
 from fairtrial.errors import InvalidArgument, InvalidOutcome
 
@@ -125,6 +126,12 @@ def _numbers(problem: Problem, values: Sequence[Any]) -> Floats:
             raise InvalidOutcome(
                 f"row {row}: {name}", f"must lie in [{low:g}, {high:g}]", values[row]
             )
+        return numbers
+    size = np.abs(numbers)
+    usual = (size == 0.0) | ((size >= LEAST_SIZE) & (size <= LARGEST_SIZE))
+    if not usual.all():
+        row = int(np.argmin(usual))
+        raise InvalidOutcome(f"row {row}: {name}", NO_SUCH_SIZE, values[row])
     return numbers
 
 

@@ -17,6 +17,12 @@ from fairtrial.errors import InvalidArgument, InvalidOutcome
 
 Floats = NDArray[np.float64]
 
+LEAST_SIZE, LARGEST_SIZE = 1e-100, 1e100
+NO_SUCH_SIZE = (
+    f"must be 0 or from {LEAST_SIZE:g} to {LARGEST_SIZE:g} in size where the problem has no "
+    "outcome_range: squares are too small or too large beyond"
+)
+
 
 class Outcomes(Roles):
     """What comes of a pull: a row of states, and the outcome's number in it."""
@@ -115,6 +121,8 @@ class Outcomes(Roles):
             low, high = self.outcome_range
             if not low <= number <= high:
                 raise InvalidOutcome(column, f"must lie in [{low:g}, {high:g}]", value)
+        elif number and not LEAST_SIZE <= abs(number) <= LARGEST_SIZE:
+            raise InvalidOutcome(column, NO_SUCH_SIZE, value)
         if self.outcome_node in self.carriers and number not in self.outcome_positions:
             known = ", ".join(f"{known:g}" for known in self.outcome_positions)
             raise InvalidOutcome(column, f"must be one of {known}", value)

@@ -46,6 +46,12 @@ class Roles(BaseProblem):
         return tuple(n for n in self.model.nodes if n in used and n not in self.attributes)
 
     @cached_property
+    def outside_nodes(self) -> tuple[str, ...]:
+        """The nodes of a cell that are neither intervened nor carriers."""
+        own = (self.intervened, *self.carriers)
+        return tuple(node for node in self.cell_nodes if node not in own)
+
+    @cached_property
     def columns(self) -> tuple[str, ...]:
         """The fields of an outcome: all that is ever read of a row."""
         others = [name for name in self.cell_nodes if name != self.outcome_node]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import math
 import re
 from collections.abc import Iterator
@@ -13,14 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.causal.errors import BIFError
-from fairtrial.core.tables import readable
+from fairtrial.core.tables import read_bytes, readable
 
 __all__ = ["Network", "parse_bif", "read_bif"]
 
 Floats = NDArray[np.float64]
 
 _TOLERANCE = 1e-4
-_MOST_CELLS = 50_000_000
+_MOST_CELLS = 1_000_000
+"""Most numbers in all tables together: a single line can make a table as large as it likes."""
 
 # Punctuation, comments, quoted words, and whatever stands between spaces and punctuation.
 _TOKEN = re.compile(
@@ -57,10 +57,7 @@ def read_bif(path: str | Path) -> Network:
     """
     file = Path(path)
     with readable(file):
-        content = file.read_bytes()
-        if file.name.lower().endswith(".gz"):
-            content = gzip.decompress(content)
-        text = content.decode("utf-8-sig")
+        text = read_bytes(file).decode("utf-8-sig")
     return parse_bif(text, str(path))
 
 
@@ -106,6 +103,7 @@ class _Parser:
         self.states: dict[str, list[str]] = {}
         self.parents: dict[str, list[str]] = {}
         self.tables: dict[str, Floats] = {}
+        self.cells = 0
 
     # ---------------------------------------------------------------------- grammar
 
@@ -270,6 +268,10 @@ class _Parser:
     def _table(
         self, node: str, parents: list[str], rows: dict[tuple[str, ...] | str, Floats]
     ) -> Floats:
+        self.cells += math.prod(len(self.states[name]) for name in (*parents, node))
+        if self.cells > _MOST_CELLS:
+            message = f"the table of {node!r} is too large; {_MOST_CELLS:,} numbers may be in all"
+            raise self._error(message, back=1)
         if "table" in rows:
             if len(rows) > 1:
                 raise self._error(f"{node!r} has a whole table and single rows", back=1)
@@ -280,8 +282,6 @@ class _Parser:
         if default is None and len(rows) != needed:
             message = f"{needed} rows of {node!r} are needed and {len(rows)} given"
             raise self._error(message, back=1)
-        if needed * size > _MOST_CELLS:
-            raise self._error(f"the table of {node!r} is too large", back=1)
         table = np.empty([*shape, size])
         table[...] = np.nan if default is None else default
         for states, values in rows.items():

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from fairtrial.errors import InvalidArgument
 
-__all__ = ["BIFError", "BoundTooTight", "BudgetInfeasible", "ModelError", "NoInformation"]
+__all__ = [
+    "BIFError",
+    "BoundTooTight",
+    "BudgetInfeasible",
+    "ContradictedModel",
+    "ModelError",
+    "NoInformation",
+    "ThinOverlap",
+]
 
 
 class ModelError(InvalidArgument):
@@ -82,4 +90,43 @@ class NoInformation(UserWarning):
 
     def __init__(self, arms: Sequence[str]) -> None:
         self.arms = tuple(arms)
-        super().__init__(f"no row that can be drawn tells of {', '.join(map(repr, self.arms))}")
+        super().__init__(self.arms)
+
+    def __str__(self) -> str:
+        return f"no row that can be drawn tells of {', '.join(map(repr, self.arms))}"
+
+
+class ThinOverlap(UserWarning):
+    """The rows tell so little of these arms that their normal intervals are left out.
+
+    Examples
+    --------
+    >>> print(ThinOverlap({"b": 0.2}))
+    the rows tell too little for a normal interval: of 'b' as much as 0.2 rows of its own
+    """
+
+    def __init__(self, effective_rows: Mapping[str, float]) -> None:
+        self.effective_rows = dict(effective_rows)
+        super().__init__(self.effective_rows)
+
+    def __str__(self) -> str:
+        rows = self.effective_rows.items()
+        told = ", ".join(f"of {arm!r} as much as {number:.2g} rows" for arm, number in rows)
+        return f"the rows tell too little for a normal interval: {told} of its own"
+
+
+class ContradictedModel(UserWarning):
+    """The rows contradict the model; `contradictions` say where.
+
+    Examples
+    --------
+    >>> print(ContradictedModel(["Y depends on S given V"]))
+    the rows contradict the model: Y depends on S given V
+    """
+
+    def __init__(self, contradictions: Sequence[object]) -> None:
+        self.contradictions = tuple(contradictions)
+        super().__init__(self.contradictions)
+
+    def __str__(self) -> str:
+        return f"the rows contradict the model: {'; '.join(map(str, self.contradictions))}"

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.causal._contradictions import Contradiction
+from fairtrial.causal._intervals import LEAST_ROWS
 from fairtrial.core.parameters import plain
 from fairtrial.core.recommendation import Guarantee
 from fairtrial.core.validation import index_of
@@ -27,8 +29,10 @@ Verdict = Literal["fair", "unfair", "undecided"]
 class ArmEstimate(NamedTuple):
     """What is known of one arm, in the outcome's own units.
 
-    Intervals are pairs (lower, upper), each at level 1 - delta by itself. The gaps are by
-    pair (counterfactual value, observed value).
+    Intervals are pairs (lower, upper), each at level 1 - delta by itself. The normal ones are
+    approximate, and NaN where `without_interval` says why there are none. The gaps are by pair
+    (counterfactual value, observed value). `effective_rows` is how many rows of the arm itself
+    would tell as much as all rows do of what is least known of it.
     """
 
     arm: str
@@ -40,23 +44,27 @@ class ArmEstimate(NamedTuple):
     gaps_normal: dict[tuple[str, str], tuple[float, float]]
     gaps_bernstein: dict[tuple[str, str], tuple[float, float]]
     verdict: Verdict
+    effective_rows: float
+    without_interval: str | None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the arm's estimates as JSON's own types; NaN becomes None."""
+        """Return the arm's estimates as JSON's own types; NaN, or no interval, becomes None."""
         return {
             "arm": self.arm,
             "verdict": self.verdict,
+            "effective_rows": _number(self.effective_rows),
+            "without_interval": self.without_interval,
             "mean": _number(self.mean),
-            "mean_normal": list(map(_number, self.mean_normal)),
-            "mean_bernstein": list(map(_number, self.mean_bernstein)),
+            "mean_normal": _interval(self.mean_normal),
+            "mean_bernstein": _interval(self.mean_bernstein),
             "means_by_value": {k: _number(v) for k, v in self.means_by_value.items()},
             "gaps": [
                 {
                     "counterfactual": pair[0],
                     "observed": pair[1],
                     "gap": _number(gap),
-                    "normal": list(map(_number, self.gaps_normal[pair])),
-                    "bernstein": list(map(_number, self.gaps_bernstein[pair])),
+                    "normal": _interval(self.gaps_normal[pair]),
+                    "bernstein": _interval(self.gaps_bernstein[pair]),
                 }
                 for pair, gap in self.gaps.items()
             ],
@@ -84,14 +92,20 @@ class Estimates:
     gaps : ndarray of shape (K, pairs)
         Gap by arm and pair, in the order of ``problem.pairs``.
     mean_normal, mean_bernstein : ndarray of shape (K, 2)
-        Intervals of the means: by the normal approximation, and by Bernstein's inequality
-        with the `mis` estimate (NaN if the outcome has no range).
+        Intervals of the means: by the normal approximation (approximate; NaN for fewer than 30
+        effective rows), and by Bernstein's inequality with the `mis` estimate (NaN if the
+        outcome has no range).
     gaps_normal, gaps_bernstein : ndarray of shape (K, pairs, 2)
         Intervals of the gaps.
     verdicts : tuple of {"fair", "unfair", "undecided"}
         By arm, at level 1 - delta for all together.
     guarantee : Guarantee
         What the verdicts stand on.
+    effective_rows : ndarray of shape (K,)
+        How many rows of each arm itself would tell as much as all rows do of what is least
+        known of it; see `fairtrial.causal.estimate`.
+    contradictions : tuple of Contradiction
+        What the rows contradict of the model; the verdicts are no proof then.
     best : str or None
         The arm of the best mean among those whose estimated gaps keep the bound.
     tie : bool
@@ -119,6 +133,8 @@ class Estimates:
     gaps_bernstein: Floats
     verdicts: tuple[Verdict, ...]
     guarantee: Guarantee
+    effective_rows: Floats
+    contradictions: tuple[Contradiction, ...]
     best: str | None
     tie: bool
 
@@ -144,6 +160,22 @@ class Estimates:
             gaps_normal=dict(zip(pairs, map(_ends, self.gaps_normal[k]), strict=True)),
             gaps_bernstein=dict(zip(pairs, map(_ends, self.gaps_bernstein[k]), strict=True)),
             verdict=self.verdicts[k],
+            effective_rows=float(self.effective_rows[k]),
+            without_interval=self._reason(k),
+        )
+
+    def _reason(self, k: int) -> str | None:
+        """Return why an arm has no normal interval, if it has none."""
+        ends = np.append(self.mean_normal[k].ravel(), self.gaps_normal[k].ravel())
+        if not np.isnan(ends).any():
+            return None
+        if np.isnan(self.means[k]):
+            return "no row tells of what the arm may do"
+        if self.rows < LEAST_ROWS:
+            return f"there are only {self.rows} rows; {LEAST_ROWS} are needed"
+        return (
+            f"all rows tell as much of it as {self.effective_rows[k]:.2g} rows of its own would; "
+            f"{LEAST_ROWS} are needed"
         )
 
     @property
@@ -160,6 +192,10 @@ class Estimates:
             "best": self.best,
             "tie": self.tie,
             "guarantee": self.guarantee.to_dict(),
+            "contradictions": [
+                {"statement": found.statement, "p_value": found.p_value}
+                for found in self.contradictions
+            ],
             "arms": [arm.to_dict() for arm in self.arms],
             "assumptions": plain(self.guarantee.assumptions),
         }
@@ -178,6 +214,10 @@ def details_of(estimates: Estimates) -> Mapping[str, Any]:
 
 def _ends(pair: Floats) -> tuple[float, float]:
     return float(pair[0]), float(pair[1])
+
+
+def _interval(ends: tuple[float, float]) -> list[float] | None:
+    return list(ends) if all(map(math.isfinite, ends)) else None
 
 
 def _number(value: float) -> float | None:

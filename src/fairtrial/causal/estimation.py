@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.causal._contradictions import Contradiction, contradictions
+from fairtrial.causal._intervals import (
+    LEAST_ROWS,
+    bernstein_reach,
+    least_effective_rows,
+    normal_reach,
+)
 from fairtrial.causal._ledger import Records, open_ledger, reweighted
 from fairtrial.causal._logs import encode_table
 from fairtrial.causal._weighted import ESTIMATORS, Weighted
+from fairtrial.causal.errors import ContradictedModel, ThinOverlap
 from fairtrial.causal.estimates import Estimates, Verdict
 from fairtrial.causal.problem import Problem
 from fairtrial.core.recommendation import Guarantee
@@ -62,7 +71,8 @@ def estimate(
     estimator : {"sn", "mis", "cell"}
         ``"mis"`` weighs by the mixture of all rows' sources and is unbiased; ``"sn"`` divides
         by the sum of the weights, which has less variance; ``"cell"`` adds a fitted mean of
-        every cell, for tables whose outside parents nothing influences.
+        every cell, for tables whose outside parents nothing influences, and compares each row
+        with the mean of its cell's other rows, so that no gap is drawn towards zero.
     delta : float
         1 - delta is the level of the intervals.
     fixed_allocation : bool
@@ -93,14 +103,24 @@ def estimate(
     ModelError
         If the estimator does not suit the model.
 
+    Warns
+    -----
+    ContradictedModel
+        If the rows contradict the model; the verdicts are not called proven then.
+    ThinOverlap
+        If the rows tell too little of an arm for a normal interval.
+
     Notes
     -----
-    The mixture is that of multiple importance sampling: Veach and Guibas 1995, "Optimally
+    The normal intervals are approximate, also where the numbers of rows are fixed. The mixture
+    is that of multiple importance sampling: Veach and Guibas 1995, "Optimally
     combining sampling techniques for Monte Carlo rendering", the balance heuristic. The gap
     is the difference of two means: Gao and Feng, section 3, for a root. The variance bound
-    is that of Maurer and Pontil 2009, stratified. The bootstrap takes the rows that the
-    tables were fitted from as others than those of the log: Rubin 1981, "The Bayesian
-    bootstrap".
+    is that of Maurer and Pontil 2009, stratified. The ``"cell"`` estimate is augmented inverse
+    probability weighting (Robins, Rotnitzky and Zhao 1994), cross-fitted by leaving one row
+    out as in Chernozhukov et al. 2018, "Double/debiased machine learning". The bootstrap takes
+    the rows that the tables were fitted from as others than those of the log: Rubin 1981, "The
+    Bayesian bootstrap".
 
     Examples
     --------
@@ -128,7 +148,24 @@ def estimate(
     spread = None
     if tables == "bootstrap":
         spread = table_spread(problem, records, estimator, replications, seed)
-    return estimate_records(problem, records, estimator, delta, fixed_allocation, spread)
+    found = contradictions(problem, records)
+    result = estimate_records(problem, records, estimator, delta, fixed_allocation, spread, found)
+    warn_of(result)
+    return result
+
+
+def warn_of(result: Estimates) -> None:
+    """Warn where rows contradict the model, and where they tell too little for an interval."""
+    if result.contradictions:
+        warnings.warn(ContradictedModel(result.contradictions), stacklevel=3)
+    labels = result.problem.arm_labels
+    few = {
+        arm: rows
+        for arm, rows in zip(labels, result.effective_rows.tolist(), strict=True)
+        if rows < LEAST_ROWS <= result.rows
+    }
+    if few:
+        warnings.warn(ThinOverlap(few), stacklevel=3)
 
 
 def _check_tables(problem: Problem, tables: str, replications: int) -> None:
@@ -149,10 +186,12 @@ def estimate_records(
     delta: float,
     fixed_allocation: bool,
     spread: Spread | None = None,
+    contradicted: tuple[Contradiction, ...] = (),
 ) -> Estimates:
     """Return estimates of all arms from records; the arguments are those of `estimate`.
 
-    `spread` holds the standard deviations that come from estimated tables.
+    `spread` holds the standard deviations that come from estimated tables, `contradicted`
+    what the records contradict of the model.
     """
     own = Weighted(problem, records, estimator)
     exact = own if estimator == "mis" else Weighted(problem, records, "mis")
@@ -171,7 +210,9 @@ def estimate_records(
         gaps_normal=_interval(problem.unscaled_gap, own.gaps, normal.gaps),
         gaps_bernstein=_interval(problem.unscaled_gap, exact.gaps, bernstein.gaps),
         verdicts=_verdicts(own, exact, delta, spread),
-        guarantee=_guarantee(problem, fixed_allocation, spread is not None),
+        guarantee=_guarantee(problem, fixed_allocation, spread is not None, contradicted),
+        effective_rows=least_effective_rows(own),
+        contradictions=contradicted,
         best=None if best is None else problem.arm_labels[best],
         tie=tie,
     )
@@ -188,8 +229,8 @@ def _reaches(
     own: Weighted, exact: Weighted, delta: float, spread: Spread | None
 ) -> tuple[Spread, Spread]:
     """Return half-widths: by the normal approximation, and by the Bernstein inequality."""
-    normal = Spread(*own.normal_reach(delta))
-    bernstein = Spread(*exact.bernstein_reach(delta))
+    normal = Spread(*normal_reach(own, delta))
+    bernstein = Spread(*bernstein_reach(exact, delta))
     if spread is None:
         return normal, bernstein
     # The normal approximations add in squares; to the inequality's width it just adds.
@@ -218,9 +259,9 @@ def _verdicts(
     problem = own.problem
     together = delta / problem.n_statements
     if problem.outcome_range is None:
-        size, reach = np.abs(own.gaps), own.normal_reach(together)[1]
+        size, reach = np.abs(own.gaps), normal_reach(own, together)[1]
     else:
-        size, reach = np.abs(exact.gaps), exact.bernstein_reach(together)[1]
+        size, reach = np.abs(exact.gaps), bernstein_reach(exact, together)[1]
     if spread is not None:
         reach = reach + _normal_widths(spread, together).gaps
     with np.errstate(invalid="ignore"):
@@ -232,7 +273,12 @@ def _verdicts(
     )
 
 
-def _guarantee(problem: Problem, fixed_allocation: bool, varied: bool) -> Guarantee:
+def _guarantee(
+    problem: Problem,
+    fixed_allocation: bool,
+    varied: bool,
+    contradicted: tuple[Contradiction, ...],
+) -> Guarantee:
     has_range = problem.outcome_range is not None
     name = "stratified empirical Bernstein" if has_range else "normal approximation"
     if varied:
@@ -241,7 +287,10 @@ def _guarantee(problem: Problem, fixed_allocation: bool, varied: bool) -> Guaran
     if problem.by_attribute:
         exact = exact and problem.fragment.shares is not None
     proven = fixed_allocation and has_range and exact
-    return Guarantee(name, proven, _STATEMENT, _ASSUMPTIONS, _SOURCE)
+    found = Guarantee(name, proven, _STATEMENT, _ASSUMPTIONS, _SOURCE)
+    for contradiction in contradicted:
+        found = found.weakened(f"the rows contradict the model: {contradiction}")
+    return found
 
 
 def _normal_widths(spread: Spread, delta: float) -> Spread:

@@ -8,11 +8,12 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairtrial.causal._arms import arms_from_table, is_table
 from fairtrial.causal._outcomes import Outcomes
 from fairtrial.causal._structure import as_attributes, as_model, as_outcome, check_structure
 from fairtrial.causal.errors import BudgetInfeasible, ModelError
@@ -63,9 +64,12 @@ class Problem(Outcomes):
         The node whose distribution the arms replace.
     outcome : str or (str, mapping of str to float)
         The outcome's node; with numbers for its states if its states are not numbers.
-    arms : mapping of str to array-like, or to Density
+    arms : mapping of str to array-like or Density, pandas.DataFrame, or sequence of mappings
         For every arm the distribution of the intervened node, shape (states of its first
-        parent, ..., its own states). The first one is usually the deployed one.
+        parent, ..., its own states). Or one tidy table: a row for every arm and combination of
+        the parents' states, with the columns ``arm``, one for every parent, and the probability
+        of every state in a column of its name; or a row for every state, with the intervened
+        node's column and ``probability``. The first arm is usually the deployed one.
     fairness_bound : float
         What the gaps must stay below in absolute value, in the outcome's units.
     outcome_range : (float, float) or None
@@ -122,6 +126,17 @@ class Problem(Outcomes):
     (6, {'arm': 'now', 'sensitive': 's'})
     >>> problem.columns, problem.check_outcome({"S": "s", "V": 1, "Y": 0})
     (('S', 'V', 'Y'), {'S': 's', 'V': '1', 'Y': 0.0})
+
+    The same arms as a table:
+
+    >>> rows = [
+    ...     {"arm": "now", "S": "s", "0": 0.5, "1": 0.5},
+    ...     {"arm": "now", "S": "t", "0": 0.4, "1": 0.6},
+    ...     {"arm": "new", "S": "s", "0": 0.2, "1": 0.8},
+    ...     {"arm": "new", "S": "t", "0": 0.2, "1": 0.8},
+    ... ]
+    >>> problem.clone(arms=rows) == problem
+    True
     """
 
     family = "causal"
@@ -133,7 +148,7 @@ class Problem(Outcomes):
         sensitive: str | Sequence[str],
         intervened: str,
         outcome: str | tuple[str, Mapping[str, float]],
-        arms: Mapping[str, Any],
+        arms: Mapping[str, Any] | Sequence[Mapping[str, Any]] | Any,
         fairness_bound: float,
         outcome_range: tuple[float, float] | None = (0.0, 1.0),
         costs: ArrayLike | None = None,
@@ -158,6 +173,8 @@ class Problem(Outcomes):
         self.outcome_range = (
             None if outcome_range is None else check_range("outcome_range", outcome_range)
         )
+        if math.isinf(self.width):
+            raise InvalidArgument("outcome_range", "must have a finite width", outcome_range)
         self._check_values_in_range()
         self.fairness_bound = check_number("fairness_bound", fairness_bound, low=0.0, open_low=True)
         self._warn_of_loose_bound()
@@ -170,9 +187,12 @@ class Problem(Outcomes):
 
     # ------------------------------------------------------------------------ arms
 
-    def _given_arms(self, arms: Mapping[str, Any]) -> dict[str, Any]:
+    def _given_arms(self, arms: Any) -> dict[str, Any]:
+        if is_table(arms):
+            arms = arms_from_table(self.model, self.intervened, arms)
         if not isinstance(arms, Mapping) or not arms:
-            raise InvalidArgument("arms", "must be a mapping of labels to distributions", arms)
+            accepted = "must be a mapping of labels to distributions, or a table with rows"
+            raise InvalidArgument("arms", accepted, arms)
         labels = check_labels("arms", [str(label) for label in arms])
         given = zip(labels, arms.values(), strict=True)
         return {label: self._given_arm(label, value) for label, value in given}
@@ -279,6 +299,22 @@ class Problem(Outcomes):
     def cache(self) -> dict[Any, Any]:
         """Divergences and allocations found before: runs of the same problem share them."""
         return {}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Return the problem that `to_dict` wrote.
+
+        Raises
+        ------
+        InvalidArgument
+            If the data name a file instead of holding the model: they may come from somebody
+            else, and would choose which of your files is opened.
+        """
+        model = data.get("model")
+        if isinstance(model, str | Path):
+            accepted = "must be the model itself: data may not name a file to be opened"
+            raise InvalidArgument("model", accepted, model)
+        return super().from_dict(data)
 
     def __eq__(self, other: object) -> bool:
         return self is other or super().__eq__(other)

@@ -14,12 +14,11 @@ import click
 from fairtrial import __version__
 from fairtrial.cli.commands.demo import demo
 from fairtrial.cli.commands.plan import plan
-from fairtrial.cli.commands.reproduce import reproduce
 from fairtrial.cli.commands.run import run
 from fairtrial.cli.commands.simulate import simulate
 from fairtrial.cli.commands.study import study
 from fairtrial.cli.exits import EPILOG, ExitCode
-from fairtrial.cli.output import emit, error_document
+from fairtrial.cli.output import emit, error_document, say
 from fairtrial.errors import (
     ConfigurationError,
     CorruptLog,
@@ -80,7 +79,7 @@ def _exit_code(error: FairtrialError) -> ExitCode:
 def _fail(ctx: click.Context, error: BaseException, message: str, code: ExitCode) -> NoReturn:
     if ctx.meta["fairtrial.json"]:
         emit(error_document(error, message))
-    click.echo(f"fairtrial: {message}", err=True)
+    say(f"fairtrial: {message}", err=True)
     raise click.exceptions.Exit(code)
 
 
@@ -94,13 +93,13 @@ def app() -> None:
     """Sequential experiments that find the best option: with a guarantee, few samples, fairness."""
 
 
-for _command in (run, plan, simulate, study, demo, reproduce):
+for _command in (run, plan, simulate, study, demo):
     app.add_command(_command)
 
 
 def _show_warning(message: Warning | str, *_args: Any, **_options: Any) -> None:
     """Print a warning as a sentence: where in our code it arose helps nobody."""
-    click.echo(f"Warning: {message}", err=True)
+    say(f"Warning: {message}", err=True)
 
 
 def main() -> None:

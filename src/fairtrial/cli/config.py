@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from fairtrial.cli.worlds import (
     warn_without_readings,
 )
 from fairtrial.core import Environment, Policy, Problem
+from fairtrial.core.nesting import is_deeper
 from fairtrial.errors import ConfigurationError
 from fairtrial.study.location import parse_storage
 from fairtrial.study.specification import Specification
@@ -45,6 +47,12 @@ __all__ = [
     "resolve_storage",
 ]
 
+_LONGEST_FILE = 4_000_000
+_DEEPEST = 32
+_TOO_DEEP = f"must not be nested more than {_DEEPEST} deep"
+# A key of many parts; the parser's time grows with their square.
+_MANY_PARTS = re.compile(r"""(?<![\w"'.-])(?:[\w"'-]++[ \t]*+\.[ \t]*+){32}""")
+
 Purpose = Literal["run", "plan", "simulate"]
 
 
@@ -57,7 +65,7 @@ class Configuration:
     folder : Path
         Where the file lies; its paths are relative to that.
     study : StudySection
-        Name, storage (made absolute), seed and durability.
+        Name, storage and witness (made absolute), seed and durability.
     problem : Problem
         What is known and wanted.
     policy : Policy
@@ -162,13 +170,29 @@ def resolve_storage(storage: str, folder: Path) -> str:
 def _read_toml(file: Path) -> dict[str, Any]:
     try:
         with file.open("rb") as stream:
-            return tomllib.load(stream)
+            data = stream.read(_LONGEST_FILE + 1)
+        return _parsed_toml(data)
     except OSError as error:
-        raise ConfigurationError([f"cannot be read: {error.strerror}"], str(file)) from error
+        mistake = f"cannot be read: {error.strerror}"
     except UnicodeDecodeError as error:
-        raise ConfigurationError([f"must be UTF-8 text: {error}"], str(file)) from error
+        mistake = f"must be UTF-8 text: {error}"
     except tomllib.TOMLDecodeError as error:
-        raise ConfigurationError([f"must be TOML: {error}"], str(file)) from error
+        mistake = f"must be TOML: {error}"
+    except RecursionError:
+        mistake = _TOO_DEEP
+    except ValueError as error:  # an integer of thousands of digits, a date that is none
+        mistake = f"must be TOML: {error}"
+    raise ConfigurationError([mistake], str(file))
+
+
+def _parsed_toml(data: bytes) -> dict[str, Any]:
+    """Return the tables of a file; what would keep the parser busy for long is refused before."""
+    if len(data) > _LONGEST_FILE:
+        raise tomllib.TOMLDecodeError(f"it has more than {_LONGEST_FILE:,} bytes")
+    text = data.decode()
+    if is_deeper(text, _DEEPEST) or _MANY_PARTS.search(text):
+        raise RecursionError
+    return tomllib.loads(text)
 
 
 class _Draft:
@@ -306,7 +330,7 @@ class _Draft:
 
 def _unknown_sections(data: Mapping[str, Any]) -> list[str]:
     return [
-        f"{key}: is not a section here; {did_you_mean(key, SECTIONS)}"
+        f"{key[:200]}: is not a section here; {did_you_mean(key, SECTIONS)}"
         for key in data
         if key not in SECTIONS
     ]
@@ -318,4 +342,7 @@ def _parsed_study(
     study: StudySection | None = parse_section("study", data.get("study", {}), mistakes)
     if study is None:
         return None
-    return study.model_copy(update={"storage": resolve_storage(study.storage, folder)})
+    resolved = {"storage": resolve_storage(study.storage, folder)}
+    if study.witness is not None:
+        resolved["witness"] = str((folder / study.witness).absolute())
+    return study.model_copy(update=resolved)

@@ -128,7 +128,7 @@ def _drop_unknown(
     section: str, arguments: dict[str, Any], accepted: Mapping[str, Any], mistakes: list[str]
 ) -> None:
     for key in [key for key in arguments if key not in accepted]:
-        mistakes.append(f"{section}.{key}: is not a key here; {did_you_mean(key, accepted)}")
+        mistakes.append(f"{section}.{key[:200]}: is not a key here; {did_you_mean(key, accepted)}")
         del arguments[key]
 
 
@@ -152,6 +152,9 @@ def _build(
         except InvalidArgument as error:
             if not assembly.repair(error):
                 return None
+        except MemoryError as error:
+            mistakes.append(f"{section}: does not fit into memory ({error})")
+            return None
         except REFUSALS as error:
             if not doubtful:
                 mistakes.append(in_words(section, error))

@@ -15,6 +15,7 @@ from fairtrial.cli.sources import WorldRewards
 from fairtrial.core import Progress, run_policy
 from fairtrial.data import actg175
 from fairtrial.errors import MissingExtra, StudyNotFound
+from fairtrial.plots._sources import replay_actor
 from fairtrial.study import Study, Verification
 from fairtrial.study.driver import Ending
 from fairtrial.subpopulations import (
@@ -24,11 +25,13 @@ from fairtrial.subpopulations import (
     ReplayEnvironment,
 )
 
-__all__ = ["PATIENTS", "Demonstration", "Variant", "demonstrate", "variants"]
+__all__ = ["ACTOR", "PATIENTS", "Demonstration", "Variant", "demonstrate", "variants"]
 
 PATIENTS = 2139
 ARMS = ("zdv", "zdv_ddi", "zdv_ddc", "ddi")
 STRATA = {"naive": 0.414, "upto52w": 0.192, "over52w": 0.394}
+
+ACTOR = replay_actor(PATIENTS, "the ACTG 175 trial")
 
 _NAME = "actg175"
 _FILES = ("study.db", "study.db-wal", "study.db-shm", "actg175.png", "actg175.html")
@@ -178,7 +181,7 @@ def _storage(folder: Path) -> str:
 def _run(study: Study, world: ReplayEnvironment) -> Ending:
     source = WorldRewards(world, study.seed)
     with Interruption() as interruption, reporter(_NAME) as display:
-        return drive(study, source, display, interruption)
+        return drive(study, source, display, interruption, None, ACTOR)
 
 
 def _facts(progress: Progress, lower_bound: float) -> Mapping[str, object]:

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
-import click
 import numpy as np
 from numpy.typing import ArrayLike
 from rich.console import Console, Group, RenderableType
@@ -17,10 +16,10 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from fairtrial.cli.output import shown_number
+from fairtrial.cli.output import say, shown_number
 from fairtrial.core import Estimate, Progress, Recommendation
-from fairtrial.core.wording import plural
-from fairtrial.plots._alternatives import summary, tally
+from fairtrial.core.wording import plural, printable
+from fairtrial.plots._alternatives import candidates_sentence, summary, tally
 from fairtrial.plots._cut import cut_by
 from fairtrial.plots._sources import arm_of
 
@@ -57,12 +56,19 @@ class Reporter(Protocol):
 @contextmanager
 def reporter(title: str) -> Iterator[Reporter]:
     """Give a live display where standard error is a terminal, else occasional lines there."""
-    console = Console(stderr=True)
+    console = _Console(stderr=True)
     if not console.is_terminal or console.is_dumb_terminal:
         yield _LineReporter(title)
         return
     with Live(console=console, auto_refresh=False, transient=True) as live:
         yield _LiveReporter(title, live)
+
+
+class _Console(Console):
+    """A console on which the text of a cell moves no cursor."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(printable(text), **options)
 
 
 class _Clock:
@@ -96,7 +102,7 @@ class _LineReporter(_Clock):
         self._title = title
 
     def show(self, progress: Progress) -> None:
-        click.echo(f"{self._title}: {_in_a_line(progress)}", err=True)
+        say(f"{self._title}: {_in_a_line(progress)}", err=True)
         self.restart()
 
 
@@ -115,7 +121,7 @@ def _panel(title: str, progress: Progress) -> RenderableType:
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="dim")
     grid.add_column()
-    grid.add_row("leader", Text(_leader(progress), style="bold"))
+    grid.add_row("leader", Text(printable(_leader(progress)), style="bold"))
     if progress.evidence is not None and progress.threshold is not None:
         grid.add_row("evidence", _bar(progress.evidence, progress.threshold))
         found = max(0.0, progress.evidence)
@@ -124,7 +130,9 @@ def _panel(title: str, progress: Progress) -> RenderableType:
         grid.add_row("ruled out", out)
     left = f", about {_rounded(progress.remaining):,.0f} left" if progress.remaining else ""
     grid.add_row("pulls", f"{progress.told:,}{left}")
-    return Group(Text(title, style="bold"), grid, Text("Ctrl-C stops safely", style="dim"))
+    return Group(
+        Text(printable(title), style="bold"), grid, Text("Ctrl-C stops safely", style="dim")
+    )
 
 
 def _bar(evidence: float, threshold: float) -> ProgressBar:
@@ -147,7 +155,8 @@ def name_of(label: object) -> str:
     """Return an answer in words: an arm, several of them, or none."""
     if isinstance(label, tuple):
         return ", ".join(map(str, label))
-    return "no arm" if label is None else str(label)
+    # A label of several lines would look like lines of ours.
+    return "no arm" if label is None else str(label).replace("\n", "\\n")
 
 
 # ------------------------------------------------------------------------- the answer
@@ -160,6 +169,8 @@ def answer_text(progress: Progress, endless: bool = False) -> str:
     """
     recommendation = progress.recommendation
     lines = [_headline(progress, endless)]
+    if among := candidates_sentence(progress):
+        lines.append(wrapped("Confidence", among))
     if recommendation.reason and (progress.told or recommendation.status != "running"):
         lines.append(wrapped("Why", recommendation.reason))
     if recommendation.decided and (against := summary(progress, _NAMED_ANSWERS)):
@@ -271,13 +282,13 @@ def print_table(table: Table) -> None:
     Title and caption are lines of their own: within a table they would be as narrow as it is.
     """
     # Labels are text: a name in brackets is no markup, one between colons no emoji.
-    console = Console(markup=False, emoji=False)
+    console = _Console(markup=False, emoji=False)
     if not console.is_terminal:
-        console = Console(markup=False, emoji=False, width=_WIDTH_OF_FILES)
+        console = _Console(markup=False, emoji=False, width=_WIDTH_OF_FILES)
     title, table.title = table.title, None
     caption, table.caption = table.caption, None
     if title:
         console.print(title, style="table.title")
     console.print(table)
     if caption:
-        click.echo(wrapped("Note", str(caption)))
+        say(wrapped("Note", str(caption)))

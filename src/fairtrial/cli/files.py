@@ -16,6 +16,9 @@ __all__ = ["warn_without_constant", "with_files"]
 
 _LABELS = "arm"
 
+_ARMS = "arms"
+"""An argument of `causal` that may be a table: a row for every arm and what it depends on."""
+
 _FEATURES = {"features": "arms", "candidates": "answers"}
 """Arguments that may be tables, and the argument that the labels of their rows are."""
 
@@ -30,19 +33,38 @@ def with_files(
     filled = dict(section)
     if isinstance(filled.get("model"), str):
         filled["model"] = str(folder / filled["model"])
-    for argument, labelled in _FEATURES.items():
+    tables = (*_FEATURES, _ARMS) if filled.get("family") == "causal" else tuple(_FEATURES)
+    for argument in tables:
         if not isinstance(filled.get(argument), str):
             continue
         try:
-            labels, filled[argument] = _read_features(argument, folder / filled[argument])
+            _fill_in(filled, argument, folder)
         except (InvalidArgument, MissingExtra) as error:
             mistakes.append(in_words("problem", error))
             doubtful.add(argument)
             del filled[argument]
-        else:
-            if labels is not None:
-                filled.setdefault(labelled, labels)
     return filled
+
+
+def _fill_in(filled: dict[str, Any], argument: str, folder: Path) -> None:
+    """Put what a file holds in the place of its name."""
+    path = folder / filled[argument]
+    if argument == _ARMS:
+        filled[argument] = _read_rows(argument, path)
+        return
+    labels, filled[argument] = _read_features(argument, path)
+    if labels is not None:
+        filled.setdefault(_FEATURES[argument], labels)
+
+
+def _read_rows(argument: str, path: Path) -> list[dict[str, str]]:
+    """Return the rows of a table, every value as it is written."""
+    try:
+        table = read_table(path)
+        table = read_table(path, text=list(table))
+    except InvalidArgument as error:
+        raise InvalidArgument(argument, error.accepted, error.given) from error
+    return [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
 
 
 def warn_without_constant(section: Mapping[str, Any], problem: Problem | None) -> None:

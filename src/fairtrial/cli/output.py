@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
 import click
 
 from fairtrial.errors import ConfigurationError
 
-__all__ = ["emit", "error_document", "json_option", "shown_number"]
+__all__ = ["emit", "emit_long", "error_document", "json_option", "say", "shown_number"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _ROUNDING = 1e-12
+_UNSAFE = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def json_option(command: Command) -> Command:
@@ -28,9 +30,33 @@ def json_option(command: Command) -> Command:
     )(command)
 
 
+def say(text: str, err: bool = False) -> None:
+    """Print lines for people, on standard output or standard error; no label moves the cursor."""
+    # Not at the top: help is to cost no more than click.
+    from fairtrial.core.wording import printable
+
+    click.echo(printable(text), err=err)
+
+
 def emit(document: Mapping[str, Any]) -> None:
     """Print a document as JSON; a number that JSON has no word for becomes null."""
-    click.echo(json.dumps(_finite(document), indent=2, ensure_ascii=False, allow_nan=False))
+    click.echo(_json(document, indent=2))
+
+
+def _json(document: Mapping[str, Any], indent: int | None = None) -> str:
+    text = json.dumps(_finite(document), indent=indent, ensure_ascii=False, allow_nan=False)
+    # JSON spells out control characters below 32 only.
+    return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def emit_long(document: Mapping[str, Any], name: str, items: Iterable[Mapping[str, Any]]) -> None:
+    """Print a document as JSON that ends with a list, which is never held as a whole."""
+    click.echo(f"{_json(document)[:-1]}, {json.dumps(name)}: [")
+    separator = ""
+    for item in items:
+        click.echo(f"{separator}  {_json(item)}", nl=False)
+        separator = ",\n"
+    click.echo("\n]}")
 
 
 def error_document(error: BaseException, message: str) -> dict[str, Any]:

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import click
 import numpy as np
 
 from fairtrial.cli.config import Configuration
+from fairtrial.cli.output import say
 from fairtrial.core import Environment, Policy, Problem
 from fairtrial.core.wording import plural
 from fairtrial.errors import InvalidArgument
@@ -24,6 +24,7 @@ __all__ = ["Plan", "complexity_in", "make_plan", "simulate_configuration"]
 _HORIZON_IN_BOUNDS = 100
 _HORIZON_IN_STARTS = 100
 _SMALLEST_SPREAD = 1e-6
+_WIDER_AT_LITTLE_COST = 1.5
 
 _ALLOWANCES = ("epsilon", "slack", "floor_slack")
 """What lets more than one answer be right."""
@@ -48,6 +49,9 @@ class Plan:
         where no number will do, or in a family without.
     simulation : Simulation or None
         Runs of the policy in that world; None where no rule could ever stop.
+    range_warning : str or None
+        What a reward range that is wider than the rewards need costs, where it costs more than
+        their spread does.
     """
 
     problem: Problem
@@ -56,6 +60,7 @@ class Plan:
     complexity: Complexity | None
     certifying: Mapping[str, int | None] | None
     simulation: Simulation | None
+    range_warning: str | None = None
 
     @property
     def rules_bounded(self) -> str:
@@ -78,6 +83,7 @@ class Plan:
             "answer": self.answer,
             **({} if self.complexity is None else self._of(self.complexity)),
             **({} if self.certifying is None else {"certifying_budget": dict(self.certifying)}),
+            "range_warning": self.range_warning,
             "simulated": simulated,
         }
 
@@ -128,6 +134,29 @@ def make_plan(configuration: Configuration, delta: float | None = None) -> Plan:
         complexity,
         certifying,
         simulation,
+        range_warning(world),
+    )
+
+
+def range_warning(world: Any) -> str | None:
+    """Return what a range costs that is too wide for the means assumed; None if it costs little.
+
+    A unit of evidence takes about max(2 variance / gap^2, width / gap) results: a bet must
+    survive the worst reward that the range allows.
+    """
+    stated = getattr(world.problem, "reward_range", None)
+    if stated is None or not hasattr(world, "smallest_gap"):
+        return None
+    gap, variance = world.smallest_gap
+    low, high = world.reward_span
+    width = stated[1] - stated[0]
+    enough = max(high - low, 2.0 * variance / gap if gap > 0.0 else math.inf)
+    if width <= enough * _WIDER_AT_LITTLE_COST:
+        return None
+    return (
+        f"the range is {width:g} wide: evidence then takes about {width / gap:.2g} results per "
+        f"unit, where the spread of the rewards asks for {2.0 * variance / gap**2:.2g}. A range "
+        f"no wider than {enough:.3g} would cost little, if it holds every possible reward"
     )
 
 
@@ -152,7 +181,7 @@ def simulate_configuration(
     bound = _finite_bound(complexity, delta)
     number = replications or plan.replications
     runs = plural(number, "run")
-    click.echo(f"Simulating {runs} of {type(policy).__name__} ...", err=True)
+    say(f"Simulating {runs} of {type(policy).__name__} ...", err=True)
     return simulate(
         policy.clone(delta=delta) if delta != getattr(policy, "delta", delta) else policy,
         world,
@@ -187,7 +216,7 @@ def complexity_in(world: Environment) -> Complexity | None:
     find = getattr(world, "complexity", None)
     if find is None:
         return None
-    click.echo("Looking for the bound that no rule beats ...", err=True)
+    say("Looking for the bound that no rule beats ...", err=True)
     found: Complexity = find()
     return found
 

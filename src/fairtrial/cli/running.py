@@ -33,8 +33,11 @@ def drive(
     display: Reporter,
     interrupted: Callable[[], bool],
     limit: int | None = None,
+    actor: str | None = None,
 ) -> Ending:
     """Run a study until it stops, `limit` pulls are told, or an interruption is asked for.
+
+    `actor` is where the rewards come from; the log says it at the session's first.
 
     A pull that a dead process left open is measured first. If a source fails or is interrupted
     its pull stays open, so that the next session measures that very pull.
@@ -45,7 +48,7 @@ def drive(
         If the source fails; all that was told before is kept.
     """
     with joined(study) as runner:
-        session = _Session(study, runner, interrupted)
+        session = _Session(study, runner, interrupted, actor)
         try:
             for told, pull in enumerate(session.pulls(), start=1):
                 session.tell(pull, source.reward(pull), last=told == limit)
@@ -101,8 +104,15 @@ def drive_commands(
 class _Session:
     """Hands out pulls one after the other, each after the one before was told."""
 
-    def __init__(self, study: Study, runner: Runner, interrupted: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        study: Study,
+        runner: Runner,
+        interrupted: Callable[[], bool],
+        actor: str | None,
+    ) -> None:
         self._study = study
+        self._actor = actor
         self._runner = runner
         self._left_open = deque(runner.left_open())
         self._interrupted = interrupted
@@ -117,10 +127,14 @@ class _Session:
                 yield pull
 
     def tell(self, pull: StudyPull, reward: Outcome, *, last: bool) -> None:
-        """Tell a reward, and in the same write ask for what comes next, unless nothing shall."""
+        """Tell a reward, and in the same write ask for what comes next, unless nothing shall.
+
+        The session's first tell records who says so.
+        """
         self._ended = last
-        if last or self._left_open or self._interrupted():
-            self._study.tell(pull, reward)
+        actor, self._actor = self._actor, None
+        if last or actor or self._left_open or self._interrupted():
+            self._study.tell(pull, reward, actor=actor)
         else:
             self._next = self._study.tell_and_ask(pull, reward)
 

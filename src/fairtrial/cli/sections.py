@@ -15,6 +15,7 @@ from pydantic import (
     field_validator,
 )
 
+from fairtrial.core.wording import abridged
 from fairtrial.errors import InvalidArgument
 from fairtrial.study.location import parse_storage
 
@@ -31,6 +32,8 @@ __all__ = [
     "parse_section",
 ]
 
+_LONGEST_NAME = 200
+
 SECTIONS = ("study", "problem", "policy", "source", "plan")
 
 
@@ -41,10 +44,11 @@ class _Section(BaseModel):
 class StudySection(_Section):
     """Which study, and where it is kept."""
 
-    name: str = Field(min_length=1)
+    name: str = Field(min_length=1, max_length=200)
     storage: str = Field(default="sqlite:///fairtrial.db", min_length=1)
     seed: int | None = Field(default=None, ge=0)
     durability: Literal["full", "process"] = "full"
+    witness: str | None = Field(default=None, min_length=1)
 
     @field_validator("storage")
     @classmethod
@@ -59,7 +63,7 @@ class ReplaySource(_Section):
     kind: Literal["replay"]
     table: str
     arm: str = "arm"
-    group: str | None = None
+    group: str = "group"
     reward: str = "reward"
     noise_std: float = Field(default=0.0, ge=0, allow_inf_nan=False)
 
@@ -154,13 +158,13 @@ def did_you_mean(given: str, accepted: Iterable[str]) -> str:
     "did you mean 'table'? accepted: arm, table"
     """
     names = sorted(accepted)
-    close = get_close_matches(given, names, n=1)
+    close = get_close_matches(given[:_LONGEST_NAME], names, n=1)
     hint = f"did you mean {close[0]!r}? " if close else ""
     return f"{hint}accepted: {', '.join(names)}"
 
 
 def _in_words(section: str, mistake: Mapping[str, Any]) -> str:
-    path = [section, *(str(part) for part in mistake["loc"])]
+    path = [section, *(str(part)[:_LONGEST_NAME] for part in mistake["loc"])]
     fields = _fields(section, path)
     if section == "source" and len(path) > 1:
         del path[1]  # the kind, which pydantic puts there
@@ -171,8 +175,8 @@ def _in_words(section: str, mistake: Mapping[str, Any]) -> str:
     if mistake["type"].startswith("union_tag"):
         return f"{section}.kind: {_about_kind(mistake['input'])}"
     if len(path) == 1:
-        return f"{section}: must be a section with keys; got {mistake['input']!r}"
-    return f"{'.'.join(path)}: {_accepted(mistake)}; got {mistake['input']!r}"
+        return f"{section}: must be a section with keys; got {abridged(mistake['input'])}"
+    return f"{'.'.join(path)}: {_accepted(mistake)}; got {abridged(mistake['input'])}"
 
 
 def _fields(section: str, path: list[str]) -> Iterable[str]:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-import re
-import shlex
 import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from fairtrial.cli.shell import filled, referring, variable
 from fairtrial.cli.streams import Readings, Trouble, quoted
 from fairtrial.core import Environment, Problem, Pull
 from fairtrial.core.problem import Outcome
@@ -32,8 +31,6 @@ __all__ = [
     "CommandTimedOut",
     "RewardSource",
     "WorldRewards",
-    "fill_placeholders",
-    "placeholders",
 ]
 
 _REWARD_STREAM = 1
@@ -43,8 +40,6 @@ _LOOK_SECONDS = 0.01
 _TAIL_BYTES = 65_536
 _MOST_BYTES = 2**30
 _LINES_SHOWN = 10
-# ${HOME} is the shell's, {arm} is ours.
-_PLACEHOLDER = re.compile(r"(?<!\$)\{(\w+)\}")
 
 
 class RewardSource(Protocol):
@@ -106,9 +101,9 @@ class CommandRewards:
     Parameters
     ----------
     command : str
-        Run by ``/bin/sh``. ``{arm}``, ``{group}`` and ``{pull}`` are replaced by the pull's
-        labels and number, quoted; the same are in the environment as ``FAIRTRIAL_ARM``,
-        ``FAIRTRIAL_GROUP``, ``FAIRTRIAL_PULL``.
+        Run by ``/bin/sh``. ``{arm}``, ``{group}`` and ``{pull}`` stand for the pull's labels
+        and number, each one word whatever it holds; the same are in the environment as
+        ``FAIRTRIAL_ARM``, ``FAIRTRIAL_GROUP``, ``FAIRTRIAL_PULL``.
     problem : Problem
         It says which rewards are accepted, and whether there are readings.
     timeout : float
@@ -172,12 +167,12 @@ class CommandRewards:
             raise SourceError(f"{_named(pull)}: {error}") from None
 
     def _measure(self, pull: Pull, report: Report | None) -> Outcome:
-        command = fill_placeholders(self.command, _values(pull))
+        command = filled(self.command, _values(pull))
         # Files, not pipes: a child left in the background must not keep us waiting.
         with _temporary() as output, _temporary() as errors:
             readings = Readings(output, report) if report and self._have_readings else None
             try:
-                self._run(command, pull, (output, errors), report, readings)
+                self._run(pull, (output, errors), report, readings)
                 if readings is not None:
                     return self._checked(*readings.outcome())
                 return self._parse(_last_lines(output))
@@ -190,18 +185,18 @@ class CommandRewards:
 
     def _run(
         self,
-        command: str,
         pull: Pull,
         streams: tuple[IO[bytes], IO[bytes]],
         report: Report | None,
         readings: Readings | None,
     ) -> None:
         """Run the command to its end, which must be a good one."""
-        variables = {f"FAIRTRIAL_{name.upper()}": text for name, text in _values(pull).items()}
+        values = _values(pull)
+        variables = {variable(name): text for name, text in values.items()}
         try:
             # Its own process group: all it starts can be ended, and Ctrl-C comes to us only.
-            process = subprocess.Popen(  # noqa: S602 - the experimenter's own; values are quoted
-                command,
+            process = subprocess.Popen(  # noqa: S602 - the experimenter's own; labels come as variables
+                referring(self.command, values),
                 shell=True,
                 stdin=subprocess.DEVNULL,
                 stdout=streams[0],
@@ -210,7 +205,8 @@ class CommandRewards:
                 env={**os.environ, **variables},
                 start_new_session=True,
             )
-        except OSError as error:
+        except (OSError, ValueError) as error:
+            # A label may hold what no variable can: a NUL, or half of a surrogate pair.
             raise _NotStarted(f"could not be started: {error}") from error
         try:
             code = self._wait(process, streams, report, readings)
@@ -285,30 +281,6 @@ def _temporary() -> IO[bytes]:
         return tempfile.TemporaryFile()
     except OSError as error:
         raise SourceError(f"no temporary file can be made for a command: {error}") from error
-
-
-def fill_placeholders(command: str, values: Mapping[str, str]) -> str:
-    """Return the command with each known ``{name}`` replaced by its value, quoted for the shell.
-
-    Examples
-    --------
-    >>> fill_placeholders("measure {arm} | awk '{print}'", {"arm": "a b"})
-    "measure 'a b' | awk '{print}'"
-    """
-    return _PLACEHOLDER.sub(
-        lambda match: shlex.quote(values[match[1]]) if match[1] in values else match[0], command
-    )
-
-
-def placeholders(command: str) -> list[str]:
-    """Return the names in braces that a command has, whether they are known or not.
-
-    Examples
-    --------
-    >>> placeholders("measure {arm} in ${HOME}")
-    ['arm']
-    """
-    return _PLACEHOLDER.findall(command)
 
 
 def _values(pull: Pull) -> dict[str, str]:

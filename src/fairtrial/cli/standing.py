@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import click
 from rich.table import Table
 
 from fairtrial.cli.display import estimates_table, print_table, wrapped
-from fairtrial.cli.output import shown_number
+from fairtrial.cli.output import say, shown_number
 from fairtrial.core import Progress
 from fairtrial.plots._alternatives import (
     Alternative,
@@ -32,7 +31,7 @@ def print_standing(progress: Progress, minimize: bool) -> None:
         print_table(table)
         notes |= dict.fromkeys(filter(None, note.split("\n")))
     for note in notes:
-        click.echo(wrapped("Note", note))
+        say(wrapped("Note", note))
 
 
 def _tables(progress: Progress, minimize: bool) -> Iterator[tuple[Table, str]]:

@@ -19,7 +19,7 @@ from fairtrial.cli.sections import (
     WorldSection,
     did_you_mean,
 )
-from fairtrial.cli.sources import placeholders
+from fairtrial.cli.shell import misplaced, placeholders, variable
 from fairtrial.core import Environment, Problem
 from fairtrial.core.parameters import build
 from fairtrial.core.specification import family_module
@@ -260,12 +260,20 @@ def _a(noun: str) -> str:
 
 
 def check_command(problem: Problem, section: CommandSource, mistakes: list[str]) -> None:
-    """Note placeholders that look like ours and are not; other braces are the shell's."""
+    """Note placeholders in a wrong place, and such as look like ours and are not.
+
+    Other braces are the shell's.
+    """
     known = [*problem.action_labels[0], "pull"]
     mistakes.extend(
         f"source.run: has the placeholder {{{name}}}; {did_you_mean(name, known)}"
         for name in placeholders(section.run)
         if name not in known and get_close_matches(name, known, n=1)
+    )
+    mistakes.extend(
+        f"source.run: has the placeholder {{{name}}} {where}, where the shell would not take it as "
+        f"one word; write it outside, without quotes, or read the variable {variable(name)}"
+        for name, where in misplaced(section.run, known)
     )
 
 
@@ -289,11 +297,7 @@ def build_replay(
     if options and "noise_std" not in inspect.signature(world).parameters:
         mistakes.append("source.noise_std: must be left out but in the family 'linear'")
         return None
-    absent = [key for key in keys if labels.get(key) is None]
-    mistakes.extend(f"source.{key}: is required: the column with the {key}" for key in absent)
-    if absent:
-        return None
-    columns = {key: str(labels[key]) for key in keys} | {"reward": section.reward}
+    columns = {key: labels[key] for key in keys} | {"reward": section.reward}
     table = _read(folder / section.table, columns, mistakes)
     if table is None:
         return None

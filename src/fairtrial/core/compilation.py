@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import hashlib
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +19,8 @@ from typing import Any
 
 import numba as nb
 from numba.core import caching
+
+from fairtrial.core.loading import load
 
 PACKAGE = Path(__file__).resolve().parents[1]
 
@@ -52,9 +55,23 @@ def kernel(function: Any = None, /, *, nogil: bool = True, **options: Any) -> An
         return functools.partial(kernel, nogil=nogil, **options)
     try:
         with _fresh_caches():
-            return nb.njit(cache=True, nogil=nogil, **options)(function)
+            compiled = nb.njit(cache=True, nogil=nogil, **options)(function)
     except RuntimeError:
-        return nb.njit(nogil=nogil, **options)(function)
+        compiled = nb.njit(nogil=nogil, **options)(function)
+    return _loaded_whole(compiled)
+
+
+def _loaded_whole(compiled: Any) -> Any:
+    """Let a kernel be compiled, or loaded from disk, as `load` says: never in part."""
+    if _config.DISABLE_JIT:
+        return compiled  # it is the plain function
+    compile_for = compiled._compile_for_args  # noqa: SLF001 - numba's own hook for a first call
+
+    def compile_whole(*arguments: Any) -> Any:
+        return load(lambda: compile_for(*arguments))
+
+    compiled._compile_for_args = compile_whole  # noqa: SLF001
+    return compiled
 
 
 @functools.cache
@@ -63,7 +80,7 @@ def source_stamp(source: Path, package: Path) -> str:
     checksum = hashlib.sha256()
     for path in sorted(_reached_from(source, package)):
         content = path.read_bytes()
-        checksum.update(f"{path.relative_to(package)} {len(content)}\n".encode())
+        checksum.update(f"{os.path.relpath(path, package)} {len(content)}\n".encode())
         checksum.update(content)
     return checksum.hexdigest()
 
@@ -97,15 +114,12 @@ def _sources_of(module: str, package: Path) -> list[Path]:
 
 
 class _AllSources:
-    """The stamp of a kernel counts what it imports; other people's functions keep theirs."""
+    """The stamp of a kernel counts what it imports from the package, wherever it stands."""
 
     _py_file: str
 
     def get_source_stamp(self) -> Any:
-        source = Path(self._py_file).resolve()
-        if source.is_relative_to(PACKAGE):
-            return source_stamp(source, PACKAGE)
-        return super().get_source_stamp()  # type: ignore[misc]  # the other parent has it
+        return source_stamp(Path(self._py_file).resolve(), PACKAGE)
 
 
 class UserProvided(_AllSources, caching.UserProvidedCacheLocator):

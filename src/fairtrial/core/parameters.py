@@ -83,7 +83,12 @@ def build(cls: type[_Built], arguments: Mapping[str, Any], **given: Any) -> _Bui
     for name in accepted:
         if parameters[name].default is inspect.Parameter.empty and name not in arguments:
             raise InvalidArgument(name, f"is missing: {cls.__name__} needs it")
-    return cls(**arguments, **given)
+    try:
+        return cls(**arguments, **given)
+    except MemoryError as error:
+        raise InvalidArgument(
+            cls.__name__, f"does not fit into memory with these arguments ({error})"
+        ) from None
 
 
 def plain(value: Any, what: str = "value") -> Any:

@@ -136,6 +136,13 @@ class Policy(Resumable, ABC):
         """Return what a family measures of the policy in a run; by default nothing."""
         return {}
 
+    def warnings(self) -> tuple[str, ...]:
+        """Return what the results contradict of the guarantee's assumptions, a sentence for each.
+
+        By default nothing is checked. `Study.health` shows them.
+        """
+        return ()
+
     @property
     def guarantee(self) -> Guarantee:
         """What the policy promises, under which assumptions."""

@@ -36,6 +36,18 @@ class Problem(Parametrized, ABC):
     default_policy: ClassVar[str] = ""
     """Name of the policy that is taken where a configuration names none."""
 
+    def clone(self, **changes: Any) -> Self:
+        """Return a new problem made from the same arguments, some of them changed.
+
+        A known noise and a known range exclude each other: stating one takes the other away.
+        """
+        arguments = self.get_params()
+        for name, other in (("noise_std", "reward_range"), ("reward_range", "noise_std")):
+            stated = changes.get(name) is not None and other not in changes
+            if stated and name in arguments and other in arguments:
+                changes[other] = None
+        return super().clone(**changes)
+
     # ------------------------------------------------------------------ actions
 
     @property

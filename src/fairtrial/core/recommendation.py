@@ -77,18 +77,31 @@ class Recommendation:
     leader : object
         The label of what is best by the data so far; None for "no acceptable arm".
     confidence : float or None
-        The probability with which the answer is right, as claimed by `guarantee`.
+        1 minus the probability, at most, with which a study like this one ever gives a wrong
+        answer; known from the start and the same at all times. It is a property of the rule, not
+        the probability that this answer is right. None if no such probability is promised. Where
+        `guarantee` is not proven, it is what the rule aims at.
     guarantee : Guarantee or None
-        What the confidence stands on.
+        What is promised, under which assumptions, and whether it is proven.
     reason : str
         Why the policy stopped, or what it still waits for, in one sentence.
     evidence : mapping of str to object
         The numbers behind the reason.
+    candidates : tuple of object, or None
+        The answers that are not ruled out: labels of arms (of a top-k problem, the arms that may
+        be among the k best), and None for "no acceptable arm" where that is a possible answer. They
+        are a confidence set that is valid at all times: the right answer is ever missing from it
+        with probability at most 1 - `confidence`. None if the policy has no such set.
 
     Examples
     --------
-    >>> Recommendation(arm=None, status="running", leader="zdv_ddi").decided
+    >>> running = Recommendation(
+    ...     arm=None, status="running", leader="b", confidence=0.95, candidates=("b", "c")
+    ... )
+    >>> running.decided
     False
+    >>> running.candidates_statement
+    "With 95 % confidence the right answer is among: 'b', 'c'."
     """
 
     arm: Any
@@ -98,11 +111,22 @@ class Recommendation:
     guarantee: Guarantee | None = None
     reason: str = ""
     evidence: Mapping[str, Any] = field(default_factory=dict)
+    candidates: tuple[Any, ...] | None = None
 
     @property
     def decided(self) -> bool:
         """Whether the policy has stopped with an answer (which may be "no arm")."""
         return self.status == "decided"
+
+    @property
+    def candidates_statement(self) -> str | None:
+        """What the candidates say, in one sentence; None if there are none to speak of."""
+        if self.candidates is None or self.confidence is None:
+            return None
+        names = ", ".join("no acceptable arm" if c is None else repr(c) for c in self.candidates)
+        if self.guarantee is not None and not self.guarantee.proven:
+            return f"Not ruled out so far, without a proven confidence: {names}."
+        return f"With {100 * self.confidence:g} % confidence the right answer is among: {names}."
 
     def to_dict(self) -> dict[str, Any]:
         """Return the recommendation as JSON's own types."""
@@ -114,6 +138,7 @@ class Recommendation:
             "guarantee": None if self.guarantee is None else self.guarantee.to_dict(),
             "reason": self.reason,
             "evidence": plain(self.evidence),
+            "candidates": None if self.candidates is None else plain(list(self.candidates)),
         }
 
 

@@ -11,6 +11,8 @@ from fairtrial.errors import InvalidArgument
 
 __all__ = ["as_seed", "seed_key", "spawn_seeds"]
 
+_MOST_BITS = 1_024
+
 Seed = int | np.integer | np.random.Generator | None
 
 
@@ -44,6 +46,8 @@ def as_seed(seed: Seed) -> int:
         return int(seed.integers(2**63))
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
         raise InvalidArgument("seed", "must be None, a non-negative integer or a Generator", seed)
+    if int(seed).bit_length() > _MOST_BITS:
+        raise InvalidArgument("seed", f"must be below 2 to the power of {_MOST_BITS}", seed)
     return int(seed)
 
 

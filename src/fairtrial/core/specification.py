@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fairtrial.core.environment import Environment
+from fairtrial.core.loading import uninterrupted
 from fairtrial.core.parameters import Parametrized, build
 from fairtrial.core.policy import Policy
 from fairtrial.core.problem import Problem
@@ -17,6 +18,9 @@ __all__ = ["FAMILIES", "family_module", "policy_class", "policy_from_dict", "pro
 
 FAMILIES = ("subpopulations", "linear", "delayed", "causal", "allocation")
 
+_ELSEWHERE = {"PairedRacing": ("delayed", "fairtrial.sklearn")}
+"""Policies of ours outside the families' folders: the family of their problem, and their home."""
+
 
 def family_module(family: str) -> Any:
     """Return a family's package, imported when first needed."""
@@ -24,7 +28,8 @@ def family_module(family: str) -> Any:
         raise InvalidArgument("family", f"must be one of {', '.join(FAMILIES)}", family)
     name = f"fairtrial.{family}"
     try:
-        return importlib.import_module(name)
+        with uninterrupted():
+            return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name != name:
             raise
@@ -67,6 +72,9 @@ def policy_class(
             and issubclass(value, Policy)
             and not inspect.isabstract(value)
         }
+    family, home = _ELSEWHERE.get(name, ("", ""))
+    if home and family == problem.family:
+        known[name] = getattr(importlib.import_module(home), name)
     if name not in known:
         own_names = [own.__name__ for own in own_policies]
         accepted = ", ".join(sorted([*known, *own_names])) or "a class given as policies=[...]"
@@ -114,18 +122,28 @@ def _component(value: Any, problem: Problem, policies: Sequence[type[Parametrize
             return build(own, arguments)
     if problem.family not in FAMILIES:
         return value
-    confidence = importlib.import_module("fairtrial.confidence")
-    cls = getattr(family_module(problem.family), name, None) or getattr(confidence, name, None)
-    if cls is None or not inspect.isclass(cls) or not issubclass(cls, Parametrized):
+    cls = _part(name, problem.family)
+    if cls is None:
         raise InvalidArgument("name", f"must be a part of {problem.family} or confidence", name)
     return build(cls, arguments)
 
 
 def _is_part(name: str, family: str) -> bool:
     """Return whether a family has a class of that name that policies are made with."""
-    cls = getattr(family_module(family), name, None) if family in FAMILIES else None
-    return (
-        inspect.isclass(cls)
-        and issubclass(cls, Parametrized)
-        and not issubclass(cls, Policy | Problem | Environment)
-    )
+    return family in FAMILIES and _public_part(name, family_module(family)) is not None
+
+
+def _part(name: str, family: str) -> type[Parametrized] | None:
+    confidence = importlib.import_module("fairtrial.confidence")
+    return _public_part(name, family_module(family)) or _public_part(name, confidence)
+
+
+def _public_part(name: str, module: Any) -> type[Parametrized] | None:
+    """Return a public class that policies are made with: no policy, and no world or problem.
+
+    A file must not name any class: some read other files when they are made.
+    """
+    cls = None if name.startswith("_") else getattr(module, name, None)
+    if not inspect.isclass(cls) or not issubclass(cls, Parametrized):
+        return None
+    return None if issubclass(cls, Policy | Problem | Environment) else cls

@@ -7,15 +7,21 @@ import gzip
 import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any, TextIO
 
 from fairtrial.errors import InvalidArgument, MissingExtra
 
-__all__ = ["column_of", "read_table", "readable"]
+__all__ = ["column_of", "read_bytes", "read_table", "readable", "without_formula"]
 
 _SEPARATORS = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 _ACCEPTED = (*_SEPARATORS, ".parquet")
+
+_MOST_UNPACKED = 32_000_000
+_MOST_EXPANSION = 50
+"""A compressed file may hold that many bytes, or that many times its own."""
 
 
 def read_table(
@@ -96,8 +102,13 @@ def column_of(table: Any, name: str) -> list[Any]:
 
 @contextmanager
 def readable(file: Path) -> Iterator[None]:
-    """Turn whatever reading a file can raise into one error that names the file."""
+    """Turn whatever reading a file can raise into one error that names the file.
+
+    What is no file, but a pipe or a device, is refused before it is read: it may never end.
+    """
     try:
+        if file.exists() and not (file.is_file() or file.is_dir()):
+            raise InvalidArgument("path", "must be a file, no pipe or device", str(file))
         yield
     except OSError as error:
         reason = error.strerror or str(error)
@@ -106,6 +117,28 @@ def readable(file: Path) -> Iterator[None]:
         raise InvalidArgument("path", f"must be an intact file ({error})", str(file)) from error
     except UnicodeDecodeError as error:
         raise InvalidArgument("path", f"must be UTF-8 text ({error.reason})", str(file)) from error
+
+
+def read_bytes(file: Path) -> bytes:
+    """Return the content of a file, unpacked if its name ends in .gz.
+
+    Raises
+    ------
+    InvalidArgument
+        If it unpacks to far more than a file of its size does.
+    """
+    if not file.name.lower().endswith(".gz"):
+        return file.read_bytes()
+    most = max(_MOST_UNPACKED, _MOST_EXPANSION * file.stat().st_size)
+    with gzip.open(file) as stream:
+        content = stream.read(most + 1)
+    if len(content) > most:
+        accepted = (
+            f"must unpack to {most:,} bytes or fewer, {_MOST_EXPANSION} times its size; "
+            "unpack it yourself if you trust it"
+        )
+        raise InvalidArgument("path", accepted, str(file))
+    return content
 
 
 # ------------------------------------------------------------------------ text files
@@ -134,7 +167,7 @@ def _read_text(file: Path, separator: str) -> dict[str, list[Any]]:
 def _open_text(file: Path) -> TextIO:
     # utf-8-sig drops the mark that spreadsheets put at the beginning.
     if file.name.lower().endswith(".gz"):
-        return gzip.open(file, "rt", encoding="utf-8-sig", newline="")
+        return TextIOWrapper(BytesIO(read_bytes(file)), encoding="utf-8-sig", newline="")
     return file.open(encoding="utf-8-sig", newline="")
 
 
@@ -216,3 +249,23 @@ def _as_text(values: list[Any]) -> list[str]:
 
 def _label(value: Any) -> str:
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def without_formula(cell: Any) -> Any:
+    """Return a cell of a CSV file that no spreadsheet takes for a formula.
+
+    A text that one would carry out gets an apostrophe before it; a number that is written as text
+    (an arm called ``-1``) stays.
+
+    Examples
+    --------
+    >>> without_formula("=cmd|' /c calc'!A1"), without_formula("-1"), without_formula(-1.5)
+    ("'=cmd|' /c calc'!A1", '-1', -1.5)
+    """
+    if not isinstance(cell, str) or not cell.startswith(_FORMULA):
+        return cell
+    try:
+        float(cell)
+    except ValueError:
+        return f"'{cell}"
+    return cell

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Hashable, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ from fairtrial.core.wording import choices
 from fairtrial.errors import InvalidArgument
 
 __all__ = [
+    "as_exact",
     "as_floats",
     "check_array",
     "check_choice",
@@ -24,11 +27,18 @@ __all__ = [
     "check_probability",
     "check_range",
     "index_of",
+    "plain_labels",
+    "require_each",
 ]
 
 Floats = NDArray[np.float64]
 
 _MOST_LABELS = 1_000_000
+_LONGEST_LABEL = 1_000
+_NOT_STORABLE = re.compile("[\0\ud800-\udfff]")
+
+_LONGEST_NUMBER = 400
+"""Characters of a text, digits of an integer, and exponent, that a number may have: floats do."""
 
 
 def check_number(
@@ -77,6 +87,37 @@ def _as_float(value: object) -> float:
         return math.inf
 
 
+def as_exact(name: str, value: object, accepted: str) -> Fraction:
+    """Return a number as the exact fraction that it is written as.
+
+    A float is read by its shortest decimal: its binary value is not what was meant. What would take
+    long to read, such as ``"1e-100000000"``, is refused before it is read.
+
+    Examples
+    --------
+    >>> as_exact("share", "1/3", "must be a number"), as_exact("share", 0.07, "must be a number")
+    (Fraction(1, 3), Fraction(7, 100))
+    """
+    if isinstance(value, bool) or not isinstance(
+        value, Fraction | str | int | float | np.integer | np.floating
+    ):
+        raise InvalidArgument(name, accepted, value)
+    if isinstance(value, Fraction | int):
+        exact = Fraction(value)
+        if _is_too_long(exact.numerator) or _is_too_long(exact.denominator):
+            raise InvalidArgument(name, f"{accepted}, of at most {_LONGEST_NUMBER} digits", value)
+        return exact
+    text = str(value)
+    exponent = re.search(r"[eE][-+]?0*([0-9_]+)", text)
+    too_long = exponent is not None and len(exponent[1]) > 3
+    if len(text) > _LONGEST_NUMBER or too_long:
+        raise InvalidArgument(name, f"{accepted}, of at most {_LONGEST_NUMBER} digits", value)
+    try:
+        return Fraction(text)
+    except (ValueError, ZeroDivisionError):
+        raise InvalidArgument(name, accepted, value) from None
+
+
 def check_range(name: str, value: Any) -> tuple[float, float]:
     """Return `value` as two finite floats, the first below the second.
 
@@ -107,7 +148,13 @@ def check_integer(name: str, value: object, *, low: int | None = None) -> int:
         raise InvalidArgument(name, accepted, value)
     if low is not None and value < low:
         raise InvalidArgument(name, accepted, value)
+    if _is_too_long(int(value)):
+        raise InvalidArgument(name, f"{accepted}, of at most {_LONGEST_NUMBER} digits", value)
     return int(value)
+
+
+def _is_too_long(number: int) -> bool:
+    return number.bit_length() > _LONGEST_NUMBER * math.log2(10)
 
 
 def check_choice(name: str, value: object, choices: Sequence[str]) -> str:
@@ -160,12 +207,69 @@ def check_labels(name: str, value: object) -> tuple[str, ...]:
         if check_integer(name, value, low=1) > _MOST_LABELS:
             raise InvalidArgument(name, f"must be at most {_MOST_LABELS:,}", value)
         return tuple(map(str, range(value)))
-    if isinstance(value, str | bytes) or not isinstance(value, Sequence | np.ndarray):
+    given: Any = value
+    if _is_column(given):
+        given = given.tolist()
+    if isinstance(given, str | bytes) or not isinstance(given, Sequence) or not len(given):
         raise InvalidArgument(name, accepted, value)
-    labels = tuple("" if label is None else str(label) for label in value)
-    if not labels or not all(labels) or len(set(labels)) != len(labels):
-        raise InvalidArgument(name, accepted, value)
-    return labels
+    places: dict[str, int] = {}
+    for place, label in enumerate(given):
+        text = "" if _is_missing(label) else str(label)
+        if not text:
+            raise InvalidArgument(f"{name}[{place}]", "must be a label that is not empty", label)
+        if text in places:
+            distinct = f"must differ from {name}[{places[text]}]: labels are distinct"
+            raise InvalidArgument(f"{name}[{place}]", distinct, label)
+        # Neither files nor other programs take a NUL, or half of a surrogate pair.
+        if len(text) > _LONGEST_LABEL or _NOT_STORABLE.search(text):
+            limit = f"must have at most {_LONGEST_LABEL:,} characters, all of them encodable"
+            raise InvalidArgument(f"{name}[{place}]", limit, label)
+        places[text] = place
+    return tuple(places)
+
+
+def _is_column(value: object) -> bool:
+    """Return whether a value is one dimension of NumPy's or pandas' data."""
+    return getattr(value, "ndim", None) == 1 and hasattr(value, "tolist")
+
+
+def _is_missing(label: object) -> bool:
+    return label is None or (isinstance(label, float) and math.isnan(label))
+
+
+def plain_labels(name: str, value: Any) -> Any:
+    """Return a pandas Series or DataFrame by its labels, as mappings; anything else as it is.
+
+    An index that pandas numbered by itself is no label: such data count by position.
+
+    Raises
+    ------
+    InvalidArgument
+        If two labels are the same.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> plain_labels("weights", pd.Series({"young": 0.4, "old": 0.6}))
+    {'young': 0.4, 'old': 0.6}
+    >>> plain_labels("means", pd.DataFrame({"young": [1, 2]}, index=["a", "b"]))
+    {'a': {'young': 1}, 'b': {'young': 2}}
+    """
+    index = getattr(value, "index", None)
+    if index is None or callable(index) or not hasattr(value, "to_numpy"):
+        return value
+    rows: list[Any] = value.to_numpy().tolist()
+    if hasattr(value, "columns"):
+        rows = [_by_label(name, value.columns, row) for row in rows]
+    return _by_label(name, index, rows)
+
+
+def _by_label(name: str, index: Any, values: list[Any]) -> Any:
+    if type(index).__name__ == "RangeIndex":
+        return values
+    labels = [str(label) for label in index]
+    check_labels(f"{name}: label", labels)
+    return dict(zip(labels, values, strict=True))
 
 
 def check_array(
@@ -194,10 +298,8 @@ def check_array(
         raise InvalidArgument(
             name, f"must have shape {_shape_in_words(shape, axes)}; got shape {array.shape}"
         )
-    if finite and not np.isfinite(array).all():
-        where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
-        place = "[" + ", ".join(map(str, where)) + "]"
-        raise InvalidArgument(f"{name}{place}", "must be finite", float(array[where]))
+    if finite:
+        require_each(name, array, np.isfinite(array), "must be finite")
     array.setflags(write=False)
     return array
 
@@ -224,12 +326,60 @@ def as_floats(name: str, value: ArrayLike | None, accepted: str) -> Floats:
             np.float64, casting="unsafe" if given.dtype.kind in "OUS" else "same_kind"
         )
     except (TypeError, ValueError, OverflowError):
+        _refuse_first_text(name, value)
         raise InvalidArgument(name, accepted, value) from None
-    if given.dtype.kind in "OUSb" and any(
-        isinstance(entry, bool | str | bytes) for entry in given.ravel().tolist()
-    ):
-        raise InvalidArgument(name, accepted, value)
+    if given.dtype.kind in "OUSb":
+        _refuse_first_text(name, value)
+        if given.dtype.kind in "USb" or any(
+            isinstance(entry, bool | str | bytes) for entry in given.ravel().tolist()
+        ):
+            raise InvalidArgument(name, accepted, value)
     return array
+
+
+def _refuse_first_text(name: str, value: object, place: tuple[int, ...] = ()) -> None:
+    """Refuse the first entry of a list, at any depth, that is no number; name its place."""
+    if isinstance(value, list | tuple):
+        for index, entry in enumerate(value):
+            _refuse_first_text(name, entry, (*place, index))
+    elif place and not _is_number(value):
+        raise InvalidArgument(_entry(name, place), "must be a number", value)
+
+
+def _is_number(value: object) -> bool:
+    if isinstance(value, bool | np.bool_ | str | bytes):
+        return False
+    return hasattr(value, "__float__") or hasattr(value, "__array__")
+
+
+def require_each(
+    name: str,
+    array: ArrayLike,
+    fine: ArrayLike,
+    accepted: str,
+    axes: Sequence[Sequence[str]] = (),
+) -> None:
+    """Raise an error that names the first entry of an array that is not `fine`, if there is one.
+
+    `axes` are the labels along each axis; without them the entry is named by its place.
+
+    Examples
+    --------
+    >>> costs = np.array([1.0, -2.0])
+    >>> require_each("costs", costs, costs > 0, "must be greater than 0", [["a", "b"]])
+    Traceback (most recent call last):
+    fairtrial.errors.InvalidArgument: costs[b] must be greater than 0; got -2.0
+    """
+    if np.all(fine):
+        return
+    given = np.asarray(array, dtype=np.float64)
+    place = tuple(map(int, np.argwhere(~np.broadcast_to(fine, given.shape))[0]))
+    named = [labels[at] for labels, at in zip(axes, place, strict=True)] if axes else place
+    raise InvalidArgument(_entry(name, named), accepted, float(given[place]))
+
+
+def _entry(name: str, place: Sequence[object]) -> str:
+    return f"{name}[{', '.join(map(str, place))}]" if place else name
 
 
 def check_numbers(name: str, value: ArrayLike, *, low: float) -> Floats:
@@ -242,8 +392,8 @@ def check_numbers(name: str, value: ArrayLike, *, low: float) -> Floats:
     """
     accepted = f"must be finite numbers of at least {low:g}"
     array = as_floats(name, value, accepted)
-    if not (np.isfinite(array) & (array >= low)).all():
-        raise InvalidArgument(name, accepted, value)
+    each = f"must be a finite number of at least {low:g}"
+    require_each(name, array, np.isfinite(array) & (array >= low), each)
     return array
 
 

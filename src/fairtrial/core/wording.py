@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 from reprlib import Repr
 
-__all__ = ["abridged", "choices", "or_within", "plural"]
+__all__ = ["abridged", "choices", "or_within", "plural", "printable"]
 
 _LONGEST = 300
 _ABRIDGED = Repr()
@@ -40,7 +41,7 @@ def choices(accepted: Iterable[object], given: object = None) -> str:
     names = list(dict.fromkeys(map(str, accepted)))
     if len(names) <= _LISTED:
         return str(names)
-    close = get_close_matches(str(given), names, n=_CLOSE) or names[:_CLOSE]
+    close = get_close_matches(str(given)[:_LONGEST], names, n=_CLOSE) or names[:_CLOSE]
     return f"[{', '.join(map(repr, close))}, ...], {len(names):,} in all"
 
 
@@ -63,5 +64,31 @@ def abridged(value: object) -> str:
     >>> abridged({"a": 0.5}), abridged(list(range(2000)))
     ("{'a': 0.5}", '[0, 1, 2, 3, 4, 5, ...]')
     """
-    text = repr(value)
-    return text if len(text) <= _LONGEST else _ABRIDGED.repr(value)
+    try:
+        text = repr(value)
+        return text if len(text) <= _LONGEST else _ABRIDGED.repr(value)
+    except (ValueError, RecursionError):  # an integer of thousands of digits, endless nesting
+        return f"an object of type {type(value).__name__} that is too long to be shown"
+
+
+# What moves the cursor, colours, rings or sets titles; what turns the direction of writing; and
+# halves of surrogate pairs, which no stream can encode.
+_UNPRINTABLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+
+
+def printable(text: str) -> str:
+    r"""Return a text with its control characters spelled out: labels are anybody's text.
+
+    Examples
+    --------
+    >>> print(printable("new\x1b[2J"))
+    new\x1b[2J
+    """
+    return _UNPRINTABLE.sub(_spelled, text)
+
+
+def _spelled(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"

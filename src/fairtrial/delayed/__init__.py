@@ -1,5 +1,6 @@
 """The top k arms, when results come late and may be seen coming."""
 
+from fairtrial.delayed.complexity import Complexity, complexity
 from fairtrial.delayed.delays import (
     ConstantDelay,
     EmpiricalDelay,
@@ -14,6 +15,7 @@ from fairtrial.delayed.errors import ConflictingReport
 from fairtrial.delayed.fitting import fit_world
 from fairtrial.delayed.policies import (
     ASHA,
+    BlockBetting,
     Hyperband,
     InformationRacing,
     MedianStopping,
@@ -33,7 +35,9 @@ from fairtrial.delayed.problem import Problem
 
 __all__ = [
     "ASHA",
+    "BlockBetting",
     "CalibratedPredictor",
+    "Complexity",
     "ConflictingReport",
     "ConstantDelay",
     "Curve",
@@ -57,6 +61,7 @@ __all__ = [
     "SuccessiveRejects",
     "TopTruth",
     "UniformDelay",
+    "complexity",
     "diagnose",
     "fit_world",
 ]

@@ -178,6 +178,11 @@ class SimulatedEnvironment(TimedEnvironment):
         """Mean outcome by arm, shape (n,)."""
         return self.means
 
+    @property
+    def arm_stds(self) -> Floats:
+        """Standard deviation of an outcome by arm, shape (n,)."""
+        return self.problem.scale if self.std is None else self.std
+
     def world(self, key: NDArray[np.int64]) -> World:
         """Return the world of one run as the kernels see it."""
         from fairtrial.delayed._kernels.worlds import World

@@ -256,7 +256,13 @@ class Problem(BaseProblem):
 
     @property
     def default_policy(self) -> str:  # type: ignore[override]  # elsewhere it is the same for all
-        """The rule for this problem: the proven race if readings count and are not normal."""
+        """The rule for this problem.
+
+        Block betting if outcomes alone count and have a range; the proven race if readings count
+        and are not normal.
+        """
+        if self.reward_range is not None and not self.readings_used:
+            return "BlockBetting"
         covered = self.feedback in ("unbiased", "biased", "incremental")
         proven = covered and self.readings_used and not self.gaussian
         return "Racing" if proven else "InformationRacing"
@@ -282,6 +288,11 @@ class Problem(BaseProblem):
         if self.reward_range is not None:
             return np.full(len(self.arms), 0.5 * (self.reward_range[1] - self.reward_range[0]))
         return np.array(self.noise_std)
+
+    @property
+    def estimates_noise(self) -> bool:
+        """Whether the deviations of outcomes are to be estimated."""
+        return self.noise == "estimated"
 
     @property
     def readings_used(self) -> bool:

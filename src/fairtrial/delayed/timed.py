@@ -18,10 +18,13 @@ from fairtrial.delayed.problem import Problem
 
 if TYPE_CHECKING:
     from fairtrial.delayed._kernels.worlds import World
+    from fairtrial.delayed.complexity import Complexity
 
 __all__ = ["TimedEnvironment", "TopTruth", "draw_key"]
 
 Floats = NDArray[np.float64]
+
+_LEAST_STD = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,23 @@ class TimedEnvironment(Environment):
     @abstractmethod
     def world(self, key: NDArray[np.int64]) -> World:
         """Return the world of one run as the kernels see it."""
+
+    @property
+    @abstractmethod
+    def arm_stds(self) -> Floats:
+        """Standard deviation of an outcome by arm, shape (n,)."""
+
+    def complexity(self) -> Complexity | None:
+        """Return how many outcomes the answer needs at least; None where readings count too.
+
+        Readings let a rule answer before its outcomes have come; see `complexity` of the family.
+        """
+        from fairtrial.delayed.complexity import complexity
+
+        if self.problem.readings_used:
+            return None
+        spread = np.maximum(self.arm_stds, _LEAST_STD * self.arm_stds.max(initial=0.0))
+        return complexity(self.problem, self.arm_means, std=spread) if spread.any() else None
 
     @property
     def compiled(self) -> bool:

@@ -12,8 +12,8 @@ from fairtrial.errors import InvalidArgument
 
 Floats = NDArray[np.float64]
 
-_LARGEST = 1e100
-"""Beyond this size, or below its inverse, products of features leave the range of floats."""
+_LARGEST = 1e200
+"""The largest size of a feature; the inverse is the least, except 0."""
 
 
 def is_frame(value: Any) -> bool:
@@ -21,16 +21,24 @@ def is_frame(value: Any) -> bool:
     return all(hasattr(value, name) for name in ("index", "columns", "to_numpy"))
 
 
+def column_names(value: Any, number: int) -> tuple[str, ...]:
+    """Return the names of features: the table's, or their numbers."""
+    return tuple(map(str, value.columns if is_frame(value) else range(number)))
+
+
 def rows_of(name: str, value: Any, width: int | None = None) -> Floats:
-    """Return features as read-only floats of shape (n, width), of a size that can be squared."""
+    """Return features as read-only floats of shape (n, width), of a size that can be scaled."""
     numbers = value.to_numpy() if is_frame(value) else value
     rows = check_array(name, numbers, (None, width), axes=("rows", "features"))
     if not rows.size:
         raise InvalidArgument(name, f"must have rows and columns; got shape {rows.shape}")
-    size = np.abs(rows)
-    if size.max() > _LARGEST or 0.0 < size.max() < 1.0 / _LARGEST:
-        accepted = f"must be from {1.0 / _LARGEST:g} to {_LARGEST:g} in size: change the units"
-        raise InvalidArgument(name, accepted, float(size.max()))
+    sizes = np.abs(rows).max(axis=0)
+    wrong = np.flatnonzero((sizes > _LARGEST) | ((sizes > 0.0) & (sizes < 1.0 / _LARGEST)))
+    if wrong.size:
+        column = int(wrong[0])
+        feature = column_names(value, rows.shape[1])[column]
+        accepted = f"must be from {1.0 / _LARGEST:g} to {_LARGEST:g} in size: change its unit"
+        raise InvalidArgument(f"{name}: feature {feature!r}", accepted, float(sizes[column]))
     return rows
 
 

@@ -124,7 +124,9 @@ def complexity(
         return Complexity(math.inf, math.inf, math.inf, math.inf, None, answer, reason)
     design = oracle_design(assumed, theta, tol, max_seconds)
     value = 2.0 * design.value
-    hardness = design.value / float(assumed.scale.max()) ** 2
+    largest = float(assumed.scale.max())
+    with np.errstate(over="ignore"):
+        hardness = float(np.float64(design.value) / largest / largest)
     return Complexity(value, 2.0 * design.lower, value, hardness, design.weights, answer)
 
 

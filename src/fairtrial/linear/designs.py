@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -185,8 +185,22 @@ def xy_optimal_design(
     ([0.5, 0.5], 4.0)
     """
     goal = _goal(problem, tol, max_seconds, require)
-    points = problem.reduced.candidates[_chosen(problem, candidates)]
-    return _min_max(problem, points, True, goal)
+    design = _reduced_xy_design(problem, _chosen(problem, candidates), goal)
+    with np.errstate(over="ignore", under="ignore"):
+        square = float(np.square(problem.reduced.unit))
+    return replace(design, value=square * design.value, lower=square * design.lower)
+
+
+def reduced_xy_design(problem: Problem, candidates: Integers, tol: float) -> Design:
+    """Return the XY design for some of the distinct candidates, by place in the reduced problem.
+
+    Its value is in the units of the reduced problem.
+    """
+    return _reduced_xy_design(problem, candidates, _goal(problem, tol, None, False))
+
+
+def _reduced_xy_design(problem: Problem, candidates: Integers, goal: _Goal) -> Design:
+    return _min_max(problem, problem.reduced.candidates[candidates], True, goal)
 
 
 def oracle_design(
@@ -296,30 +310,47 @@ class Contrasts(NamedTuple):
     directions: Floats
 
 
-def contrasts_at(problem: Problem, theta: ArrayLike, slack: float = 0.0) -> Contrasts:
-    """Return the best candidates at `theta`, and what tells them from the others.
-
-    `slack`: what is added to every gap, besides the problem's epsilon.
-    """
-    values = problem.sign * problem.values(theta)
+def contrasts_at(problem: Problem, theta: ArrayLike) -> Contrasts:
+    """Return the best candidates at `theta`, and what tells them from the others."""
     first = np.array([group[0] for group in problem.answer_groups])
-    order = np.argsort(-values[first], kind="stable")
+    values = problem.sign * problem.values(theta)
+    least = _ROUNDING * float(np.abs(values).max())
+    return _contrasts(problem, values[first], problem.epsilon, least, problem.reduced.unit)
+
+
+def _contrasts(
+    problem: Problem, values: Floats, slack: float, least: float, unit: float
+) -> Contrasts:
+    """Return what tells the best of the distinct candidates from the others.
+
+    `slack` is added to every gap; `unit` is that of a candidate's coordinates in those of values.
+    """
+    first = [group[0] for group in problem.answer_groups]
+    order = np.argsort(-values, kind="stable")
     best, others = order[: problem.top], order[problem.top :]
-    answer = tuple(int(first[index]) for index in best)
+    answer = tuple(first[index] for index in best)
     if not others.size:
         return Contrasts(answer, (), np.empty((0, problem.rank)))
-    gaps = values[first[best]][:, np.newaxis] - values[first[others]] + problem.epsilon + slack
-    if gaps[-1, 0] <= _ROUNDING * float(np.abs(values).max()):
-        return Contrasts(answer, (answer[-1], int(first[others[0]])), np.empty((0, problem.rank)))
-    points = problem.reduced.candidates
+    gaps = values[best][:, np.newaxis] - values[others] + slack
+    if gaps[-1, 0] <= least:
+        return Contrasts(answer, (answer[-1], first[others[0]]), np.empty((0, problem.rank)))
+    points, rest = problem.reduced.candidates, problem.reduced.rest
     differences = points[best][:, np.newaxis] - points[others]
-    directions = differences / gaps[:, :, np.newaxis]
+    differences += rest[best][:, np.newaxis] - rest[others]
+    directions = differences / (gaps / unit)[:, :, np.newaxis]
     return Contrasts(answer, (), directions.reshape(-1, problem.rank))
 
 
-def plug_in_design(problem: Problem, theta: ArrayLike, slack: float, tol: float) -> Design:
-    """Return the oracle design at an estimate, `slack` being added to every gap."""
-    contrasts = contrasts_at(problem, theta, slack)
+def plug_in_design(problem: Problem, phi: Floats, near: float, tol: float) -> Design:
+    """Return the oracle design at an estimate in the reduced coordinates, as it is maximised.
+
+    To every gap so much of the range of all values is added.
+    """
+    reduced = problem.reduced
+    values = (reduced.candidates + reduced.rest) @ phi
+    slack = near * float(values.max() - values.min()) or 1.0
+    slack += min(problem.epsilon / reduced.unit, 1e100) if problem.epsilon else 0.0
+    contrasts = _contrasts(problem, values, slack, 0.0, 1.0)
     return _min_max(problem, contrasts.directions, False, _goal(problem, tol, None, False))
 
 

@@ -31,9 +31,6 @@ _ROUNDING = 1e-12
 """Values that differ by less than this, relative to the largest, are taken for equal."""
 
 
-_SMALLEST_SPREAD = 1e-6
-
-
 @dataclass(frozen=True, slots=True)
 class TopTruth(Truth):
     """The truth where several of the best are wanted, in any order.
@@ -92,8 +89,15 @@ class ArmEnvironment(Environment):
         """
         from fairtrial.linear.complexity import complexity
 
-        closest = np.linalg.lstsq(self.problem.features, self.arm_means, rcond=None)[0]
-        return complexity(self.problem, closest, std=np.maximum(self.arm_stds, _SMALLEST_SPREAD))
+        stds = self.arm_stds if self.arm_stds.any() else self.problem.scale
+        return complexity(self.problem, self._closest_theta, std=stds)
+
+    @property
+    def _closest_theta(self) -> Floats:
+        """The parameter whose linear function comes closest to the arms' means."""
+        reduced, scale = self.problem.reduced, self.problem.scale
+        rows = reduced.arms * (scale / scale.max())[:, np.newaxis]
+        return np.asarray(reduced.basis @ np.linalg.lstsq(rows, self.arm_means, rcond=None)[0])
 
     @cached_property
     def truth(self) -> Truth:
@@ -156,6 +160,10 @@ class GaussianEnvironment(ArmEnvironment):
         if (given < 0.0).any():
             raise InvalidArgument("std", "must not be negative", std)
         self._stds = given.copy()
+
+    @property
+    def _closest_theta(self) -> Floats:
+        return self.theta
 
     @cached_property
     def arm_means(self) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Sequence
 from functools import cached_property
@@ -21,19 +22,25 @@ from fairtrial.core.validation import (
 from fairtrial.errors import InvalidArgument, InvalidOutcome
 from fairtrial.linear._arguments import (
     by_arm,
+    column_names,
     in_the_order_of,
     is_frame,
     labels_of,
     rows_of,
 )
 from fairtrial.linear._coordinates import (
-    ROUNDING,
     Coordinates,
+    Placed,
     Reduced,
+    Untrustworthy,
     condition_of,
     coordinates_of,
     equal_rows,
     joined_where_close,
+    measured,
+    outside,
+    place,
+    too_close,
 )
 
 __all__ = ["NotEstimable", "Problem"]
@@ -44,7 +51,25 @@ Integers = NDArray[np.int64]
 ESTIMATED = "estimated"
 
 _RESIDUAL = 1e-9
-"""A difference of candidates has left the arms' span if so much of it has, relatively."""
+"""Features hold a constant if they give it to this part of it."""
+
+_MOST_NOISE_RATIO = 1e8
+"""How many times larger than another the noise of an arm may be."""
+
+_LARGEST = 1e200
+"""How large the noise, or a range of rewards, may be; the inverse is the least."""
+
+_NARROWEST = 1e-12
+"""How narrow a range of rewards may be, relative to its ends: rounding must not matter."""
+
+_HARMLESS_SHIFT = 1e-5
+"""What taking off a constant may change a mean by, in units of the range."""
+
+_LEAST_TESTS = 3
+"""How many arms are pulled, beyond those that any function fits, to test whether it is linear."""
+
+_MOST_REWARD = 1e100
+"""How many times the noise a reward may be: its square must be a float."""
 
 
 NO_INTERCEPT = (
@@ -159,6 +184,7 @@ class Problem(BaseProblem):
         misspecification: float = 0.0,
     ) -> None:
         self.features = rows_of("features", features)
+        self._feature_names = column_names(features, self.features.shape[1])
         self.arms = labels_of("arms", arms, features, len(self.features))
         self.candidates = self._given_candidates(features, candidates)
         self.answers = self._given_answers(candidates, answers)
@@ -199,7 +225,7 @@ class Problem(BaseProblem):
         if noise_std is not None and reward_range is None:
             return self._given_std(noise_std), None
         if noise_std is None and reward_range is not None:
-            return None, check_range("reward_range", reward_range)
+            return None, _given_range(reward_range)
         raise InvalidArgument(
             "noise_std, reward_range",
             "exactly one must be given: the noise if it is known, else the rewards' range",
@@ -212,10 +238,19 @@ class Problem(BaseProblem):
                 raise InvalidArgument("noise_std", f"must be numbers or {ESTIMATED!r}", noise_std)
             return noise_std
         if np.ndim(noise_std) == 0:
-            return check_number("noise_std", noise_std, low=0.0, open_low=True)
+            check_number("noise_std", noise_std, low=0.0, open_low=True)
+            return check_number("noise_std", noise_std, low=1.0 / _LARGEST, high=_LARGEST)
         given = by_arm("noise_std", noise_std, len(self.arms))
-        if (given <= 0.0).any():
-            raise InvalidArgument("noise_std", "must be greater than 0", noise_std)
+        for arm, std in enumerate(given):
+            check_number(f"noise_std[{arm}]", float(std), low=0.0, open_low=True)
+            check_number(f"noise_std[{arm}]", float(std), low=1.0 / _LARGEST, high=_LARGEST)
+        least, most = int(given.argmin()), int(given.argmax())
+        if given[most] > _MOST_NOISE_RATIO * given[least]:
+            raise InvalidArgument(
+                f"noise_std[{most}]",
+                f"must be at most {_MOST_NOISE_RATIO:g} times noise_std[{least}], {given[least]:g}",
+                float(given[most]),
+            )
         return given
 
     def _given_top(self, top: int) -> int:
@@ -227,28 +262,42 @@ class Problem(BaseProblem):
         return number
 
     def _check_estimable(self) -> None:
-        """Refuse candidates whose differences leave the span of the arms."""
-        units, _, inner = self._coordinates
-        # A feature that no arm has counts by the candidates' own size, whatever its unit.
-        absent = ~self.features.any(axis=0) & self.candidate_features.any(axis=0)
-        rows = self.candidate_features / units
-        rows[:, absent] /= np.abs(rows[:, absent]).max(axis=0)
-        outside = rows - (rows @ inner) @ inner.T
-        rounding = ROUNDING * np.abs(rows).sum(axis=1)
-        first = np.arange(len(rows))
-        for group in self.answer_groups:
-            first[list(group)] = group[0]
-        for others, allowed in ((first, 0.0), (np.zeros_like(first), _RESIDUAL)):
-            size = np.linalg.norm(rows - rows[others], axis=1)
-            left = np.linalg.norm(outside - outside[others], axis=1)
-            wrong = left > np.maximum(allowed * size, rounding + rounding[others])
-            if wrong.any():
-                other = int(wrong.argmax())
-                raise NotEstimable(
-                    "candidates" if self.candidates is not None else "features",
-                    f"{self.answers[others[other]]!r} and {self.answers[other]!r} differ along a "
-                    "direction that no arm measures",
-                )
+        """Refuse candidates that no arm tells apart, and what floats cannot tell apart."""
+        groups = self.answer_groups
+        pair = None
+        if self.candidates is not None:
+            pair = outside(self._coordinates, self._different_candidates)
+        if pair is not None:
+            first, second = (self.answers[self._different[row][0]] for row in sorted(pair))
+            raise NotEstimable(
+                "candidates",
+                f"{first!r} and {second!r} differ along a direction that no arm measures",
+            )
+        kept = np.array([row[0] for row in self._joined], dtype=np.int64)
+        pair = too_close(self._placed, kept) if len(groups) > 1 else None
+        if pair is not None:
+            first, second = (self.answers[self._different[row][0]] for row in pair)
+            raise InvalidArgument(
+                self._candidates_name,
+                f"differ too little: {first!r} and {second!r} are lost to rounding beside "
+                "candidates that are so far away; leave out those, or describe these in finer "
+                "features",
+            )
+
+    @property
+    def _candidates_name(self) -> str:
+        return "features" if self.candidates is None else "candidates"
+
+    def _refusal(self, name: str, labels: Sequence[str], error: Untrustworthy) -> InvalidArgument:
+        """Return the error for rows whose arithmetic cannot be trusted."""
+        feature = self._feature_names[error.column]
+        row = f", beside {labels[error.row]!r}" if error.row >= 0 else ""
+        return InvalidArgument(
+            name,
+            f"rescale feature {feature!r}{row}: its values are so different in size, or so nearly "
+            "a combination of other features, that floats cannot hold what tells them apart "
+            "(subtract a constant from it, change its unit, or leave it out)",
+        )
 
     def _warn_of_zero_arms(self) -> None:
         zero = np.flatnonzero(~self.features.any(axis=1))
@@ -267,10 +316,25 @@ class Problem(BaseProblem):
         Without a constant among them, or indicators that add up to one, they cannot: a mean
         is then 0 where all features are 0.
         """
-        rows = self.features / self._coordinates.units
-        ones = np.ones(len(rows))
-        weights, *_ = np.linalg.lstsq(rows, ones, rcond=None)
-        return bool(np.abs(rows @ weights - ones).max() < _RESIDUAL)
+        return self._constant_error < _RESIDUAL
+
+    @property
+    def holds_constant_exactly(self) -> bool:
+        """Whether the middle of the range can be taken off all rewards without a trace."""
+        low, high = self.reward_range or (-1.0, 1.0)
+        far = abs(0.5 * low + 0.5 * high) / (0.5 * high - 0.5 * low)
+        return self._constant_error * far < _HARMLESS_SHIFT
+
+    @cached_property
+    def _constant_error(self) -> float:
+        """By how much the features fail to give a constant of one."""
+        if ((self.features == self.features[0]).all(axis=0) & (self.features[0] != 0.0)).any():
+            return 0.0
+        rows = self.reduced.arms
+        # Rows are over the noise here, so that is what a constant is over, too.
+        wanted = self._noise_unit / self.scale
+        weights, *_ = np.linalg.lstsq(rows, wanted, rcond=None)
+        return float(np.abs((rows @ weights - wanted) / wanted).max())
 
     @cached_property
     def action_labels(self) -> tuple[dict[str, str], ...]:
@@ -308,13 +372,36 @@ class Problem(BaseProblem):
     def answer_groups(self) -> tuple[tuple[int, ...], ...]:
         """Candidates with the same features, by index, in the order of their first.
 
-        Features that differ by no more than rounding are the same.
+        Features that differ by no more than rounding are the same: the values of two candidates
+        of a group are equal to 13 digits of the arms' largest mean.
         """
-        equal = equal_rows(self.candidate_features)
-        features = self.candidate_features[[group[0] for group in equal]]
-        basis = self._coordinates.basis
-        reach = ROUNDING * (np.abs(features) @ np.abs(basis))
-        return joined_where_close(equal, features @ basis, reach)
+        return tuple(
+            tuple(sorted(index for row in rows for index in self._different[row]))
+            for rows in self._joined
+        )
+
+    @cached_property
+    def _different(self) -> tuple[tuple[int, ...], ...]:
+        """Candidates with equal features, by index."""
+        return equal_rows(self.candidate_features)
+
+    @property
+    def _different_candidates(self) -> Floats:
+        return self.candidate_features[[group[0] for group in self._different]]
+
+    @cached_property
+    def _placed(self) -> Placed:
+        """The different candidates in the arms' coordinates."""
+        try:
+            return place(self._coordinates, self._different_candidates)
+        except Untrustworthy as error:
+            labels = [self.answers[group[0]] for group in self._different]
+            raise self._refusal(self._candidates_name, labels, error) from None
+
+    @cached_property
+    def _joined(self) -> tuple[tuple[int, ...], ...]:
+        """Which of the different candidates are the same up to rounding."""
+        return joined_where_close(self._placed.places.high, self._placed.reach)
 
     @cached_property
     def distinct_arms(self) -> Integers:
@@ -338,9 +425,31 @@ class Problem(BaseProblem):
     @cached_property
     def reduced(self) -> Reduced:
         """The problem in coordinates of full rank and unit noise."""
-        basis = self._coordinates.basis
-        arms = self._scaled_features @ basis
-        return Reduced(arms, self._distinct_candidates @ basis, basis)
+        placed = self._placed
+        kept = [rows[0] for rows in self._joined]
+        return Reduced(
+            arms=self._coordinates.arms,
+            candidates=placed.places.high[kept],
+            basis=self._coordinates.basis,
+            rest=placed.places.low[kept],
+            unit=self._noise_unit * math.ldexp(1.0, placed.exponent),
+        )
+
+    @cached_property
+    def candidate_places(self) -> tuple[Floats, NDArray[np.bool_]]:
+        """Every candidate in the coordinates of `reduced`, and whether the arms measure it.
+
+        Values are these rows times phi, in units of the largest noise.
+        """
+        if self.candidates is None:
+            rows = self._coordinates.arms * (self.scale / self._noise_unit)[:, np.newaxis]
+            return rows, np.ones(len(rows), dtype=np.bool_)
+        return measured(self._coordinates, self.candidates)
+
+    @property
+    def _noise_unit(self) -> float:
+        """The largest noise scale of an arm: what rewards are measured in."""
+        return float(self.scale.max())
 
     @cached_property
     def basis_arms(self) -> Integers:
@@ -359,17 +468,39 @@ class Problem(BaseProblem):
         return arms[pivots[: self.rank]]
 
     @cached_property
-    def _scaled_features(self) -> Floats:
-        return np.asarray(self.features / self.scale[:, np.newaxis])
+    def start_arms(self) -> Integers:
+        """The arms that adaptive rules pull first: the basis, and a few others if there are any.
 
-    @property
-    def _distinct_candidates(self) -> Floats:
-        first = [group[0] for group in self.answer_groups]
-        return np.asarray(self.candidate_features[first])
+        The basis alone fits any rewards: whether means are linear could not be tested. The others
+        are those that are least explained by each other.
+        """
+        from scipy.linalg import qr
+
+        basis = self.basis_arms
+        others = np.setdiff1d(self.distinct_arms, basis)
+        number = min(others.size, max(_LEAST_TESTS, -(-self.rank // 4)))
+        if not self.rank or not number:
+            return basis
+        _, pivots = qr(self.reduced.arms[others].T, mode="r", pivoting=True, check_finite=False)
+        return np.concatenate([basis, others[pivots[:number]]])
+
+    @cached_property
+    def _scaled_features(self) -> Floats:
+        """Features over noise scale, columns in units in which they are about one."""
+        rows = np.ldexp(self.features, -self._coordinates.exponents)
+        return np.asarray(rows * (self._noise_unit / self.scale)[:, np.newaxis])
 
     @cached_property
     def _coordinates(self) -> Coordinates:
-        return coordinates_of(self._scaled_features)
+        try:
+            return coordinates_of(self.features, self._noise_unit / self.scale)
+        except Untrustworthy as error:
+            raise self._refusal("features", self.arms, error) from None
+
+    @property
+    def has_rounded_columns(self) -> bool:
+        """Whether some feature depends on others up to rounding, and not exactly."""
+        return not self._coordinates.is_exact
 
     def condition(self, pulls: ArrayLike) -> float:
         """Return the condition number of the Gram matrix of so many pulls by arm, shape (K,).
@@ -396,8 +527,25 @@ class Problem(BaseProblem):
     def check_outcome(self, outcome: Any, name: str = "reward") -> float:
         """Return the reward as a float; it must be finite and inside the range, if there is one."""
         reward: float = super().check_outcome(outcome, name)
+        if not self.estimates_noise and abs(reward) > _MOST_REWARD * float(self.scale.min()):
+            accepted = f"must be at most {_MOST_REWARD:g} times the noise in size"
+            raise InvalidOutcome(name, accepted, outcome)
         if self.reward_range is not None:
             low, high = self.reward_range
             if not low <= reward <= high:
                 raise InvalidOutcome(name, f"must be in [{low:g}, {high:g}]", outcome)
         return reward
+
+
+def _given_range(reward_range: Any) -> tuple[float, float]:
+    """Return a range that floats can resolve."""
+    low, high = check_range("reward_range", reward_range)
+    largest = max(abs(low), abs(high))
+    width = 0.5 * high - 0.5 * low
+    if not 1.0 / _LARGEST <= width <= _LARGEST or width < _NARROWEST * largest:
+        accepted = (
+            f"must be between {1.0 / _LARGEST:g} and {_LARGEST:g} wide, and not narrower than "
+            f"{_NARROWEST:g} of its ends"
+        )
+        raise InvalidArgument("reward_range", accepted, reward_range)
+    return low, high

@@ -14,6 +14,7 @@ from fairtrial.plots._words import count, label_of, listed, number, percent, plu
 __all__ = [
     "Alternative",
     "alternatives",
+    "candidates_sentence",
     "e_value",
     "explanation",
     "needed",
@@ -27,6 +28,7 @@ __all__ = [
 _DIGITS = 3
 _SHORT = 24
 _NAMED = 3
+_LISTED = 8
 _LARGEST_WRITTEN_OUT = math.log(1e6)
 
 
@@ -176,6 +178,45 @@ def summary(progress: Progress, most: int) -> str:
         f"E-values against the other answers ({number(math.exp(level), _DIGITS)} rules one out): "
         f"{', '.join(said)}."
     )
+
+
+def candidates_sentence(progress: Progress) -> str:
+    """Return among which answers the right one is, with which confidence; empty if it is not said.
+
+    A decision has named one of them; before the first result there is nothing to say.
+
+    Examples
+    --------
+    >>> from fairtrial.core.recommendation import Recommendation
+    >>> running = Recommendation(None, "running", confidence=0.95, candidates=("b", None))
+    >>> candidates_sentence(Progress(running, asked=40, told=40, outstanding=0))
+    'With 95 % confidence the right answer is b, or that no arm is acceptable.'
+    """
+    recommendation = progress.recommendation
+    candidates, confidence = recommendation.candidates, recommendation.confidence
+    if candidates is None or confidence is None or recommendation.decided or not progress.told:
+        return ""
+    possible = alternatives(progress)
+    if possible and not any(one.rejected for one in possible):
+        return f"None of the {plural(len(possible), 'possible answer')} is ruled out yet."
+    named = _among([one for one in candidates if one is not None], None in candidates)
+    guarantee = recommendation.guarantee
+    if guarantee is not None and not guarantee.proven:
+        return f"Not ruled out so far, without a proven confidence: {named}."
+    return f"With {percent(confidence)} confidence the right answer is {named}."
+
+
+def _among(arms: Sequence[object], none_is: bool) -> str:
+    """Return answers in words: arms, and perhaps that no arm is acceptable."""
+    names = [shorten(label_of(arm), _SHORT) for arm in arms]
+    if len(names) > _LISTED:
+        said = f"one of {count(len(names))} arms ({listed(names, _LISTED)})"
+    elif len(names) > 1:
+        said = f"among {', '.join(names[:-1])} and {names[-1]}"
+    else:
+        said = "".join(names)
+    nothing = "that no arm is acceptable" if none_is else ""
+    return f"{said}, or {nothing}" if said and nothing else said or nothing
 
 
 def explanation(progress: Progress) -> str:

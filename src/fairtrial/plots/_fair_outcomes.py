@@ -49,7 +49,9 @@ def fair_outcomes(
     estimates : Estimates
         What `fairtrial.causal.estimate`, or a policy's `estimates`, returned.
     interval : {"normal", "bernstein"}
-        The intervals drawn, each at the estimates' own level.
+        The intervals drawn, each at the estimates' own level. Verdicts stand on wider ones: by
+        Bernstein's inequality where outcomes have a range, and for all arms together; so a
+        normal interval may clear the bound while the verdict is open. The legend says so.
     ax : matplotlib.axes.Axes, optional
         Where to draw; by default on a new figure.
 
@@ -270,7 +272,7 @@ def _explain_points(
         if any(point.kind == kind for point in points)
     ]
     level = 100 * (1 - estimates.delta)
-    what = "approximate" if interval == "normal" else "Bernstein"
+    what = "approximate (verdicts: wider)" if interval == "normal" else "Bernstein"
     marks.append(
         Line2D([], [], color=style.MUTED, linewidth=0.9, label=f"{level:g} % interval, {what}")
     )

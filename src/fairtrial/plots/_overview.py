@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from fairtrial.core.recommendation import Progress
 from fairtrial.plots import _style as style
 from fairtrial.plots._allocation import allocation
-from fairtrial.plots._alternatives import summary
+from fairtrial.plots._alternatives import candidates_sentence, summary
 from fairtrial.plots._evidence import evidence
 from fairtrial.plots._means import draw_means
 from fairtrial.plots._panels import shown_panels
@@ -109,11 +109,13 @@ def _write_decision(part: SubFigure, study: StudyLike, progress: Progress) -> No
     endless = is_endless(study)
     head = textwrap.fill(shorten(headline(recommendation, endless), 56), 30)
     style.write(ax, 0, 0.88, head, **place, fontsize=15, fontweight="bold")
-    guarantee, promised = recommendation.guarantee, recommendation.decided or endless
+    # Of a decision `support` says what is promised.
+    guarantee = recommendation.guarantee if endless else None
     lines = [
+        candidates_sentence(progress),
         support(progress, endless),
         because(recommendation),
-        f"Guarantee: {ended(guarantee.statement)}" if guarantee and promised else "",
+        f"Guarantee: {ended(guarantee.statement)}" if guarantee else "",
         summary(progress, _NAMED_ALTERNATIVES),
         pull_sentence(progress),
     ]

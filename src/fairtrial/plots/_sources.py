@@ -14,6 +14,7 @@ from fairtrial.core.parameters import Parametrized
 from fairtrial.core.problem import Problem
 from fairtrial.core.recommendation import Estimate, Progress, Recommendation
 from fairtrial.core.validation import check_array
+from fairtrial.core.wording import plural
 from fairtrial.errors import InvalidArgument
 
 __all__ = [
@@ -35,7 +36,10 @@ __all__ = [
     "progress_of",
     "pulls_of",
     "reigns",
+    "replay_actor",
+    "replay_note",
     "reported_actions",
+    "said_of_replay",
     "trace_of",
 ]
 
@@ -280,3 +284,39 @@ def reigns(trace: Sequence[Progress]) -> list[Reign]:
             found[-1] = Reign(found[-1].leader, found[-1].start, moment.told)
         found.append(Reign(leader, moment.told if found else 0, moment.told))
     return found
+
+
+# ------------------------------------------------------------------------- replayed rows
+
+_REPLAY = "replay of "
+
+
+def replay_actor(rows: int, table: str) -> str:
+    """Return by which name a log calls the rows of a table that are drawn again and again.
+
+    Examples
+    --------
+    >>> replay_actor(2139, "actg175.csv")
+    'replay of 2,139 rows of actg175.csv'
+    """
+    return f"{_REPLAY}{plural(rows, 'row')} of {table}"
+
+
+def replay_note(study: StudyLike) -> str | None:
+    """Return what has to be said first of a study of replayed rows; None of any other."""
+    tells = (event for event in study.events() if event.kind == "tell")
+    return said_of_replay(getattr(next(tells, None), "actor", None))
+
+
+def said_of_replay(actor: str | None) -> str | None:
+    """Return what has to be said first where a log names this actor; None if it is no replay.
+
+    Examples
+    --------
+    >>> said_of_replay(replay_actor(11, "rows.csv"))
+    'About 11 rows of rows.csv, drawn again and again: this says nothing beyond them.'
+    """
+    if actor is None or not actor.startswith(_REPLAY):
+        return None
+    rows = actor.removeprefix(_REPLAY)
+    return f"About {rows}, drawn again and again: this says nothing beyond them."

@@ -158,14 +158,17 @@ def headline(recommendation: Recommendation, endless: bool = False) -> str:
 
 
 def support(progress: Progress, endless: bool = False) -> str:
-    """Return the confidence and what it stands on, or what the data say without a decision."""
+    """Return what is promised of the answer, or what the data say without a decision.
+
+    Examples
+    --------
+    >>> decided = Recommendation(arm="b", status="decided", confidence=0.95)
+    >>> support(Progress(decided, asked=40, told=40, outstanding=0))
+    'The probability that a study like this one ever gives a wrong answer is at most 5 %.'
+    """
     recommendation = progress.recommendation
-    guarantee = recommendation.guarantee
-    basis = "" if guarantee is None else f" ({guarantee.label}: {clean(guarantee.name)})"
-    if recommendation.decided and recommendation.confidence is None:
-        return f"No confidence is claimed{basis}."
-    if recommendation.decided and recommendation.confidence is not None:
-        return f"Confidence {percent(recommendation.confidence)}{basis}."
+    if recommendation.decided:
+        return _promised(recommendation)
     if not progress.told:
         return "There are no results yet."
     leader = label_of(recommendation.leader)
@@ -173,6 +176,20 @@ def support(progress: Progress, endless: bool = False) -> str:
         return f"By the data so far: {leader}. The policy never stops by itself."
     yet = "yet " if recommendation.status == "running" else ""
     return f"By the data so far: {leader}. That is not {yet}a decision."
+
+
+def _promised(recommendation: Recommendation) -> str:
+    guarantee = recommendation.guarantee
+    basis = "" if guarantee is None else f" ({guarantee.label}: {clean(guarantee.name)})"
+    if recommendation.confidence is None:
+        return "Best estimate for a fixed budget; no error probability is promised."
+    chance = percent(1.0 - recommendation.confidence)
+    if guarantee is not None and not guarantee.proven:
+        return f"The rule aims at a wrong answer in at most {chance} of studies; not proven{basis}."
+    return (
+        "The probability that a study like this one ever gives a wrong answer is at most "
+        f"{chance}{basis}."
+    )
 
 
 def because(recommendation: Recommendation) -> str:

@@ -1,7 +1,7 @@
 """The durable experiment: a policy, its seed, and an append-only log of all that happened."""
 
 from fairtrial.study.audit import Verification
-from fairtrial.study.location import list_studies
+from fairtrial.study.location import accept_loss, list_studies
 from fairtrial.study.log import Event
 from fairtrial.study.pull import StudyPull
 from fairtrial.study.reporting import Report, StopPull
@@ -18,6 +18,7 @@ __all__ = [
     "StudyPull",
     "StudySummary",
     "Verification",
+    "accept_loss",
     "list_studies",
     "run_study",
 ]

@@ -5,32 +5,45 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from fairtrial.core import UNSOLICITED, Policy, Problem, Pull
+from fairtrial.core.nesting import is_deeper
 from fairtrial.core.parameters import plain
 from fairtrial.core.problem import Outcome
-from fairtrial.core.validation import check_instance, check_number
+from fairtrial.core.validation import check_instance, check_integer, check_number
 from fairtrial.errors import InvalidArgument, InvalidOutcome, NotSupported, UnknownPull
 from fairtrial.study.log import Result, canonical
 from fairtrial.study.pull import StudyPull
 
 __all__ = [
+    "MOST_AT_ONCE",
+    "as_hashes",
     "as_json",
     "as_pairs",
     "as_path",
     "as_result",
     "check_lease",
+    "check_many",
     "check_name",
     "check_reason",
     "check_template",
     "check_texts",
     "is_encodable",
+    "is_path",
     "is_unsolicited",
     "own_action",
 ]
+
+MOST_AT_ONCE = 10_000
+"""Pulls, or outcomes, in one write: it takes less than a second, for which others have to wait."""
+
+_LONGEST_REASON = 10_000
+_LONGEST_JSON = 1_000_000
+_DEEPEST_JSON = 32
 
 _CENTURY = 3.2e9
 """Seconds: for ever, and small enough for the database."""
@@ -53,8 +66,10 @@ def check_texts(**texts: object) -> None:
 
 def check_reason(reason: object) -> None:
     """Raise if this is no text that says why."""
-    if not isinstance(reason, str) or not reason.strip() or not is_encodable(reason):
-        raise InvalidArgument("reason", "must be a text that says why", reason)
+    fits = isinstance(reason, str) and 0 < len(reason.strip()) <= _LONGEST_REASON
+    if not fits or not is_encodable(reason):
+        accepted = f"must be a text of at most {_LONGEST_REASON:,} characters that says why"
+        raise InvalidArgument("reason", accepted, reason)
 
 
 def is_encodable(text: object) -> bool:
@@ -67,6 +82,15 @@ def check_lease(lease: object) -> float:
     return check_number("lease", lease, low=0, high=_CENTURY, open_low=True)
 
 
+def check_many(name: str, number: object) -> int:
+    """Return how many pulls are wanted in one write."""
+    wanted = check_integer(name, number, low=0)
+    if wanted > MOST_AT_ONCE:
+        accepted = f"must be an integer from 0 to {MOST_AT_ONCE:,}: ask for more in another call"
+        raise InvalidArgument(name, accepted, number)
+    return wanted
+
+
 def check_template(problem: object, policy: object) -> None:
     """Raise if these are not a problem, and a policy for it."""
     check_instance("problem", problem, Problem)
@@ -75,16 +99,36 @@ def check_template(problem: object, policy: object) -> None:
         raise InvalidArgument("policy", f"must be made for {problem!r}", made_for)
 
 
+def as_hashes(expected: str | Sequence[str]) -> list[str]:
+    """Return hashes of events as a list."""
+    given = [expected] if isinstance(expected, str) else list(expected)
+    for item in given:
+        if not isinstance(item, str) or not re.fullmatch(r"[0-9a-f]{64}", item):
+            raise InvalidArgument("expected", "must be hashes, of 64 digits 0-9 and a-f", item)
+    return given
+
+
 def as_path(path: object) -> Path:
     """Return the path of a file."""
-    if not isinstance(path, str | os.PathLike) or "\0" in os.fspath(path):
+    if not isinstance(path, str | os.PathLike) or not is_path(os.fspath(path)):
         raise InvalidArgument("path", "must be the path of a file", path)
     return Path(path)
+
+
+def is_path(path: object) -> bool:
+    """Return whether the system takes a text as a path."""
+    try:
+        return isinstance(path, str) and b"\0" not in os.fsencode(path)
+    except UnicodeEncodeError:
+        return False
 
 
 def as_pairs(outcomes: Any) -> list[tuple[Pull | str, Outcome]]:
     """Return pulls and their outcomes."""
     pairs = list(outcomes) if isinstance(outcomes, Iterable) else [outcomes]
+    if len(pairs) > MOST_AT_ONCE:
+        accepted = f"must be at most {MOST_AT_ONCE:,} in one call: tell the others in another one"
+        raise InvalidArgument("outcomes", accepted, len(pairs))
     for pair in pairs:
         if not isinstance(pair, tuple | list) or len(pair) != 2:
             raise InvalidArgument("outcomes", "must be pairs (pull, value)", pair)
@@ -95,10 +139,17 @@ def as_json(
     name: str, data: Mapping[str, Any], error: type[InvalidArgument] = InvalidArgument
 ) -> dict[str, Any]:
     """Return the data as a replay will read them: through JSON and back."""
+    if type(data) is dict and not data:
+        return {}
     try:
         text = canonical(plain(data, name))
     except (NotSupported, ValueError, RecursionError):
         raise error(name, "must be made of finite numbers, texts and lists", data) from None
+    if len(text) > _LONGEST_JSON or is_deeper(text, _DEEPEST_JSON):
+        accepted = (
+            f"must have at most {_LONGEST_JSON:,} characters as JSON, in {_DEEPEST_JSON} levels"
+        )
+        raise error(name, accepted, data)
     clean: dict[str, Any] = json.loads(text)
     return clean
 

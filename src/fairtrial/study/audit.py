@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -10,8 +11,9 @@ import numpy as np
 
 from fairtrial.core import Policy
 from fairtrial.core.policy import State
-from fairtrial.errors import CorruptLog
+from fairtrial.errors import CorruptLog, StorageBusy, StorageError
 from fairtrial.study.log import PullRow, Record, project, seal
+from fairtrial.study.machine import environment
 from fairtrial.study.replica import Replica
 from fairtrial.study.store import Store, StudyRow
 
@@ -46,13 +48,13 @@ class Auditor:
     ----------
     policy : Policy
         Fresh.
-    spec_sha256 : str
+    origin : str
         What the first event follows.
     """
 
-    def __init__(self, policy: Policy, spec_sha256: str) -> None:
+    def __init__(self, policy: Policy, origin: str) -> None:
         self.replica = Replica(policy)
-        self.head_hash = spec_sha256
+        self.head_hash = origin
         self.pulls: dict[str, PullRow] = {}
 
     @property
@@ -96,7 +98,13 @@ class Auditor:
                 self.pulls[row.pull_id] = row
 
 
-def verify(store: Store, study: StudyRow, policy: Policy, live: State | None) -> Verification:
+def verify(
+    store: Store,
+    study: StudyRow,
+    policy: Policy,
+    live: State | None,
+    expected: Sequence[str] = (),
+) -> Verification:
     """Audit a study up to the head that `study` names.
 
     Parameters
@@ -109,18 +117,52 @@ def verify(store: Store, study: StudyRow, policy: Policy, live: State | None) ->
         Fresh.
     live : dict of str to ndarray, or None
         The state in use at that head, if there is one that can be saved.
+    expected : sequence of str
+        Hashes of events that were noted elsewhere; the log must hold them all.
     """
-    auditor = Auditor(policy, study.spec_sha256)
+    auditor = Auditor(policy, study.origin)
     try:
-        records = store.records(study.id, until=study.head_seq)
-        while batch := list(islice(records, _BATCH)):
-            auditor.check(batch)
+        _check_events(auditor, store, study, expected)
         _check_head(auditor, study)
         _check_pulls(auditor, store, study)
         _check_state(auditor, live)
     except CorruptLog as error:
-        return Verification(False, auditor.events, str(error))
+        return Verification(False, auditor.events, f"{error}{_other_software(study, policy)}")
+    except StorageBusy:
+        raise
+    except StorageError as error:
+        return Verification(False, auditor.events, f"event {auditor.events + 1}: {error}")
+    damage = store.damage()
+    if damage is not None:
+        return Verification(False, auditor.events, damage)
     return Verification(True, auditor.events)
+
+
+def _check_events(auditor: Auditor, store: Store, study: StudyRow, expected: Sequence[str]) -> None:
+    missing = set(expected) - {study.origin}
+    records = store.records(study.id, until=study.head_seq)
+    while batch := list(islice(records, _BATCH)):
+        auditor.check(batch)
+        if missing:
+            missing -= {record.hash for record in batch}
+    if missing:
+        raise CorruptLog(
+            f"the log holds no event with the hash {min(missing)}, which was noted elsewhere: it "
+            "was replaced or altered, or has lost its end"
+        )
+
+
+def _other_software(study: StudyRow, policy: Policy) -> str:
+    """Return what the log was written with and this is not, as a part of a sentence."""
+    wrote = {} if study.environment is None else json.loads(study.environment)
+    here = {**environment(), "policy": str(type(policy).version)}
+    wrote.setdefault("policy", str(study.policy_version))
+    differences = [
+        f"{name} {wrote[name]} (here {here.get(name)})"
+        for name in wrote
+        if wrote[name] != here.get(name)
+    ]
+    return f"; the log was written with {', '.join(differences)}" if differences else ""
 
 
 def _follows(record: Record, head_hash: str) -> bool:

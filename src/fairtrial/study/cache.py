@@ -113,8 +113,9 @@ class Cache:
                 f"what {name} has learned"
             )
         snapshot = snapshots.take(replica.policy, replica.seq, self._hash)
-        self._store.save_snapshot(self._study_id, snapshot)
+        # Should it fail, the next attempt is a thousand events away, and not in every write.
         self._saved = replica.seq
+        self._store.save_snapshot(self._study_id, snapshot)
 
     def save_if_due(self) -> None:
         """Keep a snapshot every thousand events; warn once if the policy cannot be saved."""

@@ -3,10 +3,27 @@
 from __future__ import annotations
 
 from fairtrial.core import Policy
+from fairtrial.errors import StorageError
 from fairtrial.study.log import PullRow
 from fairtrial.study.store import Store
 
-__all__ = ["leases_over", "time_over"]
+__all__ = ["leases_over", "microseconds", "time_over"]
+
+_END_OF_TIME = 253_402_300_800.0
+"""Seconds from 1970 to the end of the year 9999, the last that dates can show."""
+
+
+def microseconds(seconds: float) -> int:
+    """Return what a store's clock shows, in microseconds since 1970 (UTC).
+
+    Raises
+    ------
+    StorageError
+        If it shows no time.
+    """
+    if not 0 <= seconds < _END_OF_TIME:
+        raise StorageError(f"the clock must give seconds since 1970; it gives {seconds!r}")
+    return round(seconds * 1e6)
 
 
 def leases_over(store: Store, study_id: int, policy: Policy, now: int) -> list[PullRow]:

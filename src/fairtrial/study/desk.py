@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-import base64
-import json
-import pickle
 import queue
+import random
 import secrets
 import socket
 import threading
+import time
 from collections.abc import Mapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
-from fairtrial.errors import FairtrialError
-
-if TYPE_CHECKING:
-    from socketserver import ThreadingTCPServer
+from fairtrial.errors import FairtrialError, InvalidOutcome
+from fairtrial.study.wire import Imposter, Wire, error_as_data, error_from_data, packed
 
 __all__ = ["Channel", "Desk", "Request", "Unreachable"]
 
 _CONNECT_SECONDS = 10.0
-_LONGEST_MESSAGE = 65_536
+_RETRY_SECONDS = 0.05
+_ACCEPT_SECONDS = 0.1
+_MOST_STRANGERS = 64
+
+_DETAILS = frozenset({"stage", "elapsed", "std"})
 
 
 class Unreachable(FairtrialError):
@@ -71,7 +72,7 @@ class Desk:
 
     Threads of this process lay their messages on it. When a channel is packed for another
     process for the first time, a socket is opened for such. Whoever speaks through it has to
-    know a key that comes with the channel; messages are JSON, and nothing is unpickled here.
+    prove to know a key that comes with the channel, and so has the desk; see `wire`.
 
     Parameters
     ----------
@@ -81,12 +82,12 @@ class Desk:
 
     def __init__(self, host: str) -> None:
         self.host = host
-        self.key = secrets.token_hex(32)
+        self.key = secrets.token_bytes(32)
         self._inbox: queue.SimpleQueue[Any] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._is_closed = False
         self._unanswered: set[Request] = set()
-        self._server: ThreadingTCPServer | None = None
+        self._server: _Server | None = None
 
     def channel(self) -> Channel:
         """Return a way to this desk."""
@@ -113,7 +114,7 @@ class Desk:
             self._unanswered.discard(request)
 
     def take(self, timeout: float) -> Any:
-        """Return what comes next, or None if nothing does in so many seconds."""
+        """Return what comes next, or None if nothing does within `timeout` seconds."""
         try:
             return self._inbox.get(timeout=timeout)
         except queue.Empty:
@@ -131,11 +132,7 @@ class Desk:
         for request in list(self._unanswered):
             request.answer(go_on=False)
         if server is not None:
-            # Workers that were forked hold the socket too: closing it here closes it for nobody.
-            with suppress(OSError):
-                server.socket.shutdown(socket.SHUT_RDWR)
-            server.shutdown()
-            server.server_close()
+            server.close()
 
     def address(self) -> tuple[str, int]:
         """Return where other processes find the desk; it listens there from now on."""
@@ -143,8 +140,8 @@ class Desk:
             if self._is_closed:
                 return self.host, 0
             if self._server is None:
-                self._server = _serve(self)
-            return self.host, self._server.server_address[1]
+                self._server = _Server(self)
+            return self.host, self._server.port
 
 
 class _DirectChannel:
@@ -159,128 +156,187 @@ class _DirectChannel:
     def close(self) -> None:
         """There is nothing to let go of."""
 
-    def __reduce__(self) -> tuple[type[_SocketChannel], tuple[tuple[str, int], str]]:
+    def __reduce__(self) -> tuple[type[_SocketChannel], tuple[tuple[str, int], bytes]]:
         return _SocketChannel, (self._desk.address(), self._desk.key)
+
+
+# ------------------------------------------------------------------------- in a worker
 
 
 class _SocketChannel:
     """The way to the desk from another process; connected when it is first used."""
 
-    def __init__(self, address: tuple[str, int], key: str) -> None:
+    def __init__(self, address: tuple[str, int], key: bytes) -> None:
         self._address = address
         self._key = key
         self._lock = threading.Lock()
-        self._stream: Any = None
+        self._wire: Wire | None = None
 
     def ask(self, message: Mapping[str, Any]) -> bool | None:
         """Send a message to the desk in the other process and return the answer to it."""
-        text = _text(message)
+        content = _content(message)
         with self._lock:
-            if self._stream is None:
-                self._stream = self._connected()
+            if self._wire is None:
+                self._wire = self._connected()
             try:
-                _send(self._stream, text)
-                answer = _receive(self._stream)
+                self._wire.send(content)
+                answer = self._wire.receive()
             except OSError:
+                self._wire.close()
                 return None
         if answer is not None and "error" in answer:
-            raise _unpacked(answer["error"])
-        return None if answer is None else bool(answer["go_on"])
+            raise error_from_data(answer["error"])
+        return None if answer is None else answer.get("go_on") is True
 
-    def _connected(self) -> Any:
-        try:
-            connection = socket.create_connection(self._address, timeout=_CONNECT_SECONDS)
-        except OSError as error:
-            host, port = self._address
-            raise Unreachable(
-                f"a worker does not reach the driver of the study at {host}, port {port}: {error}; "
-                "give the address of the driver's machine as host="
-            ) from error
-        connection.settimeout(None)
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        stream = connection.makefile("rwb")
-        connection.close()  # the stream holds it open
-        _send(stream, _text({"key": self._key}))
-        return stream
+    def _connected(self) -> Wire:
+        """Return a connection to the driver; where strangers crowd its port, after a while."""
+        deadline = time.monotonic() + _CONNECT_SECONDS
+        while True:
+            try:
+                connection = socket.create_connection(self._address, timeout=_CONNECT_SECONDS)
+            except OSError as error:
+                raise self._unreachable(str(error)) from error
+            try:
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                return Wire.of_worker(connection, self._key, deadline - time.monotonic())
+            except OSError as error:
+                connection.close()
+                if isinstance(error, Imposter) or time.monotonic() >= deadline:
+                    about = f"whatever answers there is not this driver ({error})"
+                    raise self._unreachable(about) from error
+            except BaseException:
+                connection.close()
+                raise
+            time.sleep(random.uniform(0.0, _RETRY_SECONDS))  # noqa: S311
+
+    def _unreachable(self, about: str) -> Unreachable:
+        host, port = self._address
+        return Unreachable(
+            f"a worker does not reach the driver of the study at {host}, port {port}: {about}; "
+            "give the address of the driver's machine as host="
+        )
 
     def close(self) -> None:
-        with self._lock, suppress(OSError):
-            if self._stream is not None:
-                stream, self._stream = self._stream, None
-                stream.close()
+        with self._lock:
+            if self._wire is not None:
+                wire, self._wire = self._wire, None
+                wire.close()
 
-    def __reduce__(self) -> tuple[type[_SocketChannel], tuple[tuple[str, int], str]]:
+    def __reduce__(self) -> tuple[type[_SocketChannel], tuple[tuple[str, int], bytes]]:
         return _SocketChannel, (self._address, self._key)
 
 
-def _serve(desk: Desk) -> ThreadingTCPServer:
-    """Answer other processes, each connection in a thread of its own."""
-    from socketserver import BaseRequestHandler, ThreadingTCPServer
-
-    class Handler(BaseRequestHandler):
-        def handle(self) -> None:
-            """Answer one connection until it ends."""
-            # Whoever does not give the key, speaks another language or leaves is not answered.
-            with suppress(OSError, ValueError), self.request.makefile("rwb") as stream:
-                self.request.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                self.request.settimeout(_CONNECT_SECONDS)
-                greeting = _receive(stream) or {}
-                self.request.settimeout(None)
-                if secrets.compare_digest(str(greeting.get("key")).encode(), desk.key.encode()):
-                    _answer_all(desk, stream)
-
-    class Server(ThreadingTCPServer):
-        daemon_threads = True
-        block_on_close = False
-        request_queue_size = 128
-
-    server = Server((desk.host, 0), Handler)
-    threading.Thread(
-        target=server.serve_forever, args=(0.1,), name="fairtrial-desk", daemon=True
-    ).start()
-    return server
-
-
-def _answer_all(desk: Desk, stream: Any) -> None:
-    channel = _DirectChannel(desk)
-    while (message := _receive(stream)) is not None:
-        try:
-            answer: dict[str, Any] = {"go_on": channel.ask(message)}
-        except Exception as error:  # noqa: BLE001 - it is raised where the message came from
-            answer = {"error": _packed(error)}
-        _send(stream, _text(answer))
-
-
-def _text(message: Mapping[str, Any]) -> bytes:
-    return json.dumps(message).encode() + b"\n"
-
-
-def _send(stream: Any, text: bytes) -> None:
-    stream.write(text)
-    stream.flush()
-
-
-def _receive(stream: Any) -> dict[str, Any] | None:
-    """Return the next message; None if there is none to come."""
-    line = stream.readline(_LONGEST_MESSAGE)
-    if not line.endswith(b"\n"):
-        return None
-    message: dict[str, Any] = json.loads(line)
-    return message if isinstance(message, dict) else None
-
-
-def _packed(error: Exception) -> str:
-    """Return an exception as text."""
+def _content(message: Mapping[str, Any]) -> bytes:
     try:
-        data = pickle.dumps(error)
-        pickle.loads(data)  # noqa: S301 - of our own making
-    except Exception:  # noqa: BLE001 - an exception may hold anything
-        data = pickle.dumps(FairtrialError(str(error)))
-    return base64.b64encode(data).decode()
+        return packed(message)
+    except ValueError as error:
+        # All else in a message is ours, and short.
+        raise InvalidOutcome("reading", f"must be a number ({error})") from None
 
 
-def _unpacked(text: str) -> Exception:
-    """Return an exception that the driver packed, whose code this worker carries out anyway."""
-    error = pickle.loads(base64.b64decode(text))  # noqa: S301
-    return error if isinstance(error, Exception) else FairtrialError(str(error))
+# ------------------------------------------------------------------------ in the driver
+
+
+class _Server:
+    """Answers other processes, each connection in a thread of its own.
+
+    Of connections that have not proved yet that they know the key there are only so many: a new
+    one takes the place of the oldest, so that strangers who come in numbers or say nothing keep
+    no worker out.
+
+    Parameters
+    ----------
+    desk : Desk
+        Takes what workers say.
+    """
+
+    def __init__(self, desk: Desk) -> None:
+        self._desk = desk
+        self._lock = threading.Lock()
+        self._is_closed = False
+        self._strangers: dict[socket.socket, None] = {}
+        self._socket = socket.create_server((desk.host, 0), backlog=128)
+        self._socket.settimeout(_ACCEPT_SECONDS)
+        self.port: int = self._socket.getsockname()[1]
+        threading.Thread(target=self._listen, name="fairtrial-desk", daemon=True).start()
+
+    def close(self) -> None:
+        """Accept nobody any more."""
+        self._is_closed = True
+        # Workers that were forked hold the socket too: closing it here closes it for nobody.
+        with suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+
+    def _listen(self) -> None:
+        with self._socket:
+            while not self._is_closed:
+                try:
+                    connection, _ = self._socket.accept()
+                except TimeoutError:
+                    continue
+                except OSError:
+                    # Closed; or too many files are open, of which some may be closed soon.
+                    time.sleep(_RETRY_SECONDS)
+                    continue
+                self._welcome(connection)
+
+    def _welcome(self, connection: socket.socket) -> None:
+        self._make_room(connection)
+        try:
+            threading.Thread(target=self._serve, args=(connection,), daemon=True).start()
+        except RuntimeError:  # the system gives no more threads
+            self._forget(connection)
+            connection.close()
+
+    def _make_room(self, connection: socket.socket) -> None:
+        with self._lock:
+            self._strangers[connection] = None
+            oldest = next(iter(self._strangers))
+            if len(self._strangers) > _MOST_STRANGERS:
+                del self._strangers[oldest]
+                # Its own thread closes it.
+                with suppress(OSError):
+                    oldest.shutdown(socket.SHUT_RDWR)
+
+    def _forget(self, connection: socket.socket) -> None:
+        with self._lock:
+            self._strangers.pop(connection, None)
+
+    def _serve(self, connection: socket.socket) -> None:
+        """Answer one connection until it ends."""
+        wire = None
+        try:
+            with suppress(OSError):
+                connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                wire = Wire.of_driver(connection, self._desk.key, _CONNECT_SECONDS)
+                self._forget(connection)
+                self._answer_all(wire)
+        finally:
+            self._forget(connection)
+            (wire or connection).close()
+
+    def _answer_all(self, wire: Wire) -> None:
+        while (message := wire.receive()) is not None:
+            try:
+                answer: dict[str, Any] = {"go_on": self._desk.ask(_understood(message))}
+            except Exception as error:  # noqa: BLE001 - it is raised where the message came from
+                answer = {"error": error_as_data(error)}
+            wire.send(packed(answer))
+
+
+def _understood(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a message of which the driver can make sense, or raise."""
+    kind = message.get("kind")
+    whose = [message.get("pull"), message.get("attempt")]
+    fits = (
+        kind in ("begin", "look", "reading")
+        and message.keys() >= {"pull", "attempt"}
+        and all(part is None or isinstance(part, str) for part in whose)
+    )
+    if fits and kind == "reading":
+        details = message.get("details")
+        fits = "value" in message and isinstance(details, dict) and details.keys() <= _DETAILS
+    if not fits:
+        raise FairtrialError(f"the driver does not understand a message of kind {kind!r}")
+    return message

@@ -20,6 +20,7 @@ from fairtrial.errors import (
     SourceError,
     StudyError,
 )
+from fairtrial.study.arguments import MOST_AT_ONCE
 from fairtrial.study.desk import Desk, Request
 from fairtrial.study.executors import end_workers
 from fairtrial.study.reporting import Ended, Report, carry_out
@@ -208,7 +209,8 @@ class Driver:
         """Return how many pulls may be started now."""
         if self._error is not None:
             return 0
-        return int(min(self._parallel - len(self._open()), self._limit - self._started))
+        free = min(self._parallel - len(self._open()), self._limit - self._started)
+        return int(min(free, MOST_AT_ONCE))
 
     def _fill(self) -> None:
         """Start as many pulls as there are places."""

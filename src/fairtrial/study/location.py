@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from datetime import UTC
 from pathlib import Path
 from typing import Literal, get_args
 
 from fairtrial.core.validation import check_choice
 from fairtrial.errors import InvalidArgument, StorageError
+from fairtrial.study.file_systems import require_local
 from fairtrial.study.log import as_time
 from fairtrial.study.store import Store, StudyRow, StudySummary
 
 __all__ = [
     "Durability",
     "Storage",
+    "accept_loss",
     "list_studies",
-    "network_file_system",
     "open_store",
     "parse_storage",
 ]
@@ -28,16 +28,6 @@ Storage = str | os.PathLike[str] | Store
 
 Durability = Literal["full", "process"]
 """What an acknowledged event survives: a loss of power, or only the end of the process."""
-
-_MOUNTS = Path("/proc/self/mounts")
-
-_NETWORK_FILE_SYSTEMS = frozenset(
-    {
-        *("afs", "beegfs", "ceph", "cifs", "davfs", "glusterfs", "lustre", "ncpfs"),
-        *("nfs", "nfs4", "smb3", "smbfs"),
-        *("fuse.ceph", "fuse.gcsfuse", "fuse.glusterfs", "fuse.rclone", "fuse.s3fs", "fuse.sshfs"),
-    }
-)
 
 
 def parse_storage(storage: str | os.PathLike[str]) -> Path | None:
@@ -74,10 +64,19 @@ def open_store(storage: Storage, durability: Durability = "full", *, create: boo
     if isinstance(storage, Store):
         return storage
     path = parse_storage(storage)
+    if path is None:
+        from fairtrial.study.memory import MemoryStore
+
+        return MemoryStore()
     from fairtrial.study.sqlite import SQLiteStore
 
-    if path is not None:
+    try:
         require_usable(path, create=create)
+    except StorageError:
+        raise
+    except (OSError, ValueError) as error:  # too long a name, a text that no path can be
+        reason = getattr(error, "strerror", None) or str(error)
+        raise StorageError(f"{path}: {reason}") from None
     return SQLiteStore(path, durability, create=create)
 
 
@@ -96,6 +95,45 @@ def list_studies(storage: Storage) -> list[StudySummary]:
     finally:
         if store is not storage:
             store.close()
+
+
+def accept_loss(storage: str | os.PathLike[str]) -> list[tuple[str, int, int]]:
+    """Go on with what is left of studies whose logs have lost their end.
+
+    Opening such a storage is refused, because events that were acknowledged are missing. This
+    says that it is known, and that there is no backup.
+
+    Parameters
+    ----------
+    storage : str or path
+        A file; no study in it may be in use.
+
+    Returns
+    -------
+    list of (name, acknowledged, left)
+        Of each study that has lost events the number of the last one then and now. The name of
+        one that is lost as a whole is empty.
+    """
+    path = parse_storage(storage)
+    if path is None:
+        raise InvalidArgument("storage", "must be a file", storage)
+    require_usable(path, create=False)
+    from fairtrial.study.sqlite import SQLiteStore
+    from fairtrial.study.witness import Witness
+
+    noted = Witness(path.absolute()).read() or {}
+    store = SQLiteStore(path, create=False, accept_loss=True)
+    try:
+        left = {row.id: row for row in store.studies()}
+        store.accept_loss()
+    finally:
+        store.close()
+    lost = []
+    for study_id, head in noted.items():
+        row = left.get(study_id)
+        if row is None or row.head_seq < head.seq:
+            lost.append(("" if row is None else row.name, head.seq, row.head_seq if row else 0))
+    return lost
 
 
 def _summary(row: StudyRow) -> StudySummary:
@@ -122,31 +160,4 @@ def require_usable(path: Path, *, create: bool) -> None:
         raise StorageError(f"{path}: the folder {path.parent} does not exist")
     if not create and not path.exists():
         raise StorageError(f"{path}: there is no such file")
-    kind = network_file_system(path)
-    if kind is not None:
-        raise StorageError(
-            f"{path} is on a network drive ({kind}), where the locks that SQLite relies on do "
-            "not hold between machines and studies get lost; use a local disk"
-        )
-
-
-def network_file_system(path: Path) -> str | None:
-    """Return the kind of network file system that holds the path; None if none is known to.
-
-    It is known where the system lists its mounts (Linux); elsewhere nothing is detected.
-    """
-    try:
-        text = _MOUNTS.read_text(encoding="utf-8", errors="surrogateescape")
-    except OSError:
-        return None
-    target = path.resolve()
-    mounts = [line.split() for line in text.splitlines()]
-    kinds = {Path(_unescaped(mount[1])): mount[2] for mount in mounts if len(mount) > 2}
-    holder = next((folder for folder in target.parents if folder in kinds), None)
-    kind = kinds.get(holder) if holder is not None else None
-    return kind if kind in _NETWORK_FILE_SYSTEMS else None
-
-
-def _unescaped(text: str) -> str:
-    """Return a mount point with its octal escapes (``040`` is a blank) undone."""
-    return re.sub(r"\\([0-7]{3})", lambda match: chr(int(match[1], 8)), text)
+    require_local(path)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from math import isfinite
 from typing import Any, NamedTuple, Self
 
 __all__ = [
+    "CHAIN",
     "KINDS",
     "TELLS",
     "Event",
@@ -18,9 +20,11 @@ __all__ = [
     "Result",
     "Step",
     "canonical",
+    "origin",
     "outcome_of",
     "project",
     "seal",
+    "sealed",
     "to_json",
 ]
 
@@ -51,6 +55,8 @@ TELLS = ("tell", "late_tell", "unsolicited")
 
 _GIVEN_UP = {"expire": "expired", "cancel": "cancelled", "fail": "lost"}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+_quoted: Callable[[Any], str] = json.encoder.encode_basestring_ascii
 
 canonical = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
 """Return the one JSON text of some data: keys sorted, no blanks, NaN and infinity refused."""
@@ -155,13 +161,50 @@ def to_json(**parts: Any) -> str | None:
     return canonical(kept) if kept else None
 
 
+CHAIN = 2
+"""How chains of hashes start that are made now."""
+
+
+def origin(
+    chain: int, spec_sha256: str, policy_version: int, created_with: str, created_at: int
+) -> str:
+    """Return what the first event of a log follows, as if it were the hash of one before it.
+
+    In chain 2 it is SHA-256 of the specification's hash (hexadecimal digits) and the canonical
+    JSON of the other three as a list, so that these cannot be altered either. In chain 1, that
+    of the first released schema, it was the specification's hash alone.
+    """
+    if chain == 1:
+        return spec_sha256
+    made = canonical([policy_version, created_with, created_at])
+    return hashlib.sha256((spec_sha256 + made).encode()).hexdigest()
+
+
 def seal(previous: str, record: Record) -> str:
     """Return the hash that makes a record follow the one whose hash is `previous`.
 
     It is SHA-256 of the previous hash (hexadecimal digits) and the canonical JSON of all
     fields of the record but its hash, in their order, as a list.
     """
-    return hashlib.sha256((previous + canonical(record[:-1])).encode()).hexdigest()
+    return sealed(previous, record[:-1])
+
+
+def sealed(previous: str, fields: tuple[str | int | float | None, ...]) -> str:
+    """Return the hash of a record's fields, all but its hash: `seal`, before there is a record."""
+    # The same text as `canonical` gives, several times faster: this is done for every event.
+    text = f"{previous}[{','.join(map(_scalar, fields))}]"
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _scalar(value: Any) -> str:
+    """Return the JSON of a number, a text or nothing."""
+    if value is None:
+        return "null"
+    if type(value) is str:
+        return _quoted(value)
+    if type(value) is int or (type(value) is float and isfinite(value)):
+        return repr(value)
+    return canonical(value)
 
 
 # ------------------------------------------------------------------------- projection

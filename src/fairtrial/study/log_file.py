@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
 from fairtrial.core import Policy
+from fairtrial.core.nesting import is_deeper
 from fairtrial.errors import CorruptLog, StorageError, StudyExists
 from fairtrial.study.arguments import is_encodable
 from fairtrial.study.audit import Auditor
-from fairtrial.study.export import LOG_FORMAT
+from fairtrial.study.export import LOG_FORMATS
 from fairtrial.study.log import KINDS, Record, canonical
 from fairtrial.study.specification import Specification
 from fairtrial.study.store import NewStudy, Store, StudyRow
@@ -21,6 +22,9 @@ from fairtrial.study.store import NewStudy, Store, StudyRow
 __all__ = ["LogFile"]
 
 _BATCH = 1_000
+_LONGEST_LINE = 8_000_000
+_DEEPEST_LINE = 64
+_MOST_EVENTS = 100_000_000
 _INTEGERS = ("seq", "number", "action", "tag", "stage", "lease_until", "at")
 _TYPES: Mapping[str, type] = {
     **dict.fromkeys(Record._fields, str),
@@ -50,8 +54,10 @@ class LogFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         header = next(self._lines(), None)
-        if header is None or header.get("fairtrial_log") != LOG_FORMAT:
-            raise self._corrupt(1, f"is not the header of a log of format {LOG_FORMAT}")
+        number = None if header is None else header.get("fairtrial_log")
+        if header is None or type(number) is not int or number not in LOG_FORMATS:
+            formats = " or ".join(map(str, LOG_FORMATS))
+            raise self._corrupt(1, f"is not the header of a log of format {formats}")
         self._check_header(header)
         self.name: str = header["name"]
         self.spec = Specification.from_json(json.dumps(header["specification"]))
@@ -72,6 +78,8 @@ class LogFile:
         spec = header["specification"]
         for key, kind in {"problem": dict, "policy": dict, "seed": int}.items():
             self._check(1, spec, key, kind)
+        if not 0 <= header["events"] <= _MOST_EVENTS:
+            raise self._corrupt(1, f"names more events than {_MOST_EVENTS:,}, or fewer than none")
         self._check(1, spec["problem"], "family", str)
         self._check(1, spec["policy"], "name", str)
 
@@ -94,20 +102,26 @@ class LogFile:
             policy_version=header["policy_version"],
             created_with=header["created_with"],
             created_at=header["created_at"],
+            chain=header["fairtrial_log"],
         )
-        auditor = Auditor(fresh, self.spec.sha256)
-        with store.transaction():
-            if store.find_study(name) is not None:
-                raise StudyExists(f"{store.url} has a study {name!r} already; give another name")
-            study = store.insert_study(new)
-            records = self._records()
-            while batch := list(islice(records, _BATCH)):
-                study = self._append(store, study, batch, auditor)
-            if (study.head_seq, study.head_hash) != (header["events"], header["head_hash"]):
-                raise CorruptLog(
-                    f"{self._path} ends with event {study.head_seq}, and not with the event "
-                    f"{header['events']} that its header names"
-                )
+        return store.transact(lambda: self._inserted(store, new, fresh))
+
+    def _inserted(self, store: Store, new: NewStudy, fresh: Policy) -> StudyRow:
+        if store.find_study(new.name) is not None:
+            raise StudyExists(f"{store.url} has a study {new.name!r} already; give another name")
+        study = store.insert_study(new)
+        auditor = Auditor(fresh, study.head_hash)
+        records = self._records()
+        while batch := list(islice(records, _BATCH)):
+            study = self._append(store, study, batch, auditor)
+            if study.head_seq > self._header["events"]:
+                break
+        header = self._header
+        if (study.head_seq, study.head_hash) != (header["events"], header["head_hash"]):
+            raise CorruptLog(
+                f"{self._path} ends with event {study.head_seq}, and not with the event "
+                f"{header['events']} that its header names"
+            )
         return study
 
     def _append(
@@ -130,8 +144,14 @@ class LogFile:
 
     def _lines(self) -> Iterator[dict[str, Any]]:
         try:
+            # Neither a pipe nor a device: they may never come to an end.
+            if self._path.exists() and not self._path.is_file():
+                raise StorageError(f"{self._path} is no file")
             with self._path.open(encoding="utf-8") as stream:
-                for number, line in enumerate(stream, start=1):
+                for number in count(1):
+                    line = stream.readline(_LONGEST_LINE + 1)
+                    if not line:
+                        return
                     yield self._parsed(number, line)
         except UnicodeDecodeError as error:
             raise CorruptLog(f"{self._path} must be UTF-8 text ({error.reason})") from error
@@ -140,6 +160,9 @@ class LogFile:
             raise StorageError(f"{self._path} cannot be read: {reason}") from error
 
     def _parsed(self, number: int, line: str) -> dict[str, Any]:
+        if len(line) > _LONGEST_LINE or is_deeper(line, _DEEPEST_LINE):
+            limits = f"{_LONGEST_LINE:,} characters or nested more than {_DEEPEST_LINE} deep"
+            raise self._corrupt(number, f"is longer than {limits}")
         try:
             data = json.loads(line)
         except (ValueError, RecursionError) as error:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 
 from fairtrial.core import Policy, Problem
 from fairtrial.core.parameters import Parametrized
 from fairtrial.errors import CorruptLog, FairtrialError, StudyExists, StudyNotFound
+from fairtrial.study.head_notes import HeadNotes
 from fairtrial.study.location import Durability, Storage, open_store, parse_storage
+from fairtrial.study.log import CHAIN
 from fairtrial.study.log_file import LogFile
 from fairtrial.study.session import Session
 from fairtrial.study.specification import Specification
@@ -31,6 +35,7 @@ def create_study(
     durability: Durability,
     exist_ok: bool,
     any_seed: bool,
+    witness: Path | None,
 ) -> Session:
     """Make a study, or with `exist_ok` open the one of the same specification.
 
@@ -41,17 +46,26 @@ def create_study(
     """
     fresh = spec.build(name, *own)
     spec.require_faithful(fresh)
+    notes = _notes(witness)
     with _opened(storage, durability) as store:
-        with store.transaction():
+
+        def found_or_made() -> StudyRow:
             row = store.find_study(name)
             if row is None:
-                row = store.insert_study(_new_study(name, spec, fresh, store.now()))
-            else:
-                _require_same(row, spec, store.url, exist_ok=exist_ok, any_seed=any_seed)
-        return _session(store, storage, row, own)
+                return store.insert_study(_new_study(name, spec, fresh, store.now()))
+            _require_same(row, spec, store.url, exist_ok=exist_ok, any_seed=any_seed)
+            return row
+
+        return _session(store, storage, store.transact(found_or_made), own, notes)
 
 
-def open_study(storage: Storage, name: str, own: Classes, durability: Durability) -> Session:
+def open_study(
+    storage: Storage,
+    name: str,
+    own: Classes,
+    durability: Durability,
+    witness: Path | None = None,
+) -> Session:
     """Open a study that exists.
 
     Raises
@@ -60,8 +74,9 @@ def open_study(storage: Storage, name: str, own: Classes, durability: Durability
         If there is none.
     """
     in_memory = _require_storage(storage, name)
+    notes = _notes(witness)
     with _opened(storage, durability, create=in_memory) as store:
-        return _session(store, storage, _found(store, name), own)
+        return _session(store, storage, _found(store, name), own, notes)
 
 
 def import_study(
@@ -101,14 +116,24 @@ def _opened(storage: Storage, durability: Durability, *, create: bool = True) ->
         raise
 
 
-def _session(store: Store, storage: Storage, row: StudyRow, own: Classes) -> Session:
+def _notes(witness: Path | None) -> HeadNotes | None:
+    return None if witness is None else HeadNotes(witness)
+
+
+def _session(
+    store: Store,
+    storage: Storage,
+    row: StudyRow,
+    own: Classes,
+    notes: HeadNotes | None = None,
+) -> Session:
     spec = Specification.from_json(row.spec_json)
     if spec.sha256 != row.spec_sha256:
         raise CorruptLog(
             f"the specification of study {row.name!r} is not the one that it was made with"
         )
     build = partial(spec.build, row.name, *own)
-    return Session(store, row, build, owns_store=store is not storage)
+    return Session(store, row, build, owns_store=store is not storage, notes=notes)
 
 
 # ----------------------------------------------------------------------------- create
@@ -125,6 +150,7 @@ def _new_study(name: str, spec: Specification, policy: Policy, now: int) -> NewS
         policy_version=type(policy).version,
         created_with=__version__,
         created_at=now,
+        chain=CHAIN,
     )
 
 
@@ -154,7 +180,7 @@ def _require_storage(storage: Storage, name: str) -> bool:
     if isinstance(storage, Store):
         return False
     path = parse_storage(storage)
-    if path is not None and not path.exists():
+    if path is not None and not os.path.exists(path):  # noqa: PTH110 - it knows too long names
         raise StudyNotFound(f"there is no study {name!r}: no file {path} exists")
     return path is None
 

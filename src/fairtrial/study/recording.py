@@ -7,13 +7,13 @@ from typing import Any, overload
 
 from fairtrial.core import Pull
 from fairtrial.core.problem import Outcome
-from fairtrial.core.validation import check_integer
 from fairtrial.errors import ExperimentFinished, NothingToAsk
 from fairtrial.study.arguments import (
     as_json,
     as_pairs,
     as_result,
     check_lease,
+    check_many,
     check_reason,
     check_texts,
     is_unsolicited,
@@ -66,7 +66,8 @@ class Recording(Viewing):
         Parameters
         ----------
         n : int, optional
-            Number wanted. Without it one pull is returned, not a list.
+            Number wanted, at most 10,000: others wait while they are written. Without it one
+            pull is returned, not a list.
         worker : str, optional
             Who will carry it out; recorded.
         lease : float, optional
@@ -89,7 +90,7 @@ class Recording(Viewing):
         NothingToAsk
             One pull was asked and none can be issued before the next result.
         """
-        wanted = 1 if n is None else check_integer("n", n, low=0)
+        wanted = 1 if n is None else check_many("n", n)
         asking = self._asking(wanted, worker, lease, request_id, context)
         pulls = self._session.write(lambda writer: self._bound(asking(writer)))
         if n is not None:
@@ -176,7 +177,7 @@ class Recording(Viewing):
         Parameters
         ----------
         outcomes : sequence of (pull, value)
-            Each as in `tell`.
+            Each as in `tell`; at most 10,000, because others wait while they are written.
         actor : str, optional
             Who says so; recorded.
         """

@@ -74,7 +74,9 @@ def run_study(
         Called with the study after every reading and result.
     host : str
         The address by which workers on other machines reach this one. The readings of other
-        processes come by a socket that only they have the key to.
+        processes come by a socket; both ends prove that they know a key that travels with the
+        work, and nothing that comes by the socket is unpickled. Readings can be read on the way
+        between machines, but not altered; use a tunnel where they are confidential.
 
     Returns
     -------

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fairtrial.errors import StorageError
 
-__all__ = ["APPLICATION_ID", "STEPS", "prepare"]
+__all__ = ["APPLICATION_ID", "STEPS", "missing_triggers", "prepare"]
 
 APPLICATION_ID = 0x46547269
 """Marks a database as ours (``PRAGMA application_id``): "FTri"."""
@@ -98,7 +98,20 @@ _FIRST = (
         BEGIN SELECT RAISE(ABORT, 'a study is never removed'); END""",
 )
 
-STEPS: tuple[tuple[str, ...], ...] = (_FIRST,)
+_SECOND = (
+    # Where the chain of hashes starts: see `log.origin`.
+    "ALTER TABLE study ADD COLUMN chain INTEGER NOT NULL DEFAULT 1",
+    # The machine that wrote last, and the software that wrote the last events.
+    "ALTER TABLE study ADD COLUMN machine TEXT",
+    "ALTER TABLE study ADD COLUMN environment TEXT",
+    "DROP TRIGGER study_is_never_changed",
+    """CREATE TRIGGER study_is_never_changed
+        BEFORE UPDATE OF id, name, spec_json, spec_sha256, seed, policy_version, created_with,
+        created_at, chain ON study
+        BEGIN SELECT RAISE(ABORT, 'the specification of a study is immutable'); END""",
+)
+
+STEPS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND)
 """Step n leads from schema n to schema n + 1. A step that was released is never edited."""
 
 
@@ -175,6 +188,18 @@ def _advance(connection: sqlite3.Connection, path: Path | None, version: str) ->
     connection.execute("INSERT OR REPLACE INTO meta VALUES ('schema', ?)", (str(len(STEPS)),))
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {len(STEPS)}")
+
+
+def missing_triggers(connection: sqlite3.Connection) -> list[str]:
+    """Return the triggers that keep the log from being changed, and are gone or altered."""
+    wanted: dict[str, str] = {}
+    for statement in (part for step in STEPS for part in step):
+        words = statement.split()
+        if words[:2] == ["CREATE", "TRIGGER"]:
+            wanted[words[2]] = " ".join(words)
+    rows = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")
+    found = {name: " ".join(sql.split()) for name, sql in rows.fetchall()}
+    return [name for name, text in wanted.items() if found.get(name) != text]
 
 
 def _copy_aside(path: Path, schema: int) -> None:

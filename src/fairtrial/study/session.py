@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from typing import TypeVar
 
 from fairtrial.core import Policy, Problem
+from fairtrial.core.loading import NotLoaded, loaded_only, uninterrupted
 from fairtrial.core.policy import State
 from fairtrial.errors import CorruptLog, NotSupported, StorageError
 from fairtrial.study.cache import Cache
 from fairtrial.study.clock import leases_over, time_over
+from fairtrial.study.head_notes import HeadNotes
+from fairtrial.study.log import Record, canonical
+from fairtrial.study.machine import environment
 from fairtrial.study.store import Store, StudyRow
 from fairtrial.study.writer import Writer
 
@@ -33,20 +39,33 @@ class Session:
         Returns a fresh policy.
     owns_store : bool
         Whether the store is closed with the session.
+    notes : HeadNotes, optional
+        Where the head of the log is noted after every write.
     """
 
     def __init__(
-        self, store: Store, row: StudyRow, build: Callable[[], Policy], *, owns_store: bool
+        self,
+        store: Store,
+        row: StudyRow,
+        build: Callable[[], Policy],
+        *,
+        owns_store: bool,
+        notes: HeadNotes | None = None,
     ) -> None:
+        if notes is not None:
+            notes.require_in(store, row)
         self.store = store
         self.id = row.id
         self.name = row.name
         self.seed = int(row.seed)
         self.build = build
-        self.problem: Problem = build().problem
+        fresh = build()
+        self.problem: Problem = fresh.problem
+        _warn_of_version(row, fresh)
         self._cache = Cache(store, row.id, build)
         self._lock = threading.RLock()
         self._owns_store = owns_store
+        self._notes = notes
         self._has_written = False
         self._is_closed = False
 
@@ -83,7 +102,7 @@ class Session:
         """Return the study and its policy's state; None if it cannot be derived, or saved."""
         with self._lock:
             row = self.row()
-            with suppress(CorruptLog, NotSupported):
+            with suppress(CorruptLog, NotSupported, StorageError):
                 return row, self._cache.at_head(row).policy.get_state()
             return row, None
 
@@ -108,14 +127,34 @@ class Session:
                 self._transact(Writer.pass_time)
 
     def _transact(self, operation: Callable[[Writer], _Answer]) -> _Answer:
-        with self.store.transaction():
-            study = self.store.read_study(self.id)
-            writer = Writer(self.store, study, self._cache.at_head(study))
-            answer = operation(writer)
-            head = writer.flush()
-        self._cache.settle(head, writer.last)
+        # Before the transaction: it takes some milliseconds, once.
+        software = self._software
+
+        def write() -> tuple[_Answer, StudyRow, Record | None]:
+            with uninterrupted(), loaded_only():
+                study = self.store.read_study(self.id)
+                writer = Writer(self.store, study, self._cache.at_head(study), software)
+                answer = operation(writer)
+                return answer, writer.flush(), writer.last
+
+        while True:
+            try:
+                answer, head, last = self.store.transact(write)
+                break
+            except NotLoaded as needed:
+                # Outside the transaction: nobody else is kept waiting for a compiler.
+                needed.load()
+        self._cache.settle(head, last)
         self._has_written = True
+        if self._notes is not None and last is not None:
+            self._notes.note(head)
         return answer
+
+    @cached_property
+    def _software(self) -> str:
+        """What the policy runs on and with, as JSON."""
+        version = str(type(self.build()).version)
+        return canonical({**environment(), "policy": version})
 
     def snapshot(self) -> None:
         """Keep a snapshot of the policy after the last event.
@@ -127,3 +166,14 @@ class Session:
         """
         with self.at_head():
             self._cache.save()
+
+
+def _warn_of_version(row: StudyRow, policy: Policy) -> None:
+    name, version = type(policy).__name__, type(policy).version
+    if version != row.policy_version:
+        warnings.warn(
+            f"study {row.name!r} was made with version {row.policy_version} of {name}, and this is "
+            f"version {version}: its decisions may differ; verify() tells",
+            RuntimeWarning,
+            stacklevel=5,  # where the user's program opened the study
+        )

@@ -4,40 +4,25 @@
 
 from __future__ import annotations
 
-import os
-import random
-import sqlite3
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, TypeVar
-from urllib.parse import quote
+from typing import Any
 
-from fairtrial.core.validation import check_choice
-from fairtrial.errors import StorageBusy, StorageError
+from fairtrial.errors import CorruptLog, StorageError
+from fairtrial.study.clock import microseconds
+from fairtrial.study.database import Database, is_damage
 from fairtrial.study.log import PullRow, Record, Step
-from fairtrial.study.schema import prepare
+from fairtrial.study.machine import boot
+from fairtrial.study.schema import missing_triggers
 from fairtrial.study.store import NewStudy, Snapshot, StudyRow
+from fairtrial.study.witness import Head
 
 __all__ = ["SQLiteStore"]
 
-_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-_READ_ONLY = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN)
-_REASONS = {
-    sqlite3.SQLITE_FULL: "the disk is full; nothing of this write was kept",
-    sqlite3.SQLITE_READONLY: "it is read-only",
-    sqlite3.SQLITE_CANTOPEN: "it cannot be opened: is its folder readable and writable?",
-    sqlite3.SQLITE_CORRUPT: "the file is damaged",
-    sqlite3.SQLITE_NOTADB: "it is not an SQLite database",
-    sqlite3.SQLITE_IOERR: "reading or writing failed; nothing of this write was kept",
-}
-
-_Answer = TypeVar("_Answer")
-
-_SYNCHRONOUS = {"full": "FULL", "process": "NORMAL"}
 _SNAPSHOTS_KEPT = 2
+_MOVE_EVERY = 400
+"""Events after which the write-ahead log, of some four megabytes then, is moved to the file."""
 _PAGE = 5_000
 """Events fetched at a time: long reads never hold a lock that would let the log grow."""
 
@@ -51,28 +36,26 @@ def _places(row_type: Any) -> str:
 
 
 _SELECT_STUDY = f"SELECT {_columns(StudyRow)} FROM study"
+_SELECT_ONE = f"{_SELECT_STUDY} WHERE id = ?"
 _SELECT_PULL = f"SELECT {_columns(PullRow)} FROM pull WHERE study_id = ?"
 _INSERT_EVENT = f"INSERT INTO event (study_id, {_columns(Record)}) VALUES (?, {_places(Record)})"
 _REPLACE_PULL = (
     f"INSERT OR REPLACE INTO pull (study_id, {_columns(PullRow)}) VALUES (?, {_places(PullRow)})"
 )
+_MOVE_HEAD = (
+    "UPDATE study SET status = ?, head_seq = ?, head_hash = ?, duplicates = duplicates + ?, "
+    "machine = ?, environment = coalesce(?, environment) "
+    "WHERE id = ? AND head_seq = ? AND head_hash = ?"
+)
 
 
-class SQLiteStore:
+class SQLiteStore(Database):
     """A `Store` in one SQLite file.
 
     Parameters
     ----------
-    path : Path or None
-        The file; None keeps everything in memory.
-    durability : {"full", "process"}
-        ``"full"``: an acknowledged event survives a loss of power, as far as the disk
-        honours flushes. ``"process"``: about twenty times faster; events survive the end
-        of the process, but a loss of power may take the last ones.
-    create : bool
-        Whether the file may be a new one.
-    busy_timeout : float
-        Seconds to wait for another process before `StorageBusy`.
+    path, durability, create, busy_timeout, accept_loss
+        As in `Database`.
     clock : callable
         Seconds since 1970.
     """
@@ -84,164 +67,28 @@ class SQLiteStore:
         *,
         create: bool = True,
         busy_timeout: float = 30.0,
+        accept_loss: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        check_choice("durability", durability, list(_SYNCHRONOUS))
-        self._path = None if path is None else path.absolute()
-        self._durability = durability
-        self._busy_timeout = busy_timeout
         self._clock = clock
-        self._lock = threading.RLock()
-        self._process = os.getpid()
-        self._connection = self._opened(create)
-        self._identity = self._file_identity()
+        self._machine = boot()
+        self._last: dict[int, int] = {}
+        super().__init__(
+            path,
+            durability,
+            create=create,
+            busy_timeout=busy_timeout,
+            accept_loss=accept_loss,
+        )
 
     @property
     def url(self) -> str:
         """The address that opens it again."""
         return "memory://" if self._path is None else f"sqlite:///{self._path}"
 
-    @property
-    def _where(self) -> str:
-        return "the store in memory" if self._path is None else str(self._path)
-
     def now(self) -> int:
         """Return the clock: microseconds since 1970 (UTC)."""
-        return round(self._clock() * 1e6)
-
-    # ----------------------------------------------------------------- connection
-
-    def _opened(self, create: bool) -> sqlite3.Connection:
-        mode = "rwc" if create else "rw"
-        with self._translated():
-            try:
-                connection = self._connected(f"mode={mode}")
-                self._patiently(lambda: self._prepared(connection))
-            except sqlite3.OperationalError as error:
-                if _code(error) not in _READ_ONLY or not self._is_at_rest():
-                    raise
-                # Nobody can write where no log can be made: reading it as it is, is safe.
-                connection = self._prepared(self._connected("mode=ro&immutable=1"))
-        return connection
-
-    def _connected(self, options: str) -> sqlite3.Connection:
-        name = ":memory:" if self._path is None else f"file:{quote(str(self._path))}?{options}"
-        return sqlite3.connect(
-            name, uri=True, timeout=0.1, isolation_level=None, check_same_thread=False
-        )
-
-    def _prepared(self, connection: sqlite3.Connection) -> sqlite3.Connection:
-        """Set up a connection: all of this reads the file, which others may hold for a while."""
-        from fairtrial import __version__
-
-        connection.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[self._durability]}")
-        connection.execute(f"PRAGMA fullfsync = {int(self._durability == 'full')}")
-        connection.execute("PRAGMA cache_size = -16000")
-        prepare(connection, self._path, __version__)
-        return connection
-
-    def _is_at_rest(self) -> bool:
-        """Return whether the file holds all: no write-ahead log lies beside it."""
-        if self._path is None or not self._path.exists():
-            return False
-        log = self._path.with_name(self._path.name + "-wal")
-        return not log.exists() or log.stat().st_size == 0
-
-    def _file_identity(self) -> tuple[int, int] | None:
-        if self._path is None:
-            return None
-        try:
-            found = self._path.stat()
-        except FileNotFoundError:
-            return None
-        return found.st_dev, found.st_ino
-
-    def close(self) -> None:
-        """Close the connection; a second time does nothing."""
-        with self._lock, suppress(sqlite3.Error):
-            self._connection.close()
-
-    # --------------------------------------------------------------------- errors
-
-    @contextmanager
-    def _translated(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.Error as error:
-            raise self._error(error) from error
-
-    def _error(self, error: sqlite3.Error) -> StorageError:
-        code = _code(error)
-        if code in _BUSY:
-            return StorageBusy(
-                f"{self._where} was locked by another process for {self._busy_timeout:g} s; "
-                "nothing of this call was kept: try again"
-            )
-        if isinstance(error, sqlite3.ProgrammingError):
-            return StorageError(f"{self._where} cannot be used: {error}")
-        return StorageError(f"{self._where}: {_REASONS.get(code, 'SQLite refused')} ({error})")
-
-    def _patiently(self, action: Callable[[], _Answer]) -> _Answer:
-        """Return what an action gives, tried again while another process holds the lock.
-
-        SQLite's own waiting takes longer and longer steps, so that one process could keep
-        another out; short random ones are fair.
-        """
-        deadline = time.monotonic() + self._busy_timeout
-        while True:
-            try:
-                return action()
-            except sqlite3.OperationalError as error:
-                if _code(error) not in _BUSY or time.monotonic() >= deadline:
-                    raise
-            time.sleep(random.uniform(0.001, 0.02))  # noqa: S311
-
-    def _require_own_process(self) -> None:
-        if os.getpid() != self._process:
-            raise StorageError(
-                f"{self._where} was opened by another process (this one is its fork): "
-                "open the study anew in every process"
-            )
-
-    def _require_no_write(self) -> None:
-        if self._connection.in_transaction:
-            raise StorageError(f"{self._where}: a write cannot begin within another")
-
-    def _require_same_file(self) -> None:
-        if self._file_identity() != self._identity:
-            raise StorageError(f"{self._where} was removed or replaced while it was open")
-
-    # --------------------------------------------------------------- transactions
-
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Return a context in which this process alone writes; all or nothing is kept."""
-        with self._lock:
-            self._require_own_process()
-            self._require_same_file()
-            self._require_no_write()
-            # Within `try`: an interrupt right after BEGIN must not leave the file locked.
-            try:
-                with self._translated():
-                    self._patiently(lambda: self._connection.execute("BEGIN IMMEDIATE"))
-                yield
-                with self._translated():
-                    self._connection.execute("COMMIT")
-            finally:
-                # Not after a commit: then there is none left.
-                with suppress(sqlite3.Error):
-                    if self._connection.in_transaction:
-                        self._connection.execute("ROLLBACK")
-
-    def _all(self, statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
-        self._require_own_process()
-        with self._lock, self._translated():
-            # Reading waits too: while another process recovers the log after a crash.
-            run = self._connection.execute
-            return self._patiently(lambda: run(statement, parameters).fetchall())
-
-    def _one(self, statement: str, parameters: Sequence[Any] = ()) -> Any:
-        return next(iter(self._all(statement, parameters)), None)
+        return microseconds(self._clock())
 
     # -------------------------------------------------------------------- studies
 
@@ -250,10 +97,11 @@ class SQLiteStore:
         self._one(
             f"INSERT INTO study ({_columns(NewStudy)}, status, head_seq, head_hash, duplicates) "
             f"VALUES ({_places(NewStudy)}, 'running', 0, ?, 0)",
-            (*new, new.spec_sha256),
+            (*new, new.origin),
         )
         study = self.find_study(new.name)
         assert study is not None
+        self._moved[study.id] = Head(0, study.head_hash)
         return study
 
     def find_study(self, name: str) -> StudyRow | None:
@@ -263,7 +111,26 @@ class SQLiteStore:
 
     def read_study(self, study_id: int) -> StudyRow:
         """Return the study as it is now; `transaction` has locked the whole file."""
-        return StudyRow(*self._one(f"{_SELECT_STUDY} WHERE id = ?", (study_id,)))
+        study = StudyRow(*self._one(_SELECT_ONE, (study_id,)))
+        if study.head_seq < self._last.get(study_id, 0):
+            raise CorruptLog(
+                f"{self._where}: the log of study {study.name!r} ends with event "
+                f"{study.head_seq:,}, and event {self._last[study_id]:,} was there before"
+            )
+        self._require_one_machine(study)
+        return study
+
+    def _require_one_machine(self, study: StudyRow) -> None:
+        """Raise if another machine writes the same file: locks hold within one machine only."""
+        if study.id not in self._last or study.machine is None:
+            return
+        if study.machine.split()[0] != self._machine.split()[0]:
+            host = study.machine.split()[-1]
+            raise StorageError(
+                f"{self._where} is written by another machine ({host}) at the same time, where "
+                "SQLite's locks do not hold and events get lost: use it from one machine only, "
+                "then open the study again and verify it"
+            )
 
     def studies(self) -> list[StudyRow]:
         """Return all studies, the oldest first."""
@@ -278,6 +145,7 @@ class SQLiteStore:
         pulls: Sequence[PullRow],
         status: str,
         duplicates: int = 0,
+        environment: str | None = None,
     ) -> StudyRow:
         """Add events and their projection, within a transaction; return the study after them."""
         seq, digest = study.head_seq, study.head_hash
@@ -288,21 +156,32 @@ class SQLiteStore:
             run.executemany(_INSERT_EVENT, [(study.id, *record) for record in records])
             run.executemany(_REPLACE_PULL, [(study.id, *pull) for pull in pulls])
             changed = run.execute(
-                "UPDATE study SET status = ?, head_seq = ?, head_hash = ?, "
-                "duplicates = duplicates + ? WHERE id = ? AND head_seq = ? AND head_hash = ?",
-                (status, seq, digest, duplicates, study.id, study.head_seq, study.head_hash),
+                _MOVE_HEAD,
+                (
+                    *(status, seq, digest, duplicates, self._machine, environment),
+                    *(study.id, study.head_seq, study.head_hash),
+                ),
             ).rowcount
         if changed != 1:
             raise StorageError(
                 f"{self._where}: the head of study {study.name!r} moved during a write, "
                 "of which nothing was kept"
             )
+        self._moved[study.id] = Head(seq, digest)
+        self._is_long |= seq // _MOVE_EVERY != study.head_seq // _MOVE_EVERY
         return study._replace(
             status=status,
             head_seq=seq,
             head_hash=digest,
             duplicates=study.duplicates + duplicates,
+            machine=self._machine,
+            environment=environment or study.environment,
         )
+
+    def _commit(self) -> None:
+        super()._commit()
+        for study_id, head in self._moved.items():
+            self._last[study_id] = head.seq
 
     def records(self, study_id: int, after: int = 0, until: int | None = None) -> Iterator[Record]:
         """Yield events ``after < seq <= until`` in order, without holding anybody up."""
@@ -367,7 +246,8 @@ class SQLiteStore:
 
     def save_snapshot(self, study_id: int, snapshot: Snapshot) -> None:
         """Keep a snapshot, in a transaction of its own; drop all but the newest two."""
-        with self.transaction():
+
+        def save() -> None:
             self._one(
                 f"INSERT OR REPLACE INTO snapshot (study_id, {_columns(Snapshot)}) "
                 f"VALUES (?, {_places(Snapshot)})",
@@ -379,14 +259,54 @@ class SQLiteStore:
                 (study_id, study_id, _SNAPSHOTS_KEPT),
             )
 
+        self.transact(save)
+
     def snapshots(self, study_id: int) -> Iterator[Snapshot]:
-        """Yield the snapshots, the newest first."""
+        """Yield the snapshots, the newest first, without those that cannot be read."""
+        before = 2**63 - 1
         statement = (
-            f"SELECT {_columns(Snapshot)} FROM snapshot WHERE study_id = ? ORDER BY seq DESC"
+            f"SELECT {_columns(Snapshot)} FROM snapshot WHERE study_id = ? AND seq < ? "
+            "ORDER BY seq DESC LIMIT 1"
         )
-        return map(Snapshot._make, self._all(statement, (study_id,)))
+        while before > 0:
+            try:
+                row = self._one(statement, (study_id, before))
+            except StorageError as error:
+                if not is_damage(error.__cause__):
+                    raise
+                before = self._readable_before(study_id, before)
+                continue
+            if row is None:
+                return
+            before = row[0]
+            yield Snapshot(*row)
 
+    def _readable_before(self, study_id: int, before: int) -> int:
+        """Return the number of a snapshot whose state is damaged; 0 if no number can be read."""
+        statement = "SELECT max(seq) FROM snapshot WHERE study_id = ? AND seq < ?"
+        try:
+            return int(self._one(statement, (study_id, before))[0] or 0)
+        except StorageError as error:
+            if not is_damage(error.__cause__):
+                raise
+            return 0
 
-def _code(error: sqlite3.Error) -> int:
-    """Return SQLite's primary result code."""
-    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
+    # --------------------------------------------------------------------- damage
+
+    def damage(self) -> str | None:
+        """Return what is wrong with the file: damaged pages, or guards that were removed."""
+        try:
+            [(found,)] = self._all("PRAGMA quick_check(1)")
+        except StorageError as error:
+            return str(error)
+        if found != "ok":
+            return f"{self._where}: the file is damaged ({' '.join(str(found).split())})"
+        if self._doubt is not None:
+            return self._doubt
+        missing = missing_triggers(self._connection)
+        if missing:
+            return (
+                f"{self._where}: the guards that keep a log from being changed were removed or "
+                f"altered ({', '.join(missing)})"
+            )
+        return None

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
-from fairtrial.study.log import PullRow, Record, Step
+from fairtrial.study.log import PullRow, Record, Step, origin
 
 __all__ = ["NewStudy", "Snapshot", "Store", "StudyRow", "StudySummary"]
+
+_Answer = TypeVar("_Answer")
 
 
 class NewStudy(NamedTuple):
@@ -23,10 +24,21 @@ class NewStudy(NamedTuple):
     policy_version: int
     created_with: str
     created_at: int
+    chain: int
+
+    @property
+    def origin(self) -> str:
+        """What the first event of the log follows."""
+        return origin(
+            self.chain, self.spec_sha256, self.policy_version, self.created_with, self.created_at
+        )
 
 
 class StudyRow(NamedTuple):
-    """A study as it is stored: what is immutable, and the head of its log."""
+    """A study as it is stored: what is immutable, and the head of its log.
+
+    `machine` wrote last; `environment` is the software that it did so with, as JSON.
+    """
 
     id: int
     name: str
@@ -36,10 +48,20 @@ class StudyRow(NamedTuple):
     policy_version: int
     created_with: str
     created_at: int
+    chain: int
     status: str
     head_seq: int
     head_hash: str
     duplicates: int
+    machine: str | None = None
+    environment: str | None = None
+
+    @property
+    def origin(self) -> str:
+        """What the first event of the log follows."""
+        return origin(
+            self.chain, self.spec_sha256, self.policy_version, self.created_with, self.created_at
+        )
 
 
 class Snapshot(NamedTuple):
@@ -99,8 +121,8 @@ class Store(Protocol):
     def close(self) -> None:
         """Let go of it."""
 
-    def transaction(self) -> AbstractContextManager[None]:
-        """Return a context in which this process alone writes; all or nothing is kept."""
+    def transact(self, operation: Callable[[], _Answer]) -> _Answer:
+        """Carry out an operation while this process alone writes; all or nothing is kept."""
 
     def insert_study(self, new: NewStudy) -> StudyRow:
         """Write a study down, within a transaction; its log is empty."""
@@ -121,10 +143,12 @@ class Store(Protocol):
         pulls: Sequence[PullRow],
         status: str,
         duplicates: int = 0,
+        environment: str | None = None,
     ) -> StudyRow:
         """Add events and their projection, within a transaction; return the study after them.
 
-        The head must still be that of `study`: else nothing is kept, and `StorageError`.
+        The head must still be that of `study`: else nothing is kept, and `StorageError`. An
+        `environment` replaces the one on record.
         """
 
     def records(self, study_id: int, after: int = 0, until: int | None = None) -> Iterator[Record]:
@@ -152,4 +176,7 @@ class Store(Protocol):
         """Keep a snapshot, in a transaction of its own; drop all but the newest two."""
 
     def snapshots(self, study_id: int) -> Iterator[Snapshot]:
-        """Yield the snapshots, the newest first."""
+        """Yield the snapshots, the newest first, without those that cannot be read."""
+
+    def damage(self) -> str | None:
+        """Return what is wrong with the place itself, whatever the logs say; None if nothing."""

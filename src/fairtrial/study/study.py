@@ -63,6 +63,7 @@ class Study(Recording):
         durability: Durability = "full",
         exist_ok: bool = False,
         policies: Sequence[type[Parametrized]] = (),
+        witness: str | os.PathLike[str] | None = None,
     ) -> Self:
         """Make a new study.
 
@@ -89,6 +90,10 @@ class Study(Recording):
         policies : sequence of type
             Further classes of your own that the policy needs; its own and those of its parts (a
             learner, say) are known. Classes of a policy's parts are accepted.
+        witness : str or path, optional
+            A file elsewhere, where whoever can write the storage cannot: the number and hash of
+            the log's last event are noted there after every write. Give it again to `open`, and to
+            `verify`.
 
         Raises
         ------
@@ -112,6 +117,7 @@ class Study(Recording):
             durability=durability,
             exist_ok=exist_ok,
             any_seed=seed is None,
+            witness=None if witness is None else as_path(witness),
         )
         return cls(session)
 
@@ -124,13 +130,14 @@ class Study(Recording):
         policies: Sequence[type[Parametrized]] = (),
         problems: Sequence[type[Problem]] = (),
         durability: Durability = "full",
+        witness: str | os.PathLike[str] | None = None,
     ) -> Self:
         """Open a study that exists.
 
         Parameters
         ----------
-        storage, name, durability
-            As in `create`.
+        storage, name, durability, witness
+            As in `create`. The log must hold the last head that the witness noted.
         policies, problems : sequence of type
             Classes of your own that the study was made with; classes of a policy's parts (a
             learner, say) are accepted among `policies`.
@@ -139,13 +146,16 @@ class Study(Recording):
         ------
         StudyNotFound
             If the storage has no study of that name, or there is no storage.
+        CorruptLog
+            If the log does not hold what the witness noted.
         InvalidArgument
             If a class of your own is needed and was not given.
         StorageError
             If the storage cannot be used.
         """
         check_name(name)
-        return cls(open_study(storage, name, (policies, problems), durability))
+        notes = None if witness is None else as_path(witness)
+        return cls(open_study(storage, name, (policies, problems), durability, notes))
 
     @classmethod
     def import_log(

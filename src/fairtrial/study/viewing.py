@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fairtrial.core import Policy, Progress, Pull, Recommendation
 from fairtrial.core.validation import check_integer
 from fairtrial.errors import UnknownPull
-from fairtrial.study.arguments import as_path
+from fairtrial.study.arguments import as_hashes, as_path
 from fairtrial.study.audit import Verification, verify
 from fairtrial.study.export import export, history
 from fairtrial.study.handle import Handle
+from fairtrial.study.head_notes import HeadNotes
 from fairtrial.study.log import Event
 from fairtrial.study.pull import StudyPull
 from fairtrial.study.trace import trace
@@ -75,7 +76,8 @@ class Viewing(Handle):
             last event), `expired`, `reissued`, `cancelled`, `lost`. Of outcomes: `late`
             (after the lease, or given up), `amended`, `duplicates` (told again),
             `unsolicited`. And `expiry`, what the policy does about a lease that ran out:
-            if outcomes get lost because of what they are, the answer may be biased.
+            if outcomes get lost because of what they are, the answer may be biased. And
+            `warnings`: assumptions of the guarantee that the results contradict, a sentence each.
         """
         counts = self._store.counts(self._session.id)
         return {
@@ -90,6 +92,7 @@ class Viewing(Handle):
             "duplicates": self._session.row().duplicates,
             "unsolicited": counts.get("unsolicited", 0),
             "expiry": self._session.build().expiry,
+            "warnings": list(self.policy.warnings()),
         }
 
     # --------------------------------------------------------------- pulls in flight
@@ -120,6 +123,11 @@ class Viewing(Handle):
         """The hash of the last event: two logs with the same are the same."""
         return self._session.row().head_hash
 
+    @property
+    def n_events(self) -> int:
+        """Number of events in the log."""
+        return self._session.row().head_seq
+
     def events(self, after: int = 0) -> Iterator[Event]:
         """Yield the events of the log that come after number `after`."""
         records = self._store.records(self._session.id, check_integer("after", after, low=0))
@@ -142,8 +150,21 @@ class Viewing(Handle):
         export(self._store, self._session.row(), self.problem, target)
         return target
 
-    def verify(self) -> Verification:
+    def verify(
+        self,
+        expected: str | Sequence[str] = (),
+        witness: str | os.PathLike[str] | None = None,
+    ) -> Verification:
         """Audit the log: its chain of hashes, and every decision derived once more.
+
+        Parameters
+        ----------
+        expected : str or sequence of str
+            Hashes that `head_hash` once gave and that were noted elsewhere. Whoever can write
+            the file can write a whole new log; the log must then lack one of these.
+        witness : str or path, optional
+            The file that was given as `witness` when the study was in use: the log must hold
+            every event that was noted there.
 
         Returns
         -------
@@ -151,4 +172,7 @@ class Viewing(Handle):
             `ok`, the number of `events` checked, and the `first_difference`.
         """
         row, live = self._session.state_at_head()
-        return verify(self._store, row, self._session.build(), live)
+        hashes = as_hashes(expected)
+        if witness is not None:
+            hashes += HeadNotes(as_path(witness)).hashes()
+        return verify(self._store, row, self._session.build(), live, hashes)

@@ -21,6 +21,11 @@ Floats = NDArray[np.float64]
 _ROUNDING = 1e-10
 """Differences below this, relative to the largest mean or floor, are taken for none."""
 
+_LARGEST_SPREAD = (
+    "the largest spread that the range allows at each mean; rewards that spread less need fewer "
+    "pulls, so it is no lower bound for them"
+)
+
 _LEAST_STD = 1e-7
 """What a standard deviation of zero counts as, relative to the largest."""
 
@@ -51,6 +56,9 @@ class Complexity(CertifiedComplexity):
         The right answer: an arm's label, or None for "no arm".
     reason : str
         Why T* is infinite; else empty.
+    assumes : str
+        What the rewards' spread was taken to be. Without `std`, rewards in a known range are taken
+        to spread as far as their means allow: others need fewer pulls, and T* bounds nothing.
 
     Examples
     --------
@@ -65,12 +73,13 @@ class Complexity(CertifiedComplexity):
     weights: Floats | None
     answer: str | None
     reason: str = ""
+    assumes: str = "normal rewards with the standard deviations stated"
 
 
 def complexity(
     problem: Problem,
     means: ArrayLike,
-    tol: float = 1e-6,
+    tol: float | None = None,
     arrivals: ArrayLike | None = None,
     std: ArrayLike | None = None,
 ) -> Complexity:
@@ -84,18 +93,20 @@ def complexity(
     problem : Problem
         The problem. With `costs`, T* counts cost. With slack it is the complexity of the
         answer that the policies give.
-    means : array-like of shape (K, L)
-        Assumed means.
-    tol : float
-        Relative distance of the certified bounds to be reached, in [1e-9, 1]. Very large or
-        very ill-scaled problems may fall short of it: the bounds returned tell.
+    means : array-like of shape (K, L), mapping by arm, or pandas.DataFrame
+        Assumed means, as `Problem.check_means` takes them.
+    tol : float, optional
+        Relative distance of the certified bounds to be reached, in [1e-9, 1]. By default 1e-6
+        for up to 50 cells, 1e-3 for up to 500, and 1e-2 for more, which takes seconds at most.
+        Very large or very ill-scaled problems may fall short of it: the bounds returned tell.
     arrivals : array-like of shape (L,), optional
         Probabilities that a group turns up, if groups come by themselves and only the arm
         is chosen; any non-negative numbers. The costs must then be equal.
     std : float or array-like of shape (K, L), optional
-        True standard deviations; the problem's by default. For rewards in a known range,
-        give the true ones: half the range, the default, is the largest possible. A cell of
-        zero counts as 1e-7 of the largest.
+        True standard deviations; the problem's by default. For rewards in a known range the
+        default is the largest that the mean allows: right for rewards at the ends of the range
+        (0 or 1), too large for others, so give the true ones. A cell of zero counts as 1e-7 of the
+        largest.
 
     Returns
     -------
@@ -124,15 +135,17 @@ def complexity(
     ('0', 190.884)
     """
     check_instance("problem", problem, Problem)
-    tolerance = check_number("tol", tol, low=1e-9, high=1.0)
+    wanted = _default_tolerance(problem.n_actions) if tol is None else tol
+    tolerance = check_number("tol", wanted, low=1e-9, high=1.0)
     instance = _instance(problem, means, arrivals, std)
     answer = None if instance.best < 0 else problem.arms[instance.best]
+    assumes = _LARGEST_SPREAD if std is None and problem.reward_range else Complexity.assumes
     if problem.shape[0] == 1 and not problem.constrained.any():
         any_shares = np.full(problem.shape, 1.0 / problem.n_actions)
-        return Complexity(0.0, 0.0, 0.0, any_shares, answer)
+        return Complexity(0.0, 0.0, 0.0, any_shares, answer, "", assumes)
     reason = _why_infinite(problem, instance)
     if reason:
-        return Complexity(math.inf, math.inf, math.inf, None, answer, reason)
+        return Complexity(math.inf, math.inf, math.inf, None, answer, reason, assumes)
     if answer is None and arrivals is None:
         lower, upper, shares = _closed_form_of_none(instance)
     else:
@@ -140,7 +153,11 @@ def complexity(
     weights = shares / problem.costs
     weights /= weights.sum()
     weights.setflags(write=False)
-    return Complexity(0.5 * (lower + upper), lower, upper, weights, answer)
+    return Complexity(0.5 * (lower + upper), lower, upper, weights, answer, "", assumes)
+
+
+def _default_tolerance(cells: int) -> float:
+    return 1e-6 if cells <= 50 else 1e-3 if cells <= 500 else 1e-2
 
 
 # --------------------------------------------------------------------------- the instance
@@ -165,7 +182,7 @@ def _instance(
     from fairtrial.subpopulations._kernels.pitfalls import empirical_best
 
     given = problem.sign * _check_means(problem, means)
-    stds = _check_std(problem, std)
+    stds = _check_std(problem, std, problem.sign * given)
     unit = stds.max()
     model = Model(
         weights=problem.shares,
@@ -183,7 +200,7 @@ def _instance(
 
 
 def _check_means(problem: Problem, means: ArrayLike) -> Floats:
-    given = check_array("means", means, problem.shape)
+    given = problem.check_means(means)
     if problem.reward_range is not None:
         low, high = problem.reward_range
         if given.min() < low or given.max() > high:
@@ -193,7 +210,11 @@ def _check_means(problem: Problem, means: ArrayLike) -> Floats:
     return given
 
 
-def _check_std(problem: Problem, std: ArrayLike | None) -> Floats:
+def _check_std(problem: Problem, std: ArrayLike | None, means: Floats) -> Floats:
+    if std is None and problem.reward_range is not None:
+        low, high = problem.reward_range
+        largest = np.sqrt((means - low) * (high - means))
+        return np.maximum(largest, _LEAST_STD * (high - low))
     if std is None:
         if problem.estimates_noise:
             raise InvalidArgument("std", "must be given when the problem's noise is estimated")

@@ -14,7 +14,7 @@ from fairtrial.core.draws import Source
 from fairtrial.core.environment import Environment, Truth
 from fairtrial.core.pull import Pull
 from fairtrial.core.tables import column_of
-from fairtrial.core.validation import as_floats, check_array, check_instance
+from fairtrial.core.validation import as_floats, check_array, check_instance, require_each
 from fairtrial.errors import InvalidArgument, InvalidOutcome
 from fairtrial.subpopulations.problem import Problem
 
@@ -63,6 +63,37 @@ class CellEnvironment(Environment):
         spread = np.maximum(self.cell_stds, _SMALLEST_SPREAD)
         return complexity(self.problem, self.cell_means, std=spread)
 
+    @property
+    def reward_span(self) -> tuple[float, float]:
+        """The smallest and the largest reward that this world can give; may be infinite."""
+        return -np.inf, np.inf
+
+    @cached_property
+    def smallest_gap(self) -> tuple[float, float]:
+        """The smallest difference that decides, and the variance of a reward in its cells.
+
+        Differences are those of the answer's quality to that of other feasible arms, of its means
+        to their limits, and for every other arm of the mean that is farthest beyond its limit.
+        (inf, 0) if there are none.
+        """
+        problem, means = self.problem, self.problem.sign * self.cell_means
+        variances, quality = self.cell_stds**2, (problem.sign * self.cell_means) @ problem.shares
+        floors, ceilings = problem.limits()
+        margins = np.minimum(means - floors, ceilings - means)
+        best = None if self.truth.best is None else problem.arms.index(self.truth.best)
+        found = [(np.inf, 0.0)]
+        for k, kept in enumerate(margins.min(axis=1) >= 0.0):
+            if k == best:
+                found += zip(margins[k], variances[k], strict=True)
+            elif not kept:
+                worst = int(margins[k].argmin())
+                found.append((-margins[k, worst], variances[k, worst]))
+            elif best is not None:
+                pair = variances[[best, k]].mean(axis=0) @ problem.shares
+                found.append((quality[best] - quality[k], pair))
+        gap, variance = min(found)
+        return float(gap), float(variance)
+
     @cached_property
     def truth(self) -> Truth:
         """Means, qualities, feasibility and every acceptable answer."""
@@ -96,8 +127,8 @@ class GaussianEnvironment(CellEnvironment):
     ----------
     problem : Problem
         The problem; it must give `noise_std` unless `std` is given here.
-    means : array-like of shape (K, L)
-        The true means.
+    means : array-like of shape (K, L), mapping by arm, or pandas.DataFrame
+        The true means, as `Problem.check_means` takes them.
     std : float or array-like of shape (K, L), optional
         True standard deviations; the problem's by default.
 
@@ -110,7 +141,7 @@ class GaussianEnvironment(CellEnvironment):
 
     def __init__(self, problem: Problem, means: ArrayLike, std: ArrayLike | None = None) -> None:
         self.problem = check_instance("problem", problem, Problem)
-        self.means = check_array("means", means, problem.shape)
+        self.means = self.problem.check_means(means)
         self.std = std
         if problem.reward_range is not None:
             raise InvalidArgument(
@@ -152,8 +183,8 @@ class BernoulliEnvironment(CellEnvironment):
     ----------
     problem : Problem
         The problem; a `reward_range`, if it gives one, must contain 0 and 1.
-    means : array-like of shape (K, L)
-        The true probabilities of a 1.
+    means : array-like of shape (K, L), mapping by arm, or pandas.DataFrame
+        The true probabilities of a 1, as `Problem.check_means` takes them.
 
     Examples
     --------
@@ -164,9 +195,10 @@ class BernoulliEnvironment(CellEnvironment):
 
     def __init__(self, problem: Problem, means: ArrayLike) -> None:
         self.problem = check_instance("problem", problem, Problem)
-        self.means = check_array("means", means, problem.shape)
-        if (self.means < 0).any() or (self.means > 1).any():
-            raise InvalidArgument("means", "must be probabilities in [0, 1]", means)
+        self.means = self.problem.check_means(means)
+        fine = (self.means >= 0) & (self.means <= 1)
+        axes = (problem.arms, problem.groups)
+        require_each("means", self.means, fine, "must be a probability in [0, 1]", axes)
         for reward in (0.0, 1.0):
             problem.check_outcome(reward, "reward_range: a reward of this world")
 
@@ -179,6 +211,11 @@ class BernoulliEnvironment(CellEnvironment):
     def cell_stds(self) -> Floats:
         """Standard deviation of a reward by cell, shape (K, L)."""
         return np.sqrt(self.means * (1.0 - self.means))
+
+    @property
+    def reward_span(self) -> tuple[float, float]:
+        """The smallest and the largest reward that this world can give."""
+        return 0.0, 1.0
 
     @cached_property
     def source(self) -> Source:
@@ -267,6 +304,11 @@ class ReplayEnvironment(CellEnvironment):
     def cell_stds(self) -> Floats:
         """Standard deviation of a reward by cell, shape (K, L)."""
         return np.array([rows.std() for rows in self._rows]).reshape(self.problem.shape)
+
+    @property
+    def reward_span(self) -> tuple[float, float]:
+        """The smallest and the largest reward that this world can give."""
+        return min(rows.min() for rows in self._rows), max(rows.max() for rows in self._rows)
 
     @cached_property
     def source(self) -> Source:

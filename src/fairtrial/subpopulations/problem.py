@@ -18,6 +18,8 @@ from fairtrial.core.validation import (
     check_labels,
     check_number,
     check_range,
+    plain_labels,
+    require_each,
 )
 from fairtrial.errors import InvalidArgument, InvalidOutcome
 
@@ -25,6 +27,11 @@ __all__ = ["Problem"]
 
 Floats = NDArray[np.float64]
 ESTIMATED = "estimated"
+
+_SMALLEST, _LARGEST = 1e-140, 1e140
+"""Scales whose squares, and what is made of them, a float can hold."""
+
+_UNITS = "give rewards in other units"
 
 
 class Problem(BaseProblem):
@@ -36,11 +43,12 @@ class Problem(BaseProblem):
 
     Parameters
     ----------
-    arms : sequence of str, or int
+    arms : sequence of str, pandas.Series of them, or int
         Labels of the K arms, or their number.
-    groups : sequence of str, mapping of str to float, or int
-        Labels of the L groups; a mapping gives their weights as well.
-    weights : array-like of shape (L,), optional
+    groups : sequence of str, mapping of str to float, pandas.Series, or int
+        Labels of the L groups; a mapping gives their weights as well, and so does a Series of
+        numbers whose index has the labels (``table["group"].value_counts(normalize=True)``).
+    weights : array-like of shape (L,), or mapping by label, optional
         Share of each group in the quality; any non-negative numbers, equal by default.
     floors : float, None, array-like of shape (L,) or (K, L), or mapping by label
         What a group mean must reach: one for all, by group, or by arm and group (``{"a":
@@ -108,6 +116,7 @@ class Problem(BaseProblem):
         ceilings: ArrayLike | None = None,
     ) -> None:
         self.arms = check_labels("arms", arms)
+        groups = _with_weights(groups)
         if isinstance(groups, Mapping):
             if weights is not None:
                 raise InvalidArgument(
@@ -135,23 +144,25 @@ class Problem(BaseProblem):
         groups = self.shape[1]
         if weights is None:
             return check_array("weights", np.full(groups, 1.0 / groups), (groups,))
-        given = check_array("weights", weights, (groups,), finite=False)
-        if not np.isfinite(given).all() or (given < 0).any() or given.sum() == 0:
+        given = check_array("weights", self._by_position("weights", weights), (groups,))
+        axes = [self.groups]
+        require_each("weights", given, given >= 0, "must not be negative", axes)
+        with np.errstate(over="ignore"):
+            total = given.sum()
+        if not 0.0 < total < math.inf:
             raise InvalidArgument(
-                "weights", "must be finite, non-negative and not all zero", given.tolist()
+                "weights", "must have a finite sum that is greater than 0", given.tolist()
             )
         return given
 
     def _given_limits(self, name: str, limits: ArrayLike | None, free: float) -> Floats:
         cells = self._broadcast(name, _none_as(free, self._by_position(name, limits)))
-        wrong = np.isnan(cells) | (cells == -free)
-        if wrong.any():
-            arm, group = map(int, np.argwhere(wrong)[0])
-            raise InvalidArgument(
-                f"{name}[{self.arms[arm]}, {self.groups[group]}]",
-                f"must be a number, None, or {free}",
-                float(cells[arm, group]),
-            )
+        fine = ~(np.isnan(cells) | (cells == -free))
+        require_each(name, cells, fine, f"must be a number, None, or {free}", self._axes)
+        in_reach = ~np.isfinite(cells) | (np.abs(cells) <= _LARGEST)
+        require_each(
+            name, cells, in_reach, f"must be within {_LARGEST:g} of 0: {_UNITS}", self._axes
+        )
         return check_array(name, cells, self.shape, finite=False)
 
     def _check_intervals(self) -> None:
@@ -196,21 +207,80 @@ class Problem(BaseProblem):
                 (noise_std, reward_range),
             )
         if reward_range is not None:
-            return None, check_range("reward_range", reward_range)
+            low, high = check_range("reward_range", reward_range)
+            fine = high - low >= _SMALLEST and max(abs(low), abs(high)) <= _LARGEST
+            if not fine:
+                accepted = f"must be at least {_SMALLEST:g} wide, within {_LARGEST:g} of 0"
+                raise InvalidArgument("reward_range", f"{accepted}: {_UNITS}", reward_range)
+            return None, (low, high)
         if isinstance(noise_std, str):
             if noise_std != ESTIMATED:
                 raise InvalidArgument("noise_std", f"must be numbers or {ESTIMATED!r}", noise_std)
             return noise_std, None
-        return self._positive_cells("noise_std", noise_std), None
+        stds = self._positive_cells("noise_std", noise_std)
+        in_reach = (stds >= _SMALLEST) & (stds <= _LARGEST)
+        accepted = f"must be between {_SMALLEST:g} and {_LARGEST:g}: {_UNITS}"
+        require_each("noise_std", stds, in_reach, accepted, self._axes)
+        return stds, None
 
     def _positive_cells(self, name: str, value: ArrayLike | None) -> Floats:
         cells = self._broadcast(name, self._by_position(name, value))
-        if not np.isfinite(cells).all() or (cells <= 0).any():
-            raise InvalidArgument(name, "must be finite and greater than 0", value)
+        one_for_all = isinstance(value, float | int | np.number)
+        given, axes = (cells[0, 0], ()) if one_for_all else (cells, self._axes)
+        fine = np.isfinite(given) & (given > 0)
+        require_each(name, given, fine, "must be finite and greater than 0", axes)
         return check_array(name, cells, self.shape)
+
+    @property
+    def _axes(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        return self.arms, self.groups
+
+    def check_means(self, means: Any, name: str = "means") -> Floats:
+        """Return the means of all cells as an array of shape (K, L).
+
+        Parameters
+        ----------
+        means : array-like of shape (K, L), mapping by arm, or pandas.DataFrame
+            A mapping has for every arm a list by group, or a mapping by group, in any order; a
+            DataFrame has the arms as its index and the groups as its columns.
+        name : str
+            What to call them in an error.
+
+        Raises
+        ------
+        InvalidArgument
+            If a cell is missing, or has no finite mean.
+
+        Examples
+        --------
+        >>> problem = Problem(["a", "b"], ["x", "y"], noise_std=1.0)
+        >>> problem.check_means({"b": {"y": 4, "x": 3}, "a": [1, 2]})
+        array([[1., 2.],
+               [3., 4.]])
+        """
+        by_arm = plain_labels(name, means)
+        if isinstance(by_arm, Mapping):
+            by_arm = self._in_order(name, by_arm, self.arms)
+        if isinstance(by_arm, list):
+            by_arm = [
+                self._in_order(f"{name}[{arm}]", row, self.groups)
+                if isinstance(row, Mapping)
+                else row
+                for arm, row in zip(self.arms, by_arm, strict=False)
+            ] + by_arm[len(self.arms) :]
+        return check_array(name, by_arm, self.shape, axes=("arms", "groups"))
+
+    @staticmethod
+    def _in_order(name: str, given: Mapping[Any, Any], labels: tuple[str, ...]) -> list[Any]:
+        if set(given) != set(labels):
+            raise InvalidArgument(
+                name, f"must have an entry for each of {list(labels)}", list(given)
+            )
+        return [given[label] for label in labels]
 
     def _by_position(self, name: str, value: Any) -> Any:
         """Return what is given by label as a list by group, or by arm and group."""
+        value = plain_labels(name, value)
         if not isinstance(value, Mapping):
             return value
         if set(value) == set(self.groups):
@@ -273,13 +343,13 @@ class Problem(BaseProblem):
         return np.stack([self.sign * self.floors - slack, self.sign * self.ceilings + slack])
 
     def quality(self, means: ArrayLike) -> Floats:
-        """Return the quality of every arm from means of shape (K, L)."""
-        quality: Floats = check_array("means", means, self.shape) @ self.shares
+        """Return the quality of every arm from means of shape (K, L), or by label."""
+        quality: Floats = self.check_means(means) @ self.shares
         return quality
 
     def feasible(self, means: ArrayLike) -> NDArray[np.bool_]:
-        """Return which arms keep all their limits, from means of shape (K, L)."""
-        return self.within(check_array("means", means, self.shape))
+        """Return which arms keep all their limits, from means of shape (K, L), or by label."""
+        return self.within(self.check_means(means))
 
     def within(self, means: Floats, slack: float = 0.0) -> NDArray[np.bool_]:
         """Return which arms keep all their limits when these are `slack` wider apart."""
@@ -290,6 +360,8 @@ class Problem(BaseProblem):
     def check_outcome(self, outcome: Any, name: str = "reward") -> float:
         """Return the reward as a float; it must be finite and inside the range, if there is one."""
         reward: float = super().check_outcome(outcome, name)
+        if not -_LARGEST <= reward <= _LARGEST:
+            raise InvalidOutcome(name, f"must be within {_LARGEST:g} of 0: {_UNITS}", outcome)
         if self.reward_range is not None:
             low, high = self.reward_range
             if not low <= reward <= high:
@@ -303,6 +375,14 @@ class Problem(BaseProblem):
         some = np.isfinite(self.ceilings).any()
         data["ceilings"] = _none_if_free(self.ceilings) if some else None
         return data
+
+
+def _with_weights(groups: Any) -> Any:
+    """Return a Series of numbers by label as a mapping; anything else as it is."""
+    if getattr(getattr(groups, "dtype", None), "kind", "") not in "iuf":
+        return groups
+    labelled = plain_labels("groups", groups)
+    return labelled if isinstance(labelled, Mapping) else groups
 
 
 def _none_as(free: float, limits: Any) -> Any:

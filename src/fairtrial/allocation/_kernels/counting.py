@@ -1,6 +1,6 @@
 """Pulls counted when they are issued, and taken back when they are voided."""
 
-from fairtrial.allocation._kernels.credits import true_credit
+from fairtrial.allocation._kernels.credits import credit, true_credit
 from fairtrial.allocation._kernels.model import (
     ALLOWED,
     ARMS,
@@ -42,6 +42,15 @@ from fairtrial.allocation._kernels.model import (
 from fairtrial.allocation._kernels.waiting import advance, settle_earlier, settle_later
 
 
+@kernel
+def _forget_surplus(control: Integers, book: Integers, node: int) -> None:
+    """Let nothing be carried over that is beyond the carry when the round is over."""
+    after = book[QUOTA, node] * (control[ROUND] + 1)
+    beyond = book[BASE, node] - after - control[CARRY] * control[UNIT]
+    if beyond > 0:
+        book[BASE, node] -= beyond
+
+
 @inlined
 def _count_node(control: Integers, book: Integers, node: int, free: bool) -> None:
     # A credit only falls at a pull, so its largest values are those just before one.
@@ -49,8 +58,7 @@ def _count_node(control: Integers, book: Integers, node: int, free: bool) -> Non
     book[COUNT, node] += 1
     book[BASE, node] += control[UNIT]
     if free and control[CARRY] >= 0:
-        after = book[QUOTA, node] * (control[ROUND] + 1)
-        book[BASE, node] = min(book[BASE, node], after + control[CARRY] * control[UNIT])
+        _forget_surplus(control, book, node)
 
 
 @inlined
@@ -95,6 +103,16 @@ def _count_rest(control: Integers, book: Integers, arm: int, group: int, sleepin
         _let_sleep(control, book)
 
 
+@kernel
+def _note_overdue(control: Integers, book: Integers) -> None:
+    """Count the round if a node is overdue, also without what `carry` forgave."""
+    limit = control[TOLERANCE] + 1
+    overdue = control[CARRY] < 0
+    for node in range(control[NODES]):
+        overdue = overdue or true_credit(control, book, node) // control[UNIT] >= limit
+    control[OVERDUE] += 1 if overdue else 0
+
+
 @inlined
 def count_pull(control: Integers, book: Integers, arm: int, free: bool, sleeping: bool) -> None:
     """Count the pull of an arm, and close the round if it was the last one in it."""
@@ -111,13 +129,17 @@ def count_pull(control: Integers, book: Integers, arm: int, free: bool, sleeping
     if closes:
         control[SLOT] = 0
         control[ROUND] += 1
-    settle_later(control, book, arm)
+    if free and control[CARRY] >= 0:
+        # What a round that failed took from a credit is forgotten as well: so a base may shrink.
+        settle_earlier(control, book, arm)
+    else:
+        settle_later(control, book, arm)
     if sleeping or control[QUEUES] or group != NOWHERE:
         _count_rest(control, book, arm, group, sleeping)
     if closes:
         advance(control, book)
         if control[N_READY] > 0 and book[KEY, book[READY, 0]] <= control[ROUND]:
-            control[OVERDUE] += 1
+            _note_overdue(control, book)
 
 
 @kernel
@@ -134,11 +156,22 @@ def _take_back_round(control: Integers, book: Integers, arm: int) -> None:
 
 
 @kernel
+def _forgive_once(control: Integers, book: Integers, arm: int) -> None:
+    """Owe nothing again for a failed pull of which the carry had forgotten that it was ahead."""
+    most = max(control[TOLERANCE] * control[UNIT], true_credit(control, book, arm))
+    beyond = credit(control, book, arm) - most
+    if beyond > 0:
+        book[BASE, arm] += beyond
+
+
+@kernel
 def _settle_raised(control: Integers, book: Integers, arm: int) -> None:
     """Put an arm and its group where they belong after their credits have risen."""
     group = book[GROUP, arm]
     # A queue that is never below the credit is what keeps a share in the long run.
     book[QUEUE, arm] = max(book[QUEUE, arm], true_credit(control, book, arm))
+    if control[CARRY] >= 0:
+        _forgive_once(control, book, arm)
     control[FREE_UNTIL] = control[ROUND]
     control[TIGHT_UNTIL] = control[ROUND]
     settle_earlier(control, book, arm)

@@ -68,8 +68,9 @@ def _last_date(control: Integers, book: Integers) -> int:
     """Return the round after which due dates need no look.
 
     In every period of q rounds an arm owes p pulls: all together no more than there are rounds.
+    What was due long ago, since pulls have failed or arms slept, is due in the round to come.
     """
-    latest = 0
+    latest = control[ROUND] + 1
     for arm in range(control[ARMS]):
         if book[QUOTA, arm] > 0:
             latest = max(latest, book[NEXT, arm])

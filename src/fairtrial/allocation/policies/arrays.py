@@ -70,7 +70,8 @@ def new_book(problem: Problem, given: Options, places: Mapping[str, int]) -> Int
         start += len(inside)
     quotas = book[model.QUOTA].tolist()
     book[model.INITIAL] = in_parts(problem, given.credits, unit, quotas)
-    book[model.BASE] = -book[model.INITIAL]
+    # A surplus beyond the carry is forgotten at the start as it is later.
+    book[model.BASE] = np.minimum(-book[model.INITIAL], _carry(given, unit) * unit)
     book[model.QUEUE] = np.maximum(0, book[model.INITIAL])
     return book
 
@@ -93,7 +94,7 @@ def new_control(
         model.TOLERANCE: tolerance,
         model.ARMS: len(problem.arms),
         model.NODES: book.shape[1],
-        model.CARRY: -1 if given.carry is None else given.carry,
+        model.CARRY: -1 if given.carry is None else _carry(given, unit),
         model.SCHEDULER: given.code,
         model.LEARNER: code,
         model.PLAYS: problem.plays,
@@ -114,6 +115,12 @@ def new_control(
     for place, value in values.items():
         control[place] = value
     return control
+
+
+def _carry(given: Options, unit: int) -> int:
+    """Return the carry; one beyond every round that can be counted never binds, as any such one."""
+    most = _INT64 // (2 * unit)
+    return most if given.carry is None else min(given.carry, most)
 
 
 def earlier_rounds(given: Options) -> int:

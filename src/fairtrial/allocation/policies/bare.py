@@ -19,7 +19,7 @@ class BareLearner(AllocationPolicy):
     problem : Problem
         Its shares are measured against, not kept.
     learner : Learner or function, optional
-        `UCB1` by default.
+        `Thompson` by default.
     seed : None, int or numpy.random.Generator
         Source of the learner's randomness.
 
@@ -30,6 +30,8 @@ class BareLearner(AllocationPolicy):
     >>> policy.metrics()["floored_violation"]
     2.0
     """
+
+    version = 2
 
     def __init__(
         self,

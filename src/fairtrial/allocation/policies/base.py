@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.allocation.environments import AllocationEnvironment
-from fairtrial.allocation.learners import UCB1, FunctionLearner, Learner, PullFunction
+from fairtrial.allocation.learners import FunctionLearner, Learner, PullFunction, Thompson
 from fairtrial.allocation.policies.arrays import (
     Floats,
     Integers,
@@ -39,7 +39,8 @@ class AllocationPolicy(ReportingPolicy):
     """What all policies of the family share: quotas and statistics in arrays.
 
     A pull counts when it is issued, so the quotas do not wait for results; a pull that fails
-    is taken back, and its arm's credit rises again.
+    is taken back, with its round, and its arm's credit rises again. A reward that comes all the
+    same is learned, and does not count the pull again.
     """
 
     endless = True
@@ -330,14 +331,12 @@ class AllocationPolicy(ReportingPolicy):
 def as_learner(learner: object) -> Learner:
     """Return the learner that a function, or nothing, stands for."""
     if learner is None:
-        return UCB1()
+        return Thompson()
     if isinstance(learner, Learner):
         return learner
     if callable(learner) and not isinstance(learner, type):
         return FunctionLearner(learner)
-    accepted = (
-        "must be a Learner such as Thompson(), or a function (t, counts, sums, allowed) -> arm"
-    )
+    accepted = "must be a Learner such as UCB1(), or a function (t, counts, sums, allowed) -> arm"
     raise InvalidArgument("learner", accepted, learner)
 
 

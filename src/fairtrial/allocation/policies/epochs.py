@@ -62,7 +62,7 @@ class EpochPolicy(AllocationPolicy):
         Every epoch keeps its own guarantee, counted from the initial credits. Over E epochs of
         one tolerance an arm that was there in all of them has had at least
         ``floor(owed) - tolerance - (E - 1)`` pulls, ``owed`` being the sum of its share times the
-        rounds of every epoch: proof in docs/explanation/fair-shares.md.
+        rounds of every epoch, if no pull failed: proof in docs/explanation/fair-shares.md.
 
         Examples
         --------

@@ -21,6 +21,8 @@ __all__ = ["FairLearn", "FairUCB"]
 
 _FARTHEST_LOOK = 10**6
 """Rounds that 'lazy' may have to look ahead."""
+_HIGHEST_PRICE = 1e9
+_MOST_CELLS = 10**7
 _SCHEDULERS = ("due", "largest", "lazy")
 _PAGE = "docs/explanation/fair-shares.md"
 _PROMISE = "after every round t, every {} i has had at least floor(r_i t){} pulls"
@@ -28,20 +30,35 @@ _PROMISE_OF_EPOCH = (
     "after every round t of this epoch, every {} i, which began it with the credit c_i, has had "
     "at least floor(c_i + r_i t){} pulls in it"
 )
+_COUNTED = "a pull counts when issued, and no more once it has failed or is lost"
+_FAILED = (
+    "F pulls that fail leave at most F pulls missing, all arms together, and F rounds later none "
+    "if no other fails"
+)
+_FAILED_EARLIER = (
+    f"{_FAILED}; one of an earlier epoch may leave one more missing until the next free round"
+)
+_FAILED_WITH_LARGEST = (
+    "pulls that fail leave at most as many missing, all arms together, as failed since the last "
+    "free round"
+)
+_FAILED_OF_SEVERAL = "pulls that fail may be missing: how long is not proven"
 
 
 class FairLearn(EpochPolicy):
     """Any learner, interrupted just as often as the shares demand it.
 
     Quotas are counted in exact integers, and when a pull is issued: delays, drift, contexts
-    and a hostile learner leave the promise intact.
+    and a hostile learner leave the promise intact. A pull that fails is owed again: if F fail, at
+    most F are missing, all arms together, and F rounds later none (docs/explanation/fair-shares.md
+    has the exact statement for every scheduler).
 
     Parameters
     ----------
     problem : Problem
         Arms, shares and tolerance.
     learner : Learner or function, optional
-        Who picks in the free rounds; `UCB1` by default. A function
+        Who picks in the free rounds; `Thompson` by default. A function
         ``(t, counts, sums, allowed) -> arm`` will do.
     scheduler : {"due", "largest", "lazy"}
         Who is forced. ``"due"``: of the arms that are owed a pull, the one whose pull is due
@@ -49,9 +66,10 @@ class FairLearn(EpochPolicy):
         credit (Fair-Learn as published), for shares below 1/m with m arms that have one.
         ``"lazy"``: nobody until no round can be wasted any more, then earliest due first.
     carry : int, optional
-        Pulls that an arm may be ahead of its share by free pulls; what is beyond is forgotten,
-        so that every window of h rounds has ``floor(r_i h) - tolerance - carry`` pulls of it. Any
-        number without it. With ``"due"`` or ``"largest"``.
+        Pulls that an arm may be ahead of its share, at the start or by free pulls; what is beyond
+        is forgotten, so that every window of h rounds has ``floor(r_i h) - tolerance - carry``
+        pulls of it, as long as no pull fails and no arm sleeps. Any number without it. With
+        ``"due"`` or ``"largest"``.
     mask : bool
         With ``"lazy"``: instead of forcing one arm, confine the learner to the arms that are
         due by the tight date.
@@ -91,6 +109,8 @@ class FairLearn(EpochPolicy):
     0.0
     """
 
+    version = 2
+
     def __init__(
         self,
         problem: Problem,
@@ -111,11 +131,12 @@ class FairLearn(EpochPolicy):
         self.mask = _given_switch("mask", mask)
         self.allow_unsafe = _given_switch("allow_unsafe", allow_unsafe)
         self.contexts = check_integer("contexts", contexts, low=1)
-        self.price = None if price is None else check_number("price", price, low=0, open_low=True)
+        self.price = None if price is None else _given_price(price)
         self.initial_credits: Any = initial_credits
         self.initial_rewards: Any = initial_rewards
         if isinstance(problem, Problem):
             self._check(problem)
+            _check_cells(problem, self.contexts)
             self.initial_credits = given_credits(problem, initial_credits)
             self.initial_rewards = given_rewards(problem, self.contexts, initial_rewards)
         super().__init__(problem, learner, seed)
@@ -172,14 +193,17 @@ class FairLearn(EpochPolicy):
 
     def _basic_guarantee(self) -> Guarantee:
         promise = self._promise()
-        counted = "a pull counts when issued; one that fails may be missing until it is made up for"
         groups = self.problem.groups
         if self.problem.plays > 1:
             return Guarantee(
                 "PD2",
                 proven=False,
                 statement=promise,
-                assumptions=("free pulls do no harm: tested, not proven", counted),
+                assumptions=(
+                    "free pulls do no harm: tested, not proven",
+                    _COUNTED,
+                    _FAILED_OF_SEVERAL,
+                ),
                 source="Anderson, Srinivasan (2004), Mixed Pfair/ERfair scheduling",
             )
         if self.scheduler == "largest":
@@ -188,14 +212,22 @@ class FairLearn(EpochPolicy):
                 "Fair-Learn",
                 proven=safe,
                 statement=promise,
-                assumptions=("every share is below 1/m, m arms having one", counted),
+                assumptions=(
+                    "every share is below 1/m, m arms having one",
+                    _COUNTED,
+                    _FAILED_WITH_LARGEST,
+                ),
                 source="Patil, Ghalme, Nair, Narahari (2019), theorem 1",
             )
         return Guarantee(
             "earliest due first" if self.scheduler == "due" else "earliest due first, lazily",
             proven=True,
             statement=promise,
-            assumptions=(f"the shares sum to {'less than' if groups else 'at most'} 1", counted),
+            assumptions=(
+                f"the shares sum to {'less than' if groups else 'at most'} 1",
+                _COUNTED,
+                _FAILED_EARLIER if self._first else _FAILED,
+            ),
             source=_PAGE,
         )
 
@@ -248,6 +280,21 @@ class FairUCB(FairLearn):
                 "Fair-UCB as published; FairLearn(problem) keeps all shares that can be kept",
                 problem,
             )
+
+
+def _given_price(value: object) -> float:
+    price = check_number("price", value, low=0, open_low=True)
+    if not 1 / _HIGHEST_PRICE <= price <= _HIGHEST_PRICE:
+        accepted = f"must be a number in [{1 / _HIGHEST_PRICE:g}, {_HIGHEST_PRICE:g}]"
+        raise InvalidArgument("price", accepted, value)
+    return price
+
+
+def _check_cells(problem: Problem, contexts: int) -> None:
+    most = max(1, _MOST_CELLS // len(problem.arms))
+    if contexts > most:
+        accepted = f"must be at most {most} with {len(problem.arms)} arms, to be kept in memory"
+        raise InvalidArgument("contexts", accepted, contexts)
 
 
 def _given_switch(name: str, value: object) -> bool:

@@ -14,6 +14,8 @@ from fairtrial.errors import InvalidArgument
 
 __all__ = ["HorizonFairUCB"]
 
+_FARTHEST = 10**15
+
 
 class HorizonFairUCB(AllocationPolicy):
     """T-fair-UCB: every arm's whole quota first, then UCB1; fair at the end only.
@@ -47,6 +49,8 @@ class HorizonFairUCB(AllocationPolicy):
         self, problem: Problem, horizon: int, seed: int | np.random.Generator | None = None
     ) -> None:
         self.horizon = check_integer("horizon", horizon, low=1)
+        if self.horizon > _FARTHEST:
+            raise InvalidArgument("horizon", f"must be at most {_FARTHEST}", horizon)
         refuse_plays(problem)
         if isinstance(problem, Problem):
             self._pulls_first = _pulls_first(problem, self.horizon)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from fairtrial.allocation.problem import MAX_DENOMINATOR, Problem
+from fairtrial.core.validation import as_exact
 from fairtrial.errors import InvalidArgument
 
 __all__ = [
@@ -29,6 +30,8 @@ Credits = tuple[Fraction, ...]
 
 Rewards = tuple[tuple[float, float], ...]
 """Number of rewards and their sum, by context and arm."""
+
+_MOST_REWARDS = 2**40
 
 MOST_CREDIT = 2**63 // (4 * MAX_DENOMINATOR)
 """Pulls that an arm may be owed, or be ahead, at the start: with more, 64 bits would not do."""
@@ -84,15 +87,7 @@ def _in_order(arms: int, labels: Sequence[str], value: Any) -> list[Any]:
 def _as_credit(problem: Problem, label: str, value: object) -> Fraction:
     name = f"initial_credits[{label}]"
     accepted = "must be a number of pulls: a fraction, a text such as '-3/2', an integer or a float"
-    if isinstance(value, bool) or not isinstance(
-        value, Fraction | str | int | float | np.integer | np.floating
-    ):
-        raise InvalidArgument(name, accepted, value)
-    try:
-        # A float's text is its shortest decimal; its binary value is not what was meant.
-        credit = value if isinstance(value, Fraction) else Fraction(str(value))
-    except (ValueError, ZeroDivisionError):
-        raise InvalidArgument(name, accepted, value) from None
+    credit = as_exact(name, value, accepted)
     if credit > problem.tolerance:
         accepted = f"must be at most the tolerance, {problem.tolerance}: no rule can promise more"
         raise InvalidArgument(name, accepted, value)
@@ -104,9 +99,12 @@ def _as_credit(problem: Problem, label: str, value: object) -> Fraction:
 
 def parts_of_a_pull(problem: Problem, owed: Credits | None) -> int:
     """Return the denominator q of all shares, and of the credits unless it would be too large."""
-    denominators = {credit.denominator for credit in owed or ()}
-    wanted = lcm(problem.denominator, *denominators)
-    return wanted if wanted <= MAX_DENOMINATOR else problem.denominator
+    wanted = problem.denominator
+    for credit in owed or ():
+        wanted = lcm(wanted, credit.denominator)
+        if wanted > MAX_DENOMINATOR:
+            return problem.denominator
+    return wanted
 
 
 def in_parts(
@@ -164,12 +162,15 @@ def _as_rewards(problem: Problem, arm: str, value: Any) -> tuple[float, float]:
     name = f"initial_rewards[{arm}]"
     try:
         number, total = (float(part) for part in value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InvalidArgument(name, "must be two numbers: how many, and their sum", value) from None
     low, high = problem.reward_range
     rounding = 1e-9 * max(1.0, abs(low), abs(high)) * max(1.0, number)
     inside = low * number - rounding <= total <= high * number + rounding
-    if not (isfinite(number) and isfinite(total) and number >= 0 and inside):
-        accepted = f"must be a number and a sum of rewards that are in [{low:g}, {high:g}]"
+    if not (isfinite(number) and isfinite(total) and 0 <= number <= _MOST_REWARDS and inside):
+        accepted = (
+            f"must be a number, at most {_MOST_REWARDS}, and a sum of rewards that are in "
+            f"[{low:g}, {high:g}]"
+        )
         raise InvalidArgument(name, accepted, value)
     return number, total

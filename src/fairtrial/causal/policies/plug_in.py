@@ -7,12 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.causal._contradictions import contradictions
 from fairtrial.causal._weighted import ESTIMATORS, Weighted, require_cell_estimator
 from fairtrial.causal.allocation import MOST_PAIRS, Wanted, solve
 from fairtrial.causal.divergences import divergences
 from fairtrial.causal.errors import ModelError
 from fairtrial.causal.estimates import Estimates
-from fairtrial.causal.estimation import best_fair, estimate_records
+from fairtrial.causal.estimation import best_fair, estimate_records, warn_of
 from fairtrial.causal.policies.base import NO_FAIR_ARM, FixedBudgetPolicy
 from fairtrial.causal.policies.schedule import (
     LEAST_BUDGET,
@@ -44,8 +45,9 @@ class PlugIn(FixedBudgetPolicy):
     budget : int
         Number T of rows.
     estimator : {"sn", "mis", "cell"}, optional
-        As for `estimate`. By default ``"cell"`` where the model allows it, which no
-        measurement found worse, else ``"sn"``.
+        As for `estimate`. By default ``"cell"`` where the model allows it, which errs about
+        as often as ``"sn"`` where cells say nothing of the outcome, and far less often where
+        they say much; else ``"sn"``.
     phased : bool
         Spend the budget in phases, and draw the rows of each for those arms only that are
         not clearly unfair, nor clearly too bad to be best. Certificates are then no proof.
@@ -78,6 +80,8 @@ class PlugIn(FixedBudgetPolicy):
     >>> policy.recommend().arm, policy.certificate().verdicts
     ('b', ('fair', 'fair'))
     """
+
+    version = 2
 
     def __init__(
         self,
@@ -152,7 +156,12 @@ class PlugIn(FixedBudgetPolicy):
             raise InvalidArgument("budget", f"must be spent first; {self.told} rows are in")
         fixed = self.told == self.asked == self.budget and not self.phased
         records = self._ledger.records()
-        return estimate_records(self.problem, records, self._chosen, delta, fixed)
+        found = contradictions(self.problem, records)
+        result = estimate_records(
+            self.problem, records, self._chosen, delta, fixed, contradicted=found
+        )
+        warn_of(result)
+        return result
 
 
 def _best_estimator(problem: Problem) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fairtrial.cli.exits import EPILOG, ExitCode
-from fairtrial.cli.output import emit, json_option
+from fairtrial.cli.output import emit, json_option, say
 
 if TYPE_CHECKING:
     from fairtrial.cli.demonstration import Demonstration, Variant
@@ -42,15 +42,13 @@ any? Every pull draws the result of a real patient of the trial, with replacemen
 def demo(output: Path, seed: int, delta: float, keep: bool, as_json: bool) -> None:
     """Decide a real clinical trial by a proven rule, and explain and audit the decision."""
     if not as_json:
-        click.echo(_INTRODUCTION)
-        click.echo(
-            "Getting ready (the first time, code is compiled for about a minute) ...", err=True
-        )
+        say(_INTRODUCTION)
+        say("Getting ready (the first time, code is compiled for about a minute) ...", err=True)
     from fairtrial.cli.demonstration import demonstrate, variants
 
     result = demonstrate(output, seed=seed, delta=delta, keep=keep)
     if result.ending == "interrupted":
-        click.echo(f"Interrupted. To go on: fairtrial demo --keep --output {output}", err=True)
+        say(f"Interrupted. To go on: fairtrial demo --keep --output {output}", err=True)
         raise click.exceptions.Exit(ExitCode.INTERRUPTED)
     if not as_json:
         _print_result(result, output)
@@ -81,8 +79,9 @@ def _document(result: Demonstration, others: list[Variant]) -> dict[str, object]
 
 def _print_result(result: Demonstration, output: Path) -> None:
     from fairtrial.cli.commands.study import verification_text
-    from fairtrial.cli.demonstration import PATIENTS
+    from fairtrial.cli.demonstration import ACTOR, PATIENTS
     from fairtrial.cli.display import answer_text, wrapped
+    from fairtrial.plots._sources import said_of_replay
 
     right = result.progress.recommendation.arm == result.best
     paragraphs = {
@@ -100,17 +99,18 @@ def _print_result(result: Demonstration, output: Path) -> None:
             "without the flush to the disk at every pull that is the default"
         ),
     }
-    click.echo(answer_text(result.progress))
+    say(said_of_replay(ACTOR) or "")
+    say(answer_text(result.progress))
     for label, text in paragraphs.items():
-        click.echo(wrapped(label, text))
+        say(wrapped(label, text))
 
 
 def _print_variants(others: list[Variant]) -> None:
     from fairtrial.cli.display import wrapped
 
-    click.echo("\nA harder question on the same patients: who lives on without progression?")
+    say("\nA harder question on the same patients: who lives on without progression?")
     for variant in others:
-        click.echo(wrapped(f"floor {variant.floor:.2f}", _variant_text(variant)))
+        say(wrapped(f"floor {variant.floor:.2f}", _variant_text(variant)))
 
 
 def _variant_text(variant: Variant) -> str:

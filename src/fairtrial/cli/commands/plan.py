@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fairtrial.cli.exits import EPILOG
-from fairtrial.cli.output import emit, json_option, shown_number
+from fairtrial.cli.output import emit, json_option, say, shown_number
 
 if TYPE_CHECKING:
     from fairtrial.cli.planning import Plan
@@ -45,26 +45,28 @@ def _print(made: Plan) -> None:
     found = made.complexity
     answer = "no arm is acceptable" if made.answer is None else name_of(made.answer)
     level = "" if made.delta is None else f" at delta = {made.delta:g}"
-    click.echo(f"Plan{level}, if the means are as assumed")
-    click.echo(wrapped("Answer", answer))
+    say(f"Plan{level}, if the means are as assumed")
+    say(wrapped("Answer", answer))
+    if made.range_warning:
+        say(wrapped("Warning", made.range_warning))
     if made.certifying is not None:
         budgets = ", ".join(
             f"{arm} {'never' if rows is None else f'{rows:,}'}"
             for arm, rows in made.certifying.items()
         )
-        click.echo(wrapped("Proven by", f"{budgets} rows, as the verdict on each is expected"))
+        say(wrapped("Proven by", f"{budgets} rows, as the verdict on each is expected"))
     if found is None:
-        click.echo(f"Simulated: {'' if made.simulation is None else made.simulation.summary()}")
+        say(f"Simulated: {'' if made.simulation is None else made.simulation.summary()}")
         return
     if made.simulation is None or found.weights is None:
-        click.echo(wrapped("Pulls", f"no rule can ever stop: {found.reason}"))
+        say(wrapped("Pulls", f"no rule can ever stop: {found.reason}"))
         return
     certified = f"certified between {found.lower:.6g} and {found.upper:.6g}"
     bound = shown_number(made.lower_bound)
-    click.echo(wrapped("T*", f"{found.value:.6g} ({certified})"))
+    say(wrapped("T*", f"{found.value:.6g} ({certified})"))
     whatever = f"{bound} pulls on average, {made.rules_bounded}"
     if getattr(made.problem, "reward_range", None) is not None:
         whatever += ", for Gaussian rewards of the same spread"
-    click.echo(wrapped("Lower bound", whatever))
-    click.echo(f"Simulated: {made.simulation.summary()}")
+    say(wrapped("Lower bound", whatever))
+    say(f"Simulated: {made.simulation.summary()}")
     print_table(shares_table("Optimal allocation", made.problem.action_labels, found.weights))

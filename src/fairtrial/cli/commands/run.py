@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fairtrial.cli.exits import EPILOG, ExitCode
-from fairtrial.cli.output import emit, json_option
+from fairtrial.cli.output import emit, json_option, say
 
 if TYPE_CHECKING:
     from fairtrial.cli.config import Configuration
@@ -41,12 +41,13 @@ def run(config: Path, pulls: int | None, parallel: int, as_json: bool) -> None:
     from fairtrial.cli.display import answer_text, reporter
     from fairtrial.cli.running import Interruption
     from fairtrial.errors import SourceError
+    from fairtrial.plots._sources import replay_note
 
     configuration = load_configuration(config, "run")
     _check_parallel(configuration, parallel)
     if pulls is None and configuration.policy.endless:
         name = type(configuration.policy).__name__
-        click.echo(f"{name} never stops by itself: --pulls N or Ctrl-C ends the session.", err=True)
+        say(f"{name} never stops by itself: --pulls N or Ctrl-C ends the session.", err=True)
     with _study(configuration) as study, Interruption() as interruption:
         try:
             with reporter(study.name) as display:
@@ -54,12 +55,15 @@ def run(config: Path, pulls: int | None, parallel: int, as_json: bool) -> None:
         except SourceError as error:
             raise SourceError(f"{error}\n{_resume_hint(config)}") from error
         progress, endless = study.progress(), study.policy.endless
+        replayed = replay_note(study)
     if as_json:
-        emit(_document(configuration, study, ending, progress.to_dict()))
+        emit(_document(configuration, study, ending, progress.to_dict()) | {"about": replayed})
     else:
-        click.echo(answer_text(progress, endless))
+        if replayed:
+            say(replayed)
+        say(answer_text(progress, endless))
     if ending == "interrupted":
-        click.echo(f"Interrupted; nothing told is lost. {_resume_hint(config)}", err=True)
+        say(f"Interrupted; nothing told is lost. {_resume_hint(config)}", err=True)
         raise click.exceptions.Exit(ExitCode.INTERRUPTED)
     if not (progress.recommendation.decided or endless):
         raise click.exceptions.Exit(ExitCode.NO_ANSWER)
@@ -77,6 +81,7 @@ def _study(configuration: Configuration) -> Study:
         seed=section.seed,
         durability=section.durability,
         exist_ok=True,
+        witness=section.witness,
     )
 
 
@@ -99,8 +104,10 @@ def _drive(
     parallel: int,
 ) -> Ending:
     from fairtrial.cli.running import drive, drive_commands
-    from fairtrial.cli.sections import CommandSource
+    from fairtrial.cli.sections import CommandSource, ReplaySource
     from fairtrial.cli.sources import CommandRewards, WorldRewards
+    from fairtrial.core.tables import column_of
+    from fairtrial.plots._sources import replay_actor
 
     section = configuration.source
     if isinstance(section, CommandSource):
@@ -115,7 +122,11 @@ def _drive(
         return drive_commands(study, commands, display, interruption, pulls, parallel)
     assert configuration.environment is not None, "checked when the file was loaded"
     world = WorldRewards(configuration.environment, study.seed)
-    return drive(study, world, display, interruption, pulls)
+    actor = None
+    if isinstance(section, ReplaySource):
+        table = getattr(configuration.environment, "table", {})
+        actor = replay_actor(len(column_of(table, section.reward)), section.table)
+    return drive(study, world, display, interruption, pulls, actor)
 
 
 def _document(

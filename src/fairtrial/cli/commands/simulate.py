@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from fairtrial.cli.exits import EPILOG
-from fairtrial.cli.output import emit, json_option
+from fairtrial.cli.output import emit, json_option, say
 
 __all__ = ["simulate"]
 
@@ -28,4 +28,4 @@ def simulate(config: Path, replications: int | None, seed: int, as_json: bool) -
     if as_json:
         emit({"seed": result.seed, "horizon": result.horizon, **summary.to_dict()})
     else:
-        click.echo(str(summary))
+        say(str(summary))

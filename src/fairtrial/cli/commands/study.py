@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from fairtrial.cli.exits import EPILOG, ExitCode
-from fairtrial.cli.output import emit, json_option, shown_number
+from fairtrial.cli.output import emit, emit_long, json_option, say, shown_number
 
 if TYPE_CHECKING:
     from fairtrial.study import Event, Study, Verification
@@ -19,6 +19,7 @@ __all__ = ["study", "verification_document", "verification_text"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
+_PAGE = 1_000
 _DOUBT = "DO NOT RELY ON THIS: the log was altered, or its decisions do not follow from it."
 _STORAGE_HELP = "Address of the storage, such as sqlite:///trial.db."
 
@@ -82,30 +83,41 @@ def show(study: str, storage: str | None, as_json: bool) -> None:
     The log is audited before: an answer that rests on an altered log is said to, and shown all
     the same. Of many arms the best are shown; --json has all.
     """
+    from sqlite3 import sqlite_version
+
     from fairtrial.cli.display import answer_text, wrapped
     from fairtrial.cli.standing import print_standing
-    from fairtrial.plots._sources import minimizes
+    from fairtrial.plots._sources import minimizes, replay_note
 
     with _open(study, storage) as opened:
         audit = _audit(opened)
         progress, health, endless = opened.progress(), opened.health(), opened.policy.endless
+        replayed = replay_note(opened)
         if as_json:
             emit(
                 {
                     "study": opened.name,
+                    "about": replayed,
                     "seed": opened.seed,
                     "progress": progress.to_dict(),
                     "health": health,
                     "verification": verification_document(audit),
+                    "head": opened.head_hash,
+                    "sqlite": sqlite_version,
                 }
             )
         else:
             if not audit.ok:
-                click.echo(_DOUBT)
-            click.echo(answer_text(progress, endless))
+                say(_DOUBT)
+            if replayed:
+                say(replayed)
+            say(answer_text(progress, endless))
             print_standing(progress, minimizes(opened))
-            click.echo(wrapped("Health", _health_text(health)))
-            click.echo(wrapped("Log", verification_text(audit)))
+            for warning in health["warnings"]:
+                say(wrapped("Warning", warning))
+            say(wrapped("Health", _health_text(health)))
+            say(wrapped("Log", verification_text(audit)))
+            say(wrapped("Head", f"{opened.head_hash} (read by SQLite {sqlite_version})"))
     if not audit.ok:
         raise click.exceptions.Exit(ExitCode.NOT_VERIFIED)
     if not (progress.recommendation.decided or endless):
@@ -120,32 +132,88 @@ def show(study: str, storage: str | None, as_json: bool) -> None:
 def history(study: str, last: int | None, storage: str | None, as_json: bool) -> None:
     """Print the log of STUDY, event by event."""
     with _open(study, storage) as opened:
-        events = list(_last(opened, last))
+        events = _last(opened, last)
         if as_json:
-            emit({"study": opened.name, "events": [_event_document(opened, e) for e in events]})
+            documents = (_event_document(opened, event) for event in events)
+            emit_long({"study": opened.name}, "events", documents)
         else:
             names = list(opened.problem.action_labels[0])
-            _print_rows(
-                ("event", "at", "kind", "pull", *names, "value", "note"),
-                (_event_row(opened, event, names) for event in events),
-            )
+            rows = (_event_row(opened, event, names) for event in events)
+            # A long log is a table for every thousand events: no more is held at a time.
+            while page := list(islice(rows, _PAGE)):
+                _print_rows(("event", "at", "kind", "pull", *names, "value", "note"), page)
+
+
+@study.command(epilog=EPILOG)
+@click.argument("study")
+@click.option(
+    "--head",
+    "heads",
+    metavar="HASH",
+    multiple=True,
+    help="A hash that `study head` once printed; the log must hold it. May be given again.",
+)
+@click.option(
+    "--witness",
+    type=click.Path(path_type=Path, exists=True, dir_okay=False),
+    help="The file that the study's `witness` names; the log must hold all that was noted there.",
+)
+@_storage_option
+@json_option
+def verify(
+    study: str, heads: tuple[str, ...], witness: Path | None, storage: str | None, as_json: bool
+) -> None:
+    """Audit STUDY: its chain of hashes, and every decision derived again from the log.
+
+    Somebody who can write the file can write a whole new log, which passes. A hash that was
+    noted elsewhere, at the time, tells the two apart: give it with --head, or the file of such
+    hashes with --witness.
+    """
+    with _open(study, storage) as opened:
+        found = opened.verify(heads, witness)
+        name = opened.name
+    if as_json:
+        emit({"study": name, "verification": verification_document(found)})
+    else:
+        say(f"{name}: {verification_text(found)}")
+    if not found.ok:
+        raise click.exceptions.Exit(ExitCode.NOT_VERIFIED)
 
 
 @study.command(epilog=EPILOG)
 @click.argument("study")
 @_storage_option
 @json_option
-def verify(study: str, storage: str | None, as_json: bool) -> None:
-    """Audit STUDY: its chain of hashes, and every decision derived again from the log."""
+def head(study: str, storage: str | None, as_json: bool) -> None:
+    """Print the hash of STUDY's last event, to be noted elsewhere and given to `verify --head`."""
     with _open(study, storage) as opened:
-        found = opened.verify()
-        name = opened.name
+        name, digest = opened.name, opened.head_hash
     if as_json:
-        emit({"study": name, "verification": verification_document(found)})
+        emit({"study": name, "head": digest})
     else:
-        click.echo(f"{name}: {verification_text(found)}")
-    if not found.ok:
-        raise click.exceptions.Exit(ExitCode.NOT_VERIFIED)
+        say(digest)
+
+
+@study.command("accept-loss", epilog=EPILOG)
+@_storage_option
+@json_option
+def accept_loss_(storage: str | None, as_json: bool) -> None:
+    """Go on with what is left of studies whose logs have lost their end.
+
+    Opening such a storage is refused, because events that were acknowledged are missing. This
+    says that you know, and have no backup. Keep a copy of the files first.
+    """
+    from fairtrial.study import accept_loss
+
+    lost = accept_loss(_required(storage))
+    if as_json:
+        keys = ("study", "acknowledged", "left")
+        emit({"lost": [dict(zip(keys, item, strict=True)) for item in lost]})
+        return
+    for name, acknowledged, left in lost:
+        say(f"{name or 'a study'}: {acknowledged:,} events were acknowledged, {left:,} left")
+    if not lost:
+        say("nothing that was acknowledged is known to be missing")
 
 
 @study.command(epilog=EPILOG)
@@ -163,7 +231,7 @@ def export(study: str, path: Path, force: bool, storage: str | None, as_json: bo
     if as_json:
         emit({"study": name, "path": str(written)})
     else:
-        click.echo(f"{name}: the log is in {written}")
+        say(f"{name}: the log is in {written}")
 
 
 @study.command(epilog=EPILOG)
@@ -194,7 +262,7 @@ def report(study: str, out: Path, force: bool, storage: str | None, as_json: boo
         document = {"path": str(written), "verification": verification_document(audit)}
         emit({"study": name, **document})
     else:
-        click.echo(f"{name}: the report is in {written}")
+        say(f"{name}: the report is in {written}")
     if not audit.ok:
         raise click.exceptions.Exit(ExitCode.NOT_VERIFIED)
 
@@ -203,7 +271,7 @@ def _audit(opened: Study) -> Verification:
     """Return the audit of a study, after a warning if its log was altered."""
     audit = opened.verify()
     if not audit.ok:
-        click.echo(f"WARNING: {opened.name} is {verification_text(audit)}.", err=True)
+        say(f"WARNING: {opened.name} is {verification_text(audit)}.", err=True)
     return audit
 
 
@@ -222,10 +290,12 @@ def _open(study: str, storage: str | None) -> Study:
     if not study.endswith(".toml"):
         return Study.open(_required(storage), study)
     section = load_study_section(study)
-    opened = Study.open(section.storage, section.name, durability=section.durability)
+    opened = Study.open(
+        section.storage, section.name, durability=section.durability, witness=section.witness
+    )
     difference = difference_from(opened, study)
     if difference:
-        click.echo(
+        say(
             f"Warning: {study} is not what study {section.name!r} was made from (recorded, and in "
             f"the file): {difference}. This is the study as recorded.",
             err=True,
@@ -273,8 +343,7 @@ def _health_text(health: dict[str, Any]) -> str:
 def _last(opened: Study, last: int | None) -> Iterator[Event]:
     if last is None:
         return opened.events()
-    length = sum(1 for _ in opened.events())
-    return islice(opened.events(after=max(0, length - last)), last)
+    return islice(opened.events(after=max(0, opened.n_events - last)), last)
 
 
 def _labels(opened: Study, event: Event) -> dict[str, Any]:

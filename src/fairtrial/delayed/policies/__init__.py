@@ -1,5 +1,6 @@
 """The policies of the family."""
 
+from fairtrial.delayed.policies.blocks import BlockBetting
 from fairtrial.delayed.policies.halving import ASHA, Hyperband, SuccessiveHalving
 from fairtrial.delayed.policies.information import InformationRacing
 from fairtrial.delayed.policies.median import MedianStopping
@@ -8,6 +9,7 @@ from fairtrial.delayed.policies.rounds import SequentialHalving, SuccessiveRejec
 
 __all__ = [
     "ASHA",
+    "BlockBetting",
     "Hyperband",
     "InformationRacing",
     "MedianStopping",

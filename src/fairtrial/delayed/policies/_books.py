@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from fairtrial.core.policy import Policy
 from fairtrial.core.pull import Pull
 from fairtrial.core.validation import check_instance, check_integer, check_number, check_probability
+from fairtrial.delayed.policies._checks import ERROR_COLUMNS
 from fairtrial.delayed.policies._readings import Readings
 from fairtrial.delayed.policies._truncation import ENOUGH
 from fairtrial.delayed.problem import FEEDBACKS, Problem
@@ -22,6 +23,9 @@ __all__ = ["BookedPolicy"]
 
 Floats = NDArray[np.float64]
 
+# Noise beyond this, or below its inverse, is counted in another unit.
+_PLAIN = 1e40
+
 # A bias is learned from outcomes only, and full feedback has no readings to keep.
 _TRUNCATED = frozenset({"incremental", "unbiased", "refining"})
 
@@ -30,7 +34,7 @@ class BookedPolicy(Policy):
     """A policy whose state is in the books that the kernels work on."""
 
     problem: Problem
-    version = 3
+    version = 4
     state_fields = (
         "_pulls",
         "_arms",
@@ -42,6 +46,9 @@ class BookedPolicy(Policy):
         "_valued",
         "duplicates",
         "_dropped",
+        "_arrivals",
+        "_errors",
+        "_hasty",
         "_returned",
         "_amended",
         "_not_nested",
@@ -70,11 +77,20 @@ class BookedPolicy(Policy):
         self._cut_at = float(self.truncate) if isinstance(self.truncate, int) else math.inf
         self._look_at = ENOUGH
         self.duplicates = 0
-        self._sign = problem.sign
+        self._unit = _unit_of(problem)
+        self._inward = problem.sign / self._unit
+        self._outward = problem.sign * self._unit
         self._readings = Readings()
         self._unresolved: list[int] = []
         self._valued: list[int] = []
-        self._dropped = 0
+        # Rows of pulls that got lost by chance while their arm was in the race.
+        self._dropped: list[int] = []
+        # Rows in the order in which outcomes came, with how many later pulls of the arm had ended
+        # before, and how many earlier ones were still open.
+        self._arrivals: list[list[int]] = []
+        self._errors = np.zeros((0, ERROR_COLUMNS))
+        # Arms decided on while more of their overtaken pulls were open than had come.
+        self._hasty: list[int] = []
         self._returned = 0
         self._amended = 0
         self._not_nested = 0
@@ -121,10 +137,12 @@ class BookedPolicy(Policy):
         rules[books.FEEDBACK] = FEEDBACKS.index(feedback)
         rules[books.PREFIX] = problem.delay_depends_on_outcome
         rules[books.TOP], rules[books.DELTA] = problem.top, self.delta
-        rules[books.TOLERANCE] = problem.tolerance
+        rules[books.TOLERANCE] = problem.tolerance / self._unit
         rules[books.PER_ARM] = math.inf if self.per_arm is None else self.per_arm
         rules[books.FIRST_ONLY] = problem.errors == "first"
-        rules[books.TARGET] = math.inf if problem.target_std is None else problem.target_std
+        rules[books.TARGET] = (
+            math.inf if problem.target_std is None else problem.target_std / self._unit
+        )
         for name, value in constants.items():
             rules[name] = value
         shares = rules[books.REPORT_SHARE], rules[books.BIAS_SHARE]
@@ -133,8 +151,8 @@ class BookedPolicy(Policy):
         rules[books.LOG_REPORT] = rules[books.LOG_ALL] - math.log(shares[0] or 1.0)
         rules[books.LOG_BIAS] = rules[books.LOG_ALL] - math.log(shares[1] or 1.0)
         scales = rules[books.CONSTANTS :].reshape(3, arms)
-        scales[0] = problem.scale
-        scales[1] = 0.0 if problem.report_std is None else problem.report_std
+        scales[0] = problem.scale / self._unit
+        scales[1] = 0.0 if problem.report_std is None else problem.report_std / self._unit
         scales[2] = 0.0 if problem.duration is None else problem.duration
         rules[books.LONGEST] = scales[2].max()
         book = books.empty_books(rules, arms, rows=64)
@@ -251,3 +269,20 @@ class BookedPolicy(Policy):
             or (self.max_reports is not None and control[books.READINGS] >= self.max_reports)
             or (self.max_time is not None and self._time >= self.max_time)
         )
+
+
+def _unit_of(problem: Problem) -> float:
+    """Return what the books count outcomes in: 1, unless squares of the noise would get lost.
+
+    A power of two, so that nothing is rounded.
+    """
+    scale = problem.scale
+    if np.isnan(scale).any():
+        return 1.0
+    if scale.max() / scale.min() > _PLAIN:
+        raise InvalidArgument(
+            "noise_std", f"must not differ between arms by more than {_PLAIN:g} times", scale
+        )
+    if scale.min() > 1.0 / _PLAIN and scale.max() < _PLAIN:
+        return 1.0
+    return 2.0 ** min(max(math.frexp(float(scale.max()))[1], -1000), 1000)

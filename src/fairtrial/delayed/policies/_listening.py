@@ -4,21 +4,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairtrial.core.policy import Choice
 from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.validation import check_number
+from fairtrial.delayed.policies._checks import ERROR_COLUMNS, record_reading
 from fairtrial.delayed.policies._reporting import ReportingPolicy
 from fairtrial.delayed.policies._truncation import Followed, best_cut
-from fairtrial.errors import InvalidArgument, NotSupported, UnknownPull
+from fairtrial.errors import InvalidArgument, InvalidOutcome, NotSupported, UnknownPull
 
 __all__ = ["ListeningPolicy"]
 
 _KEPT = frozenset({"cancelled", "eliminated", "truncated", "user"})
 _CHANCE = frozenset({"lost", "error"})
+
+_MOST_STDS = 1e8
+_MOST_READING = 1e100
+
+Bits = NDArray[np.bool_]
 
 
 class ListeningPolicy(ReportingPolicy):
@@ -82,24 +90,130 @@ class ListeningPolicy(ReportingPolicy):
         from fairtrial.delayed._kernels import books
         from fairtrial.delayed._kernels.events import CORRECT, TELL
 
-        value = self._sign * outcome
+        value = self._count(outcome, "outcome")
         if pull.number == UNSOLICITED:
             self._check_unsolicited()
             row = self._open_row(pull.action, UNSOLICITED, pieces=None)
+            self._arrivals.append([row, 0, 0])
             self._act(TELL, row, value)
             return
         row = self._row_of(pull)
+        self._arrivals.append([row, *self._overtaken(pull, row)])
         if row in self._valued:
             self._valued.remove(row)
             self._returned += 1
             self._act(CORRECT, row, value)
             self._control[books.RESULTS] += 1.0
             return
+        if row in self._dropped:
+            self._dropped.remove(row)
+        survivors = self._survivors()
         self._act(TELL, row, value)
+        self._note_haste(survivors)
         if row in self._unresolved:
             self._resolve(row)
         if self.truncate == "auto":
             self._reconsider_cut()
+
+    def _count(self, value: float, name: str) -> float:
+        """Return a value as the books count it: larger is better, in their unit.
+
+        Raises
+        ------
+        InvalidOutcome
+            If sums of such values, or of their squares, would lose what tells arms apart.
+        """
+        own = self._inward * value
+        if self.problem.noise == "estimated":
+            if abs(own) > _MOST_READING:
+                raise InvalidOutcome(name, f"must be within {_MOST_READING:g} of 0", value)
+            # Squares of smaller numbers vanish, and would pass for perfect agreement.
+            return own if abs(own) > 1.0 / _MOST_READING else 0.0
+        if name == "outcome" and abs(own) > _MOST_STDS * self._largest_scale:
+            raise InvalidOutcome(
+                name,
+                f"must be within {_MOST_STDS:g} times the noise of 0; subtract a constant from all "
+                "outcomes, which changes no comparison",
+                value,
+            )
+        if abs(own) > _MOST_READING * self._largest_scale:
+            raise InvalidOutcome(name, f"must be within {_MOST_READING:g} times the noise", value)
+        return own
+
+    @cached_property
+    def _largest_scale(self) -> float:
+        return float(self.problem.scale.max()) / self._unit
+
+    # ---------------------------------------------------------- what the checks need
+
+    def _overtaken(self, pull: Pull, row: int) -> tuple[int, int]:
+        """Return how many later pulls of the arm have ended, and how many earlier ones are open."""
+        from fairtrial.delayed._kernels import books
+
+        earlier = later = 0
+        for number, (action, _) in self._outstanding.items():
+            if action == pull.action:
+                earlier += number < pull.number
+                later += number > pull.number
+        started = self._arms[pull.action, books.STARTED] - 1.0 - self._pulls[row, books.INDEX]
+        return int(started) - later, earlier
+
+    def _survivors(self) -> int:
+        from fairtrial.delayed._kernels import books
+
+        return int(self._control[books.SURVIVORS])
+
+    def _note_haste(self, survivors: int) -> None:
+        """Note arms that have just been decided on while most of their overtaken pulls are open."""
+        from fairtrial.delayed._kernels import books
+
+        if self._survivors() == survivors or self.problem.delay_depends_on_outcome:
+            return
+        status = self._arms[:, books.STATUS]
+        decided = np.flatnonzero(self._untested_arms() & (status != books.SURVIVES))
+        self._hasty += [arm for arm in decided.tolist() if arm not in self._hasty]
+
+    def _untested_arms(self) -> Bits:
+        """Return for which arms more overtaken pulls are missing than have come."""
+        from fairtrial.delayed._kernels import books
+
+        number = len(self.problem.arms)
+        rows = self._pulls[: int(self._control[books.ROWS])]
+        arms, done = rows[:, books.ARM].astype(np.int64), rows[:, books.STATE] == books.DONE
+        newest = np.full(number, -1)
+        np.maximum.at(newest, arms[done], np.flatnonzero(done))
+        missing = ~done & (np.arange(len(rows)) < newest[arms])
+        missing[self._dropped] = False
+        if self._uses_readings:
+            missing &= rows[:, books.COUNT] == 0.0
+        came = np.array(self._arrivals, dtype=np.int64).reshape(-1, 3)
+        late = arms[came[came[:, 1] > 0, 0]]
+        short = np.bincount(arms[missing], minlength=number)
+        return np.asarray(short > np.bincount(late, minlength=number))
+
+    def _record_error(self, row: int, value: float, std: float | None) -> None:
+        """Add a reading to what is known of the errors of readings, in units of the noise."""
+        from fairtrial.delayed._kernels import books
+        from fairtrial.delayed.policies._checks import NUMBER
+
+        if row >= len(self._errors):
+            more = np.zeros((max(row + 1, 2 * len(self._errors)), ERROR_COLUMNS))
+            more[: len(self._errors)] = self._errors
+            self._errors = more
+        arm = int(self._pulls[row, books.ARM])
+        scale = float(self._rules[books.CONSTANTS + arm])
+        if self.problem.feedback == "incremental":
+            variance = 1.0 / float(self._pulls[row, books.DURATION])
+        else:
+            own = self._report_std(arm) if std is None else std
+            if self.problem.errors == "first" and (
+                self._errors[row, NUMBER] > 0.0 or own > self._rules[books.TARGET]
+            ):
+                return
+            # As in the books: a deviation of 0 counts as one far below the outcome's.
+            variance = max(own / scale, 1e-6) ** 2
+        nested = self.problem.feedback == "refining"
+        record_reading(self._errors[row], value / scale, variance, nested)
 
     def _reconsider_cut(self) -> None:
         """Look for the best age to call pulls back, each time that twice as many were followed."""
@@ -122,7 +236,7 @@ class ListeningPolicy(ReportingPolicy):
 
         arm, count = self._pulls[row, [books.ARM, books.COUNT]].astype(int).tolist()
         outcome, pieces = self._pulls[row, [books.OUTCOME, books.DURATION]].tolist()
-        variance = float(self.problem.scale[arm]) ** 2
+        variance = (float(self.problem.scale[arm]) / self._unit) ** 2
         steps, total, precision = [], 0.0, 0.0
         for number, (_, value, std, elapsed) in enumerate(
             self._readings.in_order(row)[:count].tolist(), start=1
@@ -203,7 +317,7 @@ class ListeningPolicy(ReportingPolicy):
         useful: bool,
     ) -> None:
         """Write a reading down; let the books follow if it is new and of use."""
-        row, own = self._row_of(pull), self._sign * value
+        row, own = self._row_of(pull), self._count(value, "reading")
         place, std = self._check_reading(row, stage, elapsed, std)
         if self._readings.is_known(row, place, own, std):
             self.duplicates += 1
@@ -213,8 +327,12 @@ class ListeningPolicy(ReportingPolicy):
             self._not_nested += self._readings.differs_from_newest(row, own, std)
         newest = self._readings.is_newest(row, place)
         self._readings.add(row, place, own, std, elapsed)
+        if self._uses_readings and (newest or self.problem.feedback != "refining"):
+            self._record_error(row, own, std)
         if useful:
+            survivors = self._survivors()
             self._use(row, place, own, std, newest)
+            self._note_haste(survivors)
 
     def _refuse_contradiction(self, row: int, stage: float, std: float | None) -> None:
         """Refuse more pieces than a pull has, and a nested error larger than an earlier one."""
@@ -266,7 +384,7 @@ class ListeningPolicy(ReportingPolicy):
             raise InvalidArgument(
                 "std", f"must be left out for feedback={self.problem.feedback!r}", std
             )
-        return check_number("std", std, low=0.0)
+        return check_number("std", std, low=0.0) / self._unit
 
     def _use(self, row: int, stage: float, value: float, std: float | None, newest: bool) -> None:
         from fairtrial.delayed._kernels.events import CHANGED, FORGET, READ, READ_ONLY
@@ -307,7 +425,9 @@ class ListeningPolicy(ReportingPolicy):
         by_outcome = not kept and self._depends_on_outcome(reason)
         survives = self._arms[pull.action, books.STATUS] == books.SURVIVES
         if survives and by_outcome and value is not None and not self._capped:
-            self._act(TELL, row, self._sign * value)
+            survivors = self._survivors()
+            self._act(TELL, row, self._inward * value)
+            self._note_haste(survivors)
             self._control[books.RESULTS] -= 1.0
             self._valued.append(row)
             return
@@ -315,7 +435,7 @@ class ListeningPolicy(ReportingPolicy):
         if survives and (by_outcome or self.problem.delay_depends_on_outcome):
             self._halt(row)
         elif survives and not kept:
-            self._dropped += 1
+            self._dropped.append(row)
 
     def _halt(self, row: int) -> None:
         """Decide nothing before this pull's outcome comes, nor ever if a cap has ended the race."""
@@ -348,8 +468,8 @@ class ListeningPolicy(ReportingPolicy):
         """Correct an outcome; what was decided before stays decided."""
         from fairtrial.delayed._kernels.events import CORRECT
 
-        row = self._row_with(pull, self._sign * old)
-        self._act(CORRECT, row, self._sign * new)
+        row = self._row_with(pull, self._count(old, "outcome"))
+        self._act(CORRECT, row, self._count(new, "outcome"))
         self._amended += 1
 
     def _row_with(self, pull: Pull, value: float) -> int:
@@ -364,7 +484,7 @@ class ListeningPolicy(ReportingPolicy):
             & (rows[:, books.OUTCOME] == value)
         )
         if not fits.any():
-            raise UnknownPull(f"{pull!r} was not told with the outcome {self._sign * value!r}")
+            raise UnknownPull(f"{pull!r} was not told with the outcome {self._outward * value!r}")
         return int(np.flatnonzero(fits)[-1])
 
     def cancelled(self) -> list[Pull]:

@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairtrial.core.pull import UNSOLICITED
 from fairtrial.core.recommendation import Estimate, Guarantee, Progress, Recommendation, Status
 from fairtrial.core.wording import or_within, plural
 from fairtrial.delayed.policies._books import BookedPolicy
+from fairtrial.delayed.policies._checks import (
+    contradicts,
+    log_evidence_against_errors,
+    log_evidence_of_delays,
+    log_evidence_of_losses,
+    spread_of_results,
+)
 
 __all__ = ["ReportingPolicy"]
+
+Floats = NDArray[np.float64]
+
+_TESTING = 6
+"""Results beyond the first of each arm that can show a noise three times as large as stated."""
 
 
 class ReportingPolicy(BookedPolicy):
@@ -32,20 +46,31 @@ class ReportingPolicy(BookedPolicy):
         best = sorted(order.tolist(), key=lambda arm: (-means[arm], arm))
         return tuple(self.problem.arms[arm] for arm in best)
 
+    @property
+    def _status(self) -> Status:
+        return "decided" if self._decided else "undecided" if self.stopped else "running"
+
     def recommend(self) -> Recommendation:
         """Return the answer now: the top arms, the best first, or none yet (`status`)."""
-        status: Status = "decided" if self._decided else "undecided" if self.stopped else "running"
         leader = self._best()
         evidence, threshold = self._evidence()
         return Recommendation(
             arm=leader if self._decided else None,
-            status=status,
+            status=self._status,
             leader=leader,
             confidence=1.0 - self.delta,
             guarantee=self.guarantee,
             reason=self._reason(leader),
             evidence={"evidence": evidence, "threshold": threshold, "pulls": self.told},
+            candidates=self._candidates(),
         )
+
+    def _candidates(self) -> tuple[str, ...]:
+        """Return the arms that may still be among the best k, in the order of the problem."""
+        from fairtrial.delayed._kernels import books
+
+        kept = self._arms[:, books.STATUS] != books.REJECTED
+        return tuple(arm for arm, stays in zip(self.problem.arms, kept, strict=True) if stays)
 
     def _reason(self, leader: tuple[str, ...]) -> str:
         from fairtrial.delayed._kernels import books
@@ -94,7 +119,8 @@ class ReportingPolicy(BookedPolicy):
         from fairtrial.delayed._kernels import books
 
         lower, upper = self._intervals()
-        if self._sign < 0:
+        lower, upper = self._unit * lower, self._unit * upper
+        if self.problem.sign < 0:
             lower, upper = -upper, -lower
         estimates = []
         for arm, labels in enumerate(self.problem.action_labels):
@@ -103,7 +129,7 @@ class ReportingPolicy(BookedPolicy):
                 Estimate(
                     labels,
                     int(self._arms[arm, books.COMPLETED]),
-                    mean=float(self._sign * self._arms[arm, books.MEAN]) if known else None,
+                    mean=float(self._outward * self._arms[arm, books.MEAN]) if known else None,
                     lower=float(lower[arm]) if math.isfinite(lower[arm]) else None,
                     upper=float(upper[arm]) if math.isfinite(upper[arm]) else None,
                 )
@@ -164,6 +190,8 @@ class ReportingPolicy(BookedPolicy):
             assumptions=(*assumptions, *self._common_assumptions()),
             source=source,
         )
+        for finding in self._findings():
+            promise = promise.weakened(finding)
         if self._amended:
             promise = promise.weakened(
                 f"{plural(self._amended, 'correction')} came after decisions had used the outcomes"
@@ -196,13 +224,105 @@ class ReportingPolicy(BookedPolicy):
             )
         if unasked := self._unasked():
             common.append(f"{unasked} results came unasked: none was held back for its value")
-        if self._dropped:
-            common.append(
-                f"{plural(self._dropped, 'pull')} got lost for reasons unrelated to outcomes"
-            )
         if self._clipped:
             common.append(f"means are of clipped outcomes: {self._clipped} were clipped")
         return common
+
+    # ------------------------------------------- what the results say against the assumptions
+
+    def _findings(self) -> list[str]:
+        """Return what takes the proof away, by the results so far; each as an assumption."""
+        return [*self._found_in_losses(), *self._found_in_results(), *self._found_in_readings()]
+
+    def warnings(self) -> tuple[str, ...]:
+        """Return what the guarantee has to assume since the results do not bear it out."""
+        return tuple(
+            f"the guarantee is no longer proven, as it has to assume this: {finding}"
+            for finding in self._findings()
+        )
+
+    def _found_in_losses(self) -> list[str]:
+        if not self._dropped:
+            return []
+        number = len(self._dropped)
+        chance = f"{plural(number, 'pull')} got lost for reasons unrelated to outcomes"
+        if self.problem.failure != "independent":
+            return [chance]
+        if contradicts(log_evidence_of_losses(*self._told_and_lost())):
+            return [f"{chance}, although some arms lose far more of them than others"]
+        return []
+
+    def _told_and_lost(self) -> tuple[Floats, Floats]:
+        """Return by arm how many pulls came to an outcome, and how many got lost."""
+        from fairtrial.delayed._kernels import books
+
+        rows = [row for row in self._dropped if row >= 0]
+        arms = self._pulls[rows, books.ARM].astype(np.int64)
+        lost = np.bincount(arms, minlength=len(self.problem.arms)).astype(np.float64)
+        return self._arms[:, books.COMPLETED].copy(), lost
+
+    def _found_in_results(self) -> list[str]:
+        from fairtrial.delayed._kernels import books
+
+        if not self._arrivals or self.problem.noise == "estimated":
+            return []
+        came = np.array(self._arrivals)
+        arms = self._pulls[came[:, 0], books.ARM].astype(np.int64)
+        number = len(self.problem.arms)
+        scale = self._rules[books.CONSTANTS + arms]
+        values = self._pulls[came[:, 0], books.OUTCOME] / scale
+        found = []
+        spread = spread_of_results(arms, values, number)
+        if self.problem.reward_range is None:
+            if spread.contradicted:
+                found.append("noise_std is as stated, although results spread far more widely")
+            elif self._decided and len(arms) - len(set(arms.tolist())) < _TESTING:
+                found.append(
+                    "noise_std is as stated: too few results repeat an arm to have tested it"
+                )
+        if self.problem.delay_depends_on_outcome:
+            return found
+        late, early = came[:, 1], came[:, 2]
+        lateness = (late - early) / (late + early + 1.0)
+        if contradicts(log_evidence_of_delays(arms, values, lateness, number)):
+            found.append("when results come says nothing of them, although late ones differ")
+        else:
+            found += self._found_in_haste()
+        return found
+
+    def _found_in_haste(self) -> list[str]:
+        if not self._hasty:
+            return []
+        untested = self._untested_arms()
+        hasty = [repr(self.problem.arms[arm]) for arm in self._hasty if untested[arm]]
+        if not hasty:
+            return []
+        claim = "when results come says nothing of them: most overtaken pulls of "
+        return [f"{claim}{', '.join(hasty)} were still open, so that nothing could test it"]
+
+    @abstractmethod
+    def _untested_arms(self) -> NDArray[np.bool_]:
+        """Return for which arms more overtaken pulls are missing than have come."""
+
+    def _found_in_readings(self) -> list[str]:
+        from fairtrial.delayed._kernels import books
+
+        problem, size = self.problem, min(len(self._errors), int(self._control[books.ROWS]))
+        if not size or (problem.feedback == "refining" and problem.errors == "unknown"):
+            return []
+        rows, pieces = self._pulls[:size], problem.feedback == "incremental"
+        arms = rows[:, books.ARM].astype(np.int64)
+        known = (rows[:, books.STATE] == books.DONE) & ~np.isin(np.arange(size), self._valued)
+        scale = self._rules[books.CONSTANTS + arms]
+        outcomes = np.where(known & (not pieces), rows[:, books.OUTCOME] / scale, math.nan)
+        errors, biased = self._errors[:size], problem.feedback == "biased"
+        stated = "pieces spread" if pieces else "readings err"
+        if contradicts(log_evidence_against_errors(errors, outcomes, arms, biased)):
+            return [f"{stated} as stated, although they are far off"]
+        compared = pieces or (known & (errors[:, 0] > 0.0)).any()
+        if self._decided and not compared:
+            return ["readings err as stated: no reading has been compared with its outcome"]
+        return []
 
     @property
     def _covers_failures(self) -> bool:

@@ -76,15 +76,14 @@ class DelayedPolicy(ListeningPolicy):
         self.asked = int(self._control[books.ROWS])
         self.told = int(self._control[books.RESULTS])
         if limits[runs.FAILURE] != runs.STUCK:
-            self._dropped = int(clock[runs.LOSSES])
+            self._dropped = [-1] * int(clock[runs.LOSSES])
         elif not self._capped:
             self._unresolved = self._stopped_rows()
             self._control[books.HALTED] = len(self._unresolved)
-        answer = self.recommend()
         pulls = self._arms[:, books.STARTED].astype(np.int64)
         return Run(
-            answer=answer.arm if answer.status == "decided" else None,
-            status=answer.status,
+            answer=self._best() if self._decided else None,
+            status=self._status,
             stopping_time=self.told,
             pulls=pulls,
             elapsed=float(clock[runs.NOW]),
@@ -114,13 +113,13 @@ class DelayedPolicy(ListeningPolicy):
         limits[runs.MOST_READ] = math.inf if self.max_reports is None else self.max_reports
         limits[runs.MOST_TIME] = math.inf if self.max_time is None else self.max_time
         limits[runs.CUT] = self._cut_at
-        limits[runs.SIGN] = self._sign
+        limits[runs.SIGN] = self._inward
         limits[runs.SKIP] = not self._uses_readings
         limits[runs.FAILURE] = runs.STOP_IT
         by_outcome = self._depends_on_outcome("lost")
         if by_outcome and problem.failure_value is not None:
             limits[runs.FAILURE] = runs.COUNT_IT
-            limits[runs.FAILURE_VALUE] = self._sign * problem.failure_value
+            limits[runs.FAILURE_VALUE] = self._inward * problem.failure_value
         elif by_outcome or problem.delay_depends_on_outcome:
             limits[runs.FAILURE] = runs.STUCK
         return limits

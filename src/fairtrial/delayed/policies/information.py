@@ -221,23 +221,26 @@ class InformationRacing(DelayedPolicy):
         from fairtrial.delayed._kernels import books
 
         threshold = float(self._rules[books.LEVEL])
-        if self.test != "pairwise" or self._decided or len(self.problem.arms) == self.problem.top:
+        if self.test != "pairwise" or len(self.problem.arms) == self.problem.top:
             return None, None
         best = [self.problem.arms.index(arm) for arm in self._best()]
         leads = np.isin(np.arange(len(self.problem.arms)), best)
         mean, variance, penalty = (
             self._arms[:, column] for column in (books.MEAN, books.VARIANCE, books.PENALTY)
         )
-        survives = self._arms[:, books.STATUS] == books.SURVIVES
-        inside, outside = np.flatnonzero(leads & survives), np.flatnonzero(~leads & survives)
+        # Once all is decided, it is the answer against the rest; a pair that was told apart
+        # stays so, whatever came later.
+        counts = self._decided | (self._arms[:, books.STATUS] == books.SURVIVES)
+        inside, outside = np.flatnonzero(leads & counts), np.flatnonzero(~leads & counts)
         if not inside.size or not outside.size:
             return None, threshold
-        gap = np.maximum(mean[inside, None] - mean[outside] + self.problem.tolerance, 0.0)
+        least = threshold if self._decided else 0.0
+        gap = np.maximum(mean[inside, None] - mean[outside] + self._rules[books.TOLERANCE], 0.0)
         if self._estimates_noise:
-            return self._student_evidence(inside, outside, gap), threshold
+            return max(least, self._student_evidence(inside, outside, gap)), threshold
         spread = 2.0 * (variance[inside, None] + variance[outside])
         evidence = gap * gap / spread - penalty[inside, None] - penalty[outside]
-        return max(0.0, float(evidence.min())), threshold
+        return max(least, float(evidence.min())), threshold
 
     def _student_evidence(
         self, inside: NDArray[np.int64], outside: NDArray[np.int64], gap: Floats

@@ -17,6 +17,7 @@ from fairtrial.confidence._betting import (
     log_mixture,
     multiply_factor,
 )
+from fairtrial.confidence.noise_kernels import record_result, replace_result
 from fairtrial.core.compilation import kernel
 from fairtrial.linear._kernels.book import (
     BLOCKS,
@@ -24,6 +25,7 @@ from fairtrial.linear._kernels.book import (
     FIRST,
     HOPELESS,
     OPEN,
+    WATCHED,
     Book,
     Rules,
     wealth_of,
@@ -31,6 +33,7 @@ from fairtrial.linear._kernels.book import (
 from fairtrial.linear._kernels.matrices import (
     Integers,
     add_outer,
+    copy_into,
     dot,
     gram,
     invert,
@@ -88,9 +91,9 @@ def next_draw(model: Model, rules: Rules, book: Book, batch: float) -> tuple[int
 
 @kernel
 def _least_drawn(model: Model, book: Book) -> int:
-    best = int(model.basis[0])
-    for i in range(model.basis.size):
-        k = int(model.basis[i])
+    best = int(model.start[0])
+    for i in range(model.start.size):
+        k = int(model.start[i])
         if book.counts[k] + book.pending[k] < book.counts[best] + book.pending[best]:
             best = k
     return best
@@ -104,10 +107,14 @@ def record_reward(
     book.counts[arm] += 1.0
     book.sums[arm] += reward
     book.squares[arm] += reward * reward
+    record_result(book.record, arm, reward)
+    if not book.control[WATCHED] and can_plan(model, book):
+        book.control[WATCHED] = 1
+        copy_into(book.early, book.record)
     if serial >= book.control[FIRST]:
         slot = serial % book.waiting.size
         book.got[slot, arm] += 1.0
-        book.block_sums[slot, arm] += reward
+        book.block_sums[slot, arm] += reward - dot(model.arms[arm], book.prediction[slot])
         if rules.bounded:
             _multiply_bets(model, rules, book, slot, arm, reward, False)
         book.waiting[slot] -= 1
@@ -137,6 +144,9 @@ def correct_reward(
     """
     book.sums[arm] += new - old
     book.squares[arm] += new * new - old * old
+    # The test of the noise begins again: its first results may have been others.
+    replace_result(book.record, arm, old, new)
+    copy_into(book.early, book.record)
     if serial < book.control[FIRST]:
         return
     slot = serial % book.waiting.size
@@ -249,8 +259,14 @@ def _pay_gaussian(model: Model, rules: Rules, book: Book, slot: int) -> None:
     theta = np.empty(rank)
     target = np.empty(rank)
     direction = np.empty(rank)
+    # The block's rewards are told apart from the prediction: where they are far larger than the
+    # noise, what rounding leaves of a direction that was not drawn would count otherwise.
     multiply(inverse, right, theta)
+    for i in range(rank):
+        theta[i] += book.prediction[slot, i]
     for bet in range(book.number[slot]):
+        if book.variance[slot, bet] <= 0.0:
+            continue
         difference(model, book.winner[slot, bet], book.rival[slot, bet], target)
         if not is_seen(kernel, seen, target):
             continue
@@ -340,8 +356,8 @@ def _interval_height(model: Model, rules: Rules, book: Book) -> float:
     prior = np.zeros((rank, rank))
     joint = np.empty((rank, rank))
     work = np.empty((rank, rank))
-    for i in range(model.basis.size):
-        add_outer(prior, model.arms[int(model.basis[i])], spread * rules.start)
+    for i in range(model.start.size):
+        add_outer(prior, model.arms[int(model.start[i])], spread * rules.start)
     gram(model.arms, book.counts, joint)
     for i in range(rank):
         for j in range(rank):

@@ -3,6 +3,7 @@
 from typing import NamedTuple
 
 from fairtrial.confidence._betting import GRID
+from fairtrial.confidence.noise_kernels import COLUMNS
 from fairtrial.core.compilation import kernel
 from fairtrial.linear._kernels.matrices import Floats, Integers
 
@@ -28,9 +29,10 @@ class Rules(NamedTuple):
     top: int
     pairwise: bool
     misspecification: float  # what a value may differ by from the linear function
+    shift: float  # what is taken off every reward, if the features hold a constant
 
 
-NUMBER_OF_RULES = 15
+NUMBER_OF_RULES = 16
 
 
 @kernel
@@ -53,6 +55,7 @@ def open_rules(packed: Floats) -> Rules:
         int(packed[at + 12]),
         packed[at + 13] > 0.0,
         packed[at + 14],
+        packed[at + 15],
     )
 
 
@@ -70,11 +73,14 @@ class Book(NamedTuple):
     pending: Floats
     shares: Floats  # the plan that the next one starts from
     wealth: Floats  # (1, M) or (M, M)
+    record: Floats  # (K, 4), the spread of every arm's results, for the test of the noise
+    early: Floats  # (K, 4), what it was when theta could first be estimated
     forecast: Floats  # (1,), draws still needed when the last block was planned
     planned: Floats  # (R, K), as are the next three
     to_issue: Floats
     got: Floats
-    block_sums: Floats
+    block_sums: Floats  # of what rewards exceed the block's prediction by
+    prediction: Floats  # (R, r), theta as it was estimated when the block was planned
     estimate: Floats  # (R, B), in its own standard errors; as are the next two
     variance: Floats  # of the estimate; 0 for no bet
     cash: Floats
@@ -97,12 +103,12 @@ class Book(NamedTuple):
     drawn: Integers  # (R, B), draws since the products were last turned into logs
 
 
-FIRST, OPEN, FINISHED, BLOCKS, HOPELESS = range(5)
+FIRST, OPEN, FINISHED, BLOCKS, HOPELESS, WATCHED = range(6)
 """Entries of `control`: serial number of the oldest open block, number of open ones, whether
-the race is over, blocks planned so far, and whether there will be no answer. A block lives in
-the slot of its serial number modulo the number of slots."""
+the race is over, blocks planned so far, whether there will be no answer, and whether `early` is
+noted. A block lives in the slot of its serial number modulo the number of slots."""
 
-CONTROLS = 5
+CONTROLS = 6
 
 
 @kernel
@@ -116,7 +122,7 @@ def sizes(packed: Floats, arms: int, candidates: int, rank: int, slots: int) -> 
     rules = open_rules(packed)
     bets = _bets(candidates, rules)
     ledgers = candidates * candidates if rules.pairwise else candidates
-    floats = 5 * arms + ledgers + 1 + slots * (4 * arms + 3 * bets)
+    floats = (5 + 2 * COLUMNS) * arms + ledgers + 1 + slots * (4 * arms + rank + 3 * bets)
     if rules.bounded:
         floats += slots * bets * (2 * rank + 4 * GRID)
     return floats, 2 * candidates + CONTROLS + slots * (4 + arms + 3 * bets)
@@ -135,11 +141,16 @@ def open_book(
     at = 5 * arms
     wealth = floats[at : at + rows * candidates].reshape((rows, candidates))
     at += rows * candidates
+    size = COLUMNS * arms
+    records = floats[at : at + 2 * size].reshape((2, arms, COLUMNS))
+    at += 2 * size
     forecast = floats[at : at + 1]
     at += 1
     size = slots * arms
     blocks = floats[at : at + 4 * size].reshape((4, slots, arms))
     at += 4 * size
+    prediction = floats[at : at + slots * rank].reshape((slots, rank))
+    at += slots * rank
     size = slots * bets
     scalars = floats[at : at + 3 * size].reshape((3, slots, bets))
     at += 3 * size
@@ -160,8 +171,8 @@ def open_book(
     at += slots * arms
     per_bet = integers[at : at + 3 * slots * bets].reshape((3, slots, bets))
     return Book(
-        data[0], data[1], data[2], data[3], data[4], wealth, forecast,
-        blocks[0], blocks[1], blocks[2], blocks[3],
+        data[0], data[1], data[2], data[3], data[4], wealth, records[0], records[1], forecast,
+        blocks[0], blocks[1], blocks[2], blocks[3], prediction,
         scalars[0], scalars[1], scalars[2], directions[0], directions[1],
         points[0], points[1], points[2], points[3],
         flags[0], flags[1], control,

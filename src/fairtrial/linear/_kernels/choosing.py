@@ -66,9 +66,9 @@ def choose(model: Model, test: Test, rule: int, track: Track) -> int:
 
 @kernel
 def _least_of_basis(model: Model, track: Track) -> int:
-    best = int(model.basis[0])
-    for i in range(model.basis.size):
-        k = int(model.basis[i])
+    best = int(model.start[0])
+    for i in range(model.start.size):
+        k = int(model.start[i])
         if track.counts[k] + track.pending[k] < track.counts[best] + track.pending[best]:
             best = k
     return best
@@ -126,7 +126,7 @@ def _gap_arm(model: Model, track: Track) -> int:
     direction = np.empty(rank)
     difference(model, track.control[WINNER], track.control[RIVAL], target)
     multiply(track.ahead, target, direction)
-    best = int(model.basis[0])
+    best = int(model.start[0])
     most = -1.0
     for k in range(model.arms.shape[0]):
         gain = dot(model.arms[k], direction) ** 2

@@ -4,13 +4,16 @@ import math
 
 import numpy as np
 
+from fairtrial.confidence.noise_kernels import record_result
 from fairtrial.core.compilation import kernel
 from fairtrial.linear._kernels.matrices import (
     Floats,
     add_outer,
     add_row,
+    copy_into,
     dot,
     gram,
+    multiply,
     square_of,
     whitener,
     whitener_of_rows,
@@ -44,6 +47,8 @@ def refresh(model: Model, test: Test, track: Track) -> None:
     if not (whitener(joint, root) or _whitener_of_data(model, test, track, root)):
         return
     square_of(root, track.inverse)
+    if not track.control[READY]:
+        copy_into(track.early, track.record)
     track.control[READY] = 1
     if track.control[AWAY] == 0:
         copy_into(track.ahead, track.inverse)
@@ -59,13 +64,6 @@ def refresh(model: Model, test: Test, track: Track) -> None:
 def _whitener_of_data(model: Model, test: Test, track: Track, root: Floats) -> bool:
     """Fill the whitener where the Gram matrix is too ill-conditioned: from the rows themselves."""
     return test.kind != RIDGE and whitener_of_rows(model.arms, track.counts, root)
-
-
-@kernel(inline="always")
-def copy_into(target: Floats, source: Floats) -> None:
-    for i in range(source.shape[0]):
-        for j in range(source.shape[1]):
-            target[i, j] = source[i, j]
 
 
 @kernel
@@ -97,6 +95,7 @@ def add_reward(
     track.counts[arm] += 1.0
     track.sums[arm] += reward
     track.squares[arm] += reward * reward
+    record_result(track.record, arm, reward)
     track.control[TOLD] += 1
     track.control[AGE] += 1
     if in_flight:
@@ -117,6 +116,32 @@ def add_reward(
             copy_into(track.ahead, track.inverse)
         elif not in_flight:
             add_row(track.ahead, row, work)
+
+
+@kernel
+def estimate(model: Model, test: Test, track: Track) -> None:
+    """Find theta; where the inverse is new, with a step that gives back the digits it lost.
+
+    Where means are a thousand million times the noise, those digits decide.
+    """
+    rank = track.theta.size
+    multiply(track.inverse, track.right, track.theta)
+    if track.control[AGE] > 0:
+        return
+    residual = np.zeros(rank)
+    for k in range(track.counts.size):
+        if track.counts[k] > 0.0:
+            left = track.sums[k] - track.counts[k] * dot(model.arms[k], track.theta)
+            for i in range(rank):
+                residual[i] += left * model.arms[k, i]
+    step = np.empty(rank)
+    if test.kind == RIDGE:
+        multiply(track.prior, track.theta, step)
+        for i in range(rank):
+            residual[i] -= step[i]
+    multiply(track.inverse, residual, step)
+    for i in range(rank):
+        track.theta[i] += step[i]
 
 
 @kernel

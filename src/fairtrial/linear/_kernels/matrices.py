@@ -13,6 +13,7 @@ Integers = NDArray[np.int64]
 PIVOT_TOLERANCE = 1e-13
 ROW_TOLERANCE = 1e-12
 EIGENVALUE_TOLERANCE = 1e-9
+SEEN_TOLERANCE = 1e-11
 
 
 @kernel(inline="always")
@@ -22,6 +23,14 @@ def dot(left: Floats, right: Floats) -> float:
     for i in range(left.size):
         total += left[i] * right[i]
     return total
+
+
+@kernel(inline="always")
+def copy_into(target: Floats, source: Floats) -> None:
+    """Fill a matrix with another."""
+    for i in range(source.shape[0]):
+        for j in range(source.shape[1]):
+            target[i, j] = source[i, j]
 
 
 @kernel
@@ -282,7 +291,7 @@ def is_seen(kernel: Floats, rank: int, vector: Floats) -> bool:
         for j in range(vector.size):
             row += kernel[i, j] * vector[j]
         outside += row * row
-    return outside <= EIGENVALUE_TOLERANCE**2 * dot(vector, vector)
+    return outside <= SEEN_TOLERANCE**2 * dot(vector, vector)
 
 
 @kernel

@@ -14,20 +14,25 @@ class Model(NamedTuple):
 
     arms: Floats  # (K, r)
     candidates: Floats  # (M, r)
-    basis: Floats  # (r,), indices of arms that span everything
+    rest: Floats  # (M, r), what rounding took from the candidates
+    start: Floats  # arms that are pulled first: a basis, and a few to test the fit by
     slack: Floats  # (K,), what an arm's mean may differ by from the linear function
 
 
 @kernel
 def open_model(packed: Floats, arms: int, candidates: int, rank: int) -> Model:
-    """Return the named views of a packed problem."""
+    """Return the named views of a packed problem; its first number is that of the first arms."""
+    starting = int(packed[0])
+    packed = packed[1:]
     at = arms * rank
-    end = at + candidates * rank
+    middle = at + candidates * rank
+    end = middle + candidates * rank
     return Model(
         packed[:at].reshape((arms, rank)),
-        packed[at:end].reshape((candidates, rank)),
-        packed[end : end + rank],
-        packed[end + rank : end + rank + arms],
+        packed[at:middle].reshape((candidates, rank)),
+        packed[middle:end].reshape((candidates, rank)),
+        packed[end : end + starting],
+        packed[end + starting : end + starting + arms],
     )
 
 
@@ -36,6 +41,7 @@ def difference(model: Model, first: int, second: int, out: Floats) -> None:
     """Fill `out` with the first candidate minus the second."""
     for i in range(out.size):
         out[i] = model.candidates[first, i] - model.candidates[second, i]
+        out[i] += model.rest[first, i] - model.rest[second, i]
 
 
 @kernel

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from fairtrial.confidence.noise_kernels import record_result
 from fairtrial.core._draws import draw
 from fairtrial.core.compilation import kernel
 from fairtrial.linear._kernels.matrices import (
@@ -16,8 +17,10 @@ from fairtrial.linear._kernels.matrices import (
     is_seen,
     multiply,
     quadratic,
+    whiten_twice,
+    whitener_of_rows,
 )
-from fairtrial.linear._kernels.model import Model, resolution
+from fairtrial.linear._kernels.model import Model, difference, resolution
 
 OPEN, ENOUGH, HOPELESS = range(3)
 """How it stands after a phase."""
@@ -36,7 +39,8 @@ def next_of(to_issue: Floats, support: Integers) -> int:
 
 @kernel
 def run_phase(
-    books: Floats, support: Integers, world: int, first: Floats, second: Floats, starts: Integers,
+    books: Floats, record: Floats, support: Integers,
+    world: int, first: Floats, second: Floats, starts: Integers,
     factors: Floats, generator: np.random.Generator, most: int,
 ) -> int:  # fmt: skip
     """Draw what is left of a phase, at most so much; return how much it was.
@@ -56,12 +60,13 @@ def run_phase(
         sums[arm] += reward
         got[arm] += 1.0
         own[arm] += reward
+        record_result(record, arm, reward)
     return draws
 
 
 @kernel
 def judge(
-    arms: Floats, candidates: Floats, books: Floats, level: float, epsilon: float,
+    arms: Floats, candidates: Floats, rest: Floats, books: Floats, level: float, epsilon: float,
     misspecification: float, slack: Floats, alive: Integers,
 ) -> int:  # fmt: skip
     """Take out of `alive` whoever another one beats in this phase; return how it stands.
@@ -73,24 +78,21 @@ def judge(
     matrix = np.empty((rank, rank))
     inverse = np.empty((rank, rank))
     kernel = np.empty((rank, rank))
-    right = np.empty(rank)
     theta = np.empty(rank)
     gram(arms, books[3], matrix)
-    combine(arms, books[4], right)
     seen = invert(matrix, inverse, kernel)
-    multiply(inverse, right, theta)
+    _estimate(arms, books, inverse, theta)
     live = np.flatnonzero(alive)
     target = np.empty(rank)
     direction = np.empty(rank)
-    model = Model(arms, candidates, slack, slack)
+    model = Model(arms, candidates, rest, slack, slack)
     leader = live[0]
     for j in live:
         if dot(candidates[j], theta) > dot(candidates[leader], theta):
             leader = j
     for j in live:
         for i in live:
-            for c in range(rank):
-                target[c] = candidates[i, c] - candidates[j, c]
+            difference(model, i, j, target)
             multiply(inverse, target, direction)
             gap = dot(target, theta) - resolution(model, misspecification, books[3], direction)
             if gap <= 0.0 or not is_seen(kernel, seen, target):
@@ -102,8 +104,7 @@ def judge(
     for j in live:
         if j == leader or not alive[j]:
             continue
-        for c in range(rank):
-            target[c] = candidates[leader, c] - candidates[j, c]
+        difference(model, leader, j, target)
         if not is_seen(kernel, seen, target):
             return OPEN
         multiply(inverse, target, direction)
@@ -121,18 +122,47 @@ def judge(
 
 
 @kernel
+def _estimate(arms: Floats, books: Floats, inverse: Floats, theta: Floats) -> None:
+    """Fill theta by the phase's data, as what they add to a prediction from all data before.
+
+    Rewards are far larger than the noise at times. What the inverse loses, or what of a difference
+    of candidates lies outside what the phase measures, then counts by the error of the prediction.
+    """
+    rank = theta.size
+    work = np.empty(rank)
+    step = np.empty(rank)
+    residual = np.empty(rank)
+    left = np.empty(arms.shape[0])
+    before = np.empty(arms.shape[0])
+    for k in range(arms.shape[0]):
+        before[k] = books[0, k] - books[3, k]
+        left[k] = books[1, k] - books[4, k]
+    for i in range(rank):
+        theta[i] = 0.0
+    root = np.empty((rank, rank))
+    if whitener_of_rows(arms, before, root):
+        combine(arms, left, residual)
+        whiten_twice(root, residual, work, theta)
+    for _ in range(2):
+        for k in range(arms.shape[0]):
+            left[k] = books[4, k] - books[3, k] * dot(arms[k], theta)
+        combine(arms, left, residual)
+        multiply(inverse, residual, step)
+        for i in range(rank):
+            theta[i] += step[i]
+
+
+@kernel
 def phase_values(arms: Floats, candidates: Floats, books: Floats) -> Floats:
     """Return every candidate's value by this phase alone."""
     rank = arms.shape[1]
     matrix = np.empty((rank, rank))
     inverse = np.empty((rank, rank))
     kernel = np.empty((rank, rank))
-    right = np.empty(rank)
     theta = np.empty(rank)
     gram(arms, books[3], matrix)
-    combine(arms, books[4], right)
     invert(matrix, inverse, kernel)
-    multiply(inverse, right, theta)
+    _estimate(arms, books, inverse, theta)
     values = np.empty(candidates.shape[0])
     for k in range(values.size):
         values[k] = dot(candidates[k], theta)

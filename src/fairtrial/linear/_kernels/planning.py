@@ -31,8 +31,17 @@ from fairtrial.linear._kernels.matrices import (
 )
 from fairtrial.linear._kernels.model import Model, difference, is_zero, resolution
 
+MOST_ESTIMATE = 1e6
+"""An effect is planned for as at most so many standard errors: any plan is valid."""
+
 PRIOR_DRAWS = 2.0
 RIDGE = 1e-10
+
+MANY, FEW = 500, 16
+"""From so many arms and targets on, plans are made for those that matter: FEW times the rank."""
+
+LIVE_PER_DRAW = 400
+"""Live candidates for which a block has one draw at least: each costs a bet in every block."""
 
 
 # ------------------------------------------------------------------------- what is known
@@ -42,8 +51,8 @@ RIDGE = 1e-10
 def can_plan(model: Model, book: Book) -> bool:
     """Return whether every arm of the basis has a result: theta can then be estimated."""
     least = math.inf
-    for i in range(model.basis.size):
-        least = min(least, book.counts[int(model.basis[i])])
+    for i in range(model.start.size):
+        least = min(least, book.counts[int(model.start[i])])
     return least >= 1.0
 
 
@@ -124,8 +133,10 @@ def start_book(model: Model, rules: Rules, book: Book) -> None:
             book.chosen[k] = 1
         return
     planned = np.zeros(arms)
-    for i in range(model.basis.size):
-        planned[int(model.basis[i])] = max(1.0, rules.start)
+    for i in range(model.start.size):
+        planned[int(model.start[i])] = max(1.0, rules.start)
+    for i in range(model.arms.shape[1]):
+        book.prediction[book.control[BLOCKS] % book.waiting.size, i] = 0.0
     _open_block(book, planned)
 
 
@@ -188,11 +199,7 @@ def find_design(model: Model, steps: int, targets: Floats, shares: Floats, found
     """
     arms, rank = model.arms.shape
     trial = np.empty(arms)
-    useful = 0
-    for k in range(arms):
-        useful += not is_zero(model, k)
-    for k in range(arms):
-        trial[k] = 0.0 if is_zero(model, k) else 0.8 * shares[k] + 0.2 / useful
+    _mix(model, shares, trial)
     matrix = np.empty((rank, rank))
     root = np.empty((rank, rank))
     work = np.empty(rank)
@@ -279,6 +286,93 @@ def block_counts(
 
 
 @kernel
+def _natural_size(rules: Rules, book: Book, rank: int, live: int) -> float:
+    """Return the draws of a block: a part of those so far, and enough to pay for its planning."""
+    total = 0.0
+    for k in range(book.counts.size):
+        total += book.counts[k]
+    least = max(math.ceil(rules.touch * min(rank, live)), live // LIVE_PER_DRAW)
+    return max(math.ceil(rules.growth * total), float(least))
+
+
+@kernel
+def _plan_large(
+    model: Model, rules: Rules, targets: Floats, size: float, shares: Floats, planned: Floats
+) -> float:
+    """Plan a block as `find_design` and `block_counts` do, by the arms and targets that matter.
+
+    Those are found twice: for the shares that there are, and for those found from them. Only the
+    size of the plan rests on what is left out. Updates the shares; returns the largest target's
+    variance at one draw.
+    """
+    arms, rank = model.arms.shape
+    few = FEW * (rank + 4)
+    trial = np.empty(arms)
+    _mix(model, shares, trial)
+    value = math.inf
+    for k in range(arms):
+        planned[k] = 0.0
+    for last in (False, True):
+        hardest, useful = _what_matters(model, targets, trial, few)
+        part = Model(
+            model.arms[useful], model.candidates[:1], model.rest[:1], model.start, model.slack[:1]
+        )
+        few_targets = targets[hardest]
+        before = trial[useful]
+        before /= before.sum()
+        found = np.zeros(useful.size)
+        value = find_design(part, rules.steps, few_targets, before, found)
+        for k in range(arms):
+            shares[k] = 0.0
+        for index in range(useful.size):
+            shares[useful[index]] = found[index]
+        if last:
+            counts = np.empty(useful.size)
+            block_counts(part, found, few_targets, size, rules.slack * value / size, counts)
+            for index in range(useful.size):
+                planned[useful[index]] = counts[index]
+        _mix(model, shares, trial)
+    return value
+
+
+@kernel
+def _mix(model: Model, shares: Floats, trial: Floats) -> None:
+    """Fill shares to start from: old ones, and the same for every arm that measures anything."""
+    useful = 0
+    for k in range(trial.size):
+        useful += not is_zero(model, k)
+    for k in range(trial.size):
+        trial[k] = 0.0 if is_zero(model, k) else 0.8 * shares[k] + 0.2 / useful
+
+
+@kernel
+def _what_matters(
+    model: Model, targets: Floats, shares: Floats, few: int
+) -> tuple[Integers, Integers]:
+    """Return the targets that the shares measure worst, and the arms that help those most."""
+    arms, rank = model.arms.shape
+    matrix = np.empty((rank, rank))
+    root = np.empty((rank, rank))
+    work = np.empty(rank)
+    direction = np.empty(rank)
+    gram(model.arms, shares, matrix)
+    if not whitener(matrix, root):
+        whitener_of_rows(model.arms, shares, root)
+    variances = np.empty(targets.shape[0])
+    for i in range(targets.shape[0]):
+        variances[i] = -whitened_square(root, targets[i])
+    hardest = np.argsort(variances, kind="mergesort")[:few]
+    scores = np.zeros(arms)
+    for i in range(min(rank, hardest.size)):
+        value = whiten_twice(root, targets[hardest[i]], work, direction)
+        for k in range(arms):
+            scores[k] = min(scores[k], -(dot(model.arms[k], direction) ** 2) / value)
+    for i in range(model.start.size):
+        scores[int(model.start[i])] = -math.inf
+    return hardest, np.argsort(scores, kind="mergesort")[:few]
+
+
+@kernel
 def plan_block(model: Model, rules: Rules, book: Book, batch: float) -> None:
     """Plan the next block and freeze its counts and bets.
 
@@ -292,6 +386,8 @@ def plan_block(model: Model, rules: Rules, book: Book, batch: float) -> None:
     work = np.empty(rank)
     direction = np.empty(rank)
     slot = book.control[BLOCKS] % book.waiting.size
+    for i in range(rank):
+        book.prediction[slot, i] = theta[i]
     live = _list_bets(rules, book, slot)
     targets = np.empty((book.number[slot], rank))
     for bet in range(book.number[slot]):
@@ -300,25 +396,27 @@ def plan_block(model: Model, rules: Rules, book: Book, batch: float) -> None:
         variance = noise * whiten_twice(root, targets[bet], work, direction)
         effect = dot(targets[bet], theta) + rules.epsilon
         effect -= resolution(model, rules.misspecification, book.counts, direction)
-        book.estimate[slot, bet] = effect / math.sqrt(variance)
+        estimate = effect / math.sqrt(variance)
+        book.estimate[slot, bet] = min(max(estimate, -MOST_ESTIMATE), MOST_ESTIMATE)
         book.variance[slot, bet] = variance
         need = max(0.0, rules.threshold - wealth_of(book, winner, rival)) + rules.cost
         effect = max(effect, 0.0)
         scale = math.sqrt(need / (effect**2 + rules.kappa * variance))
         for i in range(rank):
             targets[bet, i] *= scale
-    shares = np.zeros(arms)
-    value = find_design(model, rules.steps, targets, book.shares, shares)
-    book.forecast[0] = 2.0 * noise * value
-    total = 0.0
-    for k in range(arms):
-        book.shares[k] = shares[k]
-        total += book.counts[k]
     size = batch
     if size <= 0.0:
-        size = max(math.ceil(rules.growth * total), math.ceil(rules.touch * min(rank, live)))
+        size = _natural_size(rules, book, rank, live)
     planned = np.empty(arms)
-    block_counts(model, shares, targets, size, rules.slack * value / size, planned)
+    if arms + targets.shape[0] > MANY:
+        value = _plan_large(model, rules, targets, size, book.shares, planned)
+    else:
+        shares = np.zeros(arms)
+        value = find_design(model, rules.steps, targets, book.shares, shares)
+        block_counts(model, shares, targets, size, rules.slack * value / size, planned)
+        for k in range(arms):
+            book.shares[k] = shares[k]
+    book.forecast[0] = 2.0 * noise * value
     _open_block(book, planned)
     if rules.bounded:
         _freeze_bounded(model, rules, book, slot, root, theta, noise)
@@ -353,7 +451,7 @@ def _freeze_bounded(
         effect = dot(target, theta) + slack
         for i in range(rank):
             centre[i] = theta[i] - direction[i] * effect / square
-        at_centre = slack
+        at_centre = slack - _left_out(model, rules, book.planned[slot], weights, target)
         inside = 0.0
         ruin = 0.0
         for index in range(book.touched[slot]):
@@ -377,6 +475,26 @@ def _freeze_bounded(
         for point in range(GRID):
             book.products[slot, bet, point] = 1.0
             book.logs[slot, bet, point] = book.thetas[slot, bet, point] * at_centre
+
+
+@kernel
+def _left_out(
+    model: Model, rules: Rules, planned: Floats, weights: Floats, target: Floats
+) -> float:
+    """Return the most that the draws' effect can exceed the gap by, because of rounding.
+
+    The draws measure the direction `target` but for a rest. The arms' rows have an average outer
+    product of one, so theta is no longer than the largest mean, which the range bounds.
+    """
+    rest = np.empty(target.size)
+    for i in range(target.size):
+        rest[i] = target[i]
+    for k in range(planned.size):
+        if planned[k] > 0.0:
+            share = planned[k] * dot(model.arms[k], weights)
+            for i in range(target.size):
+                rest[i] -= share * model.arms[k, i]
+    return math.sqrt(dot(rest, rest)) * max(abs(rules.low), abs(rules.high))
 
 
 @kernel(inline="always")

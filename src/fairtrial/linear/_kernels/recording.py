@@ -1,8 +1,9 @@
 """One pull at a time: what happens when results come."""
 
+from fairtrial.confidence.noise_kernels import replace_result
 from fairtrial.core.compilation import kernel
 from fairtrial.linear._kernels.estimates import add_reward, refresh
-from fairtrial.linear._kernels.matrices import Floats
+from fairtrial.linear._kernels.matrices import Floats, copy_into
 from fairtrial.linear._kernels.model import Model
 from fairtrial.linear._kernels.stopping import examine, may_test
 from fairtrial.linear._kernels.track import (
@@ -79,6 +80,9 @@ def correct(
     """Replace a reward; an answer that was given stays."""
     track.sums[arm] += new - old
     track.squares[arm] += new * new - old * old
+    # The test of the noise begins again: its first results may have been others.
+    replace_result(track.record, arm, old, new)
+    copy_into(track.early, track.record)
     for i in range(track.right.size):
         track.right[i] += (new - old) * model.arms[arm, i]
     if track.control[READY] and not is_over(track):
@@ -87,7 +91,7 @@ def correct(
 
 @kernel
 def _is_started(model: Model, test: Test, track: Track) -> int:
-    for i in range(model.basis.size):
-        if track.counts[int(model.basis[i])] < test.initial:
+    for i in range(model.start.size):
+        if track.counts[int(model.start[i])] < test.initial:
             return 0
     return 1

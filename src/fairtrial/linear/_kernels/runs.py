@@ -62,7 +62,7 @@ def tell_blocks(
     book = open_book(packed, floats, integers, arms, candidates, rank, slots)
     if solicited:
         book.pending[arm] -= 1.0
-    record_reward(model, rules, book, arm, serial, reward)
+    record_reward(model, rules, book, arm, serial, reward - rules.shift)
 
 
 @kernel
@@ -85,7 +85,7 @@ def correct_in_blocks(
     """Replace a reward that block betting was told."""
     model, rules = open_model(packed, arms, candidates, rank), open_rules(packed)
     book = open_book(packed, floats, integers, arms, candidates, rank, slots)
-    correct_reward(model, rules, book, arm, serial, old, new)
+    correct_reward(model, rules, book, arm, serial, old - rules.shift, new - rules.shift)
 
 
 @kernel
@@ -126,7 +126,7 @@ def run_blocks(
     draws = 0
     while draws < most and not is_over(book):
         arm, serial = next_draw(model, rules, book, batch)
-        reward = factors[arm] * draw(world, first, second, starts, arm, generator)
+        reward = factors[arm] * draw(world, first, second, starts, arm, generator) - rules.shift
         book.pending[arm] -= 1.0
         record_reward(model, rules, book, arm, serial, reward)
         draws += 1
@@ -217,11 +217,11 @@ def live_in_tracker(
 
 @kernel
 def plan_greedy_phase(
-    arms: Floats, candidates: Floats, live: Integers, enough: float, most: float,
+    arms: Floats, candidates: Floats, rest: Floats, live: Integers, enough: float, most: float,
     tie_key: int, phase: int, counts: Floats,
 ) -> float:  # fmt: skip
     """Add pulls to `counts` as `greedy_phase` does."""
-    model = Model(arms, candidates, arms[0], arms[0])
+    model = Model(arms, candidates, rest, arms[0], arms[0])
     return greedy_phase(model, live, enough, most, tie_key, phase, counts)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from fairtrial.core.compilation import kernel
 from fairtrial.linear._kernels.estimates import (
     LEAST_FREEDOM,
+    estimate,
     freedom_of,
     noise_of,
     refresh,
@@ -91,7 +92,7 @@ def may_test(test: Test, track: Track) -> bool:
         while math.ceil(LOOK_GROWTH ** (track.control[LOOK] + 1)) <= track.control[TOLD]:
             track.control[LOOK] += 1
             due = True
-        return due
+        return due and track.control[STARTED] == 1
     return track.control[STARTED] == 1
 
 
@@ -156,7 +157,7 @@ def _would_stop(track: Track) -> bool:
 
 @kernel
 def _weigh(model: Model, test: Test, rule: int, track: Track, testable: bool) -> None:
-    multiply(track.inverse, track.right, track.theta)
+    estimate(model, test, track)
     noise = noise_of(model, test, track)
     level = level_of(test, track, noise)
     if rule == GREEDY and testable:
@@ -195,10 +196,8 @@ def scan(model: Model, test: Test, rule: int, track: Track, inverse: Floats, lev
         for j in range(track.chosen.size):
             if track.chosen[j] or track.ruled_out[j]:
                 continue
-            gap = 0.0
-            for c in range(rank):
-                target[c] = model.candidates[i, c] - model.candidates[j, c]
-                gap += target[c] * track.theta[c]
+            difference(model, i, j, target)
+            gap = dot(target, track.theta)
             variance = quadratic(inverse, target)
             if variance <= 0.0:
                 # Rounding has spoilt the inverse: it is made anew with the next result.

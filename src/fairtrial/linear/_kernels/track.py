@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from fairtrial.confidence.noise_kernels import COLUMNS
 from fairtrial.core.compilation import kernel
 from fairtrial.linear._kernels.matrices import Floats, Integers
 
@@ -70,6 +71,8 @@ class Track(NamedTuple):
     pending: Floats
     shares: Floats  # what is tracked
     gains: Floats  # of the arms in the game
+    record: Floats  # (K, 4), the spread of every arm's results, for the test of the noise
+    early: Floats  # (K, 4), what it was when theta could first be estimated
     matrix: Floats  # (r, r), the Gram matrix of the results
     inverse: Floats  # (r, r), its inverse
     ahead: Floats  # (r, r), with the pulls in flight
@@ -101,7 +104,7 @@ EVIDENCES = 5
 @kernel
 def track_sizes(arms: int, candidates: int, rank: int) -> tuple[int, int]:
     """Return the lengths of the two buffers that a track lives in."""
-    floats = 6 * arms + 4 * rank * rank + 2 * rank + EVIDENCES
+    floats = (6 + 2 * COLUMNS) * arms + 4 * rank * rank + 2 * rank + EVIDENCES
     return floats, 2 * candidates + arms + CONTROLS
 
 
@@ -110,12 +113,14 @@ def open_track(floats: Floats, integers: Integers, arms: int, candidates: int, r
     """Return the named views of the two buffers."""
     data = floats[: 6 * arms].reshape((6, arms))
     at = 6 * arms
+    records = floats[at : at + 2 * COLUMNS * arms].reshape((2, arms, COLUMNS))
+    at += 2 * COLUMNS * arms
     matrices = floats[at : at + 4 * rank * rank].reshape((4, rank, rank))
     at += 4 * rank * rank
     flags = integers[: 2 * candidates].reshape((2, candidates))
     start = 2 * candidates
     return Track(
-        data[0], data[1], data[2], data[3], data[4], data[5],
+        data[0], data[1], data[2], data[3], data[4], data[5], records[0], records[1],
         matrices[0], matrices[1], matrices[2], matrices[3],
         floats[at : at + rank], floats[at + rank : at + 2 * rank],
         floats[at + 2 * rank : at + 2 * rank + EVIDENCES],

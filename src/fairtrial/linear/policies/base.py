@@ -6,7 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from fairtrial.core.seeds import seed_key
 from fairtrial.core.validation import check_choice, check_instance, check_integer, check_probability
 from fairtrial.core.wording import or_within, plural
 from fairtrial.linear.environments import ArmEnvironment
+from fairtrial.linear.policies.checks import contradiction
 from fairtrial.linear.problem import Problem
 
 Floats = NDArray[np.float64]
@@ -48,6 +49,17 @@ def tie_key(ties: str, seed: int) -> int:
     return int(seed_key(seed)[0] >> np.uint64(12))
 
 
+_LARGEST = 1e100
+"""What tolerances count as at most, in the units of the reduced problem."""
+
+
+def _in_units(value: float, unit: float) -> float:
+    """Return a number as a multiple of a unit, which may be too small or large for a float."""
+    if value == 0.0:
+        return 0.0
+    return min(value / unit, _LARGEST) if unit > value / _LARGEST else _LARGEST
+
+
 _MODEL = "linear in the features of its arm"
 """What every rule's guarantee says of mean rewards."""
 
@@ -55,7 +67,11 @@ _MODEL = "linear in the features of its arm"
 class LinearPolicy(Policy):
     """What all policies of the family share: the problem in arrays, and what they report."""
 
+    version = 2
     problem: Problem
+    _has_level: ClassVar[bool] = True
+    """Whether there is a `delta`: a probability of a wrong answer that is accepted."""
+
     _shape: tuple[int, int, int]
     """Arms, distinct candidates, and rank."""
 
@@ -68,21 +84,34 @@ class LinearPolicy(Policy):
     ) -> None:
         check_instance("problem", problem, Problem)
         super().__init__(problem, seed)
-        if delta is not None:
+        if self._has_level:
             self.delta = check_probability("delta", delta)
         self.max_pulls = None if max_pulls is None else check_integer("max_pulls", max_pulls, low=1)
-        arms, candidates, _ = problem.reduced
-        self._shape = (len(arms), len(candidates), arms.shape[1])
+        reduced = problem.reduced
+        self._shape = (len(reduced.arms), len(reduced.candidates), reduced.arms.shape[1])
         self._factors = problem.sign / problem.scale
-        self._slack = problem.misspecification / problem.scale
+        # In the units of the reduced problem, and within what products of floats can hold.
+        with np.errstate(over="ignore"):
+            self._slack = np.minimum(problem.misspecification / problem.scale, _LARGEST)
+        self._tolerance = _in_units(problem.epsilon, reduced.unit)
+        self._misspecification = _in_units(problem.misspecification, reduced.unit)
+        # Misspecified means of candidates with equal features may differ by twice the bound.
+        self._twins_may_differ = 2.0 * problem.misspecification > problem.epsilon
         self._amended = 0
+
+    def _pack(self, rules: Floats) -> Floats:
+        """Return the problem and the numbers that the kernels test by, in one array."""
+        arms, candidates, _, rest, _ = self.problem.reduced
+        start = self.problem.start_arms
+        rows = ([start.size], arms.ravel(), candidates.ravel(), rest.ravel(), start)
+        return np.concatenate((*rows, self._slack, rules), dtype=np.float64)
 
     # ---------------------------------------------------------- what each rule says
 
     @property
     @abstractmethod
-    def _decided(self) -> bool:
-        """Whether the rule has stopped with an answer."""
+    def _finished(self) -> bool:
+        """Whether the rule has found the best of the distinct candidates."""
 
     @property
     def _hopeless(self) -> bool:
@@ -104,6 +133,15 @@ class LinearPolicy(Policy):
     def _initial(self) -> int:
         """Pulls of every arm of the basis that come before everything else."""
 
+    @property
+    @abstractmethod
+    def _records(self) -> tuple[Floats, Floats]:
+        """The record of all rewards by arm, and what it was when theta could first be estimated."""
+
+    def _confidence_set(self) -> Sequence[int] | None:
+        """Distinct candidates among which the best is at all times; None if the rule cannot say."""
+        return None
+
     @abstractmethod
     def _evidence(self) -> tuple[float | None, float | None]:
         """Evidence for the leader and what it is held against."""
@@ -117,7 +155,20 @@ class LinearPolicy(Policy):
     @property
     def stopped(self) -> bool:
         """Whether there is an answer, or will be none, or the cap on pulls is reached."""
-        return self._decided or self._hopeless or self._capped
+        return self._finished or self._hopeless or self._capped
+
+    @property
+    def _decided(self) -> bool:
+        """Whether the rule has stopped with an answer."""
+        return self._finished and not self._hides_the_best
+
+    @property
+    def _hides_the_best(self) -> bool:
+        """Whether candidates of the answer have equal features, and perhaps different values."""
+        if not self._twins_may_differ:
+            return False
+        groups = self.problem.answer_groups
+        return any(len(groups[index]) > 1 for index in self._answer or ())
 
     @property
     def _capped(self) -> bool:
@@ -130,6 +181,11 @@ class LinearPolicy(Policy):
     def _labels(self, candidates: Sequence[int]) -> list[str]:
         groups = self.problem.answer_groups
         return [self.problem.answers[groups[index][0]] for index in candidates]
+
+    def _members(self, candidates: Sequence[int]) -> list[str]:
+        """Return the labels of all candidates of some groups."""
+        groups = self.problem.answer_groups
+        return [self.problem.answers[member] for index in candidates for member in groups[index]]
 
     def _label(self, candidates: Sequence[int] | None) -> Any:
         """Return what is recommended: a label, or a tuple of labels if several are wanted."""
@@ -151,7 +207,15 @@ class LinearPolicy(Policy):
             guarantee=self.guarantee,
             reason=self._reason(status, leader),
             evidence=self._evidence_fields(status, answer),
+            candidates=self._candidates(status, answer),
         )
+
+    def _candidates(self, status: Status, answer: Sequence[int] | None) -> tuple[str, ...] | None:
+        """Return the labels of the candidates that are not ruled out, if that is a valid set."""
+        found = self._confidence_set()
+        if found is None:
+            return None
+        return tuple(self._members((answer or ()) if status == "decided" else found))
 
     @property
     def _confidence(self) -> float | None:
@@ -170,7 +234,7 @@ class LinearPolicy(Policy):
                 [self.problem.answers[index] for index in group] for group in groups
             ]
         if status == "undecided":
-            fields["not_ruled_out"] = self._labels(self._live())
+            fields["not_ruled_out"] = self._members(self._live())
         return fields
 
     def _reason(self, status: Status, leader: Any) -> str:
@@ -183,6 +247,13 @@ class LinearPolicy(Policy):
             near = or_within(self.problem.epsilon, "it" if one else "them")
             return f"the evidence suffices: {name} {best}{near}"
         verb = "leads" if one else "lead"
+        if self._finished and status == "undecided":
+            twins = self._members(self._answer or ())
+            return (
+                f"{', '.join(map(repr, twins))}: means that differ by "
+                f"{self.problem.misspecification:g} from linear ones can hide which of those with "
+                "equal features is best"
+            )
         if self._hopeless:
             return (
                 f"means that differ by {self.problem.misspecification:g} from linear ones can hide "
@@ -210,17 +281,34 @@ class LinearPolicy(Policy):
         if problem.misspecification > 0.0:
             model += f", within {problem.misspecification:g}"
         stated = tuple(text.replace(_MODEL, model) for text in promise.assumptions)
+        if problem.has_rounded_columns:
+            stated = (*stated, "features that depend on others up to rounding are meant to")
         promise = replace(promise, assumptions=stated)
         if problem.epsilon:
             near = f"an answer within {problem.epsilon:g} of the best is right"
             promise = replace(promise, statement=f"{promise.statement}; {near}")
         if problem.estimates_noise:
             promise = promise.weakened("the estimated noise is the true one, the same for all arms")
+        against = contradiction(problem, *self._records)
+        if against is not None:
+            promise = promise.weakened(against)
+        elif self._finished and not self._could_be_tested:
+            promise = promise.weakened(
+                "mean rewards are linear in the features; too few different arms were pulled to "
+                "test that"
+            )
         if self._amended:
             promise = promise.weakened(
                 f"{plural(self._amended, 'correction')} came for reasons unrelated to the values"
             )
         return promise
+
+    @property
+    def _could_be_tested(self) -> bool:
+        """Whether enough different arms were pulled to test the fit, or there are no more."""
+        arms = self.problem.distinct_arms
+        pulled = int((self._data[0][arms] > 0.0).sum())
+        return pulled > self.problem.rank or len(arms) <= self.problem.rank or not self.told
 
     @staticmethod
     def _without(promise: Guarantee, lost: int) -> Guarantee:
@@ -261,16 +349,22 @@ class LinearPolicy(Policy):
         ]
         return {"live": len(live), "answers": answers}
 
+    def warnings(self) -> tuple[str, ...]:
+        """Return what the results contradict: the stated noise, or that means are linear."""
+        against = contradiction(self.problem, *self._records)
+        return () if against is None else (f"the results contradict an assumption: {against}",)
+
     def _warnings(self, fitted: tuple[Floats, Floats, float] | None) -> dict[str, Any]:
-        """Return what to be told of the numbers' accuracy, if there is anything."""
+        """Return all that there is to be warned of: the numbers' accuracy, and contradictions."""
+        warnings = []
         condition = 0.0 if fitted is None else self.problem.condition(self._data[0])
-        if condition <= ILL_CONDITIONED:
-            return {}
-        warning = (
-            f"IllConditioned: the features pulled so far are nearly dependent (condition "
-            f"{condition:.1e} of their Gram matrix, columns scaled); estimates lose digits"
-        )
-        return {"warnings": [warning]}
+        if condition > ILL_CONDITIONED:
+            warnings.append(
+                f"IllConditioned: the features pulled so far are nearly dependent (condition "
+                f"{condition:.1e} of their Gram matrix, columns scaled); estimates lose digits"
+            )
+        warnings.extend(self.warnings())
+        return {"warnings": warnings} if warnings else {}
 
     def _remaining(self) -> float | None:
         evidence, threshold = self._evidence()
@@ -294,8 +388,12 @@ class LinearPolicy(Policy):
         if not len(basis) or (counts[basis] < 1.0).any():
             return None
         gram = (arms.T * counts) @ arms
-        root = np.linalg.inv(np.linalg.cholesky(gram))
+        pulled = counts > 0.0
+        rows = arms[pulled] * np.sqrt(counts[pulled])[:, np.newaxis]
+        triangle: Floats = np.asarray(np.linalg.qr(rows, mode="r"))
+        root: Floats = np.asarray(np.linalg.inv(triangle.T))
         theta = root.T @ (root @ (arms.T @ sums))
+        theta += root.T @ (root @ (arms.T @ (sums - counts * (arms @ theta))))
         initial = float(min(counts[basis].min(), max(1, self._initial)))
         if initial < self._initial:
             return theta, root, math.inf
@@ -335,10 +433,11 @@ class LinearPolicy(Policy):
         values = half = np.full(len(problem.answers), np.nan)
         if fitted is not None:
             theta, root, radius = fitted
-            rows = problem.candidate_features @ problem.reduced.basis
-            values = problem.sign * (rows @ theta)
-            half = self._reach(rows, root, radius) + problem.misspecification
-            values = np.where(self._measurable(rows), values, np.nan)
+            rows, measured = problem.candidate_places
+            unit = float(problem.scale.max())
+            values = problem.sign * unit * (rows @ theta)
+            half = unit * self._reach(rows, root, radius) + problem.misspecification
+            values = np.where(measured, values, np.nan)
         return tuple(
             self._estimate({"arm": label}, int(count), value, reach, in_range=own)
             for label, count, value, reach in zip(problem.answers, pulls, values, half, strict=True)
@@ -356,13 +455,6 @@ class LinearPolicy(Policy):
             arms = self.problem.reduced.arms[pulled]
             reach += np.abs(rows @ root.T @ root @ arms.T) @ weights[pulled]
         return reach
-
-    def _measurable(self, rows: Floats) -> NDArray[np.bool_]:
-        """Return which candidates lie in the span of the arms, not only their differences."""
-        features = self.problem.candidate_features
-        back = rows @ np.linalg.pinv(self.problem.reduced.basis)
-        missed = np.abs(features - back).max(axis=1)
-        return np.asarray(missed <= 1e-8 * np.maximum(np.abs(features).max(axis=1), 1e-300))
 
     def _estimate(
         self, labels: Mapping[str, Any], pulls: int, mean: float, half: float, in_range: bool

@@ -104,9 +104,7 @@ class BlockBetting(LinearPolicy):
                 "with epsilon or top; LinGapE takes more",
                 self._shape[1],
             )
-        arms, candidates, _ = problem.reduced
-        parts = (arms.ravel(), candidates.ravel(), problem.basis_arms, self._slack, self._rules())
-        self._packed = np.concatenate(parts, dtype=np.float64)
+        self._packed = self._pack(self._rules())
         self._lost_in_block = 0
         self._late: list[int] = []
         self._find_places()
@@ -130,13 +128,24 @@ class BlockBetting(LinearPolicy):
         errors = max(1, top * (candidates - top)) if self._pairwise else 1
         return math.log(errors / self.delta)
 
+    @property
+    def _shift(self) -> float:
+        """The middle of the range, which is taken off every reward if the features hold one.
+
+        A range that lies far from 0 would cost digits.
+        """
+        if self.problem.reward_range is None or not self.problem.holds_constant_exactly:
+            return 0.0
+        low, high = self.problem.reward_range
+        return float(self._factors[0]) * (0.5 * low + 0.5 * high)
+
     def _rules(self) -> Floats:
         from fairtrial.linear._kernels.book import Rules
 
         problem = self.problem
         low = high = 0.0
         if problem.reward_range is not None:
-            low, high = sorted(self._factors[0] * end for end in problem.reward_range)
+            low, high = sorted(self._factors[0] * end - self._shift for end in problem.reward_range)
         rules = Rules(
             bounded=problem.reward_range is not None,
             low=low,
@@ -149,10 +158,11 @@ class BlockBetting(LinearPolicy):
             touch=1.5,
             steps=80,
             slack=1.3,
-            epsilon=problem.epsilon,
+            epsilon=self._tolerance,
             top=problem.top,
             pairwise=self._pairwise,
-            misspecification=problem.misspecification,
+            misspecification=self._misspecification,
+            shift=self._shift,
         )
         return np.array(rules, dtype=np.float64)
 
@@ -231,7 +241,7 @@ class BlockBetting(LinearPolicy):
         """Close the books on a pull: its worst value if rewards have a range, else without it."""
         from fairtrial.linear._kernels.runs import lose_in_blocks
 
-        self._lost_in_block += pull.tag >= 0 and not self._decided
+        self._lost_in_block += pull.tag >= 0 and not self._finished
         lose_in_blocks(*self._books(pull.action, pull.tag))
 
     def revise(self, pull: Pull, old: float, new: float) -> None:
@@ -264,7 +274,7 @@ class BlockBetting(LinearPolicy):
     # --------------------------------------------------------------------- report
 
     @property
-    def _decided(self) -> bool:
+    def _finished(self) -> bool:
         return bool(self._integers[self._finished_at])
 
     @property
@@ -283,7 +293,26 @@ class BlockBetting(LinearPolicy):
     @property
     def _data(self) -> tuple[Floats, Floats]:
         book = self._book
-        return book.counts, book.sums
+        return book.counts, book.sums + book.counts * self._shift
+
+    @property
+    def _records(self) -> tuple[Floats, Floats]:
+        book = self._book
+        return book.record, book.early
+
+    def _confidence_set(self) -> Sequence[int] | None:
+        """Return what no wealth has ruled out; of several that are wanted, what may be one.
+
+        Of those, one is ruled out by as many others as are wanted: not all of them can be right.
+        With `epsilon` a wealth rules out less than that one is the best.
+        """
+        book = self._book
+        if not self._pairwise:
+            return np.flatnonzero(book.rejected == 0).tolist()
+        if self.problem.epsilon > 0.0:
+            return None
+        beaten_by = (book.wealth >= self._threshold).sum(axis=0)
+        return np.flatnonzero(beaten_by < self.problem.top).tolist()
 
     def _evidence(self) -> tuple[float | None, float | None]:
         from fairtrial.linear._kernels.runs import evidence_in_blocks
@@ -292,10 +321,10 @@ class BlockBetting(LinearPolicy):
         if math.isnan(evidence):
             return None, self._threshold
         # Every rival is rejected: what the last of them came to is at least the threshold.
-        return min(evidence, self._threshold) if self._decided else evidence, self._threshold
+        return min(evidence, self._threshold) if self._finished else evidence, self._threshold
 
     def _live(self) -> Sequence[int]:
-        if self._decided:
+        if self._finished:
             return list(self._answer or ())
         book, leaders = self._book, self._answer
         live = book.rejected == 0

@@ -5,12 +5,13 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from fairtrial.linear.designs import (
     g_optimal_design,
     oracle_design,
     plug_in_design,
+    reduced_xy_design,
     round_design,
     xy_optimal_design,
 )
@@ -41,17 +42,20 @@ def oracle_shares(problem: Problem, theta: tuple[float, ...]) -> Floats:
     return oracle_design(problem, theta, tol=TOLERANCE).weights
 
 
-def plug_in_shares(problem: Problem, theta: ArrayLike) -> Floats:
-    """Return about the best shares at an estimate; near ties count as a thousandth of the range."""
-    values = problem.values(theta)
-    spread = 1e-3 * float(values.max() - values.min()) or 1.0
-    return plug_in_design(problem, theta, spread, ROUGHLY).weights
+def plug_in_shares(problem: Problem, phi: Floats) -> Floats:
+    """Return about the best shares at an estimate in the reduced coordinates.
+
+    Near ties count as a thousandth of the range.
+    """
+    return plug_in_design(problem, phi, 1e-3, ROUGHLY).weights
 
 
 def phase_shares(problem: Problem, alive: Integers) -> tuple[Floats, float]:
-    """Return shares for the differences of the candidates alive, and their largest variance."""
-    first = [problem.answer_groups[index][0] for index in alive]
-    design = xy_optimal_design(problem, first, tol=ROUGHLY)
+    """Return shares for the differences of the candidates alive, and their largest variance.
+
+    The variance is that of the reduced problem's candidates.
+    """
+    design = reduced_xy_design(problem, alive, ROUGHLY)
     return design.weights, design.value
 
 

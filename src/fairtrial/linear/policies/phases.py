@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.confidence.noise_test import NoiseTest
 from fairtrial.core.environment import Environment
 from fairtrial.core.policy import Choice
 from fairtrial.core.pull import Pull
@@ -35,13 +36,15 @@ COUNTS, SUMS, TO_ISSUE, GOT, OWN = range(5)
 
 MOST_IN_PHASE = 10_000_000.0
 
+_LARGEST_UNIT = 32.0
+
 
 class _Phased(LinearPolicy):
     """Phases of pulls; a lost pull is issued again, late and unasked data do not count in them."""
 
     state_fields = (
-        "_books", "_alive", "_phase", "_waiting", "_target", "_finished", "_given_up", "_amended",
-        "_late",
+        "_books", "_alive", "_phase", "_waiting", "_target", "_found", "_given_up", "_amended",
+        "_late", "_record", "_early",
     )  # fmt: skip
 
     def __init__(
@@ -55,13 +58,32 @@ class _Phased(LinearPolicy):
         refuse_several_answers(self)
         arms, candidates, rank = self._shape
         self._books = np.zeros((5, arms))
+        self._record, self._early = NoiseTest.empty_record(arms), NoiseTest.empty_record(arms)
         self._alive = np.ones(candidates, dtype=np.int64)
         self._phase = 0
         self._waiting = 0
-        self._target = 1.0 / (rank * (rank + 1.0) + 1.0)
-        self._finished = candidates == 1
+        self._target = 1.0 / (rank * (rank + 1.0) + 1.0) / self._square
+        self._found = candidates == 1
         self._given_up = False
         self._late: list[int] = []
+
+    @property
+    def _first_arms(self) -> Integers:
+        """Arms that a phase pulls whatever its design: at first, more than a basis."""
+        return self.problem.start_arms if self._phase == 1 else self.problem.basis_arms
+
+    @property
+    def _square(self) -> float:
+        """What variances of the reduced candidates are multiplied by when a phase is planned.
+
+        It makes them those of rewards, as in the papers, in whose units gaps are about one. Where
+        rewards are far larger or smaller, so that the first phases would be endless, or many, they
+        count in units of the noise.
+        """
+        unit = self.problem.reduced.unit
+        if not 1.0 / _LARGEST_UNIT <= unit <= _LARGEST_UNIT:
+            unit /= float(self.problem.scale.max())
+        return min(max(unit, 1.0 / _LARGEST_UNIT), _LARGEST_UNIT) ** 2
 
     # ---------------------------------------------------------- what each rule says
 
@@ -95,9 +117,12 @@ class _Phased(LinearPolicy):
 
     def learn(self, pull: Pull, outcome: float) -> None:
         """Take one reward; the last one of a phase lets it be judged."""
+        from fairtrial.confidence.noise_kernels import record_result
+
         reward = self._reduced(pull.action, outcome)
         self._books[COUNTS, pull.action] += 1.0
         self._books[SUMS, pull.action] += reward
+        record_result(self._record, pull.action, reward)
         if pull.number not in self._outstanding:
             if self.is_lost(pull):
                 self._late.append(pull.number)
@@ -109,7 +134,9 @@ class _Phased(LinearPolicy):
 
     def _settle(self) -> None:
         if self._waiting == 0 and not self._over:
-            self._finished = self._judge()
+            self._found = self._judge()
+            if self._phase == 1:
+                self._early = self._record.copy()
 
     def lose(self, pull: Pull, reason: str) -> None:
         """Put the pull back: a phase is judged with all its pulls."""
@@ -117,7 +144,13 @@ class _Phased(LinearPolicy):
 
     def revise(self, pull: Pull, old: float, new: float) -> None:
         """Correct a reward; phases that were judged stay so."""
-        change = self._reduced(pull.action, new) - self._reduced(pull.action, old)
+        from fairtrial.confidence.noise_kernels import replace_result
+
+        # The test of the noise begins again: its first results may have been others.
+        before, after = self._reduced(pull.action, old), self._reduced(pull.action, new)
+        replace_result(self._record, pull.action, before, after)
+        self._early = self._record.copy()
+        change = after - before
         self._books[SUMS, pull.action] += change
         if pull.tag == self._phase and self._waiting and pull.number not in self._late:
             self._books[OWN, pull.action] += change
@@ -141,7 +174,7 @@ class _Phased(LinearPolicy):
             self._begin()
             support = np.flatnonzero(self._books[TO_ISSUE])
             world = (*environment.source, self._factors, generator, most - self.told)
-            draws = run_phase(self._books, support, *world)
+            draws = run_phase(self._books, self._record, support, *world)
             self.told = self.asked = self.told + draws
             self._waiting -= draws
             self._settle()
@@ -154,8 +187,8 @@ class _Phased(LinearPolicy):
         return 1
 
     @property
-    def _decided(self) -> bool:
-        return bool(self._finished)
+    def _finished(self) -> bool:
+        return bool(self._found)
 
     @property
     def _hopeless(self) -> bool:
@@ -163,7 +196,7 @@ class _Phased(LinearPolicy):
 
     @property
     def _over(self) -> bool:
-        return self._decided or self._hopeless
+        return self._finished or self._hopeless
 
     @property
     def _answer(self) -> Sequence[int] | None:
@@ -175,6 +208,10 @@ class _Phased(LinearPolicy):
     @property
     def _data(self) -> tuple[Floats, Floats]:
         return self._books[COUNTS], self._books[SUMS]
+
+    @property
+    def _records(self) -> tuple[Floats, Floats]:
+        return self._record, self._early
 
     def _evidence(self) -> tuple[float | None, float | None]:
         return None, None
@@ -221,13 +258,15 @@ class _Eliminating(_Phased):
         errors = max(1, self._shape[1] - 1)
         return 2.0 * math.log(errors * self._phase * (self._phase + 1.0) / self.delta)
 
+    def _confidence_set(self) -> Sequence[int] | None:
+        return None if isinstance(self._level, ConstantLevel) else self._live()
+
     def _judge(self) -> bool:
         from fairtrial.linear._kernels.phases import ENOUGH, HOPELESS, judge
 
-        problem = self.problem
-        arms, candidates, _ = problem.reduced
-        wanted = (self._height(), problem.epsilon, problem.misspecification, self._slack)
-        standing = int(judge(arms, candidates, self._books, *wanted, self._alive))
+        arms, candidates, _, rest, _ = self.problem.reduced
+        wanted = (self._height(), self._tolerance, self._misspecification, self._slack)
+        standing = int(judge(arms, candidates, rest, self._books, *wanted, self._alive))
         self._given_up = standing == HOPELESS
         return standing == ENOUGH
 
@@ -291,13 +330,15 @@ class XYAdaptive(_Eliminating):
     def _plan(self) -> Floats:
         from fairtrial.linear._kernels.runs import plan_greedy_phase
 
-        arms, candidates, _ = self.problem.reduced
+        arms, candidates, _, rest, _ = self.problem.reduced
         counts = np.zeros(len(arms))
-        counts[self.problem.basis_arms] = 1.0
+        counts[self._first_arms] = 1.0
         live = np.flatnonzero(self._alive)
         wanted = (self.alpha * self._target, MOST_IN_PHASE)
         ties = (self._tie_key, self._phase)
-        self._target = float(plan_greedy_phase(arms, candidates, live, *wanted, *ties, counts))
+        self._target = float(
+            plan_greedy_phase(arms, candidates, rest, live, *wanted, *ties, counts)
+        )
         return counts
 
 
@@ -344,9 +385,12 @@ class Rage(_Eliminating):
 
     def _plan(self) -> Floats:
         shares, value = phase_shares(self.problem, np.flatnonzero(self._alive))
-        pulls = math.ceil(1.1 * value * self._height() * 4.0**self._phase)
-        planned = round_design(shares, max(pulls, int((shares > 0.0).sum())))
-        return planned.astype(np.float64)
+        wanted = 1.1 * self._square * value * self._height() * 4.0**self._phase
+        pulls = math.ceil(min(wanted, MOST_IN_PHASE))
+        planned = round_design(shares, max(pulls, int((shares > 0.0).sum()))).astype(np.float64)
+        if self._phase == 1:
+            planned[self._first_arms] = np.maximum(planned[self._first_arms], 1.0)
+        return planned
 
 
 class ODLinBAI(_Phased):
@@ -374,6 +418,8 @@ class ODLinBAI(_Phased):
     >>> len(policy.ask(100))
     20
     """
+
+    _has_level = False
 
     def __init__(
         self,
@@ -406,7 +452,7 @@ class ODLinBAI(_Phased):
     def _judge(self) -> bool:
         from fairtrial.linear._kernels.phases import phase_values
 
-        arms, candidates, _ = self.problem.reduced
+        arms, candidates = self.problem.reduced[:2]
         rank = self._shape[2]
         live = np.flatnonzero(self._alive)
         values = phase_values(arms, candidates, self._books)[live]

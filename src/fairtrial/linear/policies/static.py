@@ -64,7 +64,7 @@ class _Static(_Sharing):
             raise InvalidArgument(
                 "block_draws", "needs stopping='static-checks': others look after every result"
             )
-        if not self._decided:
+        if not self._finished:
             self._set_shares(self._design() if shares is None else self._given(shares))
 
     @property
@@ -135,7 +135,7 @@ class GAllocation(_Static):
     --------
     >>> policy = GAllocation(Problem([[1, 0], [0, 1], [0.1, 0.1]], noise_std=1.0))
     >>> sorted(pull.arm for pull in policy.ask(4))
-    ['0', '0', '1', '1']
+    ['0', '0', '1', '2']
     """
 
     def __init__(
@@ -247,8 +247,7 @@ class LazyTrackAndStop(_Sharing):
         seed: int | np.random.Generator | None = None,
     ) -> None:
         super().__init__(problem, delta, stopping, start, max_pulls, seed)
-        rank = self._shape[2]
-        self._redesign_at = rank * max(1, self._initial)
+        self._redesign_at = self.problem.start_arms.size * max(1, self._initial)
         self._set_shares(self._on_the_basis())
 
     def _on_the_basis(self) -> Floats:
@@ -266,9 +265,8 @@ class LazyTrackAndStop(_Sharing):
 
         if self.told < self._redesign_at or not self._control[READY]:
             return
-        track, sign = self._track, self.problem.sign
-        theta = sign * self.problem.reduced.basis @ (track.inverse @ track.right)
-        shares = plug_in_shares(self.problem, theta)
+        track = self._track
+        shares = plug_in_shares(self.problem, track.inverse @ track.right)
         self._set_shares(0.98 * shares + 0.02 * self._on_the_basis())
         self._redesign_at = math.ceil(1.25 * self.told)
 
@@ -284,7 +282,7 @@ class LazyTrackAndStop(_Sharing):
             return None
         assert isinstance(environment, ArmEnvironment)
         most = self._most(horizon)
-        while not (self._decided or self._hopeless) and self.told < most:
+        while not (self._finished or self._hopeless) and self.told < most:
             self._redesign_if_due()
             before = self.told
             self._advance(environment, generator, min(most, max(self._redesign_at, before + 1)))

@@ -23,6 +23,7 @@ from fairtrial.linear.policies.levels import (
     Level,
     MixtureLevel,
     RidgeLevel,
+    StaticChecksLevel,
     level_named,
 )
 from fairtrial.linear.problem import Problem
@@ -30,6 +31,9 @@ from fairtrial.linear.problem import Problem
 __all__ = ["FrankWolfeSampling", "FullyAdaptiveXY", "LinGame", "LinGapE"]
 
 Floats = NDArray[np.float64]
+
+_AT_LOOKS_ONLY = (StaticChecksLevel, ConstantLevel)
+"""Levels that do not hold at every moment, or at all."""
 
 _MOST_CONDITION = 1e6
 """Of the features, from which on the square of a ridge in their units is lost to rounding."""
@@ -64,16 +68,13 @@ class Tracking(LinearPolicy):
         from fairtrial.linear._kernels.runs import start_tracker
         from fairtrial.linear._kernels.track import track_sizes
 
-        arms, candidates, _ = self.problem.reduced
-        rows = (arms.ravel(), candidates.ravel(), self.problem.basis_arms)
-        parts = (*rows, self._slack, self._test())
-        self._packed = np.concatenate(parts, dtype=np.float64)
+        self._packed = self._pack(self._test())
         floats, integers = track_sizes(*self._shape)
         self._floats = np.zeros(floats)
         self._integers = np.zeros(integers, dtype=np.int64)
         track = self._track
         track.prior[...] = self._prior()
-        track.shares[self.problem.basis_arms] = self._initial
+        track.shares[self.problem.start_arms] = self._initial
         start_tracker(*self._books())
 
     @property
@@ -91,7 +92,8 @@ class Tracking(LinearPolicy):
             # The least norm of a theta that gives the same rewards, as a quadratic form.
             features = self.problem.features / self.problem.scale[:, np.newaxis]
             back = np.linalg.lstsq(reduced.arms, features, rcond=None)[0]
-            if np.linalg.cond(back) > _MOST_CONDITION:
+            size = np.abs(back).max(initial=0.0)
+            if not 1e-100 < size < 1e100 or np.linalg.cond(back) > _MOST_CONDITION:
                 raise InvalidArgument(
                     "stopping",
                     "must not be a RidgeLevel where features differ so much in size, or depend on "
@@ -109,7 +111,8 @@ class Tracking(LinearPolicy):
         level, problem = self._level, self.problem
         _, candidates, _ = self._shape
         ridge = level if isinstance(level, RidgeLevel) else RidgeLevel(1.0)
-        longest = float(np.square(problem.features / problem.scale[:, None]).sum(axis=1).max())
+        with np.errstate(over="ignore"):
+            longest = float(np.square(problem.features / problem.scale[:, None]).sum(axis=1).max())
         test = Test(
             kind=level.kind,
             delta=self.delta,
@@ -121,10 +124,10 @@ class Tracking(LinearPolicy):
             radius=math.sqrt(ridge.ridge) * ridge.norm_bound,
             reach=longest / ridge.ridge,
             initial=float(self._initial),
-            epsilon=problem.epsilon,
+            epsilon=self._tolerance,
             top=problem.top,
             estimated=problem.estimates_noise,
-            misspecification=problem.misspecification,
+            misspecification=self._misspecification,
             tie_key=self._tie_key,
         )
         return np.array(test, dtype=np.float64)
@@ -204,7 +207,7 @@ class Tracking(LinearPolicy):
         return self._integers[-CONTROLS:]
 
     @property
-    def _decided(self) -> bool:
+    def _finished(self) -> bool:
         from fairtrial.linear._kernels.track import FINISHED
 
         return bool(self._control[FINISHED])
@@ -225,6 +228,19 @@ class Tracking(LinearPolicy):
         track = self._track
         return track.counts, track.sums
 
+    @property
+    def _records(self) -> tuple[Floats, Floats]:
+        track = self._track
+        return track.record, track.early
+
+    def _confidence_set(self) -> Sequence[int] | None:
+        """Return the candidates that no leader beats, for levels that hold at every moment."""
+        from fairtrial.linear._kernels.track import STARTED
+
+        if self.problem.epsilon > 0.0 or isinstance(self._level, _AT_LOOKS_ONLY):
+            return None
+        return self._live() if self._control[STARTED] else list(range(self._shape[1]))
+
     def _evidence(self) -> tuple[float | None, float | None]:
         from fairtrial.linear._kernels.track import READY
 
@@ -237,7 +253,7 @@ class Tracking(LinearPolicy):
     def _live(self) -> Sequence[int]:
         from fairtrial.linear._kernels.runs import live_in_tracker
 
-        if self._decided:
+        if self._finished:
             return list(self._answer or ())
         live = np.zeros(self._shape[1], dtype=np.int64)
         live_in_tracker(*self._books(live))

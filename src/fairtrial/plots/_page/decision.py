@@ -10,6 +10,7 @@ import numpy as np
 from fairtrial.core.recommendation import Progress
 from fairtrial.plots._alternatives import (
     Alternative,
+    candidates_sentence,
     e_value,
     explanation,
     ruling,
@@ -56,9 +57,11 @@ _MOMENTS_LISTED = 24
 def decision(found: Findings, facts: Mapping[str, object]) -> Markup:
     """Return the section."""
     recommendation = found.progress.recommendation
+    among = candidates_sentence(found.progress)
     verdict = element(
         "div",
         element("p", headline(recommendation, found.endless), class_="answer"),
+        element("p", among) if among else None,
         element("p", support(found.progress, found.endless)),
         element("p", because(recommendation)) if recommendation.reason else None,
         element("p", "Used: ", pull_sentence(found.progress)),

@@ -7,7 +7,7 @@ from typing import Any
 
 from fairtrial.plots._page.findings import Findings
 from fairtrial.plots._page.html import Markup, bdi, element, section, table
-from fairtrial.plots._words import count, number, plural
+from fairtrial.plots._words import count, ended, number, plural
 
 __all__ = ["health"]
 
@@ -21,8 +21,12 @@ def health(found: Findings) -> Markup:
     else:
         said = f"The log does not replay to the recorded decisions: {check.first_difference}."
         verdict = element("p", element("strong", said), class_="warning")
-    rows = [(name, bdi(value)) for name, value in _flat(found.study.health())]
-    return section("Health", verdict, table("State of the study", ("What", "Value"), rows))
+    values = dict(found.study.health())
+    warnings = values.pop("warnings", ())
+    rows = [(name, bdi(value)) for name, value in _flat(values)]
+    state = table("State of the study", ("What", "Value"), rows)
+    doubts = [element("p", element("strong", ended(one)), class_="warning") for one in warnings]
+    return section("Health", verdict, *doubts, state)
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:

@@ -10,7 +10,8 @@ from pathlib import Path
 from numpy.typing import ArrayLike
 
 import fairtrial
-from fairtrial.errors import InvalidArgument
+from fairtrial.core.files import replacing
+from fairtrial.errors import InvalidArgument, StorageError
 from fairtrial.plots._page.arms import arms
 from fairtrial.plots._page.decision import decision
 from fairtrial.plots._page.fairness import fairness
@@ -18,7 +19,7 @@ from fairtrial.plots._page.findings import Findings
 from fairtrial.plots._page.health import health
 from fairtrial.plots._page.html import Markup, bdi, element
 from fairtrial.plots._page.log import log
-from fairtrial.plots._sources import StudyLike, check_offers
+from fairtrial.plots._sources import StudyLike, check_offers, replay_note
 
 __all__ = ["write_report"]
 
@@ -77,9 +78,11 @@ def write_report(
     file = Path(path)
     page = _page(Findings.of(study, optimal), title or study.name, facts or {})
     try:
-        file.write_text(page, encoding="utf-8", newline="\n")
-    except OSError as error:
-        reason = f"must be a file that can be written ({error.strerror})"
+        # It may tell of people: readable by its owner only, as the study is.
+        with replacing(file) as part:
+            part.write_text(page, encoding="utf-8", newline="\n")
+    except StorageError as error:
+        reason = f"must be a file that can be written ({getattr(error.__cause__, 'strerror', '')})"
         raise InvalidArgument("path", reason, str(path)) from error
     return file
 
@@ -97,9 +100,11 @@ def _page(found: Findings, title: str, facts: Mapping[str, object]) -> str:
         element("title", title),
         element("style", Markup(style)),
     )
+    replayed = replay_note(found.study)
     main = element(
         "main",
         element("h1", bdi(title)),
+        element("p", element("strong", bdi(replayed))) if replayed else None,
         decision(found, facts),
         arms(found),
         fairness(found),

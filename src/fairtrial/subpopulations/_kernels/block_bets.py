@@ -22,6 +22,7 @@ from fairtrial.subpopulations._kernels.block_book import (
     Book,
     Rules,
 )
+from fairtrial.subpopulations._kernels.block_losses import lift_by_losses
 from fairtrial.subpopulations._kernels.model import (
     CEILING,
     FLOOR,
@@ -48,7 +49,8 @@ def place_bets(
         end, group = (bet - arms) // groups, (bet - arms) % groups
         limited = abs(model.limits[end, leader, group]) < math.inf
         if limited and book.planned[slot, leader, group] > 0.0:
-            _bet_on_cell(model, rules, book, slot, bet, leader, means, variances)
+            lift = lift_by_losses(rules, book, leader, group) if end == CEILING else 0.0
+            _bet_on_cell(model, rules, book, slot, bet, leader, means, variances, lift)
 
 
 @kernel
@@ -103,7 +105,7 @@ def _bet_on_rival(
         book.ledger[slot, k] = PAIR if multiplier > 0.0 else LIMITS_OF_RIVAL
     else:
         book.ledger[slot, k] = LIMITS_OF_RIVAL
-    _freeze(rules, book, slot, k, leader, k, constant, means, variances)
+    _freeze(rules, book, slot, k, leader, k, constant, means, variances, 0.0)
 
 
 @kernel
@@ -116,8 +118,12 @@ def _bet_on_cell(
     leader: int,
     means: Floats,
     variances: Floats,
+    lift: float,
 ) -> None:
-    """Freeze the bet against "the leader is beyond this limit of this cell"."""
+    """Freeze the bet against "the leader is beyond this limit of this cell".
+
+    `lift`: by how much the mean that this bet sees is above that in `means`.
+    """
     arms, groups = means.shape
     end, group = (bet - arms) // groups, (bet - arms) % groups
     limit = model.limits[end, leader, group]
@@ -129,7 +135,7 @@ def _bet_on_cell(
     book.coefficients[slot, bet, 0, group] = weight
     book.centres[slot, bet, 0, group] = limit
     book.ledger[slot, bet] = CELL_OF_LEADER
-    _freeze(rules, book, slot, bet, leader, leader, -weight * limit, means, variances)
+    _freeze(rules, book, slot, bet, leader, leader, -weight * limit, means, variances, lift)
 
 
 @kernel
@@ -143,6 +149,7 @@ def _freeze(
     constant: float,
     means: Floats,
     variances: Floats,
+    lift: float,
 ) -> None:
     """Freeze a bet on sum of coefficients times means plus a constant.
 
@@ -169,7 +176,7 @@ def _freeze(
             if count == 0.0:
                 book.ledger[slot, bet] = NO_BET
                 return
-            mean, variance = means[arm, group], variances[arm, group]
+            mean, variance = means[arm, group] + lift, variances[arm, group]
             effect += weight * mean
             earlier += weight**2 * variance / book.counts[arm, group]
             if rules.bounded:
@@ -230,6 +237,22 @@ def multiply_bets(
 
 
 @kernel
+def replace_worst(rules: Rules, book: Book, slot: int, cell: int, reward: float) -> None:
+    """Replace the worst value that each bet took for a lost draw by the draw's reward."""
+    groups = book.counts.shape[1]
+    k, group = cell // groups, cell % groups
+    for bet in range(book.ledger.shape[1]):
+        if book.ledger[slot, bet] == NO_BET:
+            continue
+        for row in range(2):
+            arm = book.target[slot] if row == 0 else book.rival[slot, bet]
+            weight = book.coefficients[slot, bet, row, group]
+            if arm == k and weight != 0.0:
+                worst = rules.low if weight > 0.0 else rules.high
+                _replace_factor(book, slot, bet, row, group, worst, reward)
+
+
+@kernel
 def correct_bets(book: Book, slot: int, cell: int, old: float, new: float) -> None:
     """Replace one draw's factor in every bet that it takes part in."""
     groups = book.counts.shape[1]
@@ -240,14 +263,35 @@ def correct_bets(book: Book, slot: int, cell: int, old: float, new: float) -> No
         for row in range(2):
             arm = book.target[slot] if row == 0 else book.rival[slot, bet]
             weight = book.coefficients[slot, bet, row, group]
-            if arm != k or weight == 0.0:
-                continue
-            before = weight * (old - book.centres[slot, bet, row, group])
-            after = weight * (new - book.centres[slot, bet, row, group])
-            for point in range(GRID):
-                theta = book.thetas[slot, bet, point]
-                change = (1.0 + theta * after) / (1.0 + theta * before)
-                book.logs[slot, bet, point] += math.log(change)
+            if arm == k and weight != 0.0:
+                _replace_factor(book, slot, bet, row, group, old, new)
+
+
+@kernel
+def _replace_factor(
+    book: Book, slot: int, bet: int, row: int, group: int, old: float, new: float
+) -> None:
+    """Replace one draw's factor in a bet by that of another value."""
+    weight = book.coefficients[slot, bet, row, group]
+    before = weight * (old - book.centres[slot, bet, row, group])
+    after = weight * (new - book.centres[slot, bet, row, group])
+    for point in range(GRID):
+        theta = book.thetas[slot, bet, point]
+        book.logs[slot, bet, point] += math.log((1.0 + theta * after) / (1.0 + theta * before))
+
+
+@kernel
+def is_bet_on(book: Book, slot: int, cell: int) -> bool:
+    """Return whether the draws of a cell move a bet of a block."""
+    groups = book.counts.shape[1]
+    k, group = cell // groups, cell % groups
+    for bet in range(book.ledger.shape[1]):
+        if book.ledger[slot, bet] != NO_BET:
+            for row in range(2):
+                arm = book.target[slot] if row == 0 else book.rival[slot, bet]
+                if arm == k and book.coefficients[slot, bet, row, group] != 0.0:
+                    return True
+    return False
 
 
 @kernel

@@ -14,10 +14,14 @@ NO_BET, LIMITS_OF_RIVAL, PAIR, CELL_OF_LEADER = range(4)
 class Rules(NamedTuple):
     """The constants of the method, as docs/explanation/block-betting.md has them.
 
-    `low` and `high` are the reward's range if it is `bounded`, `threshold` is ln(1/delta), `start`
-    the initial draws of a cell. A block has `growth` times the draws so far, and at least
-    `touch` for every cell that matters; `kappa` and `cost` shape the plan, which takes `steps`
-    steps. Nothing is betted while the leader's weakest item has less than `pause` squared.
+    `low` and `high` are the reward's range if it is `bounded`; rewards come less `shift`, limits
+    and range as well. `threshold` is ln(1/delta), `start` the initial draws of a cell. A block has
+    `growth` times the draws so far, and at least `touch` for every cell that matters; `kappa` and
+    `cost` shape the plan, which takes `steps` steps at most, and ends before if it is within the
+    factor `precision` of what any plan could reach. It is made at means that `doubt` has moved if
+    it `doubts`. Nothing is bet while the leader's weakest item has less than `pause` squared. A
+    lost draw is drawn again if `redraws`; else it counts as the worst value, or for known noise
+    as none.
     """
 
     bounded: bool
@@ -30,10 +34,14 @@ class Rules(NamedTuple):
     cost: float
     touch: float
     steps: int
+    precision: float
+    doubts: bool
     pause: float
+    redraws: bool
+    shift: float
 
 
-NUMBER_OF_RULES = 11
+NUMBER_OF_RULES = 15
 
 
 @kernel
@@ -52,6 +60,10 @@ def open_rules(packed: Floats) -> Rules:
         packed[at + 8],
         int(packed[at + 9]),
         packed[at + 10],
+        packed[at + 11] > 0.0,
+        packed[at + 12],
+        packed[at + 13] > 0.0,
+        packed[at + 14],
     )
 
 
@@ -67,14 +79,17 @@ class Book(NamedTuple):
     sums: Floats
     squares: Floats
     shares: Floats  # (K, L), the plan that the next one starts from
+    came: Floats  # (K, L), draws of blocks that are settled: with a result, and (next) lost
+    lost: Floats
     limits_of: Floats  # (K,), ledger D
     pairs: Floats  # (K, K), ledger P[k, j]
     cells: Floats  # (2, K, L), ledger C[e, j, l]
     forecast: Floats  # (1,), draws still needed when the last block was planned
-    planned: Floats  # (R, K, L), as are the next three
+    planned: Floats  # (R, K, L), as are the next four
     to_issue: Floats
     got: Floats
     block_sums: Floats
+    missed: Floats  # draws that were lost
     coefficients: Floats  # (R, B, 2, L), as is the next
     centres: Floats
     estimate: Floats  # (R, B), as are the next three
@@ -98,7 +113,7 @@ class Book(NamedTuple):
 def sizes(arms: int, groups: int, slots: int, bets: int) -> tuple[int, int]:
     """Return the lengths of the two buffers that a book lives in; `bets` are those of a block."""
     cells = arms * groups
-    floats = 6 * cells + arms + arms * arms + 1 + 4 * slots * cells
+    floats = 8 * cells + arms + arms * arms + 1 + 5 * slots * cells
     floats += slots * bets * (4 * groups + 4 + 4 * GRID)
     return floats, arms + 1 + CONTROL + slots * (2 + 3 * bets)
 
@@ -109,8 +124,8 @@ def open_book(floats: Floats, integers: Integers, arms: int, groups: int, slots:
     cells = arms * groups
     bets = ((integers.size - (arms + 1) - CONTROL) // slots - 2) // 3
     at = 0
-    data = floats[at : at + 4 * cells].reshape((4, arms, groups))
-    at += 4 * cells
+    data = floats[at : at + 6 * cells].reshape((6, arms, groups))
+    at += 6 * cells
     limits_of = floats[at : at + arms]
     at += arms
     pairs = floats[at : at + arms * arms].reshape((arms, arms))
@@ -120,8 +135,8 @@ def open_book(floats: Floats, integers: Integers, arms: int, groups: int, slots:
     forecast = floats[at : at + 1]
     at += 1
     size = slots * cells
-    blocks = floats[at : at + 4 * size].reshape((4, slots, arms, groups))
-    at += 4 * size
+    blocks = floats[at : at + 5 * size].reshape((5, slots, arms, groups))
+    at += 5 * size
     size = slots * bets * 2 * groups
     direction = floats[at : at + 2 * size].reshape((2, slots, bets, 2, groups))
     at += 2 * size
@@ -139,8 +154,9 @@ def open_book(floats: Floats, integers: Integers, arms: int, groups: int, slots:
     size = slots * bets
     per_bet = integers[at : at + 3 * size].reshape((3, slots, bets))
     return Book(
-        data[0], data[1], data[2], data[3], limits_of, pairs, cell_ledger, forecast,
-        blocks[0], blocks[1], blocks[2], blocks[3], direction[0], direction[1],
+        data[0], data[1], data[2], data[3], data[4], data[5],
+        limits_of, pairs, cell_ledger, forecast,
+        blocks[0], blocks[1], blocks[2], blocks[3], blocks[4], direction[0], direction[1],
         scalars[0], scalars[1], scalars[2], scalars[3],
         points[0], points[1], points[2], points[3],
         rejected, control, per_block[0], per_block[1], per_bet[0], per_bet[1], per_bet[2],

@@ -6,8 +6,10 @@ import numpy as np
 
 from fairtrial.core.compilation import kernel
 from fairtrial.subpopulations._kernels.block_book import Book, Rules
-from fairtrial.subpopulations._kernels.block_wealth import current_wealth, log_wealth
+from fairtrial.subpopulations._kernels.block_wealth import fill_wealth, term
+from fairtrial.subpopulations._kernels.doubt import doubt_rival
 from fairtrial.subpopulations._kernels.model import (
+    FLOOR,
     Booleans,
     Floats,
     Integers,
@@ -97,6 +99,35 @@ def leader_now(model: Model, rules: Rules, book: Book) -> int:
 
 
 @kernel
+def doubt_means(
+    model: Model,
+    rules: Rules,
+    book: Book,
+    leader: int,
+    means: Floats,
+    precisions: Floats,
+    doubted: Floats,
+) -> bool:
+    """Fill the means that the next block is planned at; return whether they differ."""
+    arms, groups = means.shape
+    copy_into(doubted, means)
+    if not rules.doubts:
+        return False
+    average = total(book.counts) / max(1.0, total(model.active))
+    differs = False
+    for k in range(arms):
+        if k == leader or book.rejected[k]:
+            continue
+        none_leads = leader == arms
+        if doubt_rival(model, k, none_leads, book.counts, means, precisions, average, doubted):
+            differs = True
+            for group in range(groups):
+                if rules.bounded:
+                    doubted[k, group] = min(max(doubted[k, group], rules.low), rules.high)
+    return differs
+
+
+@kernel
 def needs_of(model: Model, rules: Rules, book: Book, leader: int, needs: Floats) -> None:
     """Fill what each item still needs in nats; negative where it is settled or absent.
 
@@ -105,28 +136,29 @@ def needs_of(model: Model, rules: Rules, book: Book, leader: int, needs: Floats)
     arms, groups = model.active.shape
     for item in range(needs.size):
         needs[item] = -1.0
-    for k in range(arms):
-        if book.rejected[k] or k == leader:
+    cells = np.empty(arms)
+    wealth = np.empty(arms + 1)
+    fill_wealth(model, book, cells, wealth)
+    least = math.inf
+    for answer in range(arms + 1):
+        if book.rejected[answer] or answer == leader:
             continue
         if leader == arms:
-            needs[k] = max(0.0, rules.threshold - current_wealth(model, book, k))
-        else:
-            missing = rules.threshold - log_wealth(model, book, k, leader, book.pairs[k, leader])
-            needs[k] = missing if missing > 0.0 else -1.0
+            needs[answer] = max(0.0, rules.threshold - wealth[answer])
+            continue
+        # What the answer's wealth has from blocks with other targets.
+        others = wealth[answer] - term(model, book, answer, leader, cells[leader])
+        least = min(least, others)
+        if answer < arms:
+            missing = rules.threshold - others - book.pairs[answer, leader]
+            needs[answer] = missing if missing > 0.0 else -1.0
     if leader == arms:
         return
     for item in range(arms, needs.size):
         end, group = (item - arms) // groups, (item - arms) % groups
-        if abs(model.limits[end, leader, group]) == math.inf:
-            continue
-        largest = -math.inf
-        for answer in range(arms + 1):
-            if answer != leader and not book.rejected[answer]:
-                missing = rules.threshold - log_wealth(
-                    model, book, answer, leader, book.cells[end, leader, group]
-                )
-                largest = max(largest, missing)
-        needs[item] = largest if largest > 0.0 else -1.0
+        if abs(model.limits[end, leader, group]) < math.inf:
+            missing = rules.threshold - least - book.cells[end, leader, group]
+            needs[item] = missing if missing > 0.0 else -1.0
 
 
 @kernel
@@ -151,6 +183,45 @@ def item_value(
         leader, item, means, precisions, leader, item, weights, limits, 0.0, lam, item
     )
     return value
+
+
+@kernel
+def fill_present(
+    model: Model,
+    leader: int,
+    means: Floats,
+    precisions: Floats,
+    lossy: bool,
+    needs: Floats,
+    present: Floats,
+) -> float:
+    """Fill what is known of each item that is needed, else 0; return the least of those needed.
+
+    `lossy`: the means are those that lost draws leave. If they put the leader beyond a limit,
+    no data of the kind can settle that limit.
+    """
+    arms, groups = means.shape
+    lam = np.empty((needs.size, 2, groups))
+    weakest = math.inf
+    for item in range(needs.size):
+        present[item] = 0.0
+        if needs[item] < 0.0:
+            continue
+        if not (lossy and item >= arms and _is_beyond(item, leader, means, model.limits)):
+            present[item] = item_value(
+                item, leader, means, precisions, model.weights, model.limits, lam
+            )
+        weakest = min(weakest, present[item])
+    return weakest
+
+
+@kernel
+def _is_beyond(item: int, leader: int, means: Floats, limits: Limits) -> bool:
+    """Return whether the leader's mean is beyond the limit that an item is about."""
+    arms, groups = means.shape
+    end, group = (item - arms) // groups, (item - arms) % groups
+    above = means[leader, group] - limits[end, leader, group]
+    return above < 0.0 if end == FLOOR else above > 0.0
 
 
 @kernel
@@ -182,23 +253,28 @@ def find_shares(
     variances: Floats,
     needs: Floats,
     present: Floats,
+    found: Floats,
 ) -> float:
-    """Set the shares of cost that finish the neediest item soonest; return what it will cost.
+    """Fill `found` with the shares of cost that finish the neediest item soonest, nearly.
 
-    `present`: each item's value at the data so far.
+    Return what finishing will cost. `present`: each item's value at the data so far. An average
+    of the weakest items' derivatives bounds what any shares can reach, because values are
+    concave and homogeneous: near that bound there is nothing to gain from more steps.
     """
     arms, groups = means.shape
     weights, limits = model.weights, model.limits
     per_cost = np.empty((arms, groups))
     shares = np.empty((arms, groups))
-    _start_shares(model, book, variances, per_cost, shares)
     urgency = np.empty(needs.size)
     live = np.empty(needs.size, dtype=np.int64)
     number = _list_live_items(rules, needs, present, urgency, live)
+    _start_shares(model, book, leader, means, variances, live, number, per_cost, shares)
+    copy_into(found, shares)
     lam = np.empty((needs.size, 2, groups))
     values = np.empty(needs.size)
     precisions = np.empty((arms, groups))
     gradient = np.empty((arms, groups))
+    prices = np.zeros((arms, groups))
     most = -1.0
     forecast = math.inf
     for step in range(rules.steps if number > 0 else 0):
@@ -210,29 +286,69 @@ def find_shares(
         if progress > most:
             most = progress
             forecast = _cost_to_finish(needs, values, live, number)
-            copy_into(book.shares, shares)
+            copy_into(found, shares)
         if values[weakest] <= 0.0:
             break
         _item_gradient(weakest, leader, means, limits, lam, gradient)
         gain = 1.0 / (8.0 + step)
         scale = gain / values[weakest]
+        blend = 1.0 if step == 0 else gain
+        bound = 0.0
         for k in range(arms):
             for group in range(groups):
                 pull = gradient[k, group] * per_cost[k, group]
                 shares[k, group] *= 1.0 - gain + scale * pull
+                prices[k, group] += blend * (urgency[weakest] * pull - prices[k, group])
+                bound = max(bound, prices[k, group])
+        if most >= rules.precision * bound:
+            break
     return forecast
 
 
 @kernel(error_model="numpy")
 def _start_shares(
-    model: Model, book: Book, variances: Floats, per_cost: Floats, shares: Floats
+    model: Model,
+    book: Book,
+    leader: int,
+    means: Floats,
+    variances: Floats,
+    live: Integers,
+    number: int,
+    per_cost: Floats,
+    shares: Floats,
 ) -> None:
-    """Fill the precision that a unit of cost buys, and shares that leave no cell out."""
+    """Fill the precision that a unit of cost buys, and shares that leave no useful cell out."""
     arms, groups = shares.shape
+    fill(shares, 0.0)
+    for i in range(number):
+        _mark_useful_cells(live[i], leader, means, model.weights, model.limits, shares)
+    useful = total(shares)
+    whole = 0.0
     for k in range(arms):
         for group in range(groups):
             per_cost[k, group] = 1.0 / (variances[k, group] * model.costs[k, group])
-            shares[k, group] = 0.7 * book.shares[k, group] + 0.3 / (arms * groups)
+            shares[k, group] *= 0.7 * book.shares[k, group] + 0.3 / max(1.0, useful)
+            whole += shares[k, group]
+    for k in range(arms):
+        for group in range(groups):
+            shares[k, group] = shares[k, group] / whole if whole > 0.0 else 1.0 / shares.size
+
+
+@kernel
+def _mark_useful_cells(
+    item: int, leader: int, means: Floats, weights: Floats, limits: Limits, useful: Floats
+) -> None:
+    """Mark with a one the cells that may have a part in an item."""
+    arms, groups = means.shape
+    if item >= arms:
+        useful[leader, (item - arms) % groups] = 1.0
+        return
+    for group in range(groups):
+        if margin(means[item, group], limits, item, group) < 0.0:
+            useful[item, group] = 1.0
+        if leader < arms and weights[group] > 0.0:
+            useful[leader, group] = 1.0
+            useful[item, group] = 1.0
 
 
 @kernel(error_model="numpy")
@@ -288,11 +404,11 @@ def _cost_to_finish(needs: Floats, values: Floats, live: Integers, number: int) 
 @kernel
 def find_support(
     model: Model,
-    book: Book,
     leader: int,
     means: Floats,
     variances: Floats,
     needs: Floats,
+    shares: Floats,
     support: Booleans,
 ) -> int:
     """Mark the cells that some live item can use; return how many there are."""
@@ -303,7 +419,7 @@ def find_support(
     lam = np.empty((needs.size, 2, groups))
     gradient = np.empty((arms, groups))
     precisions = np.empty((arms, groups))
-    divide(precisions, book.shares, variances)
+    divide(precisions, shares, variances)
     for item in range(needs.size):
         if needs[item] < 0.0:
             continue
@@ -320,7 +436,7 @@ def find_support(
     number = 0
     for k in range(arms):
         for group in range(groups):
-            if leader == arms and book.shares[k, group] <= 0.02 / (arms * groups):
+            if leader == arms and shares[k, group] <= 0.02 / (arms * groups):
                 support[k, group] = False
             number += support[k, group]
     if number == 0:
@@ -356,6 +472,7 @@ def block_counts(
     model: Model,
     rules: Rules,
     book: Book,
+    shares: Floats,
     support: Booleans,
     number: int,
     size: float,
@@ -367,7 +484,7 @@ def block_counts(
         for group in range(support.shape[1]):
             planned[k, group] = 0.0
             if support[k, group]:
-                planned[k, group] = book.shares[k, group] / model.costs[k, group]
+                planned[k, group] = shares[k, group] / model.costs[k, group]
                 share += planned[k, group]
     if size <= 0.0:
         size = max(math.ceil(rules.growth * total(book.counts)), rules.touch * number)

@@ -23,29 +23,25 @@ def cells_ledger(model: Model, book: Book, j: int) -> float:
 
 
 @kernel
-def log_wealth(model: Model, book: Book, answer: int, target: int, replacement: float) -> float:
-    """Return the log wealth against an answer (K stands for "none").
+def term(model: Model, book: Book, answer: int, target: int, cells: float) -> float:
+    """Return what target's blocks add to the log wealth against an answer (K stands for "none").
 
-    The term of arm `target`, if it is one, is replaced by `replacement`.
+    `cells`: the target's `cells_ledger`.
     """
-    arms = model.active.shape[0]
-    total = 0.0 if answer == arms else book.limits_of[answer]
-    for j in range(arms):
-        if j == answer:
-            continue
-        if j == target:
-            total += replacement
-        elif answer == arms:
-            total += cells_ledger(model, book, j)
-        else:
-            total += min(book.pairs[answer, j], cells_ledger(model, book, j))
-    return total
+    return cells if answer == model.active.shape[0] else min(book.pairs[answer, target], cells)
 
 
 @kernel
-def current_wealth(model: Model, book: Book, answer: int) -> float:
-    """Return the log wealth against an answer as it stands."""
-    return log_wealth(model, book, answer, answer, 0.0)
+def fill_wealth(model: Model, book: Book, cells: Floats, wealth: Floats) -> None:
+    """Fill every arm's `cells_ledger`, and the log wealth against every answer, "none" last."""
+    arms = model.active.shape[0]
+    for j in range(arms):
+        cells[j] = cells_ledger(model, book, j)
+    for answer in range(arms + 1):
+        wealth[answer] = 0.0 if answer == arms else book.limits_of[answer]
+        for j in range(arms):
+            if j != answer:
+                wealth[answer] += term(model, book, answer, j, cells[j])
 
 
 @kernel
@@ -53,8 +49,7 @@ def all_wealth(model: Model, book: Book) -> Floats:
     """Return the log wealth against every answer, "none" last."""
     arms = model.active.shape[0]
     wealth = np.empty(arms + 1)
-    for answer in range(arms + 1):
-        wealth[answer] = current_wealth(model, book, answer)
+    fill_wealth(model, book, np.empty(arms), wealth)
     return wealth
 
 
@@ -74,8 +69,9 @@ def none_is_possible(model: Model) -> bool:
 def reject_answers(model: Model, rules: Rules, book: Book) -> None:
     """Reject for good every answer whose wealth has reached 1/delta; finish when one is left."""
     arms = model.active.shape[0]
+    wealth = all_wealth(model, book)
     for answer in range(arms + 1):
-        if not book.rejected[answer] and current_wealth(model, book, answer) >= rules.threshold:
+        if not book.rejected[answer] and wealth[answer] >= rules.threshold:
             book.rejected[answer] = 1
     left = 0
     last = book.control[LEADER]

@@ -15,15 +15,18 @@ from fairtrial.subpopulations._kernels.block_bets import (
     multiply_bets,
     pay,
     place_bets,
+    replace_worst,
 )
 from fairtrial.subpopulations._kernels.block_book import NO_BET, Book, Rules
+from fairtrial.subpopulations._kernels.block_losses import discount_losses, lift_by_losses
 from fairtrial.subpopulations._kernels.block_plans import (
     block_counts,
     can_plan,
+    doubt_means,
+    fill_present,
     find_leader,
     find_shares,
     find_support,
-    item_value,
     needs_of,
     summarise,
 )
@@ -35,7 +38,15 @@ from fairtrial.subpopulations._kernels.indices import (
     LEADER,
     OPEN,
 )
-from fairtrial.subpopulations._kernels.model import Floats, Model, divide, fill, total
+from fairtrial.subpopulations._kernels.model import (
+    CEILING,
+    Floats,
+    Model,
+    copy_into,
+    divide,
+    fill,
+    total,
+)
 
 LEADER_NONE_PAUSE = 1.0
 """What stands in for `rules.pause` when "none" leads and rewards are bounded."""
@@ -77,21 +88,32 @@ def plan_block(model: Model, rules: Rules, book: Book, batch: float) -> None:
     book.control[LEADER] = leader
     needs = np.empty(book.ledger.shape[1])
     needs_of(model, rules, book, leader, needs)
+    limits = model.limits.copy()
+    lossy = discount_losses(model, rules, book, leader, means, variances)
+    if lossy:
+        divide(precisions, book.counts, variances)
+        if leader < arms:
+            for group in range(groups):
+                limits[CEILING, leader, group] -= lift_by_losses(rules, book, leader, group)
+    seen = Model(
+        model.weights, limits, model.own_limits, model.rival_limits,
+        model.variances, model.costs, model.active, model.slack,
+    )  # fmt: skip
     present = np.empty(needs.size)
-    lam = np.empty((needs.size, 2, groups))
-    weakest = math.inf
-    for item in range(needs.size):
-        present[item] = 0.0
-        if needs[item] >= 0.0:
-            present[item] = item_value(
-                item, leader, means, precisions, model.weights, model.limits, lam
-            )
-            weakest = min(weakest, present[item])
-    book.forecast[0] = find_shares(model, rules, book, leader, means, variances, needs, present)
+    weakest = fill_present(seen, leader, means, precisions, lossy, needs, present)
+    shares = np.empty((arms, groups))
+    doubted = np.empty((arms, groups))
+    doubts = doubt_means(seen, rules, book, leader, means, precisions, doubted)
+    if doubts:
+        fill_present(seen, leader, doubted, precisions, lossy, needs, present)
+    forecast = find_shares(seen, rules, book, leader, doubted, variances, needs, present, shares)
+    book.forecast[0] = forecast if weakest > 0.0 else math.inf
+    if not doubts:
+        copy_into(book.shares, shares)
     support = np.zeros((arms, groups), dtype=np.bool_)
-    number = find_support(model, book, leader, means, variances, needs, support)
+    number = find_support(seen, leader, doubted, variances, needs, shares, support)
     planned = np.empty((arms, groups))
-    block_counts(model, rules, book, support, number, batch, planned)
+    block_counts(model, rules, book, shares, support, number, batch, planned)
     slot = _open_block(book, planned, leader)
     pause = rules.pause**2
     if leader == arms:
@@ -112,6 +134,7 @@ def _open_block(book: Book, planned: Floats, target: int) -> int:
     for k in range(planned.shape[0]):
         for group in range(planned.shape[1]):
             book.got[slot, k, group] = 0.0
+            book.missed[slot, k, group] = 0.0
             book.block_sums[slot, k, group] = 0.0
             book.planned[slot, k, group] = planned[k, group]
             book.to_issue[slot, k, group] = planned[k, group]
@@ -189,13 +212,49 @@ def record_reward(
 
 @kernel
 def record_loss(model: Model, rules: Rules, book: Book, cell: int, serial: int) -> None:
-    """Close the books on a draw that will have no reward."""
+    """Close the books on a draw that will have no reward, or put it back to be drawn again."""
     if serial >= book.control[FIRST]:
+        groups = model.weights.size
         slot = serial % book.waiting.size
+        book.missed[slot, cell // groups, cell % groups] += 1.0
+        if rules.redraws:
+            book.to_issue[slot, cell // groups, cell % groups] += 1.0
+            return
         if rules.bounded:
             multiply_bets(rules, book, slot, cell, 0.0, True)
         book.waiting[slot] -= 1
         settle(model, rules, book)
+
+
+@kernel
+def record_late(
+    model: Model, rules: Rules, book: Book, cell: int, serial: int, reward: float
+) -> bool:
+    """Take the reward of a draw given up as lost; return whether it still counts for its block.
+
+    It does while the block is open: the worst value that a bet took was at most as good. Where
+    the draw was put back, it does until another has been issued in its place.
+    """
+    groups = model.weights.size
+    k, group = cell // groups, cell % groups
+    slot = serial % book.waiting.size
+    counts = serial >= book.control[FIRST]
+    if rules.redraws:
+        counts = counts and book.to_issue[slot, k, group] > 0.0
+    if not counts:
+        record_reward(model, rules, book, cell, -1, reward)
+        return False
+    book.missed[slot, k, group] -= 1.0
+    if rules.redraws:
+        book.to_issue[slot, k, group] -= 1.0
+        record_reward(model, rules, book, cell, serial, reward)
+        return True
+    record_reward(model, rules, book, cell, -1, reward)
+    book.got[slot, k, group] += 1.0
+    book.block_sums[slot, k, group] += reward
+    if rules.bounded:
+        replace_worst(rules, book, slot, cell, reward)
+    return True
 
 
 @kernel
@@ -227,6 +286,10 @@ def settle(model: Model, rules: Rules, book: Book) -> None:
         for bet in range(book.ledger.shape[1]):
             if book.ledger[slot, bet] != NO_BET:
                 pay(model, rules, book, slot, bet)
+        for k in range(book.came.shape[0]):
+            for group in range(book.came.shape[1]):
+                book.came[k, group] += book.got[slot, k, group]
+                book.lost[k, group] += book.missed[slot, k, group]
         book.control[FIRST] += 1
         book.control[OPEN] -= 1
         reject_answers(model, rules, book)

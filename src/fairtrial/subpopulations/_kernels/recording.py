@@ -34,8 +34,12 @@ def record(
     state[COUNTS, k, group] += 1.0
     if solicited:
         state[PENDING, k, group] -= 1.0
+    # Squares are those of deviations from the mean: far from zero, others would drown them.
+    before = state[SUMS, k, group] / max(1.0, state[COUNTS, k, group] - 1.0)
     state[SUMS, k, group] += reward
-    state[SQUARES, k, group] += reward * reward
+    mean = state[SUMS, k, group] / state[COUNTS, k, group]
+    if state[COUNTS, k, group] > 1.0:
+        state[SQUARES, k, group] += (reward - before) * (reward - mean)
     _summarise(model, state, k, group, estimate_noise)
     refresh(model, state, scan, values, k)
 
@@ -54,8 +58,10 @@ def correct(
     """Replace a reward taken before."""
     groups = model.weights.size
     k, group = cell // groups, cell % groups
+    before = state[SUMS, k, group] / state[COUNTS, k, group]
     state[SUMS, k, group] += new - old
-    state[SQUARES, k, group] += new * new - old * old
+    mean = state[SUMS, k, group] / state[COUNTS, k, group]
+    state[SQUARES, k, group] += (new - old) * ((new - mean) + (old - before))
     _summarise(model, state, k, group, estimate_noise)
     refresh(model, state, scan, values, k)
 
@@ -66,8 +72,7 @@ def _summarise(model: Model, state: Floats, k: int, group: int, estimate_noise: 
     mean = state[SUMS, k, group] / count
     variance = model.variances[k, group]
     if estimate_noise:
-        centred = max(0.0, state[SQUARES, k, group] - count * mean * mean)
-        variance = max(centred / max(1.0, count - 1.0), 1e-300)
+        variance = max(state[SQUARES, k, group] / max(1.0, count - 1.0), 1e-300)
     state[MEANS, k, group] = mean
     state[PRECISIONS, k, group] = count / variance
 

@@ -20,6 +20,7 @@ from fairtrial.subpopulations._kernels.allocations import (
     raise_to_floor,
     weakest_gradient,
 )
+from fairtrial.subpopulations._kernels.doubt import doubt_rival
 from fairtrial.subpopulations._kernels.indices import (
     ANY_GROUP,
     BALANCED,
@@ -169,8 +170,10 @@ def _most_owed_share(state: Floats, group: int) -> int:
 def _balanced(model: Model, state: Floats, scan: Integers, values: Floats, group: int) -> int:
     gradient = np.empty(state[0].shape)
     lam = np.empty((1, 2, state.shape[2]))
-    best = scan[BEST]
-    value = _gradient_of(scan[WEAKEST], best, model, state, lam, gradient)
+    best, weakest = scan[BEST], scan[WEAKEST]
+    value = _gradient_of(weakest, best, model, state, lam, gradient)
+    if weakest < state.shape[1]:
+        value = _doubted_gradient(weakest, best, model, state, lam, value, gradient)
     if group != ANY_GROUP:
         if not _touches(gradient, group):
             _weakest_touching(best, model, state, values, group, lam, gradient)
@@ -189,6 +192,23 @@ def _gradient_of(
 ) -> float:
     return pitfall_gradient(
         index, best, state[MEANS], state[PRECISIONS], model.weights,
+        model.own_limits, model.rival_limits, model.slack, lam, gradient,
+    )  # fmt: skip
+
+
+@kernel
+def _doubted_gradient(
+    rival: int, best: int, model: Model, state: Floats, lam: Floats, value: float, gradient: Floats
+) -> float:
+    """Put the gradient at doubted means in the place of that at the estimates, if they differ."""
+    means = state[MEANS].copy()
+    average = total(state[COUNTS]) / max(1.0, total(model.active))
+    if not doubt_rival(
+        model, rival, best == NONE, state[COUNTS], state[MEANS], state[PRECISIONS], average, means
+    ):
+        return value
+    return pitfall_gradient(
+        rival, best, means, state[PRECISIONS], model.weights,
         model.own_limits, model.rival_limits, model.slack, lam, gradient,
     )  # fmt: skip
 

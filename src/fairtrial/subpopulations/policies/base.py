@@ -13,11 +13,17 @@ from numpy.typing import NDArray
 from fairtrial.confidence.bounds import NormalMixture
 from fairtrial.core.environment import Environment
 from fairtrial.core.policy import Policy
-from fairtrial.core.recommendation import Estimate, Progress, Recommendation, Status
+from fairtrial.core.recommendation import (
+    Estimate,
+    Guarantee,
+    Progress,
+    Recommendation,
+    Status,
+)
 from fairtrial.core.run import Run
 from fairtrial.core.validation import check_instance, check_integer, check_probability, index_of
 from fairtrial.core.wording import or_within
-from fairtrial.subpopulations._kernels.indices import ANY_GROUP
+from fairtrial.subpopulations._kernels.indices import ANY_GROUP, NOISE_FIELDS
 from fairtrial.subpopulations.environments import CellEnvironment
 from fairtrial.subpopulations.problem import Problem
 
@@ -25,6 +31,17 @@ if TYPE_CHECKING:
     from fairtrial.subpopulations._kernels.model import Model
 
 Floats = NDArray[np.float64]
+
+
+PREDICTABLE = (
+    "nobody's guess of the next pull changes an outcome: the order of pulls is not random, and can "
+    "be predicted from the results"
+)
+"""What a rule without coins assumes of those who see its results."""
+
+
+_USUAL = 20
+"""Powers of two that scales of rewards may differ from 1 by without a unit of their own."""
 
 
 class FloorPolicy(Policy):
@@ -42,8 +59,15 @@ class FloorPolicy(Policy):
         super().__init__(check_instance("problem", problem, Problem), seed)
         self.delta = check_probability("delta", delta)
         self.max_pulls = None if max_pulls is None else check_integer("max_pulls", max_pulls, low=1)
-        self._sign = problem.sign
+        # Rewards are maximised, and in units that keep their squares well within a float's range.
+        self._inward = problem.sign / unit_of(problem)
         self._amended = 0
+        self._noise = self._noise_records(slots=0)
+
+    def _noise_records(self, slots: int) -> Floats:
+        """Return empty records for the test of the stated noise, if there is one to test."""
+        stated = self.problem.reward_range is None and not self.problem.estimates_noise
+        return np.zeros((1 + slots, self.problem.n_actions, NOISE_FIELDS) if stated else (0, 0, 0))
 
     # ---------------------------------------------------------- what each rule says
 
@@ -94,7 +118,12 @@ class FloorPolicy(Policy):
             guarantee=self.guarantee,
             reason=self._reason(status, answer),
             evidence={"evidence": evidence, "threshold": threshold, "pulls": self.told},
+            candidates=self._candidates(),
         )
+
+    def _candidates(self) -> tuple[str | None, ...] | None:
+        """Return the answers that are not ruled out, None where the rule has no such set."""
+        return None
 
     def _reason(self, status: Status, answer: int | None) -> str:
         if answer is None:
@@ -120,8 +149,12 @@ class FloorPolicy(Policy):
         return "limits" if np.isfinite(self.problem.ceilings).any() else "floors"
 
     def progress(self) -> Progress:
-        """Return estimates with anytime intervals, evidence, and a forecast of what is left."""
+        """Return estimates with intervals, evidence, and a forecast of what is left.
+
+        The intervals hold at all times if the noise is known, and the results do not contradict it.
+        """
         evidence, threshold = self._evidence()
+        is_known = not self.problem.estimates_noise and self._excess is None
         return Progress(
             recommendation=self.recommend(),
             asked=self.asked,
@@ -133,6 +166,7 @@ class FloorPolicy(Policy):
             actions=self._cell_estimates(),
             arms=self._arm_estimates(),
             details=self._details(),
+            intervals="anytime" if is_known else "approximate",
         )
 
     def _remaining(self) -> float | None:
@@ -146,6 +180,44 @@ class FloorPolicy(Policy):
     def _details(self) -> Mapping[str, Any]:
         return {}
 
+    # ------------------------------------------------------- what the results contradict
+
+    @property
+    def _excess(self) -> float | None:
+        """How many times as widely as stated the results spread, if that contradicts the noise."""
+        if not self._noise.size:
+            return None
+        from fairtrial.confidence.noise_test import FALSE_ALARM, NoiseTest
+
+        tests = [NoiseTest(record) for record in self._spreads()]
+        level = math.log(len(tests) / FALSE_ALARM)
+        found = [test.estimated_inflation for test in tests if test.log_evidence >= level]
+        return max((excess for excess in found if excess is not None), default=None)
+
+    def _spreads(self) -> list[Floats]:
+        """Return the records to be tested, each by itself."""
+        return [self._noise[0]]
+
+    def warnings(self) -> tuple[str, ...]:
+        """Return what the results contradict: the stated noise, where there is one."""
+        excess = self._excess
+        if excess is None:
+            return ()
+        found = (
+            f"the results contradict the stated noise_std: they spread {excess:.2g} times as widely"
+        )
+        return (f"{found}, so answers are wrong more often than promised",)
+
+    def _as_results_allow(self, promise: Guarantee) -> Guarantee:
+        """Return a guarantee, no longer proven where the results contradict the stated noise."""
+        excess = self._excess
+        if excess is None:
+            return promise
+        return promise.weakened(
+            f"noise_std is right, which the results contradict: they spread {excess:.2g} times as "
+            "widely"
+        )
+
     def _scale(self) -> Floats:
         return self.problem.scale
 
@@ -156,7 +228,7 @@ class FloorPolicy(Policy):
         for action, labels in enumerate(self.problem.action_labels):
             k, group = divmod(action, len(self.problem.groups))
             count = int(counts[k, group])
-            mean = self._sign * sums[k, group] / count if count else None
+            mean = sums[k, group] / self._inward / count if count else None
             estimates.append(
                 Estimate(
                     labels=labels,
@@ -180,7 +252,7 @@ class FloorPolicy(Policy):
             known = bool((counts[k, used] > 0).all())
             mean = reach = None
             if known:
-                means = self._sign * sums[k, used] / counts[k, used]
+                means = sums[k, used] / self._inward / counts[k, used]
                 mean = float(shares[used] @ means)
                 reach = float(shares[used] @ radius[k, used])
             estimates.append(
@@ -223,6 +295,15 @@ def _none_if_infinite(limit: float) -> float | None:
     return float(limit) if math.isfinite(limit) else None
 
 
+def unit_of(problem: Problem) -> float:
+    """Return the unit in which the kernels are told rewards: 1 unless these are tiny or huge.
+
+    It is a power of two, so that nothing is rounded: decisions are the same in every unit.
+    """
+    exponent = round(math.log2(problem.scale.max()))
+    return 1.0 if abs(exponent) <= _USUAL else 2.0**exponent
+
+
 def model_of(problem: Problem, informative_only: bool) -> Model:
     """Return the problem as the kernels see it."""
     from fairtrial.subpopulations._kernels.model import Model
@@ -231,13 +312,14 @@ def model_of(problem: Problem, informative_only: bool) -> Model:
     if informative_only:
         matters = problem.shares > 0.0 if len(problem.arms) > 1 else np.zeros_like(problem.shares)
         needed = problem.constrained | (matters > 0.0)
+    unit = unit_of(problem)
     return Model(
         weights=np.array(problem.shares),
-        limits=problem.limits(),
-        own_limits=problem.limits(problem.floor_slack),
-        rival_limits=problem.limits(-problem.floor_slack),
-        variances=np.array(problem.scale**2),
+        limits=problem.limits() / unit,
+        own_limits=problem.limits(problem.floor_slack) / unit,
+        rival_limits=problem.limits(-problem.floor_slack) / unit,
+        variances=(problem.scale / unit) ** 2,
         costs=np.array(problem.costs),
         active=needed.astype(np.float64),
-        slack=float(problem.slack),
+        slack=float(problem.slack / unit),
     )

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import replace
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.confidence.block_betting import carry_over, promise, pulls_left
+from fairtrial.confidence.loss_test import losses_differ
 from fairtrial.core.environment import Environment
 from fairtrial.core.policy import Choice
 from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import Guarantee
 from fairtrial.core.run import Run
-from fairtrial.core.validation import check_integer
+from fairtrial.core.validation import check_choice, check_integer
 from fairtrial.core.wording import plural
 from fairtrial.errors import InvalidArgument
 from fairtrial.subpopulations._kernels.indices import (
@@ -27,12 +30,31 @@ from fairtrial.subpopulations._kernels.indices import (
     OPEN,
 )
 from fairtrial.subpopulations.environments import CellEnvironment
-from fairtrial.subpopulations.policies.base import FloorPolicy, model_of
+from fairtrial.subpopulations.policies.base import PREDICTABLE, FloorPolicy, model_of
 from fairtrial.subpopulations.problem import Problem
 
 __all__ = ["BlockBetting"]
 
+if TYPE_CHECKING:
+    from fairtrial.subpopulations._kernels.block_book import Rules
+
 Floats = NDArray[np.float64]
+
+_LOSSES_IGNORABLE = "whether a result gets lost does not depend on its value"
+
+_MANY_CELLS = 500
+"""With more, the start and the least that a block draws of every cell would be most of a study."""
+
+_FAR = 8.0
+"""Widths away from zero at which a range counts as far."""
+
+
+@cache
+def _runs() -> Any:
+    """Return the compiled functions; an import statement in every call would cost as much."""
+    from fairtrial.subpopulations._kernels import runs
+
+    return runs
 
 
 class BlockBetting(FloorPolicy):
@@ -53,22 +75,32 @@ class BlockBetting(FloorPolicy):
     delta : float
         Probability of a wrong answer that is accepted.
     batch : int, optional
-        Draws in a block; by default 3 % of the draws so far, and at least two for every
-        cell that still matters.
+        Draws in a block; by default 3 % of the draws so far, and at least two (of more than 500
+        cells: one) for every cell that still matters.
     start : int, optional
-        Initial draws of every cell: 10 with a reward range, 5 with a known noise.
+        Initial draws of every cell: 10 with a reward range, 5 with a known noise or with more
+        than 500 cells.
     max_pulls : int, optional
         Stop undecided after so many results.
+    losses : {"informative", "ignorable"}
+        Whether the value of a result may have a say in whether it gets lost (default). If not, a
+        lost pull is drawn again, which costs that one pull; the guarantee then names the
+        assumption, and is weakened if some arms lose more results than others.
     seed : None, int or numpy.random.Generator
-        Not used: the policy tosses no coins.
+        Ignored; the policy is deterministic, and its next pull predictable from the results.
 
     Notes
     -----
     Source: docs/explanation/block-betting.md and bounded-rewards.md, with the proofs.
-    A pull that is lost counts as the worst value for every bet if rewards have a range:
-    the guarantee then holds whatever made it get lost. With a known noise its block is
-    closed with the draws that came, which assumes that losing does not depend on the value.
-    A correction reaches every bet that is not paid yet; what is paid stays paid.
+    By default a pull that is lost counts as the worst value for every bet if rewards have a
+    range: the guarantee then holds whatever made it get lost. Plans, bets and the forecast of what
+    is left allow for the share that gets lost; a share that leaves nothing to be decided is told
+    in ``progress().details["losses"]``. With a known noise the block is closed with the draws that
+    came, which assumes that losing does not depend on the value. A result that comes after its
+    pull was given up still counts if its block is open.
+    A correction reaches every bet that is not paid yet; what is paid stays paid, and the
+    guarantee is then no longer called proven. Losses and corrections of pulls on which nothing
+    is bet (the initial pulls, data that nobody asked for) leave the guarantee as it is.
 
     Examples
     --------
@@ -83,7 +115,16 @@ class BlockBetting(FloorPolicy):
     'a'
     """
 
-    state_fields = ("_floats", "_integers", "_amended", "_lost_in_block", "_late")
+    version = 2
+    state_fields = (
+        "_floats",
+        "_integers",
+        "_amended",
+        "_corrected",
+        "_lost_in_bet",
+        "_late",
+        "_noise",
+    )
 
     def __init__(
         self,
@@ -92,6 +133,7 @@ class BlockBetting(FloorPolicy):
         batch: int | None = None,
         start: int | None = None,
         max_pulls: int | None = None,
+        losses: str = "informative",
         seed: int | np.random.Generator | None = None,
     ) -> None:
         from fairtrial.subpopulations._kernels.model import pack_model
@@ -99,10 +141,18 @@ class BlockBetting(FloorPolicy):
         super().__init__(problem, delta, max_pulls, seed)
         self.batch = None if batch is None else check_integer("batch", batch, low=1)
         self.start = None if start is None else check_integer("start", start, low=0)
+        self.losses = check_choice("losses", losses, ["informative", "ignorable"])
         self._refuse_what_is_not_covered()
-        model = pack_model(model_of(problem, informative_only=True))
-        self._packed = np.concatenate([model, self._constants_of(problem)])
-        self._lost_in_block = 0
+        self._lost_in_bet = 0
+        self._corrected = 0
+        rules = self._rules_of(problem)
+        model = model_of(problem, informative_only=True)
+        model = model._replace(
+            limits=model.limits - rules.shift,
+            own_limits=model.own_limits - rules.shift,
+            rival_limits=model.rival_limits - rules.shift,
+        )
+        self._packed = np.concatenate([pack_model(model), np.array(rules, dtype=np.float64)])
         # Pulls told after they were given up: they are in no bet.
         self._late: list[int] = []
         self._allocate(slots=2)
@@ -117,28 +167,34 @@ class BlockBetting(FloorPolicy):
                 "problem", "must give reward_range or a known noise_std for BlockBetting"
             )
 
-    def _constants_of(self, problem: Problem) -> Floats:
+    def _rules_of(self, problem: Problem) -> Rules:
         from fairtrial.subpopulations._kernels.block_book import Rules
 
         bounded = problem.reward_range is not None
-        low, high = problem.reward_range or (0.0, 0.0)
-        if problem.sign < 0:
-            low, high = -high, -low
-        start = (10 if bounded else 5) if self.start is None else self.start
-        rules = Rules(
+        ends = problem.reward_range or (0.0, 0.0)
+        low, high = sorted(self._inward * end for end in ends)
+        # Squares of rewards around 1e9 would leave nothing of a variance of one.
+        shift = low if min(abs(low), abs(high)) > _FAR * (high - low) else 0.0
+        return Rules(
             bounded=bounded,
-            low=low,
-            high=high,
+            low=low - shift,
+            high=high - shift,
             threshold=-math.log(self.delta),
-            start=float(start),
+            start=float(self._initial_draws(bounded) if self.start is None else self.start),
             growth=0.03,
             kappa=1.0,
             cost=1.5,
-            touch=2.0,
+            touch=1.0 if problem.n_actions > _MANY_CELLS else 2.0,
             steps=150,
+            precision=0.9,
+            doubts=True,
             pause=0.5,
+            redraws=bounded and self.losses == "ignorable",
+            shift=shift,
         )
-        return np.array(rules, dtype=np.float64)
+
+    def _initial_draws(self, bounded: bool) -> int:
+        return 10 if bounded and self.problem.n_actions <= _MANY_CELLS else 5
 
     # ---------------------------------------------------------------------- books
 
@@ -149,20 +205,20 @@ class BlockBetting(FloorPolicy):
         floats, integers = sizes(*self.problem.shape, slots, self._bets)
         self._floats = np.zeros(floats)
         self._integers = np.zeros(integers, dtype=np.int64)
+        self._noise = self._noise_records(slots)
         start_blocks(*self._books())
 
     def _books(self, *more: Any) -> Any:
         """Return everything that the kernels need, packed, and `more` after it."""
-        books = (self._packed, self._floats, self._integers)
-        return (*books, *self.problem.shape, self._slots, *more)
+        arms, groups = self.problem.shape
+        return self._packed, self._floats, self._integers, arms, groups, self._slots, *more
 
     @property
     def _slots(self) -> int:
         """Blocks that can be open at once, from the size of the books."""
-        arms, _ = self.problem.shape
-        return (self._integers.size - (arms + 1) - CONTROL) // (2 + 3 * self._bets)
+        return (self._integers.size - self._control_start - CONTROL) // (2 + 3 * self._bets)
 
-    @property
+    @cached_property
     def _bets(self) -> int:
         """Bets in a block: one on each rival, and one on each limit that the leader can have."""
         arms, groups = self.problem.shape
@@ -185,46 +241,61 @@ class BlockBetting(FloorPolicy):
         new = open_book(self._floats, self._integers, *self.problem.shape, 2 * slots)
         first, number = int(old.control[FIRST]), int(old.control[OPEN])
         carry_over(old, new, first, number)
+        if self._noise.size:
+            self._move_noise(first, number, slots)
+
+    def _move_noise(self, first: int, number: int, slots: int) -> None:
+        """Keep what is known of the spread in books with twice the room."""
+        old, self._noise = self._noise, self._noise_records(2 * slots)
+        self._noise[0] = old[0]
+        for serial in range(first, first + number):
+            self._noise[1 + serial % (2 * slots)] = old[1 + serial % slots]
 
     # ------------------------------------------------------------------- contract
 
     def choose(self, group: str | None = None) -> Choice:
         """Return the next draw of the open block, planning a new one when there is none."""
-        from fairtrial.subpopulations._kernels.runs import ask_blocks
-
         column = self._column(group)
         while True:
-            cell, serial = ask_blocks(*self._books(column, float(self.batch or 0)))
+            cell, tag = _runs().ask_blocks(*self._books(column, float(self.batch or 0)))
             if cell >= 0:
-                return cell, serial
+                return cell, tag
             self._make_room()
 
     def learn(self, pull: Pull, outcome: float) -> None:
-        """Take one reward; one that comes after its loss informs plans, and no bet."""
-        from fairtrial.subpopulations._kernels.runs import tell_blocks
-
-        solicited = pull.number in self._outstanding
-        serial = pull.tag if solicited else -1
-        tell_blocks(*self._books(pull.action, serial, self._sign * outcome))
-        if self.is_lost(pull):
-            self._late.append(pull.number)
+        """Take one reward; after its loss it counts for bets as long as its block is open."""
+        reward = self._inward * outcome
+        if self._lost and self.is_lost(pull):
+            told = (pull.action, pull.tag, reward, pull.number, self._noise)
+            if _runs().tell_late_to_blocks(*self._books(*told)):
+                self._lost_in_bet -= pull.tag >= 0 and not self._decided
+            else:
+                self._late.append(pull.number)
+            return
+        tag = pull.tag if pull.number in self._outstanding else -1
+        told = (pull.action, tag, reward, pull.number, self._noise)
+        _runs().tell_blocks(*self._books(*told))
 
     def lose(self, pull: Pull, reason: str) -> None:
         """Close the books on a pull: its worst value if rewards have a range, else without it."""
         from fairtrial.subpopulations._kernels.runs import lose_in_blocks
 
-        self._lost_in_block += pull.tag >= 0 and not self._decided
-        lose_in_blocks(*self._books(pull.action, pull.tag))
+        # A tag below -1 is of a block in which nothing is bet on the pull's cell.
+        self._lost_in_bet += pull.tag >= 0 and not self._decided
+        lose_in_blocks(*self._books(pull.action, pull.tag, self._noise))
 
     def revise(self, pull: Pull, old: float, new: float) -> None:
         """Correct the data, and bets of its block; those that were paid stay as they were."""
         from fairtrial.subpopulations._kernels.runs import correct_in_blocks
 
-        betted_on = pull.number != UNSOLICITED and pull.number not in self._late
-        serial = pull.tag if betted_on else -1
-        change = (self._sign * old, self._sign * new)
-        correct_in_blocks(*self._books(pull.action, serial, *change))
-        self._amended += 1
+        in_block = pull.number != UNSOLICITED and pull.number not in self._late
+        tag = pull.tag if in_block else -1
+        change = (self._inward * old, self._inward * new, pull.number, self._noise)
+        correct_in_blocks(*self._books(pull.action, tag, *change))
+        if tag >= 0:
+            was_paid = tag < self._control[FIRST]
+            self._amended += was_paid
+            self._corrected += not was_paid
 
     def compiled_run(
         self,
@@ -240,21 +311,24 @@ class BlockBetting(FloorPolicy):
             return None
         assert isinstance(environment, CellEnvironment)
         most = 0 if self._decided else self._most(horizon)
-        world = (*environment.source, self._sign, generator, most)
+        world = (*environment.source, self._inward, generator, most, self._noise)
         self.told = self.asked = run_blocks(*self._books(float(self.batch or 0), *world))
         return self._run(environment, self._book.counts, self.told)
 
     # --------------------------------------------------------------------- report
 
+    @cached_property
+    def _control_start(self) -> int:
+        # After what is rejected: arms and "none".
+        return len(self.problem.arms) + 1
+
     @property
     def _control(self) -> NDArray[np.int64]:
-        # After what is rejected: arms and "none".
-        start = self.problem.shape[0] + 1
-        return self._integers[start : start + CONTROL]
+        return self._integers[self._control_start : self._control_start + CONTROL]
 
     @property
     def _decided(self) -> bool:
-        return bool(self._control[FINISHED])
+        return bool(self._integers[self._control_start + FINISHED])
 
     @property
     def _answer(self) -> int | None:
@@ -268,13 +342,19 @@ class BlockBetting(FloorPolicy):
     @property
     def _data(self) -> tuple[Floats, Floats]:
         book = self._book
-        return book.counts, book.sums
+        shift = self._packed[-1]
+        return book.counts, book.sums + shift * book.counts
 
     def _wealth(self) -> Floats:
         """Return the log wealth against every answer, "no arm" last."""
         from fairtrial.subpopulations._kernels.runs import wealth_in_blocks
 
         return np.asarray(wealth_in_blocks(*self._books()))
+
+    def _candidates(self) -> tuple[str | None, ...]:
+        if self._decided:
+            return (self._label(int(self._control[ANSWER])),)
+        return tuple(map(self._label, np.flatnonzero(self._book.rejected == 0).tolist()))
 
     def _evidence(self) -> tuple[float | None, float | None]:
         threshold = -math.log(self.delta)
@@ -292,9 +372,21 @@ class BlockBetting(FloorPolicy):
         book = self._book
         return pulls_left(float(book.forecast[0]), float(book.waiting.sum()))
 
+    @property
+    def _losses(self) -> tuple[Floats, Floats]:
+        """Pulls of settled blocks that brought a result, and that were lost, by cell."""
+        book = self._book
+        return book.came, book.lost
+
     def _details(self) -> Mapping[str, Any]:
         wealth, rejected = self._wealth(), self._book.rejected
+        came, lost = self._losses
         return {
+            "losses": {
+                "counted_as": self._lost_counts_as,
+                "share": float(lost.sum() / max(1.0, came.sum() + lost.sum())),
+                "too_many_to_decide": bool(lost.any()) and self._is_out_of_reach,
+            },
             "blocks": int(self._control[BLOCKS]),
             "answers": [
                 {
@@ -307,6 +399,19 @@ class BlockBetting(FloorPolicy):
         }
 
     @property
+    def _lost_counts_as(self) -> str:
+        """What a bet takes a lost result for."""
+        if self.losses == "ignorable":
+            return "not drawn"
+        return "the worst value" if self.problem.reward_range is not None else "not drawn"
+
+    @property
+    def _is_out_of_reach(self) -> bool:
+        """Whether results of the kind that came so far cannot settle the leader's answer."""
+        planned = self._control[BLOCKS] > 1
+        return planned and not self._decided and math.isinf(self._book.forecast[0])
+
+    @property
     def guarantee(self) -> Guarantee:
         """The guarantee, and what it still stands on after losses and corrections."""
         bounded = self.problem.reward_range is not None
@@ -316,12 +421,20 @@ class BlockBetting(FloorPolicy):
             "however the arms differ",
             "given the past, each reward of a cell has the same mean",
         )
-        if self._lost_in_block and not bounded:
+        stated = replace(stated, assumptions=(*stated.assumptions, PREDICTABLE))
+        if self._corrected:
+            said = f"after {plural(self._corrected, 'correction')} every value is the true one"
+            stated = replace(stated, assumptions=(*stated.assumptions, said))
+        if self.losses == "ignorable":
+            stated = replace(stated, assumptions=(*stated.assumptions, _LOSSES_IGNORABLE))
+            if losses_differ(*self._losses):
+                stated = stated.weakened("some arms lose more results than others by chance alone")
+        elif self._lost_in_bet and not bounded:
             stated = stated.weakened(
-                f"{plural(self._lost_in_block, 'pull')} got lost for reasons unrelated to rewards"
+                f"{plural(self._lost_in_bet, 'pull')} got lost for reasons unrelated to rewards"
             )
         if self._amended:
             stated = stated.weakened(
-                f"{self._amended} rewards were corrected after they had been betted on"
+                f"{plural(self._amended, 'correction')} came after bets on the values were paid"
             )
-        return stated
+        return self._as_results_allow(stated)

@@ -49,7 +49,8 @@ class BalancedTracking(Tracking):
         Initial draws of every cell; 5, or 10 if the noise is estimated.
     exploration : float, optional
         Draw the least drawn cell while it has fewer than `exploration` times
-        sqrt(t / (K L)) draws; 0.5 with slack of both kinds, else none.
+        sqrt(t / (K L)) draws; by default 1.25, for the other trackers 0.5 with slack of both
+        kinds, else none.
     max_pulls : int, optional
         Stop undecided after so many results.
     delays : {"ignorable", "informative"}
@@ -57,7 +58,7 @@ class BalancedTracking(Tracking):
         may, the tests use of each cell what is complete in the order of issue, at a higher
         price for pairs; a lost pull then ends the use of its cell. Certified stop only.
     seed : None, int or numpy.random.Generator
-        Not used: the rule tosses no coins.
+        Ignored; the rule is deterministic, and its next pull predictable from the results.
 
     Notes
     -----
@@ -72,6 +73,7 @@ class BalancedTracking(Tracking):
     """
 
     rule = BALANCED
+    guard = 1.25
 
 
 class TrackAndStop(Tracking):

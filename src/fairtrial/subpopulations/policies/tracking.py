@@ -36,10 +36,11 @@ from fairtrial.subpopulations._kernels.indices import (
     STYLISED,
     STYLISED_WITHOUT_HALF,
     SUMS,
+    UNIFORM,
     UNKNOWN,
 )
 from fairtrial.subpopulations.environments import CellEnvironment
-from fairtrial.subpopulations.policies.base import FloorPolicy, model_of
+from fairtrial.subpopulations.policies.base import PREDICTABLE, FloorPolicy, model_of
 from fairtrial.subpopulations.policies.in_order import NOTHING_HELD, hold, release
 from fairtrial.subpopulations.policies.levels import proven_level
 from fairtrial.subpopulations.problem import Problem
@@ -59,11 +60,15 @@ _TESTS = {
 class Tracking(FloorPolicy):
     """A sampling rule that chooses one draw at a time, with a stopping threshold by name."""
 
+    version = 2
     rule: int
     informative_only: ClassVar[bool] = True
+    guard: ClassVar[float] = 0.0
+    """What `exploration` is by default."""
+
     state_fields = (
         "_planes", "_scan", "_pitfalls", "_certain", "_given", "_amended",
-        "_order_planes", "_order_scan", "_order_pitfalls", "_held",
+        "_order_planes", "_order_scan", "_order_pitfalls", "_held", "_noise",
     )  # fmt: skip
 
     def __init__(
@@ -113,7 +118,7 @@ class Tracking(FloorPolicy):
         initial = 10 if problem.estimates_noise else 5
         self._start = float(initial if self.start is None else self.start)
         both = problem.slack > 0.0 and problem.floor_slack > 0.0
-        default_guard = 0.5 if both else 0.0
+        default_guard = max(self.guard, 0.5 if both else 0.0)
         self._guard = default_guard if self.exploration is None else self.exploration
         self._key0, self._key1 = seed_key(self.seed)
         self._shares = np.full(problem.shape, 1.0 / problem.n_actions)
@@ -149,10 +154,11 @@ class Tracking(FloorPolicy):
         from fairtrial.subpopulations._kernels.runs import tell_tracker
 
         solicited = pull.number in self._outstanding
-        told = (pull.action, self._sign * outcome, solicited)
-        enough = tell_tracker(*self._state(*told, *self._test))
+        told = (pull.action, self._inward * outcome, solicited)
+        noted = self._noise[len(self._noise) :] if self._waits_for_order else self._noise
+        enough = tell_tracker(*self._state(*told, *self._test, pull.number, noted))
         if self._waits_for_order:
-            self._learn_in_order(pull, self._sign * outcome)
+            self._learn_in_order(pull, self._inward * outcome)
         elif enough:
             self._conclude()
 
@@ -174,8 +180,9 @@ class Tracking(FloorPolicy):
             if action == pull.action and number != pull.number
         )
         usable, self._held = release(held, pull.action, missing)
-        for _, action, value in usable.tolist():
-            if tell_tracker(*self._evidence_state(int(action), value, False, *self._test)):
+        for number, action, value in usable.tolist():
+            told = (int(action), value, False, *self._test, int(number), self._noise)
+            if tell_tracker(*self._evidence_state(*told)):
                 self._conclude()
 
     def _state(self, *more: Any) -> Any:
@@ -219,8 +226,9 @@ class Tracking(FloorPolicy):
         """Correct a reward; the evidence is that of the corrected data."""
         from fairtrial.subpopulations._kernels.runs import correct_in_tracker
 
-        change = (self._sign * old, self._sign * new, self.problem.estimates_noise)
-        correct_in_tracker(*self._state(pull.action, *change))
+        change = (self._inward * old, self._inward * new, self.problem.estimates_noise, pull.number)
+        noted = self._noise[len(self._noise) :] if self._waits_for_order else self._noise
+        correct_in_tracker(*self._state(pull.action, *change, noted))
         if self._waits_for_order and pull.number != UNSOLICITED:
             waiting = self._held[:, 0] == pull.number
             if waiting.any():
@@ -228,8 +236,10 @@ class Tracking(FloorPolicy):
                     waiting[:, None] & [False, False, True], change[1], self._held
                 )
             else:
-                correct_in_tracker(*self._evidence_state(pull.action, *change))
-        self._amended += 1
+                correct_in_tracker(*self._evidence_state(pull.action, *change, self._noise))
+                self._amended += 1
+        elif not self._waits_for_order:
+            self._amended += 1
 
     def compiled_run(
         self,
@@ -246,7 +256,7 @@ class Tracking(FloorPolicy):
         assert isinstance(environment, CellEnvironment)
         if not self._certain:
             rule = (self.rule, *self._sampling[1:])
-            world = (*environment.source, self._sign, generator, self._most(horizon))
+            world = (*environment.source, self._inward, generator, self._most(horizon), self._noise)
             draws, self._certain = run_tracker(*self._state(*self._test, *rule, *world))
             self.told = self.asked = draws
             if self._waits_for_order:
@@ -307,6 +317,11 @@ class Tracking(FloorPolicy):
             f"{problem.floor_slack:g} beyond their limits"
         )
 
+    def _spreads(self) -> list[Floats]:
+        # How much of a cell is complete is no stopping time: each is tested by itself.
+        records = self._noise[0]
+        return list(records[:, np.newaxis]) if self._waits_for_order else [records]
+
     @property
     def guarantee(self) -> Guarantee:
         """The threshold's guarantee, weakened where the data no longer fit its assumptions."""
@@ -322,8 +337,10 @@ class Tracking(FloorPolicy):
             promise = promise.weakened(
                 f"{plural(len(self._lost), 'pull')} got lost for reasons unrelated to rewards"
             )
+        if self.rule != UNIFORM:
+            promise = replace(promise, assumptions=(*promise.assumptions, PREDICTABLE))
         if self._amended:
             promise = promise.weakened(
                 f"{plural(self._amended, 'correction')} came for reasons unrelated to the values"
             )
-        return promise
+        return self._as_results_allow(promise)

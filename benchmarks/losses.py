@@ -1,0 +1,42 @@
+"""What lost results cost block betting on rewards in a range, by the share that gets lost."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fairtrial.subpopulations import BlockBetting
+from papers.baics.instances import trial
+
+SHARES = (0.0, 0.01, 0.02, 0.03, 0.05)
+DELTA = 0.1
+MOST_PULLS = 30_000
+
+
+def run(*, quick: bool) -> None:
+    runs = 4 if quick else 40
+    print(f"\npulls asked for at delta {DELTA}, ACTG 175, with results lost at random")
+    print(f"{'lost':>6}{'losses':>14}{'mean':>9}{'median':>9}{'undecided':>11}{'wrong':>7}")
+    for share in SHARES:
+        for losses in ("informative", "ignorable"):
+            asked = [_play(losses, share, seed) for seed in range(runs)]
+            pulls = np.array([pulls for pulls, _ in asked])
+            open_ = sum(answer is None for _, answer in asked)
+            wrong = sum(answer not in (None, "zdv_ddi") for _, answer in asked)
+            print(
+                f"{share:>6.0%}{losses:>14}{pulls.mean():>9,.0f}{np.median(pulls):>9,.0f}"
+                f"{open_:>11}{wrong:>7}",
+                flush=True,
+            )
+
+
+def _play(losses: str, share: float, seed: int) -> tuple[int, str | None]:
+    world = trial("cd4", 0.0).environment
+    policy = BlockBetting(world.problem, delta=DELTA, losses=losses)
+    generator = np.random.default_rng(seed)
+    while not policy.stopped and policy.asked < MOST_PULLS:
+        pull = policy.ask()
+        if generator.random() < share:
+            policy.fail(pull)
+        else:
+            policy.tell(pull, world.sample(pull, generator))
+    return policy.asked, policy.recommend().arm

@@ -1,0 +1,133 @@
+"""Where the simulations are made, and the policies by the names that the tables use."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+
+from fairtrial.confidence import Threshold
+from fairtrial.core import Environment, Policy, Run
+from fairtrial.simulation import Simulation, simulate
+from fairtrial.subpopulations import (
+    BalancedTracking,
+    BlockBetting,
+    ExactTracking,
+    PlainTrackAndStop,
+    RoundRobin,
+    TrackAndStop,
+    UniformSampling,
+)
+from papers.baics.instances import Instance
+
+__all__ = [
+    "SimulationCache",
+    "Stopping",
+    "WatchedBlockBetting",
+    "right_answers",
+    "same_share",
+    "tracker",
+]
+
+Stopping = str | Threshold
+
+_TRACKERS: dict[str, Callable[..., Policy]] = {
+    "balanced": BalancedTracking,
+    "balanced, forced exploration": partial(BalancedTracking, exploration=0.5),
+    "T-a-SCS": TrackAndStop,
+    "track": ExactTracking,
+    "T-a-S": PlainTrackAndStop,
+    "uniform": UniformSampling,
+    "round robin": RoundRobin,
+}
+
+
+def tracker(sampling: str, instance: Instance, delta: float, stopping: Stopping) -> Policy:
+    """Return a one-draw-at-a-time policy by the name that the tables give its sampling rule."""
+    if sampling == "static w*":
+        weights = instance.complexity().weights
+        return ExactTracking(instance.problem, delta, stopping, shares=weights)
+    return _TRACKERS[sampling](instance.problem, delta=delta, stopping=stopping)
+
+
+class WatchedBlockBetting(BlockBetting):
+    """Block betting that tells, after a simulated run, whether the true answer was rejected.
+
+    This is the event whose probability the proof bounds; a wrong stop is part of it. Of
+    several right answers the first is watched.
+    """
+
+    def compiled_run(
+        self,
+        environment: Environment,
+        generator: np.random.Generator,
+        horizon: int | None,
+        parallel: int = 1,
+    ) -> Run | None:
+        """Return a whole run, with ``true_answer_rejected`` (0 or 1) in its extras."""
+        run = super().compiled_run(environment, generator, horizon, parallel)
+        if run is None:
+            return None
+        best = environment.truth.best
+        answers = self.progress().details["answers"]
+        rejected = next(answer["rejected"] for answer in answers if answer["answer"] == best)
+        return replace(run, extra={**run.extra, "true_answer_rejected": float(rejected)})
+
+
+class SimulationCache:
+    """Makes simulations, each of them once, however many tables show it.
+
+    Parameters
+    ----------
+    quick : bool
+        With few replications.
+    seed : int
+        Source of all randomness: every simulation starts from it.
+    """
+
+    def __init__(self, quick: bool, seed: int) -> None:
+        self.quick = quick
+        self.seed = seed
+        self._made: dict[tuple[Instance, str, int, int | None], Simulation] = {}
+
+    def simulate(
+        self,
+        instance: Instance,
+        policy: Policy,
+        runs: tuple[int, int],
+        horizon: int | None = None,
+    ) -> Simulation:
+        """Return replications of a policy; `runs` are their numbers, in full and quick."""
+        number = runs[self.quick]
+        key = (instance, repr(policy), number, horizon)
+        if key not in self._made:
+            self._made[key] = simulate(
+                policy, instance.environment, number, seed=self.seed, horizon=horizon, progress=True
+            )
+        return self._made[key]
+
+
+# ---------------------------------------------------------------------------- comparisons
+
+
+def right_answers(simulation: Simulation) -> int:
+    """Return the number of runs that decided on a right answer."""
+    assert simulation.correct is not None
+    return int(simulation.correct.sum())
+
+
+def same_share(ours: int, runs: int, reference: float, reference_runs: int) -> bool:
+    """Return whether two shares differ by at most four standard errors, pooled.
+
+    Examples
+    --------
+    >>> same_share(310, 1000, 0.29, 1000), same_share(100, 1000, 0.29, 1000)
+    (True, False)
+    """
+    pooled = (ours + reference * reference_runs) / (runs + reference_runs)
+    variance = pooled * (1.0 - pooled) * (1.0 / runs + 1.0 / reference_runs)
+    # The reference is printed to two or three digits.
+    return abs(ours / runs - reference) <= 4.0 * math.sqrt(variance) + 0.005

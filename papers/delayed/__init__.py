@@ -1,0 +1,39 @@
+"""Best arm identification with delayed feedback (Grover and others): theirs and ours.
+
+The paper's figures and what its public code makes of them, what its mistakes cost, how often rules
+that are proven err, and races on recorded learning curves. Every world is defined once, in
+`instances`; every comparison once, in the module of its section.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from papers.delayed.cache import SimulationCache
+from papers.delayed.figures import write_figures
+from papers.delayed.learning import learning
+from papers.delayed.mistakes import mistakes
+from papers.delayed.promises import promises
+from papers.delayed.reference import exact, mean_times
+from papers.delayed.savings import savings
+from papers.paper import Paper
+from papers.report import Section
+
+__all__ = ["PAPER"]
+
+
+def _sections(cache: SimulationCache) -> Iterator[Section]:
+    yield exact()
+    yield mean_times(cache)
+    yield savings(cache)
+    yield mistakes(cache)
+    yield promises(cache)
+    yield learning(cache)
+
+
+PAPER = Paper(
+    "Best arm identification in bandits with delayed feedback: theirs and ours",
+    SimulationCache,
+    _sections,
+    write_figures,
+)

@@ -1,0 +1,293 @@
+"""How far estimates may be from the truth: approximately, and with a proof."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairtrial.causal._gaps import applied
+
+if TYPE_CHECKING:
+    from fairtrial.causal._weighted import Weighted
+
+Floats = NDArray[np.float64]
+
+LEAST_ROWS = 30
+"""Fewest rows, in all and in effect, with which there is a normal interval."""
+
+_FEW = 2
+_ROUNDING = 1e-13
+"""Relative rounding error of a sum of squares of many rows."""
+
+Reach = tuple[Floats, Floats]
+"""Half-widths of means, shape (K,), and of gaps, shape (K, pairs)."""
+
+
+# ------------------------------------------------------------------ how much rows tell
+
+
+def effective_rows(weighted: Weighted) -> Floats:
+    """Return how many rows of an arm and value themselves would tell as much as all rows do.
+
+    Shape (K, values, groups). It is one over the mean weight of a row that the arm and value
+    give: of any such row, whether one like it is in the log or not. Where the cells' common
+    part is not known it is made of the rows that are there, and of how far their weights are
+    from adding to one.
+    """
+    common = weighted.common
+    if common is None:
+        squares = _by_group(weighted, weighted.records.number, weighted.weights**2)
+        return _inverse(squares + (1.0 - weighted.weight_sums) ** 2)
+    means = np.zeros(weighted.weight_sums.shape)
+    g = weighted.fragment.g
+    for group, mixture in enumerate(weighted.mixture):
+        known = mixture > 0.0
+        cells = np.divide(common[group], mixture, out=np.zeros_like(mixture), where=known)
+        means[:, :, group] = np.einsum("kuz,z->ku", g**2, cells)
+        lost = common[group] * ~known
+        means[:, :, group][np.einsum("kuz,z->ku", g, lost) > 0.0] = np.inf
+    return _inverse(means)
+
+
+def least_effective_rows(weighted: Weighted) -> Floats:
+    """Return the effective rows behind what is least known of each arm, shape (K,)."""
+    told = [_told(weighted, directions) for directions in weighted.directions]
+    return np.asarray(np.column_stack(told).min(axis=1))
+
+
+def _told(weighted: Weighted, directions: Floats) -> Floats:
+    """Return the least effective rows of all that a direction takes, shape (K, directions)."""
+    taken = (directions != 0.0)[None]
+    rows = np.where(taken, effective_rows(weighted)[:, None], np.inf)
+    return np.asarray(rows.min(axis=(2, 3)))
+
+
+def _inverse(values: Floats) -> Floats:
+    with np.errstate(divide="ignore"):
+        return np.asarray(1.0 / values)
+
+
+def _by_group(weighted: Weighted, amounts: Floats, terms: Floats) -> Floats:
+    """Return the sums of amounts times terms of shape (n, K, values), by group at the end."""
+    groups = range(weighted.fragment.n_groups)
+    sums = [
+        np.einsum("n,nku->ku", np.where(weighted.group == group, amounts, 0.0), terms)
+        for group in groups
+    ]
+    return np.stack(sums, axis=2)
+
+
+# ------------------------------------------------------------------- approximate ones
+
+
+def normal_reach(weighted: Weighted, delta: float) -> Reach:
+    """Return half-widths by the normal approximation; NaN where rows tell too little for one.
+
+    A variance is measured on the rows that came. So that rows which might as well have come
+    are not forgotten, it counts in addition as if the heaviest possible row had come as often
+    as the quantile squared. A score interval of a single proportion does the same. Rows that
+    are heavier still, but hardly ever come, count with all that they could add.
+    """
+    from scipy.special import ndtri
+
+    quantile = float(ndtri(1.0 - delta / 2.0))
+    scale = _outcome_scale(weighted)
+    enough = weighted.records.number.sum() >= LEAST_ROWS
+    found = []
+    for variance, directions in zip(_variances(weighted), weighted.directions, strict=True):
+        heaviest, beyond = _heaviest(weighted, directions, quantile)
+        unseen = (quantile * scale * heaviest) ** 2
+        reach = quantile * np.sqrt(variance + unseen) + scale * beyond
+        told = _told(weighted, directions) >= LEAST_ROWS
+        found.append(np.where(told & enough, reach, np.nan))
+    return found[0][:, 0], found[1]
+
+
+def _outcome_scale(weighted: Weighted) -> float:
+    """Return how far outcomes may be apart; without a range, as far as those seen may be."""
+    if weighted.problem.outcome_range is not None:
+        return 1.0
+    records = weighted.records
+    centre = 0.0
+    if weighted.estimator != "mis":
+        centre = records.total.sum() / records.number.sum()
+    means = records.total / records.number
+    squares = records.squares / records.number - means**2 + (means - centre) ** 2
+    return math.sqrt(max(float(squares.max(initial=0.0)), 0.0))
+
+
+def _heaviest(weighted: Weighted, directions: Floats, quantile: float) -> Reach:
+    """Return the range of all but the rarest rows' weights, and what the rarest could add.
+
+    Both have shape (K, directions). Which rows are the rarest is chosen such that both
+    together widen the interval least.
+    """
+    common = weighted.common
+    sums = np.ones_like(weighted.weight_sums)
+    if weighted.estimator != "mis":
+        sums = np.clip(weighted.weight_sums, np.finfo(float).tiny, 1.0)
+    if common is None:
+        terms = weighted.weights / np.moveaxis(sums, 2, 0)[weighted.group]
+        rows = np.stack([_along(weighted, terms, d) for d in directions], axis=1)
+        span = np.maximum(rows.max(axis=0), 0.0) - np.minimum(rows.min(axis=0), 0.0)
+        return span.T, applied(np.abs(directions), _missing(weighted))
+    parts, numbers = [], []
+    for group, mixture in enumerate(weighted.mixture):
+        seen = (mixture > 0.0) & (common[group] > 0.0)
+        weights = weighted.fragment.g[:, :, seen] / mixture[seen]
+        scaled = directions[None, :, :, group] / sums[:, None, :, group]
+        parts.append(np.einsum("kdu,kuz->kdz", scaled, weights))
+        numbers.append(mixture[seen] * common[group][seen])
+    return _trimmed(np.concatenate(parts, axis=2), np.concatenate(numbers), quantile)
+
+
+def _missing(weighted: Weighted) -> Floats:
+    """Return what weights lack of one, beyond chance, shape (K, values, groups)."""
+    squares = _by_group(weighted, weighted.records.number, weighted.weights**2)
+    return np.maximum(np.abs(1.0 - weighted.weight_sums) - 2.0 * np.sqrt(squares), 0.0)
+
+
+def _trimmed(terms: Floats, numbers: Floats, quantile: float) -> Reach:
+    """Return range and rest, given each cell's term, (K, D, cells), and expected rows, (cells,)."""
+    order = np.argsort(-np.abs(terms), axis=2)
+    terms = np.take_along_axis(terms, order, axis=2)
+    rest = np.cumsum(np.abs(terms) * numbers[order], axis=2)
+    rest = np.concatenate([np.zeros_like(rest[:, :, :1]), rest], axis=2)
+    lightest_first = terms[:, :, ::-1]
+    highest = np.maximum.accumulate(np.maximum(lightest_first, 0.0), axis=2)
+    lowest = np.minimum.accumulate(np.minimum(lightest_first, 0.0), axis=2)
+    span = (highest - lowest)[:, :, ::-1]
+    span = np.concatenate([span, np.zeros_like(rest[:, :, :1])], axis=2)
+    best = np.argmin(quantile**2 * span + rest, axis=2)[:, :, None]
+    return (
+        np.take_along_axis(span, best, axis=2)[:, :, 0],
+        np.take_along_axis(rest, best, axis=2)[:, :, 0],
+    )
+
+
+# ------------------------------------------------------------------------ proven ones
+
+
+def bernstein_reach(weighted: Weighted, delta: float) -> Reach:
+    """Return half-widths by the empirical Bernstein inequality, for the `mis` estimate."""
+    if weighted.problem.outcome_range is None:
+        nothing = np.full((weighted.problem.n_arms, len(weighted.problem.pairs)), np.nan)
+        return np.full(weighted.problem.n_arms, np.nan), nothing
+    logarithm = math.log(3.0 / delta)
+    means, gaps = weighted.directions
+    spans = _spans(weighted, means), _spans(weighted, gaps)
+    found = [
+        np.sqrt(2.0 * variance * logarithm) + 3.0 * span * logarithm
+        for variance, span in zip(_variances(weighted, spans), spans, strict=True)
+    ]
+    return found[0][:, 0], found[1]
+
+
+# -------------------------------------------------------------------------- variances
+
+
+def _linear(weighted: Weighted) -> tuple[Floats, Floats]:
+    """Return slope and intercept of a row's term in its outcome, shape (n, K, values)."""
+    slope = weighted.weights
+    if weighted.estimator == "mis":
+        return slope, np.zeros_like(slope)
+    # Residuals of fitted cells would be too small: `cell` has the intervals of `sn`, which
+    # are wider than it needs.
+    with np.errstate(invalid="ignore", divide="ignore"):
+        slope = slope / _of_rows(weighted, weighted.weight_sums)
+    return slope, -slope * _of_rows(weighted, weighted.effects)
+
+
+def _of_rows(weighted: Weighted, table: Floats) -> Floats:
+    """Return each row's group's part of a table of shape (K, values, groups)."""
+    return np.moveaxis(table, 2, 0)[weighted.group]
+
+
+def _variances(weighted: Weighted, spans: Reach | None = None) -> Reach:
+    """Return the variances of means, (K, 1), and gaps, added up over strata by arm and value.
+
+    With `spans` a stratum of one or two rows counts with the largest variance that its
+    span allows; a sample of that size says nothing of it.
+    """
+    linear = _linear(weighted)
+    results = []
+    for place, directions in enumerate(weighted.directions):
+        span = None if spans is None else spans[place]
+        columns = [
+            _variance(weighted, linear, direction, None if span is None else span[:, column])
+            for column, direction in enumerate(directions)
+        ]
+        empty = np.zeros((weighted.problem.n_arms, 0))
+        results.append(np.column_stack(columns) if columns else empty)
+    return results[0], results[1]
+
+
+def _variance(
+    weighted: Weighted, linear: tuple[Floats, Floats], direction: Floats, span: Floats | None
+) -> Floats:
+    records = weighted.records
+    slope, intercept = (_along(weighted, part, direction) for part in linear)
+    first = slope * records.total[:, None] + intercept * records.number[:, None]
+    second = (
+        slope**2 * records.squares[:, None]
+        + 2.0 * slope * intercept * records.total[:, None]
+        + intercept**2 * records.number[:, None]
+    )
+    strata = records.arm * weighted.fragment.n_values + records.value
+    size = weighted.counts.ravel()
+    sums = np.zeros((len(size), weighted.problem.n_arms))
+    squares = np.zeros_like(sums)
+    np.add.at(sums, strata, first)
+    np.add.at(squares, strata, second)
+    # Far from zero, squares cancel: what is left may be less than their rounding.
+    rounded = np.zeros_like(sums)
+    parts = slope**2 * records.squares[:, None] + intercept**2 * records.number[:, None]
+    np.add.at(rounded, strata, parts)
+    used = size > 0
+    n, sums, squares = size[used][:, None], sums[used], squares[used]
+    spread = np.maximum(squares - sums**2 / n, 0.0) + _ROUNDING * rounded[used]
+    with np.errstate(invalid="ignore", divide="ignore"):
+        # A single row has no spread: its second moment stands in for the variance.
+        variance = np.where(n > 1, n / (n - 1.0) * spread, squares)
+    if span is not None:
+        variance = np.where(n <= _FEW, n * span**2 / 4.0, variance)
+    return np.where(weighted.informed, variance.sum(axis=0), np.nan)
+
+
+def _along(weighted: Weighted, terms: Floats, direction: Floats) -> Floats:
+    """Return terms of shape (n, K, values) added up along a direction, shape (n, K)."""
+    if weighted.fragment.n_groups == 1:
+        return np.asarray(terms @ direction[:, 0])
+    return np.asarray(np.einsum("nku,nu->nk", terms, direction.T[weighted.group]))
+
+
+def _spans(weighted: Weighted, directions: Floats) -> Floats:
+    """Return the range of a row's term over all rows that can occur, shape (K, directions)."""
+    if not weighted.fragment.is_tabulated:
+        return _bounded_spans(weighted, directions)
+    shape = (weighted.problem.n_arms, len(directions))
+    # An outcome of zero makes a term zero.
+    lowest, highest = np.zeros(shape), np.zeros(shape)
+    for group, mixture in enumerate(weighted.mixture):
+        occurs = (mixture > 0.0) & weighted.possible[group]
+        weights = weighted.fragment.g[:, :, occurs] / mixture[occurs]
+        terms = np.einsum("du,kuz->kdz", directions[:, :, group], weights)
+        lowest = np.minimum(lowest, terms.min(axis=2, initial=0.0))
+        highest = np.maximum(highest, terms.max(axis=2, initial=0.0))
+    return highest - lowest
+
+
+def _bounded_spans(weighted: Weighted, directions: Floats) -> Floats:
+    """Return bounds of the ranges: a weight never exceeds one over its own rows."""
+    with np.errstate(divide="ignore"):
+        largest = np.broadcast_to(
+            (1.0 / weighted.counts)[:, :, None],
+            (*weighted.counts.shape, weighted.fragment.n_groups),
+        ).copy()
+    if not weighted.problem.is_root:
+        # Nothing bounds what a group tells of another value.
+        largest[:, ~np.eye(weighted.fragment.n_values, dtype=bool)] = np.inf
+    return applied(np.abs(directions), largest)

@@ -1,0 +1,94 @@
+"""Which nodes tell nothing of each other given others, by the graph alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fairtrial.causal.problem import Problem
+
+ARM = "\0arm"
+"""The node that stands for the choice of the arm: a parent of the intervened node."""
+
+
+def with_arm(problem: Problem) -> dict[str, tuple[str, ...]]:
+    """Return every node's parents, the choice of the arm being one more node."""
+    parents = {node: problem.model.parents(node) for node in problem.model.nodes}
+    chosen = (*parents[problem.intervened], ARM)
+    return {**parents, problem.intervened: chosen, ARM: ()}
+
+
+def are_separated(
+    parents: Mapping[str, Sequence[str]],
+    first: Iterable[str],
+    second: Iterable[str],
+    given: Iterable[str],
+) -> bool:
+    """Return whether the graph makes two sets of nodes independent given a third.
+
+    Lauritzen et al. 1990: they are if the third set cuts every path between them in the graph
+    of all their ancestors, with parents of a common child joined and arrows made edges.
+    """
+    start, goal, cut = set(first), set(second), set(given)
+    neighbours: dict[str, set[str]] = {}
+    pending = [*start, *goal, *cut]
+    while pending:
+        node = pending.pop()
+        if node in neighbours:
+            continue
+        neighbours[node] = set()
+        pending += parents[node]
+    for node in list(neighbours):
+        family = (node, *parents[node])
+        for one, other in combinations(family, 2):
+            neighbours[one].add(other)
+            neighbours[other].add(one)
+    reached: set[str] = set()
+    frontier = list(start - cut)
+    while frontier:
+        node = frontier.pop()
+        if node in reached:
+            continue
+        reached.add(node)
+        frontier += neighbours[node] - cut
+    return not reached & goal
+
+
+def without_needless(
+    parents: Mapping[str, Sequence[str]],
+    first: Iterable[str],
+    second: Iterable[str],
+    given: Sequence[str],
+    kept: Iterable[str] = (),
+) -> tuple[str, ...]:
+    """Return a part of `given` that separates as well, with nothing in it that can be left out."""
+    first, second, fixed = list(first), list(second), set(kept)
+    left = list(given)
+    for node in given:
+        rest = [other for other in left if other != node]
+        if node not in fixed and are_separated(parents, first, second, rest):
+            left = rest
+    return tuple(left)
+
+
+def predictors(problem: Problem) -> tuple[str, ...]:
+    """Return nodes of a cell that tell all that the cell, the arm and the attribute tell of Y.
+
+    Where the attribute has parents that is so within each of its values.
+    """
+    outcome, cell = problem.outcome_node, problem.cell_nodes
+    if outcome in cell:
+        return (outcome,)
+    parents = with_arm(problem)
+    attributes = list(problem.attributes)
+    design = [ARM, *attributes] if problem.is_root else [ARM]
+    fixed = [] if problem.is_root else attributes
+    left = list(cell)
+    for node in cell:
+        rest = [other for other in left if other != node]
+        told = [*design, *(other for other in cell if other not in rest)]
+        if are_separated(parents, [outcome], told, [*rest, *fixed]):
+            left = rest
+    return tuple(left)

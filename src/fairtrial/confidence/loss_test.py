@@ -1,0 +1,70 @@
+"""A test, valid at all times, of whether some arms lose more results than others.
+
+Results that get lost for reasons unrelated to their values do no harm. Whether they do cannot be
+seen, as the values are lost; but reasons that have nothing to do with an arm's results seldom
+depend on the arm. Where they do, the assumption deserves no trust.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+__all__ = ["FALSE_ALARM", "log_evidence_of_unequal_losses", "losses_differ"]
+
+FALSE_ALARM = 0.001
+"""Probability that the test ever finds a difference where there is none."""
+
+
+def log_evidence_of_unequal_losses(came: ArrayLike, lost: ArrayLike) -> float:
+    """Return the logarithm of an e-value against "in a group all arms lose as many results".
+
+    Parameters
+    ----------
+    came, lost : array-like of shape (arms, groups)
+        Pulls of each cell that brought a result, and that were lost.
+
+    Returns
+    -------
+    float
+        At most log(1 / a) at all times with probability at least 1 - a, if in every group each
+        pull is lost with one probability, the same for all arms; whatever chose the pulls.
+
+    Notes
+    -----
+    Every cell's pulls are predicted one by one by (lost + 1/2) / (pulls + 1), the rule of
+    Krichevsky and Trofimov (1981). The product of these predictions, divided by the true
+    likelihood, is a martingale from one; the best likelihood of one probability for all arms is at
+    least the true one. Source: docs/explanation/assumption-checks.md.
+
+    Examples
+    --------
+    >>> log_evidence_of_unequal_losses([[200], [150]], [[0], [50]]) > 20
+    True
+    >>> log_evidence_of_unequal_losses([[180], [175]], [[20], [25]]) < 0
+    True
+    """
+    from scipy.special import gammaln, xlogy
+
+    kept, gone = np.asarray(came, dtype=np.float64), np.asarray(lost, dtype=np.float64)
+    predicted = gammaln(kept + 0.5) + gammaln(gone + 0.5) - gammaln(kept + gone + 1.0)
+    predicted -= 2.0 * gammaln(0.5)
+    kept, gone = kept.sum(axis=0), gone.sum(axis=0)
+    whole = kept + gone
+    best = xlogy(kept, kept) + xlogy(gone, gone) - xlogy(whole, whole)
+    return float(predicted.sum() - best.sum())
+
+
+def losses_differ(came: ArrayLike, lost: ArrayLike) -> bool:
+    """Return whether the evidence is as large as it ever gets with probability 1 in 1,000 at most.
+
+    Parameters are those of `log_evidence_of_unequal_losses`.
+
+    Examples
+    --------
+    >>> losses_differ([[10], [10]], [[1], [0]])
+    False
+    """
+    return log_evidence_of_unequal_losses(came, lost) >= -math.log(FALSE_ALARM)

@@ -1,0 +1,202 @@
+"""What the results themselves say against a race's assumptions, at all times.
+
+Each test is an e-process: while its assumption holds, it ever reaches 1 / `FALSE_ALARM` with
+probability `FALSE_ALARM` at most. Proofs: docs/explanation/delayed.md.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairtrial.confidence.noise_test import FALSE_ALARM, NoiseTest, log_evidence_against_noise
+
+__all__ = [
+    "ERROR_COLUMNS",
+    "contradicts",
+    "log_evidence_against_errors",
+    "log_evidence_of_delays",
+    "log_evidence_of_losses",
+    "record_reading",
+    "spread_of_results",
+]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+NUMBER, WEIGHT, CENTRE, SQUARES = range(4)
+"""Columns of the errors of a pull's readings: their number, the weight and the value of what they
+say of the outcome, and the sum of their weighted squares about it."""
+
+ERROR_COLUMNS = 4
+
+
+def contradicts(log_evidence: float) -> bool:
+    """Return whether so much evidence against a true assumption is as rare as `FALSE_ALARM`."""
+    return log_evidence >= -math.log(FALSE_ALARM)
+
+
+# ------------------------------------------------------------------------- the noise
+
+
+def spread_of_results(arms: Integers, values: Floats, number: int) -> NoiseTest:
+    """Return the test of the stated noise for results in the order in which they came.
+
+    `values` are in units of the stated noise of their arm; there are `number` arms.
+    """
+    from fairtrial.confidence.noise_kernels import COUNT, FIRST, MEAN, SPREAD
+
+    record = NoiseTest.empty_record(number)
+    counts = np.bincount(arms, minlength=number).astype(np.float64)
+    known, first = np.unique(arms, return_index=True)
+    record[:, COUNT] = counts
+    record[known, FIRST] = values[first]
+    # About the first result, so that a large mean costs no digits.
+    shifted = values - record[arms, FIRST]
+    with np.errstate(over="ignore", invalid="ignore"):
+        means = np.bincount(arms, shifted, number) / np.maximum(counts, 1.0)
+        record[:, MEAN] = record[:, FIRST] + means
+        record[:, SPREAD] = np.bincount(arms, (shifted - means[arms]) ** 2, number)
+    return NoiseTest(record)
+
+
+# ---------------------------------------------------------------------- the readings
+
+
+def record_reading(errors: Floats, value: float, variance: float, nested: bool) -> None:
+    """Add a reading to the row of its pull; `variance` is that of its error, more than 0.
+
+    Of nested errors only the newest reading counts, and the step to it has the difference of the
+    variances; `value` and `variance` are in units of the noise of the arm.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        weight = 1.0 / variance
+        gap = value - errors[CENTRE]
+        if errors[NUMBER] == 0.0:
+            errors[WEIGHT], errors[CENTRE] = weight, value
+        elif nested:
+            step = 1.0 / errors[WEIGHT] - variance
+            if step <= 0.0:
+                return
+            errors[SQUARES] += gap * gap / step
+            errors[WEIGHT], errors[CENTRE] = weight, value
+        else:
+            whole = errors[WEIGHT] + weight
+            errors[SQUARES] += weight * errors[WEIGHT] / whole * gap * gap
+            errors[CENTRE] += gap * weight / whole
+            errors[WEIGHT] = whole
+        errors[NUMBER] += 1.0
+
+
+def log_evidence_against_errors(
+    errors: Floats, outcomes: Floats, arms: Integers, biased: bool
+) -> float:
+    """Return the logarithm of an e-value against "readings err no more than stated".
+
+    Parameters
+    ----------
+    errors : ndarray of shape (pulls, 4)
+        Rows that `record_reading` has written.
+    outcomes : ndarray of shape (pulls,)
+        What the pulls came to, in units of the noise; NaN where that is not known.
+    arms : ndarray of int, shape (pulls,)
+        The pulls' arms.
+    biased : bool
+        Whether the errors of an arm have an unknown mean.
+
+    Notes
+    -----
+    For errors e of stated deviation s, prod v^(-1/2) exp((1 - 1/v) e^2 / (2 s^2)) is a martingale
+    given the outcomes, for every v > 1. Where an outcome or a bias is not known, its smallest
+    value takes its place.
+    """
+    read = errors[:, NUMBER] > 0.0
+    known = read & np.isfinite(outcomes)
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = float(errors[read, SQUARES].sum())
+        gaps, weights = errors[known, CENTRE] - outcomes[known], errors[known, WEIGHT]
+        if biased and gaps.size:
+            own = arms[known]
+            totals = np.bincount(own, weights)
+            gaps = gaps - (np.bincount(own, weights * gaps) / np.maximum(totals, 1e-300))[own]
+        squares += float((weights * gaps * gaps).sum())
+    squares = math.inf if math.isnan(squares) else squares
+    return log_evidence_against_noise(squares, squares, float(errors[read, NUMBER].sum()), 0.0)
+
+
+# ------------------------------------------------------------------ delays and losses
+
+
+def log_evidence_of_delays(arms: Integers, values: Floats, lateness: Floats, number: int) -> float:
+    """Return the logarithm of an e-value against "when results come says nothing of them".
+
+    For each arm a mean that moves with the lateness competes with one that does not. The result
+    is the mean of their e-values, averaged with their product.
+
+    Parameters
+    ----------
+    arms : ndarray of int, shape (results,)
+        Arms in the order in which results came.
+    values : ndarray of shape (results,)
+        Outcomes in units of the stated noise.
+    lateness : ndarray of shape (results,)
+        In [-1, 1]; known before the outcome.
+    number : int
+        How many arms there are.
+    """
+    counts = np.bincount(arms, minlength=number).astype(np.float64)
+    present = counts > 0.0
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        first = values[np.unique(arms, return_index=True)[1]]
+        shifted = values - first[np.cumsum(present)[arms] - 1]
+        shifted = shifted - (np.bincount(arms, shifted, number) / counts)[arms]
+        late = np.bincount(arms, lateness, number)
+        squares = np.bincount(arms, lateness * lateness, number)
+        own = squares - late * late / counts
+        slope = np.where(own > 1e-12, np.bincount(arms, shifted * lateness, number) / own, 0.0)
+        # A normal prior of precision 1 for the shift and for the slope, in units of the noise.
+        determinant = (counts + 1.0) * (squares + 1.0) - late * late
+        # I - I (I + R)^-1 I inverted: what the data say of shift and slope beside the priors.
+        inside = counts - (counts * (squares + 1.0) - late * late) / determinant
+        cross = late - late / determinant
+        outside = squares - ((counts + 1.0) * squares - late * late) / determinant
+        information = np.where(inside > 0.0, outside - cross * cross / inside, outside)
+        logs = 0.5 * (slope * slope * np.maximum(information, 0.0) - np.log(determinant))
+    logs = np.where(np.isfinite(logs), logs, math.inf)[present]
+    if not logs.size:
+        return 0.0
+    alone = float(np.logaddexp.reduce(logs)) - math.log(logs.size)
+    return float(np.logaddexp(alone, logs.sum())) - math.log(2.0)
+
+
+def log_evidence_of_losses(told: Floats, lost: Floats) -> float:
+    """Return the logarithm of an e-value against "pulls get lost equally often on every arm".
+
+    Each arm's losses, predicted from its earlier ones (Krichevsky and Trofimov 1981), compete with
+    the one rate for all arms that fits best.
+
+    Examples
+    --------
+    >>> log_evidence_of_losses(np.array([40.0, 40.0]), np.array([0.0, 40.0])) > 7
+    True
+    """
+    predicted = sum(map(_log_predicted, told.tolist(), lost.tolist()))
+    total, missing = float(told.sum()), float(lost.sum())
+    return predicted - _log_likelihood(total, missing)
+
+
+def _log_predicted(told: float, lost: float) -> float:
+    half = math.lgamma(0.5)
+    return (
+        math.lgamma(told + 0.5)
+        + math.lgamma(lost + 0.5)
+        - 2.0 * half
+        - math.lgamma(told + lost + 1)
+    )
+
+
+def _log_likelihood(told: float, lost: float) -> float:
+    together = told + lost
+    return sum(count * math.log(count / together) for count in (told, lost) if count > 0.0)

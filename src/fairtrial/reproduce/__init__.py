@@ -1,1 +1,0 @@
-"""One room for each paper: its published tables beside ours."""

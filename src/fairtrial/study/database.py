@@ -1,0 +1,445 @@
+"""One SQLite file: opened, guarded against what SQLite does not notice, written in turns."""
+
+from __future__ import annotations
+
+import os
+import random
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import quote
+
+from fairtrial.core.files import create_private, sync_folder
+from fairtrial.core.validation import check_choice
+from fairtrial.errors import CorruptLog, StorageBusy, StorageError
+from fairtrial.study.schema import prepare
+from fairtrial.study.turns import Turns
+from fairtrial.study.witness import Head, Witness
+
+__all__ = ["Database", "is_damage"]
+
+_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_READ_ONLY = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN)
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR)
+_REASONS = {
+    sqlite3.SQLITE_FULL: "the disk is full; nothing of this write was kept",
+    sqlite3.SQLITE_READONLY: "it is read-only",
+    sqlite3.SQLITE_CANTOPEN: "it cannot be opened: is its folder readable and writable?",
+    sqlite3.SQLITE_CORRUPT: "the file is damaged",
+    sqlite3.SQLITE_NOTADB: "it is not an SQLite database",
+    sqlite3.SQLITE_IOERR: "reading or writing failed; nothing of this write was kept",
+}
+_SYNCHRONOUS = {"full": "FULL", "process": "NORMAL"}
+
+_Answer = TypeVar("_Answer")
+
+
+class Database:
+    """A connection to an SQLite file, or to a database in memory.
+
+    It closes three gaps that SQLite leaves open.
+
+    - Versions before 3.51.3 can lose commits when one connection moves the write-ahead log
+      into the file while another one commits ("WAL-reset bug"). Here nobody does so but the
+      process whose turn it is to write, after its commit and before the next one's.
+    - A damaged, cut or missing write-ahead log shortens the database to an earlier state, and
+      SQLite says nothing. A `Witness` beside the file knows better.
+    - Its lock is not fair, and does not say who has it. `Turns` are and do.
+
+    Parameters
+    ----------
+    path : Path or None
+        The file; None keeps everything in memory.
+    durability : {"full", "process"}
+        ``"full"``: a commit survives a loss of power, as far as the disk honours flushes.
+        ``"process"``: several times faster; commits survive the end of the process, but a loss
+        of power may take the last ones.
+    create : bool
+        Whether the file may be a new one; only its owner may read it then.
+    busy_timeout : float
+        Seconds to wait for another process before `StorageBusy`.
+    accept_loss : bool
+        Whether logs may be shorter than the witness says; it then notes what there is.
+    """
+
+    def __init__(
+        self,
+        path: Path | None = None,
+        durability: str = "full",
+        *,
+        create: bool = True,
+        busy_timeout: float = 30.0,
+        accept_loss: bool = False,
+    ) -> None:
+        check_choice("durability", durability, list(_SYNCHRONOUS))
+        self._path = None if path is None else path.absolute()
+        # The write-ahead log.
+        self._log_path = None if path is None else Path(f"{self._path}-wal")
+        self._durability = durability
+        self._busy_timeout = busy_timeout
+        self._accepts_loss = accept_loss
+        self._lock = threading.RLock()
+        self._process = os.getpid()
+        self._turns: Turns | None = None
+        self._witness = None if self._path is None else Witness(self._path)
+        self._is_noted = False
+        self._doubt: str | None = None
+        self._moved: dict[int, Head] = {}
+        self._is_long = False
+        self._log_identity: tuple[int, int] | None = None
+        self._stamp: tuple[int, ...] | None = None
+        self._connection = self._opened(create)
+        self._identity = _identity(self._path)
+
+    @property
+    def _where(self) -> str:
+        return "the store in memory" if self._path is None else str(self._path)
+
+    def close(self) -> None:
+        """Close the connection; a second time does nothing."""
+        with self._lock:
+            with suppress(sqlite3.Error):
+                self._connection.close()
+            if self._turns is not None:
+                self._turns.close()
+            if self._witness is not None:
+                self._witness.close()
+
+    # -------------------------------------------------------------------- opening
+
+    def _opened(self, create: bool) -> sqlite3.Connection:
+        # Before the database: what the witness says now, the logs must hold then.
+        noted = self._noted()
+        if create and self._path is not None:
+            self._make_file(self._path)
+        mode = "rwc" if create else "rw"
+        self._stamp = None
+        with self._translated():
+            try:
+                connection = self._connected(f"mode={mode}")
+                self._patiently(lambda: self._prepared(connection, noted))
+            except sqlite3.OperationalError as error:
+                if _code(error) not in _READ_ONLY or not self._is_at_rest():
+                    raise
+                # Nobody can write where no log can be made: reading it as it is, is safe.
+                self._stamp = self._stamp_now()
+                connection = self._prepared(self._connected("mode=ro&immutable=1"), noted)
+        return connection
+
+    def _make_file(self, path: Path) -> None:
+        """Make a new file whose name survives a loss of power, too."""
+        try:
+            if create_private(path) and self._durability == "full":
+                sync_folder(path.parent)
+        except OSError as error:
+            reason = _REASONS[sqlite3.SQLITE_CANTOPEN]
+            raise StorageError(f"{path}: {reason} ({error.strerror})") from error
+
+    def _connected(self, options: str) -> sqlite3.Connection:
+        name = ":memory:" if self._path is None else f"file:{quote(str(self._path))}?{options}"
+        return sqlite3.connect(
+            name, uri=True, timeout=0.1, isolation_level=None, check_same_thread=False
+        )
+
+    def _prepared(
+        self, connection: sqlite3.Connection, noted: Mapping[int, Head] | None
+    ) -> sqlite3.Connection:
+        """Set up a connection: all of this reads the file, which others may hold for a while."""
+        from fairtrial import __version__
+
+        connection.execute(f"PRAGMA synchronous = {_SYNCHRONOUS[self._durability]}")
+        connection.execute(f"PRAGMA fullfsync = {int(self._durability == 'full')}")
+        connection.execute("PRAGMA cache_size = -16000")
+        # Only `_move_log` does so: see the class.
+        connection.execute("PRAGMA wal_autocheckpoint = 0")
+        self._compare(connection, noted or {})
+        prepare(connection, self._path, __version__)
+        return connection
+
+    def _is_at_rest(self) -> bool:
+        """Return whether the file holds all: no write-ahead log lies beside it."""
+        if self._path is None or self._log_path is None or not self._path.exists():
+            return False
+        return not self._log_path.exists() or self._log_path.stat().st_size == 0
+
+    # ---------------------------------------------------------------- the witness
+
+    def _noted(self) -> Mapping[int, Head] | None:
+        """Return what the witness says; without one, look for commits that recovery would miss."""
+        if self._witness is None or self._log_path is None or self._accepts_loss:
+            return None
+        noted = self._witness.read()
+        self._is_noted = noted is not None
+        if noted is None:
+            from fairtrial.study.frames import commits_left_behind
+
+            with suppress(PermissionError):
+                lost = commits_left_behind(self._log_path)
+                if lost:
+                    raise self._shortened(
+                        f"its write-ahead log {self._log_path.name} is damaged, and "
+                        f"{lost:,} of the last writes cannot be reached behind the damage"
+                    )
+        return noted
+
+    def _compare(self, connection: sqlite3.Connection, noted: Mapping[int, Head]) -> None:
+        """Raise if a log is shorter than the witness says; keep in mind if it is another one."""
+        self._doubt = None
+        studies = _studies(connection) if noted else {}
+        for study_id, head in noted.items():
+            name, seq = studies.get(study_id, (None, -1))
+            if seq < head.seq:
+                what = "a study is missing" if name is None else f"study {name!r} ends with {seq:,}"
+                raise self._shortened(
+                    f"{what}, and event {head.seq:,} was acknowledged (so says "
+                    f"{self._witness_name}): its write-ahead log is damaged or was removed, or "
+                    "the file was replaced by an older one"
+                )
+            if head.seq and _hash_of(connection, study_id, head.seq) != head.hash:
+                # It can be read and audited, but nothing more is written.
+                self._doubt = (
+                    f"{self._where}: event {head.seq:,} of study {name!r} is not the one that was "
+                    f"acknowledged (so says {self._witness_name}): the log was altered or replaced"
+                )
+
+    @property
+    def _witness_name(self) -> str:
+        return "" if self._witness is None else self._witness.path.name
+
+    def _shortened(self, what: str) -> CorruptLog:
+        return CorruptLog(
+            f"{self._where}: {what}. Nothing was changed. Keep a copy of the file and of those "
+            f"beside it ({self._path.name if self._path else ''}-*); then bring back a backup, or "
+            "go on with what is left by `fairtrial study accept-loss`"
+        )
+
+    def _note(self) -> None:
+        """Tell the witness which heads were committed."""
+        assert self._witness is not None
+        # The commit is kept whatever happens here; an older witness is a weaker one.
+        with suppress(OSError, sqlite3.Error):
+            if not self._is_noted:
+                # A new witness is to know of all studies.
+                heads = "SELECT id, head_seq, head_hash FROM study"
+                rows = self._connection.execute(heads).fetchall()
+                self._moved = {study_id: Head(seq, digest) for study_id, seq, digest in rows}
+            self._witness.note(self._moved)
+            if not self._is_noted and self._durability == "full":
+                self._witness.flush()
+                sync_folder(self._witness.path.parent)
+            self._is_noted = True
+
+    def accept_loss(self) -> None:
+        """Let the witness say what the logs hold now, and forget what they once held."""
+        if self._witness is not None:
+            self._witness.remove()
+        self._is_noted = False
+        self.transact(lambda: None)
+
+    # --------------------------------------------------------------------- errors
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise self._error(error) from error
+
+    def _error(self, error: sqlite3.Error) -> StorageError:
+        code = _code(error)
+        if code in _BUSY:
+            holder = "" if self._turns is None else f" (the last to write was {self._turns.holder})"
+            return StorageBusy(
+                f"{self._where} was locked by another process for {self._busy_timeout:g} s"
+                f"{holder}; nothing of this call was kept: try again"
+            )
+        if isinstance(error, sqlite3.ProgrammingError):
+            return StorageError(f"{self._where} cannot be used: {error}")
+        return StorageError(f"{self._where}: {_REASONS.get(code, 'SQLite refused')} ({error})")
+
+    def _patiently(self, action: Callable[[], _Answer]) -> _Answer:
+        """Return what an action gives, tried again while another program holds the lock."""
+        deadline = None
+        while True:
+            try:
+                return action()
+            except sqlite3.OperationalError as error:
+                deadline = deadline or time.monotonic() + self._busy_timeout
+                if _code(error) not in _BUSY or time.monotonic() >= deadline:
+                    raise
+            time.sleep(random.uniform(0.001, 0.02))  # noqa: S311
+
+    def _require_own_process(self) -> None:
+        if os.getpid() != self._process:
+            raise StorageError(
+                f"{self._where} was opened by another process (this one is its fork): "
+                "open the study anew in every process"
+            )
+
+    def _require_no_doubt(self) -> None:
+        if self._doubt is not None:
+            raise CorruptLog(f"{self._doubt}; nothing is written on top of it")
+
+    def _require_no_write(self) -> None:
+        if self._connection.in_transaction:
+            raise StorageError(f"{self._where}: a write cannot begin within another")
+
+    def _require_same_file(self) -> None:
+        if _identity(self._path) != self._identity:
+            raise StorageError(f"{self._where} was removed or replaced while it was open")
+        if self._log_identity is not None and _identity(self._log_path) != self._log_identity:
+            raise StorageError(
+                f"{self._log_path} was removed or replaced while it was open; the last writes "
+                "may be lost"
+            )
+
+    # --------------------------------------------------------------- transactions
+
+    def transact(self, operation: Callable[[], _Answer]) -> _Answer:
+        """Carry out an operation while this process alone writes; all or nothing is kept."""
+        with self._lock:
+            self._require_own_process()
+            self._require_same_file()
+            self._require_no_doubt()
+            self._require_no_write()
+            try:
+                self._begin()
+                answer = operation()
+                self._commit()
+            finally:
+                # An interrupt that comes just here cuts one of the two short, but not both.
+                try:
+                    self._end()
+                finally:
+                    self._end()
+            return answer
+
+    def _begin(self) -> None:
+        if self._path is not None:
+            self._taken_turns(self._path).take()
+        try:
+            self._patiently(partial(self._connection.execute, "BEGIN IMMEDIATE"))
+        except sqlite3.Error as error:
+            raise self._error(error) from error
+
+    def _taken_turns(self, path: Path) -> Turns:
+        if self._turns is None:
+            if self._stamp is not None or not os.access(path, os.W_OK):
+                raise StorageError(f"{self._where}: {_REASONS[sqlite3.SQLITE_READONLY]}")
+            self._turns = Turns(path, self._busy_timeout)
+        return self._turns
+
+    def _commit(self) -> None:
+        try:
+            self._connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            raise self._error(error) from error
+        if self._path is not None:
+            if self._log_identity is None:
+                self._log_identity = _identity(self._log_path)
+            if self._moved or not self._is_noted:
+                self._note()
+            if self._is_long:
+                self._move_log()
+
+    def _move_log(self) -> None:
+        """Move the write-ahead log into the file; it is then written from its beginning.
+
+        In our turn, so that no commit of ours comes in between. If a reader is in the way, the
+        log grows until the next attempt.
+        """
+        with suppress(sqlite3.Error):
+            self._connection.execute("PRAGMA wal_checkpoint(FULL)").fetchall()
+        if self._durability == "full" and self._witness is not None:
+            with suppress(OSError):
+                self._witness.flush()
+
+    def _end(self) -> None:
+        """Undo what is not committed, and give the turn back; a second time does nothing."""
+        try:
+            if self._connection.in_transaction:
+                self._connection.execute("ROLLBACK")
+        except sqlite3.Error:
+            # The connection is beyond use; SQLite undoes its write when the file is next opened.
+            pass
+        finally:
+            self._moved = {}
+            self._is_long = False
+            if self._turns is not None:
+                self._turns.give_back()
+
+    # -------------------------------------------------------------------- reading
+
+    def _all(self, statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
+        self._require_own_process()
+        with self._lock:
+            while True:
+                if self._stamp is not None:
+                    self._look_again()
+                try:
+                    # Reading waits too: while another process recovers the log after a crash.
+                    found = self._patiently(partial(self._fetched, statement, parameters))
+                except sqlite3.Error as error:
+                    raise self._error(error) from error
+                if self._stamp is None or self._stamp == self._stamp_now():
+                    return found
+
+    def _fetched(self, statement: str, parameters: Sequence[Any]) -> list[Any]:
+        return self._connection.execute(statement, parameters).fetchall()
+
+    def _one(self, statement: str, parameters: Sequence[Any] = ()) -> Any:
+        return next(iter(self._all(statement, parameters)), None)
+
+    def _look_again(self) -> None:
+        """Open a file anew that was read as if nobody could write, and was written."""
+        if self._stamp != self._stamp_now():
+            self._connection.close()
+            self._connection = self._opened(create=False)
+
+    def _stamp_now(self) -> tuple[int, ...] | None:
+        """Return what changes when a file that is read without a lock is written."""
+        if self._path is None or self._log_path is None:
+            return None
+        found = self._path.stat()
+        log = self._log_path.stat().st_size if self._log_path.exists() else 0
+        return found.st_ino, found.st_size, found.st_mtime_ns, log
+
+
+def is_damage(error: BaseException | None) -> bool:
+    """Return whether an error of SQLite says that the file is damaged."""
+    return isinstance(error, sqlite3.Error) and _code(error) in _DAMAGED
+
+
+def _studies(connection: sqlite3.Connection) -> dict[int, tuple[str, int]]:
+    """Return names and last events by study; none if the database is an empty one."""
+    tables = "SELECT count(*) FROM sqlite_master WHERE name = 'study'"
+    if not connection.execute(tables).fetchone()[0]:
+        return {}
+    rows = connection.execute("SELECT id, name, head_seq FROM study").fetchall()
+    return {study_id: (name, seq) for study_id, name, seq in rows}
+
+
+def _hash_of(connection: sqlite3.Connection, study_id: int, seq: int) -> str | None:
+    statement = "SELECT hash FROM event WHERE study_id = ? AND seq = ?"
+    row = connection.execute(statement, (study_id, seq)).fetchone()
+    return None if row is None else str(row[0])
+
+
+def _code(error: sqlite3.Error) -> int:
+    """Return SQLite's primary result code."""
+    return int(getattr(error, "sqlite_errorcode", 0)) & 0xFF
+
+
+def _identity(path: Path | None) -> tuple[int, int] | None:
+    if path is None:
+        return None
+    try:
+        found = os.stat(path)  # noqa: PTH116 - in every write, and three times as fast
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino

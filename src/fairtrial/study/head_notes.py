@@ -1,0 +1,106 @@
+"""A file elsewhere that notes the head of a study's log after every write.
+
+Whoever can write a study's database can write a whole new log, with hashes that fit. A file
+where the same person cannot write (another machine's folder, say) tells the two apart.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import warnings
+from pathlib import Path
+
+from fairtrial.core.files import create_private
+from fairtrial.errors import CorruptLog, StorageError
+from fairtrial.study.store import Store, StudyRow
+
+__all__ = ["HeadNotes"]
+
+_LINE = re.compile(r"(\d{1,18}) ([0-9a-f]{64})")
+
+
+class HeadNotes:
+    """The file: a line with the number and the hash of the last event for every write.
+
+    Parameters
+    ----------
+    path : Path
+        The file, for one study only. It is created, readable by its owner only, if there is none.
+
+    Raises
+    ------
+    StorageError
+        If it cannot be created or written.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        try:
+            create_private(path)
+            with path.open("ab"):
+                pass
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise StorageError(f"the witness {path} cannot be written: {reason}") from error
+
+    def note(self, study: StudyRow) -> None:
+        """Add the head of a study's log, which has been written by now."""
+        line = f"{study.head_seq} {study.head_hash}\n".encode()
+        try:
+            # One write at the end of the file: lines of several processes never mix.
+            descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND)
+            try:
+                os.write(descriptor, line)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            warnings.warn(
+                f"event {study.head_seq:,} of study {study.name!r} is kept, but was not noted in "
+                f"the witness {self.path}: {error.strerror or error}",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+
+    def hashes(self) -> list[str]:
+        """Return the hashes that were noted, without a last line that was torn off.
+
+        Raises
+        ------
+        StorageError
+            If the file cannot be read, or holds something else.
+        """
+        return [digest for _, digest in self._heads()]
+
+    def require_in(self, store: Store, study: StudyRow) -> None:
+        """Raise if the log does not hold the last head that was noted.
+
+        Raises
+        ------
+        CorruptLog
+            If the log was replaced, altered, or has lost its end.
+        """
+        heads = self._heads()
+        if not heads:
+            return
+        seq, digest = max(heads)
+        found = [record.hash for record in store.records(study.id, after=seq - 1, until=seq)]
+        if found != [digest]:
+            raise CorruptLog(
+                f"the log of study {study.name!r} does not hold event {seq:,} as the witness "
+                f"{self.path} noted it: the log was replaced or altered, or has lost its end"
+            )
+
+    def _heads(self) -> list[tuple[int, str]]:
+        try:
+            text = self.path.read_text(encoding="utf-8", errors="replace")
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise StorageError(f"the witness {self.path} cannot be read: {reason}") from error
+        heads = []
+        for number, line in enumerate(text.split("\n")[:-1], start=1):
+            found = _LINE.fullmatch(line)
+            if found is None:
+                raise StorageError(f"line {number} of the witness {self.path} is not a head")
+            heads.append((int(found[1]), found[2]))
+        return heads

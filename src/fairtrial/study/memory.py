@@ -1,0 +1,275 @@
+"""Studies in memory: quick, and gone with the process."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TypeVar
+
+from fairtrial.errors import StorageError
+from fairtrial.study.clock import microseconds
+from fairtrial.study.log import PullRow, Record, Step
+from fairtrial.study.store import NewStudy, Snapshot, StudyRow
+
+__all__ = ["MemoryStore"]
+
+_Answer = TypeVar("_Answer")
+
+_SNAPSHOTS_KEPT = 2
+_COMMON = frozenset({"ask", "report", "tell"})
+
+
+class _Log:
+    """One study: its row, its events, and what they say of its pulls."""
+
+    def __init__(self, row: StudyRow) -> None:
+        self.row = row
+        self.records: list[Record] = []
+        self.pulls: dict[str, PullRow] = {}
+        self.open: dict[str, PullRow] = {}
+        self.requests: dict[str, Record] = {}
+        self.counts: Counter[str] = Counter()
+        self.snapshots: list[Snapshot] = []
+
+    def put(self, pull: PullRow) -> PullRow | None:
+        """Put a pull's row in the place of its last one, which is returned."""
+        before = self.pulls.get(pull.pull_id)
+        self.pulls[pull.pull_id] = pull
+        if pull.state == "open":
+            self.open[pull.pull_id] = pull
+        else:
+            self.open.pop(pull.pull_id, None)
+        return before
+
+    def take_back(self, pull_id: str, before: PullRow | None) -> None:
+        """Undo `put`."""
+        if before is not None:
+            self.put(before)
+        else:
+            del self.pulls[pull_id]
+            self.open.pop(pull_id, None)
+
+
+class MemoryStore:
+    """A `Store` in the memory of one process.
+
+    Parameters
+    ----------
+    clock : callable
+        Seconds since 1970.
+    """
+
+    url = "memory://"
+    """The address of every such store; another one is empty."""
+
+    def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._process = os.getpid()
+        self._logs: list[_Log] = []
+        self._undo: list[Callable[[], object]] | None = None
+        self._is_closed = False
+
+    def now(self) -> int:
+        """Return the clock: microseconds since 1970 (UTC)."""
+        return microseconds(self._clock())
+
+    def close(self) -> None:
+        """Let go of all that is in it."""
+        with self._lock:
+            self._is_closed = True
+            self._logs.clear()
+
+    def _usable(self) -> None:
+        if self._is_closed:
+            raise StorageError("the store in memory is closed, and what was in it is gone")
+        if os.getpid() != self._process:
+            raise StorageError(
+                "the store in memory belongs to another process (this one is its fork): "
+                "keep a study in a file that several processes are to use"
+            )
+
+    def transact(self, operation: Callable[[], _Answer]) -> _Answer:
+        """Carry out an operation while this thread alone writes; all or nothing is kept."""
+        with self._lock:
+            self._usable()
+            if self._undo is not None:
+                raise StorageError("the store in memory: a write cannot begin within another")
+            undo: list[Callable[[], object]] = []
+            self._undo = undo
+            try:
+                answer = operation()
+                undo.clear()
+            finally:
+                self._undo = None
+                while undo:
+                    undo.pop()()
+            return answer
+
+    def _writing(self) -> list[Callable[[], object]]:
+        if self._undo is None:
+            raise StorageError("the store in memory is written to in transactions only")
+        return self._undo
+
+    def _log(self, study_id: int) -> _Log:
+        self._usable()
+        return self._logs[study_id - 1]
+
+    # -------------------------------------------------------------------- studies
+
+    def insert_study(self, new: NewStudy) -> StudyRow:
+        """Write a study down, within a transaction; its log is empty."""
+        undo = self._writing()
+        if self.find_study(new.name) is not None:
+            raise StorageError(f"the store in memory has a study {new.name!r} already")
+        row = StudyRow(len(self._logs) + 1, *new, "running", 0, new.origin, 0)
+        self._logs.append(_Log(row))
+        undo.append(self._logs.pop)
+        return row
+
+    def find_study(self, name: str) -> StudyRow | None:
+        """Return the study of that name."""
+        return next((row for row in self.studies() if row.name == name), None)
+
+    def read_study(self, study_id: int) -> StudyRow:
+        """Return the study as it is now; within a transaction nobody else changes it."""
+        with self._lock:
+            return self._log(study_id).row
+
+    def studies(self) -> list[StudyRow]:
+        """Return all studies, the oldest first."""
+        with self._lock:
+            self._usable()
+            return [log.row for log in self._logs]
+
+    # ------------------------------------------------------------------------ log
+
+    def append(
+        self,
+        study: StudyRow,
+        records: Sequence[Record],
+        pulls: Sequence[PullRow],
+        status: str,
+        duplicates: int = 0,
+        environment: str | None = None,
+    ) -> StudyRow:
+        """Add events and their projection, within a transaction; return the study after them."""
+        undo, log, before = self._writing(), self._log(study.id), self._log(study.id).row
+        if (before.head_seq, before.head_hash) != (study.head_seq, study.head_hash):
+            raise StorageError(
+                f"the store in memory: the head of study {study.name!r} moved during a write, "
+                "of which nothing was kept"
+            )
+        _require_following(study, records)
+        undo.append(lambda: self._take_back(log, before))
+        log.records.extend(records)
+        for record in records:
+            if record.kind not in _COMMON:
+                log.counts[record.kind] += 1
+            if record.request_id is not None:
+                if record.request_id in log.requests:
+                    raise StorageError(f"the store in memory has request {record.request_id!r}")
+                log.requests[record.request_id] = record
+        for pull in pulls:
+            known = log.put(pull)
+            undo.append(partial(log.take_back, pull.pull_id, known))
+        log.row = study._replace(
+            status=status,
+            head_seq=records[-1].seq if records else study.head_seq,
+            head_hash=records[-1].hash if records else study.head_hash,
+            duplicates=study.duplicates + duplicates,
+            environment=study.environment if environment is None else environment,
+        )
+        return log.row
+
+    @staticmethod
+    def _take_back(log: _Log, before: StudyRow) -> None:
+        """Undo what `append` did to the events and the head."""
+        for record in log.records[before.head_seq :]:
+            if record.kind not in _COMMON:
+                log.counts[record.kind] -= 1
+            if record.request_id is not None and log.requests.get(record.request_id) is record:
+                del log.requests[record.request_id]
+        del log.records[before.head_seq :]
+        log.row = before
+
+    def records(self, study_id: int, after: int = 0, until: int | None = None) -> Iterator[Record]:
+        """Yield events ``after < seq <= until`` in order, without holding anybody up."""
+        with self._lock:
+            log = self._log(study_id)
+            end = len(log.records) if until is None else min(until, len(log.records))
+        # Events are never changed, so later ones may join meanwhile.
+        return (log.records[index] for index in range(after, end))
+
+    def steps(self, study_id: int, after: int = 0, until: int | None = None) -> Iterator[Step]:
+        """Yield the same events, of each only what a replay needs."""
+        return (record.step for record in self.records(study_id, after, until))
+
+    def request(self, study_id: int, request_id: str) -> Record | None:
+        """Return the event that carries the request's key."""
+        with self._lock:
+            return self._log(study_id).requests.get(request_id)
+
+    def counts(self, study_id: int) -> Mapping[str, int]:
+        """Return the numbers of events by kind, of all kinds but ask, report and tell."""
+        with self._lock:
+            return {kind: count for kind, count in self._log(study_id).counts.items() if count}
+
+    # ---------------------------------------------------------------------- pulls
+
+    def pull(self, study_id: int, pull_id: str) -> PullRow | None:
+        """Return one pull."""
+        with self._lock:
+            return self._log(study_id).pulls.get(pull_id)
+
+    def pulls(self, study_id: int) -> Iterator[PullRow]:
+        """Yield every pull, in the order in which they entered the log."""
+        with self._lock:
+            return iter(list(self._log(study_id).pulls.values()))
+
+    def open_pulls(self, study_id: int, due_by: int | None = None) -> list[PullRow]:
+        """Return the open pulls by number; with `due_by` those whose lease ends by then."""
+        with self._lock:
+            rows = list(self._log(study_id).open.values())
+        if due_by is not None:
+            rows = [
+                row for row in rows if row.lease_until is not None and row.lease_until <= due_by
+            ]
+        rows.sort(key=_by_number)
+        return rows
+
+    # ------------------------------------------------------------------ snapshots
+
+    def save_snapshot(self, study_id: int, snapshot: Snapshot) -> None:
+        """Keep a snapshot, in a transaction of its own; drop all but the newest two."""
+
+        def save() -> None:
+            log = self._log(study_id)
+            others = [kept for kept in log.snapshots if kept.seq != snapshot.seq]
+            newest = sorted([snapshot, *others], key=lambda kept: -kept.seq)
+            log.snapshots = newest[:_SNAPSHOTS_KEPT]
+
+        self.transact(save)
+
+    def snapshots(self, study_id: int) -> Iterator[Snapshot]:
+        """Yield the snapshots, the newest first."""
+        with self._lock:
+            return iter(list(self._log(study_id).snapshots))
+
+    def damage(self) -> str | None:
+        """Return None: nothing but this process can change it."""
+        return None
+
+
+def _by_number(row: PullRow) -> int:
+    return row.number
+
+
+def _require_following(study: StudyRow, records: Sequence[Record]) -> None:
+    for seq, record in enumerate(records, start=study.head_seq + 1):
+        if record.seq != seq:
+            raise StorageError(f"the store in memory: event {record.seq} comes where {seq} should")

@@ -1,0 +1,269 @@
+"""Turns at writing a file: first come, first served, and everybody knows whose turn it is."""
+
+from __future__ import annotations
+
+import os
+import random
+import socket
+import struct
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+
+from fairtrial.core.files import companion
+from fairtrial.errors import StorageBusy, StorageError
+
+__all__ = ["Turns"]
+
+_LINE = 128
+"""Bytes of the line that says whose turn it is."""
+_CHECK_EVERY = 64
+"""Turns after which it is looked whether the file is still there, besides after waiting."""
+
+
+class Turns:
+    """A lock that the processes of one machine take in the order in which they asked for it.
+
+    SQLite's own lock has no queue, and a lock of a file hands nothing over: who has just let go
+    may have it again before the next one has woken up, and others wait for seconds. So on
+    Linux whoever comes draws a ticket and waits for the one before: each keeps the byte of
+    its ticket locked until its turn has come. Elsewhere a process tries again after short
+    random times. A process that ends, in whatever way, gives ticket and turn back.
+
+    Parameters
+    ----------
+    database : Path
+        What is written. The file that is locked lies beside it, and is never removed.
+    timeout : float
+        Seconds to wait for a turn before `StorageBusy`.
+    """
+
+    def __init__(self, database: Path, timeout: float) -> None:
+        self._database = database
+        self._path = database.with_name(f"{database.name}-lock")
+        self._timeout = timeout
+        self._holder = f"{os.getpid()} {socket.gethostname()}\n".encode()[:_LINE].ljust(_LINE)
+        self._taken = 0
+        self._descriptor = self._opened()
+        _all.add(self)
+
+    def _opened(self) -> int:
+        try:
+            return companion(self._path, self._database)
+        except OSError as error:
+            raise StorageError(
+                f"{self._path}, by which processes take turns at writing, cannot be opened: "
+                f"{error.strerror}"
+            ) from error
+
+    def take(self) -> None:
+        """Wait for the turn.
+
+        Raises
+        ------
+        StorageBusy
+            If another process keeps it for longer than the timeout; it is named.
+        """
+        deadline = time.monotonic() + self._timeout
+        while True:
+            if _is_waited_for(self._descriptor) or not _lock(self._descriptor):
+                self._wait(deadline)
+            elif self._taken % _CHECK_EVERY:
+                break
+            if self._is_current():
+                break
+            # Somebody removed the file: who comes later locks another one.
+            fresh, self._descriptor = self._descriptor, self._opened()
+            os.close(fresh)
+        self._taken += 1
+        _write_at(self._descriptor, self._holder)
+
+    def give_back(self) -> None:
+        """Let the next one have the turn; nothing happens if it was not taken."""
+        _unlock(self._descriptor)
+
+    def close(self) -> None:
+        """Give the turn back for good."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    @property
+    def holder(self) -> str:
+        """Whose turn it is or was last, in words."""
+        try:
+            process, host = self._path.read_text(encoding="utf-8", errors="replace").split()[:2]
+        except (OSError, ValueError):
+            return "another process"
+        return f"process {process} on {host}"
+
+    def _is_current(self) -> bool:
+        try:
+            there = os.stat(self._path)  # noqa: PTH116 - in every write, and three times as fast
+            return os.path.samestat(os.fstat(self._descriptor), there)
+        except FileNotFoundError:
+            return False
+
+    def _wait(self, deadline: float) -> None:
+        queued = _wait_in_queue if _HAS_QUEUE else _try_again_and_again
+        descriptor = queued(self._opened, deadline)
+        if descriptor is None:
+            raise StorageBusy(
+                f"{self._database} was locked by another process for {self._timeout:g} s, "
+                f"{self.holder}; nothing of this call was kept: try again, or end that process "
+                "if it is stuck"
+            )
+        old, self._descriptor = self._descriptor, descriptor
+        os.close(old)
+
+
+# --------------------------------------------------------------------------- waiting
+
+
+class _Place(threading.Thread):
+    """A place in the operating system's queue, which can be left at any time.
+
+    Waiting in the queue cannot be cut short, so a thread does it; who gives up leaves the
+    thread behind, which gives the turn to the next one when it comes.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        super().__init__(name="fairtrial-turn", daemon=True)
+        self._descriptor = descriptor
+        self._mutex = threading.Lock()
+        self._is_left = False
+        self.came = threading.Event()
+
+    def run(self) -> None:
+        _queue(self._descriptor)
+        with self._mutex:
+            self.came.set()
+            if self._is_left:
+                os.close(self._descriptor)
+
+    def leave(self) -> None:
+        with self._mutex:
+            if self.came.is_set() and not self._is_left:
+                os.close(self._descriptor)
+            self._is_left = True
+
+
+def _wait_in_queue(opened: Callable[[], int], deadline: float) -> int | None:
+    """Return a locked descriptor, or None if its turn does not come in time."""
+    descriptor = opened()
+    place = _Place(descriptor)
+    taken = False
+    try:
+        place.start()
+        taken = place.came.wait(max(deadline - time.monotonic(), 0))
+    finally:
+        if not taken:
+            place.leave()
+    return descriptor if taken else None
+
+
+def _try_again_and_again(opened: Callable[[], int], deadline: float) -> int | None:
+    """Return a locked descriptor, or None if there was none in time."""
+    descriptor = opened()
+    while not _lock(descriptor):
+        if time.monotonic() >= deadline:
+            os.close(descriptor)
+            return None
+        time.sleep(random.uniform(0.0005, 0.005))  # noqa: S311
+    return descriptor
+
+
+# ------------------------------------------------------------------ operating systems
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _lock(descriptor: int) -> bool:
+        os.lseek(descriptor, _LINE, os.SEEK_SET)
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        except OSError:
+            return False
+        return True
+
+    def _unlock(descriptor: int) -> None:
+        os.lseek(descriptor, _LINE, os.SEEK_SET)
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
+        except OSError:
+            return
+
+    def _write_at(descriptor: int, line: bytes) -> None:
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        os.write(descriptor, line)
+else:
+    import fcntl
+
+    def _lock(descriptor: int) -> bool:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def _unlock(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+    def _write_at(descriptor: int, line: bytes) -> None:
+        os.pwrite(descriptor, line, 0)
+
+
+if sys.platform == "linux":
+    _HAS_QUEUE = True
+    # Bytes far behind the end of the file: one to draw a ticket, then one for each ticket.
+    _DRAW = 1 << 40
+    _TICKETS = 1 << 41
+
+    def _is_waited_for(descriptor: int) -> bool:
+        """Return whether anybody holds a ticket."""
+        asked = _range(fcntl.F_WRLCK, _TICKETS, 0)
+        found = fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, asked)
+        return int(struct.unpack_from("h", found)[0]) != fcntl.F_UNLCK
+
+    def _queue(descriptor: int) -> None:
+        """Wait for the turn behind all who wait."""
+
+        def lock(kind: int, byte: int) -> None:
+            fcntl.fcntl(descriptor, fcntl.F_OFD_SETLKW, _range(kind, byte, 1))
+
+        lock(fcntl.F_WRLCK, _DRAW)
+        drawn = int.from_bytes(os.pread(descriptor, 8, _LINE), "little") + 1
+        lock(fcntl.F_WRLCK, _TICKETS + drawn)
+        os.pwrite(descriptor, drawn.to_bytes(8, "little"), _LINE)
+        lock(fcntl.F_UNLCK, _DRAW)
+        lock(fcntl.F_RDLCK, _TICKETS + drawn - 1)
+        lock(fcntl.F_UNLCK, _TICKETS + drawn - 1)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        lock(fcntl.F_UNLCK, _TICKETS + drawn)
+
+    def _range(kind: int, byte: int, length: int) -> bytes:
+        return struct.pack("hhqqi", kind, os.SEEK_SET, byte, length, 0)
+else:
+    _HAS_QUEUE = False
+
+    def _is_waited_for(descriptor: int) -> bool:  # noqa: ARG001 - elsewhere there is no queue
+        return False
+
+    def _queue(descriptor: int) -> None:
+        raise NotImplementedError(f"a queue for {descriptor}")
+
+
+_all: weakref.WeakSet[Turns] = weakref.WeakSet()
+
+
+def _let_go_after_fork() -> None:
+    # A child shares the lock with its parent, and would keep it if the parent is killed.
+    for turns in list(_all):
+        turns.close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_let_go_after_fork)

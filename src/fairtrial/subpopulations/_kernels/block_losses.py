@@ -1,0 +1,50 @@
+"""What lost draws do to the means that bets on rewards in a known range will see."""
+
+import math
+
+from fairtrial.core.compilation import kernel
+from fairtrial.subpopulations._kernels.block_book import Book, Rules
+from fairtrial.subpopulations._kernels.model import CEILING, Floats, Model
+
+
+@kernel
+def discount_losses(
+    model: Model, rules: Rules, book: Book, leader: int, means: Floats, variances: Floats
+) -> bool:
+    """Replace means and variances by those of what the bets will see; return whether they differ.
+
+    A lost draw counts as the worst value for a bet. So the leader's means move down by the share
+    of draws that get lost, and its rivals' up, but not beyond their ceilings. A mean that is above
+    its ceiling moves down to it.
+    """
+    differs = False
+    if not rules.bounded or rules.redraws:
+        return differs
+    for k in range(means.shape[0]):
+        for group in range(means.shape[1]):
+            lost = book.lost[k, group]
+            if lost == 0.0:
+                continue
+            differs = True
+            share = lost / (lost + book.came[k, group])
+            mean = means[k, group]
+            worst = rules.low if k == leader else rules.high
+            ceiling = model.limits[CEILING, k, group]
+            if k != leader and mean > ceiling:
+                worst = rules.low
+            moved = mean + share * (worst - mean)
+            if k != leader and ceiling < math.inf:
+                moved = max(moved, ceiling) if mean > ceiling else min(moved, ceiling)
+            means[k, group] = moved
+            variances[k, group] *= 1.0 - share
+            variances[k, group] += share * (1.0 - share) * (worst - mean) ** 2
+    return differs
+
+
+@kernel
+def lift_by_losses(rules: Rules, book: Book, k: int, group: int) -> float:
+    """Return how far apart lost draws put the means that floor and ceiling of a cell see."""
+    lost = book.lost[k, group]
+    if lost == 0.0 or not rules.bounded or rules.redraws:
+        return 0.0
+    return lost / (lost + book.came[k, group]) * (rules.high - rules.low)

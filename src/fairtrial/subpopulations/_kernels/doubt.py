@@ -1,0 +1,73 @@
+"""Doubt in estimates that rest on few draws, where a plan would never correct them.
+
+A rival beyond a limit can be ruled out by that limit or by its quality, and an infeasible arm by
+any limit that it fails. A plan takes what is cheapest by the estimates, and does not draw the cells
+that only the other ways need: were their first draws lucky, it would never learn so, however
+dear its own way turns out to be. Where such cells have few draws, they are planned for as if the
+other way were as cheap as it may well be. As with upper confidence bounds, doubt grows with the
+logarithm of what is drawn elsewhere.
+"""
+
+import math
+
+from fairtrial.core.compilation import kernel
+from fairtrial.subpopulations._kernels.model import CEILING, FLOOR, Floats, Model
+from fairtrial.subpopulations._kernels.pitfalls import is_limited, margin
+
+DOUBT = math.sqrt(2.0)
+"""Standard errors of doubt, times the square root of the logarithm of how few draws there are."""
+
+NEGLECT = 1.5
+"""A cell is doubted if it has fewer draws than the average cell, divided by this."""
+
+
+@kernel
+def doubt_rival(
+    model: Model,
+    k: int,
+    none_leads: bool,
+    counts: Floats,
+    means: Floats,
+    precisions: Floats,
+    average: float,
+    doubted: Floats,
+) -> bool:
+    """Move row k of `doubted`, a copy of the means, to where it is cheap to rule out.
+
+    `precisions`: those of the means. `average`: draws of the average cell that matters. Return
+    whether anything moved.
+    """
+    error = 0.0
+    outside = False
+    for group in range(model.weights.size):
+        outside = outside or margin(means[k, group], model.limits, k, group) < 0.0
+        if model.weights[group] > 0.0 and precisions[k, group] > 0.0:
+            error += model.weights[group] ** 2 / precisions[k, group]
+    differs = False
+    fair = average / NEGLECT
+    for group in range(model.weights.size):
+        count = max(1.0, counts[k, group])
+        weight = model.weights[group]
+        if count >= fair or precisions[k, group] <= 0.0:
+            continue
+        reach = DOUBT * math.sqrt(math.log(fair / count))
+        if none_leads or weight == 0.0:
+            moved = _outwards(model, means, k, group) * reach / math.sqrt(precisions[k, group])
+        elif outside:
+            # The likeliest way to a quality that is lower by `reach` standard errors.
+            moved = -reach * weight / (precisions[k, group] * math.sqrt(error))
+        else:
+            moved = 0.0
+        doubted[k, group] += moved
+        differs = differs or moved != 0.0
+    return differs
+
+
+@kernel
+def _outwards(model: Model, means: Floats, k: int, group: int) -> float:
+    """Return the direction of a cell's nearer limit: -1 its floor, 1 its ceiling, 0 none."""
+    if not is_limited(model.limits, k, group):
+        return 0.0
+    above_floor = means[k, group] - model.limits[FLOOR, k, group]
+    below_ceiling = model.limits[CEILING, k, group] - means[k, group]
+    return -1.0 if above_floor <= below_ceiling else 1.0

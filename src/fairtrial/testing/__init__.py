@@ -1,0 +1,7 @@
+"""Checks for policies, problems and environments: yours are held to what ours are."""
+
+from fairtrial.testing.environments import check_environment
+from fairtrial.testing.policies import check_policy
+from fairtrial.testing.problems import check_problem
+
+__all__ = ["check_environment", "check_policy", "check_problem"]

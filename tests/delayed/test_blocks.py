@@ -1,0 +1,496 @@
+"""Block betting on the best k: the theorem against all sets, order of arrival, losses, labels."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from benchmarks.top_sets import coins, normals, play_null
+from fairtrial import subpopulations
+from fairtrial.core.run import run_policy
+from fairtrial.delayed import (
+    BlockBetting,
+    InformationRacing,
+    OutcomeDelay,
+    Problem,
+    SimulatedEnvironment,
+)
+from fairtrial.delayed._kernels import top_sets
+from fairtrial.errors import InvalidArgument, InvalidOutcome
+
+ARMS = ["a", "b", "c", "d"]
+COINS = Problem(ARMS, top=2, reward_range=(0, 1))
+MEANS = dict(zip(ARMS, [0.2, 0.3, 0.7, 0.8], strict=True))
+
+
+def toss(rng, arm, means=MEANS):
+    return float(rng.random() < means[arm])
+
+
+# ------------------------------------------------------------------------- the theorem
+
+
+def pair_of(rest, target, order):
+    """Return the clearest arm of a set outside of the target, and inside that the set lacks."""
+    arms = range(len(order))
+    joins = [arm for arm in arms if arm in rest and arm not in target]
+    lacks = [arm for arm in arms if arm not in rest and arm in target]
+    return min(joins, key=order.__getitem__), min(lacks, key=order.__getitem__)
+
+
+@pytest.mark.parametrize(("number", "top"), [(3, 1), (4, 1), (4, 2), (4, 3), (5, 2), (5, 3)])
+def test_ledgers_never_exceed_the_wealth_against_any_set(number, top):
+    rules = BlockBetting(Problem(number, top=top, noise_std=1.0), delta=1e-3)._rules()
+    rng = np.random.default_rng([number, top])
+    sets = [frozenset(chosen) for chosen in itertools.combinations(range(number), top)]
+    compared = exact = 0
+    for _ in range(8):
+        ledger, carried = np.zeros((number, number)), np.zeros((3, number))
+        carried[top_sets.TARGET] = -1.0
+        wealth, tenure, order = dict.fromkeys(sets, 0.0), None, None
+        for _ in range(7):
+            frozen = np.zeros((top_sets.FROZEN, number))
+            frozen[top_sets.PLANNED] = rng.integers(1, 4, number)
+            frozen[top_sets.EARLIER], frozen[top_sets.SPREAD] = rng.integers(2, 9, number), 1.0
+            frozen[top_sets.ESTIMATE] = rng.normal(size=number)
+            top_sets.find_target(frozen[top_sets.ESTIMATE], top, frozen[top_sets.SIDE])
+            top_sets._order(frozen)
+            target = frozenset(np.flatnonzero(frozen[top_sets.SIDE]).tolist())
+            if target != tenure:
+                tenure, order = target, frozen[top_sets.PLACE].tolist()
+            starts = np.concatenate([[0], np.cumsum(frozen[top_sets.PLANNED]).astype(int)])
+            values = rng.normal(size=starts[-1])
+            before = carried.copy()
+            top_sets.carry(rules, frozen, ledger, carried)
+            carried[:] = before if (before[0] == carried[0]).all() else carried
+            own = ledger.copy()
+            top_sets.pay_block(rules, frozen, values, starts, ledger, carried)
+            for chosen in sets:
+                if chosen != target:
+                    j, b = pair_of(chosen, target, order)
+                    gain = ledger[j, b] - own[j, b] if own[j, b] < math.inf else 0.0
+                    assert gain < math.inf
+                    wealth[chosen] += gain
+                    compared += 1
+                    exact += abs(ledger[j, b] - wealth[chosen]) < 1e-9
+                    assert ledger[j, b] <= wealth[chosen] + 1e-9
+                else:
+                    assert carried[top_sets.OWN, 0] <= wealth[chosen] + 1e-9
+    if top == 1 or top == number - 1:
+        assert exact == compared
+
+
+def test_no_bet_on_a_true_null_pays_on_average():
+    rules = BlockBetting(Problem(2, reward_range=(0, 1), tolerance=0.0))._rules()
+    rng = np.random.default_rng(4)
+    buffers = [np.empty(24) for _ in range(4)]
+    starts = np.array([0, 2, 5])
+    for tolerance in (0.0, 0.15):
+        for _ in range(15):
+            own = rules._replace(tolerance=tolerance)
+            frozen = np.zeros((top_sets.FROZEN, 2))
+            frozen[top_sets.PLANNED] = [2, 3]
+            frozen[top_sets.EARLIER] = rng.integers(3, 30, 2)
+            frozen[top_sets.ESTIMATE] = rng.uniform(0.1, 0.9, 2)
+            frozen[top_sets.SPREAD] = rng.uniform(0.05, 0.25, 2)
+            worse = rng.uniform(0.1, 0.8)
+            means = [worse, worse + tolerance + rng.choice([0.0, 0.05])]
+            total = 0.0
+            # The bet is that arm 0 is better; it is not, by the tolerance at least.
+            for bits in itertools.product([0.0, 1.0], repeat=5):
+                chance = math.prod(
+                    means[place >= 2] if bit else 1 - means[place >= 2]
+                    for place, bit in enumerate(bits)
+                )
+                gain = top_sets._bounded_gain(own, frozen, np.array(bits), starts, 1, 0, *buffers)
+                total += chance * math.exp(gain)
+            assert total <= 1.0 + 1e-9
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(
+    ("means", "top", "draw", "tolerance"),
+    [
+        ([0.5, 0.5], 1, coins, 0.0),
+        ([0.5] * 4, 2, coins, 0.0),
+        ([1.0, 0.0, 0.0, -1.0], 2, normals, 0.0),
+        ([0.7, 0.4999, 0.4], 1, coins, 0.2),
+    ],
+)
+def test_the_right_set_is_seldom_rejected_on_hard_nulls(means, top, draw, tolerance):
+    runs = 100
+    found = [play_null(np.array(means), top, draw, tolerance, seed, 300) for seed in range(runs)]
+    # Four standard errors above delta = .1; 2,000 runs of each are in benchmarks/top_sets.py.
+    assert sum(run[1] for run in found) <= 0.1 * runs + 4 * math.sqrt(0.09 * runs)
+
+
+# ---------------------------------------------------------------------------- decisions
+
+
+def race(policy, seed, means=MEANS, late=0, order=None):
+    """Play to the end with up to `late` pulls in flight, told in a random order."""
+    rng = np.random.default_rng(seed)
+    pending = []
+    while not policy.stopped and policy.told < 5000:
+        while len(pending) <= late:
+            pull = policy.ask()
+            pending.append((pull, toss(rng, pull.arm, means)))
+        entry = pending.pop(rng.integers(len(pending)) if order is None else order(pending))
+        policy.tell(*entry)
+    return policy
+
+
+@pytest.mark.parametrize("top", [1, 2, 3])
+@pytest.mark.parametrize("direction", ["maximize", "minimize"])
+def test_the_best_arms_are_found_by_their_range_alone(top, direction):
+    problem = Problem(ARMS, top=top, reward_range=(0, 1), direction=direction)
+    policy = race(BlockBetting(problem), seed=top, late=6)
+    best = ARMS[::-1] if direction == "maximize" else ARMS
+    assert set(policy.recommend().arm) == set(best[:top])
+    assert policy.guarantee.proven
+    assert policy.recommend().candidates == tuple(arm for arm in ARMS if arm in best[:top])
+    progress = policy.progress()
+    assert progress.evidence == progress.threshold > 0
+    for estimate in progress.arms:
+        assert 0.0 <= estimate.lower <= MEANS[estimate.labels["arm"]] <= estimate.upper <= 1.0
+
+
+def test_one_arm_takes_as_many_pulls_as_block_betting_of_one_group():
+    means = {"a": 0.9, "b": 0.88, "c": 0.85, "d": 0.8}
+    plain = subpopulations.Problem(ARMS, ["all"], floors=None, reward_range=(0, 1))
+    own, other, known = [], [], []
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        for policy, told in (
+            (BlockBetting(Problem(ARMS, reward_range=(0, 1))), own),
+            (subpopulations.BlockBetting(plain), other),
+            (InformationRacing(Problem(ARMS, reward_range=(0, 1)), max_pulls=2000), known),
+        ):
+            while not policy.stopped:
+                pull = policy.ask()
+                policy.tell(pull, float(np.clip(means[pull.arm] + 0.02 * rng.normal(), 0, 1)))
+            told.append(policy.told)
+            assert policy.recommend().arm in ("a", ("a",), None)
+    assert np.mean(own) <= 1.15 * np.mean(other)
+    # The race reckons with half the range: it has not decided after 2,000.
+    assert min(known) == 2000
+
+
+def test_candidates_shrink_to_the_answer_and_keep_the_best():
+    policy, rng = BlockBetting(COINS), np.random.default_rng(5)
+    sizes = []
+    while not policy.stopped:
+        pull = policy.ask()
+        policy.tell(pull, toss(rng, pull.arm))
+        answer = policy.recommend()
+        assert {"c", "d"} <= set(answer.candidates)
+        sizes.append(len(answer.candidates))
+    assert sizes[0] == 4
+    assert sizes[-1] == 2
+
+
+def test_delays_may_depend_on_outcomes():
+    problem = Problem(2, noise_std=1.0, delay_depends_on_outcome=True)
+    world = SimulatedEnvironment(problem, [0.0, 0.3], delay=OutcomeDelay([50, 1], [50, 20000]))
+    for seed in range(8):
+        policy = BlockBetting(problem)
+        run = run_policy(policy, world, np.random.default_rng([seed, 5]), 400, parallel=60)
+        # What a race without the switch gets wrong nearly always.
+        assert run.answer in (None, ("1",))
+
+
+def test_the_order_of_arrival_changes_no_evidence():
+    values = np.random.default_rng(1).random(200)
+    found = []
+    for reverse in (False, True):
+        policy = BlockBetting(COINS)
+        for _ in range(3):
+            pulls = policy.ask(40 if policy.told == 0 else 12)
+            for pull in pulls[::-1] if reverse else pulls:
+                policy.tell(pull, float(values[pull.number] < MEANS[pull.arm]))
+        found.append((policy._ledger.copy(), policy.recommend().candidates))
+    assert np.allclose(found[0][0], found[1][0], atol=1e-9)
+    assert found[0][1] == found[1][1]
+
+
+def test_a_policy_that_is_saved_and_restored_at_every_step_is_the_same():
+    plain, rng = BlockBetting(COINS, max_pulls=150), np.random.default_rng(3)
+    restored = BlockBetting(COINS, max_pulls=150)
+    step = 0
+    while not plain.stopped:
+        pulls = plain.ask(5)
+        assert pulls == restored.ask(5)
+        for pull in reversed(pulls):
+            step += 1
+            if step % 7 == 0:
+                plain.fail(pull, "lost")
+                restored.fail(pull, "lost")
+                continue
+            value = toss(rng, pull.arm)
+            plain.tell(pull, value)
+            restored.tell(pull, value)
+        state = restored.get_state()
+        restored = BlockBetting(COINS, max_pulls=150)
+        restored.set_state(state)
+        assert restored.progress() == plain.progress()
+
+
+# ------------------------------------------------------------------- losses and labels
+
+
+def test_losses_of_whatever_value_never_help_a_worse_arm():
+    wrong = 0
+    for seed in range(10):
+        policy, rng = BlockBetting(Problem(2, reward_range=(0, 1))), np.random.default_rng(seed)
+        while not policy.stopped and policy.asked < 1200:
+            pull = policy.ask()
+            value = float(rng.random() < 0.5 + 0.01 * pull.action)
+            # The better arm's good results get lost.
+            if pull.action and value and rng.random() < 0.6:
+                policy.fail(pull, "timeout")
+            else:
+                policy.tell(pull, value)
+        wrong += policy.recommend().arm == ("0",)
+        assert policy.guarantee.proven
+    assert wrong == 0
+
+
+def test_a_loss_with_known_noise_takes_the_proof_away_only_where_it_is_in_a_bet():
+    problem = Problem(2, noise_std=1.0)
+    policy = BlockBetting(problem)
+    pulls = policy.ask(10)
+    policy.fail(pulls[0], "lost")
+    for pull in pulls[1:]:
+        policy.tell(pull, 0.1 * pull.number)
+    assert policy.guarantee.proven
+    late = policy.ask()
+    policy.fail(late, "lost")
+    assert not policy.guarantee.proven
+    policy.tell(late, 0.0)
+    # Its block is still open: it was only late.
+    assert policy.guarantee.proven
+    declared = BlockBetting(problem.clone(failure="independent"))
+    for pull in declared.ask(10):
+        declared.tell(pull, 0.1 * pull.number)
+    declared.fail(declared.ask(), "lost")
+    assert declared.guarantee.proven
+
+
+def test_a_late_result_counts_in_its_block_and_not_after_it():
+    early, lost = BlockBetting(COINS), BlockBetting(COINS)
+    for policy in (early, lost):
+        for pull in policy.ask(40):
+            policy.tell(pull, float(pull.arm in "cd"))
+        first, second, *rest = policy.ask(8)
+        policy.fail(first, "lost")
+        if policy is early:
+            policy.tell(first, float(first.arm in "cd"))
+        for pull in (second, *rest):
+            policy.tell(pull, float(pull.arm in "cd"))
+        assert policy._first == 2
+        if policy is lost:
+            policy.tell(first, float(first.arm in "cd"))
+        assert policy.guarantee.proven
+    inside, outside = early._ledger[np.isfinite(early._ledger)], lost._ledger
+    assert inside.sum() > outside[np.isfinite(early._ledger)].sum()
+
+
+def test_corrections_count_until_bets_are_settled():
+    policy = BlockBetting(COINS)
+    first = policy.ask(40)
+    for pull in first:
+        policy.tell(pull, float(pull.number % 2))
+    second = policy.ask(8)
+    policy.tell(second[0], 1.0)
+    policy.amend(second[0], 1.0, 0.0)
+    assert policy._known[second[0].number][2] == 0.0
+    policy.tell(COINS.pull(arm="a"), 1.0)
+    policy.amend(COINS.pull(arm="a"), 1.0, 0.0)
+    assert policy.guarantee.proven
+    for pull in [*second[1:], *policy.ask(int(policy._to_issue[0].sum()))]:
+        policy.tell(pull, 1.0)
+    assert policy._first == 2
+    policy.amend(second[1], 1.0, 0.0)
+    assert not policy.guarantee.proven
+    untouched = BlockBetting(COINS)
+    pulls = untouched.ask(40)
+    for pull in pulls:
+        untouched.tell(pull, float(pull.number % 2))
+    untouched.amend(pulls[0], 0.0, 1.0)
+    # The initial pulls are in no bet.
+    assert untouched.guarantee.proven
+
+
+def test_a_failure_value_counts_as_an_outcome():
+    problem = Problem(2, reward_range=(0, 1), failure_value=0.0)
+    policy, rng = BlockBetting(problem), np.random.default_rng(0)
+    while not policy.stopped:
+        pull = policy.ask()
+        if pull.arm == "1" and rng.random() < 0.7:
+            policy.fail(pull, "timeout")
+        else:
+            policy.tell(pull, 0.6 if pull.arm == "1" else 0.5)
+    assert policy.recommend().arm == ("0",)
+    assert policy.guarantee.proven
+    # What is called back at the stop failed for no reason of its own.
+    before = policy.progress().arms
+    for pull in policy.outstanding():
+        policy.fail(pull, "cancelled")
+    assert policy.progress().arms == before
+
+
+def test_a_late_outcome_replaces_the_failure_value():
+    problem = Problem(2, reward_range=(0, 1), failure_value=0.0)
+    policy = BlockBetting(problem)
+    pulls = policy.ask(20)
+    policy.fail(pulls[0], "timeout")
+    assert policy.progress().arms[pulls[0].action].mean == 0.0
+    policy.tell(pulls[0], 0.75)
+    assert policy.progress().arms[pulls[0].action].mean == 0.75
+    assert policy.guarantee.proven
+
+
+def test_too_small_a_noise_takes_the_proof_away():
+    policy, rng = BlockBetting(Problem(2, noise_std=1.0)), np.random.default_rng(1)
+    while not policy.stopped and policy.told < 60:
+        policy.tell(policy.ask(), 5.0 * rng.normal())
+    assert not policy.guarantee.proven
+    assert "spread far more widely" in policy.guarantee.assumptions[-1]
+    assert "spread far more widely" in policy.warnings()[0]
+
+
+def test_pulls_that_no_bet_needs_are_called_back_and_cost_no_proof():
+    problem = Problem(3, noise_std=1.0)
+    policy, rng = BlockBetting(problem, delta=0.01), np.random.default_rng(2)
+    pending, called_back = [], 0
+    means = [0.0, 0.4, -6.0]
+    while not policy.stopped and policy.asked < 3000:
+        pending += policy.ask(12 - len(pending))
+        for pull in policy.cancelled():
+            if not policy.stopped:
+                called_back += 1
+                assert pull.arm == "2"
+                policy.fail(pull, "cancelled")
+                pending.remove(pull)
+        pull = pending.pop(0)
+        policy.tell(pull, means[pull.action] + rng.normal())
+    assert policy.recommend().arm == ("1",)
+    assert policy.guarantee.proven
+
+
+# --------------------------------------------------------------------- scales and input
+
+
+def asked_in_units_of(size, bounded):
+    """Return the arms that are asked for when all numbers are so many times as large."""
+    noise = {"reward_range": (0, size)} if bounded else {"noise_std": size}
+    policy = BlockBetting(Problem(ARMS, top=2, **noise))
+    rng, asked = np.random.default_rng(9), []
+    while not policy.stopped and policy.told < 500:
+        pull = policy.ask()
+        asked.append(pull.action)
+        value = toss(rng, pull.arm) if bounded else 2 * MEANS[pull.arm] + rng.normal()
+        policy.tell(pull, value * size)
+    assert set(policy.recommend().arm) == {"c", "d"}
+    return asked
+
+
+@pytest.mark.parametrize("size", [2.0**-900, 2.0**-530, 2.0**530, 2.0**900])
+@pytest.mark.parametrize("bounded", [True, False])
+def test_another_unit_gives_the_same_pulls_and_answer(size, bounded):
+    assert asked_in_units_of(size, bounded) == asked_in_units_of(1.0, bounded)
+
+
+def test_a_range_far_from_zero_costs_nothing():
+    def told(low):
+        policy = BlockBetting(Problem(ARMS, top=2, reward_range=(low, low + 1)))
+        rng = np.random.default_rng(4)
+        while not policy.stopped:
+            pull = policy.ask()
+            policy.tell(pull, low + toss(rng, pull.arm))
+        return policy.told
+
+    assert told(0.0) == told(1e9) == told(-1e9)
+
+
+def test_equal_values_are_never_told_apart():
+    for value in (0.0, 0.5, 1.0):
+        policy = BlockBetting(COINS, max_pulls=300)
+        while not policy.stopped:
+            policy.tell(policy.ask(), value)
+        assert policy.recommend().status == "undecided"
+        assert policy.recommend().candidates == tuple(ARMS)
+
+
+def test_a_tolerance_lets_close_arms_end():
+    close = {"a": 0.5, "b": 0.5, "c": 0.5, "d": 0.9}
+    problem = Problem(ARMS, top=2, reward_range=(0, 1), tolerance=0.3)
+    policy = race(BlockBetting(problem), seed=0, means=close)
+    assert "d" in policy.recommend().arm
+    assert policy.recommend().candidates is None
+
+
+def test_nothing_is_asked_where_every_arm_is_wanted():
+    policy = BlockBetting(Problem(2, top=2, reward_range=(0, 1)))
+    assert policy.stopped
+    assert policy.recommend().arm == ("0", "1")
+
+
+def test_what_is_not_covered_is_refused():
+    with pytest.raises(InvalidArgument, match="noise_std or reward_range"):
+        BlockBetting(Problem(2, noise="estimated"))
+    with pytest.raises(InvalidArgument, match="initial_pulls"):
+        BlockBetting(COINS, initial_pulls=0)
+    with pytest.raises(InvalidArgument, match="differ between arms"):
+        BlockBetting(Problem(2, noise_std=[1e-20, 1.0]))
+    with pytest.raises(InvalidArgument, match="narrower"):
+        BlockBetting(Problem(2, reward_range=(-1.7e308, 1.7e308)))
+    policy = BlockBetting(Problem(2, noise_std=1e-12))
+    pull = policy.ask()
+    with pytest.raises(InvalidOutcome, match="subtract a constant"):
+        policy.tell(pull, 1.0)
+    assert policy.told == 0
+
+
+def test_it_is_the_default_where_outcomes_alone_count_and_have_a_range():
+    assert COINS.default_policy == "BlockBetting"
+    assert Problem(2, noise_std=1.0).default_policy == "InformationRacing"
+    read = Problem(2, reward_range=(0, 1), feedback="unbiased", report_std=0.1)
+    assert read.default_policy == "Racing"
+
+
+def test_readings_are_ignored():
+    problem = Problem(2, noise_std=1.0, feedback="unbiased", report_std=0.1)
+    policy = BlockBetting(problem)
+    pull = policy.ask()
+    policy.report(pull, 5.0, stage=1)
+    policy.tell(pull, 1.0)
+    policy.report(pull, 5.0, stage=2)
+    assert policy.progress().arms[pull.action].mean == 1.0
+
+
+# --------------------------------------------------------------------------- adversaries
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("bounded", [True, False])
+def test_whoever_picks_which_results_come_first_wins_nothing(bounded):
+    noise = {"reward_range": (0, 1)} if bounded else {"noise_std": 1.0}
+    wrong, runs = 0, 60
+    for seed in range(runs):
+        policy, rng = BlockBetting(Problem(2, **noise), delta=0.1), np.random.default_rng(seed)
+        pending = []
+        while not policy.stopped and policy.told < 120:
+            while len(pending) < 16:
+                pull = policy.ask()
+                value = 0.01 * pull.action + rng.normal()
+                pending.append((pull, float(value > 0.0) if bounded else value))
+            # The worse arm's good results first, the better arm's bad ones.
+            suits = [(1 - 2 * pull.action) * value for pull, value in pending]
+            policy.tell(*pending.pop(int(np.argmax(suits))))
+        wrong += policy.recommend().arm == ("0",)
+    # Three standard errors above delta; a race without the switch is wrong in half of such runs.
+    assert wrong <= 0.1 * runs + 3 * math.sqrt(0.09 * runs)

@@ -1,0 +1,121 @@
+"""The least number of outcomes of any rule: certified, by an independent solver, in any unit."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from fairtrial import subpopulations
+from fairtrial.delayed import (
+    BlockBetting,
+    OutcomeDelay,
+    Problem,
+    SimulatedEnvironment,
+    complexity,
+)
+from fairtrial.errors import InvalidArgument
+
+
+def by_general_solver(means, stds, top):
+    """Return T* by a solver that knows nothing of its structure."""
+    order = np.argsort(-means)
+    inside, outside = order[:top], order[top:]
+
+    def spread(shares):
+        own = stds**2 / np.exp(shares)
+        gaps = means[inside][:, None] - means[outside]
+        return np.log((2 * (own[inside][:, None] + own[outside]) / gaps**2).ravel())
+
+    # Shares as exponentials: least log(sum of shares) with every pair's information at least 1.
+    start = np.log(np.full(means.size, 10.0 * np.exp(spread(np.zeros(means.size))).max()))
+    found = minimize(
+        lambda shares: np.log(np.exp(shares).sum()),
+        start,
+        constraints={"type": "ineq", "fun": lambda shares: -spread(shares)},
+        method="SLSQP",
+        options={"maxiter": 500, "ftol": 1e-12},
+    )
+    return math.exp(found.fun)
+
+
+@pytest.mark.parametrize("top", [1, 2, 4])
+@pytest.mark.parametrize("seed", [0, 1, 2])
+def test_it_is_what_a_general_solver_finds(top, seed):
+    rng = np.random.default_rng([top, seed])
+    means, stds = rng.normal(size=5), rng.uniform(0.5, 2.0, 5)
+    found = complexity(Problem(5, top=top, noise_std=stds), means)
+    assert found.lower <= found.value == found.upper <= found.lower * (1 + 1e-4)
+    assert found.value == pytest.approx(by_general_solver(means, stds, top), rel=1e-3)
+    assert found.weights.sum() == pytest.approx(1.0)
+    best = np.argsort(-means)[:top]
+    assert found.answer == tuple(str(arm) for arm in best)
+
+
+def test_the_best_arm_is_as_hard_as_in_the_family_of_groups():
+    means = [0.1, 0.5, 0.9, 0.7]
+    plain = subpopulations.Problem(4, ["all"], floors=None, noise_std=1.0)
+    other = subpopulations.complexity(plain, np.array(means)[:, None])
+    found = complexity(Problem(4, noise_std=1.0), means)
+    assert found.value == pytest.approx(other.value, rel=1e-4)
+    assert np.allclose(found.weights, np.ravel(other.weights), atol=1e-2)
+
+
+def test_means_are_taken_by_label_and_minimised_where_the_problem_says_so():
+    problem = Problem(["a", "b", "c"], noise_std=1.0, direction="minimize")
+    found = complexity(problem, {"c": 3.0, "b": 1.0, "a": 2.0})
+    assert found.answer == ("b",)
+    assert found.value == complexity(problem, [2.0, 1.0, 3.0]).value
+    assert found.value == complexity(problem, [2.0, 1.0, 3.0], std={"a": 1, "b": 1, "c": 1}).value
+    with pytest.raises(InvalidArgument, match="a, b, c"):
+        complexity(problem, {"a": 1.0, "b": 2.0})
+    with pytest.raises(InvalidArgument, match="means"):
+        complexity(problem, [1.0, 2.0])
+    with pytest.raises(InvalidArgument, match="std"):
+        complexity(problem, [1.0, 2.0, 3.0], std=0.0)
+    with pytest.raises(InvalidArgument, match="std"):
+        complexity(Problem(2, noise="estimated"), [1.0, 2.0])
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-160, 1e160, 1e300])
+def test_another_unit_changes_nothing(size):
+    means = np.array([1.0, 0.4, 0.2])
+    plain = complexity(Problem(3, top=2, noise_std=1.0, tolerance=0.1), means)
+    found = complexity(Problem(3, top=2, noise_std=size, tolerance=0.1 * size), means * size)
+    assert found.value == pytest.approx(plain.value)
+    assert plain.value < complexity(Problem(3, top=2, noise_std=1.0), means).value
+
+
+def test_ties_at_the_border_are_infinitely_hard_and_others_are_not():
+    assert math.isinf(complexity(Problem(3, noise_std=1.0), [1.0, 1.0, 0.0]).value)
+    assert "tie" in complexity(Problem(3, noise_std=1.0), [1.0, 1.0, 0.0]).reason
+    assert math.isfinite(complexity(Problem(3, top=2, noise_std=1.0), [1.0, 1.0, 0.0]).value)
+    assert complexity(Problem(2, top=2, noise_std=1.0), [1.0, 1.0]).lower_bound(0.05) == 0.0
+
+
+def test_a_world_says_how_hard_it_is_unless_readings_count():
+    problem = Problem(3, noise_std=2.0)
+    world = SimulatedEnvironment(problem, [0.0, 1.0, 3.0], std=1.0, delay=OutcomeDelay(1, 9))
+    assert world.complexity().value == complexity(problem, [0.0, 1.0, 3.0], std=1.0).value
+    read = Problem(3, noise_std=2.0, feedback="unbiased", report_std=0.1)
+    assert SimulatedEnvironment(read, [0.0, 1.0, 3.0]).complexity() is None
+    silent = SimulatedEnvironment(problem, [0.0, 1.0, 3.0], std=0.0)
+    assert silent.complexity() is None
+
+
+@pytest.mark.statistical
+def test_no_rule_beats_the_bound():
+    problem = Problem(4, top=2, noise_std=1.0)
+    means = np.array([1.0, 0.8, 0.0, -0.5])
+    bound = complexity(problem, means).lower_bound(0.05)
+    told = []
+    for seed in range(20):
+        policy, rng = BlockBetting(problem), np.random.default_rng(seed)
+        while not policy.stopped:
+            pull = policy.ask()
+            policy.tell(pull, means[pull.action] + rng.normal())
+        told.append(policy.told)
+    # About 2.5 times the bound: within 4, or it has become careless, or slow.
+    assert bound < np.mean(told) < 4 * bound

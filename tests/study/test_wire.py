@@ -1,0 +1,435 @@
+"""Worker and driver over a socket, each against somebody who only pretends to be the other."""
+
+import base64
+import contextlib
+import os
+import pickle
+import socket
+import struct
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from fairtrial import errors
+from fairtrial.errors import FairtrialError, InvalidArgument, InvalidOutcome, NotSupported
+from fairtrial.study import desk as desks
+from fairtrial.study import wire
+from fairtrial.study.desk import Desk, Unreachable
+from fairtrial.study.wire import Imposter, Wire, error_as_data, error_from_data, packed
+from tests.study.tools import PATIENCE, wait_until
+
+LOOK = {"kind": "look", "pull": "p", "attempt": None}
+KEY = bytes(32)
+
+
+@pytest.fixture
+def desk():
+    """A driver's desk that listens."""
+    made = Desk("127.0.0.1")
+    made.address()
+    yield made
+    made.close()
+
+
+@pytest.fixture(autouse=True)
+def _no_tracebacks(monkeypatch, capfd):
+    failed = []
+    monkeypatch.setattr(threading, "excepthook", failed.append)
+    yield
+    assert failed == []
+    assert capfd.readouterr().err == ""
+
+
+def channel_to(address, key=KEY):
+    """Return what a worker has in its hands to reach the driver at an address."""
+    return desks._SocketChannel(address, key)
+
+
+def worker_of(desk):
+    return pickle.loads(pickle.dumps(desk.channel()))
+
+
+def answered(desk, channel, go_on=True):
+    """Let a worker ask and the driver answer; return what the worker hears."""
+    with ThreadPoolExecutor(1) as thread:
+        asking = thread.submit(channel.ask, LOOK)
+        request = desk.take(PATIENCE)
+        assert request.message == LOOK
+        request.answer(go_on=go_on)
+        return asking.result(PATIENCE)
+
+
+@contextlib.contextmanager
+def a_port_taken_over(behave):
+    """Give the address of somebody who does as `behave` says with every connection."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def accept():
+            with contextlib.suppress(OSError):
+                while True:
+                    connection, _ = listening.accept()
+                    with connection, contextlib.suppress(OSError):
+                        behave(connection)
+
+        thread = threading.Thread(target=accept, daemon=True)
+        thread.start()
+        yield listening.getsockname()
+        listening.shutdown(socket.SHUT_RDWR)
+        thread.join(PATIENCE)
+
+
+class Bomb:
+    """An object that runs code where it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.path),)
+
+
+# ----------------------------------------------------------- a driver that is none
+
+
+def test_a_worker_carries_out_nothing_that_whoever_took_the_port_of_its_driver_sends(tmp_path):
+    trap = tmp_path / "trap"
+    bomb = pickle.dumps(Bomb(trap))
+
+    def behave(connection):
+        connection.sendall(b'{"error": "%s"}\n' % base64.b64encode(bomb) + bomb)
+        connection.recv(100_000)
+
+    with (
+        a_port_taken_over(behave) as address,
+        contextlib.suppress(FairtrialError, FileExistsError),
+    ):
+        channel_to(address).ask(LOOK)
+    assert not trap.exists()
+
+
+def greet(connection):
+    connection.sendall(wire._GREETING + bytes(32))
+    return connection.recv(64, socket.MSG_WAITALL)
+
+
+def guesses(connection):
+    greet(connection)
+    connection.sendall(os.urandom(32))
+
+
+def reflects(connection):
+    connection.sendall(greet(connection)[32:])
+
+
+def repeats_itself(connection):
+    connection.sendall(wire._GREETING * 100)
+
+
+def speaks_http(connection):
+    connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello" * 3)
+
+
+def is_deep(connection):
+    connection.sendall(b'{"a":' * 1_000_000)
+
+
+@pytest.mark.parametrize("behave", [guesses, reflects, repeats_itself, speaks_http, is_deep])
+def test_a_worker_talks_to_nobody_who_does_not_know_the_key(behave):
+    with (
+        a_port_taken_over(behave) as address,
+        pytest.raises(Unreachable, match="whatever answers there is not this driver"),
+    ):
+        channel_to(address).ask(LOOK)
+
+
+def drips(connection):
+    for byte in wire._GREETING * 100:
+        connection.sendall(bytes([byte]))
+        time.sleep(0.05)
+
+
+def hangs_up(connection):
+    greet(connection)
+
+
+def says_nothing(connection):
+    connection.recv(1)
+
+
+@pytest.mark.parametrize("behave", [drips, hangs_up, says_nothing])
+def test_a_worker_waits_only_so_long_for_a_proof(behave, monkeypatch):
+    monkeypatch.setattr(desks, "_CONNECT_SECONDS", 0.4)
+    began = time.monotonic()
+    with a_port_taken_over(behave) as address, pytest.raises(Unreachable):
+        channel_to(address).ask(LOOK)
+    assert time.monotonic() - began < PATIENCE
+
+
+def proven(connection):
+    """Be a driver that knows the key; return the wire."""
+    return Wire.of_driver(connection, KEY, PATIENCE)
+
+
+def forges(connection):
+    proven(connection).receive()
+    connection.sendall(struct.pack(">I32s", 15, bytes(32)) + b'{"go_on": true}')
+
+
+def announces_too_much(connection):
+    proven(connection).receive()
+    connection.sendall(struct.pack(">I32s", 2**32 - 1, bytes(32)))
+    connection.recv(1)
+
+
+def repeats_an_answer(connection):
+    made = proven(connection)
+    made.receive()
+    made.send(packed({"go_on": True}))
+    made.receive()
+    made._sent -= 1
+    made.send(packed({"go_on": True}))
+
+
+def nests(connection):
+    made = proven(connection)
+    made.receive()
+    made.send(b"[" * 60_000)
+
+
+@pytest.mark.parametrize("behave", [forges, announces_too_much, repeats_an_answer, nests])
+def test_answers_that_are_not_the_drivers_are_none(behave):
+    with a_port_taken_over(behave) as address:
+        channel = channel_to(address)
+        if behave is repeats_an_answer:
+            assert channel.ask(LOOK) is True
+        assert channel.ask(LOOK) is None
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [{}, {"go_on": "yes"}, {"go_on": 1}, {"error": None}, {"error": {"type": "os.system"}}],
+)
+def test_an_answer_that_says_nothing_is_no_leave_to_go_on(answer):
+    def behave(connection):
+        made = proven(connection)
+        made.receive()
+        made.send(packed(answer))
+
+    with a_port_taken_over(behave) as address:
+        channel = channel_to(address)
+        if "error" in answer:
+            with pytest.raises(FairtrialError, match="no reason that can be understood"):
+                channel.ask(LOOK)
+        else:
+            assert channel.ask(LOOK) is False
+
+
+# ----------------------------------------------------------- workers that are none
+
+
+def sends(content):
+    def behave(connection):
+        connection.sendall(content)
+        with contextlib.suppress(OSError):
+            connection.shutdown(socket.SHUT_WR)
+            while connection.recv(65_536):
+                pass
+
+    return behave
+
+
+STRANGERS = {
+    "nothing": sends(b""),
+    "garbage": sends(b"rubbish\n" * 20),
+    "the old greeting": sends(b'{"key": "guess"}\n{"kind": "look"}\n' * 4),
+    "nested": sends(b"[" * 100_000 + b"\n"),
+    "flood": sends(bytes(5_000_000)),
+    "http": sends(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * 3),
+}
+
+
+@pytest.mark.parametrize("name", STRANGERS)
+def test_a_driver_takes_nothing_from_those_who_do_not_know_the_key(desk, name):
+    for _ in range(3):
+        with (
+            socket.create_connection(desk.address(), timeout=PATIENCE) as connection,
+            contextlib.suppress(OSError),
+        ):
+            STRANGERS[name](connection)
+    assert desk.waiting() == 0
+    assert answered(desk, worker_of(desk)) is True
+
+
+def test_a_driver_proves_nothing_to_those_who_have_not(desk):
+    with socket.create_connection(desk.address(), timeout=PATIENCE) as connection:
+        greeting = connection.recv(len(wire._GREETING) + 32, socket.MSG_WAITALL)
+        connection.sendall(bytes(64))
+        assert greeting.startswith(wire._GREETING)
+        assert connection.recv(1) == b""
+
+
+def test_a_proof_is_of_one_connection_only(desk):
+    """What was overheard on one connection is no proof on another."""
+    with socket.create_connection(desk.address(), timeout=PATIENCE) as connection:
+        nonce = connection.recv(len(wire._GREETING) + 32, socket.MSG_WAITALL)[-32:]
+        own = bytes(32)
+        proof = own + wire._code(desk.key, b"worker", nonce + own)
+        connection.sendall(proof)
+        assert len(connection.recv(32, socket.MSG_WAITALL)) == 32
+    with socket.create_connection(desk.address(), timeout=PATIENCE) as connection:
+        connection.recv(len(wire._GREETING) + 32, socket.MSG_WAITALL)
+        connection.sendall(proof)
+        assert connection.recv(1) == b""
+
+
+def test_strangers_who_drip_are_cut_off_in_time(monkeypatch):
+    monkeypatch.setattr(desks, "_CONNECT_SECONDS", 0.3)
+    desk = Desk("127.0.0.1")
+    with (
+        socket.create_connection(desk.address(), timeout=PATIENCE) as connection,
+        contextlib.suppress(OSError),
+    ):
+        for _ in range(63):
+            connection.sendall(b"x")
+            time.sleep(0.02)
+        while connection.recv(100):
+            pass
+    assert answered(desk, worker_of(desk)) is True
+    desk.close()
+
+
+def test_strangers_in_numbers_keep_no_worker_out_and_leave_nothing_behind(desk):
+    before = threading.active_count()
+    with contextlib.ExitStack() as crowd:
+        for _ in range(3 * desks._MOST_STRANGERS):
+            connection = crowd.enter_context(
+                socket.create_connection(desk.address(), timeout=PATIENCE)
+            )
+            connection.settimeout(PATIENCE)
+        wait_until(lambda: len(desk._server._strangers) == desks._MOST_STRANGERS)
+        worker = worker_of(desk)
+        assert answered(desk, worker) is True
+        wait_until(lambda: threading.active_count() <= before + desks._MOST_STRANGERS + 1)
+        worker.close()
+    wait_until(lambda: threading.active_count() <= before)
+    assert not desk._server._strangers
+
+
+def as_worker(desk):
+    """Return a wire to the desk, by which a worker may say whatever it likes."""
+    connection = socket.create_connection(desk.address(), timeout=PATIENCE)
+    return Wire.of_worker(connection, desk.key, PATIENCE)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"[" * 60_000, b'{"a":' * 10_000, b"rubbish", b"[1]", b"\xff\xfe", b"9" * 60_000, b""],
+    ids=["lists", "objects", "rubbish", "no object", "no text", "digits", "empty"],
+)
+def test_what_is_no_message_ends_the_connection_of_a_worker_that_knows_the_key(desk, content):
+    made = as_worker(desk)
+    made.send(content)
+    assert made.receive() is None
+    made.close()
+    assert desk.waiting() == 0
+    assert answered(desk, worker_of(desk)) is True
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {},
+        {"kind": "look"},
+        {"kind": ["look"], "pull": "p", "attempt": "a"},
+        {"kind": "look", "pull": {"p": 1}, "attempt": "a"},
+        {"kind": "stop", "pull": "p", "attempt": "a"},
+        {"kind": "reading", "pull": "p", "attempt": "a"},
+        {"kind": "reading", "pull": "p", "attempt": "a", "value": 1.0, "details": []},
+        {"kind": "reading", "pull": "p", "attempt": "a", "value": 1, "details": {"actor": "x"}},
+    ],
+)
+def test_a_message_without_sense_is_refused_before_the_driver_sees_it(desk, message):
+    made = as_worker(desk)
+    made.send(packed(message))
+    refusal = made.receive()
+    assert "does not understand" in refusal["error"]["arguments"][0]
+    assert desk.waiting() == 0
+    made.close()
+
+
+def test_messages_and_answers_follow_each_other_in_order(desk):
+    worker = worker_of(desk)
+    assert [answered(desk, worker, go_on) for go_on in (True, False, True)] == [True, False, True]
+
+
+@pytest.mark.parametrize(
+    "reading",
+    [object(), "x" * 70_000, [[[[[[[[[1]]]]]]]]], 10**5000, {1: 2j}],
+    ids=["object", "long", "deep", "digits", "complex"],
+)
+def test_a_reading_that_cannot_be_sent_is_refused_where_it_was_given(desk, reading):
+    message = {"kind": "reading", "pull": "p", "attempt": "a", "value": reading, "details": {}}
+    with pytest.raises(InvalidOutcome, match="reading must be a number"):
+        worker_of(desk).ask(message)
+
+
+# ------------------------------------------------------------------------- errors
+
+
+class Own(NotSupported):
+    """An error class that only the driver's process knows."""
+
+
+@pytest.mark.parametrize(
+    ("error", "cls", "text"),
+    [
+        (InvalidOutcome("reading", "must be finite", float("nan")), InvalidOutcome, None),
+        (InvalidOutcome("reading", "must be finite"), InvalidOutcome, None),
+        (InvalidArgument("x", "must be 1", [[1] * 50] * 50), InvalidArgument, None),
+        (errors.AlreadyTold("told before"), errors.AlreadyTold, None),
+        (errors.StorageError("it is full"), errors.StorageError, None),
+        (Own("not so"), NotSupported, "not so"),
+        (errors.MissingExtra("a table", "data"), FairtrialError, None),
+        (KeyError("x"), FairtrialError, "KeyError: 'x'"),
+        (Unreachable("nobody"), FairtrialError, "nobody"),
+    ],
+)
+def test_an_error_arrives_as_the_nearest_of_our_own_with_its_words(error, cls, text):
+    found = error_from_data(error_as_data(error))
+    assert type(found) is cls
+    assert str(found) == (text or str(error))
+
+
+def test_an_error_of_any_length_fits_into_a_message():
+    error = InvalidArgument("\N{GRINNING FACE}" * 10_000, "\N{GRINNING FACE}" * 10_000)
+    assert len(packed({"error": error_as_data(error)})) < wire.LONGEST_MESSAGE
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        None,
+        [],
+        "x",
+        {"type": "SystemExit", "arguments": ["x"]},
+        {"type": "FairtrialError", "arguments": {"a": 1}},
+        {"type": "FairtrialError", "arguments": []},
+        {"type": "InvalidArgument", "arguments": ["x"]},
+        {"type": "FairtrialError", "arguments": ["x"] * 5},
+    ],
+)
+def test_what_describes_no_error_of_ours_is_one_without_a_reason(data):
+    assert "no reason that can be understood" in str(error_from_data(data))
+
+
+def test_the_wire_of_one_key_is_no_wire_of_another():
+    one, other = socket.socketpair()
+    with one, other, ThreadPoolExecutor(1) as thread:
+        worker = thread.submit(Wire.of_worker, one, b"a" * 32, PATIENCE)
+        with pytest.raises(Imposter):
+            Wire.of_driver(other, b"b" * 32, PATIENCE)
+        other.close()
+        with pytest.raises(OSError, match="gone"):
+            worker.result(PATIENCE)
