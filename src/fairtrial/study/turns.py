@@ -10,7 +10,6 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Callable
 from pathlib import Path
 
 from fairtrial.core.files import companion
@@ -47,6 +46,7 @@ class Turns:
         self._timeout = timeout
         self._holder = f"{os.getpid()} {socket.gethostname()}\n".encode()[:_LINE].ljust(_LINE)
         self._taken = 0
+        self._is_waiting = False
         self._descriptor = self._opened()
         _all.add(self)
 
@@ -68,6 +68,7 @@ class Turns:
             If another process keeps it for longer than the timeout; it is named.
         """
         deadline = time.monotonic() + self._timeout
+        self._stop_waiting()
         while True:
             if _is_waited_for(self._descriptor) or not _lock(self._descriptor):
                 self._wait(deadline)
@@ -76,13 +77,13 @@ class Turns:
             if self._is_current():
                 break
             # Somebody removed the file: who comes later locks another one.
-            fresh, self._descriptor = self._descriptor, self._opened()
-            os.close(fresh)
+            self._open_again()
         self._taken += 1
         _write_at(self._descriptor, self._holder)
 
     def give_back(self) -> None:
         """Let the next one have the turn; nothing happens if it was not taken."""
+        self._stop_waiting()
         _unlock(self._descriptor)
 
     def close(self) -> None:
@@ -108,15 +109,26 @@ class Turns:
             return False
 
     def _wait(self, deadline: float) -> None:
-        queued = _wait_in_queue if _HAS_QUEUE else _try_again_and_again
-        descriptor = queued(self._opened, deadline)
-        if descriptor is None:
+        # An interrupt may come at any moment, also just after the turn has come. Until this is
+        # no longer set, whoever gives the turn back leaves the queue.
+        self._is_waiting = True
+        self._open_again()
+        if not _came_in_time(self._descriptor, deadline):
+            self._stop_waiting()
             raise StorageBusy(
                 f"{self._database} was locked by another process for {self._timeout:g} s, "
                 f"{self.holder}; nothing of this call was kept: try again, or end that process "
                 "if it is stuck"
             )
-        old, self._descriptor = self._descriptor, descriptor
+        self._is_waiting = False
+
+    def _stop_waiting(self) -> None:
+        if self._is_waiting:
+            self._open_again()
+            self._is_waiting = False
+
+    def _open_again(self) -> None:
+        old, self._descriptor = self._descriptor, self._opened()
         os.close(old)
 
 
@@ -126,54 +138,49 @@ class Turns:
 class _Place(threading.Thread):
     """A place in the operating system's queue, which can be left at any time.
 
-    Waiting in the queue cannot be cut short, so a thread does it; who gives up leaves the
-    thread behind, which gives the turn to the next one when it comes.
+    Waiting in the queue cannot be cut short, so a thread does it, with a descriptor of its own for
+    the same open file. The turn is given back once both descriptors are closed or one unlocks:
+    a caller that closes its own leaves the thread behind, which passes the turn on when it comes.
     """
 
     def __init__(self, descriptor: int) -> None:
         super().__init__(name="fairtrial-turn", daemon=True)
-        self._descriptor = descriptor
-        self._mutex = threading.Lock()
-        self._is_left = False
-        self.came = threading.Event()
+        self._descriptor = os.dup(descriptor)
+        # No `Event`: one that is interrupted while it waits can stay locked for ever.
+        self._has_come = threading.Lock()
+        self._has_come.acquire()
+        _all.add(self)
 
     def run(self) -> None:
         _queue(self._descriptor)
-        with self._mutex:
-            self.came.set()
-            if self._is_left:
-                os.close(self._descriptor)
+        self._has_come.release()
+        self.close()
 
-    def leave(self) -> None:
-        with self._mutex:
-            if self.came.is_set() and not self._is_left:
-                os.close(self._descriptor)
-            self._is_left = True
+    def close(self) -> None:
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def wait(self, seconds: float) -> bool:
+        """Return whether the turn came in time."""
+        return self._has_come.acquire(timeout=max(seconds, 0))
 
 
-def _wait_in_queue(opened: Callable[[], int], deadline: float) -> int | None:
-    """Return a locked descriptor, or None if its turn does not come in time."""
-    descriptor = opened()
+def _came_in_time(descriptor: int, deadline: float) -> bool:
+    """Wait until the descriptor is locked; return whether that came in time."""
+    if not _HAS_QUEUE:
+        return _try_again_and_again(descriptor, deadline)
     place = _Place(descriptor)
-    taken = False
-    try:
-        place.start()
-        taken = place.came.wait(max(deadline - time.monotonic(), 0))
-    finally:
-        if not taken:
-            place.leave()
-    return descriptor if taken else None
+    place.start()
+    return place.wait(deadline - time.monotonic())
 
 
-def _try_again_and_again(opened: Callable[[], int], deadline: float) -> int | None:
-    """Return a locked descriptor, or None if there was none in time."""
-    descriptor = opened()
+def _try_again_and_again(descriptor: int, deadline: float) -> bool:
     while not _lock(descriptor):
         if time.monotonic() >= deadline:
-            os.close(descriptor)
-            return None
+            return False
         time.sleep(random.uniform(0.0005, 0.005))  # noqa: S311
-    return descriptor
+    return True
 
 
 # ------------------------------------------------------------------ operating systems
@@ -256,13 +263,13 @@ else:
         raise NotImplementedError(f"a queue for {descriptor}")
 
 
-_all: weakref.WeakSet[Turns] = weakref.WeakSet()
+_all: weakref.WeakSet[Turns | _Place] = weakref.WeakSet()
 
 
 def _let_go_after_fork() -> None:
     # A child shares the lock with its parent, and would keep it if the parent is killed.
-    for turns in list(_all):
-        turns.close()
+    for one in list(_all):
+        one.close()
 
 
 if hasattr(os, "register_at_fork"):
