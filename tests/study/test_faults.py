@@ -324,6 +324,26 @@ def test_whoever_decides_keeps_other_writers_out_from_the_beginning(path):
     assert two.transact(lambda: two.read_study(1)).head_seq == 0
 
 
+def test_a_long_log_is_replayed_before_others_are_kept_from_writing(path, monkeypatch):
+    problem = ToyProblem()
+    with (
+        Study.create(problem, Serving(problem), storage=path, name="s") as one,
+        Study.open(path, "s", **OWN) as other,
+    ):
+        other.ask()
+        for _ in range(6):
+            one.tell_many([(pull, 1.0) for pull in one.ask(100)])
+        learn, kept_others_waiting = Serving.learn, []
+
+        def watched(policy, pull, outcome):
+            kept_others_waiting.append(other._store._connection.in_transaction)
+            learn(policy, pull, outcome)
+
+        monkeypatch.setattr(Serving, "learn", watched)
+        other.ask()
+    assert kept_others_waiting == [False] * 600
+
+
 def test_looking_does_not_wait_for_a_writer(path):
     study = make(SQLiteStore(path, busy_timeout=0.2))
     study.ask()

@@ -81,12 +81,12 @@ def test_a_turn_that_came_just_before_an_interrupt_is_given_back(database, monke
         assert came_in_time(descriptor, deadline)
         raise KeyboardInterrupt
 
-    one, other = Turns(database, 60), Turns(database, 0.0)
-    monkeypatch.setattr(turns, "_came_in_time", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        one._wait(time.monotonic() + 60)
+    one, other = Turns(database, 60), Turns(database, 60)
+    with monkeypatch.context() as patched:
+        patched.setattr(turns, "_came_in_time", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            one._wait(time.monotonic() + 60)
     one.give_back()
-    wait_until(lambda: not turns._is_waited_for(other._descriptor))
     other.take()
     other.give_back()
 

@@ -157,11 +157,13 @@ def as_json(
 def as_result(problem: Problem, value: Outcome) -> Result:
     """Return an outcome of this problem as it is stored."""
     clean = problem.check_outcome(value)
+    if type(clean) is float and math.isfinite(clean):
+        # A database keeps no sign of zero: a replay shall see what the policy sees now.
+        return Result(clean + 0.0)
     if isinstance(clean, Mapping):
         return Result(None, as_json("reward", clean, InvalidOutcome))
     if not isinstance(clean, int | float) or not math.isfinite(clean):
         raise InvalidOutcome("reward", "must be a finite number, or named fields", value)
-    # A database keeps no sign of zero: a replay shall see what the policy sees now.
     return Result(float(clean) + 0.0)
 
 

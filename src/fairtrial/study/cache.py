@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 
 from fairtrial.core import Policy
-from fairtrial.errors import NotSupported
+from fairtrial.errors import NotSupported, StorageError
 from fairtrial.study import snapshots
 from fairtrial.study.log import Record
 from fairtrial.study.replica import Replica
@@ -52,6 +53,15 @@ class Cache:
             replica.replay(self._store.steps(self._study_id, replica.seq, study.head_seq))
         self._keep(replica, study.head_hash)
         return replica
+
+    def is_near(self, study: StudyRow) -> bool:
+        """Return whether `at_head` has no snapshot to load and little to replay."""
+        known = self._replica
+        return (
+            known is not None
+            and study.head_seq - known.seq < SNAPSHOT_EVERY
+            and self._is_prefix(study)
+        )
 
     def _is_prefix(self, study: StudyRow) -> bool:
         """Return whether the replica knows a part of this log and nothing else."""
@@ -122,7 +132,8 @@ class Cache:
         if not self._savable or not self.is_due:
             return
         try:
-            self.save()
+            with suppress(StorageError):
+                self.save()
         except NotSupported as error:
             self._savable = False
             warnings.warn(

@@ -73,7 +73,11 @@ class Handle:
                 f"{pull!r} was not issued by study {self.name!r}: give what its ask returned, "
                 "or the id of that"
             )
-        owner, own = pull.study, (self.name, self._store.url)
-        if owner is not None and (owner.name, owner._store.url) != own:  # noqa: SLF001 - a study too
+        owner = pull.study
+        if owner is not None and owner is not self and self._differs_from(owner):
             raise UnknownPull(f"{pull!r} is a pull of study {owner.name!r}, not of {self.name!r}")
         return pull.id
+
+    def _differs_from(self, other: Handle) -> bool:
+        """Return whether another handle is one of another study."""
+        return (other.name, other._store.url) != (self.name, self._store.url)

@@ -128,6 +128,14 @@ class PullRow(NamedTuple):
     value_seq: int | None = None
     closed_seq: int | None = None
 
+    def told(self, seq: int) -> PullRow:
+        """Return the row after the event that brings the pull's first outcome."""
+        # In the order of the fields: several times faster than `_replace`, and done for every pull.
+        return PullRow(
+            *(self.pull_id, self.number, self.action, self.tag, "told", None),
+            *(self.worker, self.context, self.asked_seq, seq, seq, self.closed_seq),
+        )
+
 
 class Result(NamedTuple):
     """An outcome as it is stored: a number, or named fields; the other is None."""
@@ -139,6 +147,11 @@ class Result(NamedTuple):
     def outcome(self) -> float | Mapping[str, Any]:
         """The outcome as the policy takes it."""
         return self.value if self.fields is None else self.fields  # type: ignore[return-value]
+
+    @property
+    def body(self) -> str | None:
+        """The fields as an event's body holds them."""
+        return None if self.fields is None else to_json(outcome=self.fields)
 
 
 def outcome_of(value: float | None, body: str | None) -> Any:
@@ -192,19 +205,22 @@ def seal(previous: str, record: Record) -> str:
 def sealed(previous: str, fields: tuple[str | int | float | None, ...]) -> str:
     """Return the hash of a record's fields, all but its hash: `seal`, before there is a record."""
     # The same text as `canonical` gives, several times faster: this is done for every event.
-    text = f"{previous}[{','.join(map(_scalar, fields))}]"
-    return hashlib.sha256(text.encode()).hexdigest()
+    parts = [
+        "null"
+        if field is None
+        else _quoted(field)
+        if type(field) is str
+        else repr(field)
+        if type(field) is int
+        else _other(field)
+        for field in fields
+    ]
+    return hashlib.sha256(f"{previous}[{','.join(parts)}]".encode()).hexdigest()
 
 
-def _scalar(value: Any) -> str:
-    """Return the JSON of a number, a text or nothing."""
-    if value is None:
-        return "null"
-    if type(value) is str:
-        return _quoted(value)
-    if type(value) is int or (type(value) is float and isfinite(value)):
-        return repr(value)
-    return canonical(value)
+def _other(value: object) -> str:
+    """Return the JSON of a real number, or of what no record should hold."""
+    return repr(value) if type(value) is float and isfinite(value) else canonical(value)
 
 
 # ------------------------------------------------------------------------- projection
@@ -227,7 +243,7 @@ def project(record: Record, row: PullRow | None) -> PullRow | None:
     if row is None:
         return _first_row(record)
     if kind in ("tell", "late_tell"):
-        return row._replace(state="told", lease_until=None, told_seq=seq, value_seq=seq)
+        return row.told(seq)
     if kind == "amend":
         return row._replace(value_seq=seq)
     if kind == "extend":

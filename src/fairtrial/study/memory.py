@@ -7,7 +7,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import TypeVar
 
 from fairtrial.errors import StorageError
@@ -35,23 +34,39 @@ class _Log:
         self.counts: Counter[str] = Counter()
         self.snapshots: list[Snapshot] = []
 
-    def put(self, pull: PullRow) -> PullRow | None:
-        """Put a pull's row in the place of its last one, which is returned."""
-        before = self.pulls.get(pull.pull_id)
+    def put(self, pull: PullRow) -> None:
+        """Put a pull's row in the place of its last one."""
         self.pulls[pull.pull_id] = pull
         if pull.state == "open":
             self.open[pull.pull_id] = pull
         else:
             self.open.pop(pull.pull_id, None)
-        return before
 
-    def take_back(self, pull_id: str, before: PullRow | None) -> None:
-        """Undo `put`."""
-        if before is not None:
-            self.put(before)
-        else:
-            del self.pulls[pull_id]
-            self.open.pop(pull_id, None)
+    def add(self, record: Record) -> None:
+        """Add an event."""
+        self.records.append(record)
+        if record.kind not in _COMMON:
+            self.counts[record.kind] += 1
+        if record.request_id is not None:
+            if record.request_id in self.requests:
+                raise StorageError(f"the store in memory has request {record.request_id!r}")
+            self.requests[record.request_id] = record
+
+    def take_back(self, row: StudyRow, pulls: Mapping[str, PullRow | None]) -> None:
+        """Undo all that came after `row`, when the pulls were as these say."""
+        for record in self.records[row.head_seq :]:
+            if record.kind not in _COMMON:
+                self.counts[record.kind] -= 1
+            if record.request_id is not None and self.requests.get(record.request_id) is record:
+                del self.requests[record.request_id]
+        del self.records[row.head_seq :]
+        for pull_id, pull in pulls.items():
+            if pull is not None:
+                self.put(pull)
+            else:
+                self.pulls.pop(pull_id, None)
+                self.open.pop(pull_id, None)
+        self.row = row
 
 
 class MemoryStore:
@@ -116,7 +131,9 @@ class MemoryStore:
         return self._undo
 
     def _log(self, study_id: int) -> _Log:
-        self._usable()
+        if self._undo is None:
+            # Within a transaction it has been found usable.
+            self._usable()
         return self._logs[study_id - 1]
 
     # -------------------------------------------------------------------- studies
@@ -158,44 +175,22 @@ class MemoryStore:
         environment: str | None = None,
     ) -> StudyRow:
         """Add events and their projection, within a transaction; return the study after them."""
-        undo, log, before = self._writing(), self._log(study.id), self._log(study.id).row
+        undo, log = self._writing(), self._log(study.id)
+        before = log.row
         if (before.head_seq, before.head_hash) != (study.head_seq, study.head_hash):
             raise StorageError(
                 f"the store in memory: the head of study {study.name!r} moved during a write, "
                 "of which nothing was kept"
             )
         _require_following(study, records)
-        undo.append(lambda: self._take_back(log, before))
-        log.records.extend(records)
+        known = {pull.pull_id: log.pulls.get(pull.pull_id) for pull in pulls}
+        undo.append(lambda: log.take_back(before, known))
         for record in records:
-            if record.kind not in _COMMON:
-                log.counts[record.kind] += 1
-            if record.request_id is not None:
-                if record.request_id in log.requests:
-                    raise StorageError(f"the store in memory has request {record.request_id!r}")
-                log.requests[record.request_id] = record
+            log.add(record)
         for pull in pulls:
-            known = log.put(pull)
-            undo.append(partial(log.take_back, pull.pull_id, known))
-        log.row = study._replace(
-            status=status,
-            head_seq=records[-1].seq if records else study.head_seq,
-            head_hash=records[-1].hash if records else study.head_hash,
-            duplicates=study.duplicates + duplicates,
-            environment=study.environment if environment is None else environment,
-        )
+            log.put(pull)
+        log.row = study.after(records, status, duplicates, environment)
         return log.row
-
-    @staticmethod
-    def _take_back(log: _Log, before: StudyRow) -> None:
-        """Undo what `append` did to the events and the head."""
-        for record in log.records[before.head_seq :]:
-            if record.kind not in _COMMON:
-                log.counts[record.kind] -= 1
-            if record.request_id is not None and log.requests.get(record.request_id) is record:
-                del log.requests[record.request_id]
-        del log.records[before.head_seq :]
-        log.row = before
 
     def records(self, study_id: int, after: int = 0, until: int | None = None) -> Iterator[Record]:
         """Yield events ``after < seq <= until`` in order, without holding anybody up."""

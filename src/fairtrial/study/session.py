@@ -26,6 +26,14 @@ __all__ = ["Session"]
 _Answer = TypeVar("_Answer")
 
 
+class _TimePassed:
+    """What the clock had brought about had to be written first."""
+
+
+class _Behind(Exception):
+    """The policy is far from the head of the log."""
+
+
 class Session:
     """Reads and writes one study, for one thread at a time.
 
@@ -87,9 +95,12 @@ class Session:
 
     def row(self) -> StudyRow:
         """Return the study as it is stored now."""
+        self._require_open()
+        return self.store.read_study(self.id)
+
+    def _require_open(self) -> None:
         if self._is_closed:
             raise StorageError(f"study {self.name!r} is closed; open it again")
-        return self.store.read_study(self.id)
 
     @contextmanager
     def at_head(self) -> Iterator[tuple[StudyRow, Policy]]:
@@ -110,17 +121,23 @@ class Session:
 
     def write(self, operation: Callable[[Writer], _Answer]) -> _Answer:
         """Carry out an operation in a transaction: all of it is kept, or nothing."""
+
+        def now(writer: Writer) -> _Answer | _TimePassed:
+            # What the clock has brought about are facts, even if the operation should fail:
+            # they are a write of their own.
+            return _TimePassed() if writer.pass_time() else operation(writer)
+
         with self._lock:
-            # What the clock has brought about are facts, even if the operation should fail.
-            self.pass_time()
-            answer = self._transact(operation)
-            with suppress(StorageError):
-                self._cache.save_if_due()
+            self._require_open()
+            answer = self._transact(now)
+            while isinstance(answer, _TimePassed):
+                answer = self._transact(now)
+            self._cache.save_if_due()
             return answer
 
     def pass_time(self) -> None:
         """Write down what the clock alone has brought about."""
-        # A long log is replayed before others are kept waiting.
+        # Looked at first, so that whoever waits for results keeps nobody from writing.
         with self.at_head() as (_, policy):
             where = self.store, self.id, policy, self.store.now()
             if leases_over(*where) or time_over(*where) is not None:
@@ -133,6 +150,8 @@ class Session:
         def write() -> tuple[_Answer, StudyRow, Record | None]:
             with uninterrupted(), loaded_only():
                 study = self.store.read_study(self.id)
+                if not self._cache.is_near(study):
+                    raise _Behind
                 writer = Writer(self.store, study, self._cache.at_head(study), software)
                 answer = operation(writer)
                 return answer, writer.flush(), writer.last
@@ -141,6 +160,9 @@ class Session:
             try:
                 answer, head, last = self.store.transact(write)
                 break
+            except _Behind:
+                # Outside the transaction: nobody else is kept waiting while a long log is replayed.
+                self._catch_up()
             except NotLoaded as needed:
                 # Outside the transaction: nobody else is kept waiting for a compiler.
                 needed.load()
@@ -149,6 +171,10 @@ class Session:
         if self._notes is not None and last is not None:
             self._notes.note(head)
         return answer
+
+    def _catch_up(self) -> None:
+        with self.at_head():
+            pass
 
     @cached_property
     def _software(self) -> str:

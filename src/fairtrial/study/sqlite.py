@@ -148,9 +148,7 @@ class SQLiteStore(Database):
         environment: str | None = None,
     ) -> StudyRow:
         """Add events and their projection, within a transaction; return the study after them."""
-        seq, digest = study.head_seq, study.head_hash
-        if records:
-            seq, digest = records[-1].seq, records[-1].hash
+        moved = study.after(records, status, duplicates, environment, self._machine)
         with self._translated():
             run = self._connection
             run.executemany(_INSERT_EVENT, [(study.id, *record) for record in records])
@@ -158,7 +156,8 @@ class SQLiteStore(Database):
             changed = run.execute(
                 _MOVE_HEAD,
                 (
-                    *(status, seq, digest, duplicates, self._machine, environment),
+                    *(status, moved.head_seq, moved.head_hash, duplicates),
+                    *(self._machine, environment),
                     *(study.id, study.head_seq, study.head_hash),
                 ),
             ).rowcount
@@ -167,16 +166,9 @@ class SQLiteStore(Database):
                 f"{self._where}: the head of study {study.name!r} moved during a write, "
                 "of which nothing was kept"
             )
-        self._moved[study.id] = Head(seq, digest)
-        self._is_long |= seq // _MOVE_EVERY != study.head_seq // _MOVE_EVERY
-        return study._replace(
-            status=status,
-            head_seq=seq,
-            head_hash=digest,
-            duplicates=study.duplicates + duplicates,
-            machine=self._machine,
-            environment=environment or study.environment,
-        )
+        self._moved[study.id] = Head(moved.head_seq, moved.head_hash)
+        self._is_long |= moved.head_seq // _MOVE_EVERY != study.head_seq // _MOVE_EVERY
+        return moved
 
     def _commit(self) -> None:
         super()._commit()

@@ -63,6 +63,26 @@ class StudyRow(NamedTuple):
             self.chain, self.spec_sha256, self.policy_version, self.created_with, self.created_at
         )
 
+    def after(
+        self,
+        records: Sequence[Record],
+        status: str,
+        duplicates: int,
+        environment: str | None,
+        machine: str | None = None,
+    ) -> StudyRow:
+        """Return the study after a write: `duplicates` more, and the environment if it changed."""
+        seq, digest = self.head_seq, self.head_hash
+        if records:
+            seq, digest = records[-1].seq, records[-1].hash
+        # In the order of the fields: several times faster than `_replace`, and done in every write.
+        changed = status, seq, digest, self.duplicates + duplicates
+        made_with = environment or self.environment
+        return StudyRow._make((*self[:_FIRST_TO_CHANGE], *changed, machine, made_with))
+
+
+_FIRST_TO_CHANGE = StudyRow._fields.index("status")
+
 
 class Snapshot(NamedTuple):
     """A policy's arrays after an event: a cache that may be thrown away."""

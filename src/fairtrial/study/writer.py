@@ -26,6 +26,9 @@ from fairtrial.study.store import Store, StudyRow
 __all__ = ["Writer"]
 
 _ISSUES = ("ask", "reissue")
+_About = tuple[str | None, int | None, int | None, int | None]
+"""Which pull an event is about: its id, number, action and tag."""
+_NO_PULL: _About = (None, None, None, None)
 
 
 class Writer:
@@ -51,6 +54,8 @@ class Writer:
         self._study = study
         self._replica = replica
         self._now = store.now()
+        self._seq = study.head_seq
+        self._hash = study.head_hash
         self._records: list[Record] = []
         self._pulls: dict[str, PullRow] = {}
         self._duplicates = 0
@@ -76,14 +81,18 @@ class Writer:
 
     # ------------------------------------------------------------------- the clock
 
-    def pass_time(self) -> None:
-        """Give up the pulls whose lease has run out, and tell the policy when its time is over."""
+    def pass_time(self) -> bool:
+        """Give up the pulls whose lease has run out, and tell the policy when its time is over.
+
+        Returns whether there was anything to write down.
+        """
         where = self._store, self._study.id, self._replica.policy, self._now
         for row in leases_over(*where):
             self._take("expire", row)
         seconds = time_over(*where)
         if seconds is not None:
             self._add("time", body=to_json(seconds=seconds), perform=True)
+        return bool(self._records)
 
     def extend(self, pull_id: str, lease: float) -> Record:
         """Let the lease of an open pull run from now."""
@@ -107,23 +116,21 @@ class Writer:
         earlier = self._earlier(request_id, _ISSUES)
         if earlier is not None:
             return self._issued_then(earlier)
+        body = to_json(context=context) if context else None
         again = self._waiting_again(n, context)
-        fresh, exhausted = self._decide(n - len(again), context)
+        fresh, exhausted = self._decide(n - len(again), context, body)
         items: list[PullRow | Pull] = [*again, *fresh]
         # A request's key and the number of its pulls stand on the first of them.
-        count = len(items) if request_id is not None and len(items) > 1 else None
-        rows = [
-            self._issue(
-                item,
-                lease_until=self._until(lease),
-                actor=worker,
-                request_id=request_id if place == 0 else None,
-                body=to_json(context=context or None, count=count if place == 0 else None),
-            )
-            for place, item in enumerate(items)
-        ]
+        first = body
+        if request_id is not None and len(items) > 1:
+            first = to_json(context=context or None, count=len(items))
+        until = self._until(lease)
+        rows: list[PullRow] = []
+        for item in items:
+            key, said = (None, body) if rows else (request_id, first)
+            rows.append(self._issue(item, until, worker, key, said))
         if exhausted:
-            self._add("wait", body=to_json(context=context or None))
+            self._add("wait", body=body)
         return rows
 
     def _waiting_again(self, n: int, context: Mapping[str, Any]) -> list[PullRow]:
@@ -134,10 +141,12 @@ class Writer:
         wanted = to_json(**context)
         return [row for row in due if row.context == wanted][:n]
 
-    def _decide(self, n: int, context: Mapping[str, Any]) -> tuple[list[Pull], bool]:
+    def _decide(
+        self, n: int, context: Mapping[str, Any], body: str | None
+    ) -> tuple[list[Pull], bool]:
         """Return up to `n` new pulls, and whether the policy had fewer although it runs."""
         pulls: list[Pull] = []
-        if self._replica.last == ("wait", to_json(context=context or None)):
+        if self._replica.last == ("wait", body):
             return pulls, False
         while len(pulls) < n:
             pull = self._replica.ask(context)
@@ -146,19 +155,28 @@ class Writer:
             pulls.append(pull)
         return pulls, False
 
-    def _issue(self, item: PullRow | Pull, **columns: Any) -> PullRow:
+    def _issue(
+        self,
+        item: PullRow | Pull,
+        lease_until: int | None,
+        actor: str | None,
+        request_id: str | None,
+        body: str | None,
+    ) -> PullRow:
         if isinstance(item, PullRow):
-            record = self._add("reissue", item, **_pull_columns(item), **columns)
+            kind, row, pull_id = "reissue", item, item.pull_id
         else:
-            record = self._add(
-                "ask",
-                pull_id=secrets.token_hex(16),
-                number=item.number,
-                action=item.action,
-                tag=item.tag,
-                **columns,
-            )
-        return self._pulls[str(record.pull_id)]
+            kind, row, pull_id = "ask", None, secrets.token_hex(16)
+        self._add(
+            kind,
+            (pull_id, item.number, item.action, item.tag),
+            row,
+            lease_until=lease_until,
+            actor=actor,
+            request_id=request_id,
+            body=body,
+        )
+        return self._pulls[pull_id]
 
     def _issued_then(self, first: Record) -> list[PullRow]:
         """Return the pulls that a request got when it came first."""
@@ -189,7 +207,7 @@ class Writer:
             value=result.value,
             actor=actor,
             request_id=request_id,
-            body=to_json(outcome=result.fields),
+            body=result.body,
         )
 
     def tell_unsolicited(
@@ -207,14 +225,11 @@ class Writer:
             return self._told_before(earlier.seq, result)
         return self._add(
             "unsolicited",
-            pull_id=secrets.token_hex(16),
-            number=UNSOLICITED,
-            action=action,
-            tag=0,
+            (secrets.token_hex(16), UNSOLICITED, action, 0),
             value=result.value,
             actor=actor,
             request_id=request_id,
-            body=to_json(outcome=result.fields),
+            body=result.body,
             perform=True,
         )
 
@@ -287,37 +302,34 @@ class Writer:
 
     def _take(self, kind: str, row: PullRow, **columns: Any) -> Record:
         """Let the policy take an event of a known pull, and write it down."""
-        return self._add(kind, row, perform=True, **_pull_columns(row), **columns)
+        about = row.pull_id, row.number, row.action, row.tag
+        return self._add(kind, about, row, perform=True, **columns)
 
     def _add(
-        self, kind: str, row: PullRow | None = None, *, perform: bool = False, **columns: Any
+        self,
+        kind: str,
+        about: _About = _NO_PULL,
+        row: PullRow | None = None,
+        *,
+        value: float | None = None,
+        stage: int | None = None,
+        lease_until: int | None = None,
+        actor: str | None = None,
+        request_id: str | None = None,
+        body: str | None = None,
+        perform: bool = False,
     ) -> Record:
-        previous = self.last
-        seq, digest = self._study.head_seq, self._study.head_hash
-        if previous is not None:
-            seq, digest = previous.seq, previous.hash
         if self._environment is not None and not self._records:
-            columns["body"] = _with_environment(columns.get("body"), self._environment)
-        given = columns.get
+            body = _with_environment(body, self._environment)
         # In the order of `Record`; making it at once is several times faster than `_replace`.
         fields = (
-            seq + 1,
-            kind,
-            given("pull_id"),
-            given("number"),
-            given("action"),
-            given("tag"),
-            given("value"),
-            given("stage"),
-            given("lease_until"),
-            self._now,
-            given("actor"),
-            given("request_id"),
-            given("body"),
+            *(self._seq + 1, kind, *about, value, stage, lease_until),
+            *(self._now, actor, request_id, body),
         )
-        record = Record(*fields, sealed(digest, fields))
+        record = Record(*fields, sealed(self._hash, fields))
         if perform:
             self._replica.perform(record.step)
+        self._seq, self._hash = record.seq, record.hash
         self._records.append(record)
         after = project(record, row)
         if after is not None:
@@ -350,10 +362,6 @@ class Writer:
         if found is not None and found.kind not in kinds:
             raise _used_before(request_id)
         return found
-
-
-def _pull_columns(row: PullRow) -> dict[str, Any]:
-    return {"pull_id": row.pull_id, "number": row.number, "action": row.action, "tag": row.tag}
 
 
 def _with_environment(body: str | None, environment: str) -> str | None:
