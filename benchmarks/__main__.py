@@ -19,6 +19,7 @@ from benchmarks import (
     compilation,
     delayed,
     designs,
+    false_alarms,
     gaps,
     intervals,
     labels,
@@ -70,6 +71,7 @@ BENCHMARKS: dict[str, Callable[..., None]] = {
     "ranges": ranges.run,
     "tails": tails.run,
     "losses": losses.run,
+    "false_alarms": false_alarms.run,
     "study": _study,
     "compilation": compilation.run,
 }
