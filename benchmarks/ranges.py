@@ -27,8 +27,18 @@ def run(*, quick: bool) -> None:
             "group": ["0"] * (2 * ROWS),
             "reward": [mean + row for mean in MEANS for row in rows],
         }
-        terms = f"{2 * STD**2 / 5**2:.1f}, {width / 5:.0f}"
+        terms = f"{8 * STD**2 / 5**2:.1f}, {4 * width / 5:.0f} a unit"
         _line(f"range {width}  ({terms})", ReplayEnvironment(problem, table), runs)
+
+    print("one arm, 5 above or below its floor, by where in the range of width 300 the floor is")
+    for low in (-150, -20):
+        problem = Problem(["a"], 1, floors=0.0, reward_range=(low, low + 300))
+        for mean in (5.0, -5.0):
+            rows = [mean + STD * (-1) ** place for place in range(ROWS)]
+            table = {"arm": ["a"] * ROWS, "group": ["0"] * ROWS, "reward": rows}
+            _line(
+                f"from {low}, mean {mean:g}  (120 a unit)", ReplayEnvironment(problem, table), runs
+            )
 
 
 def _line(name: str, world: object, runs: int) -> None:

@@ -1,10 +1,14 @@
 """`fairtrial plan` and `fairtrial simulate`."""
 
 import math
+import re
 
 import pytest
 
+from fairtrial import delayed, linear, subpopulations
 from fairtrial.cli import ExitCode
+from fairtrial.cli.config import load_configuration
+from fairtrial.cli.planning import range_warning
 from tests.cli.configurations import replayed, write, write_table
 
 # The example of the function `complexity`: T* = 190.884 by an independent solver.
@@ -71,15 +75,56 @@ def test_the_text_of_a_plan_says_the_same(folder, invoke):
         assert part in result.stdout
 
 
+TIE = {
+    "source": {"kind": "simulate", "means": [[0.5, 0.5], [0.5, 0.5]]},
+    "policy": {"name": "BlockBetting", "delta": 0.45},
+}
+
+
 def test_a_tie_is_said_to_take_for_ever_and_nothing_is_simulated(folder, invoke, document):
-    tie = {"kind": "simulate", "means": [[0.5, 0.5], [0.5, 0.5]]}
-    path = write(folder, replayed(source=tie))
+    path = write(folder, replayed(**TIE))
     found, result = document("plan", path)
     assert result.exit_code == ExitCode.OK
     assert (found["complexity"], found["lower_bound"], found["allocation"]) == (None, None, None)
-    assert found["simulated"] is None
+    assert (found["simulated"], found["assumes"]) == (None, None)
     assert found["reason"]
-    assert f"no rule can ever stop: {found['reason']}"[:60] in invoke("plan", path).stdout
+    text = invoke("plan", path).stdout
+    assert f"no number is enough to be sure: {found['reason']}" in text
+    assert "Simulated   nothing: give max_pulls" in text
+    refused = invoke("simulate", path)
+    assert refused.exit_code == ExitCode.USAGE
+    assert "plan.max_pulls is required: the arms 'a' and 'b' tie for best" in refused.stderr
+
+
+def test_a_tie_is_simulated_up_to_a_cap_and_its_winners_are_named(folder, invoke, document):
+    path = write(folder, replayed(plan={"max_pulls": 300, "replications": 30}, **TIE))
+    found, _ = document("plan", path)
+    assert found["right"] == ["a", "b"]
+    simulated = found["simulated"]
+    named = sum(simulated["answers"].values())
+    assert 0 < named == 30 - simulated["undecided"]
+    assert (simulated["wrong"], simulated["right"]) == (0, ["a", "b"])
+    for command in ("plan", "simulate"):
+        text = invoke(command, path).stdout
+        assert "right answers  among a, b\n" in text
+        assert re.search(r"  answers        [ab] \d", text)
+        assert "lower bound" not in text
+    assert "Answer      among a, b: all of them count as right" in invoke("plan", path).stdout
+
+
+def test_a_policy_with_a_cap_of_its_own_is_simulated_on_a_tie(folder, document):
+    policy = {**TIE["policy"], "max_pulls": 50}
+    path = write(folder, replayed(**{**TIE, "policy": policy, "plan": {"replications": 3}}))
+    assert document("plan", path)[0]["simulated"]["replications"] == 3
+    assert document("simulate", path)[0]["replications"] == 3
+
+
+def test_runs_that_a_cap_ends_are_not_held_against_the_bound(folder, document, invoke):
+    path = write(folder, replayed(**{**EXAMPLE, "plan": {"max_pulls": 60, "replications": 5}}))
+    found, _ = document("plan", path)
+    assert found["lower_bound"] > 60
+    assert found["simulated"]["ratio"] is None
+    assert "not comparable: 5 runs ended undecided" in invoke("plan", path).stdout
 
 
 def test_a_plan_that_cannot_be_made_is_a_mistake(folder, document):
@@ -293,19 +338,189 @@ def test_delays_belong_to_the_family_that_has_them(folder, invoke):
     assert "source.delay: must be left out but in the family 'delayed'" in result.output
 
 
-def test_a_range_that_costs_more_than_the_noise_is_warned_of():
-    from fairtrial.cli.planning import range_warning
-    from fairtrial.subpopulations import Problem, ReplayEnvironment
+NOISY = {"a": [-4, 4], "b": [1, 9]}
+"""Spread 4, gap 5; rewards span 13."""
 
-    rows = {"arm": ["a", "a", "b", "b"], "group": ["0"] * 4, "reward": [-4, 4, 1, 9]}
 
+def in_groups(width):
+    problem = subpopulations.Problem(["a", "b"], 1, floors=None, reward_range=(-4, width - 4))
+    rows = [(arm, "0", value) for arm, values in NOISY.items() for value in values]
+    table = dict(zip(("arm", "group", "reward"), zip(*rows, strict=True), strict=True))
+    return subpopulations.ReplayEnvironment(problem, table)
+
+
+def by_features(width):
+    problem = linear.Problem([[1, 0], [0, 1]], arms=["a", "b"], reward_range=(-4, width - 4))
+    rows = [(arm, value) for arm, values in NOISY.items() for value in values]
+    table = dict(zip(("arm", "reward"), zip(*rows, strict=True), strict=True))
+    return linear.ReplayEnvironment(problem, table)
+
+
+def late(width):
+    problem = delayed.Problem(["a", "b"], reward_range=(-4, width - 4))
+    rows = [(arm, value, 1.0, value) for arm, values in NOISY.items() for value in values]
+    names = ("arm", "curve", "elapsed", "value")
+    table = dict(zip(names, zip(*rows, strict=True), strict=True))
+    return delayed.CurveEnvironment(problem, table)
+
+
+@pytest.mark.parametrize("make", [in_groups, by_features, late])
+def test_a_range_that_costs_more_than_the_noise_is_warned_of(make):
     def said(width):
-        problem = Problem(["a", "b"], 1, floors=None, reward_range=(-width / 2, width / 2))
-        return range_warning(ReplayEnvironment(problem, rows))
+        world = make(width)
+        return range_warning(world, world.complexity().weights)
 
-    # Spread 4, gap 5: rewards span 13, and the noise asks for 2 * 16 / 25 results a unit.
+    # Two arms: the noise asks for 8 * 16 / 25 results a unit, the range for 4 * width / 5.
     assert said(19) is None
-    assert "about 2e+02 results per unit, where the spread of the rewards asks for 1.3" in said(
-        1000
-    )
+    assert "1,000 wide: evidence then takes about 800 results per unit" in said(1000)
+    assert "the spread of the rewards asks for 5.1." in said(1000)
     assert "no wider than 13 would cost little" in said(1000)
+
+
+def test_the_price_of_a_floor_is_half_of_that_of_two_arms():
+    problem = subpopulations.Problem(["a"], 1, floors=-1.0, reward_range=(-10, 10))
+    rows = {"arm": ["a", "a"], "group": ["0"] * 2, "reward": [-4, 4]}
+    price = subpopulations.ReplayEnvironment(problem, rows).evidence_price(None)
+    assert price == (2 * 16, 1.0)
+    assert price.of_range(20) == 40
+    assert price.cheap_width == 16
+
+
+def test_candidates_that_no_arm_is_near_cost_as_much_as_what_measures_them():
+    # The value of (3, 0) is three times the first arm's mean, and (0, 1) that of the second.
+    problem = linear.Problem(
+        [[1, 0], [0, 1]], candidates=[[3, 0], [0, 1]], answers=["far", "near"], reward_range=(0, 1)
+    )
+    world = linear.BernoulliEnvironment(problem, [0.5, 0.5])
+    price = world.evidence_price(world.complexity().weights)
+    # Three means and one, over a gap of 1; T* = 2 * (3 * .5 + 1 * .5)^2.
+    assert price.reach == pytest.approx(4.0)
+    assert price.spread == pytest.approx(8.0)
+    assert price.spread == pytest.approx(world.complexity().value)
+
+
+# ------------------------------------------------------------------ what a plan stands on
+
+BOUNDED_RACE = {
+    "problem": {"family": "delayed", "arms": ["a", "b", "c"], "top": 2, "reward_range": [0, 1]},
+    "source": None,
+    "plan": {"means": [0.9, 0.8, 0.3], "delay": 20, "replications": 4},
+}
+
+
+@pytest.mark.parametrize(
+    ("sections", "rewards"),
+    [
+        (EXAMPLE, "normal rewards with these means and standard deviations"),
+        (
+            {**EXAMPLE, "problem": {**EXAMPLE["problem"], "noise_std": None},
+             "source": None, "plan": {"means": [[0.9] * 3, [0.5] * 3, [0.4] * 3]}},
+            "for rewards in a range, which are not normal, it is a yardstick and no bound",
+        ),
+        (
+            {"problem": {"family": "delayed", "arms": ["a", "b"], "noise_std": 1.0},
+             "source": {"kind": "simulate", "means": [0.0, 3.0]}, "plan": {"replications": 5}},
+            "normal outcomes with these means and standard deviations",
+        ),
+        (BOUNDED_RACE, "it is a yardstick and no bound"),
+    ],
+    ids=["subpopulations", "a range", "delayed", "a late range"],
+)  # fmt: skip
+def test_a_plan_says_what_its_bound_assumes(folder, invoke, document, sections, rewards):
+    made = replayed(**sections)
+    if made["problem"].get("noise_std", 1.0) is None:
+        del made["problem"]["noise_std"]
+        made["problem"]["reward_range"] = [0, 1]
+    path = write(folder, made)
+    assumes = document("plan", path)[0]["assumes"]
+    assert "a rule that errs with probability 0.05 at most, whatever the means are" in assumes
+    assert rewards in assumes
+    assert assumes in " ".join(invoke("plan", path).stdout.split())
+
+
+def test_a_plan_of_linear_arms_and_one_of_interventions_say_what_they_assume(folder, document):
+    (folder / "mix.toml").write_text(LINEAR)
+    assert "means are linear in the features" in document("plan", "mix.toml")[0]["assumes"]
+    (folder / "offers.toml").write_text(ALLOCATION)
+    assert document("plan", "offers.toml")[0]["assumes"] is None
+
+
+def test_a_plan_around_a_table_says_so_first(folder, invoke, document):
+    path = write(folder, replayed(plan={"replications": 3}))
+    said = (
+        "About 8 rows of rows.csv, drawn again and again: their means count as the truth in "
+        "these runs."
+    )
+    for command in ("plan", "simulate"):
+        assert invoke(command, path).stdout.startswith(f"{said}\n")
+        assert invoke(command, path).stdout.count("About ") == 1
+        assert document(command, path)[0]["about"] == said
+
+
+def test_a_plan_around_the_means_of_a_table_says_that_these_are_all_it_has(folder, document):
+    path = write(folder, replayed(plan={"std": 0.2, "replications": 3}))
+    said = "About the means of 8 rows of rows.csv: they count as the truth in these runs."
+    assert document("plan", path)[0]["about"] == said
+    assert document("plan", path)[0]["simulated"]["about"] == said
+
+
+@pytest.mark.parametrize("std", [None, 0.1])
+def test_nothing_is_said_of_a_table_where_means_are_assumed(folder, document, std):
+    plan = {"means": [[0.5, 0.5], [0.1, 0.1]], "replications": 3}
+    if std is not None:
+        plan["std"] = std
+    problem = {**replayed()["problem"], "reward_range": [0, 1]}
+    path = write(folder, replayed(plan=plan, source=None, problem=problem))
+    for command in ("plan", "simulate"):
+        assert document(command, path)[0]["about"] is None
+
+
+# ---------------------------------------------------------------- late outcomes in a range
+
+
+def test_a_race_on_outcomes_in_a_range_is_planned(folder, document):
+    found, result = document("plan", write(folder, replayed(**BOUNDED_RACE)))
+    assert result.exit_code == ExitCode.OK
+    assert found["answer"] == ["a", "b"]
+    simulated = found["simulated"]
+    assert (simulated["answers"], simulated["undecided"]) == ({"a and b": 4}, 0)
+    assert simulated["elapsed"]["mean"] == 20 * simulated["stopping_time"]["mean"]
+
+
+def test_outcomes_in_a_range_are_the_mean_plus_or_minus_the_std(folder):
+    plan = {**BOUNDED_RACE["plan"], "std": 0.05, "delay": [1, 2, 3]}
+    world = load_configuration(
+        write(folder, replayed(**{**BOUNDED_RACE, "plan": plan})), "plan"
+    ).world
+    assert world.arm_means == pytest.approx([0.9, 0.8, 0.3])
+    assert world.arm_stds == pytest.approx([0.05] * 3)
+    assert [curves[0][-1, 0] for curves in world.curves] == [1.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    ("plan", "problem", "mistake"),
+    [
+        ({"delay": {"name": "GeometricDelay", "mean": 3.0}}, {}, "plan.delay: must be a number"),
+        ({"delay": [1, 2]}, {}, "plan.delay: must be a number, or one per arm"),
+        ({"means": [0.9, 0.8, 1.3]}, {}, "plan.means: must be probabilities in [0, 1]"),
+        ({}, {"reward_range": [0, 0.95]}, "plan.means: must be probabilities in [0, 1]"),
+        ({"std": 0.5}, {}, "plan.std: must be positive and keep mean - std and mean + std"),
+        (
+            {},
+            {"feedback": "unbiased", "report_std": 0.1},
+            "problem.feedback must be 'full'",
+        ),
+    ],
+    ids=["distribution", "too few", "probability", "range", "std", "readings"],
+)
+def test_a_mistake_in_a_world_of_late_outcomes_in_a_range_is_named(
+    folder, invoke, plan, problem, mistake
+):
+    sections = {
+        "problem": {**BOUNDED_RACE["problem"], **problem},
+        "plan": {**BOUNDED_RACE["plan"], **plan},
+        "source": None,
+    }
+    result = invoke("plan", write(folder, replayed(**sections)))
+    assert result.exit_code == ExitCode.USAGE
+    assert mistake in result.output

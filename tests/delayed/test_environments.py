@@ -269,3 +269,11 @@ def test_worlds_that_contradict_their_problem_are_refused():
 def test_outcomes_without_noise_are_allowed_in_a_simulation():
     (path,) = paths(SimulatedEnvironment(FULL, [0.5, 0.0], std=0.0), 0, 1)
     assert path.outcome == 0.5
+
+
+def test_arms_at_the_border_of_the_best_are_interchangeable() -> None:
+    problem = Problem(["a", "b", "c"], top=2, noise_std=1.0)
+    assert SimulatedEnvironment(problem, [3.0, 2.0, 1.0]).truth.interchangeable == ()
+    assert SimulatedEnvironment(problem, [3.0, 1.0, 1.0]).truth.interchangeable == ("a", "b", "c")
+    near = problem.clone(tolerance=0.1)
+    assert SimulatedEnvironment(near, [3.0, 1.0, 0.95]).truth.interchangeable == ("a", "b", "c")

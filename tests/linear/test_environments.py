@@ -143,3 +143,15 @@ def test_reactions_measured_and_fitted_have_different_winners() -> None:
     assert int(fitted.argmax()) == 785
     assert fitted[785] == pytest.approx(0.7365, abs=1e-4)
     assert int((fitted > fitted[1552]).sum()) + 1 == 20
+
+
+def test_candidates_within_reach_of_the_best_are_interchangeable() -> None:
+    features = [[1, 0], [0, 1], [0.9, 0.1], [1, 0]]
+    clear = GaussianEnvironment(Problem(features[:3], noise_std=1.0), [0.2, 0.8])
+    assert clear.truth.interchangeable == ()
+    tied = GaussianEnvironment(Problem(features[:3], noise_std=1.0), [0.5, 0.5])
+    assert tied.truth.interchangeable == ("0", "1", "2")
+    two = Problem(features, noise_std=1.0, top=2)
+    # Arms 0 and 3 are one answer with two names: with the third best there is no choice.
+    assert GaussianEnvironment(two, [0.9, 0.2]).truth.interchangeable == ()
+    assert GaussianEnvironment(two, [0.5, 0.5]).truth.interchangeable == ("0", "1", "2", "3")

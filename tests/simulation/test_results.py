@@ -205,13 +205,52 @@ def test_the_summary_reads_like_a_report() -> None:
         [
             "8 runs of LeadRace()",
             "  stopping time  45 ± 8.66, median 45, 5 % to 95 %: 13.5 to 76.5",
-            "  lower bound    9; the mean is 5 times as large",
+            "  lower bound    9 for rules that decide; not comparable: 2 runs ended undecided",
             "  wrong          2 of 8: 25 % (95 % interval 3.19 % to 65.1 %)",
+            "  answers        c 4, a 1, no arm 1",
             "  undecided      2 of 8",
             "  mean pulls     a 45, c 1, b 0",
             "  (after ± stands the standard error of the mean)",
         ]
     )
+
+
+def test_runs_are_held_against_the_lower_bound_only_if_all_of_them_decide() -> None:
+    decided = made_of(["right", "wrong"], [10, 20], lower_bound=5.0).summary()
+    assert decided.ratio == 3.0
+    assert "lower bound    5; the mean is 3 times as large" in str(decided)
+    cut_short = made_of(["right", "cut short"], [10, 20], lower_bound=50.0).summary()
+    assert cut_short.ratio is None
+    assert "1 run ended undecided" in str(cut_short)
+
+
+def test_of_arms_that_are_as_good_as_each_other_it_is_said_which_were_named() -> None:
+    tied = GaussianWorld(PROBLEM, [2.0, 1.0, 2.0])
+    assert tied.truth.interchangeable == ("a", "c")
+    summary = made_of(["right", "wrong", "right", "no answer"], environment=tied).summary()
+    assert (summary.wrong, summary.answers) == (0, {"c": 2, "a": 1})
+    assert summary.right == ("a", "c")
+    assert "  right answers  among a, c\n  answers        c 2, a 1\n" in str(summary)
+    assert summary.to_dict()["answers"] == {"c": 2, "a": 1}
+    clear = made_of(["right"]).summary()
+    assert clear.right == ()
+    assert "right answers" not in str(clear)
+
+
+def test_sets_of_arms_are_counted_in_any_order() -> None:
+    world = DelayedWorld(PROBLEM, [0.0, 3.0, 3.0], k=2)
+    result = simulate(PartialRace(PROBLEM, k=2), world, 8, parallel=3)
+    assert result.summary().answers == {"b and c": 8}
+
+
+def test_the_summary_says_first_what_the_world_says_of_itself() -> None:
+    class Recorded(GaussianWorld):
+        about = "About 3 rows."
+
+    summary = made_of(["right"], environment=Recorded(PROBLEM, [0.0, 1.0, 2.0])).summary()
+    assert str(summary).splitlines()[:2] == ["About 3 rows.", "1 run of LeadRace()"]
+    assert summary.to_dict()["about"] == "About 3 rows."
+    assert made_of(["right"]).about is None
 
 
 def test_the_summary_shows_what_is_there_to_see_only() -> None:

@@ -15,7 +15,7 @@ from fairtrial.cli.construction import REFUSALS, in_words
 from fairtrial.core import Environment, Problem
 from fairtrial.core.tables import column_of
 
-__all__ = ["replay_to_plan_in"]
+__all__ = ["replay_to_plan_in", "rows_at_the_ends"]
 
 Floats = NDArray[np.float64]
 Cell = tuple[str, ...]
@@ -93,7 +93,7 @@ def _known_noise(
     means = {cell: float(own.mean()) for cell, own in rows.items() if silent[cell]}
     if problem.reward_range is not None:
         low, high = problem.reward_range
-        noisy = {cell: _at_the_ends(mean, low, high) for cell, mean in means.items()}
+        noisy = {cell: rows_at_the_ends(mean, low, high) for cell, mean in means.items()}
         return noisy, "rewards at the ends of problem.reward_range, the noisiest there can be"
     if problem.estimates_noise:
         std = _pooled(rows)
@@ -199,7 +199,7 @@ def _either_side(mean: float, std: float) -> Floats:
     return np.array([mean - std, mean + std])
 
 
-def _at_the_ends(mean: float, low: float, high: float) -> Floats:
+def rows_at_the_ends(mean: float, low: float, high: float) -> Floats:
     """Return rows of that mean of which all but one are at an end of the range."""
     above = _ROWS_OF_NOISE * (mean - low) / (high - low)
     full = min(int(above), _ROWS_OF_NOISE - 1)

@@ -32,6 +32,8 @@ from fairtrial.cli.worlds import (
 )
 from fairtrial.core import Environment, Policy, Problem
 from fairtrial.core.nesting import is_deeper
+from fairtrial.core.tables import column_of
+from fairtrial.core.wording import plural, said_of_rows
 from fairtrial.errors import ConfigurationError
 from fairtrial.study.location import parse_storage
 from fairtrial.study.specification import Specification
@@ -95,6 +97,23 @@ class Configuration:
         world = self.assumed or self.environment
         assert world is not None, "checked when the file was loaded"
         return world
+
+    @property
+    def rows(self) -> str | None:
+        """How many rows of which table are replayed, in words; None of other sources."""
+        if not isinstance(self.source, ReplaySource):
+            return None
+        table = getattr(self.environment, "table", {})
+        return f"{plural(len(column_of(table, self.source.reward)), 'row')} of {self.source.table}"
+
+    @property
+    def about(self) -> str | None:
+        """What has to be said first of runs in `world`; None where it is no table's."""
+        if self.rows is None or self.plan.gives_world:
+            return None
+        if self.world is self.environment:
+            return said_of_rows(self.rows)
+        return f"About the means of {self.rows}: they count as the truth in these runs."
 
 
 def load_configuration(path: str | Path, purpose: Purpose) -> Configuration:

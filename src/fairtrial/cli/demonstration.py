@@ -31,7 +31,7 @@ PATIENTS = 2139
 ARMS = ("zdv", "zdv_ddi", "zdv_ddc", "ddi")
 STRATA = {"naive": 0.414, "upto52w": 0.192, "over52w": 0.394}
 
-ACTOR = replay_actor(PATIENTS, "the ACTG 175 trial")
+ACTOR = replay_actor(f"{PATIENTS:,} rows of the ACTG 175 trial")
 
 _NAME = "actg175"
 _FILES = ("study.db", "study.db-wal", "study.db-shm", "actg175.png", "actg175.html")

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fairtrial.cli.config import Configuration
-from fairtrial.cli.output import say
-from fairtrial.core import Environment, Policy, Problem
+from fairtrial.cli.output import say, shown_number
+from fairtrial.core import Environment, Policy, Problem, Truth
 from fairtrial.core.wording import plural
 from fairtrial.errors import InvalidArgument
 from fairtrial.simulation import Simulation, simulate
@@ -26,7 +26,14 @@ _HORIZON_IN_STARTS = 100
 _SMALLEST_SPREAD = 1e-6
 _WIDER_AT_LITTLE_COST = 1.5
 
-_ALLOWANCES = ("epsilon", "slack", "floor_slack")
+_CERTIFYING_ASSUMES = (
+    "rows shared among the arms as is best for this model, and outcomes just as it says"
+)
+
+_CAPS = ("max_pulls", "budget", "max_time")
+"""What ends a run of a policy that has not decided."""
+
+_ALLOWANCES = ("epsilon", "slack", "floor_slack", "tolerance")
 """What lets more than one answer be right."""
 
 
@@ -40,27 +47,52 @@ class Plan:
         The problem planned for.
     delta : float or None
         The probability of a wrong answer that is accepted; None where nothing depends on it.
-    answer : object
-        The right answer in the assumed world; None for "no arm".
+    truth : Truth
+        What holds in the assumed world: the right answer, and others that are as right.
     complexity : Complexity or None
         T*, certified from both sides, and the optimal allocation; None in a family without.
     certifying : mapping of str to int or None
         By arm, on a fixed budget: rows with which its verdict is expected to be certain; None
         where no number will do, or in a family without.
     simulation : Simulation or None
-        Runs of the policy in that world; None where no rule could ever stop.
+        Runs of the policy in that world; None where no number of pulls is enough, and no cap ends
+        a run.
     range_warning : str or None
         What a reward range that is wider than the rewards need costs, where it costs more than
         their spread does.
+    about : str or None
+        What has to be said first of a plan around the rows of a table.
     """
 
     problem: Problem
     delta: float | None
-    answer: Any
+    truth: Truth
     complexity: Complexity | None
     certifying: Mapping[str, int | None] | None
     simulation: Simulation | None
     range_warning: str | None = None
+    about: str | None = None
+
+    @property
+    def answer(self) -> Any:
+        """The right answer in the assumed world; None for "no arm"."""
+        return self.truth.best
+
+    @property
+    def right(self) -> tuple[str, ...]:
+        """Labels that a right answer may name, where more than one answer is right; else empty."""
+        labels = self.truth.interchangeable
+        return tuple("no arm" if label is None else str(label) for label in labels)
+
+    @property
+    def assumes(self) -> str | None:
+        """What the bound, or the rows needed for certain verdicts, assume; None without either."""
+        if self.certifying is not None:
+            return _CERTIFYING_ASSUMES
+        if self.complexity is None or self.complexity.weights is None or self.delta is None:
+            return None
+        errors = f"a rule that errs with probability {self.delta:g} at most, whatever the means are"
+        return f"{errors}, and {self.complexity.assumes}"
 
     @property
     def rules_bounded(self) -> str:
@@ -79,8 +111,11 @@ class Plan:
         """Return the plan as JSON's own types."""
         simulated = None if self.simulation is None else self.simulation.summary().to_dict()
         return {
+            "about": self.about,
             "delta": self.delta,
             "answer": self.answer,
+            "right": list(self.right),
+            "assumes": self.assumes,
             **({} if self.complexity is None else self._of(self.complexity)),
             **({} if self.certifying is None else {"certifying_budget": dict(self.certifying)}),
             "range_warning": self.range_warning,
@@ -123,41 +158,64 @@ def make_plan(configuration: Configuration, delta: float | None = None) -> Plan:
         name = type(configuration.policy).__name__
         raise InvalidArgument("delta", f"must be left out: {name} has none", given)
     simulation = None
-    if complexity is None or math.isfinite(complexity.lower_bound(delta)):
+    if _reason_for_a_cap(configuration, complexity) is None:
         simulation = simulate_configuration(
             configuration, delta=delta, seed=configuration.study.seed or 0, complexity=complexity
         )
     return Plan(
         configuration.problem,
         delta if has_delta else None,
-        world.truth.best,
+        world.truth,
         complexity,
         certifying,
         simulation,
-        range_warning(world),
+        range_warning(world, getattr(complexity, "weights", None)),
+        configuration.about,
     )
 
 
-def range_warning(world: Any) -> str | None:
+def _reason_for_a_cap(configuration: Configuration, complexity: Complexity | None) -> str | None:
+    """Return why runs might never end, as nothing ends them; None where they will."""
+    policy = configuration.policy
+    if configuration.plan.max_pulls is not None or policy.endless:
+        return None
+    if any(getattr(policy, name, None) is not None for name in _CAPS):
+        return None
+    if complexity is not None:
+        return complexity.reason or None
+    tied = configuration.world.truth.interchangeable
+    allows = any(getattr(configuration.problem, name, 0.0) for name in _ALLOWANCES)
+    return f"{' and '.join(map(repr, tied))} tie for best" if tied and not allows else None
+
+
+def range_warning(world: Any, weights: Any) -> str | None:
     """Return what a range costs that is too wide for the means assumed; None if it costs little.
 
-    A unit of evidence takes about max(2 variance / gap^2, width / gap) results: a bet must
-    survive the worst reward that the range allows.
+    A unit of evidence takes as many results as the larger of two terms asks for, one of the
+    rewards' spread and one of the range: see `EvidencePrice`. No range can be narrower than the
+    rewards are apart.
     """
     stated = getattr(world.problem, "reward_range", None)
-    if stated is None or not hasattr(world, "smallest_gap"):
+    if stated is None or weights is None or not hasattr(world, "evidence_price"):
         return None
-    gap, variance = world.smallest_gap
-    low, high = world.reward_span
+    price, (low, high) = world.evidence_price(weights), world.reward_span
     width = stated[1] - stated[0]
-    enough = max(high - low, 2.0 * variance / gap if gap > 0.0 else math.inf)
+    if not 0.0 < price.reach < math.inf:
+        return None
+    enough = max(high - low, price.cheap_width)
     if width <= enough * _WIDER_AT_LITTLE_COST:
         return None
     return (
-        f"the range is {width:g} wide: evidence then takes about {width / gap:.2g} results per "
-        f"unit, where the spread of the rewards asks for {2.0 * variance / gap**2:.2g}. A range "
-        f"no wider than {enough:.3g} would cost little, if it holds every possible reward"
+        f"the range is {shown_number(width)} wide: evidence then takes about "
+        f"{_rounded(price.of_range(width))} results per unit, where the spread of the rewards asks "
+        f"for {_rounded(price.spread)}. A range no wider than {shown_number(enough, 3)} would cost "
+        "little, if it holds every possible reward"
     )
+
+
+def _rounded(number: float) -> str:
+    """Return a number with the two digits that an estimate is worth."""
+    return shown_number(float(f"{number:.2g}"))
 
 
 def simulate_configuration(
@@ -172,17 +230,24 @@ def simulate_configuration(
 
     Without a cap in the file a run ends after 100 times the bound that no rule beats, for the
     noise that the policy reckons with if that is more; never before 100 times its first pulls.
+
+    Raises
+    ------
+    InvalidArgument
+        If no number of pulls is enough in that world, and no cap ends a run.
     """
     if delta is None:
         delta = _delta(configuration)
     world, plan, policy = configuration.world, configuration.plan, configuration.policy
     if complexity is None:
         complexity = complexity_in(world)
+    if reason := _reason_for_a_cap(configuration, complexity):
+        raise InvalidArgument("plan.max_pulls", f"is required: {reason}, so a run may never end")
     bound = _finite_bound(complexity, delta)
     number = replications or plan.replications
     runs = plural(number, "run")
     say(f"Simulating {runs} of {type(policy).__name__} ...", err=True)
-    return simulate(
+    found = simulate(
         policy.clone(delta=delta) if delta != getattr(policy, "delta", delta) else policy,
         world,
         replications=number,
@@ -192,6 +257,7 @@ def simulate_configuration(
         progress=True,
         lower_bound=bound,
     )
+    return replace(found, about=configuration.about)
 
 
 def _cap(bound: float, world: Environment, policy: Policy) -> int:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from fairtrial.cli.assumptions import rows_at_the_ends
 from fairtrial.cli.construction import REFUSALS, in_words
 from fairtrial.cli.sections import (
     CommandSource,
@@ -134,6 +135,8 @@ def _late_world(
     problem: Problem, section: WorldSection, means: Any, path: str, mistakes: list[str]
 ) -> Environment | None:
     """Return a world whose results come late: `delay` is a number, or a distribution by name."""
+    if getattr(problem, "reward_range", None) is not None:
+        return _late_bounded_world(problem, section, means, path, mistakes)
     delay = section.delay
     if isinstance(delay, Mapping):
         arguments = dict(delay)
@@ -151,6 +154,71 @@ def _late_world(
     if section.every is not None:
         given["every"] = section.every
     return _world(problem, "SimulatedEnvironment", path, mistakes, means, **given)
+
+
+def _late_bounded_world(
+    problem: Any, section: WorldSection, means: Any, path: str, mistakes: list[str]
+) -> Environment | None:
+    """Return a world whose late outcomes are 0 or 1, or with `std` the mean plus or minus it.
+
+    Each is recorded as a curve that has nothing but its outcome, so there are no readings.
+    """
+    before = len(mistakes)
+    if problem.feedback != "full":
+        mistakes.append(
+            f"{path}: outcomes in problem.reward_range are simulated without readings only: "
+            "problem.feedback must be 'full'"
+        )
+    outcomes = _bounded_outcomes(problem, means, section.std, path, mistakes)
+    delays = _delays(problem, section.delay, path, mistakes)
+    if len(mistakes) > before or outcomes is None:
+        return None
+    rows = [
+        (arm, number, delay, value)
+        for arm, delay, values in zip(problem.arms, delays, outcomes, strict=True)
+        for number, value in enumerate(values)
+    ]
+    columns = zip(*rows, strict=True)
+    table = dict(zip(("arm", "curve", "elapsed", "value"), map(list, columns), strict=True))
+    return _world(problem, "CurveEnvironment", path, mistakes, table)
+
+
+def _bounded_outcomes(
+    problem: Problem, means: Any, std: Any, path: str, mistakes: list[str]
+) -> list[list[float]] | None:
+    """Return by arm the outcomes to draw from, or None after adding a mistake."""
+    if std is not None:
+        either = _either_side_of_means(problem, means, std, path, mistakes)
+        return None if either is None else np.transpose(either).tolist()
+    try:
+        centre = np.asarray(means, dtype=np.float64)
+    except REFUSALS:
+        mistakes.append(f"{path}.means: must be numbers; got {means!r}")
+        return None
+    if not ((centre >= 0.0) & (centre <= 1.0)).all() or any(
+        _refusal(problem, reward) for reward in (0.0, 1.0)
+    ):
+        mistakes.append(
+            f"{path}.means: must be probabilities in [0, 1], and problem.reward_range must hold "
+            "0 and 1; else give std"
+        )
+        return None
+    return [rows_at_the_ends(mean, 0.0, 1.0).tolist() for mean in centre.tolist()]
+
+
+def _delays(problem: Any, delay: Any, path: str, mistakes: list[str]) -> list[float]:
+    """Return how long an outcome of each arm takes; by default as the problem says, or 1."""
+    default = 1.0 if problem.duration is None else problem.duration
+    try:
+        given = np.asarray(default if delay is None else delay, dtype=np.float64)
+        found: list[float] = np.broadcast_to(given, (len(problem.arms),)).tolist()
+    except REFUSALS:
+        mistakes.append(
+            f"{path}.delay: must be a number, or one per arm, where outcomes have a range; "
+            f"got {delay!r}"
+        )
+        return []
+    return found
 
 
 def warn_without_readings(world: Any) -> None:
@@ -188,6 +256,21 @@ def _two_point_world(
 
     `unpulled` are labels and means of what is no action and may be an answer.
     """
+    either = _either_side_of_means(problem, means, std, path, mistakes)
+    if either is None:
+        return None
+    rows = [dict(problem.labels(action)) for action in range(problem.n_actions)] * 2
+    rows += [dict(labels) for labels, _ in unpulled]
+    table: dict[str, Any] = {key: [row[key] for row in rows] for key in rows[0]}
+    own = [mean for _, mean in unpulled]
+    table["reward"] = [*either.flat, *own]
+    return _world(problem, "ReplayEnvironment", path, mistakes, table)
+
+
+def _either_side_of_means(
+    problem: Problem, means: Any, std: Any, path: str, mistakes: list[str]
+) -> Any:
+    """Return mean - std and mean + std of every action, or None after adding a mistake."""
     try:
         centre = np.asarray(means, dtype=np.float64)
         spread = np.broadcast_to(np.asarray(std, dtype=np.float64), centre.shape)
@@ -205,12 +288,7 @@ def _two_point_world(
             f"reward_range; not so for {outside[0]}"
         )
         return None
-    rows = [dict(problem.labels(action)) for action in range(problem.n_actions)] * 2
-    rows += [dict(labels) for labels, _ in unpulled]
-    table: dict[str, Any] = {key: [row[key] for row in rows] for key in rows[0]}
-    own = [mean for _, mean in unpulled]
-    table["reward"] = [*(centre - spread).flat, *(centre + spread).flat, *own]
-    return _world(problem, "ReplayEnvironment", path, mistakes, table)
+    return np.array([centre - spread, centre + spread])
 
 
 def _axes(problem: Problem) -> list[tuple[str, list[str]]]:

@@ -46,6 +46,11 @@ class Truth:
         """
         return answer in self.acceptable
 
+    @property
+    def interchangeable(self) -> tuple[Any, ...]:
+        """The labels that a right answer may name, if more than one answer is right; else empty."""
+        return self.acceptable if len(self.acceptable) > 1 else ()
+
 
 @dataclass(frozen=True, slots=True)
 class Reading:
@@ -100,6 +105,14 @@ class Environment(Parametrized, ABC):
     def context(self, generator: np.random.Generator) -> dict[str, Any]:
         """Return what the world says before the next decision; by default nothing."""
         return {}
+
+    @property
+    def about(self) -> str | None:
+        """What has to be said first of runs in this world, in a sentence; by default nothing.
+
+        A world that draws recorded rows says so: its truth is that of the rows, no more.
+        """
+        return None
 
     @property
     def truth(self) -> Truth:

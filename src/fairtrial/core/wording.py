@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from reprlib import Repr
 
-__all__ = ["abridged", "choices", "or_within", "plural", "printable"]
+__all__ = ["abridged", "choices", "listed", "or_within", "plural", "printable", "said_of_rows"]
 
 _LONGEST = 300
 _ABRIDGED = Repr()
@@ -28,6 +28,17 @@ def plural(number: float, noun: str) -> str:
     return f"{count} {noun}" if count == "1" else f"{count} {noun}s"
 
 
+def said_of_rows(rows: str) -> str:
+    """Return what has to be said of runs that draw recorded rows.
+
+    Examples
+    --------
+    >>> said_of_rows(plural(11, "row"))
+    'About 11 rows, drawn again and again: their means count as the truth in these runs.'
+    """
+    return f"About {rows}, drawn again and again: their means count as the truth in these runs."
+
+
 def choices(accepted: Iterable[object], given: object = None) -> str:
     """Return what may be chosen: all of it, or of many what resembles the given one.
 
@@ -43,6 +54,20 @@ def choices(accepted: Iterable[object], given: object = None) -> str:
         return str(names)
     close = get_close_matches(str(given)[:_LONGEST], names, n=_CLOSE) or names[:_CLOSE]
     return f"[{', '.join(map(repr, close))}, ...], {len(names):,} in all"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names with commas between them, and of many the first.
+
+    Examples
+    --------
+    >>> listed(["a", "b"])
+    'a, b'
+    >>> listed([str(number) for number in range(1000)])
+    '0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, and 988 more'
+    """
+    shown, more = ", ".join(names[:_LISTED]), len(names) - _LISTED
+    return f"{shown}, and {more} more" if more > 0 else shown
 
 
 def or_within(margin: float, of: str = "it") -> str:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairtrial.confidence.complexity import CertifiedComplexity
+from fairtrial.confidence.complexity import CertifiedComplexity, assumptions_of
 from fairtrial.core.validation import as_floats, check_array, check_instance
 from fairtrial.delayed.problem import Problem
 from fairtrial.errors import InvalidArgument
@@ -43,6 +43,9 @@ class Complexity(CertifiedComplexity):
         The best k arms, the best first.
     reason : str
         Why T* is infinite; else empty.
+    assumes : str
+        What the rewards are taken to be. For rewards in a known range T* is a yardstick, and
+        without `std` their spread is taken to be the largest that the range allows.
     """
 
     value: float
@@ -51,6 +54,7 @@ class Complexity(CertifiedComplexity):
     weights: Floats | None
     answer: tuple[str, ...]
     reason: str = ""
+    assumes: str = ""
 
 
 def complexity(
@@ -110,19 +114,21 @@ def complexity(
     order = np.argsort(-values, kind="stable")
     inside, outside = order[: problem.top], order[problem.top :]
     answer = tuple(problem.arms[arm] for arm in inside)
+    assumes = assumptions_of("normal outcomes", problem.reward_range is not None, std is not None)
     if not outside.size:
-        return Complexity(0.0, 0.0, 0.0, np.full(len(values), 1.0 / len(values)), answer)
+        any_shares = np.full(len(values), 1.0 / len(values))
+        return Complexity(0.0, 0.0, 0.0, any_shares, answer, "", assumes)
     if values[inside[-1]] + problem.tolerance == values[outside[0]]:
         first, second = problem.arms[inside[-1]], problem.arms[outside[0]]
         reason = f"{first!r} and {second!r} tie at the border of the best {problem.top}"
-        return Complexity(math.inf, math.inf, math.inf, None, answer, reason)
+        return Complexity(math.inf, math.inf, math.inf, None, answer, reason, assumes)
     # In units of the least gap, so that nothing overflows.
     unit = values[inside[-1]] - values[outside[0]] + problem.tolerance
     gaps = (values[inside][:, None] - values[outside] + problem.tolerance) / unit
     shares, lower, upper = _best_shares(gaps, stds[inside] / unit, stds[outside] / unit)
     weights = np.empty(len(values))
     weights[inside], weights[outside] = shares[: problem.top], shares[problem.top :]
-    return Complexity(upper, lower, upper, weights, answer)
+    return Complexity(upper, lower, upper, weights, answer, "", assumes)
 
 
 def _best_shares(gaps: Floats, inside: Floats, outside: Floats) -> tuple[Floats, float, float]:

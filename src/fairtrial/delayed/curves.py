@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from fairtrial.core.tables import column_of
 from fairtrial.core.validation import check_instance, check_number
+from fairtrial.core.wording import plural, said_of_rows
 from fairtrial.delayed.problem import FEEDBACKS, Problem
 from fairtrial.delayed.timed import TimedEnvironment
 from fairtrial.errors import InvalidArgument, InvalidOutcome
@@ -28,6 +29,8 @@ class CurveEnvironment(TimedEnvironment):
 
     The last point of a curve is its outcome; the points before it are readings. The truth is
     exactly the mean of an arm's outcomes.
+
+    Runs show what a policy does with these rows; `about` says so, and a simulation's summary does.
 
     Parameters
     ----------
@@ -137,6 +140,11 @@ class CurveEnvironment(TimedEnvironment):
         outcomes = [np.array([rows[-1, 1] for rows in own]) for own in curves]
         return np.concatenate(every).ravel(), starts, outcomes
 
+    @property
+    def about(self) -> str:
+        """That recorded curves are drawn again and again, in a sentence."""
+        return said_of_rows(plural(sum(map(len, self.curves)), "curve"))
+
     @cached_property
     def arm_means(self) -> Floats:
         """Mean outcome by arm, shape (n,)."""
@@ -146,6 +154,12 @@ class CurveEnvironment(TimedEnvironment):
     def arm_stds(self) -> Floats:
         """Standard deviation of the recorded outcomes by arm, shape (n,)."""
         return np.array([outcomes.std() for outcomes in self._outcomes])
+
+    @property
+    def reward_span(self) -> tuple[float, float]:
+        """The smallest and the largest outcome that this world can give."""
+        outcomes = np.concatenate(self._outcomes)
+        return float(outcomes.min()), float(outcomes.max())
 
     def world(self, key: NDArray[np.int64]) -> World:
         """Return the world of one run as the kernels see it."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.confidence.complexity import EvidencePrice
 from fairtrial.core.environment import Environment, Reading, Trajectory, Truth
 from fairtrial.core.pull import Pull
 from fairtrial.delayed.problem import Problem
@@ -47,6 +48,11 @@ class TopTruth(Truth):
         if not isinstance(answer, tuple | list):
             return False
         return len(set(answer)) == len(answer) == self.top and set(answer) <= set(self.good)
+
+    @property
+    def interchangeable(self) -> tuple[Any, ...]:
+        """The arms that a right answer may hold, if they are more than it must; else empty."""
+        return self.good if len(self.good) > self.top else ()
 
 
 class TimedEnvironment(Environment):
@@ -85,6 +91,26 @@ class TimedEnvironment(Environment):
             return None
         spread = np.maximum(self.arm_stds, _LEAST_STD * self.arm_stds.max(initial=0.0))
         return complexity(self.problem, self.arm_means, std=spread) if spread.any() else None
+
+    @property
+    def reward_span(self) -> tuple[float, float]:
+        """The smallest and the largest outcome that this world can give; may be infinite."""
+        return -np.inf, np.inf
+
+    def evidence_price(self, weights: Floats) -> EvidencePrice:
+        """Return what a unit of evidence takes, on the closest of the best and of the other arms.
+
+        The optimal shares `weights` make no difference in this family.
+        """
+        problem, means = self.problem, self.problem.sign * self.arm_means
+        order = np.argsort(-means, kind="stable")
+        inside, outside = np.split(order, [problem.top])
+        gaps = means[inside][:, None] - means[outside] + problem.tolerance
+        variances = 0.5 * (self.arm_stds[inside][:, None] ** 2 + self.arm_stds[outside] ** 2)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            reaches = np.where(gaps > 0.0, 2.0 / gaps, np.inf)
+            prices = np.where(gaps > 0.0, 2.0 * variances * reaches**2, np.inf)
+        return EvidencePrice(float(prices.max(initial=0.0)), float(reaches.max(initial=0.0)))
 
     @property
     def compiled(self) -> bool:

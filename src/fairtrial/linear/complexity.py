@@ -9,19 +9,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairtrial.confidence.complexity import CertifiedComplexity
+from fairtrial.confidence.complexity import CertifiedComplexity, EvidencePrice, assumptions_of
 from fairtrial.core.validation import check_instance
 from fairtrial.errors import InvalidArgument
 from fairtrial.linear._arguments import by_arm
 from fairtrial.linear.designs import contrasts_at, oracle_design
 from fairtrial.linear.problem import Problem
 
-__all__ = ["Complexity", "complexity"]
+__all__ = ["Complexity", "complexity", "evidence_price"]
 
 Floats = NDArray[np.float64]
 
 _LEAST_STD = 1e-7
 """What a standard deviation of zero counts as, relative to the largest."""
+
+_HARDEST = 20
+"""So many of the hardest comparisons are looked at one by one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +49,9 @@ class Complexity(CertifiedComplexity):
         of the best, best first.
     reason : str
         Why T* is infinite; else empty.
+    assumes : str
+        What the rewards are taken to be. For rewards in a known range T* is a yardstick, and
+        without `std` their spread is taken to be the largest that the range allows.
     """
 
     value: float
@@ -55,6 +61,7 @@ class Complexity(CertifiedComplexity):
     weights: Floats | None
     answer: Any
     reason: str = ""
+    assumes: str = ""
 
 
 def complexity(
@@ -118,16 +125,19 @@ def complexity(
     contrasts = contrasts_at(assumed, theta)
     labels = tuple(problem.answers[index] for index in contrasts.best)
     answer = labels[0] if problem.top == 1 else labels
+    rewards = "normal rewards whose means are linear in the features,"
+    assumes = assumptions_of(rewards, problem.reward_range is not None, std is not None)
     if contrasts.tied:
         first, second = (problem.answers[index] for index in contrasts.tied)
         reason = f"{first!r} and {second!r} tie for best"
-        return Complexity(math.inf, math.inf, math.inf, math.inf, None, answer, reason)
+        return Complexity(math.inf, math.inf, math.inf, math.inf, None, answer, reason, assumes)
     design = oracle_design(assumed, theta, tol, max_seconds)
     value = 2.0 * design.value
     largest = float(assumed.scale.max())
     with np.errstate(over="ignore"):
         hardness = float(np.float64(design.value) / largest / largest)
-    return Complexity(value, 2.0 * design.lower, value, hardness, design.weights, answer)
+    weights, lower = design.weights, 2.0 * design.lower
+    return Complexity(value, lower, value, hardness, weights, answer, "", assumes)
 
 
 def _with_noise(problem: Problem, std: ArrayLike) -> Problem:
@@ -137,3 +147,45 @@ def _with_noise(problem: Problem, std: ArrayLike) -> Problem:
         raise InvalidArgument("std", "must be non-negative and not zero for every arm", std)
     noise = np.maximum(given, _LEAST_STD * given.max())
     return problem.clone(noise_std=noise, reward_range=None)
+
+
+def evidence_price(
+    problem: Problem, theta: ArrayLike, std: ArrayLike, weights: ArrayLike
+) -> EvidencePrice:
+    """Return what a unit of evidence takes, on the comparison of candidates that takes most.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem; an `epsilon` is added to every gap.
+    theta : array-like of shape (d,)
+        What the parameter is assumed to be; two candidates must not tie for best.
+    std : array-like of shape (K,)
+        True standard deviations by arm.
+    weights : array-like of shape (K,)
+        Shares of the pulls, such as those of `complexity`.
+
+    Notes
+    -----
+    At shares w the best estimate of a difference, divided by its gap, is a sum of c_k times the
+    mean of arm k. Its variance after n pulls is half of `spread` over n, and `reach` is the sum of
+    all abs(c_k): as much as a range of width 1 moves what one pull, drawn with a probability in
+    proportion to abs(c_k), says of the difference.
+
+    Examples
+    --------
+    >>> two_arms = Problem([[1, 0], [0, 1]], reward_range=(0, 1))
+    >>> price = evidence_price(two_arms, [0.9, 0.4], [0.1, 0.1], [0.5, 0.5])
+    >>> round(price.spread, 3), round(price.reach, 3)
+    (0.32, 4.0)
+    """
+    spread = by_arm("std", std, len(problem.arms))
+    relative = np.maximum(spread, _LEAST_STD * spread.max()) / problem.scale
+    shares = np.sqrt(np.asarray(weights, dtype=np.float64)) / relative
+    rows = shares[:, np.newaxis] * problem.reduced.arms
+    directions = contrasts_at(problem, theta).directions
+    lengths = ((directions @ np.linalg.pinv(rows)) ** 2).sum(axis=1)
+    hardest = np.argsort(-lengths)[:_HARDEST]
+    estimates = np.linalg.lstsq(rows.T, directions[hardest].T, rcond=None)[0].T
+    reach = np.abs(estimates * shares / problem.scale).sum(axis=1)
+    return EvidencePrice(2.0 * float(lengths.max()), float(reach.max()))

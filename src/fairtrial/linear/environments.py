@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairtrial.confidence.complexity import EvidencePrice
 from fairtrial.core.draws import Source
 from fairtrial.core.environment import Environment, Truth
 from fairtrial.core.pull import Pull
 from fairtrial.core.tables import column_of
 from fairtrial.core.validation import check_instance, check_number
+from fairtrial.core.wording import plural, said_of_rows
 from fairtrial.errors import InvalidArgument, InvalidOutcome, NotSupported
 from fairtrial.linear._arguments import by_arm
 from fairtrial.linear.problem import Problem
@@ -50,6 +52,12 @@ class TopTruth(Truth):
         distinct = {group_of[label] for label in labels}
         good = all(label in self.acceptable for label in labels)
         return good and len(labels) == len(distinct) == len(self.best)
+
+    @property
+    def interchangeable(self) -> tuple[Any, ...]:
+        """The candidates that a right answer may hold, if they are more than it must."""
+        distinct = {self.details["group_of"][label] for label in self.acceptable}
+        return self.acceptable if len(distinct) > len(self.best) else ()
 
 
 class ArmEnvironment(Environment):
@@ -91,6 +99,21 @@ class ArmEnvironment(Environment):
 
         stds = self.arm_stds if self.arm_stds.any() else self.problem.scale
         return complexity(self.problem, self._closest_theta, std=stds)
+
+    @property
+    def reward_span(self) -> tuple[float, float]:
+        """The smallest and the largest reward that this world can give; may be infinite."""
+        return -np.inf, np.inf
+
+    def evidence_price(self, weights: Floats) -> EvidencePrice:
+        """Return what a unit of evidence takes at shares of the pulls, shape (K,).
+
+        The best candidate's difference to another is a sum of coefficients times mean rewards of
+        arms: where these are arms themselves, that of two means.
+        """
+        from fairtrial.linear.complexity import evidence_price
+
+        return evidence_price(self.problem, self._closest_theta, self.arm_stds, weights)
 
     @property
     def _closest_theta(self) -> Floats:
@@ -229,6 +252,11 @@ class BernoulliEnvironment(ArmEnvironment):
         """Standard deviation of a reward by arm, shape (K,)."""
         return np.sqrt(self._means * (1.0 - self._means))
 
+    @property
+    def reward_span(self) -> tuple[float, float]:
+        """The smallest and the largest reward that this world can give."""
+        return 0.0, 1.0
+
     @cached_property
     def values(self) -> Floats:
         """True value by candidate, shape (M,)."""
@@ -245,6 +273,8 @@ class ReplayEnvironment(ArmEnvironment):
 
     The truth is what was measured, not a fit of it: so one sees what a linear policy makes
     of a world that is linear only roughly.
+
+    Runs show what a policy does with these rows; `about` says so, and a simulation's summary does.
 
     Parameters
     ----------
@@ -318,6 +348,11 @@ class ReplayEnvironment(ArmEnvironment):
             raise InvalidArgument("table", f"must have a row for every arm; none for {label!r}")
         return np.array(rows)
 
+    @property
+    def about(self) -> str:
+        """That recorded rows are drawn again and again, in a sentence."""
+        return said_of_rows(plural(sum(map(len, self._rows)), "row"))
+
     @cached_property
     def arm_means(self) -> Floats:
         """Mean reward by arm, shape (K,)."""
@@ -328,6 +363,13 @@ class ReplayEnvironment(ArmEnvironment):
         """Standard deviation of a reward by arm, shape (K,), with the noise that is added."""
         own = np.array([rows.var() for rows in self._rows])
         return np.sqrt(own + self.noise_std**2)
+
+    @property
+    def reward_span(self) -> tuple[float, float]:
+        """The smallest and the largest reward that this world can give; may be infinite."""
+        if self.noise_std > 0.0:
+            return -np.inf, np.inf
+        return min(rows.min() for rows in self._rows), max(rows.max() for rows in self._rows)
 
     @cached_property
     def values(self) -> Floats:

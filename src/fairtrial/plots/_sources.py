@@ -14,7 +14,6 @@ from fairtrial.core.parameters import Parametrized
 from fairtrial.core.problem import Problem
 from fairtrial.core.recommendation import Estimate, Progress, Recommendation
 from fairtrial.core.validation import check_array
-from fairtrial.core.wording import plural
 from fairtrial.errors import InvalidArgument
 
 __all__ = [
@@ -291,15 +290,15 @@ def reigns(trace: Sequence[Progress]) -> list[Reign]:
 _REPLAY = "replay of "
 
 
-def replay_actor(rows: int, table: str) -> str:
+def replay_actor(rows: str) -> str:
     """Return by which name a log calls the rows of a table that are drawn again and again.
 
     Examples
     --------
-    >>> replay_actor(2139, "actg175.csv")
+    >>> replay_actor("2,139 rows of actg175.csv")
     'replay of 2,139 rows of actg175.csv'
     """
-    return f"{_REPLAY}{plural(rows, 'row')} of {table}"
+    return _REPLAY + rows
 
 
 def replay_note(study: StudyLike) -> str | None:
@@ -313,7 +312,7 @@ def said_of_replay(actor: str | None) -> str | None:
 
     Examples
     --------
-    >>> said_of_replay(replay_actor(11, "rows.csv"))
+    >>> said_of_replay(replay_actor("11 rows of rows.csv"))
     'About 11 rows of rows.csv, drawn again and again: this says nothing beyond them.'
     """
     if actor is None or not actor.startswith(_REPLAY):

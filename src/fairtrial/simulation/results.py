@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -65,6 +66,9 @@ class Simulation:
         Time that the simulation took.
     endless : bool
         Whether the policy never stops by itself.
+    about : str or None
+        What has to be said first of runs in this world: that recorded rows were drawn again and
+        again.
     """
 
     stopping_time: NDArray[np.int64]
@@ -84,6 +88,7 @@ class Simulation:
     lower_bound: float | None
     seconds: float
     endless: bool = False
+    about: str | None = None
 
     @classmethod
     def from_runs(
@@ -118,6 +123,7 @@ class Simulation:
             lower_bound=lower_bound,
             seconds=seconds,
             endless=policy.endless,
+            about=environment.about,
         )
 
     def __repr__(self) -> str:
@@ -184,7 +190,6 @@ class Simulation:
         level = check_probability("level", level)
         probabilities = _probabilities(quantiles)
         wrong = None if self.correct is None else int(self.wrong.sum())
-        mean_time = float(self.stopping_time.mean())
         return Summary(
             policy=self.policy,
             replications=self.replications,
@@ -200,10 +205,30 @@ class Simulation:
             level=level,
             pulls=dict(zip(self._actions, self.pulls.mean(axis=0).tolist(), strict=True)),
             lower_bound=self.lower_bound,
-            ratio=None if self.lower_bound is None else mean_time / self.lower_bound,
+            ratio=self._ratio,
             extra={name: float(values.mean()) for name, values in self.extra.items()},
             endless=self.endless,
+            answers=self._answers,
+            right=self._right,
+            about=self.about,
         )
+
+    @property
+    def _ratio(self) -> float | None:
+        """Return the mean stopping time over the lower bound, which is for runs that decide."""
+        if self.lower_bound is None or not self.decided.all():
+            return None
+        return float(self.stopping_time.mean()) / self.lower_bound
+
+    @property
+    def _answers(self) -> dict[str, int]:
+        """Return how many runs decided on each answer, the most frequent first."""
+        return dict(Counter(map(_name, self.answer[self.decided])).most_common())
+
+    @property
+    def _right(self) -> tuple[str, ...]:
+        truth = self.truth
+        return () if truth is None else tuple(map(_name, truth.interchangeable))
 
     def to_frame(self) -> pd.DataFrame:
         """Return a table of one row per replication, its pulls in columns ``pulls a/x``.
@@ -231,6 +256,7 @@ class Simulation:
             "seed": self.seed,
             "horizon": self.horizon,
             "parallel": self.parallel,
+            "about": self.about,
             "seconds": self.seconds,
             "summary": self.summary().to_dict(),
             "runs": plain({**self._columns(), "pulls": self.pulls, "extra": self.extra}),
@@ -258,6 +284,13 @@ def _truth(environment: Environment) -> Truth | None:
         return environment.truth
     except NotSupported:
         return None
+
+
+def _name(answer: object) -> str:
+    """Return an answer by its label, or its labels in any order."""
+    if isinstance(answer, tuple):
+        return " and ".join(sorted(map(str, answer)))
+    return "no arm" if answer is None else str(answer)
 
 
 def _truth_data(truth: Truth) -> dict[str, Any]:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.core.parameters import plain
-from fairtrial.core.wording import plural
+from fairtrial.core.wording import listed, plural
 
 __all__ = ["QUANTILES", "Statistics", "Summary", "error_interval"]
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
-_SHOWN_ACTIONS = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +94,19 @@ class Summary:
     lower_bound : float or None
         The mean stopping time that no policy can beat.
     ratio : float or None
-        Mean stopping time over the lower bound.
+        Mean stopping time over the lower bound; None if a run ended undecided, for the bound is
+        for rules that go on until they decide.
     extra : mapping of str to float
         Means of what the family adds.
     endless : bool
         Whether the policy never decides: the horizon ended every run.
+    answers : mapping of str to int
+        How many runs decided on each answer, the most frequent first.
+    right : tuple of str
+        Labels that a right answer may name, where more than one answer is right: arms with equal
+        means, or within what the problem accepts. Else empty.
+    about : str or None
+        What has to be said first of runs in this world.
     """
 
     policy: str
@@ -117,6 +124,9 @@ class Summary:
     ratio: float | None
     extra: Mapping[str, float]
     endless: bool = False
+    answers: Mapping[str, int] = field(default_factory=dict)
+    right: tuple[str, ...] = ()
+    about: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the summary as JSON's own types."""
@@ -129,6 +139,8 @@ class Summary:
             ("elapsed", None if self.elapsed == self.stopping_time else str(self.elapsed)),
             ("lower bound", self._bound_text()),
             ("wrong", None if self.endless else self._error_text()),
+            ("right answers", None if self.endless else self._right_text()),
+            ("answers", None if self.endless else self._answers_text()),
             ("undecided", None if self.endless else f"{self.undecided} of {self.replications}"),
             ("mean pulls", self._pulls_text()),
             *((name, _number(mean)) for name, mean in self.extra.items()),
@@ -137,12 +149,24 @@ class Summary:
         lines = [f"  {name:<{width}}  {text}" for name, text in rows if text is not None]
         if self.stopping_time.standard_error is not None:
             lines.append("  (after ± stands the standard error of the mean)")
-        return "\n".join([f"{plural(self.replications, 'run')} of {self.policy}", *lines])
+        head = f"{plural(self.replications, 'run')} of {self.policy}"
+        return "\n".join([*([self.about] if self.about else []), head, *lines])
 
     def _bound_text(self) -> str | None:
         if self.lower_bound is None:
             return None
-        return f"{_number(self.lower_bound)}; the mean is {self.ratio:.3g} times as large"
+        bound = _number(self.lower_bound)
+        if self.ratio is None:
+            cut_short = plural(self.undecided, "run")
+            return f"{bound} for rules that decide; not comparable: {cut_short} ended undecided"
+        return f"{bound}; the mean is {self.ratio:.3g} times as large"
+
+    def _right_text(self) -> str | None:
+        return f"among {listed(self.right)}" if self.right else None
+
+    def _answers_text(self) -> str | None:
+        counts = [f"{name} {number:,}" for name, number in self.answers.items()]
+        return listed(counts) if counts else None
 
     def _error_text(self) -> str:
         if self.error_rate is None or self.error_interval is None:
@@ -154,10 +178,8 @@ class Summary:
         )
 
     def _pulls_text(self) -> str:
-        most = sorted(self.pulls.items(), key=lambda pair: -pair[1])[:_SHOWN_ACTIONS]
-        shown = ", ".join(f"{name} {_number(mean)}" for name, mean in most)
-        more = len(self.pulls) - len(most)
-        return f"{shown}, and {more} more" if more else shown
+        most = sorted(self.pulls.items(), key=lambda pair: -pair[1])
+        return listed([f"{name} {_number(mean)}" for name, mean in most])
 
 
 def error_interval(wrong: int, number: int, level: float) -> tuple[float, float]:

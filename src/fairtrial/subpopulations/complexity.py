@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairtrial.confidence.complexity import CertifiedComplexity
+from fairtrial.confidence.complexity import CertifiedComplexity, assumptions_of
 from fairtrial.core.validation import check_array, check_instance, check_number
 from fairtrial.errors import InvalidArgument
 from fairtrial.subpopulations.problem import Problem
@@ -20,11 +20,6 @@ Floats = NDArray[np.float64]
 
 _ROUNDING = 1e-10
 """Differences below this, relative to the largest mean or floor, are taken for none."""
-
-_LARGEST_SPREAD = (
-    "the largest spread that the range allows at each mean; rewards that spread less need fewer "
-    "pulls, so it is no lower bound for them"
-)
 
 _LEAST_STD = 1e-7
 """What a standard deviation of zero counts as, relative to the largest."""
@@ -57,8 +52,8 @@ class Complexity(CertifiedComplexity):
     reason : str
         Why T* is infinite; else empty.
     assumes : str
-        What the rewards' spread was taken to be. Without `std`, rewards in a known range are taken
-        to spread as far as their means allow: others need fewer pulls, and T* bounds nothing.
+        What the rewards are taken to be. For rewards in a known range T* is a yardstick, and
+        without `std` their spread is taken to be the largest that their means allow.
 
     Examples
     --------
@@ -73,7 +68,7 @@ class Complexity(CertifiedComplexity):
     weights: Floats | None
     answer: str | None
     reason: str = ""
-    assumes: str = "normal rewards with the standard deviations stated"
+    assumes: str = ""
 
 
 def complexity(
@@ -139,7 +134,7 @@ def complexity(
     tolerance = check_number("tol", wanted, low=1e-9, high=1.0)
     instance = _instance(problem, means, arrivals, std)
     answer = None if instance.best < 0 else problem.arms[instance.best]
-    assumes = _LARGEST_SPREAD if std is None and problem.reward_range else Complexity.assumes
+    assumes = assumptions_of("normal rewards", problem.reward_range is not None, std is not None)
     if problem.shape[0] == 1 and not problem.constrained.any():
         any_shares = np.full(problem.shape, 1.0 / problem.n_actions)
         return Complexity(0.0, 0.0, 0.0, any_shares, answer, "", assumes)

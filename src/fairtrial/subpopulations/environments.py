@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairtrial.confidence.complexity import EvidencePrice
 from fairtrial.core.draws import Source
 from fairtrial.core.environment import Environment, Truth
 from fairtrial.core.pull import Pull
 from fairtrial.core.tables import column_of
 from fairtrial.core.validation import as_floats, check_array, check_instance, require_each
+from fairtrial.core.wording import plural, said_of_rows
 from fairtrial.errors import InvalidArgument, InvalidOutcome
 from fairtrial.subpopulations.problem import Problem
 
@@ -68,31 +70,34 @@ class CellEnvironment(Environment):
         """The smallest and the largest reward that this world can give; may be infinite."""
         return -np.inf, np.inf
 
-    @cached_property
-    def smallest_gap(self) -> tuple[float, float]:
-        """The smallest difference that decides, and the variance of a reward in its cells.
+    def evidence_price(self, weights: Floats) -> EvidencePrice:
+        """Return what a unit of evidence takes; infinite where no number of results will do.
 
-        Differences are those of the answer's quality to that of other feasible arms, of its means
-        to their limits, and for every other arm of the mean that is farthest beyond its limit.
-        (inf, 0) if there are none.
+        Differences that count are those of the answer's quality to that of other feasible arms, of
+        its means to their limits, and for every other arm of the mean that is farthest beyond its
+        limit. The optimal shares `weights` make no difference in this family.
         """
         problem, means = self.problem, self.problem.sign * self.cell_means
-        variances, quality = self.cell_stds**2, (problem.sign * self.cell_means) @ problem.shares
+        variances, quality = self.cell_stds**2, means @ problem.shares
         floors, ceilings = problem.limits()
         margins = np.minimum(means - floors, ceilings - means)
         best = None if self.truth.best is None else problem.arms.index(self.truth.best)
-        found = [(np.inf, 0.0)]
+        # Gap, variance, and how many means are compared.
+        found: list[tuple[float, float, float]] = []
         for k, kept in enumerate(margins.min(axis=1) >= 0.0):
             if k == best:
-                found += zip(margins[k], variances[k], strict=True)
+                found += zip(margins[k], variances[k], np.ones(margins.shape[1]), strict=True)
             elif not kept:
                 worst = int(margins[k].argmin())
-                found.append((-margins[k, worst], variances[k, worst]))
+                found.append((-margins[k, worst], variances[k, worst], 1.0))
             elif best is not None:
                 pair = variances[[best, k]].mean(axis=0) @ problem.shares
-                found.append((quality[best] - quality[k], pair))
-        gap, variance = min(found)
-        return float(gap), float(variance)
+                found.append((quality[best] - quality[k], pair, 2.0))
+        gaps, spreads, compared = np.array(found).T
+        with np.errstate(divide="ignore", invalid="ignore"):
+            reaches = np.where(gaps > 0.0, compared / gaps, np.inf)
+            prices = np.where(gaps > 0.0, 2.0 * spreads * reaches**2, np.inf)
+        return EvidencePrice(float(prices.max()), float(reaches.max()))
 
     @cached_property
     def truth(self) -> Truth:
@@ -228,6 +233,8 @@ class ReplayEnvironment(CellEnvironment):
 
     The truth is exactly the table's cell means.
 
+    Runs show what a policy does with these rows; `about` says so, and a simulation's summary does.
+
     Parameters
     ----------
     problem : Problem
@@ -294,6 +301,11 @@ class ReplayEnvironment(CellEnvironment):
                     f"must have a row for every cell; none for {self.problem.labels(action)}",
                 )
         return [np.array(rows) for rows in cells]
+
+    @property
+    def about(self) -> str:
+        """That recorded rows are drawn again and again, in a sentence."""
+        return said_of_rows(plural(sum(map(len, self._rows)), "row"))
 
     @cached_property
     def cell_means(self) -> Floats:

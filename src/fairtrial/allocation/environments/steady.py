@@ -26,6 +26,7 @@ from fairtrial.allocation.problem import Problem
 from fairtrial.core.pull import Pull
 from fairtrial.core.tables import column_of
 from fairtrial.core.validation import check_array, check_instance
+from fairtrial.core.wording import plural, said_of_rows
 from fairtrial.errors import InvalidArgument, InvalidOutcome
 
 __all__ = ["BernoulliEnvironment", "BetaEnvironment", "ReplayEnvironment"]
@@ -159,6 +160,8 @@ class ReplayEnvironment(SteadyEnvironment):
 
     The truth is exactly the log's means by arm.
 
+    Runs show what a policy does with these rows; `about` says so, and a simulation's summary does.
+
     Parameters
     ----------
     problem : Problem
@@ -206,6 +209,11 @@ class ReplayEnvironment(SteadyEnvironment):
         if missing:
             raise InvalidArgument("table", "must have a row for every arm; none for", missing)
         return [np.array(values) for values in found.values()]
+
+    @property
+    def about(self) -> str:
+        """That recorded rows are drawn again and again, in a sentence."""
+        return said_of_rows(plural(sum(map(len, self._rows)), "row"))
 
     @cached_property
     def arm_means(self) -> Floats:

@@ -16,6 +16,7 @@ from fairtrial.causal.environments.base import CausalTruth, RowEnvironment, trut
 from fairtrial.causal.problem import Problem
 from fairtrial.core.pull import Pull
 from fairtrial.core.validation import check_instance
+from fairtrial.core.wording import plural, said_of_rows
 from fairtrial.errors import InvalidArgument
 
 __all__ = ["ReplayEnvironment"]
@@ -31,6 +32,8 @@ class ReplayEnvironment(RowEnvironment):
     sensitive attribute has the value, forced or not: it is a root, so both are the same. The
     truth is that of the log: means are those of the rows, and so are gaps; if the attribute
     has parents, gaps are those of the rows weighed by the model's conditionals.
+
+    Runs show what a policy does with these rows; `about` says so, and a simulation's summary does.
 
     Parameters
     ----------
@@ -104,6 +107,11 @@ class ReplayEnvironment(RowEnvironment):
         arms, modes = np.divmod(np.asarray(actions), len(self.problem.modes))
         rows = self._rows
         return Rows(arms, modes > 0, rows.value[chosen], rows.cells[chosen], rows.outcome[chosen])
+
+    @property
+    def about(self) -> str:
+        """That recorded rows are drawn again and again, in a sentence."""
+        return said_of_rows(plural(len(self._rows.arm), "row"))
 
     @cached_property
     def truth(self) -> CausalTruth:

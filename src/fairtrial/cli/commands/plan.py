@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +13,7 @@ from fairtrial.cli.output import emit, json_option, say, shown_number
 
 if TYPE_CHECKING:
     from fairtrial.cli.planning import Plan
+    from fairtrial.subpopulations import Complexity
 
 __all__ = ["plan"]
 
@@ -40,33 +42,49 @@ def plan(config: Path, delta: float | None, as_json: bool) -> None:
 
 
 def _print(made: Plan) -> None:
-    from fairtrial.cli.display import name_of, print_table, shares_table, wrapped
+    from fairtrial.cli.display import print_table, shares_table, wrapped
 
-    found = made.complexity
-    answer = "no arm is acceptable" if made.answer is None else name_of(made.answer)
+    if made.about:
+        say(made.about)
     level = "" if made.delta is None else f" at delta = {made.delta:g}"
     say(f"Plan{level}, if the means are as assumed")
-    say(wrapped("Answer", answer))
+    say(wrapped("Answer", _answer(made)))
     if made.range_warning:
         say(wrapped("Warning", made.range_warning))
+    found = made.complexity
+    if found is not None and found.weights is None:
+        say(wrapped("Pulls", f"no number is enough to be sure: {found.reason}"))
+    elif found is not None:
+        _print_bound(made, found)
     if made.certifying is not None:
         budgets = ", ".join(
             f"{arm} {'never' if rows is None else f'{rows:,}'}"
             for arm, rows in made.certifying.items()
         )
         say(wrapped("Proven by", f"{budgets} rows, as the verdict on each is expected"))
-    if found is None:
-        say(f"Simulated: {'' if made.simulation is None else made.simulation.summary()}")
-        return
-    if made.simulation is None or found.weights is None:
-        say(wrapped("Pulls", f"no rule can ever stop: {found.reason}"))
-        return
+    if made.assumes:
+        say(wrapped("Assumes", made.assumes))
+    if made.simulation is None:
+        say(wrapped("Simulated", "nothing: give max_pulls in [policy] or [plan], to end each run"))
+    else:
+        say(f"Simulated: {replace(made.simulation.summary(), about=None)}")
+    if found is not None and found.weights is not None:
+        print_table(shares_table("Optimal allocation", made.problem.action_labels, found.weights))
+
+
+def _answer(made: Plan) -> str:
+    from fairtrial.cli.display import name_of
+    from fairtrial.core.wording import listed
+
+    if made.right:
+        return f"among {listed(made.right)}: all of them count as right"
+    return "no arm is acceptable" if made.answer is None else name_of(made.answer)
+
+
+def _print_bound(made: Plan, found: Complexity) -> None:
+    from fairtrial.cli.display import wrapped
+
     certified = f"certified between {found.lower:.6g} and {found.upper:.6g}"
-    bound = shown_number(made.lower_bound)
     say(wrapped("T*", f"{found.value:.6g} ({certified})"))
-    whatever = f"{bound} pulls on average, {made.rules_bounded}"
-    if getattr(made.problem, "reward_range", None) is not None:
-        whatever += ", for Gaussian rewards of the same spread"
-    say(wrapped("Lower bound", whatever))
-    say(f"Simulated: {made.simulation.summary()}")
-    print_table(shares_table("Optimal allocation", made.problem.action_labels, found.weights))
+    bound = shown_number(made.lower_bound)
+    say(wrapped("Lower bound", f"{bound} pulls on average, {made.rules_bounded}"))

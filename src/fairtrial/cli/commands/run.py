@@ -104,9 +104,8 @@ def _drive(
     parallel: int,
 ) -> Ending:
     from fairtrial.cli.running import drive, drive_commands
-    from fairtrial.cli.sections import CommandSource, ReplaySource
+    from fairtrial.cli.sections import CommandSource
     from fairtrial.cli.sources import CommandRewards, WorldRewards
-    from fairtrial.core.tables import column_of
     from fairtrial.plots._sources import replay_actor
 
     section = configuration.source
@@ -122,10 +121,7 @@ def _drive(
         return drive_commands(study, commands, display, interruption, pulls, parallel)
     assert configuration.environment is not None, "checked when the file was loaded"
     world = WorldRewards(configuration.environment, study.seed)
-    actor = None
-    if isinstance(section, ReplaySource):
-        table = getattr(configuration.environment, "table", {})
-        actor = replay_actor(len(column_of(table, section.reward)), section.table)
+    actor = None if configuration.rows is None else replay_actor(configuration.rows)
     return drive(study, world, display, interruption, pulls, actor)
 
 
