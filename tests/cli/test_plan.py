@@ -2,6 +2,7 @@
 
 import math
 import re
+from pathlib import Path
 
 import pytest
 
@@ -438,7 +439,9 @@ def test_a_plan_says_what_its_bound_assumes(folder, invoke, document, sections, 
     assert assumes in " ".join(invoke("plan", path).stdout.split())
 
 
-def test_a_plan_of_linear_arms_and_one_of_interventions_say_what_they_assume(folder, document):
+def test_a_plan_of_linear_arms_says_that_means_are_linear_and_one_of_shares_has_no_bound(
+    folder, document
+):
     (folder / "mix.toml").write_text(LINEAR)
     assert "means are linear in the features" in document("plan", "mix.toml")[0]["assumes"]
     (folder / "offers.toml").write_text(ALLOCATION)
@@ -524,3 +527,10 @@ def test_a_mistake_in_a_world_of_late_outcomes_in_a_range_is_named(
     result = invoke("plan", write(folder, replayed(**sections)))
     assert result.exit_code == ExitCode.USAGE
     assert mistake in result.output
+
+
+def test_a_plan_of_interventions_says_what_certain_verdicts_assume(document, invoke):
+    example = Path(__file__).parents[2] / "examples" / "lending.toml"
+    assumes = document("plan", example)[0]["assumes"]
+    assert "rows shared among the arms as is best" in assumes
+    assert assumes in " ".join(invoke("plan", example).stdout.split())
