@@ -2,6 +2,8 @@
 
     python benchmarks/study_throughput.py [--pairs N] [--events N] [--folder PATH]
 
+and what it takes to look at a long one: seconds of CPU, and memory at its height.
+
 Targets on the reference machine (2 cores; a flush of its disk takes 5 to 6 ms):
 fused tell + ask with durability "full" at the rate of the disk's flushes; durability
 "process" at least 1,500 pairs a second; a study of 1,000,000 events opened within 5 s
@@ -17,14 +19,18 @@ import os
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from itertools import pairwise
+from multiprocessing import get_context
 from pathlib import Path
+from resource import RUSAGE_SELF, getrusage
 from typing import Any
 
 import numpy as np
 
 from fairtrial.core import Policy, Problem, Pull, Recommendation
+from fairtrial.plots import write_report
 from fairtrial.study import Study
 from fairtrial.study.log import PullRow, Record, project, seal
 from fairtrial.study.sqlite import SQLiteStore
@@ -81,6 +87,7 @@ def main() -> None:
         folder = Path(name)
         writing(folder, options.pairs)
         opening(folder, options.events)
+        looking(folder / "long.db")
 
 
 # ---------------------------------------------------------------------------- writing
@@ -143,14 +150,11 @@ def opening(folder: Path, events: int) -> None:
     make_long_study(path, events)
     size = path.stat().st_size / 1e6
     print(f"a study of {events:,} events takes {size:,.0f} MB")
-    report("open without a snapshot", path)
-    report("open with a snapshot", path)
-    with Study.open(path, "benchmark", **OWN) as study:
-        spent = seconds(study.verify)
-        print(f"{'verify':<34}{spent:10.3f} s")
+    show_opening("open without a snapshot", path)
+    show_opening("open with a snapshot", path)
 
 
-def report(title: str, path: Path) -> None:
+def show_opening(title: str, path: Path) -> None:
     start = time.perf_counter()
     study = Study.open(path, "benchmark", **OWN)
     told = study.policy.told
@@ -193,6 +197,36 @@ def alternating(previous: str, events: int) -> Any:
         )
         previous = seal(previous, record)
         yield record._replace(hash=previous)
+
+
+# ---------------------------------------------------------------------------- looking
+
+
+def looking(path: Path) -> None:
+    """Do each in a process of its own: what one has taken of memory, the next would not show."""
+    looks = {
+        "verify": Study.verify,
+        "study show: the last 100,000": shown,
+        "history": Study.history,
+        "report": partial(write_report, path=path.with_name("report.html")),
+    }
+    for title, look in looks.items():
+        with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
+            spent, peak = process.submit(look_at, path, look).result()
+        print(f"{title:<34}{spent:10.3f} s of CPU {peak:10,.0f} MB")
+
+
+def look_at(path: Path, look: Callable[[Study], object]) -> tuple[float, float]:
+    start = time.process_time()
+    with Study.open(path, "benchmark", **OWN) as study:
+        look(study)
+    return time.process_time() - start, getrusage(RUSAGE_SELF).ru_maxrss / 1e3
+
+
+def shown(study: Study) -> None:
+    study.verify_last(100_000)
+    study.progress()
+    study.health()
 
 
 # ---------------------------------------------------------------------------- figures

@@ -170,6 +170,23 @@ def test_show_of_an_altered_log_warns_loudly_and_fails(decided, invoke, document
     assert found["verification"]["ok"] is False
 
 
+def test_show_of_a_long_log_says_that_only_its_end_was_checked(
+    decided, invoke, document, monkeypatch
+):
+    monkeypatch.setattr("fairtrial.cli.commands.study._MOST_AUDITED", 10)
+    text = " ".join(invoke("study", "show", decided).stdout.split())
+    assert "none of the last 10 events altered; the" in text
+    assert "were not audited now: `fairtrial study verify` does" in text
+    found, result = document("study", "show", decided)
+    events = document("study", "verify", decided)[0]["verification"]["events"]
+    expected = {"ok": True, "events": 10, "skipped": events - 10, "first_difference": None}
+    assert (result.exit_code, found["verification"]) == (ExitCode.OK, expected)
+    tamper(f"UPDATE event SET at = at + 1 WHERE seq = {events - 2}")
+    result = invoke("study", "show", decided)
+    assert result.exit_code == ExitCode.NOT_VERIFIED
+    assert f"NOT verified: event {events - 2}: its hash" in result.stderr
+
+
 def test_show_of_a_study_without_an_answer_says_so_by_its_exit_code(running, invoke):
     result = invoke("study", "show", running)
     assert result.exit_code == ExitCode.NO_ANSWER
@@ -291,6 +308,15 @@ def test_a_report_is_one_page_and_replaces_no_file_unless_told_to(decided, folde
     assert (folder / "page.html").read_text() == "mine"
     assert document("study", "report", decided, "--out", "page.html", "--force")[1].exit_code == 0
     assert (folder / "page.html").read_text() == page
+
+
+def test_a_report_is_audited_once_and_whole(decided, folder, invoke, monkeypatch):
+    monkeypatch.setattr("fairtrial.cli.commands.study._MOST_AUDITED", 10)
+    audits, verify = [], Study.verify
+    monkeypatch.setattr(Study, "verify", lambda study: audits.append(verify(study)) or audits[-1])
+    assert invoke("study", "report", decided).exit_code == ExitCode.OK
+    assert len(audits) == 1
+    assert f"{audits[0].events:,} events checked" in (folder / "report.html").read_text()
 
 
 def test_a_report_needs_no_name_and_tells_of_an_altered_log(decided, folder, invoke):

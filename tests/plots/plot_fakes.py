@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
 
@@ -142,7 +143,15 @@ class FakeStudy:
         first = None if self.healthy else "event 17: recorded action 3, replayed action 5"
         return SimpleNamespace(ok=self.healthy, events=2650, first_difference=first)
 
-    def events(self):
+    @property
+    def n_events(self):
+        return len(self.log)
+
+    def events(self, after=0):
+        return self.log[after:]
+
+    @cached_property
+    def log(self):
         return [
             SimpleNamespace(
                 seq=n,

@@ -568,8 +568,7 @@ def test_log_shows_both_ends_and_how_to_check(report):
 @pytest.mark.parametrize("number_of", [0, 1, 8, 9, 16, 17])
 def test_short_logs_are_shown_whole(report, number_of):
     study = FakeStudy()
-    events = (study.events() * 2)[:number_of]
-    study.events = lambda: iter(events)
+    study.log = (study.log * 2)[:number_of]
     _, *rows = table_named(report(study), "First and last of")
     shown = [row[0] for row in rows]
     assert len(shown) == min(number_of, 17)
@@ -592,10 +591,10 @@ def test_the_command_to_check_is_quoted_for_the_shell(report):
 
 def test_an_event_of_named_fields_or_of_no_action_is_shown(report):
     study = FakeStudy()
-    record, wait = study.events()[:2]
+    study.log = study.log[:2]
+    record, wait = study.log
     record.outcome = {"age": 31, "outcome": 1}
     wait.action, wait.kind, wait.outcome = None, "wait", None
-    study.events = lambda: [record, wait]
     _, first, second = table_named(report(study), "First and last of")
     assert first[3] == "{'age': 31, 'outcome': 1}"
     assert second[1:4] == ["wait", "", ""]

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from fairtrial.errors import CorruptLog
+from fairtrial.errors import CorruptLog, InvalidArgument
 from fairtrial.study import Study, Verification
 from tests.study.tools import chain, connect
 from tests.study.toys import OWN, Averaging, Racing, RecordProblem, Serving, ToyProblem
@@ -103,6 +103,38 @@ def test_a_shortened_log_is_found(study, path):
     tamper(path, "DELETE FROM event WHERE seq > 15")
     found = reopened(path).verify()
     assert found.first_difference.startswith("the log ends with event 15, and not with event 19")
+
+
+@pytest.mark.parametrize(("last", "checked"), [(1, 1), (7, 7), (18, 18), (19, 19), (1_000, 19)])
+def test_the_hashes_of_the_last_events_can_be_checked_alone(study, last, checked):
+    assert study.verify_last(last) == Verification(True, checked, None, skipped=19 - checked)
+    with pytest.raises(InvalidArgument, match="events must be"):
+        study.verify_last(0)
+
+
+def test_of_an_empty_log_nothing_is_checked(path):
+    problem = ToyProblem()
+    study = Study.create(problem, Serving(problem), storage=path, name="toy")
+    assert study.verify_last(10) == Verification(True, 0, None, skipped=0)
+
+
+@pytest.mark.parametrize(
+    ("statement", "checked", "said"),
+    [
+        ("UPDATE event SET value = 9 WHERE seq = 15", 2, "event 15: its hash is not that of"),
+        ("UPDATE event SET value = 9 WHERE seq = 13", 0, "event 13: its hash is not that of"),
+        ("DELETE FROM event WHERE seq = 15", 2, "event 15 is missing; the next one is 16"),
+        ("DELETE FROM event WHERE seq = 12", 0, "event 13 is missing; the next one is 14"),
+        ("DELETE FROM event WHERE seq > 15", 3, "the log ends with event 15, and not with"),
+        ("DELETE FROM event", 0, "event 12 is missing"),
+        ("UPDATE event SET value = 9 WHERE seq = 3", 7, "the guards that keep a log"),
+    ],
+)
+def test_what_was_done_to_the_last_events_is_found(study, path, statement, checked, said):
+    tamper(path, statement)
+    found = reopened(path).verify_last(7)
+    assert (found.ok, found.events, found.skipped) == (False, checked, 12)
+    assert said in found.first_difference
 
 
 def test_a_forged_chain_is_found_by_replay(study, path):

@@ -17,7 +17,7 @@ from fairtrial.study.machine import environment
 from fairtrial.study.replica import Replica
 from fairtrial.study.store import Store, StudyRow
 
-__all__ = ["Auditor", "Verification", "verify"]
+__all__ = ["Auditor", "Verification", "verify", "verify_last"]
 
 _BATCH = 1_000
 
@@ -34,11 +34,14 @@ class Verification:
         Events checked, up to the first difference.
     first_difference : str or None
         What is wrong, and at which event.
+    skipped : int
+        Events before these, which were not looked at; 0 unless only the last were asked for.
     """
 
     ok: bool
     events: int
     first_difference: str | None = None
+    skipped: int = 0
 
 
 class Auditor:
@@ -80,11 +83,9 @@ class Auditor:
     def _chained(self, records: Sequence[Record]) -> tuple[int, str | None]:
         """Return how many events follow each other, and what is wrong with the next."""
         for length, record in enumerate(records):
-            expected = self.events + length + 1
-            if record.seq != expected:
-                return length, f"event {expected} is missing; the next one is {record.seq}"
-            if not _follows(record, self.head_hash):
-                return length, f"event {expected}: its hash is not that of what it says"
+            problem = _problem_of(record, self.events + length + 1, self.head_hash)
+            if problem is not None:
+                return length, problem
             self.head_hash = record.hash
         return len(records), None
 
@@ -96,6 +97,39 @@ class Auditor:
                 raise CorruptLog(f"event {record.seq}: {error}") from None
             if row is not None:
                 self.pulls[row.pull_id] = row
+
+
+def verify_last(store: Store, study: StudyRow, last: int) -> Verification:
+    """Check the chain of hashes at the end of a log: quick, however long the log is.
+
+    Neither events before these nor any decision is looked at.
+
+    Parameters
+    ----------
+    store : Store
+        Where it is.
+    study : StudyRow
+        Its head.
+    last : int
+        Number of events to check.
+    """
+    skipped = max(study.head_seq - last, 0)
+    checked, problem = 0, None
+    try:
+        records = store.records(study.id, max(skipped - 1, 0), study.head_seq)
+        digest = study.origin if skipped == 0 else next(records).hash
+        for record in records:
+            problem = _problem_of(record, skipped + checked + 1, digest)
+            if problem is not None:
+                break
+            digest, checked = record.hash, checked + 1
+        else:
+            problem = _problem_of_head(skipped + checked, digest, study) or store.damage()
+    except StorageBusy:
+        raise
+    except (StorageError, StopIteration) as error:
+        problem = str(error) or f"event {skipped} is missing"
+    return Verification(problem is None, checked, problem, skipped)
 
 
 def verify(
@@ -165,6 +199,25 @@ def _other_software(study: StudyRow, policy: Policy) -> str:
     return f"; the log was written with {', '.join(differences)}" if differences else ""
 
 
+def _problem_of(record: Record, expected: int, head_hash: str) -> str | None:
+    """Return what is wrong with an event where the one numbered `expected` should follow."""
+    if record.seq != expected:
+        return f"event {expected} is missing; the next one is {record.seq}"
+    if not _follows(record, head_hash):
+        return f"event {expected}: its hash is not that of what it says"
+    return None
+
+
+def _problem_of_head(seq: int, digest: str, study: StudyRow) -> str | None:
+    """Return what is wrong with the end of a log, if it is not what the study names as its head."""
+    if (seq, digest) == (study.head_seq, study.head_hash):
+        return None
+    return (
+        f"the log ends with event {seq}, and not with event {study.head_seq}, "
+        "which the study names as its head"
+    )
+
+
 def _follows(record: Record, head_hash: str) -> bool:
     try:
         return record.hash == seal(head_hash, record)
@@ -174,11 +227,9 @@ def _follows(record: Record, head_hash: str) -> bool:
 
 
 def _check_head(auditor: Auditor, study: StudyRow) -> None:
-    if (auditor.events, auditor.head_hash) != (study.head_seq, study.head_hash):
-        raise CorruptLog(
-            f"the log ends with event {auditor.events}, and not with event {study.head_seq}, "
-            "which the study names as its head"
-        )
+    problem = _problem_of_head(auditor.events, auditor.head_hash, study)
+    if problem is not None:
+        raise CorruptLog(problem)
 
 
 def _check_pulls(auditor: Auditor, store: Store, study: StudyRow) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from fairtrial.core import Problem
 from fairtrial.core.files import replacing
@@ -25,8 +26,9 @@ __all__ = ["LOG_FORMATS", "export", "history"]
 LOG_FORMATS = (1, 2)
 """Numbers of the formats of JSON lines; each is that of the chain of hashes within."""
 
-_BATCH = 20_000
+_BATCH = 5_000
 """Events that are made into a part of a table at a time."""
+_NOTHING: Mapping[str, Any] = {}
 _ENDINGS = (".jsonl", ".csv", ".parquet")
 
 
@@ -108,60 +110,56 @@ def history(store: Store, study: StudyRow, problem: Problem) -> pd.DataFrame:
         import pandas as pd
     except ImportError:
         raise MissingExtra("a study's history as a table", "data") from None
-    import numpy as np
-
     table = _Table(store, study, problem)
-    parts = [_columns(table, batch) for batch in _batches(table.records())]
-    joined = {name: _joined([part[name] for part in parts]) for name in table.columns}
-    frame = pd.DataFrame(joined, columns=table.columns)
-    for name in ("number", "action", "stage"):
-        frame[name] = frame[name].astype("Int64")
-    for name in ("at", "lease_until"):
-        moments = np.asarray(joined[name], dtype=np.int64).astype("datetime64[us]")
-        frame[name] = pd.Series(moments).dt.tz_localize("UTC")
-    return frame.astype({"value": "float64", "seq": "int64"}).set_index("seq")
+    columns = _columns(table)
+    # One after the other: a column's list goes when its series is there.
+    series = {name: _series(name, columns.pop(name)) for name in table.columns}
+    return pd.DataFrame(series).set_index("seq")
 
 
-def _joined(parts: Sequence[Any]) -> Any:
-    import numpy as np
+_DTYPES = {
+    "seq": "int64",
+    "value": "float64",
+    **dict.fromkeys(("number", "action", "stage"), "Int64"),
+}
+"""Kinds of columns that are no times; of any other, pandas finds the kind."""
+_TIMES = ("at", "lease_until")
 
-    if parts and isinstance(parts[0], np.ndarray):
-        return np.concatenate(parts)
-    return list(chain.from_iterable(parts))
+
+def _series(name: str, values: list[Any]) -> pd.Series[Any]:
+    import pandas as pd
+
+    if name in _TIMES:
+        moments = pd.Series(values, dtype="Int64").astype("datetime64[us]")
+        return cast("pd.Series[Any]", moments.dt.tz_localize("UTC"))
+    return pd.Series(values, dtype=_DTYPES.get(name))
 
 
-def _batches(records: Iterator[Record]) -> Iterator[list[Record]]:
+def _columns(table: _Table) -> dict[str, list[Any]]:
+    """Return a log column by column; times are still numbers."""
+    columns: dict[str, list[Any]] = {name: [] for name in table.columns}
+    records = table.records()
     while batch := list(islice(records, _BATCH)):
-        yield batch
+        for name, values in _batch_columns(table, batch).items():
+            columns[name].extend(values)
+    return columns
 
 
-def _columns(table: _Table, records: Sequence[Record]) -> dict[str, Any]:
-    """Return a part of a log column by column; times are still numbers."""
-    import numpy as np
-
-    columns = dict(zip(Record._fields, zip(*records, strict=True), strict=True))
-    bodies = [json.loads(body) if body else {} for body in columns["body"]]
-    actions = [None if action is None else table.labels_of(action) for action in columns["action"]]
-    outcomes = [body.get("outcome") or {} for body in bodies]
-    never = np.iinfo(np.int64).min
+def _batch_columns(table: _Table, records: Sequence[Record]) -> dict[str, Iterable[Any]]:
+    found = dict(zip(Record._fields, zip(*records, strict=True), strict=True))
+    bodies = [json.loads(body) if body else _NOTHING for body in found["body"]]
+    labels = [_NOTHING if one is None else table.labels_of(one) for one in found["action"]]
+    outcomes = [body.get("outcome") or _NOTHING for body in bodies] if table.fields else ()
     return {
-        "seq": np.array(columns["seq"], dtype=np.int64),
-        "at": np.array(columns["at"], dtype=np.int64),
-        "kind": list(columns["kind"]),
-        **{name: list(columns[name]) for name in ("number", "action")},
+        **{name: values for name, values in found.items() if name in table.columns},
+        # The same few words a million times.
+        "kind": map(sys.intern, found["kind"]),
         **{
-            column: [None if labels is None else labels.get(name) for labels in actions]
+            column: [label.get(name) for label in labels]
             for column, name in table.label_columns.items()
         },
-        "value": np.array(columns["value"], dtype=np.float64),
         **{f"outcome_{name}": [outcome.get(name) for outcome in outcomes] for name in table.fields},
-        "stage": list(columns["stage"]),
         "reason": [body.get("reason") for body in bodies],
-        "actor": list(columns["actor"]),
-        "lease_until": np.array(
-            [never if until is None else until for until in columns["lease_until"]], dtype=np.int64
-        ),
-        **{name: list(columns[name]) for name in ("pull_id", "request_id", "body", "hash")},
     }
 
 

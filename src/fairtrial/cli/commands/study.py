@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -20,6 +21,8 @@ __all__ = ["study", "verification_document", "verification_text"]
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 _PAGE = 1_000
+_MOST_AUDITED = 100_000
+"""Events whose audit nobody has to wait for: it takes a second or two."""
 _DOUBT = "DO NOT RELY ON THIS: the log was altered, or its decisions do not follow from it."
 _STORAGE_HELP = "Address of the storage, such as sqlite:///trial.db."
 
@@ -81,7 +84,8 @@ def show(study: str, storage: str | None, as_json: bool) -> None:
     """Show how far STUDY has come: the answer, what speaks against the others, its health.
 
     The log is audited before: an answer that rests on an altered log is said to, and shown all
-    the same. Of many arms the best are shown; --json has all.
+    the same. Of a log with more than 100,000 events only the hashes of the last 100,000 are
+    checked; `verify` audits all. Of many arms the best are shown; --json has all.
     """
     from sqlite3 import sqlite_version
 
@@ -90,7 +94,7 @@ def show(study: str, storage: str | None, as_json: bool) -> None:
     from fairtrial.plots._sources import minimizes, replay_note
 
     with _open(study, storage) as opened:
-        audit = _audit(opened)
+        audit = _audit(opened, _MOST_AUDITED)
         progress, health, endless = opened.progress(), opened.health(), opened.policy.endless
         replayed = replay_note(opened)
         if as_json:
@@ -256,7 +260,7 @@ def report(study: str, out: Path, force: bool, storage: str | None, as_json: boo
     _refuse_to_replace(out, force)
     with _open(study, storage) as opened:
         audit = _audit(opened)
-        written = write_report(opened, out)
+        written = write_report(opened, out, verification=audit)
         name = opened.name
     if as_json:
         document = {"path": str(written), "verification": verification_document(audit)}
@@ -267,9 +271,12 @@ def report(study: str, out: Path, force: bool, storage: str | None, as_json: boo
         raise click.exceptions.Exit(ExitCode.NOT_VERIFIED)
 
 
-def _audit(opened: Study) -> Verification:
-    """Return the audit of a study, after a warning if its log was altered."""
-    audit = opened.verify()
+def _audit(opened: Study, most: int = sys.maxsize) -> Verification:
+    """Return the audit of a study, after a warning if its log was altered.
+
+    Of a log with more than `most` events only the last of them are looked at.
+    """
+    audit = opened.verify() if opened.n_events <= most else opened.verify_last(most)
     if not audit.ok:
         say(f"WARNING: {opened.name} is {verification_text(audit)}.", err=True)
     return audit
@@ -318,7 +325,12 @@ def verification_document(found: Verification | None) -> dict[str, Any] | None:
     """Return an audit as JSON's own types."""
     if found is None:
         return None
-    return {"ok": found.ok, "events": found.events, "first_difference": found.first_difference}
+    return {
+        "ok": found.ok,
+        "events": found.events,
+        "skipped": found.skipped,
+        "first_difference": found.first_difference,
+    }
 
 
 def verification_text(found: Verification | None) -> str:
@@ -327,11 +339,18 @@ def verification_text(found: Verification | None) -> str:
         return "not done"
     from fairtrial.core.wording import plural
 
+    if found.ok and found.skipped:
+        return (
+            f"none of the last {plural(found.events, 'event')} altered; the {found.skipped:,} "
+            "before them and the decisions were not audited now: `fairtrial study verify` does"
+        )
     if found.ok:
         return (
             f"verified: {plural(found.events, 'event')}, none altered, "
             "and every decision follows from those before it"
         )
+    if found.skipped:
+        return f"NOT verified: {found.first_difference}"
     return f"NOT verified: after {plural(found.events, 'good event')}, {found.first_difference}"
 
 

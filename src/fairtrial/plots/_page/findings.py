@@ -16,6 +16,7 @@ from fairtrial.plots._sources import (
     Floats,
     Grid,
     StudyLike,
+    VerificationLike,
     answered,
     is_endless,
     minimizes,
@@ -36,12 +37,24 @@ class Findings:
     trace: list[Progress]
     minimize: bool
     optimal: Floats | None
+    verification: VerificationLike
 
     @classmethod
-    def of(cls, study: StudyLike, optimal: ArrayLike | None) -> Findings:
-        """Read a study."""
-        shares = optimal_shares(optimal, study.problem.n_actions)
-        return cls(study, study.progress(), trace_of(study), minimizes(study), shares)
+    def of(
+        cls,
+        study: StudyLike,
+        optimal: ArrayLike | None,
+        verification: VerificationLike | None = None,
+    ) -> Findings:
+        """Read a study, and audit it unless that was done before."""
+        return cls(
+            study,
+            study.progress(),
+            trace_of(study),
+            minimizes(study),
+            optimal_shares(optimal, study.problem.n_actions),
+            study.verify() if verification is None else verification,
+        )
 
     @cached_property
     def cut(self) -> Cut:

@@ -14,7 +14,7 @@ __all__ = ["health"]
 
 def health(found: Findings) -> Markup:
     """Return the section."""
-    check = found.study.verify()
+    check = found.verification
     if check.ok:
         said = f"The log replays to the same decisions: {plural(check.events, 'event')} checked."
         verdict = element("p", said)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections import deque
-from collections.abc import Iterable
 from datetime import UTC
 from itertools import islice
 
 from fairtrial.core.parameters import Parametrized
 from fairtrial.plots._page.findings import Findings
 from fairtrial.plots._page.html import Markup, bdi, element, label, section, table
-from fairtrial.plots._sources import EventLike
+from fairtrial.plots._sources import EventLike, StudyLike
 from fairtrial.plots._words import count, number, plural
 
 __all__ = ["log"]
@@ -23,7 +21,7 @@ _HASH_SHOWN = 12
 def log(found: Findings) -> Markup:
     """Return the section."""
     study = found.study
-    first, last, total = _both_ends(study.events())
+    first, last, total = _both_ends(study)
     rows = [_event_row(found, event) for event in first]
     if total > len(first) + len(last):
         left_out = total - len(first) - len(last)
@@ -57,18 +55,13 @@ def _signature(policy: Parametrized) -> str:
     return f"{type(policy).__name__}({arguments})"
 
 
-def _both_ends(
-    events: Iterable[EventLike],
-) -> tuple[list[EventLike], list[EventLike], int]:
-    """Return the first and the last events of a log that may be too long to hold."""
-    stream = iter(events)
-    first = list(islice(stream, _EVENTS_AT_EACH_END))
-    last: deque[EventLike] = deque(maxlen=_EVENTS_AT_EACH_END)
-    total = len(first)
-    for event in stream:
-        last.append(event)
-        total += 1
-    return first, list(last), total
+def _both_ends(study: StudyLike) -> tuple[list[EventLike], list[EventLike], int]:
+    """Return the first and the last events of a log that may be too long to be gone through."""
+    total = study.n_events
+    first = list(islice(study.events(), _EVENTS_AT_EACH_END))
+    # A study in use may be longer by now.
+    place = max(total - _EVENTS_AT_EACH_END, len(first))
+    return first, list(islice(study.events(place), max(total - place, 0))), total
 
 
 def _event_row(found: Findings, event: EventLike) -> tuple[object, ...]:

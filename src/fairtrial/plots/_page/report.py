@@ -19,7 +19,7 @@ from fairtrial.plots._page.findings import Findings
 from fairtrial.plots._page.health import health
 from fairtrial.plots._page.html import Markup, bdi, element
 from fairtrial.plots._page.log import log
-from fairtrial.plots._sources import StudyLike, check_offers, replay_note
+from fairtrial.plots._sources import StudyLike, VerificationLike, check_offers, replay_note
 
 __all__ = ["write_report"]
 
@@ -30,6 +30,7 @@ def write_report(
     title: str | None = None,
     facts: Mapping[str, object] | None = None,
     optimal: ArrayLike | None = None,
+    verification: VerificationLike | None = None,
 ) -> Path:
     """Write a study as one HTML file: decision, arms, fairness, health, log.
 
@@ -48,6 +49,8 @@ def write_report(
         More that readers should know, one row each: ``{"lower bound": "812 pulls"}``.
     optimal : array_like of shape (n_actions,) or (n_arms, n_groups), optional
         Optimal shares by action, to hold the allocation against.
+    verification : Verification, optional
+        What `study.verify()` returned just now; without it the study is audited.
 
     Returns
     -------
@@ -76,7 +79,7 @@ def write_report(
     if not isinstance(path, str | PathLike):
         raise InvalidArgument("path", "must be the path of a file", path)
     file = Path(path)
-    page = _page(Findings.of(study, optimal), title or study.name, facts or {})
+    page = _page(Findings.of(study, optimal, verification), title or study.name, facts or {})
     try:
         # It may tell of people: readable by its owner only, as the study is.
         with replacing(file) as part:
