@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from scipy.optimize import brentq
+from scipy.optimize import brentq, minimize_scalar
 
 GRID = 24
 OM = 1.5
@@ -459,13 +459,14 @@ class SlowBlocks:
 
     # -------------------------------------------------------------------------- plan
 
+    def quality(self, arm: int) -> float:
+        weights = self.setting.shares
+        return math.fsum(q * self.mean((arm, i)) for i, q in enumerate(weights))
+
     def leader(self) -> Any:
         self.seen = None
         means = self.means()
-        quality = {
-            k: math.fsum(self.setting.shares[i] * means[k, i] for i in range(self.setting.groups))
-            for k in self.live_arms
-        }
+        quality = {k: self.quality(k) for k in self.live_arms}
         feasible = [
             k
             for k in self.live_arms
@@ -582,6 +583,8 @@ class SlowBlocks:
         if not useful:
             return dict.fromkeys(cells, 1 / len(cells))
         scales = self.scales(items, leader)
+        if not any(self.setting.ends(k) for k in range(self.setting.arms)):
+            return self.cheapest(useful, scales, leader)
         parts = set().union(*(self.parts_of(item, leader) for item in useful))
         spending = {c: (0.7 * self.share[c] + 0.3 / len(parts)) * (c in parts) for c in cells}
         total = math.fsum(spending.values())
@@ -607,6 +610,41 @@ class SlowBlocks:
             total = math.fsum(moved.values())
             spending = {c: x / total for c, x in moved.items()}
         return best
+
+    def cheapest(self, pairs: list[Item], scales: list[float], leader: int) -> dict[Cell, float]:
+        """Return the cheapest shares that bring every pair equally far: no cell has a limit.
+
+        What the leader gets is found by search; a rival then gets what its pair still lacks.
+        """
+        setting = self.setting
+        parts = {
+            (k, i): setting.shares[i] * math.sqrt(self.variance((k, i)) * self.cost((k, i)))
+            for k, i in setting.cells
+        }
+        spread = {k: math.fsum(self.row(parts, k)) for k in range(setting.arms)}
+        quality = {k: self.quality(k) for k in range(setting.arms)}
+        # The variance of the difference at which a pair is far enough.
+        wanted = {
+            pair.label: scale * (quality[leader] - quality[pair.label]) ** 2
+            for pair, scale in zip(pairs, scales, strict=True)
+        }
+        least = spread[leader] ** 2 / min(wanted.values())
+
+        def spending(log_excess: float) -> dict[int, float]:
+            own = least * (1 + math.exp(log_excess))
+            rest = {k: spread[k] ** 2 / (w - spread[leader] ** 2 / own) for k, w in wanted.items()}
+            return {leader: own, **rest}
+
+        found = minimize_scalar(
+            lambda x: math.log(math.fsum(spending(x).values())),
+            bounds=(-12.0, 12.0),
+            method="bounded",
+            options={"xatol": 1e-9},
+        )
+        by_arm = spending(found.x)
+        cells = {c: by_arm.get(c[0], 0.0) * part / spread[c[0]] for c, part in parts.items()}
+        total = math.fsum(cells.values())
+        return {c: x / total for c, x in cells.items()}
 
     def parts_of(self, item: Item, leader: Any) -> set[Cell]:
         """Return the cells that may have a part in an item."""

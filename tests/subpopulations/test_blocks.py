@@ -274,6 +274,10 @@ INSTANCES = {
         Problem(3, 1, None, None, 1.0),
         gaussian([[0.9], [0.0], [0.4]]),
     ),
+    "groups without floors, unlike noise and costs": (
+        Problem(3, 2, [1, 3], None, STD, costs=[[1, 4], [2, 0.5], [1, 1]]),
+        gaussian([[0.9, 0.6], [0.2, 0.1], [0.4, 0.5]], STD),
+    ),
     "a group without weight": (
         Problem(2, 3, [1, 0, 0], [None, 0.0, None], 1.0),
         gaussian([[0.6, 0.5, 5.0], [0.9, -0.4, 9.0]]),
@@ -338,6 +342,31 @@ def random_instance(rng: np.random.Generator) -> tuple[Problem, World]:
 def test_random_instances_agree_with_the_slow_implementation(seed: int) -> None:
     problem, world = random_instance(np.random.default_rng(seed))
     one_at_a_time(Twins(problem, delta=0.2), world, seed, most=250)
+
+
+@pytest.mark.parametrize(
+    "name", [name for name, (problem, _) in INSTANCES.items() if not problem.constrained.any()]
+)
+def test_no_other_shares_do_better_where_no_cell_has_a_limit(name: str) -> None:
+    problem, world = INSTANCES[name]
+    twins, rng = Twins(problem), np.random.default_rng(2)
+    while twins.plans < 5:
+        planned = twins.plans
+        pull = twins.ask()
+        if twins.plans > planned:
+            best = progress_of(twins, twins.policy._book.shares)
+            for scale in [0.001, 0.01, 0.1, 1.0] * 5:
+                factors = np.exp(scale * rng.standard_normal(problem.shape))
+                assert progress_of(twins, twins.policy._book.shares * factors) <= best * (1 + 1e-9)
+        twins.tell(pull, world(rng, *twins.cell(pull)))
+
+
+def progress_of(twins: Twins, spending: np.ndarray) -> float:
+    """Return the progress that the neediest item makes, by the slow implementation."""
+    slow = twins.slow
+    leader = slow.leader()
+    draws = {c: float(spending[c]) / slow.cost(c) for c in slow.setting.cells}
+    return slow.objective(slow.items(leader), leader, draws)
 
 
 @pytest.mark.parametrize("batch", [1, 10, 50])

@@ -33,6 +33,9 @@ from fairtrial.subpopulations._kernels.model import (
 )
 from fairtrial.subpopulations._kernels.pitfalls import nearest_allowed, pair_value
 
+# Passing a book to a function costs more than what most of these do: where there is one caller
+# for each bet, they are compiled into it.
+
 
 @kernel
 def place_bets(
@@ -53,7 +56,7 @@ def place_bets(
             _bet_on_cell(model, rules, book, slot, bet, leader, means, variances, lift)
 
 
-@kernel
+@kernel(inline="always")
 def _bet_on_rival(
     model: Model,
     rules: Rules,
@@ -138,7 +141,7 @@ def _bet_on_cell(
     _freeze(rules, book, slot, bet, leader, leader, -weight * limit, means, variances, lift)
 
 
-@kernel
+@kernel(inline="always")
 def _freeze(
     rules: Rules,
     book: Book,
@@ -294,7 +297,7 @@ def is_bet_on(book: Book, slot: int, cell: int) -> bool:
     return False
 
 
-@kernel
+@kernel(inline="always")
 def pay(model: Model, rules: Rules, book: Book, slot: int, bet: int) -> None:
     """Add what a bet of a complete block has won to its ledger."""
     gain = (
@@ -311,13 +314,13 @@ def pay(model: Model, rules: Rules, book: Book, slot: int, bet: int) -> None:
         book.cells[(bet - arms) // groups, leader, (bet - arms) % groups] += gain
 
 
-@kernel
+@kernel(inline="always")
 def _bounded_gain(book: Book, slot: int, bet: int) -> float:
     flush_products(book.products[slot, bet], book.logs[slot, bet])
     return log_mixture(book.cash[slot, bet], book.stakes[slot, bet], book.logs[slot, bet])
 
 
-@kernel
+@kernel(inline="always")
 def _gaussian_gain(model: Model, book: Book, slot: int, bet: int) -> float:
     """Return what a block pays on known noise, from the draws that did arrive."""
     effect = book.constant[slot, bet]

@@ -27,9 +27,13 @@ from fairtrial.subpopulations._kernels.pitfalls import (
     none_value,
     pair_value,
 )
+from fairtrial.subpopulations._kernels.plans_without_limits import has_no_limits, optimal_shares
 
 PRIOR_DRAWS = 2.0
 """Draws of a fair coin over the range that a cell's variance is shrunk by."""
+
+NOTHING = 1e-300
+"""What is known of an item whose means sit on its border, but for rounding."""
 
 
 @kernel
@@ -257,18 +261,42 @@ def find_shares(
 ) -> float:
     """Fill `found` with the shares of cost that finish the neediest item soonest, nearly.
 
-    Return what finishing will cost. `present`: each item's value at the data so far. An average
-    of the weakest items' derivatives bounds what any shares can reach, because values are
-    concave and homogeneous: near that bound there is nothing to gain from more steps.
+    Return what finishing will cost. `present`: each item's value at the data so far.
+    """
+    urgency = np.empty(needs.size)
+    live = np.empty(needs.size, dtype=np.int64)
+    number = _list_live_items(rules, needs, present, urgency, live)
+    if has_no_limits(model.limits):
+        return optimal_shares(model, leader, means, variances, needs, urgency, live, number, found)
+    return _nearly_optimal_shares(
+        model, rules, book.shares, leader, means, variances, needs, urgency, live, number, found
+    )
+
+
+@kernel(error_model="numpy")
+def _nearly_optimal_shares(
+    model: Model,
+    rules: Rules,
+    before: Floats,
+    leader: int,
+    means: Floats,
+    variances: Floats,
+    needs: Floats,
+    urgency: Floats,
+    live: Integers,
+    number: int,
+    found: Floats,
+) -> float:
+    """Fill shares by steps from those `before`, and return what finishing will cost.
+
+    An average of the weakest items' derivatives bounds what any shares can reach, because values
+    are concave and homogeneous: near that bound there is nothing to gain from more steps.
     """
     arms, groups = means.shape
     weights, limits = model.weights, model.limits
     per_cost = np.empty((arms, groups))
     shares = np.empty((arms, groups))
-    urgency = np.empty(needs.size)
-    live = np.empty(needs.size, dtype=np.int64)
-    number = _list_live_items(rules, needs, present, urgency, live)
-    _start_shares(model, book, leader, means, variances, live, number, per_cost, shares)
+    _start_shares(model, before, leader, means, variances, live, number, per_cost, shares)
     copy_into(found, shares)
     lam = np.empty((needs.size, 2, groups))
     values = np.empty(needs.size)
@@ -308,7 +336,7 @@ def find_shares(
 @kernel(error_model="numpy")
 def _start_shares(
     model: Model,
-    book: Book,
+    before: Floats,
     leader: int,
     means: Floats,
     variances: Floats,
@@ -327,7 +355,7 @@ def _start_shares(
     for k in range(arms):
         for group in range(groups):
             per_cost[k, group] = 1.0 / (variances[k, group] * model.costs[k, group])
-            shares[k, group] *= 0.7 * book.shares[k, group] + 0.3 / max(1.0, useful)
+            shares[k, group] *= 0.7 * before[k, group] + 0.3 / max(1.0, useful)
             whole += shares[k, group]
     for k in range(arms):
         for group in range(groups):
@@ -358,7 +386,7 @@ def _list_live_items(
     """List the items that data can settle; return how many. Urgent: little known, much needed."""
     number = 0
     for item in range(needs.size):
-        if needs[item] >= 0.0 and present[item] > 0.0:
+        if needs[item] >= 0.0 and present[item] > NOTHING:
             urgency[item] = (1.0 + rules.kappa / present[item]) / (needs[item] + rules.cost)
             live[number] = item
             number += 1

@@ -207,7 +207,9 @@ def record_reward(
         if rules.bounded:
             multiply_bets(rules, book, slot, cell, reward, False)
         book.waiting[slot] -= 1
-        settle(model, rules, book)
+        # Passing a book costs more than all of the above: only where there is something to pay.
+        if book.waiting[slot] == 0:
+            settle(model, rules, book)
 
 
 @kernel

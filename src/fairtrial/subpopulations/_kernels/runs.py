@@ -201,7 +201,7 @@ def tell_blocks(
     _take_in_block(model, rules, book, cell, serial_of(tag), reward, number, noise)
 
 
-@kernel
+@kernel(inline="always")
 def _take_in_block(
     model: Model, rules: Rules, book: Book, cell: int, serial: int, reward: float,
     number: int, noise: Records,

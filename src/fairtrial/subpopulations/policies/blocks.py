@@ -115,7 +115,7 @@ class BlockBetting(FloorPolicy):
     'a'
     """
 
-    version = 2
+    version = 3
     state_fields = (
         "_floats",
         "_integers",

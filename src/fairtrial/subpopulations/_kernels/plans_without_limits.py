@@ -1,0 +1,134 @@
+"""What a block should draw where no cell has a limit: the best shares themselves, by one root.
+
+An arm then matters by its quality alone. What draws say about a pair of leader b and rival k is
+gap**2 / (A[b] / S[b] + A[k] / S[k]): S is what is spent on an arm, divided among its cells as
+serves its quality best, and A the variance of the quality that one unit of cost then leaves.
+Source: Garivier and Kaufmann (2016), Theorem 5; here with a variance and a cost for each cell, and
+an urgency for each pair.
+"""
+
+import math
+
+import numpy as np
+
+from fairtrial.core.compilation import kernel
+from fairtrial.subpopulations._kernels.model import (
+    CEILING,
+    FLOOR,
+    Floats,
+    Integers,
+    Limits,
+    Model,
+    fill,
+)
+
+MOST_STEPS = 100
+"""A guard only: Newton's method needs about five."""
+
+
+@kernel
+def has_no_limits(limits: Limits) -> bool:
+    """Return whether no cell has a floor or a ceiling."""
+    for k in range(limits.shape[1]):
+        for group in range(limits.shape[2]):
+            if limits[FLOOR, k, group] > -math.inf or limits[CEILING, k, group] < math.inf:
+                return False
+    return True
+
+
+@kernel(error_model="numpy")
+def optimal_shares(
+    model: Model,
+    leader: int,
+    means: Floats,
+    variances: Floats,
+    needs: Floats,
+    urgency: Floats,
+    live: Integers,
+    number: int,
+    shares: Floats,
+) -> float:
+    """Fill the shares of cost that finish the neediest of the live rivals soonest.
+
+    Return what finishing will cost. Shares are equal if there is no live rival.
+    """
+    arms, groups = means.shape
+    if number == 0:
+        fill(shares, 1.0 / (arms * groups))
+        return math.inf
+    deviations = np.empty(arms)
+    for k in range(arms):
+        deviations[k] = 0.0
+        for group in range(groups):
+            deviations[k] += _deviation_of_cell(model, variances, k, group)
+    ease = np.empty(number)
+    hardest = math.inf
+    for i in range(number):
+        gap = 0.0
+        for group in range(groups):
+            gap += model.weights[group] * (means[leader, group] - means[live[i], group])
+        ease[i] = urgency[live[i]] * gap**2
+        hardest = min(hardest, ease[i])
+    for i in range(number):
+        ease[i] /= hardest
+    fill(shares, 0.0)
+    own = deviations[leader] ** 2
+    excess = _excess_on_leader(leader, deviations, ease, live, number)
+    spent = own + excess
+    _spend(model, variances, leader, spent / deviations[leader], shares)
+    whole = spent
+    neediest = 0.0
+    for i in range(number):
+        k = live[i]
+        left = own * (ease[i] - 1.0) + ease[i] * excess
+        on_rival = deviations[k] ** 2 * spent / left
+        _spend(model, variances, k, on_rival / deviations[k], shares)
+        whole += on_rival
+        neediest = max(neediest, needs[k] * urgency[k])
+    for k in range(arms):
+        for group in range(groups):
+            shares[k, group] /= whole
+    return 2.0 * neediest * whole / hardest
+
+
+@kernel(error_model="numpy")
+def _excess_on_leader(
+    leader: int, deviations: Floats, ease: Floats, live: Integers, number: int
+) -> float:
+    """Return what to spend on the leader beyond A[b], for all pairs to get to 1 at the least cost.
+
+    With a spending of A[b] + x, rival k costs A[k] (A[b] + x) / left[k], where `left` is
+    A[b] (ease[k] - 1) + ease[k] x. All is in units in which the hardest pair has an ease of one.
+    The total is least where the sum of A[b] A[k] / left[k]**2 is one. That sum to the power -1/2 is
+    concave in x, and nearly linear: from the left, Newton's method never goes too far.
+    """
+    own = deviations[leader] ** 2
+    excess = 0.0
+    for i in range(number):
+        reached = deviations[leader] * deviations[live[i]] - own * (ease[i] - 1.0)
+        excess = max(excess, reached / ease[i])
+    for _ in range(MOST_STEPS):
+        value = 0.0
+        slope = 0.0
+        for i in range(number):
+            left = own * (ease[i] - 1.0) + ease[i] * excess
+            part = own * (deviations[live[i]] / left) ** 2
+            value += part
+            slope += part * ease[i] / left
+        step = value * (math.sqrt(value) - 1.0) / slope
+        excess += step
+        if step <= 1e-12 * excess:
+            break
+    return excess
+
+
+@kernel
+def _deviation_of_cell(model: Model, variances: Floats, k: int, group: int) -> float:
+    """Return a cell's part of the root of A; the spending on its arm is divided by these."""
+    return model.weights[group] * math.sqrt(variances[k, group] * model.costs[k, group])
+
+
+@kernel
+def _spend(model: Model, variances: Floats, k: int, scale: float, shares: Floats) -> None:
+    for group in range(model.weights.size):
+        shares[k, group] = scale * _deviation_of_cell(model, variances, k, group)
