@@ -43,6 +43,21 @@ def narrow_gap() -> Instance:
     return problem, subpopulations.GaussianEnvironment(problem, means)
 
 
+def no_limits() -> Instance:
+    """No cell has a floor: there is another plan for that."""
+    problem = subpopulations.Problem(4, {"x": 0.42, "y": 0.58}, floors=None, noise_std=[0.7, 0.9])
+    means = [[0.1, 0.4], [0.9, 0.3], [0.7, 1.3], [0.2, -0.5]]
+    return problem, subpopulations.GaussianEnvironment(problem, means)
+
+
+def no_limits_in_a_range() -> Instance:
+    problem = subpopulations.Problem(
+        3, {"x": 0.42, "y": 0.58}, floors=None, reward_range=(-1, 2), direction="minimize"
+    )
+    means = [[0.8, 0.7], [0.1, 0.15], [0.55, 0.9]]
+    return problem, subpopulations.BernoulliEnvironment(problem, means)
+
+
 def bounded() -> Instance:
     problem = subpopulations.Problem(["a", "b"], ["x", "y"], floors=0.3, reward_range=(0, 1))
     return problem, subpopulations.BernoulliEnvironment(problem, [[0.9, 0.8], [0.4, 0.1]])
@@ -338,7 +353,8 @@ def observed_interventions() -> Instance:
 
 
 INSTANCES: list[Callable[[], Instance]] = [
-    known_noise, far_apart, narrow_gap, bounded, intervals, unknown_noise, close_enough,
+    known_noise, far_apart, narrow_gap, no_limits, no_limits_in_a_range, bounded, intervals,
+    unknown_noise, close_enough,
     features, narrow_angle, other_candidates, clicks, residuals, best_two, not_quite_linear,
     late, late_and_close, early_readings, biased_readings, pieces, forecasts, late_by_outcome,
     late_unknown_noise, late_scores, late_scores_minimized,
@@ -381,10 +397,12 @@ def _rows(
 _BUDGET = {"budget": 100}
 
 _SUBPOPULATIONS = [
-    *_rows(subpopulations, "BlockBetting", known_noise, far_apart, narrow_gap, bounded, intervals),
+    *_rows(subpopulations, "BlockBetting",
+           known_noise, far_apart, narrow_gap, no_limits, no_limits_in_a_range, bounded, intervals),
     *_rows(subpopulations, "BlockBetting", bounded, losses="ignorable"),
     *_rows(subpopulations, "BlockBetting", known_noise, batch=7, start=2, max_pulls=60),
-    *_rows(subpopulations, "BalancedTracking", known_noise, unknown_noise, intervals, close_enough),
+    *_rows(subpopulations, "BalancedTracking",
+           known_noise, no_limits, unknown_noise, intervals, close_enough),
     *_rows(subpopulations, "BalancedTracking", far_apart, delays="informative"),
     *_rows(subpopulations, "TrackAndStop", far_apart, unknown_noise, close_enough),
     *_rows(subpopulations, "ExactTracking", far_apart, bounded),
