@@ -18,8 +18,8 @@ def run(*, quick: bool) -> None:
     heading("live ask + tell", "us")
     patients = trial("cd4", 0.0).problem
     policies: list[tuple[str, Policy, str]] = [
-        ("BlockBetting, E1", BlockBetting(E1.problem, delta=1e-300), "20"),
-        ("BlockBetting, trial (rewards in a range)", BlockBetting(patients, delta=1e-300), "20"),
+        ("BlockBetting, E1", BlockBetting(E1.problem, delta=1e-300), "10"),
+        ("BlockBetting, trial (rewards in a range)", BlockBetting(patients, delta=1e-300), "10"),
         ("BalancedTracking, E1, certified", BalancedTracking(E1.problem, delta=1e-300), "20"),
         ("BalancedTracking, E1, certified, tested", BalancedTracking(E1.problem, delta=1e-9), ""),
         ("RoundRobin, E1, certified", RoundRobin(E1.problem, delta=1e-300), ""),

@@ -119,10 +119,16 @@ def sizes(arms: int, groups: int, slots: int, bets: int) -> tuple[int, int]:
 
 
 @kernel
-def open_book(floats: Floats, integers: Integers, arms: int, groups: int, slots: int) -> Book:
-    """Return the named views of the two buffers."""
+def slots_in(integers: Integers, arms: int, bets: int) -> int:
+    """Return how many blocks can be open at once, from the length of a book's integers."""
+    return (integers.size - (arms + 1) - CONTROL) // (2 + 3 * bets)
+
+
+@kernel
+def open_book(floats: Floats, integers: Integers, arms: int, groups: int, bets: int) -> Book:
+    """Return the named views of the two buffers; `bets` are those of a block."""
     cells = arms * groups
-    bets = ((integers.size - (arms + 1) - CONTROL) // slots - 2) // 3
+    slots = slots_in(integers, arms, bets)
     at = 0
     data = floats[at : at + 6 * cells].reshape((6, arms, groups))
     at += 6 * cells

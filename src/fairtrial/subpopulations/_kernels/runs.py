@@ -153,21 +153,21 @@ def run_tracker(
 @kernel
 def start_blocks(
     packed: Floats, floats: Floats, integers: Integers,
-    arms: int, groups: int, slots: int,
+    arms: int, groups: int, bets: int,
 ) -> None:  # fmt: skip
     """Open the books of block betting."""
-    book = open_book(floats, integers, arms, groups, slots)
+    book = open_book(floats, integers, arms, groups, bets)
     start_book(open_model(packed, arms, groups), open_rules(packed), book)
 
 
 @kernel
 def ask_blocks(
     packed: Floats, floats: Floats, integers: Integers,
-    arms: int, groups: int, slots: int, group: int, batch: float,
+    arms: int, groups: int, bets: int, group: int, batch: float,
 ) -> tuple[int, int]:  # fmt: skip
     """Return the next cell and its tag: see `tag_of`."""
     model, rules = open_model(packed, arms, groups), open_rules(packed)
-    book = open_book(floats, integers, arms, groups, slots)
+    book = open_book(floats, integers, arms, groups, bets)
     cell, serial = next_draw(model, rules, book, group, batch)
     return cell, tag_of(book, cell, serial)
 
@@ -192,12 +192,12 @@ def serial_of(tag: int) -> int:
 @kernel
 def tell_blocks(
     packed: Floats, floats: Floats, integers: Integers,
-    arms: int, groups: int, slots: int, cell: int, tag: int, reward: float,
+    arms: int, groups: int, bets: int, cell: int, tag: int, reward: float,
     number: int, noise: Records,
 ) -> None:  # fmt: skip
     """Give block betting one reward."""
     model, rules = open_model(packed, arms, groups), open_rules(packed)
-    book = open_book(floats, integers, arms, groups, slots)
+    book = open_book(floats, integers, arms, groups, bets)
     _take_in_block(model, rules, book, cell, serial_of(tag), reward, number, noise)
 
 
@@ -218,12 +218,12 @@ def _take_in_block(
 @kernel
 def tell_late_to_blocks(
     packed: Floats, floats: Floats, integers: Integers,
-    arms: int, groups: int, slots: int, cell: int, tag: int, reward: float,
+    arms: int, groups: int, bets: int, cell: int, tag: int, reward: float,
     number: int, noise: Records,
 ) -> bool:  # fmt: skip
     """Give block betting the reward of a lost draw; return whether its block still counts it."""
     model, rules = open_model(packed, arms, groups), open_rules(packed)
-    book = open_book(floats, integers, arms, groups, slots)
+    book = open_book(floats, integers, arms, groups, bets)
     serial = serial_of(tag)
     counts = record_late(model, rules, book, cell, serial, reward - rules.shift)
     if noise.size and counts:
@@ -235,11 +235,11 @@ def tell_late_to_blocks(
 @kernel
 def lose_in_blocks(
     packed: Floats, floats: Floats, integers: Integers,
-    arms: int, groups: int, slots: int, cell: int, tag: int, noise: Records,
+    arms: int, groups: int, bets: int, cell: int, tag: int, noise: Records,
 ) -> None:  # fmt: skip
     """Tell block betting that a draw is lost."""
     model, rules = open_model(packed, arms, groups), open_rules(packed)
-    book = open_book(floats, integers, arms, groups, slots)
+    book = open_book(floats, integers, arms, groups, bets)
     before = book.control[FIRST]
     record_loss(model, rules, book, cell, serial_of(tag))
     if noise.size:
@@ -249,18 +249,18 @@ def lose_in_blocks(
 @kernel
 def correct_in_blocks(
     packed: Floats, floats: Floats, integers: Integers,
-    arms: int, groups: int, slots: int, cell: int, tag: int, old: float, new: float,
+    arms: int, groups: int, bets: int, cell: int, tag: int, old: float, new: float,
     number: int, noise: Records,
 ) -> None:  # fmt: skip
     """Replace a reward in the data, and in bets that are not paid yet."""
-    book = open_book(floats, integers, arms, groups, slots)
+    book = open_book(floats, integers, arms, groups, bets)
     serial = serial_of(tag)
     rules = open_rules(packed)
     correct_reward(rules, book, cell, serial, old - rules.shift, new - rules.shift)
     if noise.size and serial >= 0:
         model = open_model(packed, arms, groups)
         is_open = serial >= book.control[FIRST]
-        record = noise[1 + serial % slots if is_open else SETTLED]
+        record = noise[1 + serial % book.waiting.size if is_open else SETTLED]
         before, after = in_units(model, cell, old), in_units(model, cell, new)
         correct_result(record, cell, float(number), before, after)
 
@@ -268,33 +268,33 @@ def correct_in_blocks(
 @kernel
 def wealth_in_blocks(
     packed: Floats, floats: Floats, integers: Integers,
-    arms: int, groups: int, slots: int,
+    arms: int, groups: int, bets: int,
 ) -> Floats:  # fmt: skip
     """Return the log wealth against every answer, "none" last."""
     return all_wealth(
-        open_model(packed, arms, groups), open_book(floats, integers, arms, groups, slots)
+        open_model(packed, arms, groups), open_book(floats, integers, arms, groups, bets)
     )
 
 
 @kernel
 def leader_in_blocks(
-    packed: Floats, floats: Floats, integers: Integers, arms: int, groups: int, slots: int
+    packed: Floats, floats: Floats, integers: Integers, arms: int, groups: int, bets: int
 ) -> int:
     """Return the leader by all data so far (K stands for "none"), -1 before there are enough."""
-    book = open_book(floats, integers, arms, groups, slots)
+    book = open_book(floats, integers, arms, groups, bets)
     return leader_now(open_model(packed, arms, groups), open_rules(packed), book)
 
 
 @kernel
 def run_blocks(
     packed: Floats, floats: Floats, integers: Integers,
-    arms: int, groups: int, slots: int, batch: float,
+    arms: int, groups: int, bets: int, batch: float,
     world: int, first: Floats, second: Floats, starts: Integers,
     sign: float, generator: np.random.Generator, most: int, noise: Records,
 ) -> int:  # fmt: skip
     """Run block betting; return the number of draws."""
     model, rules = open_model(packed, arms, groups), open_rules(packed)
-    book = open_book(floats, integers, arms, groups, slots)
+    book = open_book(floats, integers, arms, groups, bets)
     draws = 0
     while draws < most and not book.control[FINISHED]:
         cell, serial = next_draw(model, rules, book, ANY_GROUP, batch)

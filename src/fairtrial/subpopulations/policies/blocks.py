@@ -202,7 +202,8 @@ class BlockBetting(FloorPolicy):
         from fairtrial.subpopulations._kernels.block_book import sizes
         from fairtrial.subpopulations._kernels.runs import start_blocks
 
-        floats, integers = sizes(*self.problem.shape, slots, self._bets)
+        arms, groups, bets = self._sizes
+        floats, integers = sizes(arms, groups, slots, bets)
         self._floats = np.zeros(floats)
         self._integers = np.zeros(integers, dtype=np.int64)
         self._noise = self._noise_records(slots)
@@ -210,35 +211,38 @@ class BlockBetting(FloorPolicy):
 
     def _books(self, *more: Any) -> Any:
         """Return everything that the kernels need, packed, and `more` after it."""
-        arms, groups = self.problem.shape
-        return self._packed, self._floats, self._integers, arms, groups, self._slots, *more
+        return self._packed, self._floats, self._integers, *self._sizes, *more
 
     @property
     def _slots(self) -> int:
-        """Blocks that can be open at once, from the size of the books."""
-        return (self._integers.size - self._control_start - CONTROL) // (2 + 3 * self._bets)
+        """Blocks that can be open at once."""
+        from fairtrial.subpopulations._kernels.block_book import slots_in
+
+        arms, _, bets = self._sizes
+        return int(slots_in(self._integers, arms, bets))
 
     @cached_property
-    def _bets(self) -> int:
-        """Bets in a block: one on each rival, and one on each limit that the leader can have."""
+    def _sizes(self) -> tuple[int, int, int]:
+        """Arms, groups, and bets in a block: on each rival, and on each limit of the leader."""
         arms, groups = self.problem.shape
         ends = 2 if np.isfinite(self.problem.ceilings).any() else 1
-        return arms + ends * groups
+        return arms, groups, arms + ends * groups
 
     @property
     def _book(self) -> Any:
         from fairtrial.subpopulations._kernels.block_book import open_book
 
-        return open_book(self._floats, self._integers, *self.problem.shape, self._slots)
+        return open_book(self._floats, self._integers, *self._sizes)
 
     def _make_room(self) -> None:
         """Double the number of blocks that can be open at once."""
         from fairtrial.subpopulations._kernels.block_book import open_book, sizes
 
         old, slots = self._book, self._slots
-        floats, integers = sizes(*self.problem.shape, 2 * slots, self._bets)
+        arms, groups, bets = self._sizes
+        floats, integers = sizes(arms, groups, 2 * slots, bets)
         self._floats, self._integers = np.zeros(floats), np.zeros(integers, dtype=np.int64)
-        new = open_book(self._floats, self._integers, *self.problem.shape, 2 * slots)
+        new = open_book(self._floats, self._integers, arms, groups, bets)
         first, number = int(old.control[FIRST]), int(old.control[OPEN])
         carry_over(old, new, first, number)
         if self._noise.size:
@@ -313,7 +317,7 @@ class BlockBetting(FloorPolicy):
         most = 0 if self._decided else self._most(horizon)
         world = (*environment.source, self._inward, generator, most, self._noise)
         self.told = self.asked = run_blocks(*self._books(float(self.batch or 0), *world))
-        return self._run(environment, self._book.counts, self.told)
+        return self._run(environment, self._data[0], self.told)
 
     # --------------------------------------------------------------------- report
 
@@ -341,9 +345,15 @@ class BlockBetting(FloorPolicy):
 
     @property
     def _data(self) -> tuple[Floats, Floats]:
-        book = self._book
-        shift = self._packed[-1]
-        return book.counts, book.sums + shift * book.counts
+        # The first of a book's floats: opening all of it takes as long as several decisions.
+        arms, groups, _ = self._sizes
+        counts, sums = self._floats[: 2 * arms * groups].reshape((2, arms, groups))
+        return counts, sums + self._packed[-1] * counts
+
+    @property
+    def _rejected(self) -> NDArray[np.bool_]:
+        """Which answers are ruled out, "no arm" last."""
+        return self._integers[: self._control_start].astype(bool)
 
     def _wealth(self) -> Floats:
         """Return the log wealth against every answer, "no arm" last."""
@@ -354,14 +364,14 @@ class BlockBetting(FloorPolicy):
     def _candidates(self) -> tuple[str | None, ...]:
         if self._decided:
             return (self._label(int(self._control[ANSWER])),)
-        return tuple(map(self._label, np.flatnonzero(self._book.rejected == 0).tolist()))
+        return tuple(map(self._label, np.flatnonzero(~self._rejected).tolist()))
 
     def _evidence(self) -> tuple[float | None, float | None]:
         threshold = -math.log(self.delta)
         leader = self._answer
         if leader is None:
             return None, threshold
-        wealth, rivals = self._wealth(), ~self._book.rejected.astype(bool)
+        wealth, rivals = self._wealth(), ~self._rejected
         rivals[leader] = False
         # Every rival is rejected: what the last of them came to is at least the threshold.
         return float(wealth[rivals].min()) if rivals.any() else threshold, threshold
@@ -379,7 +389,7 @@ class BlockBetting(FloorPolicy):
         return book.came, book.lost
 
     def _details(self) -> Mapping[str, Any]:
-        wealth, rejected = self._wealth(), self._book.rejected
+        wealth, rejected = self._wealth(), self._rejected
         came, lost = self._losses
         return {
             "losses": {
