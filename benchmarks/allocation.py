@@ -34,11 +34,11 @@ def run(*, quick: bool) -> None:
 # ----------------------------------------------------------------------------- simulated
 
 
-def _problem(k: int, total: str, tolerance: int = 0) -> Problem:
+def _problem(k: int, total: str, unfairness_tolerance: int = 0) -> Problem:
     """Return equal shares that sum to `total`."""
     from fractions import Fraction
 
-    return Problem(k, Fraction(total) / k, tolerance)
+    return Problem(k, Fraction(total) / k, unfairness_tolerance)
 
 
 def _simulated(repetitions: int, quick: bool) -> None:

@@ -46,17 +46,28 @@ _SPREAD = 400.0
 
 def cost_curve(cache: SimulationCache, instance: Instance) -> list[Simulation]:
     """Return the runs of Fair-UCB at every tolerance that is measured."""
-    return [_simulation(cache, instance, tolerance) for tolerance in _tolerances(cache, instance)]
+    return [
+        _simulation(cache, instance, unfairness_tolerance)
+        for unfairness_tolerance in _tolerances(cache, instance)
+    ]
 
 
 def _tolerances(cache: SimulationCache, instance: Instance) -> list[int]:
-    known = [tolerance for tolerance, *_ in _COSTS[instance.name]]
-    return [tolerance for tolerance in known if not cache.quick or tolerance in _QUICK]
+    known = [unfairness_tolerance for unfairness_tolerance, *_ in _COSTS[instance.name]]
+    return [
+        unfairness_tolerance
+        for unfairness_tolerance in known
+        if not cache.quick or unfairness_tolerance in _QUICK
+    ]
 
 
-def _simulation(cache: SimulationCache, instance: Instance, tolerance: int) -> Simulation:
-    policy = FairUCB(instance.problem(tolerance))
-    return cache.simulate(policy, instance.environment(tolerance), _RUNS, instance.horizon)
+def _simulation(
+    cache: SimulationCache, instance: Instance, unfairness_tolerance: int
+) -> Simulation:
+    policy = FairUCB(instance.problem(unfairness_tolerance))
+    return cache.simulate(
+        policy, instance.environment(unfairness_tolerance), _RUNS, instance.horizon
+    )
 
 
 def cost(cache: SimulationCache) -> Section:
@@ -83,14 +94,14 @@ def cost(cache: SimulationCache) -> Section:
 
 def _rows(cache: SimulationCache, instance: Instance) -> Iterator[Row]:
     measured = _tolerances(cache, instance)
-    for tolerance, reference, violation in _COSTS[instance.name]:
-        if tolerance not in measured:
+    for unfairness_tolerance, reference, violation in _COSTS[instance.name]:
+        if unfairness_tolerance not in measured:
             continue
-        runs = _simulation(cache, instance, tolerance)
+        runs = _simulation(cache, instance, unfairness_tolerance)
         regret, largest = runs.extra["regret"].round(6), runs.extra["violation"]
-        close = violation is None or _same_violation(largest, violation, tolerance)
+        close = violation is None or _same_violation(largest, violation, unfairness_tolerance)
         yield {
-            "tolerance": tolerance,
+            "unfairness_tolerance": unfairness_tolerance,
             "runs": runs.replications,
             "regret": Measured.of(regret),
             "reference": reference,
@@ -102,24 +113,24 @@ def _rows(cache: SimulationCache, instance: Instance) -> Iterator[Row]:
         }
 
 
-def _same_violation(largest: Floats, reference: float, tolerance: int) -> bool:
-    if tolerance < _THRESHOLD:
+def _same_violation(largest: Floats, reference: float, unfairness_tolerance: int) -> bool:
+    if unfairness_tolerance < _THRESHOLD:
         return abs(float(largest.mean()) - reference) <= 0.5
     return agrees(largest, Measured(reference, _SPREAD / _REFERENCE_RUNS**0.5), _REFERENCE_RUNS)
 
 
 def _theorem_4(cache: SimulationCache) -> Iterator[Row]:
     cases = [
-        *((ONE_A, tolerance) for tolerance in _tolerances(cache, ONE_A)),
+        *((ONE_A, unfairness_tolerance) for unfairness_tolerance in _tolerances(cache, ONE_A)),
         (FIXED_QUOTAS, 0),
     ]
-    for instance, tolerance in cases:
-        runs = _simulation(cache, instance, tolerance)
+    for instance, unfairness_tolerance in cases:
+        runs = _simulation(cache, instance, unfairness_tolerance)
         regret = float(runs.extra["regret"].mean())
-        bound = bounds(instance.problem(tolerance), instance.means, instance.horizon)
+        bound = bounds(instance.problem(unfairness_tolerance), instance.means, instance.horizon)
         yield {
             "instance": instance.name,
-            "tolerance": tolerance,
+            "unfairness_tolerance": unfairness_tolerance,
             "measured regret": Measured.of(runs.extra["regret"].round(6)),
             "appendix": round(bound.theorem4, 3),
             "main text": round(bound.theorem4_main_text, 3),

@@ -52,8 +52,10 @@ def _cost(cache: SimulationCache) -> Figure:
     from fairtrial.plots import cost_of_fairness
 
     def bound(form: str) -> Callable[[float], float]:
-        return lambda tolerance: float(
-            getattr(bounds(ONE_A.problem(int(tolerance)), ONE_A.means, ONE_A.horizon), form)
+        return lambda unfairness_tolerance: float(
+            getattr(
+                bounds(ONE_A.problem(int(unfairness_tolerance)), ONE_A.means, ONE_A.horizon), form
+            )
         )
 
     return cost_of_fairness(

@@ -34,13 +34,13 @@ class Instance:
     shares: tuple[str, ...]
     horizon: int
 
-    def problem(self, tolerance: int = 0) -> Problem:
+    def problem(self, unfairness_tolerance: int = 0) -> Problem:
         """Return the problem with that many pulls that an arm may be behind."""
-        return Problem(len(self.means), self.shares, tolerance)
+        return Problem(len(self.means), self.shares, unfairness_tolerance)
 
-    def environment(self, tolerance: int = 0) -> BernoulliEnvironment:
+    def environment(self, unfairness_tolerance: int = 0) -> BernoulliEnvironment:
         """Return the world that answers it."""
-        return BernoulliEnvironment(self.problem(tolerance), self.means)
+        return BernoulliEnvironment(self.problem(unfairness_tolerance), self.means)
 
 
 def _instance_1(name: str, gaps: tuple[float, ...]) -> Instance:

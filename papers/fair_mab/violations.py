@@ -145,17 +145,19 @@ _QUARTERS = (Fraction(24, 100),) * 3 + (Fraction(0),)
 
 
 def _half_rows() -> Iterator[Row]:
-    for tolerance in (Fraction(0), Fraction(1, 2), Fraction(1)):
-        worst = worst_of_largest(_QUARTERS, tolerance, rounds=100)
+    for unfairness_tolerance in (Fraction(0), Fraction(1, 2), Fraction(1)):
+        worst = worst_of_largest(_QUARTERS, unfairness_tolerance, rounds=100)
         yield {
-            "tolerance": str(tolerance),
+            "unfairness_tolerance": str(unfairness_tolerance),
             "worst floor(r t) - N": worst,
-            "kept": "yes" if worst <= tolerance else "no",
-            AGREES: (worst <= tolerance) == (tolerance.denominator == 1),
+            "kept": "yes" if worst <= unfairness_tolerance else "no",
+            AGREES: (worst <= unfairness_tolerance) == (unfairness_tolerance.denominator == 1),
         }
 
 
-def worst_of_largest(shares: tuple[Fraction, ...], tolerance: Fraction, rounds: int) -> int:
+def worst_of_largest(
+    shares: tuple[Fraction, ...], unfairness_tolerance: Fraction, rounds: int
+) -> int:
     """Return how far an arm is ever behind if the largest credit above any tolerance goes first.
 
     The learner always takes the last arm. A policy refuses tolerances that are not whole; this
@@ -171,7 +173,7 @@ def worst_of_largest(shares: tuple[Fraction, ...], tolerance: Fraction, rounds: 
     for t in range(1, rounds + 1):
         owed = [share * (t - 1) - n for share, n in zip(shares, pulls, strict=True)]
         leading = max(range(len(shares)), key=owed.__getitem__)
-        pulls[leading if owed[leading] > tolerance else -1] += 1
+        pulls[leading if owed[leading] > unfairness_tolerance else -1] += 1
         lacking = (int(share * t) - n for share, n in zip(shares, pulls, strict=True))
         worst = max(worst, *lacking)
     return worst

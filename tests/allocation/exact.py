@@ -24,7 +24,7 @@ class ExactShares:
     """
 
     def __init__(self, problem, scheduler="due", mask=False, carry=None, initial=None):
-        self.plays, self.tolerance = problem.plays, problem.tolerance
+        self.plays, self.unfairness_tolerance = problem.plays, problem.unfairness_tolerance
         self.scheduler, self.mask, self.carry = scheduler, mask, carry
         self.arms = len(problem.arms)
         groups = list((problem.groups or {}).values())
@@ -66,7 +66,7 @@ class ExactShares:
 
     def due_in(self, node, more=1):
         """Return the least h with ``floor(credit + share h) >= tolerance + more``."""
-        return ceil((self.tolerance + more - self.credits[node]) / self.shares[node])
+        return ceil((self.unfairness_tolerance + more - self.credits[node]) / self.shares[node])
 
     def ruling(self, awake=None):
         """Return the arm that is forced; else the arms to choose from, and if that is forced."""
@@ -81,13 +81,15 @@ class ExactShares:
         return None, open_to, False
 
     def _among(self, awake):
-        released = [arm for arm in awake if self.credits[arm] > self.tolerance]
+        released = [arm for arm in awake if self.credits[arm] > self.unfairness_tolerance]
         if released:
             return min(released, key=lambda arm: (-self.credits[arm], arm)), None, True
         return None, sorted(awake), False
 
     def _due(self):
-        released = [n for n, credit in enumerate(self.credits) if credit > self.tolerance]
+        released = [
+            n for n, credit in enumerate(self.credits) if credit > self.unfairness_tolerance
+        ]
         if not released:
             return None
         node = min(released, key=lambda node: (self.due_in(node), node))
@@ -100,7 +102,9 @@ class ExactShares:
         return min(owing, key=lambda arm: (self.due_in(arm), arm)), None, True
 
     def _largest(self):
-        released = [n for n, credit in enumerate(self.credits) if credit > self.tolerance]
+        released = [
+            n for n, credit in enumerate(self.credits) if credit > self.unfairness_tolerance
+        ]
         if not released:
             return None
         return min(released, key=lambda arm: (-self.credits[arm], arm)), None, True
@@ -126,7 +130,7 @@ class ExactShares:
         pairs = [(int(self.credits[a] * unit), int(self.shares[a] * unit)) for a in owing]
         least = (ahead, ahead)
         for rise in range(1, ahead + 1):
-            owed = sum(max(0, (c + r * rise) // unit - self.tolerance) for c, r in pairs)
+            owed = sum(max(0, (c + r * rise) // unit - self.unfairness_tolerance) for c, r in pairs)
             if rise - owed <= 0:
                 return 0, rise
             least = min(least, (rise - owed, rise))
@@ -136,7 +140,8 @@ class ExactShares:
         released = [
             arm
             for arm in range(self.arms)
-            if self.credits[arm] + self.shares[arm] > self.tolerance and arm not in self.taken
+            if self.credits[arm] + self.shares[arm] > self.unfairness_tolerance
+            and arm not in self.taken
         ]
         if released:
             return min(released, key=lambda arm: (self._pressing(arm), arm)), None, True
@@ -147,7 +152,7 @@ class ExactShares:
         """Return the key by which PD2 orders subtasks of arms that began at different rounds."""
         share = self.shares[arm]
         begun = -self.initial[arm] / share + self.missed[arm]
-        number = self.counts[arm] + 1 + self.tolerance
+        number = self.counts[arm] + 1 + self.unfairness_tolerance
         exact = number / share
         deadline = ceil(exact)
         bit = exact != deadline
@@ -173,7 +178,9 @@ class ExactShares:
             self.credits[arm] = self._clipped(self.credits[arm])
         self._look()
         if self.slot == 0:
-            self.rounds_behind += any(credit // 1 > self.tolerance for credit in self.owed)
+            self.rounds_behind += any(
+                credit // 1 > self.unfairness_tolerance for credit in self.owed
+            )
 
     def _close(self, awake):
         self.slot, self.taken = 0, set()
@@ -210,14 +217,14 @@ class ExactShares:
     def _cap(self, arm):
         """Owe nothing again that the carry had forgotten: only up to what is owed without it."""
         if self.carry is not None:
-            most = max(Fraction(self.tolerance), self.owed[arm])
+            most = max(Fraction(self.unfairness_tolerance), self.owed[arm])
             self.credits[arm] = min(self.credits[arm], most)
 
     def fail_earlier(self, arm):
         """Let an arm and its group have begun with a pull more, at most at the tolerance."""
         for node in self.nodes_of(arm):
             begun = self.initial[node]
-            more = min(ONE, self.tolerance - begun)
+            more = min(ONE, self.unfairness_tolerance - begun)
             if self.plays > 1:
                 share = self.shares[node]
                 more = share * (more // share) if share else more
@@ -241,7 +248,7 @@ class ExactShares:
         A pull serves its arm and its group at once: the larger of what a group lacks and what its
         members lack counts.
         """
-        lacks = [max(0, credit // 1 - self.tolerance) for credit in self.credits]
+        lacks = [max(0, credit // 1 - self.unfairness_tolerance) for credit in self.credits]
         grouped = {arm for inside in self.members for arm in inside}
         alone = sum(lacks[arm] for arm in range(self.arms) if arm not in grouped)
         together = (

@@ -56,7 +56,7 @@ class ExactRun:
     # ----------------------------------------------------------------- what is drawn
 
     def _problem(self, arms):
-        rng, tolerance = self.rng, int(self.rng.choice([0, 0, 0, 1, 2]))
+        rng, unfairness_tolerance = self.rng, int(self.rng.choice([0, 0, 0, 1, 2]))
         plays = 1
         if self.kind == "plays":
             arms = list("abcdef")[: max(3, len(arms))]
@@ -73,7 +73,11 @@ class ExactRun:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "the shares take every pull")
             return Problem(
-                arms, [Fraction(p, unit) for p in parts], tolerance, groups=groups, plays=plays
+                arms,
+                [Fraction(p, unit) for p in parts],
+                unfairness_tolerance,
+                groups=groups,
+                plays=plays,
             )
 
     def _parts(self, arms, left, most, full):
@@ -98,7 +102,7 @@ class ExactRun:
         if self.rng.random() < 0.4:
             return None
         low = int(self.rng.choice([-2, -20]))
-        parts = self.rng.integers(low * 12, problem.tolerance * 12 + 1, nodes)
+        parts = self.rng.integers(low * 12, problem.unfairness_tolerance * 12 + 1, nodes)
         return [Fraction(int(part), 12) for part in parts]
 
     def _pick(self, open_to):
@@ -174,7 +178,7 @@ class ExactRun:
         groups = lambda given: [f"group {group}" for group in given.groups or {}]  # noqa: E731
         owed = dict(zip([*before.arms, *groups(before)], self.exact.credits, strict=True))
         initial = [
-            min(owed.get(node, Fraction(0)), Fraction(problem.tolerance))
+            min(owed.get(node, Fraction(0)), Fraction(problem.unfairness_tolerance))
             for node in [*problem.arms, *groups(problem)]
         ]
         self.exact = ExactShares(problem, self.scheduler, self.mask, self.carry, initial)

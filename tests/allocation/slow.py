@@ -8,9 +8,9 @@ from math import lcm
 class SlowQuotas:
     """Credits as fractions; every decision scans all arms, every metric all rounds."""
 
-    def __init__(self, shares, tolerance=0, carry=None, initial=None):
+    def __init__(self, shares, unfairness_tolerance=0, carry=None, initial=None):
         self.shares = [Fraction(share) for share in shares]
-        self.tolerance, self.carry = tolerance, carry
+        self.unfairness_tolerance, self.carry = unfairness_tolerance, carry
         self.t = 0
         self.counts = [0] * len(self.shares)
         self.initial = [Fraction(credit) for credit in initial or [0] * len(self.shares)]
@@ -21,11 +21,13 @@ class SlowQuotas:
         self.overdue = 0
 
     def released(self):
-        return [arm for arm, credit in enumerate(self.credits) if credit > self.tolerance]
+        return [
+            arm for arm, credit in enumerate(self.credits) if credit > self.unfairness_tolerance
+        ]
 
     def due(self, arm, owed=1):
         """Return the first round d whose end would see `owed` more pulls missing."""
-        needed = self.tolerance + owed - self.credits[arm] + self.shares[arm] * self.t
+        needed = self.unfairness_tolerance + owed - self.credits[arm] + self.shares[arm] * self.t
         return -((-needed) // self.shares[arm])
 
     def allowed(self):
@@ -47,11 +49,11 @@ class SlowQuotas:
             for c, r, n in zip(self.initial, self.shares, self.counts, strict=True)
         )
         self.worst = max(self.worst, behind)
-        self.overdue += any(credit // 1 > self.tolerance for credit in self.credits)
+        self.overdue += any(credit // 1 > self.unfairness_tolerance for credit in self.credits)
 
     def pull_awake(self, awake, learner):
         """Make a round in which some sleep, and get no credit. Returns the arm."""
-        owed = [arm for arm in awake if self.credits[arm] > self.tolerance]
+        owed = [arm for arm in awake if self.credits[arm] > self.unfairness_tolerance]
         arm = min(owed, key=lambda arm: (-self.credits[arm], arm)) if owed else learner(awake)
         self.pull(arm, bool(owed))
         for other in set(range(len(self.shares))) - set(awake):
@@ -90,7 +92,7 @@ class SlowQuotas:
             (int(c * unit), int(r * unit)) for c, r in zip(self.credits, self.shares, strict=False)
         ]
         return [
-            sum(max(0, (c + r * rise) // unit - self.tolerance) for c, r in pairs)
+            sum(max(0, (c + r * rise) // unit - self.unfairness_tolerance) for c, r in pairs)
             for rise in range(1, ahead + 1)
         ]
 

@@ -8,8 +8,8 @@ from fairtrial.errors import InvalidArgument, NotSupported
 INSTANCE_1 = [0.8, *(0.8 - 0.01 * i for i in range(2, 11))]
 
 
-def instance_1(tolerance):
-    return Problem(10, 0.05, tolerance)
+def instance_1(unfairness_tolerance):
+    return Problem(10, 0.05, unfairness_tolerance)
 
 
 # Columns: theorem 2, theorem 4 (appendix), theorem 4 (main text), UCB1, constant.

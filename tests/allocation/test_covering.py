@@ -64,7 +64,9 @@ def test_shares_cover_exactly_and_with_the_least_sum(case):
 
 @settings(max_examples=25)
 @given(overlapping(), st.integers(0, 1), st.integers(0, 2**32))
-def test_every_group_is_served_at_every_moment_by_less_than_its_size(case, tolerance, seed):
+def test_every_group_is_served_at_every_moment_by_less_than_its_size(
+    case, unfairness_tolerance, seed
+):
     arms, groups, least = case
     if least_sum(arms, groups, least) > 1:
         return
@@ -75,13 +77,13 @@ def test_every_group_is_served_at_every_moment_by_less_than_its_size(case, toler
     def learner(t, told, sums, allowed):
         return max(allowed, key=lambda arm: (counts[arms[arm]], rng.random()))
 
-    policy = FairLearn(Problem(arms, shares, tolerance), learner)
+    policy = FairLearn(Problem(arms, shares, unfairness_tolerance), learner)
     for t in range(1, 80):
         counts[policy.ask().arm] += 1
         for share, members in groups.values():
             size = sum(shares[arm] > 0 for arm in members)
             shortfall = share * t - served(counts, members)
-            assert shortfall < size * (1 + tolerance) or shortfall <= 0
+            assert shortfall < size * (1 + unfairness_tolerance) or shortfall <= 0
 
 
 def test_three_pairs_that_overlap_share_their_arms():

@@ -33,16 +33,18 @@ def refusal(make):
 # ---------------------------------------------------------------------- the problem
 
 
-@pytest.mark.parametrize("tolerance", [0.5, 1.0, np.float64(2), float("inf"), -1, "1", None, True])
-def test_a_tolerance_that_is_no_whole_number_is_refused(tolerance):
-    message = refusal(lambda: Problem(2, "1/4", tolerance))
-    assert message == f"tolerance must be a non-negative integer; got {tolerance!r}"
-    assert Problem(2, "1/4", np.int64(2)).tolerance == 2
+@pytest.mark.parametrize(
+    "unfairness_tolerance", [0.5, 1.0, np.float64(2), float("inf"), -1, "1", None, True]
+)
+def test_a_tolerance_that_is_no_whole_number_is_refused(unfairness_tolerance):
+    message = refusal(lambda: Problem(2, "1/4", unfairness_tolerance))
+    assert message == f"unfairness_tolerance must be a non-negative integer; got {unfairness_tolerance!r}"
+    assert Problem(2, "1/4", np.int64(2)).unfairness_tolerance == 2
 
 
 def test_half_a_pull_of_tolerance_could_not_be_kept():
     """Four arms, three owed .24 each, a learner that takes the fourth: why it must be whole."""
-    slow = SlowQuotas([Fraction(24, 100)] * 3 + [0], tolerance=Fraction(1, 2))
+    slow = SlowQuotas([Fraction(24, 100)] * 3 + [0], unfairness_tolerance=Fraction(1, 2))
     for _ in range(5):
         slow.step("largest", lambda allowed: 3)
     assert max(credit // 1 for credit in slow.credits) == 1
@@ -191,7 +193,7 @@ def sequence(policy, rounds, rewards):
 @pytest.mark.parametrize("learner", [UCB1(), Thompson()], ids=repr)
 @pytest.mark.parametrize("scheduler", ["due", "largest", "lazy"])
 def test_a_tolerance_of_the_horizon_or_more_is_the_bare_learner(learner, scheduler):
-    problem = Problem(3, [0.2, 0.3, 0.25], tolerance=150)
+    problem = Problem(3, [0.2, 0.3, 0.25], unfairness_tolerance=150)
     rewards = np.random.default_rng(0).random((150, 3)) < [0.7, 0.5, 0.4]
     fair = FairLearn(problem, learner, scheduler, seed=5)
     assert sequence(fair, 150, rewards) == sequence(

@@ -54,7 +54,7 @@ def test_truth_knows_gaps_ties_and_the_best_fair_value():
 
 
 def test_regrets_are_those_of_the_counts():
-    problem = Problem(3, [0.2, 0.3, 0.25], tolerance=2)
+    problem = Problem(3, [0.2, 0.3, 0.25], unfairness_tolerance=2)
     world = BernoulliEnvironment(problem, [0.7, 0.5, 0.4])
     found = world.metrics(np.array([100, 60, 40]))
     assert found["regret"] == pytest.approx(0.2 * 60 + 0.3 * 40)

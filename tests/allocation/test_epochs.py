@@ -43,9 +43,9 @@ def last(t, counts, sums, allowed):
     return allowed[-1]
 
 
-def credits_for(shares, tolerance):
+def credits_for(shares, unfairness_tolerance):
     """Return a strategy of credits, some at the tolerance, some far below."""
-    part = st.fractions(-4, tolerance, max_denominator=12)
+    part = st.fractions(-4, unfairness_tolerance, max_denominator=12)
     return st.lists(part, min_size=len(shares), max_size=len(shares))
 
 
@@ -66,10 +66,10 @@ def credits_for(shares, tolerance):
 @given(data=st.data())
 def test_credits_of_before_are_served_as_by_the_slow_scan(scheduler, mask, carry, data):
     shares = data.draw(quotas())
-    tolerance = data.draw(st.integers(0, 2))
-    initial = data.draw(credits_for(shares, tolerance))
+    unfairness_tolerance = data.draw(st.integers(0, 2))
+    initial = data.draw(credits_for(shares, unfairness_tolerance))
     choices = iter(np.random.default_rng(data.draw(st.integers(0, 99))).integers(0, 7, 999))
-    slow = SlowQuotas(shares, tolerance, carry, initial)
+    slow = SlowQuotas(shares, unfairness_tolerance, carry, initial)
     picked = []
 
     def learner(t, counts, sums, allowed):
@@ -82,7 +82,7 @@ def test_credits_of_before_are_served_as_by_the_slow_scan(scheduler, mask, carry
         return arm
 
     policy = FairLearn(
-        Problem(len(shares), shares, tolerance),
+        Problem(len(shares), shares, unfairness_tolerance),
         learner,
         scheduler,
         carry,
@@ -134,10 +134,10 @@ def epochs(draw_shares, labels, rng):
     seed=st.integers(0, 2**32),
     scheduler=st.sampled_from(["due", "lazy", "masked"]),
     carry=st.sampled_from([None, 1, 3]),
-    tolerance=st.integers(0, 2),
+    unfairness_tolerance=st.integers(0, 2),
 )
 def test_no_hostile_learner_breaks_the_promise_of_an_epoch_or_of_all(
-    shares, seed, scheduler, carry, tolerance
+    shares, seed, scheduler, carry, unfairness_tolerance
 ):
     rng = np.random.default_rng(seed)
     choices = iter(rng.integers(0, 7, 10_000).tolist())
@@ -148,7 +148,7 @@ def test_no_hostile_learner_breaks_the_promise_of_an_epoch_or_of_all(
         return hostile(holder[-1], choices)(allowed.tolist())
 
     for number, problem in enumerate(epochs(shares, list("stuvwxyz"), rng)):
-        problem = problem.clone(tolerance=tolerance)
+        problem = problem.clone(unfairness_tolerance=unfairness_tolerance)
         if policy is None:
             policy = FairLearn(
                 problem,
@@ -161,10 +161,10 @@ def test_no_hostile_learner_breaks_the_promise_of_an_epoch_or_of_all(
             before = dict(zip(policy.problem.arms, policy.credits, strict=True))
             policy = policy.next_epoch(problem)
             if carry is None or lazy:
-                kept = (min(before.get(arm, 0), tolerance) for arm in problem.arms)
+                kept = (min(before.get(arm, 0), unfairness_tolerance) for arm in problem.arms)
                 assert policy.initial_credits == tuple(kept)
         # From here the promise is kept by hand, from the arguments alone.
-        judge = SlowQuotas(problem.shares, tolerance, initial=policy.initial_credits)
+        judge = SlowQuotas(problem.shares, unfairness_tolerance, initial=policy.initial_credits)
         holder.append(judge)
         here = {arm: (owed.get(arm, 0), pulled.get(arm, 0)) for arm in problem.arms}
         owed, pulled = dict.fromkeys(here, 0), dict.fromkeys(here, 0)
@@ -174,10 +174,10 @@ def test_no_hostile_learner_breaks_the_promise_of_an_epoch_or_of_all(
             action = policy.ask().action
             judge.pull(action, False)
             pulled[problem.arms[action]] += 1
-            assert max(credit // 1 for credit in judge.credits) <= tolerance
+            assert max(credit // 1 for credit in judge.credits) <= unfairness_tolerance
             for arm, share in zip(problem.arms, problem.shares, strict=True):
                 owed[arm] += share
-                assert owed[arm] // 1 - pulled[arm] <= tolerance + number
+                assert owed[arm] // 1 - pulled[arm] <= unfairness_tolerance + number
         assert policy.metrics()["rounds_in_violation"] == 0
         assert policy.guarantee.proven
 
@@ -245,7 +245,7 @@ def test_several_plays_keep_the_promise_of_every_epoch(seed, plays):
 
 def test_with_several_plays_a_pull_made_up_for_is_whole_rounds_of_credit():
     """So that the arm has the windows of one that began so many rounds before."""
-    problem = Problem(4, "2/5", tolerance=1, plays=2)
+    problem = Problem(4, "2/5", unfairness_tolerance=1, plays=2)
     policy = FairLearn(problem, last)
     pull = policy.ask(2)[0]
     policy = policy.next_epoch(problem)
@@ -368,7 +368,7 @@ def test_a_result_in_flight_is_learned_where_its_arm_is_now():
 
 
 def test_a_pull_of_a_group_that_fails_in_a_later_epoch_is_made_up_for_in_both():
-    problem = Problem(["a", "b", "c"], 0, tolerance=1, groups={"g": ("1/2", ["a", "b"])})
+    problem = Problem(["a", "b", "c"], 0, unfairness_tolerance=1, groups={"g": ("1/2", ["a", "b"])})
     policy = FairLearn(problem, first)
     pull = policy.ask()
     policy = policy.next_epoch(problem)
@@ -380,7 +380,7 @@ def test_a_pull_of_a_group_that_fails_in_a_later_epoch_is_made_up_for_in_both():
 def test_a_result_in_flight_passes_through_epochs_and_contexts():
     policy = FairLearn(PROBLEM, first, contexts=3)
     pulls = [policy.ask(context=context) for context in range(3)]
-    policy = policy.next_epoch(PROBLEM.clone(tolerance=1))
+    policy = policy.next_epoch(PROBLEM.clone(unfairness_tolerance=1))
     # The third context is gone, and what belongs to it.
     policy = policy.next_epoch(PROBLEM, contexts=2, initial_rewards=None)
     assert [pull.tag for pull in policy.outstanding()] == [0, 1]
@@ -402,7 +402,7 @@ def test_a_result_of_a_pull_that_was_given_up_is_learned_in_a_later_epoch():
 
 
 def test_a_price_begins_with_what_is_owed():
-    problem = PROBLEM.clone(tolerance=3)
+    problem = PROBLEM.clone(unfairness_tolerance=3)
     policy = FairLearn(problem, price=1, initial_credits={"b": 2, "c": -2})
     assert (policy._book[QUEUE] / policy._control[UNIT]).tolist() == [0, 2, 0]
 
@@ -420,9 +420,11 @@ def test_a_published_policy_takes_over_what_is_in_flight():
     shares=st.lists(quotas(), min_size=2, max_size=4),
     seed=st.integers(0, 2**32),
     scheduler=st.sampled_from(["due", "lazy", "masked"]),
-    tolerance=st.integers(0, 2),
+    unfairness_tolerance=st.integers(0, 2),
 )
-def test_a_pull_that_fails_in_a_later_epoch_is_made_up_for(shares, seed, scheduler, tolerance):
+def test_a_pull_that_fails_in_a_later_epoch_is_made_up_for(
+    shares, seed, scheduler, unfairness_tolerance
+):
     rng = np.random.default_rng(seed)
     policy, lazy, flying = None, scheduler != "due", []
 
@@ -430,7 +432,7 @@ def test_a_pull_that_fails_in_a_later_epoch_is_made_up_for(shares, seed, schedul
         return int(rng.choice(allowed))
 
     for problem in epochs(shares, list("stuvwxyz"), rng):
-        problem = problem.clone(tolerance=tolerance)
+        problem = problem.clone(unfairness_tolerance=unfairness_tolerance)
         if policy is None:
             policy = FairLearn(
                 problem, learner, "lazy" if lazy else "due", mask=scheduler == "masked"
@@ -453,13 +455,13 @@ def test_a_pull_that_fails_in_a_later_epoch_is_made_up_for(shares, seed, schedul
                 if pull.number >= first:
                     count_round(owed, share_of, pull.arm, -1)
                 else:
-                    more = min(1, tolerance - begun[pull.arm])
+                    more = min(1, unfairness_tolerance - begun[pull.arm])
                     begun[pull.arm] += more
                     owed[pull.arm] += more
             assert policy.credits == tuple(owed.values())
     for pull in policy.ask(400):
         count_round(owed, share_of, pull.arm, 1)
-    assert max(credit // 1 for credit in owed.values()) <= tolerance
+    assert max(credit // 1 for credit in owed.values()) <= unfairness_tolerance
 
 
 def count_round(owed, share_of, pulled, times):
@@ -560,7 +562,7 @@ def test_a_study_goes_on_in_the_study_of_the_next_epoch(tmp_path):
         ("initial_credits", {"b": "x"}, r"initial_credits\[b\] must be a number of pulls"),
         ("initial_credits", {"b": float("nan")}, "must be a number of pulls"),
         ("initial_credits", {"b": True}, "must be a number of pulls"),
-        ("initial_credits", {"b": "1/2"}, "must be at most the tolerance, 0"),
+        ("initial_credits", {"b": "1/2"}, "must be at most the unfairness tolerance, 0"),
         ("initial_credits", {"b": -(10**10)}, "must be from -2305843009 to .* in 64 bits"),
         ("initial_rewards", [(1, 1)], r"must be 3 pairs \(number, sum\)"),
         ("initial_rewards", {"x": (1, 1)}, "must name arms"),
@@ -576,7 +578,7 @@ def test_what_cannot_be_is_refused_by_name(name, value, message):
 
 
 def test_a_credit_beyond_what_64_bits_count_is_refused_and_a_surplus_cut_to_it():
-    patient = PROBLEM.clone(tolerance=10**30)
+    patient = PROBLEM.clone(unfairness_tolerance=10**30)
     with pytest.raises(InvalidArgument, match="in 64 bits"):
         FairLearn(patient, initial_credits={"a": 10**25})
     policy = FairLearn(patient, initial_credits={"a": MOST_CREDIT, "b": -MOST_CREDIT})
@@ -587,10 +589,10 @@ def test_a_credit_beyond_what_64_bits_count_is_refused_and_a_surplus_cut_to_it()
     assert later.next_epoch(PROBLEM).initial_credits[0] == 0
 
 
-@pytest.mark.parametrize("tolerance", [0, 7, 10**30])
+@pytest.mark.parametrize("unfairness_tolerance", [0, 7, 10**30])
 @pytest.mark.parametrize("credit", [0, -5, -MOST_CREDIT])
-def test_no_product_or_sum_of_the_last_round_is_beyond_64_bits(tolerance, credit):
-    problem = Problem(2, ["0.000000001", "0.5"], tolerance)
+def test_no_product_or_sum_of_the_last_round_is_beyond_64_bits(unfairness_tolerance, credit):
+    problem = Problem(2, ["0.000000001", "0.5"], unfairness_tolerance)
     policy = FairLearn(problem, initial_credits=[credit, 0])
     limit, unit, allowed = (int(policy._control[place]) for place in (LIMIT, UNIT, TOLERANCE))
     assert unit == 10**9
@@ -632,10 +634,10 @@ def test_the_next_problem_is_checked_as_any():
 
 
 def test_a_tolerance_lets_debts_go_on():
-    policy = FairLearn(Problem(2, "9/20", tolerance=3), first)
+    policy = FairLearn(Problem(2, "9/20", unfairness_tolerance=3), first)
     policy.ask(8)
     assert policy.credits[1] == Fraction(13, 5)
-    for tolerance, kept in ((5, Fraction(13, 5)), (2, 2), (1, 1)):
-        later = policy.next_epoch(Problem(2, "9/20", tolerance=tolerance))
+    for unfairness_tolerance, kept in ((5, Fraction(13, 5)), (2, 2), (1, 1)):
+        later = policy.next_epoch(Problem(2, "9/20", unfairness_tolerance=unfairness_tolerance))
         assert later.initial_credits[1] == kept
         assert later.metrics()["violation"] == float(kept)

@@ -350,12 +350,14 @@ def test_a_refused_reward_changes_nothing():
 @given(
     seed=st.integers(0, 2**32),
     scheduler=st.sampled_from(["due", "largest", "lazy"]),
-    tolerance=st.integers(0, 1),
+    unfairness_tolerance=st.integers(0, 1),
 )
-def test_voids_cost_no_more_than_their_number_and_are_made_up_for(seed, scheduler, tolerance):
+def test_voids_cost_no_more_than_their_number_and_are_made_up_for(
+    seed, scheduler, unfairness_tolerance
+):
     rng = np.random.default_rng(seed)
     shares = [f"{n}/20" for n in rng.integers(0, 5, 4)]
-    problem = Problem(4, shares, tolerance)
+    problem = Problem(4, shares, unfairness_tolerance)
     policy = FairLearn(problem, lambda t, c, s, allowed: 0, scheduler, allow_unsafe=True)
     counts, t = np.zeros(4, dtype=int), 0
     exact = problem.shares
@@ -372,7 +374,9 @@ def test_voids_cost_no_more_than_their_number_and_are_made_up_for(seed, schedule
         for pull in policy.ask(60):
             counts[pull.action] += 1
             t += 1
-        assert max(r * t // 1 - n for r, n in zip(exact, counts, strict=False)) <= tolerance
+        assert (
+            max(r * t // 1 - n for r, n in zip(exact, counts, strict=False)) <= unfairness_tolerance
+        )
 
 
 def test_one_lost_pull_raises_its_arms_credit_by_one_less_its_share():
@@ -464,12 +468,12 @@ def test_permuting_the_arms_permutes_the_result(learner, scheduler):
 
 
 @settings(max_examples=40)
-@given(seed=st.integers(0, 2**32), tolerance=st.integers(0, 1))
-def test_among_sleepers_the_largest_awake_credit_is_pulled(seed, tolerance):
+@given(seed=st.integers(0, 2**32), unfairness_tolerance=st.integers(0, 1))
+def test_among_sleepers_the_largest_awake_credit_is_pulled(seed, unfairness_tolerance):
     rng = np.random.default_rng(seed)
     arms = int(rng.integers(2, 6))
     shares = [f"{n}/30" for n in rng.integers(0, 30 // arms, arms)]
-    problem = Problem(arms, shares, tolerance)
+    problem = Problem(arms, shares, unfairness_tolerance)
     policy = FairLearn(problem, lambda t, c, s, allowed: allowed[0])
     owing = [0] * arms
     worst = 0
@@ -481,7 +485,7 @@ def test_among_sleepers_the_largest_awake_credit_is_pulled(seed, tolerance):
         if not awake:
             assert asked == []
             continue
-        owed = [arm for arm in awake if owing[arm] > tolerance]
+        owed = [arm for arm in awake if owing[arm] > unfairness_tolerance]
         expected = max(owed, key=lambda arm: (owing[arm], -arm)) if owed else awake[0]
         assert asked[0].action == expected
         for arm in awake:
@@ -627,7 +631,7 @@ def test_a_price_spends_quotas_where_they_cost_little():
     would lose 0.4 (0.35 - 0.05) or 120; some the learner makes by itself where they cost little.
     """
     means = np.array([[0.8, 0.75, 0.3], [0.8, 0.3, 0.75], [0.8, 0.3, 0.3]])
-    problem = Problem(3, [0, 0.2, 0.2], tolerance=20)
+    problem = Problem(3, [0, 0.2, 0.2], unfairness_tolerance=20)
     world = ContextualEnvironment(problem, means)
     assert world.fair_value == pytest.approx(0.8 - 0.4 * 0.05)
     lost = {}

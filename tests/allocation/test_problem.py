@@ -35,7 +35,7 @@ def test_shares_are_one_for_all_or_by_label_or_in_order():
 @given(st.lists(st.fractions(0, 1, max_denominator=30), min_size=1, max_size=4))
 def test_json_keeps_shares_exactly(shares):
     scale = max(1, sum(shares))
-    problem = Problem(len(shares), [share / scale / 2 for share in shares], tolerance=3)
+    problem = Problem(len(shares), [share / scale / 2 for share in shares], unfairness_tolerance=3)
     back = problem_from_dict(problem.to_dict())
     assert back == problem
     assert back.shares == problem.shares
@@ -54,10 +54,10 @@ def test_groups_are_kept_in_json():
     assert problem.total_share == Fraction(1, 3)
 
 
-@pytest.mark.parametrize("tolerance", [0.5, -1, True, "1", None])
-def test_a_tolerance_is_a_non_negative_integer(tolerance):
+@pytest.mark.parametrize("unfairness_tolerance", [0.5, -1, True, "1", None])
+def test_a_tolerance_is_a_non_negative_integer(unfairness_tolerance):
     with pytest.raises(InvalidArgument, match="tolerance must be a non-negative integer"):
-        Problem(2, "1/4", tolerance)
+        Problem(2, "1/4", unfairness_tolerance)
 
 
 @pytest.mark.parametrize("share", [-0.1, 1.5, float("nan"), float("inf"), "x", "1/0", None, True])
@@ -172,7 +172,7 @@ def test_a_number_that_would_take_long_to_read_is_refused_before_it_is_read(shar
     [
         (lambda: Problem(10**9, 0), "arms must be at most 1,000,000"),
         (lambda: Problem(HUGE, 0), "arms"),
-        (lambda: Problem(2, 0, HUGE), "tolerance"),
+        (lambda: Problem(2, 0, HUGE), "unfairness_tolerance"),
         (lambda: Problem(2, 0, plays=HUGE), "plays"),
         (lambda: Problem(2, 0, reward_range=(0, HUGE)), "reward_range"),
         (lambda: Problem(2, [[[["1/2"]]]]), "shares"),

@@ -36,13 +36,23 @@ ROWS = [
 
 
 @pytest.mark.parametrize(
-    ("shares", "arm", "scheduler", "tolerance", "first", "rounds", "counts", "forced", "worst"),
+    (
+        "shares",
+        "arm",
+        "scheduler",
+        "unfairness_tolerance",
+        "first",
+        "rounds",
+        "counts",
+        "forced",
+        "worst",
+    ),
     ROWS,
 )
 def test_reference_schedules_are_reproduced(
-    shares, arm, scheduler, tolerance, first, rounds, counts, forced, worst
+    shares, arm, scheduler, unfairness_tolerance, first, rounds, counts, forced, worst
 ):
-    problem = Problem(3, shares, tolerance)
+    problem = Problem(3, shares, unfairness_tolerance)
     policy = FairLearn(problem, always(arm), scheduler, allow_unsafe=True)
     pulls = [pull.action for pull in policy.ask(rounds)]
     assert "".join(map(str, pulls[:24])) == first
@@ -89,10 +99,10 @@ def test_floats_that_trap_a_floor_are_counted_exactly(share):
 @given(data=st.data())
 def test_every_decision_and_metric_is_that_of_the_slow_scan(scheduler, mask, carry, data):
     shares = data.draw(quotas())
-    tolerance = data.draw(st.integers(0, 2))
+    unfairness_tolerance = data.draw(st.integers(0, 2))
     seed = data.draw(st.integers(0, 2**32))
     choices = iter(np.random.default_rng(seed).integers(0, 7, 10_000).tolist())
-    slow = SlowQuotas(shares, tolerance, carry)
+    slow = SlowQuotas(shares, unfairness_tolerance, carry)
     picked = []
 
     def learner(t, counts, sums, allowed):
@@ -100,7 +110,7 @@ def test_every_decision_and_metric_is_that_of_the_slow_scan(scheduler, mask, car
         picked.append((arm, allowed.tolist()))
         return arm
 
-    problem = Problem(len(shares), shares, tolerance)
+    problem = Problem(len(shares), shares, unfairness_tolerance)
     policy = FairLearn(problem, learner, scheduler, carry, mask, allow_unsafe=True)
     method = "masked" if mask else NAMES[scheduler]
     for _ in range(60):
@@ -136,12 +146,12 @@ def test_slack_looked_at_in_every_round_forces_the_same_pulls(shares, seed):
 
 
 @settings(max_examples=25)
-@given(shares=quotas(), tolerance=st.integers(0, 1), seed=st.integers(0, 2**32))
-def test_slack_is_the_number_of_rounds_that_may_be_wasted(shares, tolerance, seed):
+@given(shares=quotas(), unfairness_tolerance=st.integers(0, 1), seed=st.integers(0, 2**32))
+def test_slack_is_the_number_of_rounds_that_may_be_wasted(shares, unfairness_tolerance, seed):
     choices = iter(np.random.default_rng(seed).integers(0, 7, 99).tolist())
-    slow = SlowQuotas(shares, tolerance)
+    slow = SlowQuotas(shares, unfairness_tolerance)
     learner = lambda t, c, s, allowed: hostile(slow, choices)(allowed.tolist())  # noqa: E731
-    policy = FairLearn(Problem(len(shares), shares, tolerance), learner, "lazy")
+    policy = FairLearn(Problem(len(shares), shares, unfairness_tolerance), learner, "lazy")
     for _ in range(25 * any(shares)):
         room, date = slack(policy._control, policy._book)
         assert room == slow.waste(400)
@@ -201,39 +211,46 @@ def _same(picked, allowed):
 
 
 @settings(max_examples=150)
-@given(shares=quotas(), tolerance=st.integers(0, 2), seed=st.integers(0, 2**32), data=st.data())
-def test_no_hostile_learner_breaks_a_quota(shares, tolerance, seed, data):
+@given(
+    shares=quotas(),
+    unfairness_tolerance=st.integers(0, 2),
+    seed=st.integers(0, 2**32),
+    data=st.data(),
+)
+def test_no_hostile_learner_breaks_a_quota(shares, unfairness_tolerance, seed, data):
     scheduler, mask = data.draw(st.sampled_from([("due", False), ("lazy", False), ("lazy", True)]))
     carry = data.draw(st.sampled_from([None, 1, 2])) if scheduler == "due" else None
     choices = iter(np.random.default_rng(seed).integers(0, 7, 10_000).tolist())
-    holder = SlowQuotas(shares, tolerance)
+    holder = SlowQuotas(shares, unfairness_tolerance)
 
     def learner(t, counts, sums, allowed):
         return hostile(holder, choices)(allowed.tolist())
 
-    policy = FairLearn(Problem(len(shares), shares, tolerance), learner, scheduler, carry, mask)
+    policy = FairLearn(
+        Problem(len(shares), shares, unfairness_tolerance), learner, scheduler, carry, mask
+    )
     for t in range(1, 150):
         holder.pull(policy.ask().action, False)
-        assert max(credit // 1 for credit in holder.credits) <= tolerance, t
+        assert max(credit // 1 for credit in holder.credits) <= unfairness_tolerance, t
     metrics = policy.metrics()
-    assert metrics["floored_violation"] <= tolerance
+    assert metrics["floored_violation"] <= unfairness_tolerance
     assert metrics["rounds_in_violation"] == 0
 
 
 @settings(max_examples=60)
-@given(seed=st.integers(0, 2**32), arms=st.integers(1, 7), tolerance=st.integers(0, 1))
-def test_the_largest_credit_is_safe_below_one_over_m(seed, arms, tolerance):
+@given(seed=st.integers(0, 2**32), arms=st.integers(1, 7), unfairness_tolerance=st.integers(0, 1))
+def test_the_largest_credit_is_safe_below_one_over_m(seed, arms, unfairness_tolerance):
     rng = np.random.default_rng(seed)
     shares = [Fraction(int(rng.integers(0, 60 // arms)), 60) for _ in range(arms)]
-    holder = SlowQuotas(shares, tolerance)
+    holder = SlowQuotas(shares, unfairness_tolerance)
 
     def learner(t, counts, sums, allowed):
         return starving(holder)(allowed.tolist())
 
-    policy = FairLearn(Problem(arms, shares, tolerance), learner, "largest")
+    policy = FairLearn(Problem(arms, shares, unfairness_tolerance), learner, "largest")
     for _ in range(200):
         holder.pull(policy.ask().action, False)
-    assert policy.metrics()["floored_violation"] <= tolerance
+    assert policy.metrics()["floored_violation"] <= unfairness_tolerance
     assert policy.guarantee.proven
 
 
@@ -281,7 +298,7 @@ def test_rounds_beyond_exact_credits_are_refused_not_wrapped():
 
 @pytest.mark.parametrize("scheduler", ["due", "largest", "lazy"])
 def test_a_tolerance_beyond_the_horizon_never_binds(scheduler):
-    problem = Problem(3, [0.2, 0.3, 0.25], tolerance=10**30)
+    problem = Problem(3, [0.2, 0.3, 0.25], unfairness_tolerance=10**30)
     policy = FairLearn(problem, always(0), scheduler)
     assert {pull.action for pull in policy.ask(300)} == {0}
     assert policy.metrics()["forced_share"] == 0
@@ -313,7 +330,7 @@ def test_shares_of_one_leave_nothing_for_others():
 
 
 def test_shares_of_every_play_leave_nothing_for_others_though_none_is_due_yet():
-    problem = Problem(4, [1, "1/2", "1/2", 0], tolerance=1, plays=2)
+    problem = Problem(4, [1, "1/2", "1/2", 0], unfairness_tolerance=1, plays=2)
     policy = FairLearn(problem, lambda t, counts, sums, allowed: allowed[-1])
     assert 3 not in {pull.action for pull in policy.ask(60)}
     assert policy.metrics()["floored_violation"] <= 1
@@ -339,9 +356,9 @@ def test_groups_and_their_members_are_both_served(seed):
             shares[arm] = rng.integers(0, left + 1)
             left -= shares[arm]
         groups[f"g{number}"] = (Fraction(own, unit), [str(arm) for arm in half])
-    tolerance = int(rng.integers(0, 2))
+    unfairness_tolerance = int(rng.integers(0, 2))
     fractions = [Fraction(int(share), unit) for share in shares]
-    problem = Problem(arms, fractions, tolerance, groups=groups)
+    problem = Problem(arms, fractions, unfairness_tolerance, groups=groups)
     counts = np.zeros(arms, dtype=int)
 
     def learner(t, told, sums, allowed):
@@ -352,11 +369,11 @@ def test_groups_and_their_members_are_both_served(seed):
     for t in range(1, 150):
         counts[policy.ask().action] += 1
         for arm, share in enumerate(fractions):
-            assert share * t // 1 - counts[arm] <= tolerance
+            assert share * t // 1 - counts[arm] <= unfairness_tolerance
         for share, members in groups.values():
-            assert share * t // 1 - sum(counts[int(arm)] for arm in members) <= tolerance
+            assert share * t // 1 - sum(counts[int(arm)] for arm in members) <= unfairness_tolerance
     metrics = policy.metrics()
-    assert metrics["floored_violation"] <= tolerance
+    assert metrics["floored_violation"] <= unfairness_tolerance
     assert metrics["rounds_in_violation"] == 0
 
 
@@ -423,8 +440,8 @@ def pressing(share, number, begun=0):
 
 
 @settings(max_examples=100)
-@given(seed=st.integers(0, 2**32), tolerance=st.integers(0, 1), later=st.booleans())
-def test_several_plays_are_forced_in_the_order_of_pd2(seed, tolerance, later):
+@given(seed=st.integers(0, 2**32), unfairness_tolerance=st.integers(0, 1), later=st.booleans())
+def test_several_plays_are_forced_in_the_order_of_pd2(seed, unfairness_tolerance, later):
     """Also if every arm begins in a round of its own, as a credit below 0 says."""
     rng = np.random.default_rng(seed)
     plays, arms = 3, int(rng.integers(4, 8))
@@ -432,17 +449,20 @@ def test_several_plays_are_forced_in_the_order_of_pd2(seed, tolerance, later):
     total = sum(shares)
     if total > plays:
         shares = [Fraction(int(share * plays / total * 60), 60) for share in shares]
-    problem = Problem(arms, shares, tolerance, plays=plays)
+    problem = Problem(arms, shares, unfairness_tolerance, plays=plays)
     begun = [int(start) for start in rng.integers(0, 5, arms) * later]
     owed = [-share * start for share, start in zip(shares, begun, strict=True)]
     policy = FairLearn(problem, lambda t, counts, sums, allowed: allowed[-1], initial_credits=owed)
     counts = [0] * arms
     for t in range(1, 60):
         released = [
-            arm for arm in range(arms) if owed[arm] + shares[arm] * t - counts[arm] > tolerance
+            arm
+            for arm in range(arms)
+            if owed[arm] + shares[arm] * t - counts[arm] > unfairness_tolerance
         ]
         keys = {
-            arm: pressing(shares[arm], counts[arm] + 1 + tolerance, begun[arm]) for arm in released
+            arm: pressing(shares[arm], counts[arm] + 1 + unfairness_tolerance, begun[arm])
+            for arm in released
         }
         forced = sorted(released, key=lambda arm: (keys[arm], arm))[:plays]
         pulled = [pull.action for pull in policy.ask(plays)]
@@ -460,9 +480,9 @@ class AnyLearner:
     What is forced depends on the counts alone, so states of equal counts are one.
     """
 
-    def __init__(self, shares, scheduler, mask=False, tolerance=0):
+    def __init__(self, shares, scheduler, mask=False, unfairness_tolerance=0):
         self.free = None
-        self.problem = Problem(len(shares), shares, tolerance)
+        self.problem = Problem(len(shares), shares, unfairness_tolerance)
         self.policy = FairLearn(self.problem, self, scheduler, mask=mask, allow_unsafe=True)
         self.worst = 0
 

@@ -81,8 +81,8 @@ R_REGRET = {0: 4.8, 20_000: 198.8, 40_000: 1_148.1, 45_000: 1_893.0, 47_000: 2_4
 }
 
 
-def instance_1(index, tolerance=0):
-    problem = Problem(10, 0.05, tolerance)
+def instance_1(index, unfairness_tolerance=0):
+    problem = Problem(10, 0.05, unfairness_tolerance)
     return problem, BernoulliEnvironment(problem, [0.8, *(0.8 - gap for gap in GAPS[index])])
 
 
@@ -91,21 +91,23 @@ def tolerated(half_width, runs, reference_runs=50):
     return 4 * half_width / 1.96 * np.sqrt(1 + reference_runs / runs)
 
 
-@pytest.mark.parametrize(("index", "tolerance", "regret", "half_width", "violation"), INSTANCE_1)
+@pytest.mark.parametrize(
+    ("index", "unfairness_tolerance", "regret", "half_width", "violation"), INSTANCE_1
+)
 def test_instance_1_pays_for_its_tolerance_as_published(
-    index, tolerance, regret, half_width, violation
+    index, unfairness_tolerance, regret, half_width, violation
 ):
     """Fair-UCB for a million rounds, 6 runs; within 4 combined standard errors."""
     runs = 6
-    problem, world = instance_1(index, tolerance)
+    problem, world = instance_1(index, unfairness_tolerance)
     policy = FairUCB(problem)
     found = ft.simulate(policy, world, runs, seed=2, horizon=MILLION, progress=False).extra
     assert abs(found["regret"].mean() - regret) < tolerated(half_width, runs)
-    assert (found["floored_violation"] <= tolerance).all()
+    assert (found["floored_violation"] <= unfairness_tolerance).all()
     if index == "A":
         error = tolerated(half_width, runs)
-        assert abs(found["r_regret"].mean() - R_REGRET[tolerance]) < error
-    if violation is not None and tolerance <= 45_000:
+        assert abs(found["r_regret"].mean() - R_REGRET[unfairness_tolerance]) < error
+    if violation is not None and unfairness_tolerance <= 45_000:
         # Quotas bind, and fix the violation to within a pull.
         np.testing.assert_allclose(found["violation"], violation, atol=0.55)
     elif violation is not None:

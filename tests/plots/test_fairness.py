@@ -31,8 +31,12 @@ SHARES = (0.2, 0.3, 0.25)
 class SharesProblem(Problem):
     family = "shares"
 
-    def __init__(self, shares=SHARES, tolerance=0, plays=1):
-        self.shares, self.tolerance, self.plays = tuple(shares), tolerance, plays
+    def __init__(self, shares=SHARES, unfairness_tolerance=0, plays=1):
+        self.shares, self.unfairness_tolerance, self.plays = (
+            tuple(shares),
+            unfairness_tolerance,
+            plays,
+        )
         self._freeze()
 
     @property
@@ -86,10 +90,10 @@ def cost_runs():
     return [
         Runs(
             np.ones((2, 3), dtype=int),
-            SharesProblem(tolerance=tolerance),
-            {"regret": np.array(values), "violation": np.full(2, tolerance + 0.5)},
+            SharesProblem(unfairness_tolerance=unfairness_tolerance),
+            {"regret": np.array(values), "violation": np.full(2, unfairness_tolerance + 0.5)},
         )
-        for tolerance, values in regrets.items()
+        for unfairness_tolerance, values in regrets.items()
     ]
 
 
@@ -113,7 +117,9 @@ def test_cost_of_fairness_shows_two_standard_errors():
 
 
 def test_cost_of_fairness_draws_bounds_and_the_limit_of_the_guarantee():
-    figure = cost_of_fairness(cost_runs(), {"Theorem 4": lambda tolerance: 100 - 2 * tolerance})
+    figure = cost_of_fairness(
+        cost_runs(), {"Theorem 4": lambda unfairness_tolerance: 100 - 2 * unfairness_tolerance}
+    )
     x, y = curve(figure.axes[0], "bound")
     assert y == pytest.approx(100 - 2 * x)
     x, y = curve(figure.axes[1], "limit")
@@ -194,10 +200,10 @@ def test_the_band_of_violations_reaches_to_the_worst_run():
     assert (heights.y0, heights.y1) == pytest.approx((0.2, 2.5))
 
 
-@pytest.mark.parametrize(("tolerance", "at"), [(None, 8.0), (3, 4.0)])
-def test_the_limit_of_violations_is_one_above_the_tolerance(tolerance, at):
-    runs = Runs(np.array([[4, 3, 3]]), SharesProblem(tolerance=7))
-    figure = violation_over_time({"ours": [runs]}, tolerance=tolerance)
+@pytest.mark.parametrize(("unfairness_tolerance", "at"), [(None, 8.0), (3, 4.0)])
+def test_the_limit_of_violations_is_one_above_the_tolerance(unfairness_tolerance, at):
+    runs = Runs(np.array([[4, 3, 3]]), SharesProblem(unfairness_tolerance=7))
+    figure = violation_over_time({"ours": [runs]}, unfairness_tolerance=unfairness_tolerance)
     (limit,) = having(figure.axes[0], "limit")
     assert limit.get_ydata()[0] == at
 
@@ -209,7 +215,7 @@ def moments(*pairs):
 
 def test_violation_over_time_follows_a_study_or_the_moments_of_a_run():
     trace = moments((0, {"a": 0.0}), (10, {"a": 0.25, "b": -1.0}), (20, {"a": -0.5, "b": -0.75}))
-    followed = SimpleNamespace(trace=lambda: trace, tolerance=0)
+    followed = SimpleNamespace(trace=lambda: trace, unfairness_tolerance=0)
     figure = violation_over_time({"trace": trace, "study": followed})
     for index in range(2):
         assert curve(figure.axes[0], index=index).tolist() == [[10, 20], [0.25, -0.5]]
@@ -227,7 +233,7 @@ def test_curves_of_another_form_are_refused():
     with pytest.raises(InvalidArgument, match="equal numbers of runs"):
         violation_over_time({"a": [runs_at(10, runs=2), runs_at(20, runs=3)]})
     with pytest.raises(InvalidArgument, match="tolerance must be a finite number of at least 0"):
-        violation_over_time({"a": ([1, 2], [0.1, 0.2])}, tolerance="none")
+        violation_over_time({"a": ([1, 2], [0.1, 0.2])}, unfairness_tolerance="none")
     with pytest.raises(InvalidArgument, match="'r_regret', 'regret'"):
         regret_over_time({"a": ([1], [1])}, measure="loss")
 

@@ -97,10 +97,10 @@ def bounds(problem: Problem, means: ArrayLike, horizon: int) -> Bounds:
     worse = gaps > 0
     gaps = gaps[worse]
     quotas = np.array([float(share * rounds) for share in problem.shares])[worse]
-    owed = np.maximum(0.0, quotas - problem.tolerance)
+    owed = np.maximum(0.0, quotas - problem.unfairness_tolerance)
     needed = 8.0 * math.log(rounds) / gaps**2
     constant = _CONSTANT * float(gaps.sum())
-    explores = quotas - problem.tolerance < needed
+    explores = quotas - problem.unfairness_tolerance < needed
     explored = float((gaps * needed)[explores].sum())
     short = quotas < needed
     return Bounds(
@@ -151,4 +151,6 @@ def fair_value(problem: Problem, means: ArrayLike) -> float:
 def floored_quotas(problem: Problem, rounds: int) -> NDArray[np.int64]:
     """Return ``max(0, floor(r_i T) - tolerance)`` of every arm."""
     owed = (quota * rounds // problem.denominator for quota in problem.quotas)
-    return np.array([max(0, pulls - problem.tolerance) for pulls in owed], dtype=np.int64)
+    return np.array(
+        [max(0, pulls - problem.unfairness_tolerance) for pulls in owed], dtype=np.int64
+    )

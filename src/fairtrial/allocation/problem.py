@@ -58,7 +58,7 @@ class Problem(BaseProblem):
         The quotas r_i in [0, 1]: fractions, texts (``"1/3"``, ``"0.05"``), integers, or floats,
         which are read as the shortest decimal that means them (0.05 is 1/20). One share alone
         is every arm's; arms that a mapping leaves out have none. Their sum is at most `plays`.
-    tolerance : int
+    unfairness_tolerance : int
         Pulls by which an arm may be behind its quota (alpha); 0 is the strict form.
     reward_range : (float, float)
         The range that every reward lies in.
@@ -103,14 +103,14 @@ class Problem(BaseProblem):
         self,
         arms: Sequence[str] | int,
         shares: Share | Sequence[Share] | Mapping[str, Share],
-        tolerance: int = 0,
+        unfairness_tolerance: int = 0,
         reward_range: tuple[float, float] = (0.0, 1.0),
         groups: Mapping[str, Any] | None = None,
         plays: int = 1,
     ) -> None:
         self.arms = check_labels("arms", arms)
         self.shares = as_shares(self.arms, shares)
-        self.tolerance = _given_tolerance(tolerance)
+        self.unfairness_tolerance = _given_tolerance(unfairness_tolerance)
         self.reward_range = _given_range(reward_range)
         self.plays = check_integer("plays", plays, low=1)
         if self.plays > len(self.arms):
@@ -336,8 +336,8 @@ def _given_range(value: object) -> tuple[float, float]:
 
 def _given_tolerance(value: object) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
-        raise InvalidArgument("tolerance", "must be a non-negative integer", value)
-    return check_integer("tolerance", value)
+        raise InvalidArgument("unfairness_tolerance", "must be a non-negative integer", value)
+    return check_integer("unfairness_tolerance", value)
 
 
 def _readable(number: int) -> str:

@@ -62,14 +62,16 @@ def cost_of_fairness(
     Examples
     --------
     >>> from types import SimpleNamespace as Bag
-    >>> runs = [Bag(problem=Bag(tolerance=alpha), pulls=np.ones((2, 2)),
+    >>> runs = [Bag(problem=Bag(unfairness_tolerance=alpha), pulls=np.ones((2, 2)),
     ...             extra={"regret": np.array([9.0, 9.0]) - alpha, "violation": np.full(2, alpha)})
     ...         for alpha in (0, 2, 4)]
     >>> cost_of_fairness(runs).axes[0].get_ylabel()
     'regret'
     """
-    ordered = sorted(_checked(simulations), key=lambda runs: float(runs.problem.tolerance))
-    tolerances = np.array([float(runs.problem.tolerance) for runs in ordered])
+    ordered = sorted(
+        _checked(simulations), key=lambda runs: float(runs.problem.unfairness_tolerance)
+    )
+    tolerances = np.array([float(runs.problem.unfairness_tolerance) for runs in ordered])
     board = style.canvas(figure, 6.4, 5.2)
     upper, lower = board.subplots(2, 1, sharex=True)
     _draw_against_tolerance(upper, tolerances, ordered, "regret")
@@ -117,6 +119,6 @@ def _checked(simulations: Sequence[AllocationRuns]) -> Sequence[AllocationRuns]:
     if not isinstance(simulations, Sequence) or not simulations:
         raise InvalidArgument("simulations", "must be at least one simulation", simulations)
     for runs in simulations:
-        if not is_simulation(runs) or not hasattr(runs.problem, "tolerance"):
+        if not is_simulation(runs) or not hasattr(runs.problem, "unfairness_tolerance"):
             raise InvalidArgument("simulations", "must be of problems with a tolerance", runs)
     return simulations

@@ -102,7 +102,7 @@ def regret_over_time(
 def violation_over_time(
     curves: Mapping[str, Curve | Traced | Sequence[Progress]],
     *,
-    tolerance: float | None = None,
+    unfairness_tolerance: float | None = None,
     ax: Axes | None = None,
 ) -> Figure:
     """Draw how far the arm that lacks most is behind its share at each round.
@@ -117,7 +117,7 @@ def violation_over_time(
         By the name of the policy: simulations with growing horizons; a study, or the moments
         of one run; or rounds, shape (n,), and the largest share times round minus pulls, shape
         (n,) or (runs, n).
-    tolerance : float, optional
+    unfairness_tolerance : float, optional
         The pulls that an arm may lack. By default that of the simulations' problem, if there
         are simulations, else 0.
     ax : matplotlib.axes.Axes, optional
@@ -140,15 +140,15 @@ def violation_over_time(
     >>> [line.get_label() for line in figure.axes[0].lines]
     ['ours', 'limit: tolerance + 1']
     """
-    if tolerance is not None:
-        check_number("tolerance", tolerance, low=0.0)
+    if unfairness_tolerance is not None:
+        check_number("unfairness_tolerance", unfairness_tolerance, low=0.0)
     lines = _lines(curves, violations, _followed)
     if ax is None:
         ax = style.new_figure(6.4, 4.0).subplots()
     style.tidy(ax, grid="y")
     for index, line in enumerate(lines):
         draw_line(ax, index, line, (line.mean, line.between(0.0, 1.0)[1]))
-    limit = (_tolerance_of(curves) if tolerance is None else tolerance) + 1
+    limit = (_tolerance_of(curves) if unfairness_tolerance is None else unfairness_tolerance) + 1
     ax.axhline(limit, color=style.INK, linewidth=1, linestyle=(0, (2, 2)), gid="limit").set_label(
         "limit: tolerance + 1"
     )
@@ -204,4 +204,4 @@ def _tolerance_of(curves: Mapping[str, Any]) -> float:
         for one in curve
         if is_simulation(one)
     ]
-    return max((float(one.problem.tolerance) for one in simulations), default=0.0)
+    return max((float(one.problem.unfairness_tolerance) for one in simulations), default=0.0)

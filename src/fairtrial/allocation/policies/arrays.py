@@ -84,21 +84,21 @@ def new_control(
 
     unit = parts_of_a_pull(problem, given.credits)
     # A tolerance beyond every round that can be counted never binds, as any such one.
-    tolerance = min(problem.tolerance, _INT64 // (2 * unit))
+    unfairness_tolerance = min(problem.unfairness_tolerance, _INT64 // (2 * unit))
     surplus = max(0, -int(book[model.INITIAL].min())) // unit + 1
     code, queued = learner.code, given.code == model.QUEUED
     values = {
         model.WORST: int(book[model.INITIAL].max()),
         model.UNIT: unit,
         model.PERIOD: problem.denominator,
-        model.TOLERANCE: tolerance,
+        model.TOLERANCE: unfairness_tolerance,
         model.ARMS: len(problem.arms),
         model.NODES: book.shape[1],
         model.CARRY: -1 if given.carry is None else _carry(given, unit),
         model.SCHEDULER: given.code,
         model.LEARNER: code,
         model.PLAYS: problem.plays,
-        model.LIMIT: _INT64 // unit - tolerance - surplus - 2,
+        model.LIMIT: _INT64 // unit - unfairness_tolerance - surplus - 2,
         model.EXHAUSTED: problem.is_exhausted,
         model.CONTEXTS: given.contexts,
         model.WINDOW: learner.window,

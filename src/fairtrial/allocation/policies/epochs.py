@@ -151,7 +151,7 @@ class EpochPolicy(AllocationPolicy):
             nodes(self.problem), self._book[QUOTA].tolist(), self._book[BASE].tolist(), strict=True
         )
         owed = {node: Fraction(quota * rounds - base, unit) for node, quota, base in rows}
-        highest = Fraction(min(problem.tolerance, MOST_CREDIT))
+        highest = Fraction(min(problem.unfairness_tolerance, MOST_CREDIT))
         least = Fraction(-MOST_CREDIT)
         kept = (owed.get(node, Fraction(0)) for node in nodes(problem))
         return tuple(max(least, min(credit, highest)) for credit in kept)

@@ -188,8 +188,8 @@ class FairLearn(EpochPolicy):
         begins_even = not any(self.initial_credits or ())
         promise = _PROMISE if begins_even else _PROMISE_OF_EPOCH
         who = "arm and every group" if self.problem.groups else "arm"
-        tolerance = self.problem.tolerance
-        return promise.format(who, f" - {tolerance}" if tolerance else "")
+        unfairness_tolerance = self.problem.unfairness_tolerance
+        return promise.format(who, f" - {unfairness_tolerance}" if unfairness_tolerance else "")
 
     def _basic_guarantee(self) -> Guarantee:
         promise = self._promise()

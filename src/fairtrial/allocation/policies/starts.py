@@ -88,8 +88,9 @@ def _as_credit(problem: Problem, label: str, value: object) -> Fraction:
     name = f"initial_credits[{label}]"
     accepted = "must be a number of pulls: a fraction, a text such as '-3/2', an integer or a float"
     credit = as_exact(name, value, accepted)
-    if credit > problem.tolerance:
-        accepted = f"must be at most the tolerance, {problem.tolerance}: no rule can promise more"
+    if credit > problem.unfairness_tolerance:
+        most = problem.unfairness_tolerance
+        accepted = f"must be at most the unfairness tolerance, {most}: no rule can promise more"
         raise InvalidArgument(name, accepted, value)
     if abs(credit) > MOST_CREDIT:
         accepted = f"must be from {-MOST_CREDIT} to {MOST_CREDIT}, to be counted in 64 bits"
