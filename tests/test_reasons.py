@@ -14,7 +14,7 @@ def best_of_floors(margin):
 
 
 def best_of_features(margin):
-    problem = ft.linear.Problem(np.eye(2), arms=["a", "b"], noise_std=0.1, epsilon=margin)
+    problem = ft.linear.Problem(np.eye(2), arms=["a", "b"], noise_std=0.1, tolerance=margin)
     return ft.linear.BlockBetting(problem, delta=0.1)
 
 
@@ -51,7 +51,9 @@ def test_guarantees_say_which_answers_are_right():
 
 
 def test_the_best_few_are_counted():
-    problem = ft.linear.Problem(np.eye(3), arms=["a", "b", "c"], noise_std=0.1, top=2, epsilon=0.25)
+    problem = ft.linear.Problem(
+        np.eye(3), arms=["a", "b", "c"], noise_std=0.1, top=2, tolerance=0.25
+    )
     answer = decided(ft.linear.BlockBetting(problem, delta=0.1))
     assert "are the best 2, or within 0.25 of them" in answer.reason
 

@@ -178,9 +178,9 @@ def test_linear_arms_are_planned_around_their_parameter(folder, document):
     ("more", "rules"),
     [
         ("", "whatever the rule\n"),
-        ("epsilon = 0.1\n", "whatever the rule, if it gives this answer\n"),
+        ("tolerance = 0.1\n", "whatever the rule, if it gives this answer\n"),
     ],
-    ids=["best", "within epsilon"],
+    ids=["best", "within tolerance"],
 )
 def test_a_plan_says_which_rules_its_bound_holds_for(folder, invoke, more, rules):
     (folder / "mix.toml").write_text(LINEAR.replace("[plan]", f"{more}[plan]"))

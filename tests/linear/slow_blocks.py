@@ -77,16 +77,16 @@ class SlowBlocks:
         sigma: np.ndarray | None,
         bounds: tuple[float, float] | None,
         delta: float,
-        epsilon: float,
+        tolerance: float,
         top: int,
         misspecification: float = 0.0,
     ) -> None:
         self.misspecification = misspecification
         self.arms, self.candidates = arms, candidates
         self.sigma, self.bounds = sigma, bounds
-        self.epsilon, self.top = epsilon, top
+        self.tolerance, self.top = tolerance, top
         self.number = len(candidates)
-        self.pairwise = epsilon > 0 or top > 1
+        self.pairwise = tolerance > 0 or top > 1
         errors = top * (self.number - top) if self.pairwise else 1
         self.threshold = math.log(errors / delta)
         self.wealth = np.zeros((self.number, self.number) if self.pairwise else (1, self.number))
@@ -130,9 +130,9 @@ class SlowBlocks:
         return self.misspecification * (moved + 2)
 
     def effect(self, y: np.ndarray) -> float:
-        """Return what is left of the gap in all data, with epsilon, after the worst bias."""
+        """Return what is left of the gap in all data, with the tolerance, after the worst bias."""
         theta, inverse = self.estimate(self.data)
-        return float(y @ theta) + self.epsilon - self.bias([k for k, _ in self.data], inverse @ y)
+        return float(y @ theta) + self.tolerance - self.bias([k for k, _ in self.data], inverse @ y)
 
     def leaders(self) -> set[int]:
         theta, _ = self.estimate(self.data)
@@ -198,7 +198,7 @@ class SlowBlocks:
                 sd = math.sqrt(self.noise(theta) * float(y @ inverse @ y))
                 gap = self.effect(y)
                 h = own @ y
-                at_border = float(y @ theta) + self.epsilon - self.bias(drawn, h)
+                at_border = float(y @ theta) + self.tolerance - self.bias(drawn, h)
                 centre = theta - inverse @ y * at_border / float(y @ inverse @ y)
                 seen = np.allclose(self.gram(drawn) @ h, y, atol=1e-7)
                 thetas = self.points(gap, sd, h, centre, theta, counts) if seen else np.zeros(0)
@@ -263,12 +263,12 @@ class SlowBlocks:
                 return 0.0
             variance = float(y @ inverse @ y)
             bias = self.bias([k for k, _ in block.rewards], inverse @ y)
-            effect = float(y @ theta) + self.epsilon - bias
+            effect = float(y @ theta) + self.tolerance - bias
             return log_bet(bet.m, bet.sd**2 / variance, effect / bet.sd)
         if not bet.thetas.size:
             return 0.0
         planned = [k for k, n in block.counts.items() for _ in range(n)]
-        at_centre = self.epsilon - self.bias(planned, bet.direction)
+        at_centre = self.tolerance - self.bias(planned, bet.direction)
         for k, n in block.counts.items():
             at_centre += n * float(self.arms[k] @ bet.direction) * self.middle(k, bet.centre)
         logs = bet.thetas * at_centre

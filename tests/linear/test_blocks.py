@@ -35,7 +35,7 @@ class Twins:
             None if bounds is not None else problem.scale,
             bounds,
             delta,
-            problem.epsilon,
+            problem.tolerance,
             problem.top,
             problem.misspecification,
         )
@@ -142,7 +142,7 @@ INSTANCES = {
         Problem(np.eye(3), candidates=[[1, 1, 0], [1, 0, 1], [0, 1, 1]], noise_std=0.5),
         gaussian, [0.9, 0.2, 0.5],
     ),
-    "within epsilon": (Problem(np.eye(3), noise_std=0.5, epsilon=0.3), gaussian, [0.9, 0.8, 0.2]),
+    "within tolerance": (Problem(np.eye(3), noise_std=0.5, tolerance=0.3), gaussian, [0.9, 0.8, 0.2]),
     "two of the best": (Problem(np.eye(4), noise_std=0.4, top=2), gaussian, [0.9, 0.8, 0.2, 0.0]),
     "not quite linear": (
         Problem(SOARE, noise_std=[1.0, 0.4, 2.0, 0.7], misspecification=0.03),
@@ -155,8 +155,8 @@ INSTANCES = {
     "clicks, minimised": (
         Problem(CLICKS, reward_range=(0, 1), direction="minimize"), coins, [0.1, 0.5, 0.2],
     ),
-    "clicks, wide range, epsilon": (
-        Problem(CLICKS, reward_range=(-0.5, 1.5), epsilon=0.2), coins, [0.1, 0.5, 0.2],
+    "clicks, wide range, tolerance": (
+        Problem(CLICKS, reward_range=(-0.5, 1.5), tolerance=0.2), coins, [0.1, 0.5, 0.2],
     ),
 }  # fmt: skip
 
@@ -229,7 +229,7 @@ def test_rejected_candidates_stay_out() -> None:
 CORRECTED = {
     "normal noise": Problem(soare(3, 0.4)[0], noise_std=0.5),
     "in a range": Problem(soare(3, 0.4)[0], reward_range=(-1, 3), direction="minimize"),
-    "pairs": Problem(soare(3, 0.4)[0], reward_range=(-1, 3), epsilon=0.1),
+    "pairs": Problem(soare(3, 0.4)[0], reward_range=(-1, 3), tolerance=0.1),
 }
 
 
@@ -273,7 +273,7 @@ def test_a_correction_before_its_block_is_paid_corrects_the_bets(name: str, lost
 
 def test_leaders_that_have_won_all_their_pairs_are_betted_on_all_the_same() -> None:
     """Data in flight can bring back leaders that had the evidence while others led."""
-    problem = Problem(np.eye(3), noise_std=1.0, epsilon=2.0)
+    problem = Problem(np.eye(3), noise_std=1.0, tolerance=2.0)
     policy = BlockBetting(problem, delta=0.9, start=1, max_pulls=120)
     rng = np.random.default_rng(125)
     flying: list[Pull] = []
@@ -299,9 +299,9 @@ def test_leaders_that_have_won_all_their_pairs_are_betted_on_all_the_same() -> N
     ("wanted", "theta", "errors", "undecided"),
     [
         ({"top": 2}, [1.0, 0.8, 0.8, 0.0], 4, ["0", "1", "2"]),
-        ({"epsilon": 0.001}, [0.8, 0.75, 0.1, 0.0], 3, ["0", "1"]),
+        ({"tolerance": 0.001}, [0.8, 0.75, 0.1, 0.0], 3, ["0", "1"]),
     ],
-    ids=["two", "within epsilon"],
+    ids=["two", "within tolerance"],
 )
 def test_where_pairs_are_tested_those_are_live_whom_a_leader_does_not_beat(
     wanted: dict, theta: list[float], errors: int, undecided: list[str]

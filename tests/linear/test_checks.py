@@ -244,7 +244,7 @@ def test_misspecified_arms_with_equal_features_are_not_one_answer(cls: type[Poli
     # The twins do not lead: nothing is hidden.
     other = finish(cls(problem, max_pulls=2000), np.array([0.5, 9.0, -0.5]), 1.0, 0).recommend()
     assert other.arm == "b"
-    near = problem.clone(epsilon=1.0)
+    near = problem.clone(tolerance=1.0)
     assert finish(cls(near, max_pulls=2000), np.array([4.5, 0.0, 5.5]), 1.0, 0).recommend().decided
 
 
@@ -278,8 +278,8 @@ def test_rules_without_a_valid_set_say_none() -> None:
     for policy in (
         GAllocation(problem),
         ODLinBAI(problem, budget=60),
-        BlockBetting(problem.clone(epsilon=0.1)),
-        LinGapE(problem.clone(epsilon=0.1)),
+        BlockBetting(problem.clone(tolerance=0.1)),
+        LinGapE(problem.clone(tolerance=0.1)),
     ):
         assert policy.recommend().candidates is None
     for policy in (LinGapE(problem), Rage(problem), XYAllocation(problem, stopping="mixture")):

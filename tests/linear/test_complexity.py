@@ -70,7 +70,7 @@ def test_noise_by_arm_is_what_two_arms_of_a_plain_problem_cost() -> None:
 
 
 def test_epsilon_and_direction_do_what_they_say() -> None:
-    slack = Problem(np.eye(2), noise_std=1.0, epsilon=0.5)
+    slack = Problem(np.eye(2), noise_std=1.0, tolerance=0.5)
     assert complexity(slack, [0.5, 0.0]).value == pytest.approx(2 * 4 / 1.0, rel=1e-6)
     least = Problem(np.eye(2), noise_std=1.0, direction="minimize")
     assert complexity(least, [0.5, 0.0]).answer == "1"
@@ -93,7 +93,7 @@ def test_a_tie_is_never_told_apart() -> None:
     assert found.lower_bound(0.1) == math.inf
     assert found.weights is None
     assert found.reason == "'a' and 'c' tie for best"
-    assert math.isfinite(complexity(problem.clone(epsilon=0.1), [1.0, 0.0, 1.0]).value)
+    assert math.isfinite(complexity(problem.clone(tolerance=0.1), [1.0, 0.0, 1.0]).value)
     same = Problem([[1, 0], [1, 0], [0, 1]], noise_std=1.0)
     assert math.isfinite(complexity(same, [1.0, 0.0]).value)
 

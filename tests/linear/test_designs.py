@@ -137,7 +137,7 @@ def test_candidates_of_their_own_are_what_is_measured() -> None:
 def test_of_several_best_every_one_is_told_from_every_other() -> None:
     generator = np.random.default_rng(8)
     features, theta = generator.normal(size=(6, 3)), generator.normal(size=3)
-    problem = Problem(features, noise_std=1.0, top=2, epsilon=0.1, direction="minimize")
+    problem = Problem(features, noise_std=1.0, top=2, tolerance=0.1, direction="minimize")
     order = np.argsort(features @ theta)
     rows = [
         (features[i] - features[j]) / (theta @ (features[j] - features[i]) + 0.1)

@@ -22,29 +22,29 @@ THETA = [0.3, 0.2]  # values .3, .2, .5, .2
 
 
 @pytest.mark.parametrize("direction", ["maximize", "minimize"])
-@pytest.mark.parametrize("epsilon", [0.0, 0.1, 0.2])
-def test_acceptable_are_the_answers_within_epsilon(direction: str, epsilon: float) -> None:
-    problem = Problem(ROWS, arms=LABELS, noise_std=1.0, epsilon=epsilon, direction=direction)
+@pytest.mark.parametrize("tolerance", [0.0, 0.1, 0.2])
+def test_acceptable_are_the_answers_within_epsilon(direction: str, tolerance: float) -> None:
+    problem = Problem(ROWS, arms=LABELS, noise_std=1.0, tolerance=tolerance, direction=direction)
     truth = GaussianEnvironment(problem, THETA).truth
     wanted = {
         ("maximize", 0.0): "c", ("maximize", 0.1): "c", ("maximize", 0.2): "ac",
         ("minimize", 0.0): "bd", ("minimize", 0.1): "abd", ("minimize", 0.2): "abd",
-    }[direction, epsilon]  # fmt: skip
+    }[direction, tolerance]  # fmt: skip
     assert set(truth.acceptable) == set(wanted)
     assert truth.best == ("c" if direction == "maximize" else "b")
     assert truth.means.tolist() == pytest.approx([0.3, 0.2, 0.5, 0.2])
 
 
-@pytest.mark.parametrize("epsilon", [0.0, 0.1])
-def test_top_answers_are_right_in_any_order_and_of_distinct_candidates(epsilon: float) -> None:
-    problem = Problem(ROWS, arms=LABELS, noise_std=1.0, top=2, epsilon=epsilon)
+@pytest.mark.parametrize("tolerance", [0.0, 0.1])
+def test_top_answers_are_right_in_any_order_and_of_distinct_candidates(tolerance: float) -> None:
+    problem = Problem(ROWS, arms=LABELS, noise_std=1.0, top=2, tolerance=tolerance)
     truth = GaussianEnvironment(problem, THETA).truth
     assert truth.best == ("c", "a")
     values = dict(zip(LABELS, [0.3, 0.2, 0.5, 0.2], strict=True))
     for size in (1, 2, 3):
         for answer in itertools.product(LABELS, repeat=size):
             distinct = len(set(answer)) == size == 2 and set(answer) != {"b", "d"}
-            good = all(values[label] >= 0.3 - epsilon - 1e-9 for label in answer)
+            good = all(values[label] >= 0.3 - tolerance - 1e-9 for label in answer)
             assert truth.accepts(answer) == (distinct and good), answer
     assert not truth.accepts("ca")
     assert not truth.accepts(None)

@@ -72,7 +72,7 @@ class Judge:
         leader = next(i for i in self.alive if all(pairs[i, j][0] >= 0 for j in self.alive - {i}))
         self.alive -= {j for (i, j), (gap, bias, _) in pairs.items() if gap - bias >= width[i, j]}
         rivals = [(leader, j) for j in self.alive - {leader}]
-        slack = self.problem.epsilon
+        slack = self.problem.tolerance
         if any(pairs[pair][0] + slack + width[pair] < pairs[pair][1] for pair in rivals):
             self.verdict = "hopeless"
         elif not rivals or (
@@ -86,10 +86,10 @@ NOISE = [0.5, 1.0, 0.7, 0.5, 0.9]
 PROBLEMS = {
     "one noise": Problem(FEATURES, noise_std=0.6),
     "noise by arm": Problem(FEATURES, noise_std=NOISE, direction="minimize"),
-    "within epsilon": Problem(FEATURES, noise_std=0.6, epsilon=0.03),
+    "within tolerance": Problem(FEATURES, noise_std=0.6, tolerance=0.03),
     "not quite linear": Problem(FEATURES, noise_std=NOISE, misspecification=0.02),
-    "not quite linear, within epsilon": Problem(
-        FEATURES, noise_std=0.6, misspecification=0.002, epsilon=0.03
+    "not quite linear, within tolerance": Problem(
+        FEATURES, noise_std=0.6, misspecification=0.002, tolerance=0.03
     ),
 }
 

@@ -257,7 +257,7 @@ def test_rules_that_eliminate_give_one_answer(cls: type[Policy]) -> None:
 @pytest.mark.parametrize("cls", EVERY)
 def test_a_tie_ends_with_epsilon_and_stays_undecided_without(cls: type[Policy]) -> None:
     theta = [1.0, 1.0, 0.0]
-    loose = Problem(np.eye(3), noise_std=0.5, epsilon=0.5)
+    loose = Problem(np.eye(3), noise_std=0.5, tolerance=0.5)
     assert run(cls(loose), GaussianEnvironment(loose, theta)).answer in ("0", "1")
     strict = Problem(np.eye(3), noise_std=0.5)
     policy = cls(strict, max_pulls=300)
@@ -442,7 +442,7 @@ def test_stopping_times_are_the_published_ones(name: str, cls: type[Policy]) -> 
 
 def test_a_tie_at_the_estimate_counts_as_a_gap_of_a_thousandth_of_the_range() -> None:
     problem, theta = Problem(np.eye(3), noise_std=1.0), [5.0, 5.0, 1.0]
-    design = oracle_design(problem.clone(epsilon=0.004), theta)
+    design = oracle_design(problem.clone(tolerance=0.004), theta)
     assert plug_in_shares(problem, theta) == pytest.approx(design.weights, abs=0.02)
     assert design.weights[2] < 0.1
 

@@ -41,7 +41,7 @@ def test_arms_are_the_answers_unless_there_are_candidates() -> None:
     "arguments",
     [
         {"noise_std": 0.5},
-        {"noise_std": [0.5, 1.0, 2.0], "epsilon": 0.1, "top": 2, "direction": "minimize"},
+        {"noise_std": [0.5, 1.0, 2.0], "tolerance": 0.1, "top": 2, "direction": "minimize"},
         {"reward_range": (-1, 1), "arms": ["c", "b", "a"]},
         {"candidates": [[1, 1], [0.1 + 0.2, 0]], "answers": ["z", "a"], "noise_std": 1.0},
     ],
@@ -55,7 +55,7 @@ def test_the_problem_survives_json(arguments: dict) -> None:
     assert (again.features == problem.features).all()
     assert again.answers == problem.answers
     assert problem.clone() == problem
-    assert problem.clone(epsilon=0.7) != problem
+    assert problem.clone(tolerance=0.7) != problem
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_the_problem_survives_json(arguments: dict) -> None:
         ({"noise_std": [1, 1, 0]}, r"noise_std\[2\] must be a finite number greater than 0"),
         ({"noise_std": [1, 1]}, r"noise_std must have shape \(3 arms\)"),
         ({"noise_std": None, "reward_range": (1, 1)}, r"reward_range must be two finite numbers"),
-        ({"epsilon": -0.1}, r"epsilon must be a finite number of at least 0; got -0.1"),
+        ({"tolerance": -0.1}, r"tolerance must be a finite number of at least 0; got -0.1"),
         ({"top": 0}, r"top must be an integer of at least 1; got 0"),
         ({"top": 4}, r"top must be at most 3"),
         ({"direction": "up"}, r"direction must be one of 'maximize', 'minimize'; got 'up'"),
@@ -232,7 +232,7 @@ def test_rewards_outside_the_range_are_refused() -> None:
 def test_the_problem_is_frozen() -> None:
     problem = Problem(PLANE, noise_std=1.0)
     with pytest.raises(AttributeError, match="frozen"):
-        problem.epsilon = 1.0
+        problem.tolerance = 1.0
     with pytest.raises(ValueError, match="read-only"):
         problem.features[0, 0] = 2.0
 

@@ -82,7 +82,7 @@ class Referee:
         leaders = self.leaders()
         for i, j in itertools.product(leaders, set(range(len(FEATURES))) - leaders - self.rejected):
             gap, bias, variance = self.gap_bias_variance(i, j)
-            ratios[i, j] = max(0.0, gap + self.problem.epsilon - bias) ** 2 / variance
+            ratios[i, j] = max(0.0, gap + self.problem.tolerance - bias) ** 2 / variance
         return ratios
 
     def is_good_choice(self, policy: Policy, arm: int) -> bool:
@@ -110,9 +110,9 @@ NOISE = [0.5, 0.9, 0.6, 1.2, 0.5]
 WANTED = {
     "one": {"noise_std": 0.5},
     "noise by arm, minimised": {"noise_std": NOISE, "direction": "minimize"},
-    "within epsilon": {"noise_std": 0.8, "epsilon": 0.3},
-    "two": {"noise_std": 0.8, "top": 2, "epsilon": 0.15},
-    "not quite linear": {"noise_std": NOISE, "misspecification": 0.01, "epsilon": 0.05},
+    "within tolerance": {"noise_std": 0.8, "tolerance": 0.3},
+    "two": {"noise_std": 0.8, "top": 2, "tolerance": 0.15},
+    "not quite linear": {"noise_std": NOISE, "misspecification": 0.01, "tolerance": 0.05},
 }
 RULES = [
     (LinGapE, "mixture"),

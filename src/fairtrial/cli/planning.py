@@ -33,7 +33,7 @@ _CERTIFYING_ASSUMES = (
 _CAPS = ("max_pulls", "budget", "max_time")
 """What ends a run of a policy that has not decided."""
 
-_ALLOWANCES = ("epsilon", "slack", "floor_slack", "tolerance")
+_ALLOWANCES = ("tolerance", "slack", "floor_slack")
 """What lets more than one answer be right."""
 
 

@@ -81,7 +81,7 @@ class CertifiedComplexity:
     def lower_bound(self, delta: float) -> float:
         """Return the least mean number of pulls (or cost) of any rule that errs at most `delta`.
 
-        Where several answers may be right (slack, epsilon) the bound is for rules that give
+        Where several answers may be right (a tolerance) the bound is for rules that give
         `answer`.
 
         Parameters

@@ -74,13 +74,13 @@ def complexity(
     """Return the complexity T* of finding the best, certified, and its optimal shares.
 
     No rule that errs with probability at most delta can do with fewer than
-    ``T* kl(delta, 1 - delta)`` pulls on average, whatever it knows of theta. With `epsilon` that
-    holds for rules that answer the best; another answer within `epsilon` can take fewer.
+    ``T* kl(delta, 1 - delta)`` pulls on average, whatever it knows of theta. With `tolerance` that
+    holds for rules that answer the best; another answer within `tolerance` can take fewer.
 
     Parameters
     ----------
     problem : Problem
-        The problem. An `epsilon` is added to every gap.
+        The problem. An `tolerance` is added to every gap.
     theta : array-like of shape (d,)
         What the parameter is assumed to be.
     tol : float

@@ -213,7 +213,7 @@ def oracle_design(
     """Return the design that tells the best candidate from all others with fewest pulls.
 
     It minimises the largest ``y' L^-1 y / gap^2`` over the differences y of the best
-    candidate and another, and their gaps in value (plus `epsilon`). With `top` above 1
+    candidate and another, and their gaps in value (plus `tolerance`). With `top` above 1
     these are all pairs of one that is among the best and one that is not.
 
     Parameters
@@ -302,7 +302,7 @@ class Contrasts(NamedTuple):
     tied : tuple of int
         Two candidates between which no number of pulls could decide; else empty.
     directions : ndarray of shape (m, r)
-        Differences of one among the best and one that is not, over their gap plus epsilon.
+        Differences of one among the best and one that is not, over their gap plus the tolerance.
     """
 
     best: tuple[int, ...]
@@ -315,7 +315,7 @@ def contrasts_at(problem: Problem, theta: ArrayLike) -> Contrasts:
     first = np.array([group[0] for group in problem.answer_groups])
     values = problem.sign * problem.values(theta)
     least = _ROUNDING * float(np.abs(values).max())
-    return _contrasts(problem, values[first], problem.epsilon, least, problem.reduced.unit)
+    return _contrasts(problem, values[first], problem.tolerance, least, problem.reduced.unit)
 
 
 def _contrasts(
@@ -349,7 +349,7 @@ def plug_in_design(problem: Problem, phi: Floats, near: float, tol: float) -> De
     reduced = problem.reduced
     values = (reduced.candidates + reduced.rest) @ phi
     slack = near * float(values.max() - values.min()) or 1.0
-    slack += min(problem.epsilon / reduced.unit, 1e100) if problem.epsilon else 0.0
+    slack += min(problem.tolerance / reduced.unit, 1e100) if problem.tolerance else 0.0
     contrasts = _contrasts(problem, values, slack, 0.0, 1.0)
     return _min_max(problem, contrasts.directions, False, _goal(problem, tol, None, False))
 

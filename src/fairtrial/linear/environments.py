@@ -38,7 +38,7 @@ class TopTruth(Truth):
     """The truth where several of the best are wanted, in any order.
 
     Right are sets of distinct candidates of which each is as good as the last of the best,
-    within `epsilon`: `acceptable` lists the labels that such a set is made of.
+    within `tolerance`: `acceptable` lists the labels that such a set is made of.
     """
 
     def accepts(self, answer: Any) -> bool:
@@ -134,7 +134,7 @@ class ArmEnvironment(Environment):
         first = np.array([group[0] for group in problem.answer_groups])
         order = first[np.argsort(-signed[first], kind="stable")][: problem.top]
         rounding = _ROUNDING * max(1e-300, float(np.abs(values).max()))
-        least = signed[order[-1]] - problem.epsilon - rounding
+        least = signed[order[-1]] - problem.tolerance - rounding
         good = tuple(
             label for label, value in zip(problem.answers, signed, strict=True) if value >= least
         )

@@ -106,8 +106,8 @@ class Problem(BaseProblem):
         is proven for that.
     reward_range : (float, float)
         The range that every reward lies in, if that is what is known.
-    epsilon : float
-        An answer within `epsilon` of the best will do.
+    tolerance : float
+        An answer within `tolerance` of the best will do.
     top : int
         How many of the best (distinct) candidates are wanted.
     direction : {"maximize", "minimize"}
@@ -128,7 +128,7 @@ class Problem(BaseProblem):
     arms, answers : tuple of str
         Labels of arms and candidates.
     noise_std : float, ndarray of shape (K,), "estimated", or None
-    epsilon, top, direction, reward_range, misspecification
+    tolerance, top, direction, reward_range, misspecification
         As given.
 
     Raises
@@ -177,7 +177,7 @@ class Problem(BaseProblem):
         arms: Sequence[str] | int | None = None,
         noise_std: ArrayLike | None = None,
         reward_range: tuple[float, float] | None = None,
-        epsilon: float = 0.0,
+        tolerance: float = 0.0,
         top: int = 1,
         direction: str = "maximize",
         answers: Sequence[str] | int | None = None,
@@ -189,7 +189,7 @@ class Problem(BaseProblem):
         self.candidates = self._given_candidates(features, candidates)
         self.answers = self._given_answers(candidates, answers)
         self.noise_std, self.reward_range = self._given_noise(noise_std, reward_range)
-        self.epsilon = check_number("epsilon", epsilon, low=0.0)
+        self.tolerance = check_number("tolerance", tolerance, low=0.0)
         self.misspecification = check_number("misspecification", misspecification, low=0.0)
         self.direction = check_choice("direction", direction, ["maximize", "minimize"])
         self.top = self._given_top(top)

@@ -273,7 +273,9 @@ def _pay_gaussian(model: Model, rules: Rules, book: Book, slot: int) -> None:
         multiply(inverse, target, direction)
         variance = dot(target, direction)
         earlier = book.variance[slot, bet]
-        slack = rules.epsilon - resolution(model, rules.misspecification, book.got[slot], direction)
+        slack = rules.tolerance - resolution(
+            model, rules.misspecification, book.got[slot], direction
+        )
         effect = (dot(target, theta) + slack) / math.sqrt(earlier)
         gain = log_bet(book.estimate[slot, bet], earlier / variance, effect)
         _gain(book, slot, bet, gain)
@@ -342,7 +344,7 @@ def _is_hopeless(model: Model, rules: Rules, book: Book) -> int:
                 continue
             difference(model, i, k, target)
             width = math.sqrt(height * whiten_twice(root, target, work, direction))
-            most = dot(target, theta) + rules.epsilon + width
+            most = dot(target, theta) + rules.tolerance + width
             if most < resolution(model, rules.misspecification, book.counts, direction):
                 return 1
     return 0

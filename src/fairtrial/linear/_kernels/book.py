@@ -25,7 +25,7 @@ class Rules(NamedTuple):
     touch: float
     steps: int
     slack: float
-    epsilon: float
+    tolerance: float
     top: int
     pairwise: bool
     misspecification: float  # what a value may differ by from the linear function

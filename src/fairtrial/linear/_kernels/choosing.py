@@ -359,7 +359,7 @@ def _frank_wolfe_arm(model: Model, test: Test, track: Track, issued: float) -> i
             difference(model, i, j, target)
             multiply(track.ahead, target, direction)
             variance = max(dot(target, direction), 1e-300)
-            gap = max(0.0, dot(target, track.theta) + test.epsilon)
+            gap = max(0.0, dot(target, track.theta) + test.tolerance)
             if gap * gap / (2.0 * issued * variance) > near:
                 continue
             # A tie has no slope; the direction of its variance is as good as any.

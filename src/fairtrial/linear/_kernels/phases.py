@@ -66,12 +66,12 @@ def run_phase(
 
 @kernel
 def judge(
-    arms: Floats, candidates: Floats, rest: Floats, books: Floats, level: float, epsilon: float,
+    arms: Floats, candidates: Floats, rest: Floats, books: Floats, level: float, tolerance: float,
     misspecification: float, slack: Floats, alive: Integers,
 ) -> int:  # fmt: skip
     """Take out of `alive` whoever another one beats in this phase; return how it stands.
 
-    ENOUGH if one is left, or not worse by `epsilon` than any that is left; HOPELESS if some gap
+    ENOUGH if one is left, or not worse by `tolerance` than any that is left; HOPELESS if some gap
     of the leader is smaller than what means misspecified by `slack` can hide; else OPEN.
     """
     rank = arms.shape[1]
@@ -109,11 +109,11 @@ def judge(
             return OPEN
         multiply(inverse, target, direction)
         bias = resolution(model, misspecification, books[3], direction)
-        excess = dot(target, theta) + epsilon
+        excess = dot(target, theta) + tolerance
         width = math.sqrt(level * dot(target, direction))
         if excess + width < bias:
             return HOPELESS
-        if epsilon == 0.0 or excess - bias < width:
+        if tolerance == 0.0 or excess - bias < width:
             standing = OPEN
     if standing == ENOUGH:
         for j in live:

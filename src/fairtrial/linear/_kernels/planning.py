@@ -394,7 +394,7 @@ def plan_block(model: Model, rules: Rules, book: Book, batch: float) -> None:
         winner, rival = book.winner[slot, bet], book.rival[slot, bet]
         difference(model, winner, rival, targets[bet])
         variance = noise * whiten_twice(root, targets[bet], work, direction)
-        effect = dot(targets[bet], theta) + rules.epsilon
+        effect = dot(targets[bet], theta) + rules.tolerance
         effect -= resolution(model, rules.misspecification, book.counts, direction)
         estimate = effect / math.sqrt(variance)
         book.estimate[slot, bet] = min(max(estimate, -MOST_ESTIMATE), MOST_ESTIMATE)
@@ -445,7 +445,7 @@ def _freeze_bounded(
         centre = book.centres[slot, bet]
         multiply(inverse, target, weights)
         square = whiten_twice(root, target, work, direction)
-        slack = rules.epsilon - resolution(
+        slack = rules.tolerance - resolution(
             model, rules.misspecification, book.planned[slot], weights
         )
         effect = dot(target, theta) + slack

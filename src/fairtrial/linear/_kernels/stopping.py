@@ -205,13 +205,13 @@ def scan(model: Model, test: Test, rule: int, track: Track, inverse: Floats, lev
                 least = 0.0
                 continue
             width = root_level * math.sqrt(variance)
-            excess = max(0.0, gap + test.epsilon)
+            excess = max(0.0, gap + test.tolerance)
             ratio = excess * excess / variance
             index = width - gap if rule == GAP_INDEX else -ratio
             if test.misspecification > 0.0:
                 multiply(inverse, target, direction)
                 bias = resolution(model, test.misspecification, track.counts, direction)
-                shortfall = bias - gap - test.epsilon - width
+                shortfall = bias - gap - test.tolerance - width
                 track.evidence[SHORTFALL] = max(track.evidence[SHORTFALL], shortfall)
                 excess = max(0.0, excess - bias)
                 ratio = excess * excess / variance
@@ -260,7 +260,7 @@ def mark_live(model: Model, test: Test, track: Track, live: Integers) -> None:
         for i in range(live.size):
             if track.chosen[i]:
                 difference(model, i, j, target)
-                excess = dot(target, track.theta) + test.epsilon
+                excess = dot(target, track.theta) + test.tolerance
                 if test.misspecification > 0.0:
                     multiply(track.inverse, target, direction)
                     excess -= resolution(model, test.misspecification, track.counts, direction)

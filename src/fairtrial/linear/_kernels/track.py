@@ -29,7 +29,7 @@ class Test(NamedTuple):
     radius: float  # sqrt(eta) S of the ridge level, and largest squared row over eta
     reach: float
     initial: float  # pulls of every basis arm before anything else
-    epsilon: float
+    tolerance: float
     top: int
     estimated: bool  # whether the noise is
     misspecification: float  # what a value may differ by from the linear function

@@ -93,10 +93,10 @@ class LinearPolicy(Policy):
         # In the units of the reduced problem, and within what products of floats can hold.
         with np.errstate(over="ignore"):
             self._slack = np.minimum(problem.misspecification / problem.scale, _LARGEST)
-        self._tolerance = _in_units(problem.epsilon, reduced.unit)
+        self._tolerance = _in_units(problem.tolerance, reduced.unit)
         self._misspecification = _in_units(problem.misspecification, reduced.unit)
         # Misspecified means of candidates with equal features may differ by twice the bound.
-        self._twins_may_differ = 2.0 * problem.misspecification > problem.epsilon
+        self._twins_may_differ = 2.0 * problem.misspecification > problem.tolerance
         self._amended = 0
 
     def _pack(self, rules: Floats) -> Floats:
@@ -244,7 +244,7 @@ class LinearPolicy(Policy):
         name = repr(leader) if one else ", ".join(map(repr, leader))
         if status == "decided":
             best = "is the best" if one else f"are the best {len(leader)}"
-            near = or_within(self.problem.epsilon, "it" if one else "them")
+            near = or_within(self.problem.tolerance, "it" if one else "them")
             return f"the evidence suffices: {name} {best}{near}"
         verb = "leads" if one else "lead"
         if self._finished and status == "undecided":
@@ -284,8 +284,8 @@ class LinearPolicy(Policy):
         if problem.has_rounded_columns:
             stated = (*stated, "features that depend on others up to rounding are meant to")
         promise = replace(promise, assumptions=stated)
-        if problem.epsilon:
-            near = f"an answer within {problem.epsilon:g} of the best is right"
+        if problem.tolerance:
+            near = f"an answer within {problem.tolerance:g} of the best is right"
             promise = replace(promise, statement=f"{promise.statement}; {near}")
         if problem.estimates_noise:
             promise = promise.weakened("the estimated noise is the true one, the same for all arms")

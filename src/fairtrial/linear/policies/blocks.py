@@ -44,7 +44,7 @@ class BlockBetting(LinearPolicy):
     Parameters
     ----------
     problem : Problem
-        The problem. With `epsilon`, or if several of the best are wanted, there is one wealth
+        The problem. With `tolerance`, or if several of the best are wanted, there is one wealth
         per pair of candidates instead: the square of their number is kept in memory.
     delta : float
         Probability of a wrong answer that is accepted.
@@ -101,7 +101,7 @@ class BlockBetting(LinearPolicy):
             raise InvalidArgument(
                 "problem",
                 f"must have at most {math.isqrt(MOST_PAIRS)} distinct candidates for BlockBetting "
-                "with epsilon or top; LinGapE takes more",
+                "with a tolerance or top; LinGapE takes more",
                 self._shape[1],
             )
         self._packed = self._pack(self._rules())
@@ -112,7 +112,7 @@ class BlockBetting(LinearPolicy):
 
     @property
     def _pairwise(self) -> bool:
-        return self.problem.epsilon > 0.0 or self.problem.top > 1
+        return self.problem.tolerance > 0.0 or self.problem.top > 1
 
     @property
     def _initial(self) -> int:
@@ -158,7 +158,7 @@ class BlockBetting(LinearPolicy):
             touch=1.5,
             steps=80,
             slack=1.3,
-            epsilon=self._tolerance,
+            tolerance=self._tolerance,
             top=problem.top,
             pairwise=self._pairwise,
             misspecification=self._misspecification,
@@ -304,12 +304,12 @@ class BlockBetting(LinearPolicy):
         """Return what no wealth has ruled out; of several that are wanted, what may be one.
 
         Of those, one is ruled out by as many others as are wanted: not all of them can be right.
-        With `epsilon` a wealth rules out less than that one is the best.
+        With `tolerance` a wealth rules out less than that one is the best.
         """
         book = self._book
         if not self._pairwise:
             return np.flatnonzero(book.rejected == 0).tolist()
-        if self.problem.epsilon > 0.0:
+        if self.problem.tolerance > 0.0:
             return None
         beaten_by = (book.wealth >= self._threshold).sum(axis=0)
         return np.flatnonzero(beaten_by < self.problem.top).tolist()

@@ -302,8 +302,8 @@ class XYAdaptive(_Eliminating):
     Notes
     -----
     Source: Soare, Lazaric, Munos (2014), Figure 3, with survivors intersected from phase to
-    phase, the discard of Lemma 4, and 1/n counted once. With `epsilon`, it also stops after a
-    phase in which the leader is within `epsilon` of every survivor.
+    phase, the discard of Lemma 4, and 1/n counted once. With `tolerance`, it also stops after a
+    phase in which the leader is within `tolerance` of every survivor.
 
     Examples
     --------
@@ -364,7 +364,7 @@ class Rage(_Eliminating):
     -----
     Source: Fiez, Jain, Jamieson, Ratliff (2019), "Sequential experimental design for
     transductive linear bandits", with elimination at the variances that were realised. With
-    `epsilon`, it also stops after a phase in which the leader is within `epsilon` of every
+    `tolerance`, it also stops after a phase in which the leader is within `tolerance` of every
     survivor.
 
     Examples

@@ -124,7 +124,7 @@ class Tracking(LinearPolicy):
             radius=math.sqrt(ridge.ridge) * ridge.norm_bound,
             reach=longest / ridge.ridge,
             initial=float(self._initial),
-            epsilon=self._tolerance,
+            tolerance=self._tolerance,
             top=problem.top,
             estimated=problem.estimates_noise,
             misspecification=self._misspecification,
@@ -237,7 +237,7 @@ class Tracking(LinearPolicy):
         """Return the candidates that no leader beats, for levels that hold at every moment."""
         from fairtrial.linear._kernels.track import STARTED
 
-        if self.problem.epsilon > 0.0 or isinstance(self._level, _AT_LOOKS_ONLY):
+        if self.problem.tolerance > 0.0 or isinstance(self._level, _AT_LOOKS_ONLY):
             return None
         return self._live() if self._control[STARTED] else list(range(self._shape[1]))
 
@@ -282,7 +282,7 @@ class Tracking(LinearPolicy):
 class LinGapE(Tracking):
     """Reduce the variance of the gap that matters most: the best of the one-at-a-time rules.
 
-    Takes results in any order, pulls in flight, `epsilon`, and several answers.
+    Takes results in any order, pulls in flight, `tolerance`, and several answers.
 
     Parameters
     ----------
