@@ -75,7 +75,7 @@ def run(*, quick: bool) -> None:
 def _free() -> SimulatedEnvironment:
     """Return means one apart, of which the best fifth is wanted, and readings at 99 steps."""
     means = np.random.default_rng(0).permutation(2.0 * ARMS - np.arange(ARMS))
-    problem = Problem(ARMS, top=ARMS // 5, noise_std=0.5, feedback="unbiased", report_std=0.25)
+    problem = Problem(ARMS, top=ARMS // 5, noise_std=0.5, feedback="unbiased", reading_std=0.25)
     return SimulatedEnvironment(problem, means, delay=100.0)
 
 
@@ -92,7 +92,7 @@ def _plain_run(template: Policy, world: SimulatedEnvironment) -> None:
 
 def _live(name: str, make: Callable[..., Policy], repetitions: int) -> None:
     """Show what each verb costs in a race that has begun and is far from its end."""
-    problem = Problem(LIVE_ARMS, top=50, noise_std=1.0, feedback="unbiased", report_std=0.5)
+    problem = Problem(LIVE_ARMS, top=50, noise_std=1.0, feedback="unbiased", reading_std=0.5)
     policy = make(problem)
     values = iter(np.random.default_rng(1).standard_normal(10**6).tolist())
     for pull in policy.ask(2 * LIVE_ARMS):

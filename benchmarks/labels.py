@@ -56,7 +56,7 @@ def _spread(seed: int, times: float) -> InformationRacing:
 
 
 def _read(seed: int, times: float, **problem: Any) -> InformationRacing:
-    race = InformationRacing(Problem(2, noise_std=1.0, report_std=0.1, **problem), max_pulls=60)
+    race = InformationRacing(Problem(2, noise_std=1.0, reading_std=0.1, **problem), max_pulls=60)
     generator = _generator(seed)
     while not race.stopped:
         pull, outcome = race.ask(), generator.normal()

@@ -62,7 +62,7 @@ class Killer:
 
 
 def main(folder, settings=SETTINGS, processes=2, tolerance=0.002, kill_after=40):
-    problem = ft.delayed.Problem(list(settings), noise="estimated", tolerance=tolerance)
+    problem = ft.delayed.Problem(list(settings), noise_std="estimated", tolerance=tolerance)
     study = ft.Study.create(
         problem,
         PairedRacing(problem, delta=0.05, max_pulls=100 * len(settings)),

@@ -67,7 +67,7 @@ def warm_allocation() -> None:
 
 def warm_delayed() -> None:
     """Ask, report, tell and simulate with one policy of each compiled path."""
-    problem = delayed.Problem(2, noise_std=1.0, feedback="unbiased", report_std=0.5)
+    problem = delayed.Problem(2, noise_std=1.0, feedback="unbiased", reading_std=0.5)
     world = delayed.SimulatedEnvironment(problem, [0.5, 0.4], delay=3.0)
     policy = delayed.InformationRacing(problem)
     pull = policy.ask()
@@ -82,7 +82,7 @@ def warm_delayed() -> None:
     rule = delayed.ASHA(problem)
     pull = rule.ask()
     rule.report(pull, 0.5)
-    rule.cancelled()
+    rule.to_cancel()
     rule.progress()
     rule.clone().compiled_run(world, generator, 20)
 

@@ -221,7 +221,7 @@ def _play_public_code(
     world = race.world(generator.permutation(len(race.means)))
     delay = world.delay
     steps, pulls, chosen = public.run(
-        world.means, race.std, race.report_std, delay, race.top, _DELTA, parallel, mode, generator
+        world.means, race.std, race.reading_std, delay, race.top, _DELTA, parallel, mode, generator
     )
     answer = tuple(world.problem.arms[arm] for arm in np.flatnonzero(chosen))
     started = pulls.astype(np.int64)

@@ -52,7 +52,7 @@ class Race:
         Mean outcomes, the best first.
     top : int
         How many arms are wanted.
-    std, report_std : float
+    std, reading_std : float
         Deviation of an outcome about its mean, and of a reading about its outcome.
     delay : tuple of float
         Steps from start to outcome, by arm.
@@ -62,7 +62,7 @@ class Race:
     means: tuple[float, ...]
     top: int
     std: float
-    report_std: float
+    reading_std: float
     delay: tuple[float, ...]
 
     @cached_property
@@ -73,7 +73,7 @@ class Race:
             top=self.top,
             noise_std=self.std,
             feedback="unbiased",
-            report_std=self.report_std,
+            reading_std=self.reading_std,
         )
 
     def world(self, order: NDArray[np.int64]) -> SimulatedEnvironment:
@@ -86,7 +86,7 @@ class Race:
         return replace(self, name=f"{self.name}, D {delay:g}", delay=(delay,) * len(self.means))
 
     def __hash__(self) -> int:
-        return hash((self.name, self.means, self.std, self.report_std, self.delay))
+        return hash((self.name, self.means, self.std, self.reading_std, self.delay))
 
 
 @cache
@@ -150,13 +150,13 @@ class Curves:
     noise_std: tuple[float, ...]
     table: dict[str, list[float]]
 
-    def world(self, feedback: str = "full", report_std: Floats | None = None) -> CurveEnvironment:
+    def world(self, feedback: str = "full", reading_std: Floats | None = None) -> CurveEnvironment:
         """Return the race on these curves, its points taken for that kind of reading."""
         problem = Problem(
             list(self.arms),
             noise_std=list(self.noise_std),
             feedback=feedback,
-            report_std=None if feedback == "full" else report_std,
+            reading_std=None if feedback == "full" else reading_std,
         )
         return CurveEnvironment(problem, self.table)
 

@@ -59,7 +59,7 @@ class _Race:
     feedback: str
     valid: bool = False
 
-    def report_std(self, task: Curves) -> Floats | None:
+    def reading_std(self, task: Curves) -> Floats | None:
         if self.feedback == "full":
             return None
         if self.feedback == "refining":
@@ -153,7 +153,7 @@ def _contests(cache: SimulationCache, task: Curves) -> dict[str, Contest]:
 
 
 def _race(cache: SimulationCache, task: Curves, race: _Race, number: int) -> Contest:
-    world = task.world(race.feedback, race.report_std(task))
+    world = task.world(race.feedback, race.reading_std(task))
     policy = race.rule(world.problem)
     runs = cache.simulate(policy, world, number)
     return Contest(runs.elapsed, runs.decided & ~runs.wrong, policy.guarantee.label, race.valid)

@@ -196,7 +196,7 @@ def _slower(cache: SimulationCache) -> Iterator[Row]:
         runs = cache.race(race, "race, published", parallel, number)
         slower = int((runs.elapsed > full.elapsed).sum())
         yield _slower_row("as in Figure 1", "race, published", parallel, runs, full, slower == 0)
-    useless = Problem(20, top=4, noise_std=0.03, feedback="unbiased", report_std=30.0)
+    useless = Problem(20, top=4, noise_std=0.03, feedback="unbiased", reading_std=30.0)
     world = SimulatedEnvironment(useless, race.means, delay=50.0)
     full = cache.simulate(Racing(useless, variant="full", bound=NormalMixture()), world, number)
     runs = cache.simulate(Racing(useless), world, number)
@@ -220,7 +220,7 @@ def _slower_row(
 
 # ----------------------------------------------------------------- races between close arms
 
-_CLOSE = Problem(2, noise_std=1.0, feedback="unbiased", report_std=0.5)
+_CLOSE = Problem(2, noise_std=1.0, feedback="unbiased", reading_std=0.5)
 _STEPS, _STEPS_OF_A_PULL = 1_600, 10
 _REFERENCE_RUNS = 500
 

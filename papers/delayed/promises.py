@@ -80,7 +80,7 @@ _LATE: dict[str, Any] = {"delay": UniformDelay(1, 6), "loss": 0.1}
 
 def _first() -> TimedEnvironment:
     problem = Problem(
-        2, noise_std=1.0, feedback="refining", report_std=1.0, errors="first", target_std=0.6
+        2, noise_std=1.0, feedback="refining", reading_std=1.0, errors="first", target_std=0.6
     )
     return SimulatedEnvironment(
         problem, [0.0, _GAP], delay=UniformDelay(1, 6), loss=0.1, errors="redrawn"
@@ -99,13 +99,13 @@ def _coins(feedback: str) -> TimedEnvironment:
                 rows["curve"].append(curve)
                 rows["elapsed"].append(elapsed + 1.0)
                 rows["value"].append(value)
-    report_std = {"report_std": 0.25} if feedback == "unbiased" else {}
-    problem = Problem(2, reward_range=(0, 1), feedback=feedback, **report_std)  # type: ignore[arg-type]
+    reading_std = {"reading_std": 0.25} if feedback == "unbiased" else {}
+    problem = Problem(2, reward_range=(0, 1), feedback=feedback, **reading_std)  # type: ignore[arg-type]
     return CurveEnvironment(problem, rows)
 
 
 def _five() -> TimedEnvironment:
-    problem = Problem(5, top=2, noise_std=1.0, feedback="unbiased", report_std=0.5)
+    problem = Problem(5, top=2, noise_std=1.0, feedback="unbiased", reading_std=0.5)
     means = [1.0, _GAP, 0.0, 0.0, -1.0]
     return SimulatedEnvironment(problem, means, delay=LognormalDelay(2.0, 1.5))
 
@@ -114,17 +114,17 @@ WORLDS = (
     World("outcomes only, late, some lost", lambda: _simulated(**_LATE), OUTCOMES),
     World(
         "unbiased readings, late, some lost",
-        lambda: _simulated(feedback="unbiased", report_std=0.5, **_LATE),
+        lambda: _simulated(feedback="unbiased", reading_std=0.5, **_LATE),
         ALL,
     ),
     World(
         "biased readings, +3 and -3",
-        lambda: _simulated(feedback="biased", report_std=0.5, bias=[3.0, -3.0], **_LATE),
+        lambda: _simulated(feedback="biased", reading_std=0.5, bias=[3.0, -3.0], **_LATE),
         ALL,
     ),
     World(
         "refining readings, nested",
-        lambda: _simulated(feedback="refining", report_std=1.0, errors="nested", **_LATE),
+        lambda: _simulated(feedback="refining", reading_std=1.0, errors="nested", **_LATE),
         INFORMATION,
     ),
     World("refining, the first good one counts", _first, INFORMATION),
@@ -136,14 +136,14 @@ WORLDS = (
     World("two of five, heavy-tailed delays", _five, ALL, horizon=150, parallel=10),
     World(
         "the better arm 25 times slower",
-        lambda: _simulated(feedback="unbiased", report_std=0.5, delay=[1.0, 25.0]),
+        lambda: _simulated(feedback="unbiased", reading_std=0.5, delay=[1.0, 25.0]),
         ALL,
         horizon=100,
         parallel=20,
     ),
     World(
         "called back after two readings",
-        lambda: _simulated(feedback="unbiased", report_std=0.5, delay=5.0),
+        lambda: _simulated(feedback="unbiased", reading_std=0.5, delay=5.0),
         {
             "information, pairs": partial(InformationRacing, truncate=2),
             "information, boxes": partial(InformationRacing, truncate=2, test="box"),
@@ -218,7 +218,7 @@ def _row(world: str, rule: str, policy: Policy, runs: Runs) -> Row:
 
 _MOST_PULLS = 60
 _HELD = 6
-_UNBIASED = Problem(2, noise_std=1.0, feedback="unbiased", report_std=0.3)
+_UNBIASED = Problem(2, noise_std=1.0, feedback="unbiased", reading_std=0.3)
 _TRUTH = Truth(("1",), (("1",),), np.array([0.0, _GAP]))
 
 
@@ -243,12 +243,12 @@ class Stopper:
     by : {"read", "dropped", "hidden"}
         By the reading, which is told; by a reading that is kept from the rule, and the pull
         called lost; by the outcome, which nobody else knows yet.
-    report_std : float
+    reading_std : float
         Deviation of the reading.
     """
 
     by: str
-    report_std: float = 0.3
+    reading_std: float = 0.3
 
 
 def stopped_runs(
@@ -266,7 +266,7 @@ def _stopped(
         pull = race.ask()
         assert isinstance(pull, Pull)
         outcome = generator.normal(_GAP * pull.action)
-        reading = outcome + stopper.report_std * generator.standard_normal()
+        reading = outcome + stopper.reading_std * generator.standard_normal()
         if not hidden:
             race.report(pull, reading, stage=1)
         if _is_over(race, most):
@@ -322,7 +322,7 @@ def _broken(cache: SimulationCache) -> Iterator[Row]:
         (Stopper("dropped", 0.5), "... by a reading that is not told, and dropped", 1.0, True),
         (Stopper("hidden", 2.0), "... by the outcome, before anybody else knows it", 1.0, True),
     ):
-        problem = Problem(2, noise_std=1.0, feedback="unbiased", report_std=stopper.report_std)
+        problem = Problem(2, noise_std=1.0, feedback="unbiased", reading_std=stopper.reading_std)
         policy = InformationRacing(problem)
         runs = stopped_runs(cache, policy, number, stopper, most=400)
         yield _broken_row(said, runs, reference, fooled)
@@ -357,7 +357,7 @@ def _broken_row(said: str, runs: Runs, reference: float | None, fooled: bool) ->
 
 def _refining_runs(cache: SimulationCache, errors: str, readings: int, number: int) -> Runs:
     """Return runs with readings whose errors keep their size, all said to be nested."""
-    problem = Problem(2, noise_std=1.0, feedback="refining", report_std=2.0, errors="nested")
+    problem = Problem(2, noise_std=1.0, feedback="refining", reading_std=2.0, errors="nested")
     world = SimulatedEnvironment(
         problem, [0.0, _GAP], delay=float(readings), errors=errors, shrink=0.0
     )

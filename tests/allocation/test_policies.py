@@ -661,7 +661,7 @@ def test_progress_sets_shares_against_quotas():
         assert estimate.mean == pytest.approx(mean)
         assert estimate.lower < mean < estimate.upper
     assert not policy.stopped
-    assert policy.cancelled() == []
+    assert policy.to_cancel() == []
     progress.to_dict()
 
 

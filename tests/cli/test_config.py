@@ -478,7 +478,7 @@ def test_a_mistake_in_a_problem_does_not_hide_the_others(folder, problem, expect
 
 def test_what_contradicts_a_mistaken_argument_is_no_second_mistake(folder):
     command = {"kind": "command", "run": "m"}
-    problem = {**LATE, "feedback": "often", "report_std": 0.1}
+    problem = {**LATE, "feedback": "often", "reading_std": 0.1}
     policy = {"name": "InformationRacing", "truncate": 3, "delta": 2}
     found = mistakes(folder, problem=problem, policy=policy, source=command)
     assert all_of(found) == ["problem.feedback", "policy.delta"]

@@ -28,7 +28,7 @@ def race(script=STREAM, problem=(), policy=(), **source):
             "arms": ["a", "b", "c"],
             "noise_std": 1.0,
             "feedback": "refining",
-            "report_std": 0.5,
+            "reading_std": 0.5,
             **dict(problem),
         },
         policy={"name": "InformationRacing", "delta": 0.05, **dict(policy)},

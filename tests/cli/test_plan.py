@@ -261,7 +261,7 @@ RACE = {
         "arms": ["a", "b"],
         "noise_std": 1.0,
         "feedback": "unbiased",
-        "report_std": 0.5,
+        "reading_std": 0.5,
     },
     "policy": {"delta": 0.1},
     "source": {"kind": "simulate", "means": [0.0, 3.0], "delay": 20.0},

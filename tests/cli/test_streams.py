@@ -13,7 +13,7 @@ from fairtrial.errors import InvalidOutcome
 from fairtrial.study import StopPull
 from tests.cli.test_sources import ended
 
-PROBLEM = Problem(["a", "b"], noise_std=1.0, feedback="refining", report_std=0.5)
+PROBLEM = Problem(["a", "b"], noise_std=1.0, feedback="refining", reading_std=0.5)
 PULL = Pull(7, 1, {"arm": "b"})
 
 

@@ -108,9 +108,9 @@ def test_pulls_of_an_arm_that_is_out_are_called_back_and_their_results_still_tak
     for pull, value in ((b, 10.0), (c, 10.0), (a, 0.0)):
         policy.tell(pull, value)
     assert not policy.stopped
-    assert policy.cancelled() == [a2]
+    assert policy.to_cancel() == [a2]
     policy.fail(a2, "cancelled")
-    assert policy.cancelled() == []
+    assert policy.to_cancel() == []
     policy.tell(a2, 0.5)
     assert policy.outstanding() == [b2, c2]
     assert {pull.arm for pull in policy.ask(9)} == {"b", "c"}

@@ -46,7 +46,7 @@ class Scripted(Policy):
     def learn(self, pull: Pull, outcome: Any) -> None:
         self.heard.append(("learn", pull.number, pull.arm, pull.tag, outcome))
 
-    def lose(self, pull: Pull, reason: str) -> None:
+    def on_failure(self, pull: Pull, reason: str) -> None:
         self.heard.append(("lose", pull.number, pull.arm, pull.tag, reason))
 
     @property
@@ -61,7 +61,7 @@ class Reader(Scripted):
     def read(self, pull: Pull, value: float, **details: Any) -> None:
         self.heard.append(("read", pull.number, pull.arm, pull.tag, value, details))
 
-    def revise(self, pull: Pull, old: Any, new: Any) -> None:
+    def on_amend(self, pull: Pull, old: Any, new: Any) -> None:
         self.heard.append(("revise", pull.number, pull.arm, pull.tag, old, new))
 
 
@@ -215,7 +215,7 @@ def test_results_count_after_the_stop_too() -> None:
     first, second = policy.ask(2)
     policy.over = True
     policy.tell(second, 1.0)
-    assert policy.cancelled() == [first]
+    assert policy.to_cancel() == [first]
     assert policy.told == 1
 
 
@@ -280,9 +280,9 @@ def test_a_pull_in_flight_is_found_by_its_number() -> None:
 def test_only_a_stopped_policy_cancels_by_itself() -> None:
     policy = Scripted(PROBLEM)
     pulls = policy.ask(2)
-    assert policy.cancelled() == []
+    assert policy.to_cancel() == []
     policy.over = True
-    assert policy.cancelled() == pulls
+    assert policy.to_cancel() == pulls
 
 
 # --------------------------------------------------------------------------- readings

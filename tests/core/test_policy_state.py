@@ -80,7 +80,7 @@ def step(policy: Policy, kind: str, which: int, value: int) -> Any:
 def play(policy: Policy, steps: list[tuple[str, int, int]]) -> list[Any]:
     """Return all that the policy says on the way."""
     return [
-        (step(policy, *one), policy.stopped, policy.recommend(), policy.cancelled())
+        (step(policy, *one), policy.stopped, policy.recommend(), policy.to_cancel())
         for one in steps
     ]
 

@@ -68,10 +68,10 @@ class Diary(Policy):
         if details.get("unwanted"):
             self.unwanted.add(pull.number)
 
-    def lose(self, pull: Pull, reason: str) -> None:
+    def on_failure(self, pull: Pull, reason: str) -> None:
         self.entries.append((reason, pull.number))
 
-    def cancelled(self) -> list[Pull]:
+    def to_cancel(self) -> list[Pull]:
         return [p for p in self.outstanding() if self.stopped or p.number in self.unwanted]
 
     @property
@@ -238,7 +238,7 @@ def test_a_policy_that_stops_hears_no_more_and_calls_everything_back() -> None:
 
 def test_a_policy_that_stops_without_calling_back_hears_no_more_either() -> None:
     class Silent(Diary):
-        def cancelled(self) -> list[Pull]:
+        def to_cancel(self) -> list[Pull]:
             return []
 
     paths = [Trajectory(1.0, 2.0), Trajectory(2.0, 2.0)]

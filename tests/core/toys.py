@@ -250,7 +250,7 @@ class PartialRace(Policy):
         self.counts[pull.action] += 1
         self._eliminate()
 
-    def lose(self, pull: Pull, reason: str) -> None:
+    def on_failure(self, pull: Pull, reason: str) -> None:
         self.kept.append([pull.number, pull.action, float(self.newest[pull.tag])])
         self.busy[pull.tag] = -1
         self._eliminate()
@@ -278,7 +278,7 @@ class PartialRace(Policy):
         kth = np.sort(lower[self.alive])[-self.k]
         self.alive &= ~(upper < kth)
 
-    def cancelled(self) -> list[Pull]:
+    def to_cancel(self) -> list[Pull]:
         return [p for p in self.outstanding() if self.stopped or not self.alive[p.action]]
 
     @property
@@ -355,11 +355,11 @@ class QuotaKeeper(Policy):
             self.rounds += 1
             self.issued[pull.action] += 1
 
-    def lose(self, pull: Pull, reason: str) -> None:
+    def on_failure(self, pull: Pull, reason: str) -> None:
         self.rounds -= 1
         self.issued[pull.action] -= 1
 
-    def revise(self, pull: Pull, old: float, new: float) -> None:
+    def on_amend(self, pull: Pull, old: float, new: float) -> None:
         self.sums[pull.action] += new - old
 
     @property
@@ -476,7 +476,7 @@ class Halving(Policy):
         if pull.number != UNSOLICITED and not self.is_lost(pull):
             self._advance()
 
-    def lose(self, pull: Pull, reason: str) -> None:
+    def on_failure(self, pull: Pull, reason: str) -> None:
         self._advance()
 
     def _advance(self) -> None:

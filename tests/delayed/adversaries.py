@@ -43,7 +43,7 @@ class Table:
 
     race: Policy
     rng: np.random.Generator
-    report_std: float
+    reading_std: float
     pending: list[Pending] = field(default_factory=list)
 
     def ask(self) -> Pending:
@@ -59,7 +59,7 @@ class Table:
         for _ in range(times):
             if self.race.stopped:
                 return
-            value = entry.outcome + self.report_std * self.rng.normal()
+            value = entry.outcome + self.reading_std * self.rng.normal()
             if self.race.problem.feedback == "incremental":
                 if len(entry.pieces) == 1:
                     return
@@ -197,8 +197,8 @@ def _let_in_what_suits(entries: list[Pending], race: Policy, reason: str) -> Non
 
 
 def _problem(feedback: str, **more: object) -> Problem:
-    report_std = None if feedback == "full" else 0.3
-    return Problem(ARMS, noise_std=1.0, feedback=feedback, report_std=report_std, **more)
+    reading_std = None if feedback == "full" else 0.3
+    return Problem(ARMS, noise_std=1.0, feedback=feedback, reading_std=reading_std, **more)
 
 
 PAIRS, BOXES = InformationRacing, partial(InformationRacing, test="box")

@@ -66,11 +66,11 @@ class SlowPolicy(Policy):
     def read_late(self, pull, value, **details):
         pass
 
-    def lose(self, pull, reason):
+    def on_failure(self, pull, reason):
         self.records[pull.tag].state = STOPPED
         self.advance(self.records[pull.tag])
 
-    def revise(self, pull, old, new):
+    def on_amend(self, pull, old, new):
         sign = self.problem.sign
         for record in self.records if pull.number == UNSOLICITED else [self.records[pull.tag]]:
             if record.arm == pull.action and record.outcome == sign * old:
@@ -186,7 +186,7 @@ class SuccessiveHalving(SlowPolicy):
     def end(self):
         pass
 
-    def cancelled(self):
+    def to_cancel(self):
         if self.stopped:
             return self.outstanding()
         blocks = self.waits_for_places()
@@ -281,7 +281,7 @@ class ASHA(SlowPolicy):
             for arm in self.best_of(rung)
         )
 
-    def cancelled(self):
+    def to_cancel(self):
         if self.stopped:
             return self.outstanding()
         return self.in_flight_where(lambda record: record.reached(self.ages[record.stage]))
@@ -319,7 +319,7 @@ class MedianStopping(SlowPolicy):
             for others, mean in zip(self.by_age, means.tolist(), strict=False):
                 insort(others, mean)
 
-    def cancelled(self):
+    def to_cancel(self):
         return self.in_flight_where(self.is_bad)
 
     def is_bad(self, record):
@@ -383,7 +383,7 @@ class SlowRounds(SlowPolicy):
         elif self.places == 0:
             self.alive = []
 
-    def cancelled(self):
+    def to_cancel(self):
         return self.in_flight_where(lambda record: record.arm not in self.alive)
 
     def ranked(self):

@@ -27,7 +27,7 @@ def test_the_worse_arm_seldom_wins(case):
 
 @pytest.mark.statistical
 def test_reading_until_the_errors_suit_does_not_shift_the_bias_of_the_proven_race():
-    problem = Problem(2, noise_std=1.0, feedback="biased", report_std=1000.0)
+    problem = Problem(2, noise_std=1.0, feedback="biased", reading_std=1000.0)
     race, rng = Racing(problem, max_pulls=800), np.random.default_rng(0)
     for pull in (race.ask() for _ in range(800)):
         outcome, wanted = rng.normal(), 1.0 if pull.arm == "0" else -1.0
@@ -71,7 +71,7 @@ def test_a_value_for_failures_is_proven_only_for_noise_that_covers_it():
     assert label(noise_std=1.0, noise="subgaussian").proven
     assert not label(noise_std=1.0).proven
     assert any("not proven" in text for text in label(noise_std=1.0).assumptions)
-    read = Problem(2, reward_range=(0, 1), failure_value=0.0, feedback="unbiased", report_std=1.0)
+    read = Problem(2, reward_range=(0, 1), failure_value=0.0, feedback="unbiased", reading_std=1.0)
     assert not Racing(read).guarantee.proven
     assert Racing(read, variant="full").guarantee.proven
 
@@ -90,7 +90,7 @@ def test_a_pull_has_no_more_pieces_than_it_lasts():
 
 
 def test_nested_errors_do_not_grow():
-    problem = Problem(2, noise_std=1.0, feedback="refining", errors="nested", report_std=0.4)
+    problem = Problem(2, noise_std=1.0, feedback="refining", errors="nested", reading_std=0.4)
     policy = InformationRacing(problem)
     pull = policy.ask()
     policy.report(pull, 1.0, stage=2, std=0.5)
@@ -111,7 +111,7 @@ def test_nested_errors_do_not_grow():
 
 
 def test_readings_that_differ_at_one_deviation_are_not_nested_and_prove_nothing(tmp_path):
-    problem = Problem(2, noise_std=1.0, feedback="refining", errors="nested", report_std=0.4)
+    problem = Problem(2, noise_std=1.0, feedback="refining", errors="nested", reading_std=0.4)
     policy, unread = (InformationRacing(problem, use_partial=counts) for counts in (True, False))
     for race in (policy, unread):
         pull = race.ask()
@@ -143,7 +143,7 @@ def test_what_a_guarantee_takes_on_trust_is_said():
 
 @pytest.mark.parametrize("variant", ["full", "partial"])
 def test_without_time_for_a_reading_all_races_are_the_race_on_outcomes(variant):
-    unbiased = Problem(4, noise_std=1.0, feedback="unbiased", report_std=0.5)
+    unbiased = Problem(4, noise_std=1.0, feedback="unbiased", reading_std=0.5)
     full = Problem(4, noise_std=1.0)
     means = [0.0, 2.0, 1.0, 4.0]
     for seed in range(5):

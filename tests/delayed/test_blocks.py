@@ -369,7 +369,7 @@ def test_pulls_that_no_bet_needs_are_called_back_and_cost_no_proof():
     means = [0.0, 0.4, -6.0]
     while not policy.stopped and policy.asked < 3000:
         pending += policy.ask(12 - len(pending))
-        for pull in policy.cancelled():
+        for pull in policy.to_cancel():
             if not policy.stopped:
                 called_back += 1
                 assert pull.arm == "2"
@@ -441,7 +441,7 @@ def test_nothing_is_asked_where_every_arm_is_wanted():
 
 def test_what_is_not_covered_is_refused():
     with pytest.raises(InvalidArgument, match="noise_std or reward_range"):
-        BlockBetting(Problem(2, noise="estimated"))
+        BlockBetting(Problem(2, noise_std="estimated"))
     with pytest.raises(InvalidArgument, match="initial_pulls"):
         BlockBetting(COINS, initial_pulls=0)
     with pytest.raises(InvalidArgument, match="differ between arms"):
@@ -458,12 +458,12 @@ def test_what_is_not_covered_is_refused():
 def test_it_is_the_default_where_outcomes_alone_count_and_have_a_range():
     assert COINS.default_policy == "BlockBetting"
     assert Problem(2, noise_std=1.0).default_policy == "InformationRacing"
-    read = Problem(2, reward_range=(0, 1), feedback="unbiased", report_std=0.1)
+    read = Problem(2, reward_range=(0, 1), feedback="unbiased", reading_std=0.1)
     assert read.default_policy == "Racing"
 
 
 def test_readings_are_ignored():
-    problem = Problem(2, noise_std=1.0, feedback="unbiased", report_std=0.1)
+    problem = Problem(2, noise_std=1.0, feedback="unbiased", reading_std=0.1)
     policy = BlockBetting(problem)
     pull = policy.ask()
     policy.report(pull, 5.0, stage=1)

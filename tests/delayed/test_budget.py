@@ -27,7 +27,7 @@ from fairtrial.errors import InvalidArgument, NotSupported, UnknownPull
 
 
 def problem_with(arms=9, **more):
-    return Problem(arms, noise_std=1.0, feedback="unbiased", report_std=0.5, **more)
+    return Problem(arms, noise_std=1.0, feedback="unbiased", reading_std=0.5, **more)
 
 
 RULES = {
@@ -59,7 +59,7 @@ def test_every_rule_ends_and_names_arms_that_are_clearly_best(rule, parallel, di
     assert set(run.answer) == {"7", "8"}
     assert not policy.guarantee.proven
     assert policy.recommend().confidence is None
-    assert policy.cancelled() == []
+    assert policy.to_cancel() == []
 
 
 @pytest.mark.parametrize("rule", list(RULES))
@@ -84,7 +84,7 @@ def steer(policy, rng):
     for pull in policy.ask(3):
         for _ in range(3):
             policy.report(pull, float(pull.action + rng.normal()))
-    for pull in policy.cancelled():
+    for pull in policy.to_cancel():
         policy.fail(pull, "cancelled")
     for pull in policy.outstanding():
         if rng.random() < 0.5:
@@ -113,13 +113,13 @@ def told(policy, values, readings=1):
     pulls = policy.ask(100)
     for pull in pulls:
         for _ in range(readings):
-            if pull not in policy.cancelled():
+            if pull not in policy.to_cancel():
                 policy.report(pull, values[pull.action])
     return pulls
 
 
 def called_back(policy):
-    pulls = policy.cancelled()
+    pulls = policy.to_cancel()
     for pull in pulls:
         policy.fail(pull, "cancelled")
     return sorted(pull.action for pull in pulls)
@@ -146,7 +146,7 @@ def test_a_pull_that_blocks_others_of_its_rung_is_called_back_and_started_anew()
     policy = SuccessiveHalving(problem_with(3))
     (first,) = policy.ask(1)
     policy.report(first, 9.0)
-    assert policy.cancelled() == [first]
+    assert policy.to_cancel() == [first]
     policy.fail(first, "cancelled")
     for pull in policy.ask(5):
         policy.report(pull, 0.0)
@@ -204,7 +204,7 @@ def test_asha_lets_an_arm_go_on_once_it_is_in_the_best_third():
     (again,) = policy.ask(1)
     assert again.action == 0
     policy.report(again, 5.0)
-    assert policy.cancelled() == []
+    assert policy.to_cancel() == []
     (fresh,) = policy.ask(1)
     assert fresh.action == 3
 
@@ -243,11 +243,11 @@ def test_a_pull_below_the_median_of_its_age_is_called_back():
         policy.tell(pull, 5.0)
     # The running means at the second reading are 2, 3 and 5: their median is 3.
     policy.report(pulls[3], 2.9)
-    assert policy.cancelled() == []
+    assert policy.to_cancel() == []
     policy.report(pulls[3], 2.8)
     policy.report(pulls[4], 0.0)
     policy.report(pulls[4], 3.1)
-    assert policy.cancelled() == [pulls[3]]
+    assert policy.to_cancel() == [pulls[3]]
     policy.fail(pulls[3], "cancelled")
     assert not policy.stopped
     policy.tell(pulls[4], 7.0)
@@ -272,7 +272,7 @@ def test_who_is_called_back_follows_from_all_running_means_at_that_age():
             ]
             if len(own) >= 2 and len(others) >= 2 and max(own) < statistics.median(others):
                 expected.append(pull)
-        assert policy.cancelled() == expected
+        assert policy.to_cancel() == expected
         for pull in expected:
             policy.fail(pull, "cancelled")
         for pull in policy.outstanding():

@@ -38,9 +38,9 @@ VARIANTS = [(name, parameters) for name, variants in RULES.items() for parameter
 IDS = [f"{name} {number}" for name in RULES for number in range(len(RULES[name]))]
 
 FEEDBACKS = {
-    "unbiased": {"noise_std": 1.0, "feedback": "unbiased", "report_std": 0.5},
-    "biased": {"noise_std": 1.0, "feedback": "biased", "report_std": 0.5},
-    "refining": {"noise_std": 1.0, "feedback": "refining", "report_std": 0.5},
+    "unbiased": {"noise_std": 1.0, "feedback": "unbiased", "reading_std": 0.5},
+    "biased": {"noise_std": 1.0, "feedback": "biased", "reading_std": 0.5},
+    "refining": {"noise_std": 1.0, "feedback": "refining", "reading_std": 0.5},
     "incremental": {"noise_std": 1.0, "feedback": "incremental"},
 }
 
@@ -98,7 +98,7 @@ class Both:
             self("fail", pull, "lost")
 
     def cancel(self, number, value):
-        for pull in self.fast.cancelled():
+        for pull in self.fast.to_cancel():
             self("fail", pull, "cancelled")
 
     def late_tell(self, number, value):
@@ -134,7 +134,7 @@ class Both:
     def compare(self):
         fast, slow = self.fast, self.slow
         assert fast.stopped == slow.stopped
-        assert fast.cancelled() == slow.cancelled()
+        assert fast.to_cancel() == slow.to_cancel()
         assert fast.metrics() == slow.metrics()
         left, right = fast.recommend(), slow.recommend()
         assert (left.arm, left.status, left.leader) == (right.arm, right.status, right.leader)
@@ -259,7 +259,7 @@ def test_recorded_curves_run_compiled_too(name, parameters):
         for step in range(1, generator.integers(2, 200))
     ]
     columns = {key: [row[key] for row in table] for key in table[0]}
-    problem = Problem(6, noise_std=1.0, feedback="unbiased", report_std=0.5, top=2)
+    problem = Problem(6, noise_std=1.0, feedback="unbiased", reading_std=0.5, top=2)
     world = CurveEnvironment(problem, columns)
     require_equal(runs_of(name, parameters, problem, world, 3, None, 4))
 
@@ -273,7 +273,7 @@ def test_rounds_run_compiled_where_there_are_no_readings(name):
 
 @pytest.mark.parametrize("name", list(RULES))
 def test_a_world_that_only_python_knows_takes_the_plain_loop(name):
-    problem = Problem(5, noise_std=1.0, feedback="unbiased", report_std=0.5)
+    problem = Problem(5, noise_std=1.0, feedback="unbiased", reading_std=0.5)
     world = SimulatedEnvironment(problem, np.arange(5.0), delay=lambda arm, outcome, chance: 3.0)
     policy, generator = getattr(delayed, name)(problem, **RULES[name][0]), np.random.default_rng(1)
     assert policy.compiled_run(world, generator, None) is None
@@ -287,7 +287,7 @@ def test_a_world_that_only_python_knows_takes_the_plain_loop(name):
 @pytest.mark.parametrize("name", list(RULES))
 def test_a_simulation_is_compiled(name, monkeypatch):
     monkeypatch.setattr("fairtrial.simulation._replications.run_policy", refuse)
-    problem = Problem(30, noise_std=1.0, feedback="unbiased", report_std=0.5)
+    problem = Problem(30, noise_std=1.0, feedback="unbiased", reading_std=0.5)
     world = SimulatedEnvironment(problem, 3.0 * np.arange(30.0), delay=20.0)
     policy = getattr(delayed, name)(problem, **{**RULES[name][0], **budget_of(name)})
     found = ft.simulate(policy, world, 4, parallel=6, progress=False)
@@ -317,7 +317,7 @@ def test_the_mean_of_readings_is_numpys_to_the_last_bit(number, seed):
 
 
 def test_a_pull_with_more_readings_than_there_is_room_for_is_followed_all_the_same():
-    problem = Problem(2, noise_std=1.0, feedback="unbiased", report_std=0.5)
+    problem = Problem(2, noise_std=1.0, feedback="unbiased", reading_std=0.5)
     both = Both("MedianStopping", problem, {"budget": 200, "least": 1})
     generator = np.random.default_rng(2)
     for _ in range(100):

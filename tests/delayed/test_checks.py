@@ -149,7 +149,7 @@ def test_whoever_picks_what_comes_first_seldom_gets_a_wrong_answer_called_proven
 
 
 def test_the_label_is_restored_with_the_state():
-    problem = Problem(2, noise_std=1.0, feedback="unbiased", report_std=0.1)
+    problem = Problem(2, noise_std=1.0, feedback="unbiased", reading_std=0.1)
     race = InformationRacing(problem, delta=1e-6)
     for number, pull in enumerate(race.ask(12)):
         race.report(pull, 3.0 + number)
@@ -202,7 +202,7 @@ def test_a_race_that_could_not_test_its_noise_is_not_called_proven():
     ],
 )
 def test_one_outcome_that_contradicts_its_reading_takes_the_proof_away(more):
-    race = InformationRacing(Problem(2, noise_std=1.0, report_std=0.1, **more))
+    race = InformationRacing(Problem(2, noise_std=1.0, reading_std=0.1, **more))
     pull = race.ask()
     race.report(pull, 5.0)
     assert race.guarantee.proven
@@ -215,7 +215,7 @@ def test_one_outcome_that_contradicts_its_reading_takes_the_proof_away(more):
 
 
 def test_readings_of_one_pull_that_contradict_each_other_do_so_before_its_outcome():
-    race = InformationRacing(Problem(2, noise_std=1.0, feedback="unbiased", report_std=0.1))
+    race = InformationRacing(Problem(2, noise_std=1.0, feedback="unbiased", reading_std=0.1))
     pull = race.ask()
     race.report(pull, 5.0)
     race.report(pull, 0.0)
@@ -223,7 +223,7 @@ def test_readings_of_one_pull_that_contradict_each_other_do_so_before_its_outcom
 
 
 def test_a_race_decided_by_readings_alone_is_not_called_proven():
-    race = InformationRacing(Problem(2, noise_std=1.0, feedback="unbiased", report_std=0.1))
+    race = InformationRacing(Problem(2, noise_std=1.0, feedback="unbiased", reading_std=0.1))
     first, second = race.ask(2)
     race.report(first, 100.0 * first.action)
     race.report(second, 100.0 * second.action)
@@ -348,7 +348,7 @@ def test_a_race_in_another_unit_is_the_same_race(scale, rule, feedback):
     unit = 2.0 ** round(math.log2(scale))
 
     def answers(size):
-        more = {} if feedback == "full" else {"report_std": 0.25 * size}
+        more = {} if feedback == "full" else {"reading_std": 0.25 * size}
         problem = Problem(3, noise_std=size, feedback=feedback, tolerance=0.1 * size, **more)
         race = rule(problem)
         rng = np.random.default_rng(6)

@@ -76,7 +76,7 @@ def test_means_are_taken_by_label_and_minimised_where_the_problem_says_so():
     with pytest.raises(InvalidArgument, match="std"):
         complexity(problem, [1.0, 2.0, 3.0], std=0.0)
     with pytest.raises(InvalidArgument, match="std"):
-        complexity(Problem(2, noise="estimated"), [1.0, 2.0])
+        complexity(Problem(2, noise_std="estimated"), [1.0, 2.0])
 
 
 @pytest.mark.parametrize("size", [1e-300, 1e-160, 1e160, 1e300])
@@ -99,7 +99,7 @@ def test_a_world_says_how_hard_it_is_unless_readings_count():
     problem = Problem(3, noise_std=2.0)
     world = SimulatedEnvironment(problem, [0.0, 1.0, 3.0], std=1.0, delay=OutcomeDelay(1, 9))
     assert world.complexity().value == complexity(problem, [0.0, 1.0, 3.0], std=1.0).value
-    read = Problem(3, noise_std=2.0, feedback="unbiased", report_std=0.1)
+    read = Problem(3, noise_std=2.0, feedback="unbiased", reading_std=0.1)
     assert SimulatedEnvironment(read, [0.0, 1.0, 3.0]).complexity() is None
     silent = SimulatedEnvironment(problem, [0.0, 1.0, 3.0], std=0.0)
     assert silent.complexity() is None

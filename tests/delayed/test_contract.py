@@ -15,7 +15,7 @@ from fairtrial.delayed import (
 )
 
 PROBLEM = Problem(
-    ["a", "b", "c"], top=2, noise_std=1.0, feedback="unbiased", report_std=0.5, tolerance=0.1
+    ["a", "b", "c"], top=2, noise_std=1.0, feedback="unbiased", reading_std=0.5, tolerance=0.1
 )
 WORLD = SimulatedEnvironment(PROBLEM, [0.0, 3.0, 6.0], delay=8.0)
 

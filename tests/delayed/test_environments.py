@@ -23,7 +23,7 @@ from fairtrial.delayed import (
 from fairtrial.errors import InvalidArgument, InvalidOutcome
 
 FULL = Problem(2, noise_std=1.0)
-UNBIASED = Problem(2, noise_std=1.0, feedback="unbiased", report_std=0.5)
+UNBIASED = Problem(2, noise_std=1.0, feedback="unbiased", reading_std=0.5)
 
 
 def paths(environment, arm, number, seed=0):
@@ -90,7 +90,7 @@ def test_a_delay_can_grow_with_the_outcome():
 
 @pytest.mark.statistical
 def test_outcomes_and_readings_have_their_moments():
-    problem = Problem(2, noise_std=2.0, feedback="biased", report_std=0.5)
+    problem = Problem(2, noise_std=2.0, feedback="biased", reading_std=0.5)
     environment = SimulatedEnvironment(problem, [0.0, 3.0], delay=6.0, bias=1.0)
     found = paths(environment, 1, 2000)
     outcomes = np.array([path.outcome for path in found])
@@ -104,7 +104,7 @@ def test_outcomes_and_readings_have_their_moments():
 
 @pytest.mark.statistical
 def test_errors_of_refining_readings_are_nested_or_redrawn():
-    problem = Problem(1, noise_std=1.0, feedback="refining", report_std=0.8)
+    problem = Problem(1, noise_std=1.0, feedback="refining", reading_std=0.8)
     for errors in ("nested", "redrawn"):
         environment = SimulatedEnvironment(problem, [0.0], delay=4.0, errors=errors)
         found = paths(environment, 0, 3000)
@@ -162,7 +162,7 @@ ROWS = {
     "value": [0.2, 0.1, 0.5, 0.9, 1.5],
     "std": [0.3, 0.4, math.nan, math.nan, None],
 }
-CURVES = Problem(["a", "b"], noise_std=1.0, feedback="refining", report_std=1.0)
+CURVES = Problem(["a", "b"], noise_std=1.0, feedback="refining", reading_std=1.0)
 
 
 def test_recorded_curves_are_replayed_whole():
@@ -217,7 +217,7 @@ def test_recorded_deviations_do_not_grow_where_errors_are_nested():
 
 
 def test_a_recorded_outcome_outside_of_the_range_is_refused():
-    problem = Problem(["a", "b"], reward_range=(0, 1), feedback="refining", report_std=1.0)
+    problem = Problem(["a", "b"], reward_range=(0, 1), feedback="refining", reading_std=1.0)
     with pytest.raises(InvalidOutcome, match="curve 'x' of 'b'"):
         CurveEnvironment(problem, ROWS)
 
@@ -240,7 +240,7 @@ def test_a_recorded_outcome_outside_of_the_range_is_refused():
         {"delay": OutcomeDelay(1.5, 3)},
         {"bias": 1.0},
         {"std": -1.0},
-        {"report_std": -1.0},
+        {"reading_std": -1.0},
         {"every": 0.0},
         {"loss": 1.5},
         {"errors": "other"},
@@ -260,7 +260,7 @@ def test_worlds_that_contradict_their_problem_are_refused():
     pieces = Problem(1, noise_std=1.0, feedback="incremental", duration=4)
     with pytest.raises(InvalidArgument, match="delay"):
         SimulatedEnvironment(pieces, [0.0], delay=4.0)
-    with pytest.raises(InvalidArgument, match="report_std"):
+    with pytest.raises(InvalidArgument, match="reading_std"):
         SimulatedEnvironment(Problem(1, noise_std=1.0, feedback="refining"), [0.0])
     with pytest.raises(InvalidArgument, match="Problem"):
         SimulatedEnvironment("problem", [0.0])

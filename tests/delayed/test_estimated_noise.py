@@ -22,7 +22,7 @@ from fairtrial.delayed._kernels import books
 from fairtrial.delayed._kernels.student import student_evidence, student_radius
 from fairtrial.errors import InvalidArgument
 
-UNKNOWN = Problem(2, noise="estimated")
+UNKNOWN = Problem(2, noise_std="estimated")
 
 
 def log_bayes_factor(number, t, prior):
@@ -51,7 +51,7 @@ def test_two_arms_without_variance_have_the_evidence_of_the_smaller_sample():
 
 def test_a_tolerance_ends_a_race_when_its_evidence_reaches_the_level():
     slack, values = 2.0, np.random.default_rng(1).normal(size=60).tolist()
-    problem = Problem(2, noise="estimated", tolerance=slack)
+    problem = Problem(2, noise_std="estimated", tolerance=slack)
     policy = InformationRacing(problem, delta=1e-4, sampling="uniform")
     for value in values:
         pull = policy.ask()
@@ -128,7 +128,7 @@ def test_nothing_is_said_before_two_outcomes_of_both_arms():
 @pytest.mark.parametrize("test", ["pairwise", "box"])
 @pytest.mark.parametrize("more", [{}, {"delay_depends_on_outcome": True}, {"tolerance": 1.0}])
 def test_a_compiled_run_is_the_plain_loop(test, more):
-    problem = Problem(4, top=2, noise="estimated", feedback="unbiased", report_std=0.5, **more)
+    problem = Problem(4, top=2, noise_std="estimated", feedback="unbiased", reading_std=0.5, **more)
     world = SimulatedEnvironment(
         problem, [0.0, 4.0, 0.0, 5.0], std=[1.0, 0.3, 2.0, 1.0], delay=LognormalDelay(5.0, 0.5)
     )
@@ -168,9 +168,9 @@ def test_evidence_and_threshold_are_what_decides():
 
 
 def test_what_contradicts_unknown_deviations_is_refused():
-    for more in ({"noise_std": 1.0}, {"reward_range": (0, 1)}):
+    for more in ({"noise": "subgaussian"}, {"reward_range": (0, 1)}):
         with pytest.raises(InvalidArgument, match="estimated"):
-            Problem(2, noise="estimated", **more)
+            Problem(2, noise_std="estimated", **more)
     with pytest.raises(InvalidArgument, match="Racing"):
         Racing(UNKNOWN, variant="full")
     with pytest.raises(InvalidArgument, match="std"):

@@ -20,9 +20,9 @@ from fairtrial.errors import InvalidArgument
 from tests.delayed.slow import Seen, least_sum_of_radii, likelihood_estimate
 
 HOW = {
-    "unbiased": {"report_std": [0.7, 1.3]},
-    "biased": {"report_std": [0.7, 1.3]},
-    "refining": {"report_std": 0.7},
+    "unbiased": {"reading_std": [0.7, 1.3]},
+    "biased": {"reading_std": [0.7, 1.3]},
+    "refining": {"reading_std": 0.7},
     "incremental": {"duration": [3.0, 6.0]},
 }
 
@@ -142,7 +142,7 @@ def enact(policy, problem, pulls):
         pull = policy.in_flight(policy.asked - 1)
         own = Seen(arm, duration=0.0 if problem.duration is None else problem.duration[arm])
         for stage, value in enumerate(readings, start=1):
-            std = 0.0 if problem.report_std is None else problem.report_std[arm]
+            std = 0.0 if problem.reading_std is None else problem.reading_std[arm]
             policy.report(pull, value, stage=stage)
             own.readings[stage] = (value, std)
         if outcome is not None:
@@ -193,7 +193,7 @@ def check_beside_bias(policy, problem, arm, own):
         )
     else:
         mean, information, _ = likelihood_estimate(problem, arm, own)
-        prior = np.diag([rho, 1000.0 / problem.report_std[arm] ** 2])
+        prior = np.diag([rho, 1000.0 / problem.reading_std[arm] ** 2])
         inverse = np.linalg.inv(information)
         determinants = np.linalg.det(information + prior) / np.linalg.det(prior)
         assert column(policy, "MEAN")[arm] == pytest.approx(mean, rel=1e-7, abs=1e-7)
@@ -253,7 +253,7 @@ def test_readings_that_do_not_count_cost_nothing(feedback, more):
 
 
 def test_the_bias_is_known_after_one_complete_pull_if_readings_have_no_noise():
-    problem = Problem(2, noise_std=1.0, feedback="biased", report_std=0.0)
+    problem = Problem(2, noise_std=1.0, feedback="biased", reading_std=0.0)
     policy = InformationRacing(problem)
     enact(policy, problem, [(0, [3.0], 1.0), (0, [5.0], None)])
     # The bias is 2, so the second pull counts as an outcome of 3.
@@ -294,7 +294,7 @@ def test_only_the_first_good_reading_counts_where_errors_are_redrawn():
 
 
 def race(variant, feedback="unbiased", bound=None, arms=2, **more):
-    how = {"report_std": 0.1} if feedback in ("unbiased", "biased") else {"duration": 4.0}
+    how = {"reading_std": 0.1} if feedback in ("unbiased", "biased") else {"duration": 4.0}
     problem = Problem(arms, noise_std=1.5, feedback=feedback, **how)
     return problem, Racing(problem, variant=variant, bound=bound, **more)
 
@@ -326,7 +326,7 @@ def test_of_pulls_with_equally_many_readings_the_published_estimator_takes_the_o
 
 
 def test_the_published_estimator_takes_the_outcomes_if_that_is_narrower():
-    problem = Problem(2, noise_std=1.0, feedback="unbiased", report_std=50.0)
+    problem = Problem(2, noise_std=1.0, feedback="unbiased", reading_std=50.0)
     policy = Racing(problem, variant="partial")
     enact(policy, problem, [(0, [], 1.0), (0, [2.0], None)])
     assert box(policy) == pytest.approx((1.0, float(FiniteLIL().radius(1, 0.025))))
@@ -370,7 +370,7 @@ def test_the_proven_race_walks_over_outcomes_and_the_designated_pull():
 
 
 def test_outcomes_alone_do_not_count_while_one_came_behind_the_designated_pull():
-    problem = Problem(2, noise_std=1.5, feedback="unbiased", report_std=50.0)
+    problem = Problem(2, noise_std=1.5, feedback="unbiased", reading_std=50.0)
     policy = Racing(problem)
     enact(policy, problem, [(0, [40.0], None), (0, [], 1.0)])
     # The outcome is behind the first pull in the walk: no prefix consists of it alone, though
@@ -421,7 +421,7 @@ def test_every_forecast_in_the_walk_pays_for_the_bias():
 
 
 def test_outcomes_alone_do_not_count_once_a_designated_pull_is_lost():
-    problem = Problem(2, noise_std=1.5, feedback="unbiased", report_std=50.0)
+    problem = Problem(2, noise_std=1.5, feedback="unbiased", reading_std=50.0)
     policy = Racing(problem)
     enact(policy, problem, [(0, [40.0], None)])
     policy.fail(policy.in_flight(0), "lost")

@@ -18,9 +18,9 @@ from fairtrial.errors import InvalidArgument
 
 HOW = {
     "full": {},
-    "unbiased": {"report_std": 0.5},
-    "biased": {"report_std": 0.5},
-    "refining": {"report_std": 0.8},
+    "unbiased": {"reading_std": 0.5},
+    "biased": {"reading_std": 0.5},
+    "refining": {"reading_std": 0.8},
     "incremental": {"duration": 4},
 }
 
@@ -62,11 +62,11 @@ def test_means_and_deviations_are_found_again(feedback):
 def test_biases_and_the_noise_of_readings_are_found_again():
     world = SimulatedEnvironment(
         problem_with("biased"), [0.0, 0.0], delay=6.0, every=0.5, bias=[2.0, -1.0],
-        report_std=[0.5, 1.5],
+        reading_std=[0.5, 1.5],
     )  # fmt: skip
     found = fit_world(world.problem, seen_in(world))
     assert np.abs(found.bias - [2.0, -1.0]).max() < 4 * 1.5 / np.sqrt(300 * 11)
-    assert np.abs(found.report_std / [0.5, 1.5] - 1).max() < 4 / np.sqrt(2 * 300 * 11)
+    assert np.abs(found.reading_std / [0.5, 1.5] - 1).max() < 4 / np.sqrt(2 * 300 * 11)
     assert found.every == pytest.approx(0.5)
 
 
@@ -80,7 +80,7 @@ def test_how_errors_shrink_and_hang_together_is_found_again(errors, shrink):
     found = fit_world(world.problem, seen_in(world))
     assert found.errors == errors
     # 600 independent errors at least give each of the ten points to 3 %.
-    assert found.report_std == pytest.approx([0.8, 0.8], rel=0.12)
+    assert found.reading_std == pytest.approx([0.8, 0.8], rel=0.12)
     assert found.shrink == pytest.approx(shrink, abs=0.12)
 
 

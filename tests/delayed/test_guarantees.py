@@ -48,9 +48,9 @@ def instance(kind, arms):
 @pytest.mark.parametrize("case", list(TIMES), ids=str)
 def test_stopping_times_are_those_of_an_independent_implementation(case):
     kind, arms, parallel = case
-    means, std, report_std, delay = instance(kind, arms)
+    means, std, reading_std, delay = instance(kind, arms)
     problem = Problem(
-        arms, top=arms // 5, noise_std=std, feedback="unbiased", report_std=report_std
+        arms, top=arms // 5, noise_std=std, feedback="unbiased", reading_std=reading_std
     )
     runs = 25 if arms == 100 else 80
     times = {name: np.empty(runs) for name in RULES}
@@ -75,9 +75,9 @@ def most_wrong(runs, delta=0.05):
 
 HOW = {
     "full": {},
-    "unbiased": {"report_std": 0.5},
-    "biased": {"report_std": 0.5},
-    "refining": {"report_std": 0.5, "errors": "nested"},
+    "unbiased": {"reading_std": 0.5},
+    "biased": {"reading_std": 0.5},
+    "refining": {"reading_std": 0.5, "errors": "nested"},
     "incremental": {"duration": 10},
 }
 HARD = [
@@ -121,7 +121,7 @@ def test_delays_that_depend_on_outcomes_mislead_only_who_does_not_say_so(test):
 
 @pytest.mark.parametrize("cls", [InformationRacing, Racing])
 def test_stopping_pulls_for_their_readings_misleads_nobody(cls):
-    problem = Problem(2, noise_std=1.0, feedback="unbiased", report_std=0.3)
+    problem = Problem(2, noise_std=1.0, feedback="unbiased", reading_std=0.3)
     found = 0
     for run in range(150):
         policy = cls(problem)
@@ -206,7 +206,7 @@ def test_the_proven_race_is_not_fooled_by_stops_among_the_pulls_that_it_does_not
     feedback, failure
 ):
     problem = Problem(
-        ["good", "bad"], noise_std=1.0, feedback=feedback, report_std=0.1, failure=failure
+        ["good", "bad"], noise_std=1.0, feedback=feedback, reading_std=0.1, failure=failure
     )
 
     def race() -> Racing:

@@ -28,9 +28,9 @@ from tests.delayed.slow import box_sets, declared, lucb_choice, pair_sets, settl
 
 HOW = {
     "full": {},
-    "unbiased": {"report_std": 0.6},
-    "biased": {"report_std": 0.6},
-    "refining": {"report_std": 0.6, "errors": "nested"},
+    "unbiased": {"reading_std": 0.6},
+    "biased": {"reading_std": 0.6},
+    "refining": {"reading_std": 0.6, "errors": "nested"},
     "incremental": {"duration": 6},
 }
 
@@ -146,7 +146,7 @@ def test_a_race_ends_undecided_when_its_time_has_passed():
     policy.pass_time(10.0)
     assert policy.recommend().status == "undecided"
     assert "time" in policy.recommend().reason
-    assert policy.cancelled() == pulls
+    assert policy.to_cancel() == pulls
     twin = InformationRacing(policy.problem, delta=1e-9, max_time=10.0)
     twin.set_state(state)
     assert not twin.stopped
@@ -170,9 +170,9 @@ def test_truncated_pulls_are_called_back_and_count_with_their_readings():
     policy = InformationRacing(problem, truncate=2)
     pull = policy.ask()
     policy.report(pull, 1.0)
-    assert policy.cancelled() == []
+    assert policy.to_cancel() == []
     policy.report(pull, 1.0)
-    assert policy.cancelled() == [pull]
+    assert policy.to_cancel() == [pull]
     with pytest.raises(InvalidArgument, match="truncate"):
         InformationRacing(problem_with("biased"), truncate=2)
     with pytest.raises(InvalidArgument, match="truncate"):
@@ -190,7 +190,7 @@ def test_a_compiled_run_replays_curves_as_the_plain_loop_does():
                 rows["curve"].append(curve)
                 rows["elapsed"].append(elapsed)
                 rows["value"].append(outcome + rng.normal(0, 0.2))
-    problem = Problem(["a", "b"], noise_std=1.0, feedback="refining", report_std=0.5)
+    problem = Problem(["a", "b"], noise_std=1.0, feedback="refining", reading_std=0.5)
     check_both(InformationRacing(problem), CurveEnvironment(problem, rows), parallel=3)
 
 
@@ -442,7 +442,7 @@ def test_a_failure_on_a_decided_arm_stops_nothing():
     for pull in pulls:
         if pull is not late:
             policy.tell(pull, {"0": -30.0, "1": 0.0, "2": 0.1}[pull.arm])
-    assert policy.cancelled() == [late]
+    assert policy.to_cancel() == [late]
     policy.fail(late, "timeout")
     assert not policy.stopped
 
@@ -563,10 +563,10 @@ def test_reports_on_a_decided_arm_have_no_effect_and_its_pulls_are_called_back()
     pulls = policy.ask(6)
     for pull in pulls[:3]:
         policy.tell(pull, {"0": -50.0, "1": 0.0, "2": 0.1}[pull.arm])
-    assert [pull.arm for pull in policy.cancelled()] == ["0"]
-    late = policy.cancelled()[0]
+    assert [pull.arm for pull in policy.to_cancel()] == ["0"]
+    late = policy.to_cancel()[0]
     policy.tell(problem.pull(arm="0"), -50.0)
-    assert policy.cancelled() == [late]
+    assert policy.to_cancel() == [late]
     policy.report(late, 500.0, stage=1)
     policy.tell(late, 500.0)
     assert policy.progress().details["arms"]["0"] == "rejected"
@@ -578,7 +578,7 @@ def test_a_race_whose_workers_are_all_gone_waits():
     assert len(policy.ask(9)) == 4
     assert policy.ask(9) == []
     assert policy.recommend().status == "running"
-    assert policy.cancelled() == []
+    assert policy.to_cancel() == []
     assert len(policy.outstanding()) == 4
 
 

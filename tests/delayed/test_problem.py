@@ -14,7 +14,7 @@ from fairtrial.delayed import InformationRacing, Problem, Racing
 from fairtrial.delayed._kernels.runs import act
 from fairtrial.errors import InvalidArgument, InvalidOutcome
 
-UNBIASED = {"feedback": "unbiased", "report_std": 0.25}
+UNBIASED = {"feedback": "unbiased", "reading_std": 0.25}
 
 
 @pytest.mark.parametrize(
@@ -34,12 +34,12 @@ UNBIASED = {"feedback": "unbiased", "report_std": 0.25}
         ({"reward_range": (0, 1)}, "noise_std, reward_range"),
         ({"noise_std": None, "reward_range": (1, 0)}, "reward_range"),
         ({"noise_std": None, "reward_range": (0, math.inf)}, "reward_range"),
-        ({"feedback": "unbiased"}, "report_std"),
-        ({"feedback": "biased"}, "report_std"),
-        ({"feedback": "unbiased", "report_std": -0.1}, "report_std"),
-        ({"feedback": "unbiased", "report_std": math.nan}, "report_std"),
-        ({"feedback": "unbiased", "report_std": [1.0, 2.0]}, "report_std"),
-        ({"report_std": 1.0}, "report_std"),
+        ({"feedback": "unbiased"}, "reading_std"),
+        ({"feedback": "biased"}, "reading_std"),
+        ({"feedback": "unbiased", "reading_std": -0.1}, "reading_std"),
+        ({"feedback": "unbiased", "reading_std": math.nan}, "reading_std"),
+        ({"feedback": "unbiased", "reading_std": [1.0, 2.0]}, "reading_std"),
+        ({"reading_std": 1.0}, "reading_std"),
         ({"feedback": "partial"}, "feedback"),
         ({"errors": "nested"}, "errors"),
         ({"feedback": "refining", "errors": "first"}, "target_std"),
@@ -113,7 +113,7 @@ def test_readings_of_noise_that_is_not_normal_need_the_proven_race():
         InformationRacing(Problem(3, noise_std=1.0, noise="subgaussian", **UNBIASED))
     # No race with a proof reads what refines: the message must not send anybody to one.
     with pytest.raises(InvalidArgument, match="use_partial=False; got"):
-        InformationRacing(Problem(3, reward_range=(0, 1), feedback="refining", report_std=0.1))
+        InformationRacing(Problem(3, reward_range=(0, 1), feedback="refining", reading_std=0.1))
     assert InformationRacing(bounded, use_partial=False).guarantee.proven
     assert Racing(bounded).guarantee.proven
     assert InformationRacing(Problem(3, reward_range=(0, 1))).guarantee.proven
@@ -121,7 +121,7 @@ def test_readings_of_noise_that_is_not_normal_need_the_proven_race():
 
 @pytest.mark.parametrize("variant", ["partial", "proven"])
 def test_a_race_refuses_readings_that_it_does_not_cover(variant):
-    refining = Problem(3, noise_std=1.0, feedback="refining", report_std=1.0)
+    refining = Problem(3, noise_std=1.0, feedback="refining", reading_std=1.0)
     depends = Problem(3, noise_std=1.0, delay_depends_on_outcome=True, **UNBIASED)
     pieces = Problem(3, noise_std=1.0, feedback="incremental")
     for problem in (refining, depends, pieces):
@@ -132,7 +132,7 @@ def test_a_race_refuses_readings_that_it_does_not_cover(variant):
 
 def test_what_is_proven_is_told_from_what_is_not():
     def refining(**more):
-        return Problem(3, noise_std=1.0, feedback="refining", report_std=1.0, **more)
+        return Problem(3, noise_std=1.0, feedback="refining", reading_std=1.0, **more)
 
     assert not InformationRacing(refining()).guarantee.proven
     assert InformationRacing(refining(errors="nested")).guarantee.proven
@@ -193,7 +193,7 @@ def test_an_outcome_outside_of_the_range_is_refused_or_clipped():
 def test_a_problem_is_the_same_after_a_file():
     problem = Problem(
         ["a", "b", "c"], top=2, noise_std=[1.0, 2.0, 3.0], feedback="refining", errors="first",
-        target_std=0.3, report_std=0.5, tolerance=0.1, direction="minimize", failure="outcome",
+        target_std=0.3, reading_std=0.5, tolerance=0.1, direction="minimize", failure="outcome",
         failure_value=9.0,
     )  # fmt: skip
     again = problem_from_dict(json.loads(json.dumps(problem.to_dict())))
@@ -218,7 +218,7 @@ def test_a_policy_is_the_same_after_a_file(make):
 
 def test_the_default_rule_covers_the_noise():
     assert Problem(2, noise_std=1.0, **UNBIASED).default_policy == "InformationRacing"
-    assert Problem(2, noise="estimated", **UNBIASED).default_policy == "InformationRacing"
+    assert Problem(2, noise_std="estimated", **UNBIASED).default_policy == "InformationRacing"
     assert Problem(2, reward_range=(0, 1)).default_policy == "BlockBetting"
     for noise in ({"noise_std": 1.0, "noise": "subgaussian"}, {"reward_range": (0, 1)}):
         problem = Problem(2, **noise, **UNBIASED)

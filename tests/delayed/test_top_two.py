@@ -51,7 +51,7 @@ def test_where_no_draws_disagree_the_closest_two_are_exchanged():
     assert (inside.tolist(), outside.tolist()) == ([1], [0])
 
 
-PROBLEM = Problem(5, top=2, noise_std=1.0, feedback="unbiased", report_std=0.5)
+PROBLEM = Problem(5, top=2, noise_std=1.0, feedback="unbiased", reading_std=0.5)
 
 
 def race(seed=0, **more):

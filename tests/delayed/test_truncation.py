@@ -13,7 +13,7 @@ from fairtrial.delayed import InformationRacing, Problem, SimulatedEnvironment
 from fairtrial.delayed.policies._truncation import Followed, best_cut
 from fairtrial.errors import InvalidArgument
 
-UNBIASED = Problem(2, noise_std=1.0, feedback="unbiased", report_std=2.0)
+UNBIASED = Problem(2, noise_std=1.0, feedback="unbiased", reading_std=2.0)
 
 
 def steps(curve, error=0.0, std=1.0):
@@ -100,9 +100,9 @@ def test_pulls_are_called_back_at_the_age_that_theory_gives():
     pull = policy.ask()
     for stage in range(1, 8):
         policy.report(pull, 0.0, stage=stage)
-    assert policy.cancelled() == []
+    assert policy.to_cancel() == []
     policy.report(pull, 0.0, stage=8)
-    assert policy.cancelled() == [pull]
+    assert policy.to_cancel() == [pull]
     policy.fail(pull, "truncated")
     assert not policy.stopped
 
@@ -138,7 +138,7 @@ def test_a_saved_race_keeps_what_it_has_learned(tmp_path):
 
 
 def test_it_saves_time_where_starting_is_cheap_and_ending_late():
-    problem = Problem(4, noise_std=1.0, feedback="refining", report_std=0.5, errors="nested")
+    problem = Problem(4, noise_std=1.0, feedback="refining", reading_std=0.5, errors="nested")
     world = SimulatedEnvironment(problem, [0.0, 0.3, 0.6, 1.4], delay=40.0)
     times = {}
     for truncate in (None, "auto"):
@@ -156,7 +156,7 @@ def test_what_cannot_be_called_back_is_refused():
     with pytest.raises(InvalidArgument, match="setup_time"):
         InformationRacing(UNBIASED, truncate="auto", setup_time=-1.0)
     first = Problem(2, noise_std=1.0, feedback="refining", errors="first", target_std=0.5)
-    for feedback in ({"feedback": "biased", "report_std": 1.0}, {}):
+    for feedback in ({"feedback": "biased", "reading_std": 1.0}, {}):
         with pytest.raises(InvalidArgument, match="truncate"):
             InformationRacing(Problem(2, noise_std=1.0, **feedback), truncate="auto")
     with pytest.raises(InvalidArgument, match="truncate"):

@@ -142,7 +142,7 @@ INSTANCES = {
         Problem(np.eye(3), candidates=[[1, 1, 0], [1, 0, 1], [0, 1, 1]], noise_std=0.5),
         gaussian, [0.9, 0.2, 0.5],
     ),
-    "within tolerance": (Problem(np.eye(3), noise_std=0.5, tolerance=0.3), gaussian, [0.9, 0.8, 0.2]),
+    "close enough": (Problem(np.eye(3), noise_std=0.5, tolerance=0.3), gaussian, [0.9, 0.8, 0.2]),
     "two of the best": (Problem(np.eye(4), noise_std=0.4, top=2), gaussian, [0.9, 0.8, 0.2, 0.0]),
     "not quite linear": (
         Problem(SOARE, noise_std=[1.0, 0.4, 2.0, 0.7], misspecification=0.03),

@@ -55,13 +55,13 @@ def find(rows, **values):
 def test_the_races_are_those_of_the_public_code():
     race = bounded(10)
     assert race.means[:2] == pytest.approx((5.0, 5.0 - 0.1**0.6))
-    assert (race.top, race.std, race.report_std, race.delay[0]) == (2, 0.03, 0.03, 50.0)
+    assert (race.top, race.std, race.reading_std, race.delay[0]) == (2, 0.03, 0.03, 50.0)
     race = free(100)
     assert (race.means[0], race.means[-1], race.top) == (200.0, 101.0, 20)
-    assert (race.std, race.report_std, race.delay[0]) == (0.5, 0.25, 100.0)
+    assert (race.std, race.reading_std, race.delay[0]) == (0.5, 0.25, 100.0)
     assert set(race.with_delay(10.0).delay) == {10.0}
     cells = batteries(5.0, 2.0)
-    assert (len(cells.means), cells.top, cells.report_std) == (40, 1, 10.0)
+    assert (len(cells.means), cells.top, cells.reading_std) == (40, 1, 10.0)
     assert cells.delay == tuple(life / 10 for life in cells.means)
 
 

@@ -134,7 +134,7 @@ def test_what_has_no_cost_is_refused(results):
 
 @pytest.fixture(scope="module")
 def moments():
-    problem = Problem(["a", "b", "c"], noise_std=1.0, feedback="unbiased", report_std=0.5)
+    problem = Problem(["a", "b", "c"], noise_std=1.0, feedback="unbiased", reading_std=0.5)
     world = SimulatedEnvironment(problem, [0.0, 1.0, 4.0], delay=4.0)
     return trace(InformationRacing(problem), world, seed=1, parallel=2)
 

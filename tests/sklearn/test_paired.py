@@ -344,7 +344,7 @@ def test_pulls_on_decided_arms_are_called_back():
         for pull in batch[7:]:
             if policy.states[0] == "undecided":
                 policy.tell(pull, table[pull.tag, pull.action])
-    late = policy.cancelled()
+    late = policy.to_cancel()
     assert all(pull.arm == "0" for pull in late)
 
 
@@ -386,7 +386,7 @@ def test_the_guarantee_is_proven_for_bounded_scores_only():
     "problem",
     [
         Problem(3, top=2, noise_std=1.0),
-        Problem(3, noise_std=1.0, feedback="unbiased", report_std=1.0),
+        Problem(3, noise_std=1.0, feedback="unbiased", reading_std=1.0),
         Problem(3, reward_range=(0, 1), failure_value=0.0),
     ],
     ids=["top", "readings", "failures"],

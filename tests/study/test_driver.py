@@ -47,7 +47,7 @@ def make_race(store):
     """Return a function that makes a study of a real race."""
 
     def make(about=(), **parameters):
-        options = {"noise_std": 0.1, "feedback": "unbiased", "report_std": 0.2, **dict(about)}
+        options = {"noise_std": 0.1, "feedback": "unbiased", "reading_std": 0.2, **dict(about)}
         problem = Problem(["a", "b", "c"], **options)
         policy = InformationRacing(problem, delta=0.05, **parameters)
         return Study.create(problem, policy, storage=store, name="race", seed=1)
@@ -228,9 +228,9 @@ def test_a_study_says_which_pulls_are_not_wanted_any_more(make_study):
     good, bad, unread = study.ask(3)
     study.report(good, 0.5, stage=1)
     study.report(bad, -2.0, stage=1)
-    assert study.cancelled() == [bad]
+    assert study.to_cancel() == [bad]
     study.cancel(bad)
-    assert study.cancelled() == []
+    assert study.to_cancel() == []
     assert unread in study.outstanding()
 
 

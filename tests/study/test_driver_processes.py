@@ -37,7 +37,7 @@ from tests.study.work import (
 def race(path):
     """A study of a real race in a file."""
     problem = Problem(
-        ["a", "b", "c"], noise_std=2.0, feedback="refining", report_std=0.2, failure="independent"
+        ["a", "b", "c"], noise_std=2.0, feedback="refining", reading_std=0.2, failure="independent"
     )
     policy = InformationRacing(problem, delta=0.05)
     with Study.create(

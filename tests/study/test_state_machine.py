@@ -349,11 +349,11 @@ class RaceMachine(StudyMachine):
     """The same with a real race: readings of every kind, late ones too, and failures by reason."""
 
     problems = (
-        {"feedback": "unbiased", "report_std": 1.0},
-        {"feedback": "refining", "report_std": 1.0, "failure": "independent"},
-        {"feedback": "biased", "report_std": 1.0, "failure_value": -3.0},
+        {"feedback": "unbiased", "reading_std": 1.0},
+        {"feedback": "refining", "reading_std": 1.0, "failure": "independent"},
+        {"feedback": "biased", "reading_std": 1.0, "failure_value": -3.0},
         {"feedback": "incremental", "duration": 4.0, "failure": "independent"},
-        {"feedback": "unbiased", "report_std": 1.0, "delay_depends_on_outcome": True},
+        {"feedback": "unbiased", "reading_std": 1.0, "delay_depends_on_outcome": True},
     )
 
     @initialize(
@@ -427,11 +427,11 @@ class RaceMachine(StudyMachine):
     def call_back_what_is_not_wanted(self, by):
         self.note_expired()
         study = self.studies[by]
-        for pull in study.cancelled():
+        for pull in study.to_cancel():
             assert study.should_stop(pull)
             study.cancel(pull, "no longer needed")
             self.pulls[pull.id].update(state="given up", until=None)
-        assert study.cancelled() == []
+        assert study.to_cancel() == []
 
     @rule(by=handles)
     def audit(self, by):
@@ -443,8 +443,8 @@ class RaceMachine(StudyMachine):
     def every_reading_is_known_once(self):
         policy = self.studies[0].policy
         assert policy.duplicates == self.repeated
-        wanted = {pull.number for pull in policy.cancelled()}
-        assert {pull.number for pull in self.studies[0].cancelled()} == wanted
+        wanted = {pull.number for pull in policy.to_cancel()}
+        assert {pull.number for pull in self.studies[0].to_cancel()} == wanted
 
 
 @pytest.mark.parametrize(

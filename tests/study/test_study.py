@@ -654,7 +654,7 @@ def test_the_policy_hears_why_a_pull_was_lost(make_study, store, clock):
     reasons = []
 
     class Listening(Elimination):
-        def lose(self, pull, reason):
+        def on_failure(self, pull, reason):
             reasons.append(reason)
 
     study = make_study(Listening)

@@ -59,7 +59,7 @@ def test_whoever_waits_learns_of_the_end_without_a_write_of_its_own(make_study, 
     study.pass_time()
     study.pass_time()
     assert kinds(study) == ["ask", "ask", "expire", "time"]
-    assert study.cancelled() == [waiting]
+    assert study.to_cancel() == [waiting]
     assert study.should_stop(waiting)
     assert study.should_stop(lost)
 

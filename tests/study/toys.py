@@ -82,7 +82,7 @@ class _Means(Policy):
         self.sums[pull.action] += outcome
         self.counts[pull.action] += 1
 
-    def revise(self, pull: Pull, old: Any, new: Any) -> None:
+    def on_amend(self, pull: Pull, old: Any, new: Any) -> None:
         self.sums[pull.action] += new - old
 
     @property
@@ -165,11 +165,11 @@ class Racing(_Means):
         elif pull.number >= 0:
             self.busy[pull.tag] = -1
 
-    def lose(self, pull: Pull, reason: str) -> None:
+    def on_failure(self, pull: Pull, reason: str) -> None:
         self.given_up[pull.action] += 1
         self.busy[pull.tag] = -1
 
-    def cancelled(self) -> list[Pull]:
+    def to_cancel(self) -> list[Pull]:
         bad = (self.stages >= 0) & (self.readings < -1)
         return [pull for pull in self.outstanding() if self.stopped or bad[pull.tag]]
 
@@ -232,8 +232,8 @@ class Averaging(_Means):
     def learn(self, pull: Pull, outcome: Mapping[str, float]) -> None:
         super().learn(pull, outcome["y"])
 
-    def revise(self, pull: Pull, old: Any, new: Any) -> None:
-        super().revise(pull, old["y"], new["y"])
+    def on_amend(self, pull: Pull, old: Any, new: Any) -> None:
+        super().on_amend(pull, old["y"], new["y"])
 
 
 class Arrivals(_Means):

@@ -372,7 +372,7 @@ def test_results_after_the_decision_do_not_change_it(cls: type[Policy]) -> None:
     for pull in pulls:
         policy.tell(pull, -9.0 if pull.arm == "0" else 9.0)
     assert policy.recommend().arm == "0"
-    assert policy.cancelled() == []
+    assert policy.to_cancel() == []
 
 
 # ------------------------------------------------------------------------- progress

@@ -105,10 +105,10 @@ class Policy(Resumable, ABC):
         """Take a reading that its pull's own outcome has overtaken; by default it is refused."""
         raise AlreadyTold(f"{pull!r} was told before: its readings count no more")
 
-    def lose(self, pull: Pull, reason: str) -> None:
+    def on_failure(self, pull: Pull, reason: str) -> None:
         """Take note that a pull will have no outcome; by default nothing is to be done."""
 
-    def revise(self, pull: Pull, old: Any, new: Any) -> None:
+    def on_amend(self, pull: Pull, old: Any, new: Any) -> None:
         """Take a correction of an outcome told before."""
         raise NotSupported(f"{type(self).__name__} cannot correct an outcome that it was told")
 
@@ -119,7 +119,7 @@ class Policy(Resumable, ABC):
         `max_time` is over. The policy must have stopped then.
         """
 
-    def cancelled(self) -> list[Pull]:
+    def to_cancel(self) -> list[Pull]:
         """Return the pulls in flight whose results no longer matter: all, once stopped."""
         return self.outstanding() if self.stopped else []
 
@@ -322,7 +322,7 @@ class Policy(Resumable, ABC):
         self._require_known(pull, self._outstanding.get(_number_of(pull)))
         if not isinstance(reason, str):
             raise InvalidArgument("reason", "must be text", reason)
-        self.lose(pull, reason)
+        self.on_failure(pull, reason)
         self._lost[pull.number] = self._outstanding.pop(pull.number)
 
     def amend(self, pull: Pull, old: Outcome, new: Outcome) -> None:
@@ -345,7 +345,7 @@ class Policy(Resumable, ABC):
         waited_for = number in self._outstanding or number in self._lost
         if not UNSOLICITED <= number < self.asked or waited_for:
             raise UnknownPull(f"{pull!r} has no outcome to correct")
-        self.revise(pull, clean_old, clean_new)
+        self.on_amend(pull, clean_old, clean_new)
 
     def outstanding(self) -> list[Pull]:
         """Return the pulls in flight, in the order in which they were issued."""

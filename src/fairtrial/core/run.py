@@ -199,7 +199,7 @@ class _World:
             self.watch(self.policy)
 
     def _cancel(self) -> None:
-        for pull in self.policy.cancelled():
+        for pull in self.policy.to_cancel():
             if self._in_flight.pop(pull.number, None) is not None:
                 self.policy.fail(pull, "cancelled")
                 self.cancelled += 1

@@ -155,7 +155,7 @@ def _best_shares(gaps: Floats, inside: Floats, outside: Floats) -> tuple[Floats,
 
 def _true_stds(problem: Problem, std: Any) -> Floats:
     if std is None:
-        if problem.noise == "estimated":
+        if problem.estimates_noise:
             raise InvalidArgument("std", "must be given where the problem's noise is 'estimated'")
         return np.array(problem.scale)
     given = _by_arm("std", std, problem, single=True)

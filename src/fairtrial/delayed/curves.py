@@ -57,7 +57,7 @@ class CurveEnvironment(TimedEnvironment):
 
     Examples
     --------
-    >>> problem = Problem(["a", "b"], noise_std=1.0, feedback="refining", report_std=0.5)
+    >>> problem = Problem(["a", "b"], noise_std=1.0, feedback="refining", reading_std=0.5)
     >>> rows = {"arm": ["a", "a", "b"], "curve": [1, 1, 1], "elapsed": [1, 2, 1],
     ...         "value": [0.3, 0.5, 0.9]}
     >>> CurveEnvironment(problem, rows).truth.means.tolist()

@@ -47,7 +47,7 @@ class SimulatedEnvironment(TimedEnvironment):
         Mean error of the readings, for ``feedback="biased"``.
     std : float or array-like of shape (n,), optional
         Standard deviation of an outcome, at least 0; the problem's by default.
-    report_std : float or array-like of shape (n,), optional
+    reading_std : float or array-like of shape (n,), optional
         Standard deviation of a reading, at least 0; the problem's by default. For
         ``refining`` it shrinks to 0 on the way: as the `shrink`-th power of the time left.
     every : float
@@ -78,7 +78,7 @@ class SimulatedEnvironment(TimedEnvironment):
         delay: Any = None,
         bias: ArrayLike | None = None,
         std: ArrayLike | None = None,
-        report_std: ArrayLike | None = None,
+        reading_std: ArrayLike | None = None,
         every: float = 1.0,
         loss: float = 0.0,
         errors: str = "nested",
@@ -90,7 +90,9 @@ class SimulatedEnvironment(TimedEnvironment):
         self.delay = delay
         self.bias = None if bias is None else self._per_arm("bias", bias)
         self.std = None if std is None else self._at_least_0("std", std)
-        self.report_std = None if report_std is None else self._at_least_0("report_std", report_std)
+        self.reading_std = (
+            None if reading_std is None else self._at_least_0("reading_std", reading_std)
+        )
         self.every = check_number("every", every, low=0.0, open_low=True)
         self.loss = check_number("loss", loss, low=0.0, high=1.0)
         self.errors = check_choice("errors", errors, ["nested", "redrawn"])
@@ -115,14 +117,14 @@ class SimulatedEnvironment(TimedEnvironment):
         problem = self.problem
         if self.bias is not None and problem.feedback != "biased":
             raise InvalidArgument("bias", "must be left out unless feedback='biased'", self.bias)
-        if problem.noise == "estimated" and self.std is None:
+        if problem.estimates_noise and self.std is None:
             raise InvalidArgument("std", "must be given: the problem does not know it", None)
         if problem.reward_range is not None:
             raise InvalidArgument(
                 "problem", "must give noise_std: normal outcomes have no range", problem
             )
-        if problem.feedback == "refining" and self.report_std is problem.report_std is None:
-            raise InvalidArgument("report_std", "must be given here or in the problem", None)
+        if problem.feedback == "refining" and self.reading_std is problem.reading_std is None:
+            raise InvalidArgument("reading_std", "must be given here or in the problem", None)
         if problem.feedback == "incremental":
             self._check_pieces()
 
@@ -188,12 +190,12 @@ class SimulatedEnvironment(TimedEnvironment):
         from fairtrial.delayed._kernels.worlds import World
 
         problem, zeros = self.problem, np.zeros(len(self.problem.arms))
-        report_std = problem.report_std if self.report_std is None else self.report_std
+        reading_std = problem.reading_std if self.reading_std is None else self.reading_std
         arms = np.stack(
             [
                 self.means,
                 problem.scale if self.std is None else self.std,
-                zeros if report_std is None else report_std,
+                zeros if reading_std is None else reading_std,
                 zeros if self.bias is None else self.bias,
                 self._delay.first,
                 self._delay.second,

@@ -107,7 +107,7 @@ def _time_and_readings(problem: Problem, curves: list[list[Floats]]) -> dict[str
     if problem.feedback == "refining":
         return {**known, **_refinement(curves)}
     overall = _root_mean_square(np.concatenate(errors))
-    known["report_std"] = [_root_mean_square(own) if own.size else overall for own in errors]
+    known["reading_std"] = [_root_mean_square(own) if own.size else overall for own in errors]
     return known
 
 
@@ -159,7 +159,7 @@ def _refinement(curves: list[list[Floats]]) -> dict[str, Any]:
     # The covariance of nested errors is the later variance, that of redrawn ones is 0.
     nested = not earlier.size or 2.0 * float(earlier @ later) > float(later @ later)
     return {
-        "report_std": std,
+        "reading_std": std,
         "shrink": shrink,
         "errors": "nested" if nested else "redrawn",
     }

@@ -27,7 +27,8 @@ Floats = NDArray[np.float64]
 
 FEEDBACKS = ("full", "incremental", "unbiased", "biased", "refining")
 ERRORS = ("unknown", "nested", "first")
-NOISES = ("gaussian", "subgaussian", "estimated")
+NOISES = ("gaussian", "subgaussian")
+ESTIMATED = "estimated"
 FAILURES = ("independent", "outcome")
 
 
@@ -50,12 +51,13 @@ class Problem(BaseProblem):
         Labels of the n arms, or their number.
     top : int
         How many arms are wanted, from 1 to n.
-    noise_std : float or array-like of shape (n,), optional
-        Standard deviation of an outcome about its arm's mean (of its sub-Gaussian bound). Left
-        out for ``noise="estimated"``.
+    noise_std : float, array-like of shape (n,), or "estimated", optional
+        Standard deviation of an outcome about its arm's mean (of its sub-Gaussian bound).
+        ``"estimated"``: outcomes are about normal, of unknown deviations; readings do not count,
+        and the guarantee is not proven.
     feedback : {"full", "incremental", "unbiased", "biased", "refining"}
         What a reading is.
-    report_std : float or array-like of shape (n,), optional
+    reading_std : float or array-like of shape (n,), optional
         Standard deviation of a reading about its own pull's outcome; needed for
         ``unbiased`` and ``biased``. For ``refining`` each reading may bring its own.
     errors : {"unknown", "nested", "first"}
@@ -69,10 +71,8 @@ class Problem(BaseProblem):
         The range that every outcome lies in, instead of `noise_std`.
     direction : {"maximize", "minimize"}
         Which outcomes are good.
-    noise : {"gaussian", "subgaussian", "estimated"}
+    noise : {"gaussian", "subgaussian"}
         Whether outcomes and errors are known to be normal. Not with a `reward_range`.
-        ``estimated``: outcomes are about normal, of unknown deviations; readings do not count,
-        and the guarantee is not proven.
     target_std : float, optional
         What ``errors="first"`` waits for.
     duration : float or array-like of shape (n,), optional
@@ -93,8 +93,8 @@ class Problem(BaseProblem):
     Raises
     ------
     InvalidArgument
-        If an argument is not acceptable; exactly one of `noise_std`, `reward_range` and
-        ``noise="estimated"`` must be given.
+        If an argument is not acceptable; exactly one of `noise_std` and `reward_range` must be
+        given.
 
     Notes
     -----
@@ -103,7 +103,7 @@ class Problem(BaseProblem):
 
     Examples
     --------
-    >>> problem = Problem(["a", "b", "c"], noise_std=0.5, feedback="unbiased", report_std=0.25)
+    >>> problem = Problem(["a", "b", "c"], noise_std=0.5, feedback="unbiased", reading_std=0.25)
     >>> problem.n_actions, problem.top
     (3, 1)
     """
@@ -115,9 +115,9 @@ class Problem(BaseProblem):
         self,
         arms: Any,
         top: int = 1,
-        noise_std: ArrayLike | None = None,
+        noise_std: ArrayLike | str | None = None,
         feedback: str = "full",
-        report_std: ArrayLike | None = None,
+        reading_std: ArrayLike | None = None,
         errors: str = "unknown",
         tolerance: float = 0.0,
         reward_range: tuple[float, float] | None = None,
@@ -141,7 +141,7 @@ class Problem(BaseProblem):
         self.noise = check_choice("noise", noise, NOISES)
         self.tolerance = check_number("tolerance", tolerance, low=0.0)
         self.noise_std, self.reward_range = self._given_noise(noise_std, reward_range)
-        self.report_std = self._given_report_std(report_std)
+        self.reading_std = self._given_reading_std(reading_std)
         self.errors = self._given_errors(errors)
         self.target_std = self._given_target(target_std)
         self.duration = self._given_duration(duration)
@@ -157,44 +157,42 @@ class Problem(BaseProblem):
     # --------------------------------------------------------------------- checks
 
     def _given_noise(
-        self, noise_std: ArrayLike | None, reward_range: Any
-    ) -> tuple[Floats | None, tuple[float, float] | None]:
-        if self.noise == "estimated":
-            if noise_std is not None or reward_range is not None:
-                raise InvalidArgument(
-                    "noise_std, reward_range",
-                    "must be left out for noise='estimated'",
-                    (noise_std, reward_range),
-                )
-            return None, None
+        self, noise_std: Any, reward_range: Any
+    ) -> tuple[Floats | str | None, tuple[float, float] | None]:
         if (noise_std is None) == (reward_range is None):
             raise InvalidArgument(
                 "noise_std, reward_range",
                 "exactly one must be given: the noise if it is known, else the outcomes' range; "
-                "or say noise='estimated'",
+                "or say noise_std='estimated'",
                 (noise_std, reward_range),
             )
-        if reward_range is None:
-            scale = self._per_arm("noise_std", noise_std)
-            if (scale <= 0.0).any():
-                raise InvalidArgument("noise_std", "must be finite and greater than 0", noise_std)
-            return scale, None
-        return None, check_range("reward_range", reward_range)
+        if noise_std is None:
+            return None, check_range("reward_range", reward_range)
+        if isinstance(noise_std, str):
+            if self.noise != "gaussian":
+                raise InvalidArgument(
+                    "noise", "must be left out for noise_std='estimated'", self.noise
+                )
+            return check_choice("noise_std", noise_std, [ESTIMATED]), None
+        scale = self._per_arm("noise_std", noise_std)
+        if (scale <= 0.0).any():
+            raise InvalidArgument("noise_std", "must be finite and greater than 0", noise_std)
+        return scale, None
 
-    def _given_report_std(self, report_std: ArrayLike | None) -> Floats | None:
-        if report_std is None:
+    def _given_reading_std(self, reading_std: ArrayLike | None) -> Floats | None:
+        if reading_std is None:
             if self.feedback in ("unbiased", "biased"):
                 raise InvalidArgument(
-                    "report_std", f"must be given for feedback={self.feedback!r}", None
+                    "reading_std", f"must be given for feedback={self.feedback!r}", None
                 )
             return None
         if self.feedback in ("full", "incremental"):
             raise InvalidArgument(
-                "report_std", f"must be left out for feedback={self.feedback!r}", report_std
+                "reading_std", f"must be left out for feedback={self.feedback!r}", reading_std
             )
-        scale = self._per_arm("report_std", report_std)
+        scale = self._per_arm("reading_std", reading_std)
         if (scale < 0.0).any():
-            raise InvalidArgument("report_std", "must be finite and at least 0", report_std)
+            raise InvalidArgument("reading_std", "must be finite and at least 0", reading_std)
         return scale
 
     def _given_errors(self, errors: str) -> str:
@@ -275,7 +273,7 @@ class Problem(BaseProblem):
     @property
     def gaussian(self) -> bool:
         """Whether outcomes and the errors of readings are known to be normal."""
-        return self.reward_range is None and self.noise == "gaussian"
+        return self.reward_range is None and self.noise == "gaussian" and not self.estimates_noise
 
     @cached_property
     def scale(self) -> Floats:
@@ -283,21 +281,21 @@ class Problem(BaseProblem):
 
         NaN where deviations are estimated.
         """
-        if self.noise == "estimated":
+        if self.estimates_noise:
             return np.full(len(self.arms), math.nan)
         if self.reward_range is not None:
             return np.full(len(self.arms), 0.5 * (self.reward_range[1] - self.reward_range[0]))
-        return np.array(self.noise_std)
+        return np.array(self.noise_std, dtype=float)
 
     @property
     def estimates_noise(self) -> bool:
         """Whether the deviations of outcomes are to be estimated."""
-        return self.noise == "estimated"
+        return isinstance(self.noise_std, str)
 
     @property
     def readings_used(self) -> bool:
         """Whether readings can tell anything before the outcome."""
-        counts = not self.delay_depends_on_outcome and self.noise != "estimated"
+        counts = not (self.delay_depends_on_outcome or self.estimates_noise)
         return self.feedback != "full" and counts
 
     def check_outcome(self, outcome: Any, name: str = "outcome") -> float:

@@ -230,7 +230,7 @@ class StepwiseRace:
         pull, arm, step = fit.pull, fit.pull.action, len(fit.scores) - 1
         if policy.stopped:
             return False
-        if pull in policy.cancelled():
+        if pull in policy.to_cancel():
             policy.fail(pull, "eliminated")
             return False
         if len(fit.scores) == len(self.steps):

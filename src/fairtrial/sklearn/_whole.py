@@ -99,7 +99,7 @@ class WholeFitRace:
 
     def _take(self, pull: Pull, outcome: dict[str, Any] | Exception) -> None:
         """Let the race know how a pull ended, if it still matters."""
-        if pull in self.policy.cancelled():
+        if pull in self.policy.to_cancel():
             self.policy.fail(pull, "cancelled")
             return
         score = self._score(pull, outcome)

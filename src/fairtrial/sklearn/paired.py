@@ -41,7 +41,7 @@ class PairedRacing(Policy):
     ----------
     problem : delayed.Problem
         With ``top=1`` and ``feedback="full"``. With a `reward_range` the race bets on the
-        bounded differences, and is proven; otherwise, as with ``noise="estimated"``, it
+        bounded differences, and is proven; otherwise, as with ``noise_std="estimated"``, it
         estimates their deviation and takes them for normal; a `noise_std` is not used.
     delta : float
         Probability of a wrong answer that is accepted.
@@ -150,7 +150,7 @@ class PairedRacing(Policy):
         self._cells[pull.tag, pull.action] = _TOLD
         self._advance()
 
-    def lose(self, pull: Pull, reason: str) -> None:
+    def on_failure(self, pull: Pull, reason: str) -> None:
         """Let a lost pull be issued again; an error withdraws the arm."""
         if reason in _WITHDRAWS:
             if self._status[pull.action] == _RUNS:
@@ -193,7 +193,7 @@ class PairedRacing(Policy):
         at = int(sums.argmax()) if self._complete else 0
         return int(survivors[at]), np.delete(survivors, at)
 
-    def cancelled(self) -> list[Pull]:
+    def to_cancel(self) -> list[Pull]:
         """Return the pulls in flight on arms that are decided; all, once stopped."""
         if self.stopped:
             return self.outstanding()

@@ -324,7 +324,7 @@ class RacingSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no
     def _policy(self, arms: int, n_blocks: int | None) -> Race:
         limits = self._score_range()
         noise: dict[str, Any] = (
-            {"noise": "estimated"} if limits is None else {"reward_range": limits}
+            {"noise_std": "estimated"} if limits is None else {"reward_range": limits}
         )
         problem = Problem(arms, tolerance=self.tolerance, **noise)
         if self.paired:

@@ -423,7 +423,7 @@ class Driver:
 
     def _call_back(self) -> None:
         """Call back the pulls of this driver that no longer matter."""
-        for pull in self._study.cancelled():
+        for pull in self._study.to_cancel():
             work = self._work.get(pull.id)
             if work is not None and work.is_open:
                 self._give_up(work, self._study.cancel, _NOT_NEEDED)

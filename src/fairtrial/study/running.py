@@ -107,7 +107,7 @@ def run_study(
     >>> from concurrent.futures import ThreadPoolExecutor
     >>> from fairtrial.delayed import InformationRacing, Problem
     >>> from fairtrial.study import Study, run_study
-    >>> problem = Problem(["a", "b"], noise_std=0.1, feedback="refining", report_std=0.5)
+    >>> problem = Problem(["a", "b"], noise_std=0.1, feedback="refining", reading_std=0.5)
     >>> policy = InformationRacing(problem, delta=0.05)
     >>> study = Study.create(problem, policy, storage="memory://", name="demo", seed=7)
     >>> def measure(arm, report):

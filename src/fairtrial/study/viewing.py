@@ -104,15 +104,15 @@ class Viewing(Handle):
             row = self._store.pull(self._session.id, pull_id)
             if row is None:
                 raise UnknownPull(f"pull {pull_id} was never issued by study {self.name!r}")
-            return row.state != "open" or row.number in [pull.number for pull in policy.cancelled()]
+            return row.state != "open" or row.number in [pull.number for pull in policy.to_cancel()]
 
-    def cancelled(self) -> list[StudyPull]:
+    def to_cancel(self) -> list[StudyPull]:
         """Return the pulls in flight whose outcome no longer matters to the policy.
 
         They are to be called back with `cancel`; an outcome that comes all the same counts.
         """
         with self._session.at_head() as (row, policy):
-            numbers = {pull.number for pull in policy.cancelled()}
+            numbers = {pull.number for pull in policy.to_cancel()}
             rows = self._store.open_pulls(row.id) if numbers else []
         return self._bound([row for row in rows if row.number in numbers])
 

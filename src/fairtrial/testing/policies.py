@@ -191,7 +191,7 @@ class _LiveRun:
             named = found.arm if isinstance(found.arm, tuple) else (found.arm,)
             assert set(named) <= set(found.candidates), "an answer must be among the candidates"
         outstanding = policy.outstanding()
-        assert all(pull in outstanding for pull in policy.cancelled()), (
+        assert all(pull in outstanding for pull in policy.to_cancel()), (
             "only a pull in flight can be called back"
         )
 
@@ -199,7 +199,7 @@ class _LiveRun:
         policy = self.steady
         assert policy.ask(2) == [], "a policy that has stopped must issue no more pulls"
         _require_refusal(policy.ask, "to be asked after the stop", ExperimentFinished)
-        assert policy.cancelled() == policy.outstanding(), "after the stop nothing is needed"
+        assert policy.to_cancel() == policy.outstanding(), "after the stop nothing is needed"
 
 
 def _first_told(policy: Policy) -> Pull | None:

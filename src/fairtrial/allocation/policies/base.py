@@ -185,13 +185,13 @@ class AllocationPolicy(ReportingPolicy):
             number if number >= 0 else -2 - self.told,
         )
 
-    def lose(self, pull: Pull, reason: str) -> None:
+    def on_failure(self, pull: Pull, reason: str) -> None:
         """Take the pull back: out of its arm's count, and its round out of time."""
         from fairtrial.allocation._kernels.runs import void
 
         void(*self._arrays, self._cell(pull), pull.number - self._first)
 
-    def revise(self, pull: Pull, old: Outcome, new: Outcome) -> None:
+    def on_amend(self, pull: Pull, old: Outcome, new: Outcome) -> None:
         """Replace a reward in the statistics."""
         from fairtrial.allocation._kernels.runs import correct_reward
 

@@ -133,10 +133,10 @@ class EpochPolicy(AllocationPolicy):
         if here is not None:
             super().fail(here, reason)
 
-    def lose(self, pull: Pull, reason: str) -> None:
+    def on_failure(self, pull: Pull, reason: str) -> None:
         """Take the pull back; one of an earlier epoch is owed from the beginning of this one."""
         if pull.number >= self._first:
-            super().lose(pull, reason)
+            super().on_failure(pull, reason)
         else:
             from fairtrial.allocation._kernels.counting import make_up
 

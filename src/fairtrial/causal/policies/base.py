@@ -165,7 +165,7 @@ class FixedBudgetPolicy(Policy):
                 "record disagree",
             )
 
-    def lose(self, pull: Pull, reason: str) -> None:
+    def on_failure(self, pull: Pull, reason: str) -> None:
         """Plan the row anew: the budget counts rows that came."""
         if not self.stopped:
             self._remaining[pull.action] += 1

@@ -113,7 +113,7 @@ def sigma_of(book: Book, arm: int) -> float:
 
 
 @inlined
-def report_sigma_of(book: Book, arm: int) -> float:
+def reading_std_of(book: Book, arm: int) -> float:
     """Return the scale of an arm's readings about their outcome."""
     return book.rules[CONSTANTS + book.arms.shape[0] + arm]
 
@@ -213,7 +213,7 @@ def add_reading(book: Book, row: int, stage: float, value: float, std: float) ->
         pulls[row, COUNT] += 1.0
         pulls[row, SUM] += value
     else:
-        own = report_sigma_of(book, arm) if std < 0.0 else std
+        own = reading_std_of(book, arm) if std < 0.0 else std
         precision = 1.0 / max(own, _SMALLEST_STD * sigma_of(book, arm)) ** 2
         if kind == REFINING:
             if stage < pulls[row, NEWEST]:

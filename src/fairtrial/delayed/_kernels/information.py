@@ -45,7 +45,7 @@ from fairtrial.delayed._kernels.books import (
     Book,
     inlined,
     kernel,
-    report_sigma_of,
+    reading_std_of,
     sigma_of,
 )
 
@@ -142,7 +142,7 @@ def _estimate_beside_bias(book: Book, arm: int, rho: float) -> None:
     )
     on_mean, on_bias = alone + both, both + bias
     determinant = alone * on_bias + both * bias
-    std = max(report_sigma_of(book, arm), _SMALLEST_STD * sigma_of(book, arm))
+    std = max(reading_std_of(book, arm), _SMALLEST_STD * sigma_of(book, arm))
     rho_bias = _BIAS_PRIOR / (std * std)
     first, cross = on_bias / determinant, -both / determinant
     score = (

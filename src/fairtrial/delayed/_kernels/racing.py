@@ -54,7 +54,7 @@ from fairtrial.delayed._kernels.books import (
     Book,
     inlined,
     kernel,
-    report_sigma_of,
+    reading_std_of,
     sigma_of,
 )
 
@@ -77,11 +77,11 @@ def radius(book: Book, sigma: float, number: float, log_inverse_level: float) ->
 
 
 @inlined
-def _report_term(book: Book, row: int) -> float:
+def _reading_term(book: Book, row: int) -> float:
     """Return the radius of a pull's mean reading: the m-th pull pays 1/(m+1)(m+2) of the share."""
     pulls = book.pulls
     level = book.rules[LOG_REPORT] + pulls[row, LOG_CHARGE]
-    return radius(book, report_sigma_of(book, int(pulls[row, ARM])), pulls[row, COUNT], level)
+    return radius(book, reading_std_of(book, int(pulls[row, ARM])), pulls[row, COUNT], level)
 
 
 @inlined
@@ -106,7 +106,7 @@ def add_to_race(book: Book, row: int, place: int) -> None:
     elif pulls[row, STATE] != OPEN and pulls[row, IN_WALK] > 0.0:
         sums[arm, place + NUMBER_KEPT] += 1.0
         sums[arm, place + SUM_KEPT] += pulls[row, SUM] / pulls[row, COUNT]
-        sums[arm, place + KEPT_TERMS] += _report_term(book, row)
+        sums[arm, place + KEPT_TERMS] += _reading_term(book, row)
 
 
 @inlined
@@ -217,7 +217,7 @@ def _with_one_reading(book: Book, arm: int, best: float) -> tuple[float, float]:
         return np.nan, np.inf
     number = book.sums[arm, TOTAL + NUMBER_DONE] + 1.0
     level = book.rules[LOG_ALL]
-    sigma, report_sigma = sigma_of(book, arm), report_sigma_of(book, arm)
+    sigma, report_sigma = sigma_of(book, arm), reading_std_of(book, arm)
     count = book.pulls[row, COUNT]
     least = radius(book, sigma, number, level) + radius(book, report_sigma, count, level) / number
     if least >= best:
@@ -250,11 +250,11 @@ def _with_walk(book: Book, arm: int) -> tuple[float, float]:
     terms = book.sums[arm, TOTAL + KEPT_TERMS]
     if row >= 0:
         total += book.pulls[row, SUM] / book.pulls[row, COUNT]
-        terms += _report_term(book, row)
+        terms += _reading_term(book, row)
     if biased:
         total -= standing * book.sums[arm, TOTAL + SUM_BIAS] / book.sums[arm, TOTAL + BIAS_WEIGHT]
         level = book.rules[LOG_BIAS]
-        terms += standing * radius(book, report_sigma_of(book, arm), biases, level)
+        terms += standing * radius(book, reading_std_of(book, arm), biases, level)
     number = book.sums[arm, TOTAL + NUMBER_DONE] + standing
     width = radius(book, sigma_of(book, arm), number, book.rules[LOG_OUTCOME])
     return total / number, width + terms / number

@@ -152,7 +152,7 @@ class BookedPolicy(Policy):
         rules[books.LOG_BIAS] = rules[books.LOG_ALL] - math.log(shares[1] or 1.0)
         scales = rules[books.CONSTANTS :].reshape(3, arms)
         scales[0] = problem.scale / self._unit
-        scales[1] = 0.0 if problem.report_std is None else problem.report_std / self._unit
+        scales[1] = 0.0 if problem.reading_std is None else problem.reading_std / self._unit
         scales[2] = 0.0 if problem.duration is None else problem.duration
         rules[books.LONGEST] = scales[2].max()
         book = books.empty_books(rules, arms, rows=64)

@@ -124,7 +124,7 @@ class ListeningPolicy(ReportingPolicy):
             If sums of such values, or of their squares, would lose what tells arms apart.
         """
         own = self._inward * value
-        if self.problem.noise == "estimated":
+        if self.problem.estimates_noise:
             if abs(own) > _MOST_READING:
                 raise InvalidOutcome(name, f"must be within {_MOST_READING:g} of 0", value)
             # Squares of smaller numbers vanish, and would pass for perfect agreement.
@@ -205,7 +205,7 @@ class ListeningPolicy(ReportingPolicy):
         if self.problem.feedback == "incremental":
             variance = 1.0 / float(self._pulls[row, books.DURATION])
         else:
-            own = self._report_std(arm) if std is None else std
+            own = self._reading_std(arm) if std is None else std
             if self.problem.errors == "first" and (
                 self._errors[row, NUMBER] > 0.0 or own > self._rules[books.TARGET]
             ):
@@ -247,7 +247,7 @@ class ListeningPolicy(ReportingPolicy):
                 own = variance * max(0.0, pieces / number - 1.0)
             else:
                 if std < 0.0:
-                    std = self._report_std(arm)
+                    std = self._reading_std(arm)
                 if self.problem.feedback == "refining":
                     total, precision = 0.0, 0.0
                 # As in the books: a deviation of 0 counts as one far below the outcome's.
@@ -349,7 +349,7 @@ class ListeningPolicy(ReportingPolicy):
                     "std", "must not grow from reading to reading for errors='nested'", std
                 )
 
-    def _report_std(self, arm: int) -> float:
+    def _reading_std(self, arm: int) -> float:
         """Return the deviation of an arm's readings that bring none of their own."""
         from fairtrial.delayed._kernels import books
 
@@ -368,7 +368,7 @@ class ListeningPolicy(ReportingPolicy):
             raise NotSupported("feedback='full' says that there are no readings")
         std = self._check_std(std)
         if std is None and self.problem.feedback == "refining":
-            std = self._report_std(int(self._pulls[row, books.ARM]))
+            std = self._reading_std(int(self._pulls[row, books.ARM]))
         since = None if elapsed is None else check_number("elapsed", elapsed, low=0.0)
         if stage is not None:
             return check_number("stage", stage), std
@@ -377,8 +377,8 @@ class ListeningPolicy(ReportingPolicy):
     def _check_std(self, std: float | None) -> float | None:
         """Return the deviation that a reading brings, if this rule takes one."""
         if std is None:
-            if self.problem.feedback == "refining" and self.problem.report_std is None:
-                raise InvalidArgument("std", "must be given: the problem has no report_std", None)
+            if self.problem.feedback == "refining" and self.problem.reading_std is None:
+                raise InvalidArgument("std", "must be given: the problem has no reading_std", None)
             return None
         if self.problem.feedback not in ("unbiased", "refining"):
             raise InvalidArgument(
@@ -409,7 +409,7 @@ class ListeningPolicy(ReportingPolicy):
         """
         self._time = max(self._time, check_number("now", now, low=0.0))
 
-    def lose(self, pull: Pull, reason: str) -> None:
+    def on_failure(self, pull: Pull, reason: str) -> None:
         """Take note that a pull will have no outcome; what was read of it stays.
 
         ``cancelled``, ``eliminated``, ``truncated`` and ``user`` say that somebody stopped it
@@ -464,7 +464,7 @@ class ListeningPolicy(ReportingPolicy):
             return self.problem.failure == "outcome"
         return reason not in _CHANCE or self.problem.failure_value is not None
 
-    def revise(self, pull: Pull, old: float, new: float) -> None:
+    def on_amend(self, pull: Pull, old: float, new: float) -> None:
         """Correct an outcome; what was decided before stays decided."""
         from fairtrial.delayed._kernels.events import CORRECT
 
@@ -487,7 +487,7 @@ class ListeningPolicy(ReportingPolicy):
             raise UnknownPull(f"{pull!r} was not told with the outcome {self._outward * value!r}")
         return int(np.flatnonzero(fits)[-1])
 
-    def cancelled(self) -> list[Pull]:
+    def to_cancel(self) -> list[Pull]:
         """Return the pulls in flight that are not wanted any more; all, once stopped.
 
         They are those on decided arms, and those with as many readings as `truncate` allows.

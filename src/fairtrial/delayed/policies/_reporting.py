@@ -264,7 +264,7 @@ class ReportingPolicy(BookedPolicy):
     def _found_in_results(self) -> list[str]:
         from fairtrial.delayed._kernels import books
 
-        if not self._arrivals or self.problem.noise == "estimated":
+        if not self._arrivals or self.problem.estimates_noise:
             return []
         came = np.array(self._arrivals)
         arms = self._pulls[came[:, 0], books.ARM].astype(np.int64)
@@ -342,7 +342,7 @@ class ReportingPolicy(BookedPolicy):
         if problem.reward_range is not None:
             low, high = problem.reward_range
             return f"every outcome lies in [{low:g}, {high:g}]"
-        if problem.noise == "estimated":
+        if problem.estimates_noise:
             return (
                 "outcomes are about normal; deviations are estimated: calibrated by simulation, "
                 "not proven"

@@ -107,7 +107,7 @@ class BlockBetting(Policy):
             None if initial_pulls is None else check_integer("initial_pulls", initial_pulls, low=1)
         )
         self.max_pulls = None if max_pulls is None else check_integer("max_pulls", max_pulls, low=1)
-        if problem.noise == "estimated":
+        if problem.estimates_noise:
             raise InvalidArgument(
                 "problem", "must give noise_std or reward_range for BlockBetting", problem
             )
@@ -305,7 +305,7 @@ class BlockBetting(Policy):
     def read_late(self, pull: Pull, value: float, **details: Any) -> None:
         """Ignore a reading that its pull's outcome has overtaken."""
 
-    def lose(self, pull: Pull, reason: str) -> None:
+    def on_failure(self, pull: Pull, reason: str) -> None:
         """Take note that a pull will have no outcome.
 
         It counts as the problem's `failure_value` if there is one; else as its worst value for
@@ -327,7 +327,7 @@ class BlockBetting(Policy):
         self._losses[pull.action] += math.isnan(value) and pull.tag > 0 and wanted
         self._receive(pull.tag)
 
-    def revise(self, pull: Pull, old: float, new: float) -> None:
+    def on_amend(self, pull: Pull, old: float, new: float) -> None:
         """Correct the data, and the bets of its block; those that were paid stay as they were."""
         from fairtrial.delayed._kernels.top_sets import correct_value
 
@@ -364,7 +364,7 @@ class BlockBetting(Policy):
         """Whether there is an answer, or the cap is reached."""
         return self._finished or (self.max_pulls is not None and self.told >= self.max_pulls)
 
-    def cancelled(self) -> list[Pull]:
+    def to_cancel(self) -> list[Pull]:
         """Return the pulls in flight that no bet needs any more; all, once stopped."""
         if self.stopped:
             return self.outstanding()

@@ -109,12 +109,12 @@ class SuccessiveHalving(RungPolicy):
 
     Examples
     --------
-    >>> problem = Problem(["a", "b", "c"], noise_std=1.0, feedback="unbiased", report_std=0.5)
+    >>> problem = Problem(["a", "b", "c"], noise_std=1.0, feedback="unbiased", reading_std=0.5)
     >>> policy = SuccessiveHalving(problem)
     >>> pulls = policy.ask(3)
     >>> for pull in pulls:
     ...     policy.report(pull, {"a": 0.0, "b": 2.0, "c": 1.0}[pull.arm])
-    >>> [pull.arm for pull in policy.cancelled()]
+    >>> [pull.arm for pull in policy.to_cancel()]
     ['a', 'c']
     >>> policy.tell(pulls[1], 2.5)
     >>> policy.recommend().arm
@@ -181,7 +181,7 @@ class Hyperband(SuccessiveHalving):
 
     Examples
     --------
-    >>> problem = Problem(20, noise_std=1.0, feedback="refining", report_std=0.5)
+    >>> problem = Problem(20, noise_std=1.0, feedback="refining", reading_std=0.5)
     >>> [len(arms) for arms, _ in Hyperband(problem, most=27, seed=0).brackets]
     [20, 12, 6, 4]
     """
@@ -259,12 +259,12 @@ class ASHA(RungPolicy):
 
     Examples
     --------
-    >>> problem = Problem(9, noise_std=1.0, feedback="unbiased", report_std=0.5)
+    >>> problem = Problem(9, noise_std=1.0, feedback="unbiased", reading_std=0.5)
     >>> policy = ASHA(problem)
     >>> pulls = policy.ask(3)
     >>> for pull, value in zip(pulls, (1.0, 0.0, 2.0)):
     ...     policy.report(pull, value)
-    >>> [pull.arm for pull in policy.cancelled()]
+    >>> [pull.arm for pull in policy.to_cancel()]
     ['0', '1']
     """
 

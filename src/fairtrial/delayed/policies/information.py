@@ -77,7 +77,7 @@ class InformationRacing(DelayedPolicy):
 
     Examples
     --------
-    >>> problem = Problem(["a", "b"], noise_std=1.0, feedback="unbiased", report_std=0.5)
+    >>> problem = Problem(["a", "b"], noise_std=1.0, feedback="unbiased", reading_std=0.5)
     >>> policy = InformationRacing(problem, delta=0.05)
     >>> while not policy.stopped:
     ...     pull = policy.ask()
@@ -183,7 +183,7 @@ class InformationRacing(DelayedPolicy):
 
     @property
     def _estimates_noise(self) -> bool:
-        return self.problem.noise == "estimated"
+        return self.problem.estimates_noise
 
     @property
     def _uses_readings(self) -> bool:

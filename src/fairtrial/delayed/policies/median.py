@@ -46,12 +46,12 @@ class MedianStopping(BudgetPolicy):
 
     Examples
     --------
-    >>> problem = Problem(["a", "b"], noise_std=1.0, feedback="refining", report_std=0.5)
+    >>> problem = Problem(["a", "b"], noise_std=1.0, feedback="refining", reading_std=0.5)
     >>> policy = MedianStopping(problem, budget=2, least=1)
     >>> good, bad = policy.ask(2)
     >>> policy.report(good, 1.0), policy.tell(good, 1.5), policy.report(bad, 0.5)
     (None, None, None)
-    >>> [pull.arm for pull in policy.cancelled()]
+    >>> [pull.arm for pull in policy.to_cancel()]
     ['b']
     """
 

@@ -106,7 +106,7 @@ class Racing(DelayedPolicy):
         self._make_room()
 
     def _refuse_what_is_not_covered(self) -> None:
-        if self.problem.noise == "estimated":
+        if self.problem.estimates_noise:
             raise InvalidArgument(
                 "problem", "must give noise_std or reward_range for Racing", self.problem
             )
@@ -154,7 +154,7 @@ class Racing(DelayedPolicy):
 
     def _check_std(self, std: float | None) -> float | None:
         if std is not None and self._uses_readings:
-            raise InvalidArgument("std", "must be left out: Racing takes the report_std", std)
+            raise InvalidArgument("std", "must be left out: Racing takes the reading_std", std)
         return super()._check_std(std)
 
     @property

@@ -151,7 +151,7 @@ class BudgetPolicy(Policy):
 
         return bool(self._control[OVER])
 
-    def cancelled(self) -> list[Pull]:
+    def to_cancel(self) -> list[Pull]:
         """Return the pulls in flight that are not wanted any more; all, once stopped."""
         from fairtrial.delayed._kernels.budget_runs import keep_unwanted
 
@@ -211,13 +211,13 @@ class BudgetPolicy(Policy):
     def read_late(self, pull: Pull, value: float, **details: Any) -> None:
         """Ignore a reading that its pull's outcome has overtaken."""
 
-    def lose(self, pull: Pull, reason: str) -> None:
+    def on_failure(self, pull: Pull, reason: str) -> None:
         """Take note that a pull has stopped; its readings stay."""
         from fairtrial.delayed._kernels.budgets import STOP
 
         self._act(STOP, pull.tag)
 
-    def revise(self, pull: Pull, old: float, new: float) -> None:
+    def on_amend(self, pull: Pull, old: float, new: float) -> None:
         """Correct an outcome; arms that have left stay out."""
         from fairtrial.delayed._kernels import ledger
 

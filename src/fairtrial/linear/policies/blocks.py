@@ -237,14 +237,14 @@ class BlockBetting(LinearPolicy):
         if self.is_lost(pull):
             self._late.append(pull.number)
 
-    def lose(self, pull: Pull, reason: str) -> None:
+    def on_failure(self, pull: Pull, reason: str) -> None:
         """Close the books on a pull: its worst value if rewards have a range, else without it."""
         from fairtrial.linear._kernels.runs import lose_in_blocks
 
         self._lost_in_block += pull.tag >= 0 and not self._finished
         lose_in_blocks(*self._books(pull.action, pull.tag))
 
-    def revise(self, pull: Pull, old: float, new: float) -> None:
+    def on_amend(self, pull: Pull, old: float, new: float) -> None:
         """Correct the data, and bets of its block; those that were paid stay as they were."""
         from fairtrial.linear._kernels.runs import correct_in_blocks
 

@@ -138,11 +138,11 @@ class _Phased(LinearPolicy):
             if self._phase == 1:
                 self._early = self._record.copy()
 
-    def lose(self, pull: Pull, reason: str) -> None:
+    def on_failure(self, pull: Pull, reason: str) -> None:
         """Put the pull back: a phase is judged with all its pulls."""
         self._books[TO_ISSUE, pull.action] += 1.0
 
-    def revise(self, pull: Pull, old: float, new: float) -> None:
+    def on_amend(self, pull: Pull, old: float, new: float) -> None:
         """Correct a reward; phases that were judged stay so."""
         from fairtrial.confidence.noise_kernels import replace_result
 

@@ -159,13 +159,13 @@ class Tracking(LinearPolicy):
         reward = self._reduced(pull.action, outcome)
         tell_tracker(*self._books(self.rule, pull.action, reward, solicited))
 
-    def lose(self, pull: Pull, reason: str) -> None:
+    def on_failure(self, pull: Pull, reason: str) -> None:
         """Free the pull's place: the rule will choose the arm again if it still wants it."""
         from fairtrial.linear._kernels.runs import lose_in_tracker
 
         lose_in_tracker(*self._books(pull.action))
 
-    def revise(self, pull: Pull, old: float, new: float) -> None:
+    def on_amend(self, pull: Pull, old: float, new: float) -> None:
         """Correct a reward; the evidence is that of the corrected data."""
         from fairtrial.linear._kernels.runs import correct_in_tracker
 

@@ -280,7 +280,7 @@ class BlockBetting(FloorPolicy):
         told = (pull.action, tag, reward, pull.number, self._noise)
         _runs().tell_blocks(*self._books(*told))
 
-    def lose(self, pull: Pull, reason: str) -> None:
+    def on_failure(self, pull: Pull, reason: str) -> None:
         """Close the books on a pull: its worst value if rewards have a range, else without it."""
         from fairtrial.subpopulations._kernels.runs import lose_in_blocks
 
@@ -288,7 +288,7 @@ class BlockBetting(FloorPolicy):
         self._lost_in_bet += pull.tag >= 0 and not self._decided
         lose_in_blocks(*self._books(pull.action, pull.tag, self._noise))
 
-    def revise(self, pull: Pull, old: float, new: float) -> None:
+    def on_amend(self, pull: Pull, old: float, new: float) -> None:
         """Correct the data, and bets of its block; those that were paid stay as they were."""
         from fairtrial.subpopulations._kernels.runs import correct_in_blocks
 

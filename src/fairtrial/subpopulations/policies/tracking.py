@@ -218,11 +218,11 @@ class Tracking(FloorPolicy):
             self._constants,
         )
 
-    def lose(self, pull: Pull, reason: str) -> None:
+    def on_failure(self, pull: Pull, reason: str) -> None:
         """Free the cell's place: the rule will draw it again if it still wants it."""
         self._planes[PENDING].flat[pull.action] -= 1.0
 
-    def revise(self, pull: Pull, old: float, new: float) -> None:
+    def on_amend(self, pull: Pull, old: float, new: float) -> None:
         """Correct a reward; the evidence is that of the corrected data."""
         from fairtrial.subpopulations._kernels.runs import correct_in_tracker
 
