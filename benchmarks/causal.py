@@ -41,7 +41,7 @@ def run(*, quick: bool) -> None:
 
 
 def _ready() -> Problem:
-    """Read the network again, and ask anew: nothing is kept from before."""
+    """Read the network again, and ask again: nothing is kept from before."""
     model = CausalModel.from_bif(hepar2())
     arms = HEPAR.instances[0].make(BUDGET).problem.arms
     outcome = ("carcinoma", {"present": 1.0, "absent": 0.0})

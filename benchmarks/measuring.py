@@ -21,7 +21,7 @@ class Timing:
     cpu: Sequence[float]
 
     def per(self, units: float) -> Timing:
-        """Return the timing of one of so many equal units."""
+        """Return the timing of one of that many equal units."""
         return Timing([t / units for t in self.wall], [t / units for t in self.cpu])
 
 

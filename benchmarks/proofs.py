@@ -69,7 +69,7 @@ def _race(name: str, scores: np.ndarray, tolerance: float, races: int) -> None:
 
 
 def _raced(scores: np.ndarray, tolerance: float, cap: int) -> PairedRacing:
-    """Return a race of so many fits for every candidate at most, on splits in their order."""
+    """Return a race of that many fits for every candidate at most, on splits in their order."""
     splits, candidates = scores.shape
     problem = Problem(candidates, reward_range=(0.0, 1.0), tolerance=tolerance)
     policy = PairedRacing(problem, max_pulls=cap * candidates)

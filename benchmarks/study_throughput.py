@@ -164,7 +164,7 @@ def show_opening(title: str, path: Path) -> None:
 
 
 def make_long_study(path: Path, events: int) -> None:
-    """Write the log that so many asks and tells in turn would leave, a thousand at a time."""
+    """Write the log that that many asks and tells in turn would leave, a thousand at a time."""
     create(path, "process").close()
     store = SQLiteStore(path, "process")
     study = store.studies()[0]

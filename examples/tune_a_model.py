@@ -48,7 +48,7 @@ def accuracy(arm, report):
 
 
 class Killer:
-    """Kills one worker without warning, once so many results are in."""
+    """Kills one worker without warning, once that many results are in."""
 
     def __init__(self, after):
         self.after = after

@@ -65,7 +65,7 @@ class Measured:
         return cls(float(mean), float(error.strip("()")) if error else None)
 
     def agrees_with(self, reference: Measured, errors: float = 4.0) -> bool:
-        """Return whether the two differ by at most so many standard errors of the difference.
+        """Return whether the two differ by at most that many standard errors of the difference.
 
         Examples
         --------
@@ -76,7 +76,7 @@ class Measured:
         return abs(self.mean - reference.mean) <= errors * spread
 
     def rounded(self, decimals: int) -> str:
-        """Return mean and standard error with so many digits after the point.
+        """Return mean and standard error with that many digits after the point.
 
         Examples
         --------
@@ -233,7 +233,7 @@ def _text(cell: Cell) -> str:
 
 
 def _number(value: float, digits: int) -> str:
-    """Return a number with so many significant digits, but never fewer than its integer part.
+    """Return a number with that many significant digits, but never fewer than its integer part.
 
     Examples
     --------
@@ -281,7 +281,7 @@ def share(hits: int, runs: int) -> Measured:
 
 
 def keeps_level(hits: int, runs: int, delta: float) -> bool:
-    """Return whether so many errors are what a rule may make that errs at most `delta`.
+    """Return whether that many errors are what a rule may make that errs at most `delta`.
 
     Examples
     --------

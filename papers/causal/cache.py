@@ -49,7 +49,7 @@ RULES = tuple(_MAKERS)
 
 @dataclass(frozen=True)
 class Errors:
-    """Runs with a wrong answer, of so many.
+    """Runs with a wrong answer, of that many.
 
     Examples
     --------

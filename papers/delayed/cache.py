@@ -145,7 +145,7 @@ class SimulationCache:
         self._made: dict[Hashable, Any] = {}
 
     def number(self, full: int, quick: int) -> int:
-        """Return how many replications to make of so many in full, and in quick."""
+        """Return how many replications to make of that many in full, and in quick."""
         return max(4, round(self.share * (quick if self.quick else full)))
 
     def once(self, key: Hashable, make: Callable[[], T]) -> T:
@@ -156,7 +156,7 @@ class SimulationCache:
         return made
 
     def race(self, race: Race, rule: str, parallel: int, runs: int) -> Runs:
-        """Return so many races by a rule, with so many pulls in flight at most."""
+        """Return that many races by a rule, with that many pulls in flight at most."""
         make = RULES[rule]
 
         def one(generator: np.random.Generator) -> tuple[Run, Truth]:
@@ -166,7 +166,7 @@ class SimulationCache:
         return self.once((race, rule, parallel, runs), lambda: Runs.of(self.each(one, runs)))
 
     def race_by_public_code(self, race: Race, mode: int, parallel: int, runs: int) -> Runs:
-        """Return so many races as the public code runs them, in one of its modes."""
+        """Return that many races as the public code runs them, in one of its modes."""
 
         def one(generator: np.random.Generator) -> tuple[Run, Truth]:
             return _play_public_code(race, mode, parallel, generator)
@@ -186,7 +186,7 @@ class SimulationCache:
         parallel: int = 1,
         horizon: int | None = None,
     ) -> Runs:
-        """Return so many runs of a policy in one world."""
+        """Return that many runs of a policy in one world."""
 
         def one(generator: np.random.Generator) -> tuple[Run, Truth]:
             return play(policy.clone(), world, generator, parallel, horizon)

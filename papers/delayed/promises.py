@@ -254,7 +254,7 @@ class Stopper:
 def stopped_runs(
     cache: SimulationCache, policy: Policy, number: int, stopper: Stopper, most: int = _MOST_PULLS
 ) -> Runs:
-    """Return runs of so many pulls at most in which somebody stops some of them."""
+    """Return runs of that many pulls at most in which somebody stops some of them."""
     return Runs.of(cache.each(partial(_stopped, policy, stopper, most), number))
 
 

@@ -68,7 +68,7 @@ def exact() -> Section:
     return Section(
         "exact",
         "Bounds and splits",
-        "Radii of the mean of so many outcomes at level .05 and sigma 1. Then the share of delta "
+        "Radii of the mean of that many outcomes at level .05 and sigma 1. Then the share of delta "
         "that the published estimator gives to the readings of the pull in flight, and the "
         "radius with it: the least that any share gives.",
         (Table(tuple(_bounds()), "Radii"), Table(tuple(_splits()), "Splits, delta .05")),

@@ -99,7 +99,7 @@ def headlines(cache: SimulationCache) -> Section:
     return Section(
         "headlines",
         "Real headline tests",
-        "Every test of the Upworthy Research Archive that this package ships, served anew: a "
+        "Every test of the Upworthy Research Archive that this package ships, replayed: a "
         "visitor clicks at the rate that the headline had, as many visitors as the test had. "
         "Each of K headlines is guaranteed 1 / (2 K) of the impressions. Gains are in expected "
         "clicks, over uniform rotation; the ceiling is the best headline alone. The rates "

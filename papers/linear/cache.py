@@ -86,7 +86,7 @@ class WatchedBlockBetting(BlockBetting):
     delta : float
         Probability of a wrong answer that is accepted.
     seed : None, int or numpy.random.Generator
-        Not used: the policy tosses no coins.
+        Ignored; the policy is deterministic.
     """
 
     def __init__(

@@ -25,7 +25,7 @@ GROWING = tuple(_RUNS)
 
 
 def dimension_runs(cache: SimulationCache, name: str, dimension: int) -> Simulation:
-    """Return runs of a rule on the paper's experiment in so many dimensions."""
+    """Return runs of a rule on the paper's experiment in that many dimensions."""
     instance = paper_instance(dimension)
     rule = policy("XYAdaptive" if name == "XY-adaptive" else name, instance)
     return cache.simulate(instance, rule, _RUNS[name])

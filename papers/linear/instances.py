@@ -71,7 +71,7 @@ class Instance:
         return 0.5 / float(self.evidence_of(np.asarray(shares, dtype=np.float64)).min())
 
     def evidence_of(self, pulls: Floats) -> Floats:
-        """Return the nats that so many pulls of each arm hold against every rival of the best.
+        """Return the nats that the given pulls of each arm hold against every rival of the best.
 
         That is the least divergence, over all worlds in which the rival is at least as good,
         between what is seen there and here: ``gap^2 / (2 ||y||^2_{A^-1})``.
@@ -130,7 +130,7 @@ def _mab(number: int, gap: float) -> Instance:
 
 @cache
 def paper_instance(dimension: int, angle: float = ANGLE) -> Instance:
-    """Return the paper's experiment in so many dimensions."""
+    """Return the paper's experiment in that many dimensions."""
     return _gaussian(f"soare:{dimension}:{angle:g}", *_soare(dimension, angle))
 
 

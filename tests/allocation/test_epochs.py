@@ -244,7 +244,7 @@ def test_several_plays_keep_the_promise_of_every_epoch(seed, plays):
 
 
 def test_with_several_plays_a_pull_made_up_for_is_whole_rounds_of_credit():
-    """So that the arm has the windows of one that began so many rounds before."""
+    """So that the arm has the windows of one that began that many rounds before."""
     problem = Problem(4, "2/5", unfairness_tolerance=1, plays=2)
     policy = FairLearn(problem, last)
     pull = policy.ask(2)[0]

@@ -205,7 +205,7 @@ def cell_estimates(problem, rows, predictors, strengths):
     """Return the `cell` estimates from rows of labels, one row after the other, (K, values).
 
     Every row's outcome is compared with the mean of the other rows with the same predictors,
-    mixed with so many rows of the overall mean as predict the rows best. Of an attribute with
+    mixed with that many rows of the overall mean as predict the rows best. Of an attribute with
     parents these are the means of the groups as they are.
     """
     numbers = dict(zip(problem.model.states["Y"], problem.outcome_values.values(), strict=True))

@@ -478,7 +478,7 @@ def test_a_batch_policy_waits_for_the_whole_batch() -> None:
 
 
 class Capped(LeadRace):
-    """Stops undecided after so many results."""
+    """Stops undecided after that many results."""
 
     def __init__(self, problem: ToyProblem, max_pulls: int | None = None, seed: int | None = None):
         super().__init__(problem, seed=seed)

@@ -1,7 +1,7 @@
 """People and worlds that want the worse of two arms to win, within what a guarantee allows.
 
 ``python -m tests.delayed.adversaries 2000`` plays every rule that calls itself proven against
-every adversary whom it covers, so many times, and prints how often the worse arm won.
+every adversary whom it covers, that many times, and prints how often the worse arm won.
 """
 
 from __future__ import annotations
@@ -255,7 +255,7 @@ def cases() -> Iterator[tuple[str, Callable[[], Policy], Adversary]]:
 def bad_arm_wins(
     make: Callable[[], Policy], adversary: Adversary, seed: int, pulls: int = 60
 ) -> bool:
-    """Return whether the bad arm wins a race of at most so many pulls."""
+    """Return whether the bad arm wins a race of at most that many pulls."""
     race = make()
     assert race.guarantee.proven
     table = Table(race, np.random.default_rng([seed, 23]), 0.3)

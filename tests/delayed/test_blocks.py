@@ -385,7 +385,7 @@ def test_pulls_that_no_bet_needs_are_called_back_and_cost_no_proof():
 
 
 def asked_in_units_of(size, bounded):
-    """Return the arms that are asked for when all numbers are so many times as large."""
+    """Return the arms that are asked for when all numbers are that many times as large."""
     noise = {"reward_range": (0, size)} if bounded else {"noise_std": size}
     policy = BlockBetting(Problem(ARMS, top=2, **noise))
     rng, asked = np.random.default_rng(9), []

@@ -30,7 +30,7 @@ def problem_with(feedback, **more):
 
 
 def seen_in(world, pulls=300):
-    """Return the curves of so many pulls of every arm."""
+    """Return the curves of that many pulls of every arm."""
     rows = {"arm": [], "curve": [], "elapsed": [], "value": []}
     running = world.begin(np.random.default_rng(2))
     for action, label in enumerate(world.problem.arms):

@@ -36,7 +36,7 @@ EVERY = [
 def answers(
     cls: type[Policy], problem: Problem, means: np.ndarray, noise: float, runs: int, **more: Any
 ) -> list[str | None]:
-    """Return the answers of so many runs with normal noise; inside the range if there is one."""
+    """Return the answers of that many runs with normal noise; inside the range if there is one."""
     low, high = problem.reward_range or (-np.inf, np.inf)
     found = []
     for seed in range(runs):

@@ -101,7 +101,7 @@ def test_design_weights_refuses_what_are_no_shares(designs, arms, match):
 
 
 def moments(pairs, decided=True):
-    """Moments with so many results and so many candidates live."""
+    """Moments with that many results and that many candidates live."""
     last = pairs[-1][0]
     return [
         Progress(

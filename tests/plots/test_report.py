@@ -346,7 +346,7 @@ def test_decision_says_answer_guarantee_assumptions_source_and_pulls(report):
         "Proven (block betting): The answer is wrong with probability at most 0.05.",
         "Rewards lie in [-1, 1].",
         "Source: Wealth processes and Ville's inequality, theorem 2.",
-        "Not more results: the policy has stopped, and its answer is final.",
+        "More results will not change this answer: the study has stopped.",
         "2,139",
     ):
         assert part in said
@@ -355,7 +355,7 @@ def test_decision_says_answer_guarantee_assumptions_source_and_pulls(report):
 def test_decision_of_a_running_study_says_what_is_missing(report):
     progress = progress_of_grid(status="running", evidence=2.0, threshold=3.0)
     said = section(report(FakeStudy(progress)), "Decision").text
-    assert "The evidence is 1 short of the threshold 3." in said
+    assert "Evidence so far: 2 of 3." in said
     assert "about 420 more expected" in said
     assert "Answer" not in said
 
@@ -465,14 +465,14 @@ def test_fairness_lists_every_floor_with_slack_and_standing(report):
     page = report(FakeStudy(progress, GridProblem("abcd", "x")))
     _, *rows = table_named(page, "Every floor")
     assert [row[-3:] for row in rows] == [
-        ["0.3000", "0.2000", "kept"],
-        ["0.0500", "\N{MINUS SIGN}0.0500", "open"],
-        ["\N{MINUS SIGN}0.0500", "\N{MINUS SIGN}0.1500", "open"],
-        ["\N{MINUS SIGN}0.2000", "\N{MINUS SIGN}0.3000", "broken"],
+        ["0.3000", "0.2000", "met"],
+        ["0.0500", "\N{MINUS SIGN}0.0500", "met so far, not settled"],
+        ["\N{MINUS SIGN}0.0500", "\N{MINUS SIGN}0.1500", "missed so far, not settled"],
+        ["\N{MINUS SIGN}0.2000", "\N{MINUS SIGN}0.3000", "missed"],
     ]
     caption = section(page, "Fairness").all("figcaption")[0].text
-    assert "4 floors: 1 kept for sure, 1 open with the mean on the right side" in caption
-    assert "Of a: 1 kept for sure." in caption
+    assert "4 floors: 1 met, 1 met so far, not settled" in caption
+    assert "Of a: 1 met." in caption
     assert "its guarantee covers the floors of the answer together" in caption
 
 
@@ -481,7 +481,7 @@ def test_ceilings_are_called_ceilings_and_slack_turns_around(report):
     progress = replace(progress_of_grid(answer="a"), actions=cells, arms=())
     page = report(FakeStudy(progress, GridProblem("a", "x", "minimize")))
     _, row = table_named(page, "Every ceiling")
-    assert row[-3:] == ["\N{MINUS SIGN}0.3000", "\N{MINUS SIGN}0.4000", "broken"]
+    assert row[-3:] == ["\N{MINUS SIGN}0.3000", "\N{MINUS SIGN}0.4000", "missed"]
 
 
 def test_marks_of_intervals_are_to_scale_and_tell_standing_without_colour(report):

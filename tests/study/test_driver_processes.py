@@ -214,7 +214,7 @@ def test_a_worker_of_dask_that_dies_is_a_lost_pull_not_a_repeated_one(race, tmp_
 
 
 def start(path, threads=2, freely=10_000):
-    """Start a driver: so many pulls it measures freely, for more it waits for the file `go`."""
+    """Start a driver: that many pulls it measures freely, for more it waits for the file `go`."""
     command = [sys.executable, "-m", "tests.study.driven", str(path), str(threads), str(freely)]
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 

@@ -384,7 +384,7 @@ def test_blocks_have_the_size_of_the_batch(batch: int) -> None:
 
 
 def told_to_the_border(policy: BlockBetting, successes: dict[int, int]) -> None:
-    """Make the initial ten draws of some cells coins with so many successes."""
+    """Make the initial ten draws of some cells coins with that many successes."""
     left = dict(successes)
     for _ in range(10 * len(successes)):
         pull = policy.ask()

@@ -276,7 +276,7 @@ class CausalModel(Parametrized):
         return result
 
     def redrawn(self, generator: np.random.Generator) -> Self:
-        """Return the model with every estimated table drawn anew around its estimate.
+        """Return the model with every estimated table redrawn around its estimate.
 
         A row is drawn from the Dirichlet distribution of its smoothed counts, the Bayesian
         bootstrap of Rubin 1981: its mean is the estimate, and few counts make it vary much.

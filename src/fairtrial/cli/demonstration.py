@@ -115,7 +115,7 @@ def demonstrate(folder: Path, *, seed: int, delta: float, keep: bool) -> Demonst
     delta : float
         Probability of a wrong answer that is accepted.
     keep : bool
-        Go on with the study that the folder holds, instead of starting anew.
+        Continue the study in the folder, instead of starting over.
     """
     folder.mkdir(parents=True, exist_ok=True)
     world = _trial("cd4", floors=0.0, reward_range=(-1.0, 1.0))

@@ -69,7 +69,7 @@ def drive_commands(
     limit: int | None = None,
     parallel: int = 1,
 ) -> Ending:
-    """Run a study by commands, so many at once, until it stops or as `drive` says.
+    """Run a study by commands, that many at once, until it stops or as `drive` says.
 
     Raises
     ------

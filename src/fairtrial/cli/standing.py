@@ -25,7 +25,7 @@ __all__ = ["print_standing"]
 
 
 def print_standing(progress: Progress, minimize: bool) -> None:
-    """Print the tables of a progress, of at most so many arms, and what they mean."""
+    """Print the tables of a progress, of at most that many arms, and what they mean."""
     notes: dict[str, None] = {}
     for table, note in _tables(progress, minimize):
         print_table(table)

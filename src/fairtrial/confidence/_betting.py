@@ -29,7 +29,7 @@ def _log_density(u: float, m: float, width: float) -> float:
 
 @kernel
 def bet_weights(m: float, points: Floats, weights: Floats) -> float:
-    """Fill the effects that are betted on and their stakes; return the stake kept as cash.
+    """Fill the effects that are bet on and their stakes; return the stake kept as cash.
 
     `m` is the estimated effect in its own standard errors. Stakes and cash sum to one.
     """

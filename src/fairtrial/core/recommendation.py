@@ -75,7 +75,7 @@ class Recommendation:
     status : {"running", "decided", "undecided"}
         Whether the policy has stopped, and if so with an answer.
     leader : object
-        The label of what is best by the data so far; None for "no acceptable arm".
+        The label of what is best so far; None for "no acceptable arm".
     confidence : float or None
         1 minus the probability, at most, with which a study like this one ever gives a wrong
         answer; known from the start and the same at all times. It is a property of the rule, not

@@ -40,7 +40,7 @@ class Delay(Parametrized):
 
     @abstractmethod
     def pack(self, arms: int) -> PackedDelay:
-        """Return the delay of so many arms as the kernels see it."""
+        """Return the delay of that many arms as the kernels see it."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -56,7 +56,7 @@ class ConstantDelay(Delay):
     time: ArrayLike = 1.0
 
     def pack(self, arms: int) -> PackedDelay:
-        """Return the delay of so many arms as the kernels see it."""
+        """Return the delay of that many arms as the kernels see it."""
         from fairtrial.delayed._kernels.worlds import CONSTANT
 
         time = _positive("time", self.time, arms)
@@ -77,7 +77,7 @@ class UniformDelay(Delay):
     high: ArrayLike
 
     def pack(self, arms: int) -> PackedDelay:
-        """Return the delay of so many arms as the kernels see it."""
+        """Return the delay of that many arms as the kernels see it."""
         from fairtrial.delayed._kernels.worlds import UNIFORM
 
         return PackedDelay(UNIFORM, *_range(self.low, self.high, arms), np.zeros(1))
@@ -96,7 +96,7 @@ class GeometricDelay(Delay):
     mean: ArrayLike
 
     def pack(self, arms: int) -> PackedDelay:
-        """Return the delay of so many arms as the kernels see it."""
+        """Return the delay of that many arms as the kernels see it."""
         from fairtrial.delayed._kernels.worlds import GEOMETRIC
 
         mean = _per_arm("mean", self.mean, arms)
@@ -121,7 +121,7 @@ class LognormalDelay(Delay):
     shape: ArrayLike = 1.0
 
     def pack(self, arms: int) -> PackedDelay:
-        """Return the delay of so many arms as the kernels see it."""
+        """Return the delay of that many arms as the kernels see it."""
         from fairtrial.delayed._kernels.worlds import LOGNORMAL
 
         shape = _per_arm("shape", self.shape, arms)
@@ -143,7 +143,7 @@ class EmpiricalDelay(Delay):
     sample: ArrayLike
 
     def pack(self, arms: int) -> PackedDelay:
-        """Return the delay of so many arms as the kernels see it."""
+        """Return the delay of that many arms as the kernels see it."""
         from fairtrial.delayed._kernels.worlds import EMPIRICAL
 
         sample = np.array(check_array("sample", self.sample, (None,)))
@@ -168,7 +168,7 @@ class OutcomeDelay(Delay):
     high: ArrayLike
 
     def pack(self, arms: int) -> PackedDelay:
-        """Return the delay of so many arms as the kernels see it."""
+        """Return the delay of that many arms as the kernels see it."""
         from fairtrial.delayed._kernels.worlds import OUTCOME_RANK
 
         return PackedDelay(OUTCOME_RANK, *_range(self.low, self.high, arms), np.zeros(1))

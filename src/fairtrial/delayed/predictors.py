@@ -224,7 +224,7 @@ def _factor(found: Floats) -> float:
 
 
 def _whole(completed: Sequence[Curve], least: int = 1) -> Sequence[Curve]:
-    """Require so many curves, each with its outcome."""
+    """Require that many curves, each with its outcome."""
     if not isinstance(completed, Sequence) or len(completed) < least:
         raise InvalidArgument("completed", f"must be at least {least} whole curves", completed)
     for curve in completed:

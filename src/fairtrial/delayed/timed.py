@@ -118,7 +118,7 @@ class TimedEnvironment(Environment):
         return True
 
     def stage(self, key: NDArray[np.int64], places: int) -> tuple[Any, ...]:
-        """Return the world of one run, with free slots for so many pulls in flight and a heap."""
+        """Return the world of one run, with free slots for that many pulls in flight and a heap."""
         from fairtrial.delayed._kernels.worlds import ROW, SLOT_COLUMNS
 
         slots = np.zeros((places, SLOT_COLUMNS))

@@ -51,7 +51,7 @@ def in_the_order_of(candidates: Any, features: Any) -> Any:
 
 
 def labels_of(name: str, labels: Any, rows: Any, number: int) -> tuple[str, ...]:
-    """Return the labels of so many rows: those given, or the table's, or their numbers."""
+    """Return the labels of that many rows: those given, or the table's, or their numbers."""
     if labels is None:
         labels = list(rows.index) if is_frame(rows) else number
     clean = check_labels(name, labels)

@@ -503,7 +503,7 @@ class Problem(BaseProblem):
         return not self._coordinates.is_exact
 
     def condition(self, pulls: ArrayLike) -> float:
-        """Return the condition number of the Gram matrix of so many pulls by arm, shape (K,).
+        """Return the condition number of the Gram matrix of that many pulls by arm, shape (K,).
 
         Columns are scaled to one length, and only directions count that all arms together
         measure. From about 1e12 on, estimates lose digits.

@@ -129,7 +129,7 @@ def e_value(one: Alternative, threshold: float | None) -> str:
 
 
 def ruling(one: Alternative, after: int | None = None) -> str:
-    """Return how an answer stands, in words; `after` so many results, if that is known.
+    """Return how an answer stands, in words; `after` that many results, if that is known.
 
     Examples
     --------

@@ -23,14 +23,17 @@ __all__ = [
 
 
 class Standing(Enum):
-    """An estimate against its limit; the value is the phrase for readers."""
+    """How an estimate stands to its limit, in words for readers.
+
+    It is settled once the whole interval is on one side of the limit.
+    """
 
     FREE = "no limit"
     UNKNOWN = "no result yet"
-    KEPT = "kept: the whole interval is on the right side"
-    LIKELY_KEPT = "open: the mean is on the right side, the interval is not"
-    LIKELY_BROKEN = "open: the mean is on the wrong side, the interval is not"
-    BROKEN = "broken: the whole interval is on the wrong side"
+    KEPT = "met"
+    LIKELY_KEPT = "met so far, not settled"
+    LIKELY_BROKEN = "missed so far, not settled"
+    BROKEN = "missed"
 
 
 def finite(value: float | None) -> float | None:

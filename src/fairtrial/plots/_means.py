@@ -36,10 +36,10 @@ _MARKS = {
 }
 _MEANINGS = {
     Standing.FREE: "mean, no {limit}",
-    Standing.KEPT: "{limit} kept",
-    Standing.LIKELY_KEPT: "{limit} open, mean on its right side",
-    Standing.LIKELY_BROKEN: "{limit} open, mean on its wrong side",
-    Standing.BROKEN: "{limit} broken",
+    Standing.KEPT: "{limit} met",
+    Standing.LIKELY_KEPT: "{limit} met so far, not settled",
+    Standing.LIKELY_BROKEN: "{limit} missed so far, not settled",
+    Standing.BROKEN: "{limit} missed",
 }
 
 

@@ -84,7 +84,7 @@ def shares_against_quotas(
 
 
 def shares_height(arms: int) -> float:
-    """Return the height in inches at which so many arms can be read."""
+    """Return the height in inches at which that many arms can be read."""
     return 1.3 + 0.24 * min(arms, MOST_ARMS)
 
 

@@ -16,7 +16,7 @@ _LINE_SECONDS = 10.0
 
 @contextmanager
 def bar(total: int, *, shown: bool) -> Iterator[Callable[[int], object]]:
-    """Give a function that takes note of so many runs more, and shows it on standard error."""
+    """Give a function that takes note of that many runs more, and shows it on standard error."""
     if not shown:
         yield _ignore
         return

@@ -48,12 +48,12 @@ class PairedRacing(Policy):
     parallel : int, optional
         Most pulls in flight; by default as many as are asked for.
     max_pulls : int, optional
-        Stop undecided after so many results.
+        Stop undecided after this many results.
     n_blocks : int, optional
         How many blocks there are, if they are drawn without replacement: an arm that leads on
         all of them is the best, for certain. By default blocks are drawn without end.
     seed : None, int or numpy.random.Generator
-        Not used: the policy tosses no coins.
+        Ignored; the policy is deterministic.
 
     Raises
     ------
@@ -226,7 +226,7 @@ class PairedRacing(Policy):
 
     @property
     def leader(self) -> int | None:
-        """The arm's number that is best by the data so far; None if all are withdrawn."""
+        """The arm's number that is best so far; None if all are withdrawn."""
         return self._leader_and_rivals()[0] if (self._status == _RUNS).any() else None
 
     @property
@@ -287,8 +287,8 @@ class PairedRacing(Policy):
             how = "every block was tried" if self._is_exhausted else "the evidence suffices"
             return f"{how}: {leader!r} is the best of the arms{or_within(self.problem.tolerance)}"
         if status == "undecided":
-            return f"the cap on results is reached; by the data so far {leader!r} leads"
-        return f"by the data so far {leader!r} leads; the evidence does not suffice yet"
+            return f"the cap on results is reached; {leader!r} so farleads"
+        return f"{leader!r} leads so far; there is not enough evidence to decide yet"
 
     def _margin(self) -> tuple[float | None, float | None]:
         """Return the leader's evidence against its closest rival, in nats, and the threshold."""

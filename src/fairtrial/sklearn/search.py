@@ -77,7 +77,7 @@ class RacingSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no
         Whether candidates share their splits. If not, every fit has a split of its own, and
         `fairtrial.delayed.InformationRacing` decides.
     partial : int or dict, optional
-        Score fits on their way: after each of so many calls of `partial_fit`; or at growing
+        Score fits on their way: after each of that many calls of `partial_fit`; or at growing
         values of one setting, ``{"max_iter": [5, 10, 20]}``, with ``warm_start``. Candidates are
         first fitted a few times to the end. After that a running fit counts as a forecast of its
         final score: what such fits of its candidate still gained is added. Every fit then has a

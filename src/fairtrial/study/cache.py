@@ -22,7 +22,7 @@ class Cache:
     """The replica that a study works with, brought to the log's head whenever it is wanted.
 
     It is never half advanced: if a write fails after the policy has moved, the policy is
-    made anew from the newest snapshot and the log.
+    made again from the newest snapshot and the log.
 
     Parameters
     ----------

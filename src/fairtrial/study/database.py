@@ -278,7 +278,7 @@ class Database:
         if os.getpid() != self._process:
             raise StorageError(
                 f"{self._where} was opened by another process (this one is its fork): "
-                "open the study anew in every process"
+                "open the study again in every process"
             )
 
     def _require_no_doubt(self) -> None:
@@ -396,7 +396,7 @@ class Database:
         return next(iter(self._all(statement, parameters)), None)
 
     def _look_again(self) -> None:
-        """Open a file anew that was read as if nobody could write, and was written."""
+        """Open a file again that was read as if nobody could write, and was written."""
         if self._stamp != self._stamp_now():
             self._connection.close()
             self._connection = self._opened(create=False)

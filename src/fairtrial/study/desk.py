@@ -241,7 +241,7 @@ def _content(message: Mapping[str, Any]) -> bytes:
 class _Server:
     """Answers other processes, each connection in a thread of its own.
 
-    Of connections that have not proved yet that they know the key there are only so many: a new
+    Of connections that have not proved yet that they know the key there are only a few: a new
     one takes the place of the oldest, so that strangers who come in numbers or say nothing keep
     no worker out.
 

@@ -47,7 +47,7 @@ KINDS = (
 
 `wait`: a pull was asked for and the policy had none to give. `late_tell`: an outcome that
 came after its lease had run out, or after its pull had been given up. `time`: the policy's
-`max_time` was over, so many seconds after the first event.
+`max_time` was over, that many seconds after the first event.
 """
 
 TELLS = ("tell", "late_tell", "unsolicited")
@@ -232,7 +232,7 @@ def project(record: Record, row: PullRow | None) -> PullRow | None:
     Raises
     ------
     ValueError
-        If the record cannot follow: it speaks of a pull that is not there, or anew of one
+        If the record cannot follow: it speaks of a pull that is not there, or again of one
         that is.
     """
     kind, seq = record.kind, record.seq
@@ -351,5 +351,5 @@ class Event:
 
 
 def as_time(microseconds: int) -> datetime:
-    """Return the moment so many microseconds after 1970 (UTC)."""
+    """Return the moment that many microseconds after 1970 (UTC)."""
     return _EPOCH + timedelta(microseconds=microseconds)

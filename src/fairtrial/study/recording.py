@@ -118,7 +118,7 @@ class Recording(Viewing):
         return NothingToAsk(f"study {self.name!r} has no pull to give before the next result")
 
     def extend(self, pull: Pull | str, lease: float) -> Event:
-        """Let the lease of a pull in flight run for so many seconds from now (a heartbeat).
+        """Let the lease of a pull in flight run for that many seconds from now (a heartbeat).
 
         Raises
         ------

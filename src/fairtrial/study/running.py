@@ -58,7 +58,7 @@ def run_study(
     executor : concurrent.futures.Executor or callable
         Where the function is called: threads, processes, ``client.get_executor()`` of Dask. It
         stays open. Or what makes one, ``lambda: ProcessPoolExecutor(4)``: it is shut down at the
-        end, and made anew when it breaks because a worker was killed.
+        end, and made again when it breaks because a worker was killed.
     parallel : int
         Most pulls in flight at once. A policy may allow fewer.
     deadline : float, optional

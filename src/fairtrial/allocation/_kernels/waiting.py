@@ -161,7 +161,7 @@ def settle_earlier(control: Integers, book: Integers, node: int) -> None:
 
 @live
 def rebuild(control: Integers, book: Integers) -> None:
-    """Build the heaps anew from the credits."""
+    """Rebuild the heaps from the credits."""
     control[N_RELEASE] = 0
     control[N_READY] = 0
     for node in range(control[NODES]):

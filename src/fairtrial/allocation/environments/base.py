@@ -75,7 +75,7 @@ class AllocationEnvironment(Environment):
     def run(
         self, arrays: tuple[Any, ...], contexts: int, generator: np.random.Generator, pulls: int
     ) -> Extra:
-        """Run a policy's arrays for so many pulls; return what measures the pulls by arm."""
+        """Run a policy's arrays for that many pulls; return what measures the pulls by arm."""
 
     @property
     def truth(self) -> Truth:

@@ -321,7 +321,7 @@ class AllocationPolicy(ReportingPolicy):
         self._ring[:] = value
 
     def set_state(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Continue from a state; the heaps are built anew from the counts."""
+        """Continue from a state; the heaps are rebuilt from the counts."""
         from fairtrial.allocation._kernels.waiting import rebuild
 
         super().set_state(state)

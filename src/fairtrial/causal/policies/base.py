@@ -166,7 +166,7 @@ class FixedBudgetPolicy(Policy):
             )
 
     def on_failure(self, pull: Pull, reason: str) -> None:
-        """Plan the row anew: the budget counts rows that came."""
+        """Replan the row: the budget counts rows that came."""
         if not self.stopped:
             self._remaining[pull.action] += 1
 

@@ -37,7 +37,7 @@ any? Every pull draws the result of a real patient of the trial, with replacemen
     show_default=True,
     help="Probability of a wrong answer that is accepted.",
 )
-@click.option("--keep", is_flag=True, help="Go on with the study that is there.")
+@click.option("--keep", is_flag=True, help="Continue the existing study.")
 @json_option
 def demo(output: Path, seed: int, delta: float, keep: bool, as_json: bool) -> None:
     """Decide a real clinical trial by a proven rule, and explain and audit the decision."""

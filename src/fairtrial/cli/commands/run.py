@@ -22,12 +22,12 @@ __all__ = ["run"]
 
 @click.command(epilog=EPILOG, short_help="Run a study until it has its answer.")
 @click.argument("config", type=click.Path(path_type=Path))
-@click.option("--pulls", type=click.IntRange(min=1), help="End this session after so many pulls.")
+@click.option("--pulls", type=click.IntRange(min=1), help="Stop this session after N pulls.")
 @click.option(
     "--parallel",
     type=click.IntRange(min=1),
     default=1,
-    help="Run so many commands at once (sources of kind command).",
+    help="Run that many commands at once (sources of kind command).",
 )
 @json_option
 def run(config: Path, pulls: int | None, parallel: int, as_json: bool) -> None:

@@ -130,7 +130,7 @@ def show(study: str, storage: str | None, as_json: bool) -> None:
 
 @study.command(epilog=EPILOG)
 @click.argument("study")
-@click.option("--last", type=click.IntRange(min=1), help="Only so many events from the end.")
+@click.option("--last", type=click.IntRange(min=1), help="Show only the last N events.")
 @_storage_option
 @json_option
 def history(study: str, last: int | None, storage: str | None, as_json: bool) -> None:

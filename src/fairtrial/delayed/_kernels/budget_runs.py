@@ -184,7 +184,7 @@ def _readings_until_end(world: World, slot: Floats) -> float:
 
 @kernel
 def _call_back(ledger: Ledger, slots: Floats, heap: Integers, clock: Floats, touched: int) -> None:
-    """Stop what is not wanted any more after an event of a pull; build the heap anew."""
+    """Stop what is not wanted any more after an event of a pull; rebuild the heap."""
     pulls, control = ledger.pulls, ledger.control
     over = control[OVER] > 0.0
     own = pulls[touched, STATE] == OPEN and is_unwanted(ledger, touched)

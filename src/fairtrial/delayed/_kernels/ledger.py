@@ -175,7 +175,7 @@ def _eightfold(values: Floats, row: int, first: int, number: int) -> float:
 
 @kernel
 def forecast(ledger: Ledger, row: int, readings: float) -> float:
-    """Return the forecast of a pull's outcome from so many readings, NaN without any.
+    """Return the forecast of a pull's outcome from that many readings, NaN without any.
 
     An outcome that came before the reading takes its place.
     """

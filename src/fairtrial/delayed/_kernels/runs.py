@@ -188,7 +188,7 @@ def _unwanted(book: Book, row: int, limits: Floats) -> bool:
 def _cancel(
     book: Book, slots: Floats, heap: Integers, clock: Floats, limits: Floats, everything: bool
 ) -> None:
-    """Call back what is not wanted any more, or everything; build the heap anew."""
+    """Call back what is not wanted any more, or everything; rebuild the heap."""
     size = 0
     for place in range(int(clock[HEAP])):
         at = heap[place]

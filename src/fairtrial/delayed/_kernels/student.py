@@ -105,7 +105,7 @@ def estimate_by_student(book: Book, arm: int) -> None:
 
 @kernel
 def reach_by_student(book: Book, arm: int, number: float) -> float:
-    """Return the radius of an arm's mean, had it so many outcomes of the deviation seen."""
+    """Return the radius of an arm's mean, had it that many outcomes of the deviation seen."""
     arms = book.arms
     if arms[arm, VARIANCE] == np.inf:
         return np.inf

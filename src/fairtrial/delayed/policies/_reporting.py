@@ -34,7 +34,7 @@ class ReportingPolicy(BookedPolicy):
     """A policy that reads its answer out of the books."""
 
     def _best(self) -> tuple[str, ...]:
-        """Return the answer, or what it would be by the data so far, the best arm first."""
+        """Return the answer, or what it would be now, the best arm first."""
         from fairtrial.delayed._kernels import books
 
         accepted = self._arms[:, books.STATUS] == books.ACCEPTED
@@ -81,19 +81,17 @@ class ReportingPolicy(BookedPolicy):
             one = len(leader) == 1
             best = "is the best" if one else f"are the best {len(leader)}"
             near = or_within(self.problem.tolerance, "it" if one else "them")
-            return f"the evidence suffices: {names} {best}{near}"
+            return f"there is enough evidence: {names} {best}{near}"
         if self._waits_for_decision:
             return (
                 "needs a decision: a pull failed, perhaps because of its outcome; tell its outcome,"
                 " or say failure='independent' or a failure_value in the problem"
             )
         if self._capped:
-            return (
-                f"a cap on results, readings or time is reached; by the data so far {names} {verb}"
-            )
+            return f"a cap on results, readings or time is reached; {names} {verb} so far"
         if not np.isfinite(self._arms[:, books.VARIANCE]).any():
             return "nothing is known of any arm yet"
-        return f"by the data so far {names} {verb}; the evidence does not suffice yet"
+        return f"{names} {verb} so far; there is not enough evidence to decide yet"
 
     def _evidence(self) -> tuple[float | None, float | None]:
         """Return the evidence for the leaders, and what would stop the policy."""

@@ -34,7 +34,7 @@ class DelayedPolicy(ListeningPolicy):
     truncate : int or "auto", optional
         Readings after which a pull is called back; by default it runs to its end.
     seed : None, int or numpy.random.Generator
-        Not used: the policies toss no coins.
+        Ignored; the policy is deterministic.
     """
 
     def compiled_run(
@@ -44,7 +44,7 @@ class DelayedPolicy(ListeningPolicy):
         horizon: int | None,
         parallel: int = 1,
     ) -> Run | None:
-        """Return a whole run from compiled code, with so many pulls in flight at most."""
+        """Return a whole run from compiled code, with that many pulls in flight at most."""
         if not isinstance(environment, TimedEnvironment) or not environment.compiled:
             return None
         if self.asked or self._has_heard_anything() or self.truncate == "auto":

@@ -55,7 +55,7 @@ class BlockBetting(Policy):
         First pulls of every arm, on which nothing is bet: 10 with a reward range, 5 with a known
         noise.
     max_pulls : int, optional
-        Stop undecided after that many results.
+        Stop undecided after this many results.
     seed : None, int or numpy.random.Generator
         Ignored; the policy is deterministic.
 
@@ -396,7 +396,7 @@ class BlockBetting(Policy):
         return "decided" if self._finished else "undecided" if self.stopped else "running"
 
     def _leaders(self) -> tuple[str, ...]:
-        """Return the answer, or what leads by the data so far; the best first."""
+        """Return the answer, or what leads so far; the best first."""
         means = np.where(self._data[0] > 0.0, self._data[1], -math.inf)
         settled = self._finished and self._carried[0, 0] >= 0.0
         inside = self._carried[0] if settled else np.zeros(means.size)
@@ -423,7 +423,7 @@ class BlockBetting(Policy):
         if self._finished:
             best = "is the best" if one else f"are the best {len(leaders)}"
             near = or_within(self.problem.tolerance, "it" if one else "them")
-            return f"the evidence suffices: {names} {best}{near}"
+            return f"there is enough evidence: {names} {best}{near}"
         leads = f"{names} {'leads' if one else 'lead'} so far"
         if self.stopped:
             return f"the cap of {self.max_pulls} pulls is reached; {leads}"

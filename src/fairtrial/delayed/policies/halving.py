@@ -47,7 +47,7 @@ class RungPolicy(BudgetPolicy):
         self.first = check_integer("first", first, low=1)
 
     def _all_arms(self) -> Bracket:
-        """Return all arms, and the readings at every rung for so many; the last is the outcome."""
+        """Return all arms, and the readings at every rung for that many; the last is the outcome."""
         arms = len(self.problem.arms)
         cuts, left = 0, float(arms)
         while left / self.eta >= self.problem.top:
@@ -56,7 +56,7 @@ class RungPolicy(BudgetPolicy):
         return range(arms), ages
 
     def _set_up(self, rule: int, brackets: Sequence[Bracket], pulls: int) -> None:
-        """Start an empty ledger for arms in brackets, with so many pulls of each at a rung."""
+        """Start an empty ledger for arms in brackets, with that many pulls of each at a rung."""
         from fairtrial.delayed._kernels import ledger
 
         ages = [age for _, own in brackets for age in own if age < math.inf]
@@ -79,9 +79,9 @@ def _plan_of(brackets: Sequence[Bracket], arms: int) -> Floats:
 class SuccessiveHalving(RungPolicy):
     """Compare all arms after a few readings, keep one in `eta`, and so on; no guarantee.
 
-    A rung is closed when every arm in it has so many readings; the best go on, the pulls of
+    A rung is closed when every arm in it has that many readings; the best go on, the pulls of
     the others are called back. A pull that has to wait for its rung runs on, unless arms of the
-    rung wait for its place: then it is called back, and started anew if its arm goes on.
+    rung wait for its place: then it is called back, and started again if its arm goes on.
 
     Parameters
     ----------
@@ -95,7 +95,7 @@ class SuccessiveHalving(RungPolicy):
     pulls : int
         Pulls of every arm at a rung, whose values are averaged.
     seed : None, int or numpy.random.Generator
-        Not used: the policy tosses no coins.
+        Ignored; the policy is deterministic.
 
     Raises
     ------
@@ -245,7 +245,7 @@ class ASHA(RungPolicy):
         Readings at the first rung; every later one has `eta` times as many. The last rung is
         the outcome.
     seed : None, int or numpy.random.Generator
-        Not used: the policy tosses no coins.
+        Ignored; the policy is deterministic.
 
     Raises
     ------

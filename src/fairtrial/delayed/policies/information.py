@@ -52,14 +52,14 @@ class InformationRacing(DelayedPolicy):
         learns it from pulls that were followed to their end, ten at least: where precision per
         time is best, of the ages at which their readings were as good as stated.
     max_pulls, max_reports : int, optional
-        Stop undecided after so many results, or readings.
+        Stop undecided after this many results, or readings.
     max_time : float, optional
         Stop undecided when so much time has passed: in a simulation in the units of its
         delays, in a study in seconds since its first event, else as `pass_time` tells.
     setup_time : float
         Time that it costs to start a pull, for ``truncate="auto"``, in the units of `elapsed`.
     seed : None, int or numpy.random.Generator
-        For ``sampling="top_two"``; the others toss no coins.
+        For ``sampling="top_two"``; the others are deterministic.
 
     Raises
     ------

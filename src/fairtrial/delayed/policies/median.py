@@ -32,7 +32,7 @@ class MedianStopping(BudgetPolicy):
     least : int
         Completed pulls that a median needs.
     seed : None, int or numpy.random.Generator
-        Not used: the policy tosses no coins.
+        Ignored; the policy is deterministic.
 
     Raises
     ------

@@ -38,7 +38,7 @@ class Racing(DelayedPolicy):
         Probability of a wrong answer that is accepted.
     variant : {"proven", "partial", "full"}
         ``full``: completed pulls only. ``partial``: the published estimator, which splits
-        delta anew at every step; it is not proven. ``proven``: a split fixed in advance, and
+        delta again at every step; it is not proven. ``proven``: a split fixed in advance, and
         readings charged pull by pull.
     bound : Bound, optional
         Radius of a mean: by default a normal mixture for ``proven``, else the finite law of
@@ -48,12 +48,12 @@ class Racing(DelayedPolicy):
     running_intersection : bool
         Whether an arm's box may only shrink.
     max_pulls, max_reports : int, optional
-        Stop undecided after so many results, or readings.
+        Stop undecided after this many results, or readings.
     max_time : float, optional
         Stop undecided when so much time has passed: in a simulation in the units of its
         delays, in a study in seconds since its first event, else as `pass_time` tells.
     seed : None, int or numpy.random.Generator
-        Not used: the policy tosses no coins.
+        Ignored; the policy is deterministic.
 
     Raises
     ------

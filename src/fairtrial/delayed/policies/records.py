@@ -107,7 +107,7 @@ class BudgetPolicy(Policy):
         )
 
     def _grow(self, rows: int, width: int) -> None:
-        """Let the arrays grow to so many pulls, and so many readings of each."""
+        """Let the arrays grow to that many pulls, and that many readings of each."""
         from fairtrial.delayed._kernels import ledger
 
         self._pulls = _enlarged(self._pulls, rows, ledger.PULL_COLUMNS)
@@ -237,7 +237,7 @@ class BudgetPolicy(Policy):
         horizon: int | None,
         parallel: int = 1,
     ) -> Run | None:
-        """Return a whole run from compiled code, with so many pulls in flight at most."""
+        """Return a whole run from compiled code, with that many pulls in flight at most."""
         from fairtrial.delayed._kernels import ledger
 
         if not isinstance(environment, TimedEnvironment) or not environment.compiled:

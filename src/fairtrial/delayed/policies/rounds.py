@@ -57,7 +57,7 @@ class SequentialHalving(RoundPolicy):
     budget : int
         Most pulls, at least one an arm.
     seed : None, int or numpy.random.Generator
-        Not used: the policy tosses no coins.
+        Ignored; the policy is deterministic.
 
     Raises
     ------
@@ -115,7 +115,7 @@ class SuccessiveRejects(RoundPolicy):
     budget : int
         Most pulls, at least one an arm.
     seed : None, int or numpy.random.Generator
-        Not used: the policy tosses no coins.
+        Ignored; the policy is deterministic.
 
     Raises
     ------

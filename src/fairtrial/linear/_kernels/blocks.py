@@ -140,7 +140,7 @@ def correct_reward(
 ) -> None:
     """Replace a reward in the data, and in the bets of its block if they are not paid yet.
 
-    A negative serial says that nothing was betted on it.
+    A negative serial says that nothing was bet on it.
     """
     book.sums[arm] += new - old
     book.squares[arm] += new * new - old * old

@@ -42,7 +42,7 @@ def min_max_design(
     """Return a solver that has run: its `best` shares minimise the largest form.
 
     The directions are the points or, with `pairs`, their differences. `start`: arms that
-    span all. Ends when the bounds are within `tol`, or after so many rounds.
+    span all. Ends when the bounds are within `tol`, or after that many rounds.
     """
     search = PairSearch(points) if pairs else Search(points)
     solver = MinMaxSolver(arms, start, search)
@@ -90,7 +90,7 @@ def g_design(
     """Return G-optimal shares of the arms, and the largest form, at best their rank.
 
     `start`: arms that span all. Ends where the largest form is within `tol` of the optimum,
-    or after so many rounds, or at the deadline of `time.monotonic`.
+    or after that many rounds, or at the deadline of `time.monotonic`.
     """
     from fairtrial.linear._kernels.solvers import exchange, information, inverse, quadratic_forms
 

@@ -33,7 +33,7 @@ LEAST_NOISE = 1e-12
 
 @kernel
 def refresh(model: Model, test: Test, track: Track) -> None:
-    """Make the inverses anew from the counts; nothing happens where they do not exist yet."""
+    """Recompute the inverses from the counts; nothing happens where they do not exist yet."""
     rank = track.theta.size
     root = np.empty((rank, rank))
     joint = np.empty((rank, rank))

@@ -32,13 +32,13 @@ from fairtrial.linear._kernels.matrices import (
 from fairtrial.linear._kernels.model import Model, difference, is_zero, resolution
 
 MOST_ESTIMATE = 1e6
-"""An effect is planned for as at most so many standard errors: any plan is valid."""
+"""An effect is planned for as at most that many standard errors: any plan is valid."""
 
 PRIOR_DRAWS = 2.0
 RIDGE = 1e-10
 
 MANY, FEW = 500, 16
-"""From so many arms and targets on, plans are made for those that matter: FEW times the rank."""
+"""From that many arms and targets on, plans are made for those that matter: FEW times the rank."""
 
 LIVE_PER_DRAW = 400
 """Live candidates for which a block has one draw at least: each costs a bet in every block."""
@@ -122,7 +122,7 @@ def leaders_now(model: Model, rules: Rules, book: Book, chosen: Integers) -> boo
 
 @kernel
 def start_book(model: Model, rules: Rules, book: Book) -> None:
-    """Open the first block: the initial draws of a basis, on which nothing is betted."""
+    """Open the first block: the initial draws of a basis, on which nothing is bet."""
     arms = model.arms.shape[0]
     for k in range(arms):
         book.shares[k] = 1.0 / arms

@@ -58,7 +58,7 @@ def is_over(track: Track) -> bool:
 def record_blocks(
     model: Model, test: Test, track: Track, draws: Floats, sums: Floats, squares: Floats
 ) -> None:
-    """Take so many rewards of every arm at once, and test as after the last of them."""
+    """Take that many rewards of every arm at once, and test as after the last of them."""
     for k in range(draws.size):
         track.sums[k] += sums[k]
         track.squares[k] += squares[k]

@@ -16,7 +16,7 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 _REFACTOR = 500
-"""Rank-one updates of an inverse before it is computed anew."""
+"""Rank-one updates of an inverse before it is recomputed."""
 
 _BLOCK = 512
 """Rows that a product with a large matrix takes at a time."""

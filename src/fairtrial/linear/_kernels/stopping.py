@@ -134,7 +134,7 @@ def mark_leaders(model: Model, test: Test, track: Track) -> None:
 def examine(model: Model, test: Test, rule: int, track: Track, testable: bool) -> None:
     """Find the leaders, the evidence for them, and the pair that matters most to the rule.
 
-    A stop is confirmed with inverses that are made anew.
+    A stop is confirmed with recomputed inverses.
     """
     if test.estimated and freedom_of(track) < LEAST_FREEDOM:
         testable = False
@@ -200,7 +200,7 @@ def scan(model: Model, test: Test, rule: int, track: Track, inverse: Floats, lev
             gap = dot(target, track.theta)
             variance = quadratic(inverse, target)
             if variance <= 0.0:
-                # Rounding has spoilt the inverse: it is made anew with the next result.
+                # Rounding has spoilt the inverse: it is recomputed with the next result.
                 track.control[AGE] = REFRESH
                 least = 0.0
                 continue

@@ -13,7 +13,7 @@ GAP_INDEX, SHARES, GREEDY, GAME, FRANK_WOLFE = range(5)
 """Sampling rules."""
 
 REFRESH = 500
-"""Results after which the inverse is made anew."""
+"""Results after which the inverse is recomputed."""
 
 
 class Test(NamedTuple):

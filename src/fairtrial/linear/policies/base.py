@@ -245,7 +245,7 @@ class LinearPolicy(Policy):
         if status == "decided":
             best = "is the best" if one else f"are the best {len(leader)}"
             near = or_within(self.problem.tolerance, "it" if one else "them")
-            return f"the evidence suffices: {name} {best}{near}"
+            return f"there is enough evidence: {name} {best}{near}"
         verb = "leads" if one else "lead"
         if self._finished and status == "undecided":
             twins = self._members(self._answer or ())
@@ -257,11 +257,11 @@ class LinearPolicy(Policy):
         if self._hopeless:
             return (
                 f"means that differ by {self.problem.misspecification:g} from linear ones can hide "
-                f"which is the best; by the data so far {name} {verb}"
+                f"which is the best; {name} {verb} so far"
             )
         if status == "undecided":
-            return f"the cap of {self.max_pulls} pulls is reached; by the data so far {name} {verb}"
-        return f"by the data so far {name} {verb}; the evidence does not suffice yet"
+            return f"the cap of {self.max_pulls} pulls is reached; {name} {verb} so far"
+        return f"{name} {verb} so far; there is not enough evidence to decide yet"
 
     def _best_first(self, candidates: Iterable[int]) -> list[int]:
         """Return candidates in the order of their fitted values; ties in the order given."""
@@ -312,7 +312,7 @@ class LinearPolicy(Policy):
 
     @staticmethod
     def _without(promise: Guarantee, lost: int) -> Guarantee:
-        """Return the guarantee when so many lost pulls are left out."""
+        """Return the guarantee when that many lost pulls are left out."""
         if not lost:
             return promise
         return promise.weakened(f"{plural(lost, 'pull')} got lost for reasons unrelated to rewards")

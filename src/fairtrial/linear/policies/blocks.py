@@ -54,9 +54,9 @@ class BlockBetting(LinearPolicy):
     start : int, optional
         Initial pulls of every arm of a basis; 4 by default.
     max_pulls : int, optional
-        Stop undecided after so many results.
+        Stop undecided after this many results.
     seed : None, int or numpy.random.Generator
-        Not used: the policy tosses no coins.
+        Ignored; the policy is deterministic.
 
     Notes
     -----
@@ -248,8 +248,8 @@ class BlockBetting(LinearPolicy):
         """Correct the data, and bets of its block; those that were paid stay as they were."""
         from fairtrial.linear._kernels.runs import correct_in_blocks
 
-        betted_on = pull.number != UNSOLICITED and pull.number not in self._late
-        serial = pull.tag if betted_on else -1
+        bet_on = pull.number != UNSOLICITED and pull.number not in self._late
+        serial = pull.tag if bet_on else -1
         change = (self._reduced(pull.action, old), self._reduced(pull.action, new))
         correct_in_blocks(*self._books(pull.action, serial, *change))
         self._amended += 1

@@ -60,7 +60,7 @@ def phase_shares(problem: Problem, alive: Integers) -> tuple[Floats, float]:
 
 
 def phase_pulls_g(problem: Problem, live: Integers, pulls: int) -> Floats:
-    """Return so many pulls of the arms given, G-optimal for them; shape (K,)."""
+    """Return that many pulls of the arms given, G-optimal for them; shape (K,)."""
     live = live[problem.features[live].any(axis=1)]
     if not live.size:
         live = problem.basis_arms

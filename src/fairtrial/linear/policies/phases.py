@@ -293,7 +293,7 @@ class XYAdaptive(_Eliminating):
         A phase ends when the largest variance of a difference is `alpha` times what it was at
         the end of the phase before; in (0, 1).
     max_pulls : int, optional
-        Stop undecided after so many results.
+        Stop undecided after this many results.
     ties : {"first", "random"}
         Which of the arms that help equally is pulled: the first, or a random one.
     seed : None, int or numpy.random.Generator
@@ -356,9 +356,9 @@ class Rage(_Eliminating):
     stopping : str or Level
         ``"phase"`` (proven, default), or a `ConstantLevel`.
     max_pulls : int, optional
-        Stop undecided after so many results.
+        Stop undecided after this many results.
     seed : None, int or numpy.random.Generator
-        Not used: the rule tosses no coins.
+        Ignored; the policy is deterministic.
 
     Notes
     -----
@@ -404,7 +404,7 @@ class ODLinBAI(_Phased):
         Pulls in all; at least as many for each of the ceil(log2 d) phases as there are
         directions.
     seed : None, int or numpy.random.Generator
-        Not used: the rule tosses no coins.
+        Ignored; the policy is deterministic.
 
     Notes
     -----

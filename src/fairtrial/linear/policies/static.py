@@ -1,4 +1,4 @@
-"""Policies that track shares of the pulls: fixed ones, or ones that are designed anew at times."""
+"""Policies that track shares of the pulls: fixed ones, or ones that are redesigned at times."""
 
 from __future__ import annotations
 
@@ -118,14 +118,14 @@ class GAllocation(_Static):
     start : int, optional
         Initial pulls of every arm of a basis: 10 with the mixture level, else 1.
     max_pulls : int, optional
-        Stop undecided after so many results.
+        Stop undecided after this many results.
     shares : array-like of shape (K,), optional
         Shares of one's own instead; not negative, with sum one.
     block_draws : bool
         In a simulation with Gaussian noise draw the sum of an arm's rewards from one look to the
         next at once: far faster, other random numbers. The run's `extra` says so.
     seed : None, int or numpy.random.Generator
-        Not used: the rule tosses no coins.
+        Ignored; the policy is deterministic.
 
     Notes
     -----
@@ -217,7 +217,7 @@ class XYOracle(_Static):
 
 
 class LazyTrackAndStop(_Sharing):
-    """Track the best shares for the estimated theta, designed anew when there is 25 % more data.
+    """Track the best shares for the estimated theta, redesigned when there is 25 % more data.
 
     The choice for batches among the one-at-a-time rules: it seldom changes its mind.
 

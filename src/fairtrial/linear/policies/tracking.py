@@ -296,9 +296,9 @@ class LinGapE(Tracking):
     start : int, optional
         Initial pulls of every arm of a basis; 10 by default.
     max_pulls : int, optional
-        Stop undecided after so many results.
+        Stop undecided after this many results.
     seed : None, int or numpy.random.Generator
-        Not used: the rule tosses no coins.
+        Ignored; the policy is deterministic.
 
     Notes
     -----
@@ -359,7 +359,7 @@ class FrankWolfeSampling(LinGapE):
 
 
 class FullyAdaptiveXY(Tracking):
-    """Greedy XY allocation on the candidates not ruled out, chosen anew at every pull.
+    """Greedy XY allocation on the candidates not ruled out, chosen again at every pull.
 
     Parameters are those of `LinGapE`, but:
 

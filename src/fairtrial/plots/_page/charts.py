@@ -31,10 +31,10 @@ _CROSS = "M-5,-3L-3,-5L0,-2L3,-5L5,-3L2,0L5,3L3,5L0,2L-3,5L-5,3L-2,0z"
 _DIAMOND = "M0,-5L5,0L0,5L-5,0z"
 _MARKS = {
     Standing.FREE: (_DIAMOND, "good", "mean, no {limit}"),
-    Standing.KEPT: (_CIRCLE, "good", "{limit} kept: the whole interval is on its right side"),
-    Standing.LIKELY_KEPT: (_CIRCLE, "good open", "open: the mean is on the right side"),
-    Standing.LIKELY_BROKEN: (_CROSS, "bad open", "open: the mean is on the wrong side"),
-    Standing.BROKEN: (_CROSS, "bad", "{limit} broken: the whole interval is on its wrong side"),
+    Standing.KEPT: (_CIRCLE, "good", "{limit} met by the whole interval"),
+    Standing.LIKELY_KEPT: (_CIRCLE, "good open", "{limit} met so far, not settled"),
+    Standing.LIKELY_BROKEN: (_CROSS, "bad open", "{limit} missed so far, not settled"),
+    Standing.BROKEN: (_CROSS, "bad", "{limit} missed by the whole interval"),
 }
 
 

@@ -73,7 +73,7 @@ def decision(found: Findings, facts: Mapping[str, object]) -> Markup:
         verdict,
         table("Facts", ("Fact", "Value"), rows) if rows else None,
         *_guarantee(found),
-        element("h3", "What would change it"),
+        element("h3", "What would change this answer"),
         bullets(_what_would_change_it(found)),
         None if found.endless else _evidence(found),
         _against_others(found),
@@ -97,15 +97,15 @@ def _guarantee(found: Findings) -> list[Markup]:
 
 def _what_would_change_it(found: Findings) -> list[str]:
     progress = found.progress
-    correction = "A correction of results that it was told: the log is then replayed with them."
+    correction = "A correction of a result could: the whole log is then replayed with it."
     if progress.recommendation.decided:
-        points = ["Not more results: the policy has stopped, and its answer is final.", correction]
+        points = ["More results will not change this answer: the study has stopped.", correction]
     elif progress.recommendation.status == "undecided":
         points = ["More results might: the policy stopped before it could decide.", correction]
     elif found.endless:
-        points = ["Nothing ends it: serving goes on, and follows the results."]
+        points = ["It never stops: serving goes on, and follows the results."]
     else:
-        points = [f"Results that are still to come.{_shortfall(progress)}"]
+        points = [f"More results are needed.{_shortfall(progress)}"]
     if progress.recommendation.guarantee and progress.recommendation.guarantee.assumptions:
         points.append("An assumption of the guarantee that does not hold.")
     return points + _closest_calls(found)
@@ -115,9 +115,7 @@ def _shortfall(progress: Progress) -> str:
     gained, needed = finite(progress.evidence), finite(progress.threshold)
     if gained is None or needed is None or gained >= needed:
         return ""
-    return (
-        f" The evidence is {number(needed - gained, 3)} short of the threshold {number(needed, 3)}."
-    )
+    return f" Evidence so far: {number(gained, 3)} of {number(needed, 3)}."
 
 
 def _closest_calls(found: Findings) -> list[str]:

@@ -69,7 +69,7 @@ def _limit_row(found: Findings, action: Estimate, places: int) -> tuple[object, 
         *(fixed(value, places) for value in estimated),
         " to ".join(fixed(limit, places) for limit in sorted(limits_of(action))),
         *(fixed(value, places) for value in slacks),
-        element("span", standing(action, found.minimize).value.split(":")[0]),
+        element("span", standing(action, found.minimize).value),
     )
 
 
@@ -85,16 +85,19 @@ def _fairness_caption(found: Findings) -> str:
             f" Each interval stands by itself, and is wider than what the decision rests on: "
             f"its guarantee covers the {found.limit}s of the answer together."
         )
-    return f"{caption} A slack below 0 is on the wrong side. {found.cut.note}".strip()
+    return f"{caption} A slack below 0 means that the limit is missed. {found.cut.note}".strip()
 
 
 def _tally(found: Findings, actions: Sequence[Estimate]) -> str:
     states = [standing(action, found.minimize) for action in actions]
     parts = [
-        (states.count(Standing.KEPT), "kept for sure"),
-        (states.count(Standing.LIKELY_KEPT), "open with the mean on the right side"),
-        (states.count(Standing.LIKELY_BROKEN), "open with the mean on the wrong side"),
-        (states.count(Standing.BROKEN), "broken for sure"),
-        (states.count(Standing.UNKNOWN), "without a result"),
+        (states.count(state), state.value)
+        for state in (
+            Standing.KEPT,
+            Standing.LIKELY_KEPT,
+            Standing.LIKELY_BROKEN,
+            Standing.BROKEN,
+            Standing.UNKNOWN,
+        )
     ]
     return ", ".join(f"{number_of} {what}" for number_of, what in parts if number_of)

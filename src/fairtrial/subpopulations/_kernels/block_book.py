@@ -103,7 +103,7 @@ class Book(NamedTuple):
     rejected: Integers  # (K + 1,), the last is the answer "none"
     control: Integers  # see `indices`
     waiting: Integers  # (R,), results outstanding
-    target: Integers  # (R,), the leader that was betted on
+    target: Integers  # (R,), the leader that was bet on
     ledger: Integers  # (R, B)
     rival: Integers  # (R, B)
     drawn: Integers  # (R, B), draws since the products were last turned into logs

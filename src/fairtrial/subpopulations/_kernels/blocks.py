@@ -54,7 +54,7 @@ LEADER_NONE_PAUSE = 1.0
 
 @kernel
 def start_book(model: Model, rules: Rules, book: Book) -> None:
-    """Open the first block: the initial draws, on which nothing is betted."""
+    """Open the first block: the initial draws, on which nothing is bet."""
     arms, groups = model.active.shape
     fill(book.shares, 1.0 / (arms * groups))
     book.control[LEADER] = arms

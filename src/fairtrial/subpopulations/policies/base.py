@@ -130,11 +130,11 @@ class FloorPolicy(Policy):
             return "not every cell that matters has a result yet"
         arm = self._label(answer)
         if status == "decided":
-            return f"the evidence suffices: {self._finding(arm)}"
+            return f"there is enough evidence: {self._finding(arm)}"
         best = f"no arm keeps all its {self._limits}" if arm is None else f"{arm!r} leads"
         if status == "undecided":
-            return f"the cap of {self.max_pulls} pulls is reached; by the data so far {best}"
-        return f"by the data so far {best}; the evidence does not suffice yet"
+            return f"the cap of {self.max_pulls} pulls is reached; {best} so far"
+        return f"{best} so far; there is not enough evidence to decide yet"
 
     def _finding(self, arm: str | None) -> str:
         spare = self.problem.floor_slack

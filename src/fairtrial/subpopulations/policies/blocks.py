@@ -81,7 +81,7 @@ class BlockBetting(FloorPolicy):
         Initial draws of every cell: 10 with a reward range, 5 with a known noise or with more
         than 500 cells.
     max_pulls : int, optional
-        Stop undecided after so many results.
+        Stop undecided after this many results.
     losses : {"informative", "ignorable"}
         Whether the value of a result may have a say in whether it gets lost (default). If not, a
         lost pull is drawn again, which costs that one pull; the guarantee then names the

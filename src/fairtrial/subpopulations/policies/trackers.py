@@ -52,7 +52,7 @@ class BalancedTracking(Tracking):
         sqrt(t / (K L)) draws; by default 1.25, for the other trackers 0.5 with slack of both
         kinds, else none.
     max_pulls : int, optional
-        Stop undecided after so many results.
+        Stop undecided after this many results.
     delays : {"ignorable", "informative"}
         Whether a result's value may have a say in when it is told, or whether at all. If it
         may, the tests use of each cell what is complete in the order of issue, at a higher
