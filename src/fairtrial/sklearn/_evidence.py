@@ -187,7 +187,7 @@ class BettingEvidence(Evidence):
     def _growth(
         self, bets: Floats, tolerance: float | Floats, before: int | NDArray[np.intp]
     ) -> Floats:
-        """Return what the log of every capital gains by a block, that many blocks after the first."""
+        """Return what the log of every capital gains by the block after that many others."""
         difference, won, is_on_leader = bets
         credit = tolerance * is_on_leader
         expected = np.maximum(0.0, -(won + credit * before) / (self.n_blocks - before))

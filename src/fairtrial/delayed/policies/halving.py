@@ -47,7 +47,7 @@ class RungPolicy(BudgetPolicy):
         self.first = check_integer("first", first, low=1)
 
     def _all_arms(self) -> Bracket:
-        """Return all arms, and the readings at every rung for that many; the last is the outcome."""
+        """Return all arms, and the readings of each at every rung; the last is the outcome."""
         arms = len(self.problem.arms)
         cuts, left = 0, float(arms)
         while left / self.eta >= self.problem.top:
