@@ -2,7 +2,7 @@
 
 Run it with ``python examples/actg175_study.py [FOLDER]``. Every week forty patients get the
 treatment that the study asks for; the result of each is that of a real patient of the ACTG 175
-trial, drawn with replacement. The study stops as soon as the evidence suffices.
+trial, drawn with replacement. The study stops as soon as there is enough evidence.
 """
 
 from __future__ import annotations

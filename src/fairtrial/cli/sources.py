@@ -83,7 +83,7 @@ class WorldRewards:
 class CommandFailed(FairtrialError):
     """A command failed, and with it its pull: what was seen of it belongs to no result.
 
-    Which pull it was whoever reports the failure says.
+    The caller names the pull.
     """
 
 

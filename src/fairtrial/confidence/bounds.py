@@ -1,6 +1,6 @@
 """Time-uniform confidence bounds for a mean: each by name, with its source and assumptions.
 
-A radius holds at all times at once: whoever looks after every outcome, and stops when the
+A radius holds at all times at once: a user who looks after every outcome, and stops when the
 data look best, is covered as well as somebody who looks once.
 """
 

@@ -52,7 +52,7 @@ def as_seed(seed: Seed) -> int:
 
 
 def spawn_seeds(seed: int, number: int, start: int = 0) -> list[np.random.SeedSequence]:
-    """Return streams ``start .. start + number - 1`` of a seed, whoever asks for them.
+    """Return streams ``start .. start + number - 1`` of a seed, whichever process asks for them.
 
     Examples
     --------

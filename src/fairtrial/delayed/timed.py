@@ -56,7 +56,7 @@ class TopTruth(Truth):
 
 
 class TimedEnvironment(Environment):
-    """A world in which the m-th pull of an arm is the same whoever asks for it, and when.
+    """A world in which the m-th pull of an arm is the same for every policy, whenever it asks.
 
     One run draws a key from its generator; everything else follows from the key, the arm,
     and m. So two policies that run with the same seed see the same outcomes.

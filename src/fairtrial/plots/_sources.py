@@ -1,4 +1,4 @@
-"""What pictures are made of: results and progress, whoever offers them."""
+"""What pictures are made of: results and progress, whatever offers them."""
 
 from __future__ import annotations
 
@@ -272,7 +272,7 @@ class Reign:
 
 
 def reigns(trace: Sequence[Progress]) -> list[Reign]:
-    """Return who led when; before the first result nobody does."""
+    """Return who led when; before the first result no arm does."""
     found: list[Reign] = []
     for moment in trace:
         if moment.told == 0:

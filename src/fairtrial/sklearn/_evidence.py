@@ -129,13 +129,13 @@ def _student(mean: Floats, squares: Floats, blocks: int) -> Floats:
 class BettingEvidence(Evidence):
     """Bets on bounded differences, mixed over fixed stakes.
 
-    One half of the capital against an arm is bet on whoever of the others led before the
-    block. Against the best arm such bets win nothing on average, whoever they are on, and so
+    One half of the capital against an arm is bet on whichever of the others led before the
+    block. Against the best arm such bets win nothing on average, whichever arm they are on, and so
     need no union over rivals. They count the tolerance where they are on today's leader. The
     other half is bet on today's leader from the first block on, in equal parts for every arm
     that might lead.
 
-    Of `n_blocks` blocks that are drawn without replacement, those still to come have a mean of
+    Of `n_blocks` blocks that are drawn without replacement, the remaining ones have a mean of
     at most ``-won / left`` if all have one of at most 0; a bet pays on what exceeds that.
     """
 

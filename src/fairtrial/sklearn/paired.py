@@ -62,14 +62,14 @@ class PairedRacing(Policy):
 
     Notes
     -----
-    A pull's `tag` is the number of its block; whoever carries it out must draw the blocks
+    A pull's `tag` is the number of its block; the caller must draw the blocks
     independently of each other (or all `n_blocks` in random order), and give all arms the
     same. A pull that is lost is issued again on its block. One that fails for the reason
     ``"error"`` or ``"user"`` withdraws its arm from the race.
 
     Bets: a mixture of products of 1 + b (difference + tolerance) / range, over fixed stakes b
     (Waudby-Smith and Ramdas 2024, "Estimating means of bounded random variables by betting");
-    half of it on whoever led before each block, which needs no union over arms.
+    half of it on the arm that led before each block, which needs no union over arms.
     Otherwise: the Bayes factor of Student's t with a normal prior on the standardised
     difference, a martingale under every variance (Lai 1976; Wang and Ramdas 2025, "Anytime-valid
     t-tests and confidence sequences for Gaussian means with unknown variance").
@@ -284,7 +284,7 @@ class PairedRacing(Policy):
         if leader is None:
             return "every arm was withdrawn"
         if status == "decided":
-            how = "every block was tried" if self._is_exhausted else "the evidence suffices"
+            how = "every block was tried" if self._is_exhausted else "there is enough evidence"
             return f"{how}: {leader!r} is the best of the arms{or_within(self.problem.tolerance)}"
         if status == "undecided":
             return f"the cap on results is reached; {leader!r} so farleads"
@@ -370,7 +370,7 @@ class PairedRacing(Policy):
             texts.append(f"arms that failed are no candidates, and had to fail: {', '.join(gone)}")
         if gone := self._withdrawn(after_blocks=True):
             texts.append(
-                "arms that failed on a later block had ruled out nobody better than the answer "
+                "arms that failed on a later block had ruled out no arm better than the answer "
                 f"(not proven): {', '.join(gone)}"
             )
         return tuple(texts)

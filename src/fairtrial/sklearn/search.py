@@ -72,7 +72,7 @@ class RacingSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no
         splitter of scikit-learn that draws at random (it has a `random_state`): of each draw
         one split is taken at random, and its own seed is replaced. By default 5. Any other
         splitter, and pairs of train and test, are all the splits that there are: they are
-        taken in random order, and whoever leads on all of them is the best for certain.
+        taken in random order, and the candidate that leads on all of them is the best for certain.
     paired : bool
         Whether candidates share their splits. If not, every fit has a split of its own, and
         `fairtrial.delayed.InformationRacing` decides.

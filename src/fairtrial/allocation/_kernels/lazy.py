@@ -1,4 +1,4 @@
-"""The lazy scheduler: nobody is forced while a round can still be wasted."""
+"""The lazy scheduler: no arm is forced while a round can still be wasted."""
 
 from fairtrial.allocation._kernels.credits import credit, due_round
 from fairtrial.allocation._kernels.model import (

@@ -167,7 +167,7 @@ class DriftingEnvironment(VariedEnvironment):
 class SleepingEnvironment(VariedEnvironment):
     """Binary rewards from arms that are awake only sometimes.
 
-    Each arm is awake in a round with its own chance, independently; a round in which nobody is
+    Each arm is awake in a round with its own chance, independently; a round in which no arm is
     awake is skipped. The policy is told who is awake: ``ask(awake=[...])``.
 
     Parameters

@@ -64,7 +64,7 @@ class FairLearn(EpochPolicy):
         Who is forced. ``"due"``: of the arms that are owed a pull, the one whose pull is due
         first; it keeps any shares that can be kept. ``"largest"``: the arm of the largest
         credit (Fair-Learn as published), for shares below 1/m with m arms that have one.
-        ``"lazy"``: nobody until no round can be wasted any more, then earliest due first.
+        ``"lazy"``: no arm until no round can be wasted any more, then earliest due first.
     carry : int, optional
         Pulls that an arm may be ahead of its share, at the start or by free pulls; what is beyond
         is forgotten, so that every window of h rounds has ``floor(r_i h) - tolerance - carry``

@@ -1,6 +1,6 @@
 """Worlds, compiled: what will happen to a pull, each number by its address.
 
-The m-th pull of an arm has the same outcome, delay and readings whoever asks for it and when:
+The m-th pull of an arm has the same outcome, delay and readings for every policy, whenever it asks:
 they are functions of the key, the arm, m, and the number of the reading.
 """
 

@@ -405,7 +405,7 @@ class ListeningPolicy(ReportingPolicy):
         ----------
         now : float
             In the units of `max_time`. The policy has no clock: a simulation says it, a study,
-            or whoever runs a race.
+            or the user of a race.
         """
         self._time = max(self._time, check_number("now", now, low=0.0))
 

@@ -69,7 +69,7 @@ def judge(
     arms: Floats, candidates: Floats, rest: Floats, books: Floats, level: float, tolerance: float,
     misspecification: float, slack: Floats, alive: Integers,
 ) -> int:  # fmt: skip
-    """Take out of `alive` whoever another one beats in this phase; return how it stands.
+    """Take out of `alive` what another candidate beats in this phase; return how it stands.
 
     ENOUGH if one is left, or not worse by `tolerance` than any that is left; HOPELESS if some gap
     of the leader is smaller than what means misspecified by `slack` can hide; else OPEN.

@@ -1,4 +1,4 @@
-"""One pull at a time: whether the evidence suffices.
+"""One pull at a time: whether there is enough evidence.
 
 Gaps are held against ``level * ||z - z'||^2`` in the metric of the inverse Gram matrix; the
 noise has unit scale, or the one that is estimated.

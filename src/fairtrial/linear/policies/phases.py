@@ -229,7 +229,7 @@ class _Phased(LinearPolicy):
 
 
 class _Eliminating(_Phased):
-    """Phases after each of which whoever another candidate beats is out for good."""
+    """Phases after each of which every candidate that another one beats is out for good."""
 
     def __init__(
         self,

@@ -100,7 +100,7 @@ def table(
         element("thead", element("tr", *head)),
         element("tbody", *(_table_row(row, kinds) for row in rows)),
     )
-    # Whoever uses the keyboard can reach the box, and scroll it.
+    # A user of the keyboard can reach the box, and scroll it.
     return element("div", inner, class_="scroll", role="region", aria_label=caption, tabindex="0")
 
 

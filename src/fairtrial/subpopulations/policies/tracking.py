@@ -207,7 +207,7 @@ class Tracking(FloorPolicy):
 
     @property
     def _test(self) -> Any:
-        """What the kernels need to test whether the evidence suffices."""
+        """What the kernels need to test whether there is enough evidence."""
         return (
             self.problem.estimates_noise,
             self._kind,
