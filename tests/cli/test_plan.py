@@ -510,7 +510,7 @@ def test_outcomes_in_a_range_are_the_mean_plus_or_minus_the_std(folder):
         ({"std": 0.5}, {}, "plan.std: must be positive and keep mean - std and mean + std"),
         (
             {},
-            {"feedback": "unbiased", "report_std": 0.1},
+            {"feedback": "unbiased", "reading_std": 0.1},
             "problem.feedback must be 'full'",
         ),
     ],

@@ -168,12 +168,12 @@ class Problem(BaseProblem):
             )
         if noise_std is None:
             return None, check_range("reward_range", reward_range)
-        if isinstance(noise_std, str):
+        if isinstance(noise_std, str) and noise_std == ESTIMATED:
             if self.noise != "gaussian":
                 raise InvalidArgument(
-                    "noise", "must be left out for noise_std='estimated'", self.noise
+                    "noise", f"must be left out for noise_std={ESTIMATED!r}", self.noise
                 )
-            return check_choice("noise_std", noise_std, [ESTIMATED]), None
+            return ESTIMATED, None
         scale = self._per_arm("noise_std", noise_std)
         if (scale <= 0.0).any():
             raise InvalidArgument("noise_std", "must be finite and greater than 0", noise_std)

@@ -157,7 +157,7 @@ def evidence_price(
     Parameters
     ----------
     problem : Problem
-        The problem; an `epsilon` is added to every gap.
+        The problem; a `tolerance` is added to every gap.
     theta : array-like of shape (d,)
         What the parameter is assumed to be; two candidates must not tie for best.
     std : array-like of shape (K,)
