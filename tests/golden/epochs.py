@@ -9,7 +9,7 @@ from tests.testing.families import Instance
 
 def other_shares() -> Instance:
     """An arm leaves, and another one comes."""
-    problem = allocation.Problem(["b", "c", "d"], ["1/4", "1/5", "1/10"], tolerance=1)
+    problem = allocation.Problem(["b", "c", "d"], ["1/4", "1/5", "1/10"], unfairness_tolerance=1)
     return problem, allocation.BernoulliEnvironment(problem, [0.6, 0.3, 0.5])
 
 
@@ -31,7 +31,7 @@ def more_plays() -> Instance:
 
 
 def other_sleepers() -> Instance:
-    problem = allocation.Problem(["a", "b", "c"], ["1/4", "1/10", "1/4"], tolerance=2)
+    problem = allocation.Problem(["a", "b", "c"], ["1/4", "1/10", "1/4"], unfairness_tolerance=2)
     return problem, allocation.SleepingEnvironment(problem, [0.3, 0.4, 0.5], 0.6)
 
 

@@ -68,7 +68,7 @@ class LogPlayer:
 
     def _consequences(self) -> Iterable[str]:
         """Yield what else is different now: what is called back, and whether it has stopped."""
-        called_back = [pull.number for pull in self.policy.cancelled()]
+        called_back = [pull.number for pull in self.policy.to_cancel()]
         if called_back != self._called_back:
             self._called_back = called_back
             yield f"called back: {' '.join(map(str, called_back)) or 'none'}"

@@ -143,7 +143,7 @@ def residuals() -> Instance:
 
 def best_two() -> Instance:
     problem = linear.Problem(
-        [[1, 0.1], [0.2, 1.1], [0.75, 0.6], [-0.5, 0.4]], noise_std=1.2, top=2, epsilon=0.15
+        [[1, 0.1], [0.2, 1.1], [0.75, 0.6], [-0.5, 0.4]], noise_std=1.2, top=2, tolerance=0.15
     )
     return problem, linear.GaussianEnvironment(problem, [1.3, 0.1])
 
@@ -170,7 +170,7 @@ def late_and_close() -> Instance:
 
 
 def early_readings() -> Instance:
-    problem = delayed.Problem(4, top=2, noise_std=1.0, feedback="unbiased", report_std=0.5)
+    problem = delayed.Problem(4, top=2, noise_std=1.0, feedback="unbiased", reading_std=0.5)
     return problem, delayed.SimulatedEnvironment(problem, [0, 1, 3, 4.5], delay=4.0)
 
 
@@ -179,7 +179,7 @@ def biased_readings() -> Instance:
         ["a", "b", "c"],
         noise_std=[0.6, 0.8, 0.7],
         feedback="biased",
-        report_std=[0.2, 0.3, 0.25],
+        reading_std=[0.2, 0.3, 0.25],
         direction="minimize",
         tolerance=0.2,
     )
@@ -201,7 +201,7 @@ def pieces() -> Instance:
 
 def forecasts() -> Instance:
     problem = delayed.Problem(
-        9, top=2, noise_std=0.5, feedback="refining", report_std=1.0, errors="nested"
+        9, top=2, noise_std=0.5, feedback="refining", reading_std=1.0, errors="nested"
     )
     means = [0.3, 0.1, 2.9, 0.7, 1.9, 0.2, 1.0, 0.6, 0.4]
     return problem, delayed.SimulatedEnvironment(problem, means, delay=6.0, errors="nested")
@@ -223,7 +223,7 @@ def late_by_outcome() -> Instance:
 
 
 def late_unknown_noise() -> Instance:
-    problem = delayed.Problem(["a", "b", "c"], noise="estimated")
+    problem = delayed.Problem(["a", "b", "c"], noise_std="estimated")
     world = delayed.SimulatedEnvironment(
         problem, [0.1, 0.7, 1.9], std=[0.5, 0.6, 0.4], delay=delayed.GeometricDelay(3.0)
     )
@@ -272,7 +272,7 @@ def scores() -> Instance:
 
 
 def losses() -> Instance:
-    problem = delayed.Problem(3, noise="estimated", direction="minimize", tolerance=0.1)
+    problem = delayed.Problem(3, noise_std="estimated", direction="minimize", tolerance=0.1)
     return problem, SharedBlocks(problem, [0.9, 1.1, 1.6], 0.6)
 
 
@@ -286,7 +286,7 @@ def shares() -> Instance:
 
 def loose_shares() -> Instance:
     problem = allocation.Problem(
-        4, shares=["1/10", 0.15, "1/12", 0], tolerance=3, reward_range=(-1, 1)
+        4, shares=["1/10", 0.15, "1/12", 0], unfairness_tolerance=3, reward_range=(-1, 1)
     )
     return problem, allocation.BernoulliEnvironment(problem, [0.3, 0.4, 0.5, 0.8])
 
@@ -306,7 +306,9 @@ def several_plays() -> Instance:
 
 
 def sleepers() -> Instance:
-    problem = allocation.Problem(["a", "b", "c"], shares=["1/10", "1/5", "3/20"], tolerance=1)
+    problem = allocation.Problem(
+        ["a", "b", "c"], shares=["1/10", "1/5", "3/20"], unfairness_tolerance=1
+    )
     return problem, allocation.SleepingEnvironment(problem, [0.3, 0.4, 0.5], 0.7)
 
 
