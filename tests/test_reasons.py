@@ -60,7 +60,7 @@ def test_the_best_few_are_counted():
 
 def test_limits_that_may_be_missed_are_said_to_be_missed_by_so_much():
     problem = ft.subpopulations.Problem(
-        ["a", "b"], ["g"], weights=[1.0], floors=0.5, noise_std=0.1, floor_slack=0.05
+        ["a", "b"], ["g"], weights=[1.0], floors=0.5, noise_std=0.1, floor_tolerance=0.05
     )
     policy = ft.subpopulations.BalancedTracking(problem, delta=0.1)
     assert "keeps all its floors to within 0.05" in decided(policy).reason

@@ -58,9 +58,9 @@ def cost_per_nat(
         signed,
         shares / (problem.scale if std is None else std) ** 2,
         problem.shares,
-        problem.limits(problem.floor_slack),
-        problem.limits(-problem.floor_slack),
-        problem.slack,
+        problem.limits(problem.floor_tolerance),
+        problem.limits(-problem.floor_tolerance),
+        problem.tolerance,
     )
     assert weakest is not None
     return 2.0 * float((shares * problem.costs).sum()) / float(weakest)
@@ -173,7 +173,7 @@ def conic_value(
     import cvxpy as cp
 
     (arms, groups), q = problem.shape, problem.shares
-    rival, own = (problem.limits(sign * problem.floor_slack) for sign in (-1, 1))
+    rival, own = (problem.limits(sign * problem.floor_tolerance) for sign in (-1, 1))
     mu = problem.sign * means
     pulls, least = cp.Variable((arms, groups), nonneg=True), cp.Variable()
     precisions = cp.multiply(pulls, 1.0 / problem.scale**2)
@@ -186,7 +186,7 @@ def conic_value(
             constraints.append(least <= precisions[k] @ gain)
         elif k != best:
             s, push = cp.Variable(nonneg=True), cp.Constant(np.zeros(groups))
-            value = 2 * s * (q @ mu[best] - q @ mu[k] + problem.slack)
+            value = 2 * s * (q @ mu[best] - q @ mu[k] + problem.tolerance)
             for sign, ends in zip((1, -1), rival[:, k], strict=True):
                 nu, limited = cp.Variable(groups, nonneg=True), np.isfinite(ends)
                 constraints += [nu[g] == 0 for g in range(groups) if not limited[g]]
@@ -231,7 +231,7 @@ def random_case(generator: np.random.Generator, **options: Any) -> tuple[Problem
 
 
 @pytest.mark.parametrize(
-    ("slack", "dear", "arriving"),
+    ("tolerance", "dear", "arriving"),
     [
         (0.0, False, False),
         (0.0, False, True),
@@ -240,12 +240,14 @@ def random_case(generator: np.random.Generator, **options: Any) -> tuple[Problem
         (0.05, True, False),
     ],
 )
-def test_value_is_that_of_the_conic_form(slack: float, dear: bool, arriving: bool) -> None:
+def test_value_is_that_of_the_conic_form(tolerance: float, dear: bool, arriving: bool) -> None:
     pytest.importorskip("cvxpy")
     generator = np.random.default_rng(4)
     answers = set()
     for _ in range(8):
-        problem, means = random_case(generator, slack=slack, floor_slack=2.0 * slack)
+        problem, means = random_case(
+            generator, tolerance=tolerance, floor_tolerance=2.0 * tolerance
+        )
         costs = np.exp(generator.normal(0.0, 0.7, problem.shape)) if dear else None
         problem = problem.clone(costs=costs)
         arrivals = generator.dirichlet(np.full(problem.shape[1], 3.0)) if arriving else None
@@ -261,7 +263,7 @@ def test_value_is_that_of_the_conic_form(slack: float, dear: bool, arriving: boo
 @settings(max_examples=25)
 def test_the_shares_cost_what_the_upper_bound_says(seed: int) -> None:
     generator = np.random.default_rng(seed)
-    problem, means = random_case(generator, slack=float(generator.choice([0.0, 0.1])))
+    problem, means = random_case(generator, tolerance=float(generator.choice([0.0, 0.1])))
     problem = problem.clone(costs=np.exp(generator.normal(0.0, 0.5, problem.shape)))
     found = complexity(problem, means, tol=1e-4)
     assert found.weights is not None
@@ -324,13 +326,13 @@ def test_ten_by_ten() -> None:
 @pytest.mark.parametrize("unit", [1e-6, 3.0, 1e6])
 def test_the_unit_of_the_rewards_does_not_matter(unit: float) -> None:
     means = np.array(E1)
-    found = complexity(e1(noise_std=unit, floors=0.1 * unit, slack=0.05 * unit), unit * means)
-    wanted = complexity(e1(noise_std=1.0, floors=0.1, slack=0.05), means)
+    found = complexity(e1(noise_std=unit, floors=0.1 * unit, tolerance=0.05 * unit), unit * means)
+    wanted = complexity(e1(noise_std=1.0, floors=0.1, tolerance=0.05), means)
     assert found.value == pytest.approx(wanted.value, rel=2e-6)
 
 
 def test_minimising_is_maximising_with_the_signs_turned() -> None:
-    options = {"floor_slack": 0.05, "slack": 0.1}
+    options = {"floor_tolerance": 0.05, "tolerance": 0.1}
     mirrored = e1(floors=-0.1, direction="minimize", **options)
     found = complexity(mirrored, -np.array(E1))
     wanted = complexity(e1(floors=0.1, **options), E1)
@@ -406,8 +408,8 @@ def test_arrivals_can_only_make_it_dearer_and_the_best_ones_do_not() -> None:
 
 def test_slack_makes_it_cheaper() -> None:
     values = [
-        complexity(e1(slack=slack, floor_slack=floor_slack), E1).value
-        for slack, floor_slack in ((0.0, 0.0), (0.1, 0.0), (0.1, 0.1))
+        complexity(e1(tolerance=tolerance, floor_tolerance=floor_tolerance), E1).value
+        for tolerance, floor_tolerance in ((0.0, 0.0), (0.1, 0.0), (0.1, 0.1))
     ]
     assert values == sorted(values, reverse=True)
     assert values[0] > 1.2 * values[2]
@@ -489,14 +491,14 @@ def test_a_tie_or_a_mean_on_its_floor_cannot_be_told(
 def test_slack_makes_ties_and_means_on_floors_tell() -> None:
     tie = [[0.5] * 3, [0.5] * 3, E1[1]]
     on_floor = [[0.0, 1.0, 1.0], [0.2] * 3, [-0.5] * 3]
-    problem = e1(slack=0.1, floor_slack=0.1)
+    problem = e1(tolerance=0.1, floor_tolerance=0.1)
     assert complexity(problem, tie).answer == "0"
     for means in (tie, on_floor):
         assert complexity(e1(), means).value == math.inf
         assert math.isfinite(complexity(problem, means).value)
-    assert math.isfinite(complexity(e1(slack=0.1), tie).value)
-    assert complexity(e1(slack=0.1), on_floor).value == math.inf
-    assert complexity(e1(floor_slack=0.1), tie).value == math.inf
+    assert math.isfinite(complexity(e1(tolerance=0.1), tie).value)
+    assert complexity(e1(tolerance=0.1), on_floor).value == math.inf
+    assert complexity(e1(floor_tolerance=0.1), tie).value == math.inf
 
 
 def test_a_group_that_never_comes_cannot_be_told() -> None:

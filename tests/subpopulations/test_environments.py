@@ -18,7 +18,7 @@ MEANS = [[0.2, 0.6], [0.4, 0.3], [-0.2, 1.0]]
 
 
 def brute_force_acceptable(problem: Problem, means: np.ndarray) -> set[str | None]:
-    """Read the guarantee with slack word by word."""
+    """Read the guarantee with tolerance word by word."""
     acceptable: set[str | None] = set()
     sign = problem.sign
     quality = {a: sign * problem.quality(means)[k] for k, a in enumerate(problem.arms)}
@@ -26,33 +26,38 @@ def brute_force_acceptable(problem: Problem, means: np.ndarray) -> set[str | Non
         arm
         for k, arm in enumerate(problem.arms)
         if all(
-            sign * means[k, g] >= sign * problem.floors[k, g] + problem.floor_slack
+            sign * means[k, g] >= sign * problem.floors[k, g] + problem.floor_tolerance
             for g in range(len(problem.groups))
         )
     ]
     for k, arm in enumerate(problem.arms):
         keeps = all(
-            sign * means[k, g] >= sign * problem.floors[k, g] - problem.floor_slack
+            sign * means[k, g] >= sign * problem.floors[k, g] - problem.floor_tolerance
             for g in range(len(problem.groups))
         )
-        if keeps and not any(quality[b] > quality[arm] + problem.slack for b in beats):
+        if keeps and not any(quality[b] > quality[arm] + problem.tolerance for b in beats):
             acceptable.add(arm)
     if not beats:
         acceptable.add(None)
     return acceptable
 
 
-@pytest.mark.parametrize("slack", [0.0, 0.05, 0.3])
-@pytest.mark.parametrize("floor_slack", [0.0, 0.1, 0.25])
+@pytest.mark.parametrize("tolerance", [0.0, 0.05, 0.3])
+@pytest.mark.parametrize("floor_tolerance", [0.0, 0.1, 0.25])
 @pytest.mark.parametrize("direction", ["maximize", "minimize"])
 def test_acceptable_answers_are_those_of_the_guarantee(
-    slack: float, floor_slack: float, direction: str
+    tolerance: float, floor_tolerance: float, direction: str
 ) -> None:
     generator = np.random.default_rng(5)
     for _ in range(50):
         means = generator.normal(0, 0.4, (4, 2))
         problem = Problem(
-            4, 2, noise_std=1.0, slack=slack, floor_slack=floor_slack, direction=direction
+            4,
+            2,
+            noise_std=1.0,
+            tolerance=tolerance,
+            floor_tolerance=floor_tolerance,
+            direction=direction,
         )
         truth = GaussianEnvironment(problem, means).truth
         assert set(truth.acceptable) == brute_force_acceptable(problem, means)

@@ -59,15 +59,15 @@ def model_of(
     floors: np.ndarray,
     variances: np.ndarray | float = 1.0,
     slack: float = 0.0,
-    floor_slack: float = 0.0,
+    floor_tolerance: float = 0.0,
     ceilings: np.ndarray | float = math.inf,
 ) -> Model:
     floors = np.asarray(floors, dtype=np.float64)
     return Model(
         weights=np.asarray(weights, dtype=np.float64),
         limits=limits_of(floors, ceilings),
-        own_limits=limits_of(floors - floor_slack, ceilings + floor_slack),
-        rival_limits=limits_of(floors + floor_slack, ceilings - floor_slack),
+        own_limits=limits_of(floors - floor_tolerance, ceilings + floor_tolerance),
+        rival_limits=limits_of(floors + floor_tolerance, ceilings - floor_tolerance),
         variances=np.ascontiguousarray(np.broadcast_to(variances, floors.shape).astype(float)),
         costs=np.ones(floors.shape),
         active=np.ones(floors.shape),
@@ -179,7 +179,7 @@ def cases(draw: st.DrawFn, most_pulls: int = 3000) -> Case:
     if groups > 1 and draw(st.booleans()):
         weights[int(generator.integers(groups))] = 0.0
     floors = np.where(generator.random((arms, groups)) < 0.3, FREE, 0.0)
-    slack, floor_slack = draw(st.sampled_from([(0.0, 0.0), (0.1, 0.0), (0.0, 0.1), (0.1, 0.2)]))
+    slack, floor_tolerance = draw(st.sampled_from([(0.0, 0.0), (0.1, 0.0), (0.0, 0.1), (0.1, 0.2)]))
     ceilings = np.where(generator.random((arms, groups)) < 0.5, 0.8, math.inf)
     if draw(st.booleans()):
         ceilings = np.full((arms, groups), math.inf)
@@ -190,7 +190,7 @@ def cases(draw: st.DrawFn, most_pulls: int = 3000) -> Case:
             floors,
             np.exp(generator.normal(0.0, 0.7, (arms, groups))),
             slack,
-            floor_slack,
+            floor_tolerance,
             ceilings,
         ),
         counts=generator.integers(1, most_pulls, (arms, groups)).astype(np.float64),
@@ -307,10 +307,13 @@ def test_more_slack_never_needs_more_evidence() -> None:
             compiled(
                 MIXTURE,
                 Case(
-                    model_of(weights, np.zeros((3, 2)), 1.0, slack, floor_slack), counts, means, 1e9
+                    model_of(weights, np.zeros((3, 2)), 1.0, slack, floor_tolerance),
+                    counts,
+                    means,
+                    1e9,
                 ),
             )
-            for slack, floor_slack in ((0.0, 0.0), (0.1, 0.0), (0.1, 0.1), (0.3, 0.3))
+            for slack, floor_tolerance in ((0.0, 0.0), (0.1, 0.0), (0.1, 0.1), (0.3, 0.3))
         ]
         assert (np.diff(found) >= -1e-12).all()
 

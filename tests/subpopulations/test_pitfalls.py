@@ -289,9 +289,9 @@ def instances(draw: st.DrawFn) -> tuple[np.ndarray, ...]:
     first, second = np.exp(generator.normal(0.0, 2.0, (2, *shape)))
     if draw(st.booleans()):
         first = np.where(generator.random(shape) < 0.3, 0.0, first)
-    slack, floor_slack = draw(st.sampled_from([(0.0, 0.0), (0.1, 0.0), (0.1, 0.2)]))
+    slack, floor_tolerance = draw(st.sampled_from([(0.0, 0.0), (0.1, 0.0), (0.1, 0.2)]))
     limits = limits_of(floors, ceilings)
-    return means, first, second, weights, limits, np.array([slack, floor_slack])
+    return means, first, second, weights, limits, np.array([slack, floor_tolerance])
 
 
 def wider(limits: np.ndarray, slack: float) -> np.ndarray:
@@ -306,8 +306,8 @@ def weakest(
     slacks: np.ndarray,
 ) -> tuple[int, int, float, np.ndarray]:
     """Return answer, weakest pitfall, its value and its gradient."""
-    slack, floor_slack = map(float, slacks)
-    own, rival = wider(limits, floor_slack), wider(limits, -floor_slack)
+    slack, floor_tolerance = map(float, slacks)
+    own, rival = wider(limits, floor_tolerance), wider(limits, -floor_tolerance)
     arms, groups = means.shape
     lam, values = np.empty((1, 2, groups)), np.empty(arms + groups)
     gradient = np.zeros((arms, groups))

@@ -175,9 +175,9 @@ def test_balanced_draws_shift_away_from_what_is_dear() -> None:
 
 @pytest.mark.statistical
 def test_with_slack_of_both_kinds_the_certified_rule_stops_on_ties_and_floors() -> None:
-    """Two equal arms, both exactly on a floor: without slack no rule may stop; 20 runs."""
+    """Two equal arms, both exactly on a floor: without tolerance no rule may stop; 20 runs."""
     means = [[0.0, 1.0], [0.0, 1.0]]
-    problem = Problem(2, 2, noise_std=0.2, slack=0.3, floor_slack=0.3)
+    problem = Problem(2, 2, noise_std=0.2, tolerance=0.3, floor_tolerance=0.3)
     world = GaussianEnvironment(problem, means)
     runs = [run(BalancedTracking(problem, 0.1), world, seed, 20_000) for seed in range(20)]
     assert all(r.status == "decided" for r in runs)
@@ -189,8 +189,8 @@ def test_with_slack_of_both_kinds_the_certified_rule_stops_on_ties_and_floors() 
 
 
 def test_block_betting_refuses_what_its_proof_does_not_cover() -> None:
-    for problem in (e1(slack=0.1), e1(floor_slack=0.1)):
-        with pytest.raises(InvalidArgument, match="must have no slack for BlockBetting"):
+    for problem in (e1(tolerance=0.1), e1(floor_tolerance=0.1)):
+        with pytest.raises(InvalidArgument, match="must have no tolerance for BlockBetting"):
             BlockBetting(problem)
     with pytest.raises(InvalidArgument, match="reward_range or a known noise_std"):
         BlockBetting(Problem(2, 2, noise_std="estimated"))

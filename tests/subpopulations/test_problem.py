@@ -188,7 +188,7 @@ def test_limits_change_sides_when_rewards_are_minimised() -> None:
         ({"ceilings": "high"}, "ceilings must be a number or have shape"),
         ({"ceilings": 0.0}, r"ceilings\[0, 0\] must be beyond the floor 0 by more than twice"),
         ({"ceilings": [2, -1]}, r"ceilings\[0, 1\] must be beyond the floor 0"),
-        ({"ceilings": 1, "floor_slack": 0.5}, r"more than twice floor_slack \(0.5\)"),
+        ({"ceilings": 1, "floor_tolerance": 0.5}, r"more than twice floor_tolerance \(0.5\)"),
         ({"noise_std": 0.0}, "noise_std must be finite and greater than 0"),
         ({"noise_std": -1.0}, "noise_std must be finite and greater than 0"),
         ({"noise_std": math.nan}, "noise_std must be finite and greater than 0"),
@@ -203,8 +203,8 @@ def test_limits_change_sides_when_rewards_are_minimised() -> None:
         ({"noise_std": None, "reward_range": 3}, "reward_range must be two finite numbers"),
         ({"direction": "up"}, "direction must be one of 'maximize', 'minimize'"),
         ({"costs": 0.0}, "costs must be finite and greater than 0"),
-        ({"slack": -0.1}, "slack must be a finite number of at least 0"),
-        ({"floor_slack": math.nan}, "floor_slack must be a finite number of at least 0"),
+        ({"tolerance": -0.1}, "tolerance must be a finite number of at least 0"),
+        ({"floor_tolerance": math.nan}, "floor_tolerance must be a finite number of at least 0"),
     ],
 )
 def test_bad_arguments_are_named(arguments: dict[str, object], message: str) -> None:
@@ -255,14 +255,14 @@ levels = st.none() | st.floats(-5, 5)
     weights=st.lists(st.floats(0.01, 9), min_size=2, max_size=2),
     bounded=st.booleans(),
     direction=st.sampled_from(["maximize", "minimize"]),
-    slack=st.floats(0, 1),
+    tolerance=st.floats(0, 1),
 )
 def test_json_round_trip_gives_the_same_problem(
     floors: list[list[float | None]],
     weights: list[float],
     bounded: bool,
     direction: str,
-    slack: float,
+    tolerance: float,
 ) -> None:
     noise = {"reward_range": (-6, 6)} if bounded else {"noise_std": [[1, 2], [3, 4], [5, 6]]}
     problem = Problem(
@@ -271,7 +271,7 @@ def test_json_round_trip_gives_the_same_problem(
         weights=weights,
         floors=floors,  # type: ignore[arg-type]
         direction=direction,
-        slack=slack,
+        tolerance=tolerance,
         **noise,  # type: ignore[arg-type]
     )
     highest = max(0.0, *(level or 0.0 for row in floors for level in row)) + 1.0

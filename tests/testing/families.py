@@ -93,8 +93,8 @@ def close_enough() -> Instance:
         floors=0.0,
         noise_std=[[0.8, 0.7], [0.9, 0.75], [0.6, 0.85]],
         costs=[[1, 2], [1.2, 1], [3, 1.1]],
-        slack=0.3,
-        floor_slack=0.2,
+        tolerance=0.3,
+        floor_tolerance=0.2,
     )
     means = [[1.8, 1.4], [1.1, 0.9], [0.1, -1.1]]
     return problem, subpopulations.GaussianEnvironment(problem, means)

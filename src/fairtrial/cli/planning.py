@@ -33,7 +33,7 @@ _CERTIFYING_ASSUMES = (
 _CAPS = ("max_pulls", "budget", "max_time")
 """What ends a run of a policy that has not decided."""
 
-_ALLOWANCES = ("tolerance", "slack", "floor_slack")
+_ALLOWANCES = ("tolerance", "floor_tolerance")
 """What lets more than one answer be right."""
 
 

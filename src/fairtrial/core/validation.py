@@ -53,7 +53,7 @@ def check_number(
 
     Examples
     --------
-    >>> check_number("slack", 0.5, low=0)
+    >>> check_number("tolerance", 0.5, low=0)
     0.5
     """
     number = _as_float(value)

@@ -86,7 +86,7 @@ def complexity(
     Parameters
     ----------
     problem : Problem
-        The problem. With `costs`, T* counts cost. With slack it is the complexity of the
+        The problem. With `costs`, T* counts cost. With a tolerance it is the complexity of the
         answer that the policies give.
     means : array-like of shape (K, L), mapping by arm, or pandas.DataFrame
         Assumed means, as `Problem.check_means` takes them.
@@ -182,12 +182,12 @@ def _instance(
     model = Model(
         weights=problem.shares,
         limits=problem.limits() / unit,
-        own_limits=problem.limits(problem.floor_slack) / unit,
-        rival_limits=problem.limits(-problem.floor_slack) / unit,
+        own_limits=problem.limits(problem.floor_tolerance) / unit,
+        rival_limits=problem.limits(-problem.floor_tolerance) / unit,
         variances=(stds / unit) ** 2 * problem.costs,
         costs=problem.costs,
         active=np.ones(problem.shape),
-        slack=problem.slack / unit,
+        slack=problem.tolerance / unit,
     )
     signed = _on_limits(given / unit, model.limits)
     best = int(empirical_best(signed, model.weights, model.limits))

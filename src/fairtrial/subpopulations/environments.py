@@ -105,13 +105,13 @@ class CellEnvironment(Environment):
         problem, means = self.problem, self.cell_means
         quality = problem.sign * problem.quality(means)
         kept = problem.feasible(means)
-        strictly = problem.within(means, -problem.floor_slack)
-        loosely = problem.within(means, problem.floor_slack)
+        strictly = problem.within(means, -problem.floor_tolerance)
+        loosely = problem.within(means, problem.floor_tolerance)
         target = quality[strictly].max() if strictly.any() else -np.inf
         good = [
             arm
             for index, arm in enumerate(problem.arms)
-            if loosely[index] and quality[index] >= target - problem.slack
+            if loosely[index] and quality[index] >= target - problem.tolerance
         ]
         best = None
         if kept.any():

@@ -63,9 +63,9 @@ class Problem(BaseProblem):
         Which rewards are good.
     costs : float, array-like of shape (K, L), or mapping by label, optional
         Cost of a pull, by cell; equal by default.
-    slack : float
-        Quality that may be given away: an answer within `slack` of the best will do.
-    floor_slack : float
+    tolerance : float
+        Quality that may be given away: an answer within `tolerance` of the best will do.
+    floor_tolerance : float
         How far beyond a limit the answer's cells may be, and within it its rivals' must be.
     ceilings : as `floors`
         Limits on the other side, for means that must stay in an interval; none by default.
@@ -111,8 +111,8 @@ class Problem(BaseProblem):
         reward_range: tuple[float, float] | None = None,
         direction: str = "maximize",
         costs: ArrayLike | None = None,
-        slack: float = 0.0,
-        floor_slack: float = 0.0,
+        tolerance: float = 0.0,
+        floor_tolerance: float = 0.0,
         ceilings: ArrayLike | None = None,
     ) -> None:
         self.arms = check_labels("arms", arms)
@@ -132,8 +132,8 @@ class Problem(BaseProblem):
         self.ceilings = self._given_limits("ceilings", ceilings, free=self.sign * math.inf)
         self.noise_std, self.reward_range = self._given_noise(noise_std, reward_range)
         self.costs = self._positive_cells("costs", 1.0 if costs is None else costs)
-        self.slack = check_number("slack", slack, low=0.0)
-        self.floor_slack = check_number("floor_slack", floor_slack, low=0.0)
+        self.tolerance = check_number("tolerance", tolerance, low=0.0)
+        self.floor_tolerance = check_number("floor_tolerance", floor_tolerance, low=0.0)
         self._check_intervals()
         self._check_reach()
         self._freeze()
@@ -166,15 +166,15 @@ class Problem(BaseProblem):
         return check_array(name, cells, self.shape, finite=False)
 
     def _check_intervals(self) -> None:
-        """Refuse intervals that are empty when the slack narrows them at both ends."""
+        """Refuse intervals that are empty when the floor tolerance narrows them at both ends."""
         width = self.sign * (self.ceilings - self.floors)
-        narrow = ~(width > 2.0 * self.floor_slack)
+        narrow = ~(width > 2.0 * self.floor_tolerance)
         if narrow.any():
             arm, group = map(int, np.argwhere(narrow)[0])
             raise InvalidArgument(
                 f"ceilings[{self.arms[arm]}, {self.groups[group]}]",
                 f"must be beyond the floor {self.floors[arm, group]:g} by more than twice "
-                f"floor_slack ({self.floor_slack:g})",
+                f"floor_tolerance ({self.floor_tolerance:g})",
                 float(self.ceilings[arm, group]),
             )
 
@@ -335,12 +335,12 @@ class Problem(BaseProblem):
         """Which cells have a floor or a ceiling; shape (K, L)."""
         return np.asarray(np.isfinite(self.floors) | np.isfinite(self.ceilings))
 
-    def limits(self, slack: float = 0.0) -> Floats:
-        """Return floors and ceilings as of rewards to be maximised, `slack` wider apart.
+    def limits(self, margin: float = 0.0) -> Floats:
+        """Return floors and ceilings as of rewards to be maximised, `margin` wider apart.
 
-        The shape is (2, K, L); with a negative slack they are narrower.
+        The shape is (2, K, L); with a negative margin they are narrower.
         """
-        return np.stack([self.sign * self.floors - slack, self.sign * self.ceilings + slack])
+        return np.stack([self.sign * self.floors - margin, self.sign * self.ceilings + margin])
 
     def quality(self, means: ArrayLike) -> Floats:
         """Return the quality of every arm from means of shape (K, L), or by label."""
@@ -351,9 +351,9 @@ class Problem(BaseProblem):
         """Return which arms keep all their limits, from means of shape (K, L), or by label."""
         return self.within(self.check_means(means))
 
-    def within(self, means: Floats, slack: float = 0.0) -> NDArray[np.bool_]:
-        """Return which arms keep all their limits when these are `slack` wider apart."""
-        floors, ceilings = self.limits(slack)
+    def within(self, means: Floats, margin: float = 0.0) -> NDArray[np.bool_]:
+        """Return which arms keep all their limits when these are `margin` wider apart."""
+        floors, ceilings = self.limits(margin)
         given = self.sign * means
         return np.asarray(((given >= floors) & (given <= ceilings)).all(axis=1))
 

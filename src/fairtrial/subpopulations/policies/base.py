@@ -137,11 +137,11 @@ class FloorPolicy(Policy):
         return f"{best} so far; there is not enough evidence to decide yet"
 
     def _finding(self, arm: str | None) -> str:
-        spare = self.problem.floor_slack
+        spare = self.problem.floor_tolerance
         if arm is None:
             return f"no arm keeps all its {self._limits}" + (f" by {spare:g}" if spare else "")
         kept = f"keeps all its {self._limits}" + (f" to within {spare:g}" if spare else "")
-        near = or_within(self.problem.slack, "the best")
+        near = or_within(self.problem.tolerance, "the best")
         return f"{arm!r} is the best arm that {kept}{near}"
 
     @property
@@ -316,10 +316,10 @@ def model_of(problem: Problem, informative_only: bool) -> Model:
     return Model(
         weights=np.array(problem.shares),
         limits=problem.limits() / unit,
-        own_limits=problem.limits(problem.floor_slack) / unit,
-        rival_limits=problem.limits(-problem.floor_slack) / unit,
+        own_limits=problem.limits(problem.floor_tolerance) / unit,
+        rival_limits=problem.limits(-problem.floor_tolerance) / unit,
         variances=(problem.scale / unit) ** 2,
         costs=np.array(problem.costs),
         active=needed.astype(np.float64),
-        slack=float(problem.slack / unit),
+        slack=float(problem.tolerance / unit),
     )

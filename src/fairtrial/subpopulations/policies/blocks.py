@@ -71,7 +71,7 @@ class BlockBetting(FloorPolicy):
     Parameters
     ----------
     problem : Problem
-        Without slack, and with a noise that is not estimated.
+        Without tolerances, and with a noise that is not estimated.
     delta : float
         Probability of a wrong answer that is accepted.
     batch : int, optional
@@ -158,9 +158,9 @@ class BlockBetting(FloorPolicy):
         self._allocate(slots=2)
 
     def _refuse_what_is_not_covered(self) -> None:
-        if self.problem.slack > 0.0 or self.problem.floor_slack > 0.0:
+        if self.problem.tolerance > 0.0 or self.problem.floor_tolerance > 0.0:
             raise InvalidArgument(
-                "problem", "must have no slack for BlockBetting; BalancedTracking takes slack"
+                "problem", "must have no tolerance for BlockBetting; BalancedTracking takes one"
             )
         if self.problem.estimates_noise:
             raise InvalidArgument(

@@ -34,7 +34,7 @@ class BalancedTracking(Tracking):
     """Information-balanced sampling: draw what the weakest evidence rests on.
 
     Best of the rules that choose one draw at a time; takes data in any order, in
-    batches, from passive arrivals (``ask(group=...)``), with costs and with slack.
+    batches, from passive arrivals (``ask(group=...)``), with costs and with tolerances.
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class BalancedTracking(Tracking):
         Initial draws of every cell; 5, or 10 if the noise is estimated.
     exploration : float, optional
         Draw the least drawn cell while it has fewer than `exploration` times
-        sqrt(t / (K L)) draws; by default 1.25, for the other trackers 0.5 with slack of both
+        sqrt(t / (K L)) draws; by default 1.25, for the other trackers 0.5 with tolerances of both
         kinds, else none.
     max_pulls : int, optional
         Stop undecided after this many results.

@@ -117,7 +117,7 @@ class Tracking(FloorPolicy):
         self._kappas = getattr(self._threshold, "kappas", np.ones(1))
         initial = 10 if problem.estimates_noise else 5
         self._start = float(initial if self.start is None else self.start)
-        both = problem.slack > 0.0 and problem.floor_slack > 0.0
+        both = problem.tolerance > 0.0 and problem.floor_tolerance > 0.0
         default_guard = max(self.guard, 0.5 if both else 0.0)
         self._guard = default_guard if self.exploration is None else self.exploration
         self._key0, self._key1 = seed_key(self.seed)
@@ -313,8 +313,8 @@ class Tracking(FloorPolicy):
     def _what_is_right(self) -> str:
         problem = self.problem
         return (
-            f"an answer within {problem.slack:g} of the best is right, with means up to "
-            f"{problem.floor_slack:g} beyond their limits"
+            f"an answer within {problem.tolerance:g} of the best is right, with means up to "
+            f"{problem.floor_tolerance:g} beyond their limits"
         )
 
     def _spreads(self) -> list[Floats]:
@@ -326,7 +326,7 @@ class Tracking(FloorPolicy):
     def guarantee(self) -> Guarantee:
         """The threshold's guarantee, weakened where the data no longer fit its assumptions."""
         promise = self._threshold.guarantee(self.delta)
-        if self.problem.slack or self.problem.floor_slack:
+        if self.problem.tolerance or self.problem.floor_tolerance:
             promise = replace(promise, statement=f"{promise.statement}; {self._what_is_right()}")
         if self.problem.estimates_noise:
             promise = promise.weakened("the estimated noise is the true one")
