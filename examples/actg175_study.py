@@ -42,7 +42,7 @@ def main(folder: Path, dpi: int = 110) -> None:
         print(study.verify())
         ft.plots.write_report(study, folder / "actg175.html")
         best = ft.subpopulations.complexity(problem, patients.truth.means, std=patients.cell_stds)
-        figure = ft.plots.overview(study, optimal=best.weights)
+        figure = ft.plots.overview(study, optimal=best.allocation)
         figure.savefig(folder / "actg175.png", dpi=dpi, bbox_inches="tight")
 
 

@@ -13,7 +13,7 @@ MEANS = [[0.2, 0.6, 0.8], [0.4, 0.4, 0.3], [-0.2, 1.0, 1.5]]
 
 def main(replications: int = 100, delta: float = 0.1) -> dict[str, ft.Simulation]:
     families = ft.subpopulations
-    problem = families.Problem(3, 3, weights=[0.2, 0.3, 0.5], floors=0.0, noise_std=1.0)
+    problem = families.Problem(3, 3, group_weights=[0.2, 0.3, 0.5], floors=0.0, noise_std=1.0)
     world = families.GaussianEnvironment(problem, MEANS)
     bound = families.complexity(problem, MEANS).lower_bound(delta)
     policies = {

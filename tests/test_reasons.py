@@ -8,7 +8,12 @@ import fairtrial as ft
 
 def best_of_floors(margin):
     problem = ft.subpopulations.Problem(
-        ["a", "b"], ["g", "h"], weights=[0.5, 0.5], floors=0.0, noise_std=0.1, slack=margin
+        ["a", "b"],
+        ["g", "h"],
+        group_weights=[0.5, 0.5],
+        floors=0.0,
+        noise_std=0.1,
+        tolerance=margin,
     )
     return ft.subpopulations.BalancedTracking(problem, delta=0.1)
 
@@ -60,7 +65,7 @@ def test_the_best_few_are_counted():
 
 def test_limits_that_may_be_missed_are_said_to_be_missed_by_so_much():
     problem = ft.subpopulations.Problem(
-        ["a", "b"], ["g"], weights=[1.0], floors=0.5, noise_std=0.1, floor_tolerance=0.05
+        ["a", "b"], ["g"], group_weights=[1.0], floors=0.5, noise_std=0.1, floor_tolerance=0.05
     )
     policy = ft.subpopulations.BalancedTracking(problem, delta=0.1)
     assert "keeps all its floors to within 0.05" in decided(policy).reason

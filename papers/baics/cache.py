@@ -48,7 +48,7 @@ _TRACKERS: dict[str, Callable[..., Policy]] = {
 def tracker(sampling: str, instance: Instance, delta: float, stopping: Stopping) -> Policy:
     """Return a one-draw-at-a-time policy by the name that the tables give its sampling rule."""
     if sampling == "static w*":
-        weights = instance.complexity().weights
+        weights = instance.complexity().allocation
         return ExactTracking(instance.problem, delta, stopping, shares=weights)
     return _TRACKERS[sampling](instance.problem, delta=delta, stopping=stopping)
 

@@ -37,7 +37,7 @@ def _draw(cache: SimulationCache, instance: Instance) -> Figure:
 
     figure = Figure(figsize=(7.5, 5.5), layout="constrained", facecolor="white")
     panels: list[SubFigure] = list(figure.subfigures(len(_RULES), 1, squeeze=False)[:, 0])
-    optimal = instance.complexity().weights
+    optimal = instance.complexity().allocation
     for (rule, title), panel in zip(_RULES.items(), panels, strict=True):
         horizon = PAPER_CAP if (instance, rule) == (E2, "T-a-S") else None
         runs = (300, 40) if instance is E1 else (300, 20)

@@ -101,7 +101,7 @@ def _gaussian(
     problem = Problem(
         [f"arm {k + 1}" for k in range(len(means))],
         [f"group {column + 1}" for column in range(len(means[0]))],
-        weights=weights,
+        group_weights=weights,
         floors=floors,
         noise_std=1.0,
     )

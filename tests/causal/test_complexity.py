@@ -28,7 +28,7 @@ def test_the_certifying_budget_makes_the_interval_as_wide_as_the_margin(build):
     together = 0.05 / (2 * problem.n_arms)
     gaps = np.abs(world.truth.gaps[problem.pairs[0]])
     for k, budget in enumerate(plan.certifying_budget):
-        counts = np.maximum(np.round(plan.shares.ravel() * budget), 0).astype(int)
+        counts = np.maximum(np.round(plan.allocation.ravel() * budget), 0).astype(int)
         actions = np.repeat(np.arange(problem.n_actions), counts)
         reach = []
         for seed in range(20):
@@ -45,7 +45,7 @@ def test_information_is_the_programmes_value():
     problem, world = tiny(costs=[0, 1, 1], mean_budget=0.1)
     plan = complexity(world)
     assert plan.information == allocate(problem, pool_natural=True).value
-    assert plan.shares.sum() == pytest.approx(1.0)
+    assert plan.allocation.sum() == pytest.approx(1.0)
     ConstraintSuccessiveRejection(problem, plan.least_budget)
 
 

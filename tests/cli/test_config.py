@@ -242,7 +242,10 @@ def test_all_mistakes_are_reported_at_once_in_the_order_of_the_sections(folder):
         (changed("problem", family="subpopulation"), "problem.family: must be one of"),
         ({"problem": {"family": "subpopulations"}}, "problem.arms: is required"),
         (changed("problem", noise_std=1.0), "problem.noise_std, reward_range: exactly one"),
-        (changed("problem", groups={"x": -1, "y": 2}), "problem.weights[x]: must not be negative"),
+        (
+            changed("problem", groups={"x": -1, "y": 2}),
+            "problem.group_weights[x]: must not be negative",
+        ),
         (changed("problem", floors=[1, 2, 3]), "problem.floors: must be a number or have shape"),
         (changed("policy", name="Bandit"), "policy.name: must be one of BalancedTracking"),
         (changed("policy", name=3), "policy.name: must be one of"),
@@ -386,7 +389,15 @@ def test_no_file_whatever_it_says_is_answered_with_anything_but_a_list_of_mistak
 ):
     sections = replayed(plan={"means": [[0.5, 0.5], [0.1, 0.1]], "replications": 5})
     section = data.draw(st.sampled_from(sorted(sections)))
-    keys = [*sorted(sections[section]), "delta", "std", "noise_std", "weights", "batch", "new"]
+    keys = [
+        *sorted(sections[section]),
+        "delta",
+        "std",
+        "noise_std",
+        "group_weights",
+        "batch",
+        "new",
+    ]
     sections[section][data.draw(st.sampled_from(keys))] = replacement
     path = write(folder, sections)
     tomllib.loads(path.read_text())

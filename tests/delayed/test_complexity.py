@@ -49,7 +49,7 @@ def test_it_is_what_a_general_solver_finds(top, seed):
     found = complexity(Problem(5, top=top, noise_std=stds), means)
     assert found.lower <= found.value == found.upper <= found.lower * (1 + 1e-4)
     assert found.value == pytest.approx(by_general_solver(means, stds, top), rel=1e-3)
-    assert found.weights.sum() == pytest.approx(1.0)
+    assert found.allocation.sum() == pytest.approx(1.0)
     best = np.argsort(-means)[:top]
     assert found.answer == tuple(str(arm) for arm in best)
 
@@ -60,7 +60,7 @@ def test_the_best_arm_is_as_hard_as_in_the_family_of_groups():
     other = subpopulations.complexity(plain, np.array(means)[:, None])
     found = complexity(Problem(4, noise_std=1.0), means)
     assert found.value == pytest.approx(other.value, rel=1e-4)
-    assert np.allclose(found.weights, np.ravel(other.weights), atol=1e-2)
+    assert np.allclose(found.allocation, np.ravel(other.allocation), atol=1e-2)
 
 
 def test_means_are_taken_by_label_and_minimised_where_the_problem_says_so():

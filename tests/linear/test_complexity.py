@@ -61,7 +61,7 @@ def test_noise_by_arm_is_what_two_arms_of_a_plain_problem_cost() -> None:
     found = complexity(problem, [0.5, 0.0])
     assert found.value == pytest.approx(2 * 16 / 0.25, rel=1e-6)
     assert found.hardness == pytest.approx(found.value / 18)
-    assert found.weights == pytest.approx([0.25, 0.75], abs=1e-3)
+    assert found.allocation == pytest.approx([0.25, 0.75], abs=1e-3)
     bounded = Problem(np.eye(2), reward_range=(0, 10))
     assert complexity(bounded, [0.5, 0.0], std=[1, 3]).value == pytest.approx(found.value)
     assert complexity(bounded, [0.5, 0.0]).value == pytest.approx(2 * 100 / 0.25, rel=1e-6)
@@ -91,7 +91,7 @@ def test_a_tie_is_never_told_apart() -> None:
     found = complexity(problem, [1.0, 0.0, 1.0])
     assert found.value == found.lower == found.hardness == math.inf
     assert found.lower_bound(0.1) == math.inf
-    assert found.weights is None
+    assert found.allocation is None
     assert found.reason == "'a' and 'c' tie for best"
     assert math.isfinite(complexity(problem.clone(tolerance=0.1), [1.0, 0.0, 1.0]).value)
     same = Problem([[1, 0], [1, 0], [0, 1]], noise_std=1.0)

@@ -30,7 +30,7 @@ def test_static_rule_tracks_the_optimal_shares():
         if policy.stopped:
             break
     pulls = np.array([estimate.pulls for estimate in policy.progress().actions])
-    assert abs(pulls / pulls.sum() - E1.complexity().weights.ravel()).max() < 0.02
+    assert abs(pulls / pulls.sum() - E1.complexity().allocation.ravel()).max() < 0.02
 
 
 def test_watching_changes_nothing_and_sees_every_wrong_stop():

@@ -31,7 +31,7 @@ def test_trial_has_the_answers_of_the_catalogue(outcome, floor, best):
 
 
 def test_optimal_shares_of_e1_are_the_reference():
-    shares = worlds.E1.complexity().weights
+    shares = worlds.E1.complexity().allocation
     reference = [
         [0.26194, 0.07935, 0.13226],
         [0.05290, 0.07935, 0.13226],

@@ -325,7 +325,12 @@ def random_instance(rng: np.random.Generator) -> tuple[Problem, World]:
     costs = rng.uniform(0.5, 3.0, shape) if rng.random() < 0.3 else None
     means = rng.uniform(-0.6, 0.6, shape)
     sign, direction = (1, "maximize") if rng.random() < 0.6 else (-1, "minimize")
-    options = {"weights": weights, "floors": sign * floors, "direction": direction, "costs": costs}
+    options = {
+        "group_weights": weights,
+        "floors": sign * floors,
+        "direction": direction,
+        "costs": costs,
+    }
     if rng.random() < 0.4:
         tops = np.where(rng.random(shape) < 0.4, np.inf, rng.uniform(0.2, 0.7, shape))
         options["ceilings"] = sign * tops

@@ -34,7 +34,7 @@ NO_ARM = [[-0.4, 0.6, 0.7], [0.8, -0.3, -0.5]]
 
 def e1(**changes: Any) -> Problem:
     return Problem(
-        **{"arms": 3, "groups": 3, "weights": [0.2, 0.3, 0.5], "noise_std": 1.0} | changes
+        **{"arms": 3, "groups": 3, "group_weights": [0.2, 0.3, 0.5], "noise_std": 1.0} | changes
     )
 
 
@@ -101,10 +101,10 @@ def test_flooring_one_group_only_leaves_the_reference_values() -> None:
 
 
 def test_the_unique_shares_of_the_reference() -> None:
-    np.testing.assert_allclose(complexity(e1(), E1).weights, E1_SHARES, atol=1.5e-4)
+    np.testing.assert_allclose(complexity(e1(), E1).allocation, E1_SHARES, atol=1.5e-4)
     wanted = np.zeros((2, 3))
     wanted[0, 0], wanted[1, 2] = 25 / 41, 16 / 41
-    np.testing.assert_allclose(complexity(no_arm(), NO_ARM).weights, wanted, rtol=1e-12)
+    np.testing.assert_allclose(complexity(no_arm(), NO_ARM).allocation, wanted, rtol=1e-12)
 
 
 def test_the_closed_form_of_e2_for_any_tolerance() -> None:
@@ -266,16 +266,16 @@ def test_the_shares_cost_what_the_upper_bound_says(seed: int) -> None:
     problem, means = random_case(generator, tolerance=float(generator.choice([0.0, 0.1])))
     problem = problem.clone(costs=np.exp(generator.normal(0.0, 0.5, problem.shape)))
     found = complexity(problem, means, tol=1e-4)
-    assert found.weights is not None
-    assert found.weights.sum() == pytest.approx(1.0)
-    assert (found.weights >= 0.0).all()
-    cost = cost_per_nat(problem, means, found.weights)
+    assert found.allocation is not None
+    assert found.allocation.sum() == pytest.approx(1.0)
+    assert (found.allocation >= 0.0).all()
+    cost = cost_per_nat(problem, means, found.allocation)
     assert cost == pytest.approx(found.upper, rel=1e-9)
     assert found.lower <= found.value <= found.upper <= found.lower * (1 + 1e-4)
     # No shares are better than the lower bound says; most are far worse.
     for _ in range(5):
         others = generator.dirichlet(np.ones(problem.n_actions)).reshape(problem.shape)
-        mixed = 0.9 * found.weights + 0.1 * others
+        mixed = 0.9 * found.allocation + 0.1 * others
         assert cost_per_nat(problem, means, mixed) >= found.lower * (1 - 1e-9)
 
 
@@ -337,13 +337,13 @@ def test_minimising_is_maximising_with_the_signs_turned() -> None:
     found = complexity(mirrored, -np.array(E1))
     wanted = complexity(e1(floors=0.1, **options), E1)
     assert found.value == pytest.approx(wanted.value, rel=1e-12)
-    np.testing.assert_allclose(found.weights, wanted.weights)
+    np.testing.assert_allclose(found.allocation, wanted.allocation)
 
 
 def test_the_order_of_arms_and_groups_does_not_matter() -> None:
     arms, groups = [2, 0, 1], [1, 2, 0]
     shuffled = np.array(E1)[np.ix_(arms, groups)]
-    problem = e1(weights=np.array([0.2, 0.3, 0.5])[groups])
+    problem = e1(group_weights=np.array([0.2, 0.3, 0.5])[groups])
     found = complexity(problem, shuffled)
     assert found.answer == "1"
     assert found.value == pytest.approx(190.883590, rel=1e-6)
@@ -356,8 +356,8 @@ def test_a_cost_counts_like_a_variance() -> None:
     noisy = complexity(e1(noise_std=np.sqrt(costs)), E1, tol=1e-8)
     assert dear.value == pytest.approx(noisy.value, rel=1e-7)
     # Of the cost the same shares, of the pulls fewer where they are dear.
-    of_cost = dear.weights * costs
-    np.testing.assert_allclose(of_cost / of_cost.sum(), noisy.weights, atol=1e-3)
+    of_cost = dear.allocation * costs
+    np.testing.assert_allclose(of_cost / of_cost.sum(), noisy.allocation, atol=1e-3)
     assert complexity(e1(costs=7.0), E1).value == pytest.approx(7 * 190.883590, rel=1e-6)
     passive = complexity(e1(costs=7.0), E1, arrivals=[0.2, 0.3, 0.5])
     assert passive.value == pytest.approx(7 * 506.8175, rel=1e-6)
@@ -396,14 +396,14 @@ def test_hundreds_of_cells_are_certified_to_three_digits_by_default(
 
 def test_arrivals_can_only_make_it_dearer_and_the_best_ones_do_not() -> None:
     found = complexity(e1(), E1, tol=1e-8)
-    assert found.weights is not None
-    best = found.weights.sum(axis=0)
+    assert found.allocation is not None
+    best = found.allocation.sum(axis=0)
     same = complexity(e1(), E1, arrivals=best)
     assert same.value == pytest.approx(found.value, rel=2e-6)
     other = complexity(e1(), E1, arrivals=best[::-1])
     assert other.lower > found.upper
-    assert other.weights is not None
-    np.testing.assert_allclose(other.weights.sum(axis=0), best[::-1], rtol=1e-9)
+    assert other.allocation is not None
+    np.testing.assert_allclose(other.allocation.sum(axis=0), best[::-1], rtol=1e-9)
 
 
 def test_slack_makes_it_cheaper() -> None:
@@ -416,10 +416,10 @@ def test_slack_makes_it_cheaper() -> None:
 
 
 def test_a_group_without_weight_and_floor_gets_no_pulls() -> None:
-    problem = e1(weights=[0.4, 0.0, 0.6], floors=[0.0, None, 0.0])
+    problem = e1(group_weights=[0.4, 0.0, 0.6], floors=[0.0, None, 0.0])
     found = complexity(problem, E1)
-    assert found.weights is not None
-    assert found.weights[:, 1].max() < 1e-6
+    assert found.allocation is not None
+    assert found.allocation[:, 1].max() < 1e-6
     without = complexity(
         Problem(3, 2, [0.4, 0.6], floors=0.0, noise_std=1.0), np.array(E1)[:, [0, 2]]
     )
@@ -453,7 +453,7 @@ def test_one_arm_without_floors_is_known_at_once() -> None:
     found = complexity(Problem(["only"], 2, floors=None, noise_std=1.0), [[0.1, 0.2]])
     assert (found.value, found.lower, found.upper, found.answer) == (0.0, 0.0, 0.0, "only")
     assert found.lower_bound(0.05) == 0.0
-    np.testing.assert_array_equal(found.weights, [[0.5, 0.5]])
+    np.testing.assert_array_equal(found.allocation, [[0.5, 0.5]])
 
 
 @pytest.mark.parametrize(
@@ -484,7 +484,7 @@ def test_a_tie_or_a_mean_on_its_floor_cannot_be_told(
         return
     assert reason in found.reason
     assert found.value == found.lower == found.upper == math.inf
-    assert found.weights is None
+    assert found.allocation is None
     assert found.lower_bound(0.1) == math.inf
 
 
@@ -508,7 +508,7 @@ def test_a_group_that_never_comes_cannot_be_told() -> None:
     none = complexity(no_arm(), NO_ARM, arrivals=[0, 1, 1])
     assert none.answer is None
     assert none.value == math.inf
-    idle = e1(weights=[0.4, 0.0, 0.6], floors=[0.0, None, 0.0])
+    idle = e1(group_weights=[0.4, 0.0, 0.6], floors=[0.0, None, 0.0])
     assert math.isfinite(complexity(idle, E1, arrivals=[1, 0, 1]).value)
 
 
@@ -577,7 +577,7 @@ def test_bad_arguments_are_named(arguments: dict[str, Any], message: str) -> Non
 
 
 def test_the_shares_cannot_be_written_to() -> None:
-    weights = complexity(no_arm(), NO_ARM).weights
+    weights = complexity(no_arm(), NO_ARM).allocation
     assert weights is not None
     with pytest.raises(ValueError, match="read-only"):
         weights[0, 0] = 1.0

@@ -36,7 +36,7 @@ EVERY = [BlockBetting, *TRACKERS]
 
 
 def e1(**changes: object) -> Problem:
-    return Problem(3, 3, weights=E1_WEIGHTS, noise_std=1.0, **changes)  # type: ignore[arg-type]
+    return Problem(3, 3, group_weights=E1_WEIGHTS, noise_std=1.0, **changes)  # type: ignore[arg-type]
 
 
 def run(policy: Policy, world: object, seed: int = 0, horizon: int | None = None):
@@ -50,7 +50,7 @@ def run(policy: Policy, world: object, seed: int = 0, horizon: int | None = None
 @pytest.mark.parametrize("direction", ["maximize", "minimize"])
 def test_live_and_simulated_runs_are_the_same(cls: type[Policy], direction: str) -> None:
     sign = 1.0 if direction == "maximize" else -1.0
-    problem = Problem(3, 3, weights=E1_WEIGHTS, noise_std=1.0, direction=direction)
+    problem = Problem(3, 3, group_weights=E1_WEIGHTS, noise_std=1.0, direction=direction)
     world = GaussianEnvironment(problem, sign * 1.5 * E1)
     policy = cls(problem, delta=0.1, seed=11)
     compiled = run(policy.clone(), world, seed=3, horizon=900)
@@ -72,8 +72,10 @@ def test_live_and_simulated_runs_are_the_same_for_bounded_rewards() -> None:
 
 @pytest.mark.parametrize("cls", EVERY)
 def test_minimising_is_maximising_with_the_signs_turned(cls: type[Policy]) -> None:
-    up = Problem(3, 3, weights=E1_WEIGHTS, floors=0.05, noise_std=1.0)
-    down = Problem(3, 3, weights=E1_WEIGHTS, floors=-0.05, noise_std=1.0, direction="minimize")
+    up = Problem(3, 3, group_weights=E1_WEIGHTS, floors=0.05, noise_std=1.0)
+    down = Problem(
+        3, 3, group_weights=E1_WEIGHTS, floors=-0.05, noise_std=1.0, direction="minimize"
+    )
     policies = cls(up, seed=5), cls(down, seed=5)
     generator = np.random.default_rng(0)
     for _ in range(150):
@@ -199,7 +201,7 @@ def test_block_betting_refuses_what_its_proof_does_not_cover() -> None:
 @pytest.mark.statistical
 def test_estimated_noise_decides_and_says_that_it_is_not_proven() -> None:
     """20 easy runs at delta = .1: at most 2 + 3 sqrt(2) = 6 wrong."""
-    problem = Problem(3, 3, weights=E1_WEIGHTS, noise_std="estimated")
+    problem = Problem(3, 3, group_weights=E1_WEIGHTS, noise_std="estimated")
     world = GaussianEnvironment(problem, 2 * E1, std=0.5)
     policies = [BalancedTracking(problem, 0.1) for _ in range(20)]
     answers = [run(policy, world, seed).answer for seed, policy in enumerate(policies)]
@@ -279,7 +281,7 @@ def test_without_floors_no_arm_is_never_the_answer(cls: type[Policy]) -> None:
 
 
 def test_a_group_of_weight_zero_matters_only_through_its_floor() -> None:
-    problem = Problem(2, 2, weights=[1, 0], floors=[[None, 0.0], [None, None]], noise_std=1.0)
+    problem = Problem(2, 2, group_weights=[1, 0], floors=[[None, 0.0], [None, None]], noise_std=1.0)
     world = GaussianEnvironment(problem, [[1.0, -2.0], [0.0, 0.0]])
     for cls in (BlockBetting, BalancedTracking):
         result = run(cls(problem), world)

@@ -15,9 +15,9 @@ from fairtrial.subpopulations import GaussianEnvironment, Problem, complexity
 
 def test_weights_are_equal_by_default_and_normalised_otherwise() -> None:
     assert Problem(2, 4, noise_std=1.0).shares.tolist() == [0.25] * 4
-    problem = Problem(2, 2, weights=[1, 3], noise_std=1.0)
+    problem = Problem(2, 2, group_weights=[1, 3], noise_std=1.0)
     assert problem.shares.tolist() == [0.25, 0.75]
-    assert problem.weights.tolist() == [1.0, 3.0]
+    assert problem.group_weights.tolist() == [1.0, 3.0]
 
 
 def test_a_mapping_gives_groups_and_weights() -> None:
@@ -32,10 +32,10 @@ def test_a_series_gives_groups_weights_and_arms_by_its_labels() -> None:
     assert Problem(pd.Series(["a", "b"]), shares, noise_std=1.0) == expected
     labels = pd.Series(["young", "old"])
     for weights in (pd.Series({"old": 3, "young": 1}), {"old": 3, "young": 1}, pd.Series([1, 3])):
-        problem = Problem(["a", "b"], labels, weights=weights, noise_std=1.0)
+        problem = Problem(["a", "b"], labels, group_weights=weights, noise_std=1.0)
         assert problem.shares.tolist() == [0.25, 0.75]
-    with pytest.raises(InvalidArgument, match=r"^weights must have an entry for each of"):
-        Problem(2, labels, weights=pd.Series({"old": 3, "new": 1}), noise_std=1.0)
+    with pytest.raises(InvalidArgument, match=r"^group_weights must have an entry for each of"):
+        Problem(2, labels, group_weights=pd.Series({"old": 3, "new": 1}), noise_std=1.0)
 
 
 def test_means_may_be_given_by_label_in_any_order() -> None:
@@ -60,10 +60,13 @@ def test_means_may_be_given_by_label_in_any_order() -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"weights": [1, -1]}, "weights[y] must not be negative; got -1"),
-        ({"weights": [1, math.inf]}, "weights[1] must be finite; got inf"),
-        ({"weights": [1, 1e308 * 1.5]}, None),
-        ({"weights": [1.5e308, 1.5e308]}, "weights must have a finite sum that is greater than 0"),
+        ({"group_weights": [1, -1]}, "group_weights[y] must not be negative; got -1"),
+        ({"group_weights": [1, math.inf]}, "group_weights[1] must be finite; got inf"),
+        ({"group_weights": [1, 1e308 * 1.5]}, None),
+        (
+            {"group_weights": [1.5e308, 1.5e308]},
+            "group_weights must have a finite sum that is greater than 0",
+        ),
         ({"costs": [[1, 1], [1, 0]]}, "costs[b, y] must be finite and greater than 0; got 0"),
         ({"noise_std": [1, -1]}, "noise_std[a, y] must be finite and greater than 0; got -1"),
         ({"noise_std": -1}, "noise_std must be finite and greater than 0; got -1"),
@@ -169,11 +172,11 @@ def test_limits_change_sides_when_rewards_are_minimised() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"weights": [1, -1]}, r"weights\[1\] must not be negative"),
-        ({"weights": [0, 0]}, "weights must have a finite sum that is greater than 0"),
-        ({"weights": [math.nan, 1]}, r"weights\[0\] must be finite"),
-        ({"weights": [math.inf, 1]}, r"weights\[0\] must be finite"),
-        ({"weights": [1, 2, 3]}, r"weights must have shape \(2,\); got shape \(3,\)"),
+        ({"group_weights": [1, -1]}, r"group_weights\[1\] must not be negative"),
+        ({"group_weights": [0, 0]}, "group_weights must have a finite sum that is greater than 0"),
+        ({"group_weights": [math.nan, 1]}, r"group_weights\[0\] must be finite"),
+        ({"group_weights": [math.inf, 1]}, r"group_weights\[0\] must be finite"),
+        ({"group_weights": [1, 2, 3]}, r"group_weights must have shape \(2,\); got shape \(3,\)"),
         ({"arms": []}, "arms must be a non-empty list of distinct labels"),
         ({"arms": 0}, "arms must be an integer of at least 1"),
         ({"arms": ["a", "a", "b"]}, r"arms\[1\] must differ from arms\[0\]"),
@@ -214,8 +217,8 @@ def test_bad_arguments_are_named(arguments: dict[str, object], message: str) -> 
 
 
 def test_weights_beside_a_mapping_of_groups_are_refused() -> None:
-    with pytest.raises(InvalidArgument, match="weights must be left out"):
-        Problem(1, {"x": 1.0}, weights=[1.0], noise_std=1.0)
+    with pytest.raises(InvalidArgument, match="group_weights must be left out"):
+        Problem(1, {"x": 1.0}, group_weights=[1.0], noise_std=1.0)
 
 
 @pytest.mark.parametrize("reward", [math.nan, math.inf, -math.inf, None, "1", [1.0]])
@@ -268,7 +271,7 @@ def test_json_round_trip_gives_the_same_problem(
     problem = Problem(
         ["a", "b", "c"],
         ["x", "y"],
-        weights=weights,
+        group_weights=weights,
         floors=floors,  # type: ignore[arg-type]
         direction=direction,
         tolerance=tolerance,

@@ -39,7 +39,7 @@ class Complexity:
         gaps is expected to lie on one side of the bound; None if no number of rows will do.
     delta : float
         The certificates hold together at level 1 - delta.
-    shares : ndarray of shape (K, 1 + values)
+    allocation : ndarray of shape (K, 1 + values)
         The allocation.
 
     Examples
@@ -55,7 +55,7 @@ class Complexity:
     information: float
     certifying_budget: tuple[int | None, ...]
     delta: float
-    shares: Floats
+    allocation: Floats
 
 
 def complexity(environment: NetworkEnvironment, delta: float = 0.05) -> Complexity:

@@ -214,7 +214,7 @@ class _Assembly:
     def repair(self, error: InvalidArgument) -> bool:
         """Note a refusal; return False if there is nothing left to put in the argument's place."""
         name = re.split(r"\W", error.name, maxsplit=1)[0]
-        if name == "weights" and name not in self._arguments:
+        if name == "group_weights" and name not in self._arguments:
             name = "groups"  # whose mapping gave them
         if name in self._replaced:
             return False

@@ -205,7 +205,7 @@ def _draw(study: Study, folder: Path, needed: Complexity) -> Path | None:
     try:
         from fairtrial.plots import overview
 
-        figure = overview(study, optimal=needed.weights)
+        figure = overview(study, optimal=needed.allocation)
     except MissingExtra:
         return None
     path = folder / f"{_NAME}.png"
@@ -223,5 +223,5 @@ def _write_report(
         folder / f"{_NAME}.html",
         title="ACTG 175, decided by block betting",
         facts=facts,
-        optimal=needed.weights,
+        optimal=needed.allocation,
     )

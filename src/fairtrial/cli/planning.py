@@ -89,7 +89,7 @@ class Plan:
         """What the bound, or the rows needed for certain verdicts, assume; None without either."""
         if self.certifying is not None:
             return _CERTIFYING_ASSUMES
-        if self.complexity is None or self.complexity.weights is None or self.delta is None:
+        if self.complexity is None or self.complexity.allocation is None or self.delta is None:
             return None
         errors = f"a rule that errs with probability {self.delta:g} at most, whatever the means are"
         return f"{errors}, and {self.complexity.assumes}"
@@ -133,9 +133,9 @@ class Plan:
         }
 
     def _allocation(self, complexity: Complexity) -> list[dict[str, Any]] | None:
-        if complexity.weights is None:
+        if complexity.allocation is None:
             return None
-        shares = np.ravel(complexity.weights).tolist()
+        shares = np.ravel(complexity.allocation).tolist()
         rows = zip(self.problem.action_labels, shares, strict=True)
         return [{**labels, "share": share} for labels, share in rows]
 
@@ -169,7 +169,7 @@ def make_plan(configuration: Configuration, delta: float | None = None) -> Plan:
         complexity,
         certifying,
         simulation,
-        range_warning(world, getattr(complexity, "weights", None)),
+        range_warning(world, getattr(complexity, "allocation", None)),
         configuration.about,
     )
 

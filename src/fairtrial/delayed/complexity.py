@@ -33,11 +33,11 @@ class Complexity(CertifiedComplexity):
     Attributes
     ----------
     value : float
-        T*: complete pulls for each nat of evidence, at the shares in `weights`; infinite if no
+        T*: complete pulls for each nat of evidence, at the shares in `allocation`; infinite if no
         number of pulls can tell.
     lower, upper : float
         Certified bounds on T*; `upper` is `value`.
-    weights : ndarray of shape (n,), or None
+    allocation : ndarray of shape (n,), or None
         Optimal shares of the pulls, with sum one; None if T* is infinite.
     answer : tuple of str
         The best k arms, the best first.
@@ -51,7 +51,7 @@ class Complexity(CertifiedComplexity):
     value: float
     lower: float
     upper: float
-    weights: Floats | None
+    allocation: Floats | None
     answer: tuple[str, ...]
     reason: str = ""
     assumes: str = ""
@@ -105,7 +105,7 @@ def complexity(
     --------
     >>> problem = Problem(["a", "b", "c"], noise_std=1.0)
     >>> found = complexity(problem, {"a": 1.0, "b": 0.5, "c": 0.0})
-    >>> found.answer, round(found.value, 2), found.weights.round(2).tolist()
+    >>> found.answer, round(found.value, 2), found.allocation.round(2).tolist()
     (('a',), 34.29, [0.47, 0.46, 0.07])
     """
     check_instance("problem", problem, Problem)

@@ -34,14 +34,14 @@ class Complexity(CertifiedComplexity):
     Attributes
     ----------
     value : float
-        T*: pulls for each nat of evidence, at the shares in `weights`; infinite if no number
+        T*: pulls for each nat of evidence, at the shares in `allocation`; infinite if no number
         of pulls can tell.
     lower, upper : float
         Certified bounds on T*; `upper` is `value`.
     hardness : float
         H of the literature: ``value / (2 sigma^2)``, with sigma the noise of an arm, or the
         largest where the arms differ.
-    weights : ndarray of shape (K,), or None
+    allocation : ndarray of shape (K,), or None
         Optimal shares of the pulls, with sum one; None if T* is infinite. They need not be
         unique.
     answer : str or tuple of str
@@ -58,7 +58,7 @@ class Complexity(CertifiedComplexity):
     lower: float
     upper: float
     hardness: float
-    weights: Floats | None
+    allocation: Floats | None
     answer: Any
     reason: str = ""
     assumes: str = ""
@@ -115,7 +115,7 @@ def complexity(
     --------
     >>> problem = Problem([[1, 0], [0, 1], [0.995, 0.0998]], noise_std=1.0)
     >>> found = complexity(problem, [2.0, 0.0])
-    >>> found.answer, round(found.hardness, 1), found.weights.round(2).tolist()
+    >>> found.answer, round(found.hardness, 1), found.allocation.round(2).tolist()
     ('0', 109.8, [0.05, 0.95, 0.0])
     """
     check_instance("problem", problem, Problem)

@@ -44,7 +44,7 @@ class Complexity(CertifiedComplexity):
         no number of pulls can tell. Known to be between `lower` and `upper`.
     lower, upper : float
         Certified bounds on T*.
-    weights : ndarray of shape (K, L), or None
+    allocation : ndarray of shape (K, L), or None
         Optimal shares of the pulls, with sum one: `upper` is their T. None if T* is infinite.
         They need not be unique.
     answer : str or None
@@ -58,14 +58,14 @@ class Complexity(CertifiedComplexity):
     Examples
     --------
     >>> found = complexity(Problem(["a", "b"], 1, floors=None, noise_std=1.0), [[0.3], [0.3]])
-    >>> found.value, found.weights, found.reason
+    >>> found.value, found.allocation, found.reason
     (inf, None, "the arms 'a' and 'b' tie for best")
     """
 
     value: float
     lower: float
     upper: float
-    weights: Floats | None
+    allocation: Floats | None
     answer: str | None
     reason: str = ""
     assumes: str = ""

@@ -48,7 +48,7 @@ class Problem(BaseProblem):
     groups : sequence of str, mapping of str to float, pandas.Series, or int
         Labels of the L groups; a mapping gives their weights as well, and so does a Series of
         numbers whose index has the labels (``table["group"].value_counts(normalize=True)``).
-    weights : array-like of shape (L,), or mapping by label, optional
+    group_weights : array-like of shape (L,), or mapping by label, optional
         Share of each group in the quality; any non-negative numbers, equal by default.
     floors : float, None, array-like of shape (L,) or (K, L), or mapping by label
         What a group mean must reach: one for all, by group, or by arm and group (``{"a":
@@ -105,7 +105,7 @@ class Problem(BaseProblem):
         self,
         arms: Sequence[str] | int,
         groups: Sequence[str] | Mapping[str, float] | int,
-        weights: ArrayLike | None = None,
+        group_weights: ArrayLike | None = None,
         floors: ArrayLike | None = 0.0,
         noise_std: ArrayLike | str | None = None,
         reward_range: tuple[float, float] | None = None,
@@ -118,16 +118,16 @@ class Problem(BaseProblem):
         self.arms = check_labels("arms", arms)
         groups = _with_weights(groups)
         if isinstance(groups, Mapping):
-            if weights is not None:
+            if group_weights is not None:
                 raise InvalidArgument(
-                    "weights", "must be left out when groups is a mapping", weights
+                    "group_weights", "must be left out when groups is a mapping", group_weights
                 )
-            weights = list(groups.values())
+            group_weights = list(groups.values())
             groups = list(groups)
         self.groups = check_labels("groups", groups)
         self.shape = (len(self.arms), len(self.groups))
         self.direction = check_choice("direction", direction, ["maximize", "minimize"])
-        self.weights = self._given_weights(weights)
+        self.group_weights = self._given_weights(group_weights)
         self.floors = self._given_limits("floors", floors, free=-self.sign * math.inf)
         self.ceilings = self._given_limits("ceilings", ceilings, free=self.sign * math.inf)
         self.noise_std, self.reward_range = self._given_noise(noise_std, reward_range)
@@ -143,15 +143,15 @@ class Problem(BaseProblem):
     def _given_weights(self, weights: ArrayLike | None) -> Floats:
         groups = self.shape[1]
         if weights is None:
-            return check_array("weights", np.full(groups, 1.0 / groups), (groups,))
-        given = check_array("weights", self._by_position("weights", weights), (groups,))
+            return check_array("group_weights", np.full(groups, 1.0 / groups), (groups,))
+        given = check_array("group_weights", self._by_position("group_weights", weights), (groups,))
         axes = [self.groups]
-        require_each("weights", given, given >= 0, "must not be negative", axes)
+        require_each("group_weights", given, given >= 0, "must not be negative", axes)
         with np.errstate(over="ignore"):
             total = given.sum()
         if not 0.0 < total < math.inf:
             raise InvalidArgument(
-                "weights", "must have a finite sum that is greater than 0", given.tolist()
+                "group_weights", "must have a finite sum that is greater than 0", given.tolist()
             )
         return given
 
@@ -311,7 +311,7 @@ class Problem(BaseProblem):
     @cached_property
     def shares(self) -> Floats:
         """The weights, normalised to sum one; shape (L,)."""
-        return np.asarray(self.weights / self.weights.sum())
+        return np.asarray(self.group_weights / self.group_weights.sum())
 
     @property
     def sign(self) -> float:

@@ -52,7 +52,7 @@ def _print(made: Plan) -> None:
     if made.range_warning:
         say(wrapped("Warning", made.range_warning))
     found = made.complexity
-    if found is not None and found.weights is None:
+    if found is not None and found.allocation is None:
         say(wrapped("Pulls", f"no number is enough to be sure: {found.reason}"))
     elif found is not None:
         _print_bound(made, found)
@@ -68,8 +68,10 @@ def _print(made: Plan) -> None:
         say(wrapped("Simulated", "nothing: give max_pulls in [policy] or [plan], to end each run"))
     else:
         say(f"Simulated: {replace(made.simulation.summary(), about=None)}")
-    if found is not None and found.weights is not None:
-        print_table(shares_table("Optimal allocation", made.problem.action_labels, found.weights))
+    if found is not None and found.allocation is not None:
+        print_table(
+            shares_table("Optimal allocation", made.problem.action_labels, found.allocation)
+        )
 
 
 def _answer(made: Plan) -> str:
