@@ -37,7 +37,10 @@ def test_an_answer_says_what_speaks_against_the_others_and_not_a_clipped_evidenc
         {"answer": "zdv_ddi", "log_wealth": 0.0, "rejected": False},
     ]
     text = " ".join(answer_text(progress_of_grid(details={"answers": answers})).split())
-    assert "Evidence E-values against the other answers (20 rules one out): zdv 33.1." in text
+    assert (
+        "Evidence Strength of evidence against each rival (20 or more rules it out): zdv 33.1."
+        in text
+    )
     assert "of 3.00" not in text
 
 

@@ -207,10 +207,10 @@ def test_rulings_in_words():
 def test_a_few_alternatives_are_named_and_many_are_counted():
     progress = betting(zdv=3.5, zdv_ddi=0.0, ddi=3.0)
     assert summary(progress, 6) == (
-        "E-values against the other answers (20 rules one out): zdv 33.1, ddi 20.1."
+        "Strength of evidence against each rival (20 or more rules it out): zdv 33.1, ddi 20.1."
     )
     assert summary(progress, 1) == (
-        "Ruled out: 2 of 2 other answers, by an e-value of 20 or more against each."
+        "Ruled out: 2 of 2 other answers, by evidence of 20 or more against each."
     )
 
 

@@ -268,7 +268,12 @@ def test_the_page_says_what_speaks_against_every_other_answer_and_what_that_mean
     end = weighed(zdv=3.5, zdv_ddi=-1.0, zdv_ddc=7.4, ddi=40.0, none=3.1)
     page = report(FakeStudy(end))
     head, *rows = table_named(page, "What speaks against every answer")
-    assert head == ["Answer", "E-value against it (20 rules out)", "Its logarithm", "Standing"]
+    assert head == [
+        "Answer",
+        "Evidence against it (20 or more rules it out)",
+        "Its logarithm",
+        "Standing",
+    ]
     by_answer = {row[0]: row[1:] for row in rows}
     assert by_answer["zdv"][:2] == ["33.1", "3.5"]
     assert by_answer["ddi"][0] == "over a million"

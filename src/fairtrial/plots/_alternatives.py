@@ -171,13 +171,12 @@ def summary(progress: Progress, most: int) -> str:
     ruled = f"Ruled out: {tally(progress)}"
     if level is None:
         return f"{ruled}."
+    enough = number(math.exp(level), _DIGITS)
     if len(others) > most:
-        return f"{ruled}, by an e-value of {number(math.exp(level), _DIGITS)} or more against each."
+        return f"{ruled}, by evidence of {enough} or more against each."
     said = [f"{shorten(one.answer, _SHORT)} {e_value(one, level)}" for one in others]
-    return (
-        f"E-values against the other answers ({number(math.exp(level), _DIGITS)} rules one out): "
-        f"{', '.join(said)}."
-    )
+    against = f"Strength of evidence against each rival ({enough} or more rules it out)"
+    return f"{against}: {', '.join(said)}."
 
 
 def candidates_sentence(progress: Progress) -> str:

@@ -521,7 +521,7 @@ class BlockBetting(Policy):
             self.delta,
             problem.reward_range,
             "however the arms differ and whenever results come",
-            "given the past, each outcome of an arm has the same mean",
+            "the true mean of each arm does not change during the study",
         )
         if problem.clip:
             clipped = "the means are those of outcomes clipped to the range"

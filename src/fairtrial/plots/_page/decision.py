@@ -193,7 +193,12 @@ def _against_others(found: Findings) -> Markup | None:
     heads: tuple[str, ...] = ("Answer", "Standing")
     if level is not None:
         most = number(math.exp(level), 3)
-        heads = ("Answer", f"E-value against it ({most} rules out)", "Its logarithm", "Standing")
+        heads = (
+            "Answer",
+            f"Evidence against it ({most} or more rules it out)",
+            "Its logarithm",
+            "Standing",
+        )
     data = table("What speaks against every answer", heads, rows, words={0, len(heads) - 1})
     said = " ".join(filter(None, [explanation(progress), note]))
     return text_of(

@@ -429,7 +429,7 @@ class BlockBetting(FloorPolicy):
             self.delta,
             self.problem.reward_range,
             "however the arms differ",
-            "given the past, each reward of a cell has the same mean",
+            "the true mean of each arm in each group does not change during the study",
         )
         stated = replace(stated, assumptions=(*stated.assumptions, PREDICTABLE))
         if self._corrected:
