@@ -150,6 +150,7 @@ def _missing(weighted: Weighted) -> Floats:
     return np.maximum(np.abs(1.0 - weighted.weight_sums) - 2.0 * np.sqrt(squares), 0.0)
 
 
+@np.errstate(over="ignore")  # where a width is beyond all numbers, another cut is the best
 def _trimmed(terms: Floats, numbers: Floats, quantile: float) -> Reach:
     """Return range and rest, given each cell's term, (K, D, cells), and expected rows, (cells,)."""
     order = np.argsort(-np.abs(terms), axis=2)
