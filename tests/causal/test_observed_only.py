@@ -390,7 +390,7 @@ def test_the_certifying_budget_matches_the_width_of_intervals():
     assert plan.certifying_budget[0] == 1
     truth = np.abs(np.column_stack([*world.truth.gaps.values()]))
     margin = np.abs(truth[1] - problem.fairness_bound)
-    counts = np.round(plan.shares[:, 0] * plan.certifying_budget[1]).astype(int)
+    counts = np.round(plan.allocation[:, 0] * plan.certifying_budget[1]).astype(int)
     ledger = open_ledger(problem.fragment)
     ledger.add(world.batch(np.repeat([0, 1], counts), np.random.default_rng(7)))
     weighted = Weighted(problem, ledger.records(), "mis")

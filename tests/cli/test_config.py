@@ -195,7 +195,7 @@ def test_how_a_learner_is_written_is_said(folder):
         policy = {"name": "FairLearn", "learner": learner}
         (mistake,) = mistakes(folder, problem=problem, policy=policy, source=command)
         assert mistake.startswith("policy.learner")
-        assert '{ name = "EpsilonGreedy", tolerance = 0.1 }' in mistake
+        assert '{ name = "EpsilonGreedy", epsilon = 0.1 }' in mistake
         assert "did you mean 'Thompson'? accepted: EpsilonGreedy, " in mistake
 
 

@@ -3,10 +3,11 @@
 import hashlib
 import json
 
+import numpy as np
 import pytest
 
 from fairtrial.errors import CorruptLog, InvalidArgument
-from fairtrial.study import Study, Verification
+from fairtrial.study import Study, Verification, audit
 from tests.study.tools import chain, connect
 from tests.study.toys import OWN, Averaging, Racing, RecordProblem, Serving, ToyProblem
 
@@ -46,6 +47,18 @@ def test_an_empty_log_verifies(path):
     problem = ToyProblem()
     study = Study.create(problem, Serving(problem), storage=path, name="toy")
     assert study.verify() == Verification(True, 0, None)
+
+
+def test_the_software_is_noted_once_and_named_where_a_decision_does_not_follow(study, monkeypatch):
+    noted = [event.body["environment"] for event in study.events() if "environment" in event.body]
+    assert len(noted) == 1
+    assert noted[0].keys() >= {"fairtrial", "python", "numpy", "scipy", "numba", "processor"}
+    monkeypatch.setattr(audit, "environment", lambda: {**noted[0], "numpy": "9.9"})
+    assert study.verify().ok
+    monkeypatch.setattr(Racing, "choose", lambda self: 1 if self.asked % 2 else 0)
+    found = study.verify()
+    assert not found.ok
+    assert f"the log was written with numpy {np.__version__} (here 9.9)" in found.first_difference
 
 
 def test_the_chain_is_what_the_documentation_says(study, path):

@@ -388,7 +388,7 @@ def test_opening_waits_while_another_process_has_the_file_for_itself(path, monke
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="only where processes fork")
 @pytest.mark.parametrize("use", [Study.ask, Study.recommend, Study.outstanding])
-def test_a_fork_must_open_the_study_anew(path, use):
+def test_a_fork_must_open_the_study_again(path, use):
     study = make(path)
     study.ask()
     reader, writer = os.pipe()
@@ -402,7 +402,7 @@ def test_a_fork_must_open_the_study_anew(path, use):
             os._exit(0)
     os.waitpid(child, 0)
     os.close(writer)
-    assert b"open the study anew in every process" in os.read(reader, 1000)
+    assert b"open the study again in every process" in os.read(reader, 1000)
     study.ask()
     assert study.verify().ok
 

@@ -135,7 +135,8 @@ def test_a_snapshot_of_another_version_is_passed_over(file_study, path, monkeypa
     run(study, 17)
     monkeypatch.setattr(Serving, "version", 2)
     seen = count_replayed(monkeypatch)
-    opened = Study.open(path, "toy", **OWN).policy
+    with pytest.warns(RuntimeWarning, match="version 1 of Serving, and this is version 2"):
+        opened = Study.open(path, "toy", **OWN).policy
     assert seen == list(range(1, 35))
     states = opened.get_state(), study.policy.get_state()
     fingerprints = {str(state.pop("made_from")) for state in states}
