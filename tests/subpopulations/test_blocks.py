@@ -1203,6 +1203,8 @@ def test_a_forecast_says_that_losses_leave_nothing_to_decide() -> None:
     assert progress.remaining is None
     assert progress.details["losses"]["too_many_to_decide"]
     assert progress.details["losses"]["share"] == pytest.approx(0.3, abs=0.05)
+    assert [said.split(":")[0] for said in policy.warnings()] == ["too many results are lost"]
+    assert BlockBetting(problem, delta=DELTA).warnings() == ()
 
 
 def test_a_result_that_comes_late_still_counts_while_its_block_is_open() -> None:

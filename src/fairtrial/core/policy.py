@@ -137,7 +137,7 @@ class Policy(Resumable, ABC):
         return {}
 
     def warnings(self) -> tuple[str, ...]:
-        """Return what the results contradict of the guarantee's assumptions, a sentence for each.
+        """Return what the results contradict of the guarantee, or why they cannot decide.
 
         By default nothing is checked. `Study.health` shows them.
         """

@@ -77,7 +77,7 @@ class Viewing(Handle):
             (after the lease, or given up), `amended`, `duplicates` (told again),
             `unsolicited`. And `expiry`, what the policy does about a lease that ran out:
             if outcomes get lost because of what they are, the answer may be biased. And
-            `warnings`: assumptions of the guarantee that the results contradict, a sentence each.
+            `warnings`: what the results contradict, or keeps them from deciding, a sentence each.
         """
         counts = self._store.counts(self._session.id)
         return {

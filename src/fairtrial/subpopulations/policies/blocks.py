@@ -395,7 +395,7 @@ class BlockBetting(FloorPolicy):
             "losses": {
                 "counted_as": self._lost_counts_as,
                 "share": float(lost.sum() / max(1.0, came.sum() + lost.sum())),
-                "too_many_to_decide": bool(lost.any()) and self._is_out_of_reach,
+                "too_many_to_decide": self._loses_too_many,
             },
             "blocks": int(self._control[BLOCKS]),
             "answers": [
@@ -420,6 +420,21 @@ class BlockBetting(FloorPolicy):
         """Whether results of the kind that came so far cannot settle the leader's answer."""
         planned = self._control[BLOCKS] > 1
         return planned and not self._decided and math.isinf(self._book.forecast[0])
+
+    @property
+    def _loses_too_many(self) -> bool:
+        return bool(self._losses[1].any()) and self._is_out_of_reach
+
+    def warnings(self) -> tuple[str, ...]:
+        """Return what the results contradict, and whether lost results keep it from deciding."""
+        found = super().warnings()
+        if not self._loses_too_many:
+            return found
+        lost = (
+            "too many results are lost: each counts as its worst value, and as things stand more "
+            "results will not decide"
+        )
+        return (*found, lost)
 
     @property
     def guarantee(self) -> Guarantee:
