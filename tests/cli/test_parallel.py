@@ -165,7 +165,7 @@ def groups(folder):
 # ------------------------------------------------------------------- as a process
 
 
-# So many pulls come quickly; more, only where a file says so.
+# That many pulls come quickly; more, only where a file says so.
 SLOW = STREAM.replace(
     "test {arm}", "test {pull} -lt 14 || test -e go || sleep 30; test {arm}"
 ).replace("sleep 0.02", "sleep 0.1")

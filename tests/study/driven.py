@@ -2,7 +2,7 @@
 
 python -m tests.study.driven PATH THREADS FREELY
 
-So many pulls it measures freely; for more it waits for a file `go` beside the study.
+It measures that many pulls freely; for more it waits for a file `go` beside the study.
 """
 
 import itertools

@@ -24,7 +24,7 @@ _LEAST_STD = 1e-7
 """What a standard deviation of zero counts as, relative to the largest."""
 
 _HARDEST = 20
-"""So many of the hardest comparisons are looked at one by one."""
+"""Number of the hardest comparisons that are looked at one by one."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -35,7 +35,7 @@ class Steps:
     Parameters
     ----------
     partial : int or dict
-        So many calls of `partial_fit`; or a setting's name and its growing values.
+        The number of calls of `partial_fit`; or a setting's name and its growing values.
     estimator : estimator
         What is fitted.
     classes : array or None

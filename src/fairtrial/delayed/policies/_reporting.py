@@ -235,7 +235,7 @@ class ReportingPolicy(BookedPolicy):
     def warnings(self) -> tuple[str, ...]:
         """Return what the guarantee has to assume since the results do not bear it out."""
         return tuple(
-            f"the guarantee is no longer proven, as it has to assume this: {finding}"
+            f"the guarantee is not proven, as it has to assume this: {finding}"
             for finding in self._findings()
         )
 
