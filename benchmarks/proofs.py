@@ -11,8 +11,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 from benchmarks.search import GRID, MODEL
-from fairtrial.delayed import Problem
-from fairtrial.sklearn import PairedRacing
+from fairtrial.delayed import PairedRacing, Problem
 
 TREES = {"max_depth": [1, 2, 3, 4, 5, 6, 7, 8], "min_samples_leaf": [1, 5]}
 NEIGHBOURS = {"n_neighbors": [1, 3, 5, 9, 15, 25]}

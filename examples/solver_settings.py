@@ -27,7 +27,7 @@ from pathlib import Path
 
 import fairtrial as ft
 from fairtrial.data import solver_models
-from fairtrial.sklearn import PairedRacing
+from fairtrial.delayed import PairedRacing
 from fairtrial.study import run_study
 
 CHOICES = {

@@ -20,7 +20,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import fairtrial as ft
-from fairtrial.sklearn import PairedRacing
+from fairtrial.delayed import PairedRacing
 from fairtrial.study import run_study
 
 SETTINGS = {

@@ -30,7 +30,7 @@ def best_of_late(margin):
 
 def best_of_blocks(margin):
     problem = ft.delayed.Problem(["a", "b"], reward_range=(0.0, 1.0), tolerance=margin)
-    return ft.sklearn.PairedRacing(problem, delta=0.1)
+    return ft.delayed.PairedRacing(problem, delta=0.1)
 
 
 def decided(policy):

@@ -42,6 +42,21 @@ def tamper(statement):
     connection.close()
 
 
+def test_a_study_of_a_paired_race_is_opened_shown_and_verified(folder, document):
+    problem = delayed.Problem(["a", "b", "c"], reward_range=(0, 1))
+    policy = delayed.PairedRacing(problem, delta=0.05)
+    with Study.create(problem, policy, storage=STORAGE, name="pairs", seed=1) as study:
+        while study.status == "running":
+            pull = study.ask()
+            study.tell(pull, 0.2 * (pull.tag % 2) + {"a": 0.1, "b": 0.6, "c": 0.3}[pull.arm])
+    with Study.open(STORAGE, "pairs") as study:
+        assert isinstance(study.policy, delayed.PairedRacing)
+    shown, result = document("study", "show", "pairs", "--storage", STORAGE)
+    assert (result.exit_code, shown["progress"]["recommendation"]["arm"]) == (ExitCode.OK, "b")
+    found, result = document("study", "verify", "pairs", "--storage", STORAGE)
+    assert (result.exit_code, found["verification"]["ok"]) == (ExitCode.OK, True)
+
+
 # ----------------------------------------------------------------- which study is meant
 
 

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from fairtrial.core import UNSOLICITED, Estimate, Progress, Pull
+from fairtrial.delayed import PairedRacing
 from fairtrial.errors import FairtrialError
-from fairtrial.sklearn import PairedRacing
 from tests.golden.epochs import EPOCHS
 from tests.testing.families import POLICIES, Row
 

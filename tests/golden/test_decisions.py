@@ -10,7 +10,6 @@ import inspect
 
 import pytest
 
-import fairtrial.sklearn
 from fairtrial.core import Policy
 from fairtrial.core.specification import FAMILIES, family_module
 from tests.golden.logs import ROWS, first_difference, read_logs
@@ -51,9 +50,9 @@ def test_no_log_is_of_a_policy_that_is_not_in_the_table() -> None:
     assert set(LOGS) == set(ROWS)
 
 
-@pytest.mark.parametrize("family", [*FAMILIES, "sklearn"])
+@pytest.mark.parametrize("family", FAMILIES)
 def test_every_policy_of_a_family_is_recorded(family: str) -> None:
-    module = fairtrial.sklearn if family == "sklearn" else family_module(family)
+    module = family_module(family)
     exported = {getattr(module, name) for name in module.__all__}
     policies = {
         item

@@ -10,7 +10,6 @@ from types import SimpleNamespace
 import pytest
 
 import fairtrial as ft
-from fairtrial.sklearn import PairedRacing
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -44,7 +43,7 @@ def test_a_model_is_tuned_although_a_worker_is_killed(load, tmp_path, capsys, mo
     assert "ok=True" in capsys.readouterr().out
     assert len(killed) == 1
 
-    with ft.Study.open(tmp_path / "tuning.db", "digits", policies=[PairedRacing]) as study:
+    with ft.Study.open(tmp_path / "tuning.db", "digits") as study:
         assert study.verify().ok
         told = [event for event in study.events() if event.kind in ("tell", "late_tell")]
         assert len(told) > 5

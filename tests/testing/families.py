@@ -10,7 +10,6 @@ import numpy as np
 
 from fairtrial import allocation, causal, delayed, linear, subpopulations
 from fairtrial.core import Environment, Policy, Problem, Pull
-from fairtrial.sklearn import PairedRacing
 
 Instance = tuple[Problem, Environment]
 
@@ -445,6 +444,9 @@ _DELAYED = [
     *_rows(delayed, "Racing", late, early_readings, biased_readings, pieces),
     *_rows(delayed, "Racing", late_scores, variant="full", running_intersection=True),
     *_rows(delayed, "Racing", early_readings, variant="partial"),
+    *_rows(delayed, "PairedRacing", scores),
+    *_rows(delayed, "PairedRacing", losses, parallel=4),
+    *_rows(delayed, "PairedRacing", scores, n_blocks=9),
     *_rows(delayed, "SequentialHalving SuccessiveRejects", late, **_BUDGET),
     *_rows(delayed, "SequentialHalving SuccessiveRejects", forecasts, budget=30),
     *_rows(delayed, "SuccessiveHalving ASHA", early_readings, forecasts),
@@ -452,12 +454,6 @@ _DELAYED = [
     *_rows(delayed, "Hyperband", forecasts, biased_readings, most=5),
     *_rows(delayed, "MedianStopping", early_readings, forecasts, budget=50),
 ]  # fmt: skip
-
-_PAIRED = [
-    (scores, PairedRacing, {}),
-    (losses, PairedRacing, {"parallel": 4}),
-    (scores, PairedRacing, {"n_blocks": 9}),
-]
 
 _ALLOCATION = [
     *_rows(allocation, "FairLearn", shares, loose_shares, share_groups, several_plays, sleepers),
@@ -491,6 +487,6 @@ _CAUSAL = [
 
 POLICIES = [
     Row(*row)
-    for family in (_SUBPOPULATIONS, _LINEAR, _DELAYED, _PAIRED, _ALLOCATION, _CAUSAL)
+    for family in (_SUBPOPULATIONS, _LINEAR, _DELAYED, _ALLOCATION, _CAUSAL)
     for row in family
 ]

@@ -18,9 +18,6 @@ __all__ = ["FAMILIES", "family_module", "policy_class", "policy_from_dict", "pro
 
 FAMILIES = ("subpopulations", "linear", "delayed", "causal", "allocation")
 
-_ELSEWHERE = {"PairedRacing": ("delayed", "fairtrial.sklearn")}
-"""Policies of ours outside the families' folders: the family of their problem, and their home."""
-
 
 def family_module(family: str) -> Any:
     """Return a family's package, imported when first needed."""
@@ -72,9 +69,6 @@ def policy_class(
             and issubclass(value, Policy)
             and not inspect.isabstract(value)
         }
-    family, home = _ELSEWHERE.get(name, ("", ""))
-    if home and family == problem.family:
-        known[name] = getattr(importlib.import_module(home), name)
     if name not in known:
         own_names = [own.__name__ for own in own_policies]
         accepted = ", ".join(sorted([*known, *own_names])) or "a class given as policies=[...]"

@@ -6,12 +6,11 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fairtrial.sklearn.paired import PairedRacing
     from fairtrial.sklearn.search import RacingSearchCV
 
-__all__ = ["PairedRacing", "RacingSearchCV"]
+__all__ = ["RacingSearchCV"]
 
-_HOMES = {"PairedRacing": "paired", "RacingSearchCV": "search"}
+_HOMES = {"RacingSearchCV": "search"}
 
 
 def __getattr__(name: str) -> Any:

@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from fairtrial.core.recommendation import Guarantee
-from fairtrial.delayed import InformationRacing
-from fairtrial.sklearn.paired import PairedRacing
+from fairtrial.delayed import InformationRacing, PairedRacing
 
 __all__ = ["Race", "all_failed", "bound_in_words", "leader_of", "promise_of", "shortfall_of"]
 

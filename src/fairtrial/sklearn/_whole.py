@@ -12,12 +12,12 @@ from sklearn.exceptions import FitFailedWarning
 from sklearn.utils.parallel import Parallel
 
 from fairtrial.core.pull import Pull
+from fairtrial.delayed import PairedRacing
 from fairtrial.errors import InvalidArgument
 from fairtrial.sklearn._answer import Race, all_failed, leader_of
 from fairtrial.sklearn._fits import Fits
 from fairtrial.sklearn._results import Results
 from fairtrial.sklearn._splits import FixedSplits, RandomSplits
-from fairtrial.sklearn.paired import PairedRacing
 
 __all__ = ["WholeFitRace"]
 

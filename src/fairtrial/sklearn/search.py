@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from fairtrial.core.validation import check_integer, check_probability
-from fairtrial.delayed import InformationRacing, Problem
+from fairtrial.delayed import InformationRacing, PairedRacing, Problem
 from fairtrial.errors import InvalidArgument, MissingExtra
-from fairtrial.sklearn.paired import PairedRacing
 
 try:
     from sklearn.base import is_classifier

@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 
 import fairtrial as ft
-from fairtrial.delayed import Problem
+from fairtrial.delayed import PairedRacing, Problem
+from fairtrial.delayed.policies.paired_evidence import BettingEvidence, StudentEvidence
 from fairtrial.errors import InvalidArgument, NotSupported
-from fairtrial.sklearn import PairedRacing
-from fairtrial.sklearn._evidence import BettingEvidence, StudentEvidence
 
 BOUNDS = {"reward_range": (0, 1)}
 BOUNDED = Problem(3, **BOUNDS)

@@ -14,9 +14,9 @@ from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import Estimate, Guarantee, Progress, Recommendation, Status
 from fairtrial.core.validation import check_instance, check_integer, check_probability
 from fairtrial.core.wording import or_within
-from fairtrial.delayed import Problem
+from fairtrial.delayed.policies.paired_evidence import BettingEvidence, Evidence, StudentEvidence
+from fairtrial.delayed.problem import Problem
 from fairtrial.errors import InvalidArgument, NotSupported
-from fairtrial.sklearn._evidence import BettingEvidence, Evidence, StudentEvidence
 
 __all__ = ["PairedRacing"]
 
@@ -287,7 +287,7 @@ class PairedRacing(Policy):
             how = "every block was tried" if self._is_exhausted else "there is enough evidence"
             return f"{how}: {leader!r} is the best of the arms{or_within(self.problem.tolerance)}"
         if status == "undecided":
-            return f"the cap on results is reached; {leader!r} so farleads"
+            return f"the cap on results is reached; {leader!r} leads so far"
         return f"{leader!r} leads so far; there is not enough evidence to decide yet"
 
     def _margin(self) -> tuple[float | None, float | None]:
