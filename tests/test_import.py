@@ -28,6 +28,21 @@ def test_the_contract_and_simulation_load_neither_numba_nor_tables_nor_pictures(
     assert loaded.isdisjoint({"numba", "scipy", "pandas", "matplotlib", "click", "rich"})
 
 
+@pytest.mark.parametrize("family", ["allocation", "delayed"])
+def test_a_problem_loads_no_compiled_code(family: str) -> None:
+    loaded = modules_after(f"import fairtrial\nfairtrial.{family}.Problem")
+    assert f"fairtrial.{family}.problem" in loaded
+    assert loaded.isdisjoint({"numba", "scipy", "pandas"})
+
+
+def test_a_family_names_what_it_has_not_imported_yet() -> None:
+    code = "import fairtrial\nassert 'Racing' in dir(fairtrial.delayed)"
+    assert "fairtrial.delayed.policies" not in modules_after(code)
+    assert "fairtrial.delayed.policies" in modules_after("from fairtrial.delayed import Racing")
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        fairtrial.delayed.nonsense  # noqa: B018
+
+
 def test_errors_load_alone() -> None:
     assert modules_after("import fairtrial.errors").isdisjoint(HEAVY)
 

@@ -1,15 +1,9 @@
 """Serve well while every arm is guaranteed its share of the pulls at every moment."""
 
+from typing import TYPE_CHECKING
+
 from fairtrial.allocation.complexity import Bounds, bounds, fair_value
 from fairtrial.allocation.covering import cover_groups
-from fairtrial.allocation.environments import (
-    BernoulliEnvironment,
-    BetaEnvironment,
-    ContextualEnvironment,
-    DriftingEnvironment,
-    ReplayEnvironment,
-    SleepingEnvironment,
-)
 from fairtrial.allocation.learners import (
     KLUCB,
     UCB1,
@@ -21,15 +15,26 @@ from fairtrial.allocation.learners import (
     SlidingWindowUCB,
     Thompson,
 )
-from fairtrial.allocation.policies import (
-    BareLearner,
-    FairLearn,
-    FairUCB,
-    HorizonFairUCB,
-    LearningWithFairness,
-    ThompsonWithFairness,
-)
 from fairtrial.allocation.problem import Problem, round_shares
+from fairtrial.core.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from fairtrial.allocation.environments import (
+        BernoulliEnvironment,
+        BetaEnvironment,
+        ContextualEnvironment,
+        DriftingEnvironment,
+        ReplayEnvironment,
+        SleepingEnvironment,
+    )
+    from fairtrial.allocation.policies import (
+        BareLearner,
+        FairLearn,
+        FairUCB,
+        HorizonFairUCB,
+        LearningWithFairness,
+        ThompsonWithFairness,
+    )
 
 __all__ = [
     "KLUCB",
@@ -60,3 +65,6 @@ __all__ = [
     "fair_value",
     "round_shares",
 ]
+
+# These import compiled code.
+__getattr__, __dir__ = lazy_names(__name__, ["environments", "policies"])

@@ -62,9 +62,11 @@ def policy_class(
     known = {}
     if problem.family in FAMILIES:
         module = family_module(problem.family)
+        # `dir` also names what the family has not imported yet.
+        names = {key: getattr(module, key) for key in dir(module)}
         known = {
             key: value
-            for key, value in vars(module).items()
+            for key, value in names.items()
             if inspect.isclass(value)
             and issubclass(value, Policy)
             and not inspect.isabstract(value)

@@ -1,30 +1,11 @@
 """The top k arms, when results come late and may be seen coming."""
 
+from typing import TYPE_CHECKING
+
+from fairtrial.core.lazy import lazy_names
 from fairtrial.delayed.complexity import Complexity, complexity
-from fairtrial.delayed.delays import (
-    ConstantDelay,
-    EmpiricalDelay,
-    GeometricDelay,
-    LognormalDelay,
-    OutcomeDelay,
-    UniformDelay,
-)
 from fairtrial.delayed.diagnosis import Diagnosis, diagnose
-from fairtrial.delayed.environments import CurveEnvironment, SimulatedEnvironment, TopTruth
 from fairtrial.delayed.errors import ConflictingReport
-from fairtrial.delayed.fitting import fit_world
-from fairtrial.delayed.policies import (
-    ASHA,
-    BlockBetting,
-    Hyperband,
-    InformationRacing,
-    MedianStopping,
-    PairedRacing,
-    Racing,
-    SequentialHalving,
-    SuccessiveHalving,
-    SuccessiveRejects,
-)
 from fairtrial.delayed.predictors import (
     CalibratedPredictor,
     Curve,
@@ -33,6 +14,30 @@ from fairtrial.delayed.predictors import (
     LinearPredictor,
 )
 from fairtrial.delayed.problem import Problem
+
+if TYPE_CHECKING:
+    from fairtrial.delayed.delays import (
+        ConstantDelay,
+        EmpiricalDelay,
+        GeometricDelay,
+        LognormalDelay,
+        OutcomeDelay,
+        UniformDelay,
+    )
+    from fairtrial.delayed.environments import CurveEnvironment, SimulatedEnvironment, TopTruth
+    from fairtrial.delayed.fitting import fit_world
+    from fairtrial.delayed.policies import (
+        ASHA,
+        BlockBetting,
+        Hyperband,
+        InformationRacing,
+        MedianStopping,
+        PairedRacing,
+        Racing,
+        SequentialHalving,
+        SuccessiveHalving,
+        SuccessiveRejects,
+    )
 
 __all__ = [
     "ASHA",
@@ -67,3 +72,6 @@ __all__ = [
     "diagnose",
     "fit_world",
 ]
+
+# These import compiled code.
+__getattr__, __dir__ = lazy_names(__name__, ["delays", "environments", "fitting", "policies"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,12 +12,10 @@ from numpy.typing import NDArray
 from fairtrial.core.tables import column_of
 from fairtrial.core.validation import check_instance, check_number
 from fairtrial.core.wording import plural, said_of_rows
+from fairtrial.delayed._kernels.worlds import CURVES, World
 from fairtrial.delayed.problem import FEEDBACKS, Problem
 from fairtrial.delayed.timed import TimedEnvironment
 from fairtrial.errors import InvalidArgument, InvalidOutcome
-
-if TYPE_CHECKING:
-    from fairtrial.delayed._kernels.worlds import World
 
 __all__ = ["CurveEnvironment"]
 
@@ -163,8 +161,6 @@ class CurveEnvironment(TimedEnvironment):
 
     def world(self, key: NDArray[np.int64]) -> World:
         """Return the world of one run as the kernels see it."""
-        from fairtrial.delayed._kernels.worlds import CURVES, World
-
         settings = np.zeros(6)
         settings[:2] = CURVES, FEEDBACKS.index(self.problem.feedback)
         arms, words = np.zeros((6, len(self.problem.arms))), np.zeros(4, np.uint64)

@@ -11,6 +11,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from fairtrial.core.parameters import Parametrized
 from fairtrial.core.validation import as_floats, check_array
+from fairtrial.delayed._kernels.worlds import (
+    CONSTANT,
+    EMPIRICAL,
+    GEOMETRIC,
+    LOGNORMAL,
+    OUTCOME_RANK,
+    UNIFORM,
+)
 from fairtrial.errors import InvalidArgument
 
 __all__ = [
@@ -57,8 +65,6 @@ class ConstantDelay(Delay):
 
     def pack(self, arms: int) -> PackedDelay:
         """Return the delay of that many arms as the kernels see it."""
-        from fairtrial.delayed._kernels.worlds import CONSTANT
-
         time = _positive("time", self.time, arms)
         return PackedDelay(CONSTANT, time, time, np.zeros(1))
 
@@ -78,8 +84,6 @@ class UniformDelay(Delay):
 
     def pack(self, arms: int) -> PackedDelay:
         """Return the delay of that many arms as the kernels see it."""
-        from fairtrial.delayed._kernels.worlds import UNIFORM
-
         return PackedDelay(UNIFORM, *_range(self.low, self.high, arms), np.zeros(1))
 
 
@@ -97,8 +101,6 @@ class GeometricDelay(Delay):
 
     def pack(self, arms: int) -> PackedDelay:
         """Return the delay of that many arms as the kernels see it."""
-        from fairtrial.delayed._kernels.worlds import GEOMETRIC
-
         mean = _per_arm("mean", self.mean, arms)
         if (mean < 1.0).any():
             raise InvalidArgument("mean", "must be at least 1", self.mean)
@@ -122,8 +124,6 @@ class LognormalDelay(Delay):
 
     def pack(self, arms: int) -> PackedDelay:
         """Return the delay of that many arms as the kernels see it."""
-        from fairtrial.delayed._kernels.worlds import LOGNORMAL
-
         shape = _per_arm("shape", self.shape, arms)
         if (shape < 0.0).any():
             raise InvalidArgument("shape", "must be at least 0", self.shape)
@@ -144,8 +144,6 @@ class EmpiricalDelay(Delay):
 
     def pack(self, arms: int) -> PackedDelay:
         """Return the delay of that many arms as the kernels see it."""
-        from fairtrial.delayed._kernels.worlds import EMPIRICAL
-
         sample = np.array(check_array("sample", self.sample, (None,)))
         if not sample.size or (sample <= 0.0).any():
             raise InvalidArgument("sample", "must hold numbers greater than 0", self.sample)
@@ -169,8 +167,6 @@ class OutcomeDelay(Delay):
 
     def pack(self, arms: int) -> PackedDelay:
         """Return the delay of that many arms as the kernels see it."""
-        from fairtrial.delayed._kernels.worlds import OUTCOME_RANK
-
         return PackedDelay(OUTCOME_RANK, *_range(self.low, self.high, arms), np.zeros(1))
 
 

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairtrial.core.validation import check_array, check_choice, check_instance, check_number
+from fairtrial.delayed._kernels.worlds import CALLER, CHANCE, DELAY, OUTCOME, World
 from fairtrial.delayed.curves import CurveEnvironment
 from fairtrial.delayed.delays import ConstantDelay, Delay, PackedDelay
 from fairtrial.delayed.problem import FEEDBACKS, Problem
 from fairtrial.delayed.timed import TimedEnvironment, TopTruth, draw_key
 from fairtrial.errors import InvalidArgument
-
-if TYPE_CHECKING:
-    from fairtrial.delayed._kernels.worlds import World
 
 __all__ = [
     "CurveEnvironment",
@@ -150,8 +148,6 @@ class SimulatedEnvironment(TimedEnvironment):
         if isinstance(delay, Delay):
             return delay.pack(len(self.problem.arms))
         if callable(delay):
-            from fairtrial.delayed._kernels.worlds import CALLER
-
             nothing = np.zeros(len(self.problem.arms))
             return PackedDelay(CALLER, nothing, nothing, np.zeros(1))
         try:
@@ -167,8 +163,6 @@ class SimulatedEnvironment(TimedEnvironment):
         return isinstance(self.delay, Delay) or not callable(self.delay)
 
     def _set_delay(self, slot: Floats, arm: int) -> None:
-        from fairtrial.delayed._kernels.worlds import CHANCE, DELAY, OUTCOME
-
         if self.compiled:
             return
         own: Callable[[str, float, float], float] = self.delay
@@ -187,8 +181,6 @@ class SimulatedEnvironment(TimedEnvironment):
 
     def world(self, key: NDArray[np.int64]) -> World:
         """Return the world of one run as the kernels see it."""
-        from fairtrial.delayed._kernels.worlds import World
-
         problem, zeros = self.problem, np.zeros(len(self.problem.arms))
         reading_std = problem.reading_std if self.reading_std is None else self.reading_std
         arms = np.stack(

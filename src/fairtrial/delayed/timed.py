@@ -7,7 +7,7 @@ from collections import defaultdict
 from copy import copy
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,11 +15,17 @@ from numpy.typing import NDArray
 from fairtrial.confidence.complexity import EvidencePrice
 from fairtrial.core.environment import Environment, Reading, Trajectory, Truth
 from fairtrial.core.pull import Pull
+from fairtrial.delayed._kernels.worlds import (
+    DELAY,
+    LOST,
+    ROW,
+    SLOT_COLUMNS,
+    World,
+    begin_pull,
+    follow_pull,
+)
+from fairtrial.delayed.complexity import Complexity, complexity
 from fairtrial.delayed.problem import Problem
-
-if TYPE_CHECKING:
-    from fairtrial.delayed._kernels.worlds import World
-    from fairtrial.delayed.complexity import Complexity
 
 __all__ = ["TimedEnvironment", "TopTruth", "draw_key"]
 
@@ -85,8 +91,6 @@ class TimedEnvironment(Environment):
 
         Readings let a rule answer before its outcomes have come; see `complexity` of the family.
         """
-        from fairtrial.delayed.complexity import complexity
-
         if self.problem.readings_used:
             return None
         spread = np.maximum(self.arm_stds, _LEAST_STD * self.arm_stds.max(initial=0.0))
@@ -119,8 +123,6 @@ class TimedEnvironment(Environment):
 
     def stage(self, key: NDArray[np.int64], places: int) -> tuple[Any, ...]:
         """Return the world of one run, with free slots for that many pulls in flight and a heap."""
-        from fairtrial.delayed._kernels.worlds import ROW, SLOT_COLUMNS
-
         slots = np.zeros((places, SLOT_COLUMNS))
         slots[:, ROW] = -1.0
         return (*self.world(key), slots, np.zeros(places, dtype=np.int64))
@@ -147,14 +149,6 @@ class TimedEnvironment(Environment):
 
     def _follow(self, arm: int, index: int) -> Trajectory:
         """Return all that happens to the pull of that index of an arm."""
-        from fairtrial.delayed._kernels.worlds import (
-            DELAY,
-            LOST,
-            SLOT_COLUMNS,
-            begin_pull,
-            follow_pull,
-        )
-
         slot, world = np.zeros(SLOT_COLUMNS), self._packed
         begin: Any = (*world, slot, arm, index)
         begin_pull(*begin)

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairtrial.allocation._kernels.draws import draw
 from fairtrial.allocation.complexity import fair_value
 from fairtrial.allocation.problem import Problem
 from fairtrial.core.environment import Environment, Truth
@@ -102,8 +103,6 @@ class AllocationEnvironment(Environment):
         return fair_value(self.problem, self.arm_means)
 
     def _draw(self, cell: int, number: int, generator: np.random.Generator) -> float:
-        from fairtrial.allocation._kernels.draws import draw
-
         reward: float = draw(*self.source, len(self.problem.arms), cell, number, generator)
         return reward
 

@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fairtrial.allocation._kernels.draws import BERNOULLI, BETA, REPLAY
+from fairtrial.allocation._kernels.runs import run_rounds
 from fairtrial.allocation.complexity import floored_quotas
 from fairtrial.allocation.environments.base import (
     NO_ROWS,
@@ -69,8 +71,6 @@ class SteadyEnvironment(AllocationEnvironment):
         self, arrays: tuple[Any, ...], contexts: int, generator: np.random.Generator, pulls: int
     ) -> Extra:
         """Run a policy's arrays in this world."""
-        from fairtrial.allocation._kernels.runs import run_rounds
-
         run_rounds(*arrays, *self.source, *self._scale(), generator, pulls)
         return self.metrics
 
@@ -105,8 +105,6 @@ class BernoulliEnvironment(SteadyEnvironment):
     @cached_property
     def source(self) -> Source:
         """The world as the kernels see it."""
-        from fairtrial.allocation._kernels.draws import BERNOULLI
-
         return Source(BERNOULLI, self.means.copy(), NOBODY, NO_ROWS)
 
 
@@ -149,8 +147,6 @@ class BetaEnvironment(SteadyEnvironment):
     @cached_property
     def source(self) -> Source:
         """The world as the kernels see it."""
-        from fairtrial.allocation._kernels.draws import BETA
-
         left = self.means * self._sizes
         return Source(BETA, left, (1.0 - self.means) * self._sizes, NO_ROWS)
 
@@ -223,7 +219,5 @@ class ReplayEnvironment(SteadyEnvironment):
     @cached_property
     def source(self) -> Source:
         """The world as the kernels see it."""
-        from fairtrial.allocation._kernels.draws import REPLAY
-
         starts = np.concatenate([[0], np.cumsum([len(rows) for rows in self._rows])])
         return Source(REPLAY, np.concatenate(self._rows), NOBODY, starts.astype(np.int64))

@@ -11,6 +11,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from fairtrial.allocation._kernels.draws import BERNOULLI, DRIFTING, draw_awake, draw_context
+from fairtrial.allocation._kernels.runs import run_varied
 from fairtrial.allocation.complexity import fair_value
 from fairtrial.allocation.environments.base import (
     NO_ROWS,
@@ -85,8 +87,6 @@ class VariedEnvironment(AllocationEnvironment):
         self, arrays: tuple[Any, ...], contexts: int, generator: np.random.Generator, pulls: int
     ) -> Extra:
         """Run a policy's arrays in this world."""
-        from fairtrial.allocation._kernels.runs import run_varied
-
         offered, served = run_varied(
             *arrays,
             *self.source,
@@ -147,8 +147,6 @@ class DriftingEnvironment(VariedEnvironment):
     @cached_property
     def source(self) -> Source:
         """The world as the kernels see it."""
-        from fairtrial.allocation._kernels.draws import DRIFTING
-
         return Source(DRIFTING, self.means.ravel().copy(), NOBODY, self._changes)
 
     def _row(self, number: int) -> int:
@@ -215,8 +213,6 @@ class SleepingEnvironment(VariedEnvironment):
     @cached_property
     def source(self) -> Source:
         """The world as the kernels see it."""
-        from fairtrial.allocation._kernels.draws import BERNOULLI
-
         return Source(BERNOULLI, self.means.copy(), NOBODY, NO_ROWS)
 
     @property
@@ -231,8 +227,6 @@ class SleepingEnvironment(VariedEnvironment):
 
     def context(self, generator: np.random.Generator) -> dict[str, Any]:
         """Return who is awake in the next round."""
-        from fairtrial.allocation._kernels.draws import draw_awake
-
         draw_awake(self._own_chances, self._awake, generator)
         arms = self.problem.arms
         return {"awake": [arms[place] for place in np.flatnonzero(self._awake).tolist()]}
@@ -314,8 +308,6 @@ class ContextualEnvironment(VariedEnvironment):
     @cached_property
     def source(self) -> Source:
         """The world as the kernels see it."""
-        from fairtrial.allocation._kernels.draws import BERNOULLI
-
         return Source(BERNOULLI, self.means.ravel().copy(), NOBODY, NO_ROWS)
 
     @property
@@ -324,8 +316,6 @@ class ContextualEnvironment(VariedEnvironment):
 
     def context(self, generator: np.random.Generator) -> dict[str, Any]:
         """Return the next context."""
-        from fairtrial.allocation._kernels.draws import draw_context
-
         if len(self._sums) > 1:
             self._context = int(draw_context(self._sums, generator))
         return {"context": self._context}

@@ -8,6 +8,21 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.allocation._kernels import model
+from fairtrial.allocation._kernels.learning import refresh
+from fairtrial.allocation._kernels.model import (
+    DUE,
+    ETA,
+    FIRST_SETTING,
+    LARGEST,
+    MEAN,
+    PRICE,
+    SETTINGS,
+    STATISTICS,
+    SUM,
+    TOLD,
+    WINS,
+)
 from fairtrial.allocation.learners import Learner
 from fairtrial.allocation.policies.starts import Credits, Rewards, in_parts, parts_of_a_pull
 from fairtrial.allocation.problem import Problem
@@ -37,8 +52,6 @@ class Options:
     @property
     def code(self) -> int:
         """The scheduler's number."""
-        from fairtrial.allocation._kernels import model
-
         codes = {
             "none": model.NONE,
             "due": model.DUE,
@@ -52,8 +65,6 @@ class Options:
 
 def new_book(problem: Problem, given: Options, places: Mapping[str, int]) -> Integers:
     """Return quotas and initial credits by node, nothing pulled yet."""
-    from fairtrial.allocation._kernels import model
-
     arms, unit = len(problem.arms), parts_of_a_pull(problem, given.credits)
     book = np.zeros((model.PLANES, arms + len(problem.groups or {})), dtype=np.int64)
     book[model.GROUP] = model.NOWHERE
@@ -80,8 +91,6 @@ def new_control(
     problem: Problem, given: Options, learner: Learner, key: Integers, book: Integers
 ) -> Integers:
     """Return what the kernels are told in single integers, at the start."""
-    from fairtrial.allocation._kernels import model
-
     unit = parts_of_a_pull(problem, given.credits)
     # A tolerance beyond every round that can be counted never binds, as any such one.
     unfairness_tolerance = min(problem.unfairness_tolerance, _INT64 // (2 * unit))
@@ -130,16 +139,12 @@ def earlier_rounds(given: Options) -> int:
 
 def _is_idle_if_none_ready(problem: Problem, given: Options) -> bool:
     """Whether a round is free, and free for all arms, when no arm is released."""
-    from fairtrial.allocation._kernels.model import DUE, LARGEST
-
     shared_out = problem.is_exhausted or problem.plays > 1
     return given.code in (DUE, LARGEST) and not shared_out
 
 
 def new_settings(problem: Problem, given: Options, learner: Learner) -> Floats:
     """Return what the kernels are told in single floats."""
-    from fairtrial.allocation._kernels.model import ETA, FIRST_SETTING, PRICE, SETTINGS
-
     settings = np.zeros(SETTINGS)
     settings[FIRST_SETTING] = learner.settings[0]
     settings[ETA] = given.eta
@@ -150,9 +155,6 @@ def new_settings(problem: Problem, given: Options, learner: Learner) -> Floats:
 
 def new_stats(problem: Problem, given: Options, control: Integers, settings: Floats) -> Floats:
     """Return the statistics of every cell, from the rewards of before."""
-    from fairtrial.allocation._kernels.learning import refresh
-    from fairtrial.allocation._kernels.model import MEAN, STATISTICS, SUM, TOLD, WINS
-
     cells = given.contexts * len(problem.arms)
     stats = np.zeros((STATISTICS, cells))
     stats[MEAN] = np.inf

@@ -10,6 +10,21 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.allocation._kernels import runs
+from fairtrial.allocation._kernels.model import (
+    ALLOWED,
+    BEYOND_LIMIT,
+    CHANGING,
+    CONFINED,
+    COUNT,
+    FREE,
+    ISSUED,
+    SAVED,
+    SUM,
+    TOLD,
+)
+from fairtrial.allocation._kernels.runs import correct_reward, issue, ruling, void
+from fairtrial.allocation._kernels.waiting import rebuild
 from fairtrial.allocation.environments import AllocationEnvironment
 from fairtrial.allocation.learners import FunctionLearner, Learner, PullFunction, Thompson
 from fairtrial.allocation.policies.arrays import (
@@ -120,8 +135,6 @@ class AllocationPolicy(ReportingPolicy):
                 f"{type(self).__name__} has no rule for sleeping arms with groups, with several "
                 "plays a round, or after a fixed opening"
             )
-        from fairtrial.allocation._kernels.model import ALLOWED
-
         if isinstance(awake, str) or not isinstance(awake, Sequence | np.ndarray | set | frozenset):
             raise InvalidArgument("awake", "must be a list of labels of arms", awake)
         try:
@@ -133,9 +146,6 @@ class AllocationPolicy(ReportingPolicy):
         return len(set(arms))
 
     def _decide_in_python(self, row: int, sleeping: bool) -> int:
-        from fairtrial.allocation._kernels.model import ALLOWED, BEYOND_LIMIT, CONFINED, FREE
-        from fairtrial.allocation._kernels.runs import issue, ruling
-
         arm = ruling(self._control, self._book, sleeping)
         if arm == BEYOND_LIMIT:
             return int(arm)
@@ -150,8 +160,6 @@ class AllocationPolicy(ReportingPolicy):
         return int(arm)
 
     def _ask_learner(self, row: int, allowed: Integers) -> int:
-        from fairtrial.allocation._kernels.model import SUM, TOLD
-
         arms = len(self.problem.arms)
         cells = slice(row * arms, (row + 1) * arms)
         counts = self._stats[TOLD, cells].copy()
@@ -187,14 +195,10 @@ class AllocationPolicy(ReportingPolicy):
 
     def on_failure(self, pull: Pull, reason: str) -> None:
         """Take the pull back: out of its arm's count, and its round out of time."""
-        from fairtrial.allocation._kernels.runs import void
-
         void(*self._arrays, self._cell(pull), pull.number - self._first)
 
     def on_amend(self, pull: Pull, old: Outcome, new: Outcome) -> None:
         """Replace a reward in the statistics."""
-        from fairtrial.allocation._kernels.runs import correct_reward
-
         assert isinstance(old, float)
         assert isinstance(new, float)
         if self._learner.window:
@@ -242,8 +246,6 @@ class AllocationPolicy(ReportingPolicy):
         return told_apart and (self._lets_sleep or not environment.is_sleeping)
 
     def _finish(self, pulls: int, extra: Callable[[Integers], dict[str, float]]) -> Run:
-        from fairtrial.allocation._kernels.model import COUNT, ISSUED
-
         if self._control[ISSUED] < pulls:
             raise NotSupported("the horizon is beyond what exact 64-bit credits can count")
         self.asked = self.told = pulls
@@ -264,9 +266,6 @@ class AllocationPolicy(ReportingPolicy):
         return {arm: place for place, arm in enumerate(self.problem.arms)}
 
     def _build(self) -> None:
-        from fairtrial.allocation._kernels import runs
-        from fairtrial.allocation._kernels.waiting import rebuild
-
         self._given = given = self._options()
         problem, learner = self.problem, self._learner
         self._book = new_book(problem, given, self._places)
@@ -282,26 +281,18 @@ class AllocationPolicy(ReportingPolicy):
 
     @property
     def _changing(self) -> Integers:
-        from fairtrial.allocation._kernels.model import CHANGING
-
         return self._control[:CHANGING]
 
     @_changing.setter
     def _changing(self, value: Integers) -> None:
-        from fairtrial.allocation._kernels.model import CHANGING
-
         self._control[:CHANGING] = value
 
     @property
     def _counts(self) -> Integers:
-        from fairtrial.allocation._kernels.model import SAVED
-
         return self._book[:SAVED]
 
     @_counts.setter
     def _counts(self, value: Integers) -> None:
-        from fairtrial.allocation._kernels.model import SAVED
-
         self._book[:SAVED] = value
 
     @property
@@ -322,8 +313,6 @@ class AllocationPolicy(ReportingPolicy):
 
     def set_state(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Continue from a state; the heaps are rebuilt from the counts."""
-        from fairtrial.allocation._kernels.waiting import rebuild
-
         super().set_state(state)
         rebuild(self._control, self._book)
 

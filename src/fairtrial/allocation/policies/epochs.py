@@ -7,6 +7,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from fairtrial.allocation._kernels.counting import make_up
+from fairtrial.allocation._kernels.model import BASE, QUOTA, SLOT, SUM, TOLD
 from fairtrial.allocation.policies.arrays import Floats, Integers
 from fairtrial.allocation.policies.base import AllocationPolicy
 from fairtrial.allocation.policies.starts import MOST_CREDIT, nodes
@@ -75,8 +77,6 @@ class EpochPolicy(AllocationPolicy):
         >>> later.credits
         (Fraction(-1, 2), Fraction(0, 1))
         """
-        from fairtrial.allocation._kernels.model import SLOT
-
         check_instance("problem", problem, Problem)
         if self._control[SLOT]:
             raise NotSupported("the round at hand is not complete: ask for the rest of it first")
@@ -138,14 +138,10 @@ class EpochPolicy(AllocationPolicy):
         if pull.number >= self._first:
             super().on_failure(pull, reason)
         else:
-            from fairtrial.allocation._kernels.counting import make_up
-
             make_up(self._control, self._book, pull.action)
 
     def _credits_for(self, problem: Problem) -> tuple[Fraction, ...]:
         """Return what every arm and group of a next problem is owed, as far as it may be."""
-        from fairtrial.allocation._kernels.model import BASE, QUOTA
-
         rounds, unit = self._rounds, self._parts
         rows = zip(
             nodes(self.problem), self._book[QUOTA].tolist(), self._book[BASE].tolist(), strict=True
@@ -167,8 +163,6 @@ class EpochPolicy(AllocationPolicy):
 
     def _known_rewards(self) -> Floats:
         """Return number and sum of the rewards, shape (contexts, 2, k)."""
-        from fairtrial.allocation._kernels.model import SUM, TOLD
-
         shape = (self.contexts, len(self.problem.arms))
         numbers = self._stats[TOLD].reshape(shape)
         sums = self._low * numbers + self._width * self._stats[SUM].reshape(shape)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from fairtrial.allocation._kernels.model import SLEPT
 from fairtrial.allocation.learners import UCB1, Learner, PullFunction
 from fairtrial.allocation.policies.arrays import Options
 from fairtrial.allocation.policies.base import as_learner
@@ -178,8 +179,6 @@ class FairLearn(EpochPolicy):
     def guarantee(self) -> Guarantee:
         """The shares, at every moment."""
         found = self._basic_guarantee()
-        from fairtrial.allocation._kernels.model import SLEPT
-
         if self._control[SLEPT]:
             return found.weakened("arms slept: no rule is proven for that, see the credits")
         return found

@@ -7,6 +7,21 @@ from typing import Any
 
 import numpy as np
 
+from fairtrial.allocation._kernels.counting import worst_credit
+from fairtrial.allocation._kernels.model import (
+    ASLEEP,
+    COUNT,
+    FORCED,
+    GAP,
+    INITIAL,
+    LAST,
+    OVERDUE,
+    QUOTA,
+    ROUND,
+    SUM,
+    TOLD,
+    UNIT,
+)
 from fairtrial.allocation.policies.arrays import Floats, Integers, Options
 from fairtrial.allocation.problem import Problem
 from fairtrial.confidence.bounds import NormalMixture
@@ -44,8 +59,6 @@ class ReportingPolicy(Policy):
 
     def _credits(self, nodes: slice) -> tuple[Fraction, ...]:
         """Return what arms and, after them, groups are owed now."""
-        from fairtrial.allocation._kernels.model import ASLEEP, COUNT, INITIAL, QUOTA
-
         unit = self._parts
         rows = zip(
             *(self._book[plane, nodes].tolist() for plane in (QUOTA, INITIAL, ASLEEP, COUNT)),
@@ -60,14 +73,10 @@ class ReportingPolicy(Policy):
     @property
     def _parts(self) -> int:
         """The parts of a pull in which credits are counted: the denominator of them all."""
-        from fairtrial.allocation._kernels.model import UNIT
-
         return int(self._control[UNIT])
 
     @property
     def _rounds(self) -> int:
-        from fairtrial.allocation._kernels.model import ROUND
-
         return int(self._control[ROUND])
 
     def metrics(self) -> dict[str, float]:
@@ -82,9 +91,6 @@ class ReportingPolicy(Policy):
             tolerance; ``forced_share`` of the pulls; ``longest_gap`` between two pulls of an arm,
             in rounds, over all and (up to 100 arms) by arm; the gap that is still open counts.
         """
-        from fairtrial.allocation._kernels.counting import worst_credit
-        from fairtrial.allocation._kernels.model import FORCED, OVERDUE
-
         worst, unit = int(worst_credit(self._control, self._book)), self._parts
         gaps = self._gaps()
         found = {
@@ -100,8 +106,6 @@ class ReportingPolicy(Policy):
         return found
 
     def _gaps(self) -> list[int]:
-        from fairtrial.allocation._kernels.model import GAP, LAST
-
         arms = len(self.problem.arms)
         now = (self.asked - self._first) // self.problem.plays
         gaps: list[int] = np.maximum(self._book[GAP, :arms], now - self._book[LAST, :arms]).tolist()
@@ -135,8 +139,6 @@ class ReportingPolicy(Policy):
 
     def progress(self) -> Progress:
         """Return means with anytime intervals (95 % each), and shares against quotas."""
-        from fairtrial.allocation._kernels.model import COUNT
-
         rounds = max(1, self._rounds)
         pulls = self._book[COUNT, : len(self.problem.arms)].tolist()
         shares = [count / rounds for count in pulls]
@@ -164,8 +166,6 @@ class ReportingPolicy(Policy):
 
     def _groups(self) -> dict[str, Any]:
         """Return the share of every group, against what its members are owed together."""
-        from fairtrial.allocation._kernels.model import COUNT
-
         groups = self.problem.groups
         if not groups:
             return {}
@@ -187,8 +187,6 @@ class ReportingPolicy(Policy):
 
     def _totals(self) -> tuple[Floats, Floats]:
         """Return rewards received and their sums by arm, over all contexts."""
-        from fairtrial.allocation._kernels.model import SUM, TOLD
-
         shape = (self._given.contexts, len(self.problem.arms))
         counts: Floats = self._stats[TOLD].reshape(shape).sum(axis=0)
         sums = self._stats[SUM].reshape(shape).sum(axis=0)

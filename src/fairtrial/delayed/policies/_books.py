@@ -13,6 +13,10 @@ from numpy.typing import NDArray
 from fairtrial.core.policy import Policy
 from fairtrial.core.pull import Pull
 from fairtrial.core.validation import check_instance, check_integer, check_number, check_probability
+from fairtrial.delayed._kernels import books
+from fairtrial.delayed._kernels.books import Book, list_survivors
+from fairtrial.delayed._kernels.events import SETTLE
+from fairtrial.delayed._kernels.runs import act
 from fairtrial.delayed.policies._checks import ERROR_COLUMNS
 from fairtrial.delayed.policies._readings import Readings
 from fairtrial.delayed.policies._truncation import ENOUGH
@@ -127,9 +131,6 @@ class BookedPolicy(Policy):
 
     def _open_books(self, constants: Mapping[int, float]) -> None:
         """Start empty books with a rule's own constants."""
-        from fairtrial.delayed._kernels import books
-        from fairtrial.delayed._kernels.events import SETTLE
-
         problem, arms = self.problem, len(self.problem.arms)
         rules = np.zeros(books.CONSTANTS + 3 * arms)
         # Readings that do not count leave nothing of their kind, such as the price of a bias.
@@ -183,8 +184,6 @@ class BookedPolicy(Policy):
         self, kind: int, at: int, first: float = 0.0, second: float = 0.0, third: float = 0.0
     ) -> int:
         """Let one event happen in the books; return the row of its pull."""
-        from fairtrial.delayed._kernels.runs import act
-
         event: Any = (kind, at, first, second, third)
         return int(act(*self._book, *event))
 
@@ -199,8 +198,6 @@ class BookedPolicy(Policy):
     def set_state(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Continue from a state that a policy of the same problem, parameters and seed returned."""
         super().set_state(state)
-        from fairtrial.delayed._kernels.books import Book, list_survivors
-
         self._arms = np.asfortranarray(self._arms)
         self._make_room()
         list_survivors(Book(*self._book)._replace(arms=self._arms))
@@ -225,15 +222,11 @@ class BookedPolicy(Policy):
 
     def _make_room(self) -> None:
         """Let the pulls' array grow until one more fits."""
-        from fairtrial.delayed._kernels import books
-
         if self._control[books.ROWS] >= len(self._pulls):
             self._pulls = np.concatenate([self._pulls, np.zeros_like(self._pulls)])
 
     def _row_of(self, pull: Pull) -> int:
         """Return the row of a pull in the books."""
-        from fairtrial.delayed._kernels import books
-
         row = pull.tag
         if 0 <= row < self._control[books.ROWS]:
             number, arm = self._pulls[row, [books.NUMBER, books.ARM]]
@@ -245,8 +238,6 @@ class BookedPolicy(Policy):
 
     @property
     def _decided(self) -> bool:
-        from fairtrial.delayed._kernels import books
-
         return bool(self._control[books.SURVIVORS] == 0.0)
 
     @property
@@ -261,8 +252,6 @@ class BookedPolicy(Policy):
 
     @property
     def _capped(self) -> bool:
-        from fairtrial.delayed._kernels import books
-
         control = self._control
         return bool(
             (self.max_pulls is not None and control[books.RESULTS] >= self.max_pulls)

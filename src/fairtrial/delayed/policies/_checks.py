@@ -11,6 +11,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.confidence.noise_kernels import COUNT, FIRST, MEAN, SPREAD
 from fairtrial.confidence.noise_test import FALSE_ALARM, NoiseTest, log_evidence_against_noise
 
 __all__ = [
@@ -46,8 +47,6 @@ def spread_of_results(arms: Integers, values: Floats, number: int) -> NoiseTest:
 
     `values` are in units of the stated noise of their arm; there are `number` arms.
     """
-    from fairtrial.confidence.noise_kernels import COUNT, FIRST, MEAN, SPREAD
-
     record = NoiseTest.empty_record(number)
     counts = np.bincount(arms, minlength=number).astype(np.float64)
     known, first = np.unique(arms, return_index=True)

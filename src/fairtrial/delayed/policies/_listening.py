@@ -13,7 +13,20 @@ from numpy.typing import NDArray
 from fairtrial.core.policy import Choice
 from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.validation import check_number
-from fairtrial.delayed.policies._checks import ERROR_COLUMNS, record_reading
+from fairtrial.delayed._kernels import books
+from fairtrial.delayed._kernels.events import (
+    CHANGED,
+    CORRECT,
+    FORGET,
+    READ,
+    READ_ONLY,
+    REVIEW,
+    START,
+    STOP,
+    TELL,
+)
+from fairtrial.delayed._kernels.runs import ask
+from fairtrial.delayed.policies._checks import ERROR_COLUMNS, NUMBER, record_reading
 from fairtrial.delayed.policies._reporting import ReportingPolicy
 from fairtrial.delayed.policies._truncation import Followed, best_cut
 from fairtrial.errors import InvalidArgument, InvalidOutcome, NotSupported, UnknownPull
@@ -40,8 +53,6 @@ class ListeningPolicy(ReportingPolicy):
         duration : float, optional
             For ``feedback="incremental"``: the number of pieces of the pull.
         """
-        from fairtrial.delayed._kernels import books
-
         pieces = self._check_duration(duration)
         if self.parallel is not None and self._control[books.BUSY] >= self.parallel:
             return None
@@ -52,13 +63,9 @@ class ListeningPolicy(ReportingPolicy):
 
     def _next_arm(self) -> int:
         """Return the arm to pull, -1 if every survivor has as many pulls in flight as it may."""
-        from fairtrial.delayed._kernels.runs import ask
-
         return int(ask(*self._book))
 
     def _open_row(self, arm: int, number: int, pieces: float | None) -> int:
-        from fairtrial.delayed._kernels.events import START
-
         known = self.problem.duration
         own = pieces if pieces is not None else 0.0 if known is None else float(known[arm])
         self._make_room()
@@ -87,9 +94,6 @@ class ListeningPolicy(ReportingPolicy):
 
     def learn(self, pull: Pull, outcome: float) -> None:
         """Take one outcome: in time, late after a loss, or unsolicited."""
-        from fairtrial.delayed._kernels import books
-        from fairtrial.delayed._kernels.events import CORRECT, TELL
-
         value = self._count(outcome, "outcome")
         if pull.number == UNSOLICITED:
             self._check_unsolicited()
@@ -148,8 +152,6 @@ class ListeningPolicy(ReportingPolicy):
 
     def _overtaken(self, pull: Pull, row: int) -> tuple[int, int]:
         """Return how many later pulls of the arm have ended, and how many earlier ones are open."""
-        from fairtrial.delayed._kernels import books
-
         earlier = later = 0
         for number, (action, _) in self._outstanding.items():
             if action == pull.action:
@@ -159,14 +161,10 @@ class ListeningPolicy(ReportingPolicy):
         return int(started) - later, earlier
 
     def _survivors(self) -> int:
-        from fairtrial.delayed._kernels import books
-
         return int(self._control[books.SURVIVORS])
 
     def _note_haste(self, survivors: int) -> None:
         """Note arms that have just been decided on while most of their overtaken pulls are open."""
-        from fairtrial.delayed._kernels import books
-
         if self._survivors() == survivors or self.problem.delay_depends_on_outcome:
             return
         status = self._arms[:, books.STATUS]
@@ -175,8 +173,6 @@ class ListeningPolicy(ReportingPolicy):
 
     def _untested_arms(self) -> Bits:
         """Return for which arms more overtaken pulls are missing than have come."""
-        from fairtrial.delayed._kernels import books
-
         number = len(self.problem.arms)
         rows = self._pulls[: int(self._control[books.ROWS])]
         arms, done = rows[:, books.ARM].astype(np.int64), rows[:, books.STATE] == books.DONE
@@ -193,9 +189,6 @@ class ListeningPolicy(ReportingPolicy):
 
     def _record_error(self, row: int, value: float, std: float | None) -> None:
         """Add a reading to what is known of the errors of readings, in units of the noise."""
-        from fairtrial.delayed._kernels import books
-        from fairtrial.delayed.policies._checks import NUMBER
-
         if row >= len(self._errors):
             more = np.zeros((max(row + 1, 2 * len(self._errors)), ERROR_COLUMNS))
             more[: len(self._errors)] = self._errors
@@ -217,8 +210,6 @@ class ListeningPolicy(ReportingPolicy):
 
     def _reconsider_cut(self) -> None:
         """Look for the best age to call pulls back, each time that twice as many were followed."""
-        from fairtrial.delayed._kernels import books
-
         pulls = self._pulls[: int(self._control[books.ROWS])]
         ends = (pulls[:, books.STATE] == books.DONE) & (pulls[:, books.COUNT] > 0.0)
         rows = [row for row in np.flatnonzero(ends).tolist() if row not in self._valued]
@@ -232,8 +223,6 @@ class ListeningPolicy(ReportingPolicy):
 
     def _followed(self, row: int) -> list[Followed]:
         """Return what a pull that came to its end would have been worth at each reading."""
-        from fairtrial.delayed._kernels import books
-
         arm, count = self._pulls[row, [books.ARM, books.COUNT]].astype(int).tolist()
         outcome, pieces = self._pulls[row, [books.OUTCOME, books.DURATION]].tolist()
         variance = (float(self.problem.scale[arm]) / self._unit) ** 2
@@ -336,8 +325,6 @@ class ListeningPolicy(ReportingPolicy):
 
     def _refuse_contradiction(self, row: int, stage: float, std: float | None) -> None:
         """Refuse more pieces than a pull has, and a nested error larger than an earlier one."""
-        from fairtrial.delayed._kernels import books
-
         if self.problem.feedback == "incremental":
             pieces = self._pulls[row, books.DURATION]
             if self._readings.count(row) + 1 > pieces:
@@ -351,8 +338,6 @@ class ListeningPolicy(ReportingPolicy):
 
     def _reading_std(self, arm: int) -> float:
         """Return the deviation of an arm's readings that bring none of their own."""
-        from fairtrial.delayed._kernels import books
-
         return float(self._rules[books.CONSTANTS + len(self.problem.arms) + arm])
 
     @property
@@ -362,8 +347,6 @@ class ListeningPolicy(ReportingPolicy):
     def _check_reading(
         self, row: int, stage: float | None, elapsed: float | None, std: float | None
     ) -> tuple[float, float | None]:
-        from fairtrial.delayed._kernels import books
-
         if self.problem.feedback == "full":
             raise NotSupported("feedback='full' says that there are no readings")
         std = self._check_std(std)
@@ -387,8 +370,6 @@ class ListeningPolicy(ReportingPolicy):
         return check_number("std", std, low=0.0) / self._unit
 
     def _use(self, row: int, stage: float, value: float, std: float | None, newest: bool) -> None:
-        from fairtrial.delayed._kernels.events import CHANGED, FORGET, READ, READ_ONLY
-
         self._make_room()
         if newest or self.problem.feedback == "refining":
             self._act(READ, row, stage, value, -1.0 if std is None else std)
@@ -417,9 +398,6 @@ class ListeningPolicy(ReportingPolicy):
         a failure due to the outcome. ``lost`` and ``error`` are chance, and every other reason may
         be due to the outcome, unless the problem says of all failures what they are.
         """
-        from fairtrial.delayed._kernels import books
-        from fairtrial.delayed._kernels.events import STOP, TELL
-
         row, value = self._row_of(pull), self.problem.failure_value
         kept = reason in _KEPT and (self._keeps_stopped or not self._readings.has(row))
         by_outcome = not kept and self._depends_on_outcome(reason)
@@ -439,17 +417,12 @@ class ListeningPolicy(ReportingPolicy):
 
     def _halt(self, row: int) -> None:
         """Decide nothing before this pull's outcome comes, nor ever if a cap has ended the race."""
-        from fairtrial.delayed._kernels import books
-
         self._control[books.HALTED] += 1.0
         if not self._capped:
             self._unresolved.append(row)
 
     def _resolve(self, row: int) -> None:
         """Go on deciding, now that an outcome has come that was waited for."""
-        from fairtrial.delayed._kernels import books
-        from fairtrial.delayed._kernels.events import REVIEW
-
         self._unresolved.remove(row)
         self._control[books.HALTED] -= 1.0
         if self._control[books.HALTED] == 0.0:
@@ -466,16 +439,12 @@ class ListeningPolicy(ReportingPolicy):
 
     def on_amend(self, pull: Pull, old: float, new: float) -> None:
         """Correct an outcome; what was decided before stays decided."""
-        from fairtrial.delayed._kernels.events import CORRECT
-
         row = self._row_with(pull, self._count(old, "outcome"))
         self._act(CORRECT, row, self._count(new, "outcome"))
         self._amended += 1
 
     def _row_with(self, pull: Pull, value: float) -> int:
         """Return the row of a pull that was told with that value."""
-        from fairtrial.delayed._kernels import books
-
         rows = self._pulls[: int(self._control[books.ROWS])]
         fits = (
             (rows[:, books.NUMBER] == pull.number)
@@ -492,8 +461,6 @@ class ListeningPolicy(ReportingPolicy):
 
         They are those on decided arms, and those with as many readings as `truncate` allows.
         """
-        from fairtrial.delayed._kernels import books
-
         if self.stopped:
             return self.outstanding()
         if self._control[books.DOOMED] == 0.0 and self._cut_at == math.inf:

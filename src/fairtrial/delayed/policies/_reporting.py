@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from fairtrial.core.pull import UNSOLICITED
 from fairtrial.core.recommendation import Estimate, Guarantee, Progress, Recommendation, Status
 from fairtrial.core.wording import or_within, plural
+from fairtrial.delayed._kernels import books
 from fairtrial.delayed.policies._books import BookedPolicy
 from fairtrial.delayed.policies._checks import (
     contradicts,
@@ -35,8 +36,6 @@ class ReportingPolicy(BookedPolicy):
 
     def _best(self) -> tuple[str, ...]:
         """Return the answer, or what it would be now, the best arm first."""
-        from fairtrial.delayed._kernels import books
-
         accepted = self._arms[:, books.STATUS] == books.ACCEPTED
         survives = self._arms[:, books.STATUS] == books.SURVIVES
         known = np.isfinite(self._arms[:, books.VARIANCE])
@@ -67,14 +66,10 @@ class ReportingPolicy(BookedPolicy):
 
     def _candidates(self) -> tuple[str, ...]:
         """Return the arms that may still be among the best k, in the order of the problem."""
-        from fairtrial.delayed._kernels import books
-
         kept = self._arms[:, books.STATUS] != books.REJECTED
         return tuple(arm for arm, stays in zip(self.problem.arms, kept, strict=True) if stays)
 
     def _reason(self, leader: tuple[str, ...]) -> str:
-        from fairtrial.delayed._kernels import books
-
         names = ", ".join(repr(arm) for arm in leader)
         verb = "leads" if len(leader) == 1 else "lead"
         if self._decided:
@@ -114,8 +109,6 @@ class ReportingPolicy(BookedPolicy):
         )
 
     def _estimates(self) -> tuple[Estimate, ...]:
-        from fairtrial.delayed._kernels import books
-
         lower, upper = self._intervals()
         lower, upper = self._unit * lower, self._unit * upper
         if self.problem.sign < 0:
@@ -135,8 +128,6 @@ class ReportingPolicy(BookedPolicy):
         return tuple(estimates)
 
     def _details(self) -> Mapping[str, Any]:
-        from fairtrial.delayed._kernels import books
-
         names = ("undecided", "accepted", "rejected")
         status = self._arms[:, books.STATUS].astype(int).tolist()
         return {
@@ -164,8 +155,6 @@ class ReportingPolicy(BookedPolicy):
 
     def metrics(self) -> dict[str, float]:
         """Return the number of readings that were used."""
-        from fairtrial.delayed._kernels import books
-
         return {"readings": float(self._control[books.READINGS])}
 
     # ------------------------------------------------------------------- guarantee
@@ -252,16 +241,12 @@ class ReportingPolicy(BookedPolicy):
 
     def _told_and_lost(self) -> tuple[Floats, Floats]:
         """Return by arm how many pulls came to an outcome, and how many got lost."""
-        from fairtrial.delayed._kernels import books
-
         rows = [row for row in self._dropped if row >= 0]
         arms = self._pulls[rows, books.ARM].astype(np.int64)
         lost = np.bincount(arms, minlength=len(self.problem.arms)).astype(np.float64)
         return self._arms[:, books.COMPLETED].copy(), lost
 
     def _found_in_results(self) -> list[str]:
-        from fairtrial.delayed._kernels import books
-
         if not self._arrivals or self.problem.estimates_noise:
             return []
         came = np.array(self._arrivals)
@@ -303,8 +288,6 @@ class ReportingPolicy(BookedPolicy):
         """Return for which arms more overtaken pulls are missing than have come."""
 
     def _found_in_readings(self) -> list[str]:
-        from fairtrial.delayed._kernels import books
-
         problem, size = self.problem, min(len(self._errors), int(self._control[books.ROWS]))
         if not size or (problem.feedback == "refining" and problem.errors == "unknown"):
             return []
@@ -330,8 +313,6 @@ class ReportingPolicy(BookedPolicy):
 
     def _unasked(self) -> int:
         """Return the number of results that nobody asked for."""
-        from fairtrial.delayed._kernels import books
-
         rows = self._pulls[: int(self._control[books.ROWS])]
         return int((rows[:, books.NUMBER] == UNSOLICITED).sum())
 

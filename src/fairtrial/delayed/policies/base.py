@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fairtrial.core.environment import Environment
 from fairtrial.core.run import Run
+from fairtrial.delayed._kernels import books, runs
 from fairtrial.delayed.environments import TimedEnvironment, draw_key
 from fairtrial.delayed.policies._listening import ListeningPolicy
 
@@ -54,8 +55,6 @@ class DelayedPolicy(ListeningPolicy):
         return self._run(environment, draw_key(generator), horizon, parallel)
 
     def _has_heard_anything(self) -> bool:
-        from fairtrial.delayed._kernels import books
-
         return bool(self._control[books.ROWS])
 
     def _run(
@@ -65,8 +64,6 @@ class DelayedPolicy(ListeningPolicy):
         horizon: int | None,
         parallel: int,
     ) -> Run:
-        from fairtrial.delayed._kernels import books, runs
-
         places = parallel if self.parallel is None else min(parallel, self.parallel)
         clock, limits = np.zeros(runs.CLOCKS), self._limits(places, horizon)
         rest: Any = (*environment.stage(key, places), clock, limits)
@@ -93,8 +90,6 @@ class DelayedPolicy(ListeningPolicy):
 
     def _stopped_rows(self) -> list[int]:
         """Return the pulls without outcome on arms that survive."""
-        from fairtrial.delayed._kernels import books
-
         rows = self._pulls[: int(self._control[books.ROWS])]
         survives = self._arms[rows[:, books.ARM].astype(int), books.STATUS] == books.SURVIVES
         stopped: list[int] = np.flatnonzero(
@@ -103,8 +98,6 @@ class DelayedPolicy(ListeningPolicy):
         return stopped
 
     def _limits(self, places: int, horizon: int | None) -> Floats:
-        from fairtrial.delayed._kernels import runs
-
         problem = self.problem
         limits = np.zeros(runs.LIMITS)
         limits[runs.SLOTS] = places

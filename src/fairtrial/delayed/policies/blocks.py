@@ -12,12 +12,23 @@ from numpy.typing import NDArray
 
 from fairtrial.confidence.block_betting import promise, pulls_left
 from fairtrial.confidence.bounds import NormalMixture
+from fairtrial.confidence.noise_kernels import record_result
 from fairtrial.confidence.noise_test import NoiseTest
 from fairtrial.core.policy import Choice, Policy
 from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import Estimate, Guarantee, Progress, Recommendation, Status
 from fairtrial.core.validation import check_instance, check_integer, check_probability
 from fairtrial.core.wording import or_within, plural
+from fairtrial.delayed._kernels.top_sets import (
+    FROZEN,
+    PLANNED,
+    SIDE,
+    Rules,
+    add_value,
+    correct_value,
+    pay_block,
+    plan_block,
+)
 from fairtrial.delayed.policies._checks import contradicts, log_evidence_of_losses
 from fairtrial.delayed.problem import Problem
 from fairtrial.errors import InvalidArgument, InvalidOutcome
@@ -138,8 +149,6 @@ class BlockBetting(Policy):
         return 0.0, problem.sign * 2.0**exponent
 
     def _rules(self) -> Any:
-        from fairtrial.delayed._kernels.top_sets import Rules
-
         problem, arms = self.problem, len(self.problem.arms)
         pairs = problem.top * (arms - problem.top)
         return Rules(
@@ -162,8 +171,6 @@ class BlockBetting(Policy):
 
     def _open_books(self) -> None:
         """Open the block of initial pulls, unless nothing is to be found."""
-        from fairtrial.delayed._kernels.top_sets import FROZEN, PLANNED
-
         arms = len(self.problem.arms)
         self._data, self._carried = np.zeros((3, arms)), np.zeros((3, arms))
         self._carried[0] = -1.0
@@ -202,8 +209,6 @@ class BlockBetting(Policy):
         }
 
     def _open_block(self, frozen: Floats) -> None:
-        from fairtrial.delayed._kernels.top_sets import PLANNED
-
         planned = frozen[PLANNED]
         self._frozen = np.concatenate([self._frozen, frozen[None]])
         self._to_issue = np.concatenate([self._to_issue, planned[None]])
@@ -230,8 +235,6 @@ class BlockBetting(Policy):
         return np.asarray(self._data[0] + np.bincount(arms, minlength=len(self.problem.arms)))
 
     def _plan(self) -> None:
-        from fairtrial.delayed._kernels.top_sets import FROZEN, plan_block
-
         frozen = np.zeros((FROZEN, len(self.problem.arms)))
         books = (self._data, self._variances, self._ledger, self._carried, self._shares, frozen)
         self._forecast = float(plan_block(self._rules(), *books, float(self.batch or 0)))
@@ -239,8 +242,6 @@ class BlockBetting(Policy):
 
     def learn(self, pull: Pull, outcome: float) -> None:
         """Take one result: in time, after a loss, or unsolicited (then it informs plans only)."""
-        from fairtrial.delayed._kernels.top_sets import add_value, correct_value
-
         value, known = self._count(outcome), self._known.get(pull.number)
         failed = pull.number in self._valued
         if failed:
@@ -266,8 +267,6 @@ class BlockBetting(Policy):
 
     def _settle(self) -> None:
         """Pay the bets of the oldest block, and close it."""
-        from fairtrial.delayed._kernels.top_sets import pay_block
-
         mine = sorted((arm, number, value) for number, (serial, arm, value) in self._known.items()
                       if serial == self._first)  # fmt: skip
         arms = np.array([arm for arm, _, _ in mine], dtype=np.int64)
@@ -286,8 +285,6 @@ class BlockBetting(Policy):
 
     def _note_closed(self, arms: NDArray[np.int64], values: Floats) -> None:
         """Add a complete block to what intervals and the test of the noise rest on."""
-        from fairtrial.confidence.noise_kernels import record_result
-
         came = ~np.isnan(values)
         if self._bounded:
             number = len(self.problem.arms)
@@ -311,8 +308,6 @@ class BlockBetting(Policy):
         It counts as the problem's `failure_value` if there is one; else as its worst value for
         every bet if rewards have a range, and not at all if only their noise is known.
         """
-        from fairtrial.delayed._kernels.top_sets import add_value
-
         if self.stopped:
             return
         wanted = bool(self._live_arms()[pull.action]) or reason != _OF_A_DEAD_ARM
@@ -329,8 +324,6 @@ class BlockBetting(Policy):
 
     def on_amend(self, pull: Pull, old: float, new: float) -> None:
         """Correct the data, and the bets of its block; those that were paid stay as they were."""
-        from fairtrial.delayed._kernels.top_sets import correct_value
-
         before, after = self._count(old), self._count(new)
         correct_value(self._data, pull.action, before, after)
         if pull.number in self._known:
@@ -375,8 +368,6 @@ class BlockBetting(Policy):
 
     def _live_arms(self) -> NDArray[np.bool_]:
         """Return which arms are in a pair that is not settled, for every open block."""
-        from fairtrial.delayed._kernels.top_sets import SIDE
-
         target = self._carried[0]
         same = (self._frozen[1 if self._first == 0 else 0 :, SIDE] == target).all()
         if target[0] < 0.0 or not same:

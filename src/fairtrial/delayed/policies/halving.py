@@ -9,6 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.core.validation import check_integer, check_number
+from fairtrial.delayed._kernels import ledger
+from fairtrial.delayed._kernels.ledger import MEAN, PLACE, SEEN
 from fairtrial.delayed.policies.records import BudgetPolicy
 from fairtrial.delayed.problem import Problem
 from fairtrial.errors import InvalidArgument
@@ -57,8 +59,6 @@ class RungPolicy(BudgetPolicy):
 
     def _set_up(self, rule: int, brackets: Sequence[Bracket], pulls: int) -> None:
         """Start an empty ledger for arms in brackets, with that many pulls of each at a rung."""
-        from fairtrial.delayed._kernels import ledger
-
         ages = [age for _, own in brackets for age in own if age < math.inf]
         constants: dict[int, float] = {ledger.ETA: self.eta, ledger.EACH: pulls}
         plan = _plan_of(brackets, len(self.problem.arms))
@@ -129,8 +129,6 @@ class SuccessiveHalving(RungPolicy):
         pulls: int = 1,
         seed: int | np.random.Generator | None = None,
     ) -> None:
-        from fairtrial.delayed._kernels import ledger
-
         super().__init__(problem, eta, first, seed)
         self.pulls = check_integer("pulls", pulls, low=1)
         self._set_up(ledger.RUNGS, [self._all_arms()], self.pulls)
@@ -143,8 +141,6 @@ class SuccessiveHalving(RungPolicy):
         )
 
     def _order(self) -> NDArray[np.intp]:
-        from fairtrial.delayed._kernels.ledger import MEAN, PLACE
-
         means, places = self._arms[MEAN], self._arms[PLACE]
         return np.lexsort((-places, -means, -np.ceil(places)))
 
@@ -194,8 +190,6 @@ class Hyperband(SuccessiveHalving):
         pulls: int = 1,
         seed: int | np.random.Generator | None = None,
     ) -> None:
-        from fairtrial.delayed._kernels import ledger
-
         super().__init__(problem, eta, 1, pulls, seed)
         self.most = check_integer("most", most, low=1)
         self._set_up(ledger.RUNGS, self.brackets, self.pulls)
@@ -223,8 +217,6 @@ class Hyperband(SuccessiveHalving):
         )
 
     def _order(self) -> NDArray[np.intp]:
-        from fairtrial.delayed._kernels.ledger import MEAN, PLACE
-
         return np.lexsort((-self._arms[PLACE], -self._arms[MEAN]))
 
 
@@ -275,8 +267,6 @@ class ASHA(RungPolicy):
         first: int = 1,
         seed: int | np.random.Generator | None = None,
     ) -> None:
-        from fairtrial.delayed._kernels import ledger
-
         super().__init__(problem, eta, first, seed)
         self._set_up(ledger.PROMOTION, [self._all_arms()], pulls=1)
 
@@ -288,8 +278,6 @@ class ASHA(RungPolicy):
         )
 
     def _order(self) -> NDArray[np.intp]:
-        from fairtrial.delayed._kernels.ledger import MEAN, SEEN
-
         seen = self._arms[SEEN:]
         there = ~np.isnan(seen)
         # How many rungs up an arm was seen last, 0 for nowhere.

@@ -11,6 +11,8 @@ from fairtrial.core.environment import Environment
 from fairtrial.core.recommendation import Guarantee
 from fairtrial.core.run import Run
 from fairtrial.core.validation import check_choice, check_number
+from fairtrial.delayed._kernels import books
+from fairtrial.delayed._kernels.student import student_evidence, student_radius
 from fairtrial.delayed.policies._top_two import top_two
 from fairtrial.delayed.policies.base import DelayedPolicy
 from fairtrial.delayed.problem import Problem
@@ -128,8 +130,6 @@ class InformationRacing(DelayedPolicy):
         self._open_books(self._constants())
 
     def _constants(self) -> dict[int, float]:
-        from fairtrial.delayed._kernels import books
-
         return {
             books.RULE: books.PAIRWISE if self.test == "pairwise" else books.BOX,
             books.LEVEL: self._level(),
@@ -151,8 +151,6 @@ class InformationRacing(DelayedPolicy):
         return super().compiled_run(environment, generator, horizon, parallel)
 
     def _next_arm(self) -> int:
-        from fairtrial.delayed._kernels import books
-
         least = super()._next_arm()
         if self.sampling != "top_two" or least < 0:
             return least
@@ -169,8 +167,6 @@ class InformationRacing(DelayedPolicy):
 
     def _has_place(self, arm: int) -> bool:
         """Return whether one more pull of an arm may be in flight."""
-        from fairtrial.delayed._kernels import books
-
         return self.per_arm is None or bool(self._arms[arm, books.IN_FLIGHT] < self.per_arm)
 
     def _level(self) -> float:
@@ -194,8 +190,6 @@ class InformationRacing(DelayedPolicy):
         return self._uses_readings and self.problem.feedback == "biased"
 
     def _intervals(self) -> tuple[Floats, Floats]:
-        from fairtrial.delayed._kernels import books
-
         level = math.log(len(self.problem.arms) / self.delta)
         if self._estimates_noise:
             return self._student_intervals(level)
@@ -206,9 +200,6 @@ class InformationRacing(DelayedPolicy):
         return mean - radius, mean + radius
 
     def _student_intervals(self, level: float) -> tuple[Floats, Floats]:
-        from fairtrial.delayed._kernels import books
-        from fairtrial.delayed._kernels.student import student_radius
-
         columns = self._arms[:, [books.VARIANCE, books.PENALTY]].tolist()
         radius = np.array(
             [student_radius(variance, number, level, self.prior) for variance, number in columns]
@@ -218,8 +209,6 @@ class InformationRacing(DelayedPolicy):
 
     def _evidence(self) -> tuple[float | None, float | None]:
         """Return the evidence of the weakest pair at the border, in nats, and its threshold."""
-        from fairtrial.delayed._kernels import books
-
         threshold = float(self._rules[books.LEVEL])
         if self.test != "pairwise" or len(self.problem.arms) == self.problem.top:
             return None, None
@@ -246,9 +235,6 @@ class InformationRacing(DelayedPolicy):
         self, inside: NDArray[np.int64], outside: NDArray[np.int64], gap: Floats
     ) -> float:
         """Return the least evidence of a pair, 0 if there is none for one of them."""
-        from fairtrial.delayed._kernels import books
-        from fairtrial.delayed._kernels.student import student_evidence
-
         rows = self._arms[:, [books.VARIANCE, books.PENALTY]].tolist()
         found: list[float] = [
             student_evidence(float(gap[i, j]), *rows[one], *rows[other], self.prior)

@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.core.validation import check_integer
+from fairtrial.delayed._kernels import ledger
+from fairtrial.delayed._kernels.ledger import KEY, MEAN
 from fairtrial.delayed.policies.records import BudgetPolicy, check_budget
 from fairtrial.delayed.problem import Problem
 from fairtrial.errors import InvalidArgument
@@ -63,8 +65,6 @@ class MedianStopping(BudgetPolicy):
         least: int = 5,
         seed: int | np.random.Generator | None = None,
     ) -> None:
-        from fairtrial.delayed._kernels import ledger
-
         super().__init__(problem, seed)
         if problem.feedback == "full":
             raise InvalidArgument("problem", "must have readings to compare pulls by", problem)
@@ -86,6 +86,4 @@ class MedianStopping(BudgetPolicy):
         )
 
     def _order(self) -> NDArray[np.intp]:
-        from fairtrial.delayed._kernels.ledger import KEY, MEAN
-
         return np.lexsort((-self._arms[KEY], -self._arms[MEAN]))

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from fairtrial.confidence.bounds import Bound, FiniteLIL, NormalMixture
 from fairtrial.core.recommendation import Guarantee
 from fairtrial.core.validation import check_choice
+from fairtrial.delayed._kernels import books
 from fairtrial.delayed.policies.base import DelayedPolicy
 from fairtrial.delayed.problem import Problem
 from fairtrial.errors import InvalidArgument
@@ -127,8 +128,6 @@ class Racing(DelayedPolicy):
             )
 
     def _constants(self) -> dict[int, float]:
-        from fairtrial.delayed._kernels import books
-
         rules = {
             "full": books.RACE_FULL,
             "partial": books.RACE_PARTIAL,
@@ -168,8 +167,6 @@ class Racing(DelayedPolicy):
 
     def _make_room(self) -> None:
         """Let the arrays grow until one more event fits, the table of radii too."""
-        from fairtrial.delayed._kernels import books
-
         super()._make_room()
         steps = self._control[books.STEPS] + self._control[books.MOST_READINGS]
         steps += self._rules[books.LONGEST] + 3.0
@@ -178,8 +175,6 @@ class Racing(DelayedPolicy):
             self._table = bound_table(self._used_bound, size)
 
     def _intervals(self) -> tuple[Floats, Floats]:
-        from fairtrial.delayed._kernels import books
-
         return self._arms[:, books.LOWER].copy(), self._arms[:, books.UPPER].copy()
 
     @property

@@ -16,6 +16,10 @@ from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import Estimate, Guarantee, Progress, Recommendation
 from fairtrial.core.run import Run
 from fairtrial.core.validation import check_instance, check_integer, check_number
+from fairtrial.delayed._kernels import budget_runs, ledger
+from fairtrial.delayed._kernels.budget_runs import act, ask, keep_unwanted, sum_up
+from fairtrial.delayed._kernels.budgets import DATA, READ, STOP, TELL
+from fairtrial.delayed._kernels.ledger import ARM, KEPT, MOST_READINGS, OVER, ROWS
 from fairtrial.delayed.environments import TimedEnvironment, draw_key
 from fairtrial.delayed.policies._readings import Readings
 from fairtrial.delayed.problem import FEEDBACKS, Problem
@@ -74,8 +78,6 @@ class BudgetPolicy(Policy):
 
         `kept` is how many readings of a pull matter.
         """
-        from fairtrial.delayed._kernels import budget_runs, ledger
-
         problem, arms = self.problem, len(self.problem.arms)
         rules = np.zeros(ledger.CONSTANTS + arms)
         rules[ledger.RULE], rules[ledger.KEPT] = rule, kept
@@ -108,8 +110,6 @@ class BudgetPolicy(Policy):
 
     def _grow(self, rows: int, width: int) -> None:
         """Let the arrays grow to that many pulls, and that many readings of each."""
-        from fairtrial.delayed._kernels import ledger
-
         self._pulls = _enlarged(self._pulls, rows, ledger.PULL_COLUMNS)
         self._values = _enlarged(self._values, rows, width)
         if self._rules[ledger.RULE] == ledger.MEDIAN:
@@ -117,8 +117,6 @@ class BudgetPolicy(Policy):
 
     def _make_room(self) -> None:
         """Let the arrays grow until one more pull, and one more reading of any, fit."""
-        from fairtrial.delayed._kernels.ledger import KEPT, MOST_READINGS, ROWS
-
         (rows, width), kept = self._values.shape, self._rules[KEPT]
         full = self._control[ROWS] >= rows
         short = self._control[MOST_READINGS] >= width and width < kept
@@ -127,8 +125,6 @@ class BudgetPolicy(Policy):
 
     def _act(self, kind: int, at: int, value: float = 0.0, place: int = 0) -> None:
         """Let one event happen in the ledger."""
-        from fairtrial.delayed._kernels.budget_runs import act
-
         self._make_room()
         event: Any = (kind, at, place, value)
         act(*self._ledger, *event)
@@ -137,9 +133,6 @@ class BudgetPolicy(Policy):
 
     def choose(self) -> Choice:
         """Return the arm to pull and its row, or None while no more can be started."""
-        from fairtrial.delayed._kernels.budget_runs import ask
-        from fairtrial.delayed._kernels.ledger import ARM
-
         self._make_room()
         row = int(ask(*self._ledger))
         return None if row < 0 else (int(self._pulls[row, ARM]), row)
@@ -147,14 +140,10 @@ class BudgetPolicy(Policy):
     @property
     def stopped(self) -> bool:
         """Whether the rule has come to its end, and waits for no pull."""
-        from fairtrial.delayed._kernels.ledger import OVER
-
         return bool(self._control[OVER])
 
     def to_cancel(self) -> list[Pull]:
         """Return the pulls in flight that are not wanted any more; all, once stopped."""
-        from fairtrial.delayed._kernels.budget_runs import keep_unwanted
-
         entries = self._outstanding.values()
         rows = np.fromiter((row for _, row in entries), np.int64, len(entries))
         number: int = keep_unwanted(*self._ledger, rows)
@@ -165,8 +154,6 @@ class BudgetPolicy(Policy):
 
     def learn(self, pull: Pull, outcome: float) -> None:
         """Take an outcome: in time, after a stop, or unsolicited."""
-        from fairtrial.delayed._kernels.budgets import DATA, TELL
-
         own = self.problem.sign * outcome
         if pull.number == UNSOLICITED:
             self._act(DATA, pull.action, own)
@@ -199,8 +186,6 @@ class BudgetPolicy(Policy):
 
     def _use(self, row: int, stage: float, value: float, std: float | None) -> None:
         """Put a reading at its place among those of its pull."""
-        from fairtrial.delayed._kernels.budgets import READ
-
         place = self._readings.count(row)
         newest = self._readings.is_newest(row, stage)
         self._readings.add(row, stage, value, std)
@@ -213,14 +198,10 @@ class BudgetPolicy(Policy):
 
     def on_failure(self, pull: Pull, reason: str) -> None:
         """Take note that a pull has stopped; its readings stay."""
-        from fairtrial.delayed._kernels.budgets import STOP
-
         self._act(STOP, pull.tag)
 
     def on_amend(self, pull: Pull, old: float, new: float) -> None:
         """Correct an outcome; arms that have left stay out."""
-        from fairtrial.delayed._kernels import ledger
-
         sign, rows = self.problem.sign, self._pulls[: int(self._control[ledger.ROWS])]
         own = rows if pull.number == UNSOLICITED else rows[pull.tag : pull.tag + 1]
         fits = (own[:, ledger.ARM] == pull.action) & (own[:, ledger.OUTCOME] == sign * old)
@@ -238,8 +219,6 @@ class BudgetPolicy(Policy):
         parallel: int = 1,
     ) -> Run | None:
         """Return a whole run from compiled code, with that many pulls in flight at most."""
-        from fairtrial.delayed._kernels import ledger
-
         if not isinstance(environment, TimedEnvironment) or not environment.compiled:
             return None
         if self._control[ledger.ROWS]:
@@ -253,8 +232,6 @@ class BudgetPolicy(Policy):
         horizon: int | None,
         parallel: int,
     ) -> Run:
-        from fairtrial.delayed._kernels import budget_runs, ledger
-
         clock, limits = np.zeros(budget_runs.CLOCKS), np.zeros(budget_runs.LIMITS)
         limits[budget_runs.MOST_PULLS] = math.inf if horizon is None else horizon
         limits[budget_runs.SIGN] = self.problem.sign
@@ -278,8 +255,6 @@ class BudgetPolicy(Policy):
 
     def _sum_up(self) -> None:
         """Bring the arms' means up to date, and the best forecasts of their pulls."""
-        from fairtrial.delayed._kernels.budget_runs import sum_up
-
         sum_up(*self._ledger)
 
     def recommend(self) -> Recommendation:
@@ -309,8 +284,6 @@ class BudgetPolicy(Policy):
 
     def progress(self) -> Progress:
         """Return the mean outcome of every arm and the state of the rule."""
-        from fairtrial.delayed._kernels import ledger
-
         recommendation = self.recommend()
         estimates = tuple(
             Estimate(labels, int(number), mean=self.problem.sign * mean if number else None)
@@ -336,8 +309,6 @@ class BudgetPolicy(Policy):
 
     def metrics(self) -> dict[str, float]:
         """Return the number of readings."""
-        from fairtrial.delayed._kernels import ledger
-
         return {"readings": float(self._control[ledger.READINGS])}
 
 

@@ -8,6 +8,8 @@ from abc import abstractmethod
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.delayed._kernels import ledger
+from fairtrial.delayed._kernels.ledger import ACCEPTED, ALIVE, MEAN, STATUS
 from fairtrial.delayed.policies.records import BudgetPolicy, check_budget
 from fairtrial.delayed.problem import Problem
 
@@ -39,8 +41,6 @@ class RoundPolicy(BudgetPolicy):
         """Return for every round the pulls that each arm left has had at its end, and who stays."""
 
     def _order(self) -> NDArray[np.intp]:
-        from fairtrial.delayed._kernels.ledger import ACCEPTED, ALIVE, MEAN, STATUS
-
         status = self._arms[STATUS]
         return np.lexsort((-self._arms[MEAN], status != ALIVE, status != ACCEPTED))
 
@@ -85,8 +85,6 @@ class SequentialHalving(RoundPolicy):
 
     @property
     def _rule(self) -> int:
-        from fairtrial.delayed._kernels import ledger
-
         return ledger.ROUNDS
 
     def _rounds(self) -> list[tuple[int, int]]:
@@ -144,8 +142,6 @@ class SuccessiveRejects(RoundPolicy):
 
     @property
     def _rule(self) -> int:
-        from fairtrial.delayed._kernels import ledger
-
         return ledger.REJECTS
 
     def _rounds(self) -> list[tuple[int, int]]:

@@ -1,0 +1,47 @@
+"""Packages that import their modules when a name of theirs is first used."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from fairtrial.core.loading import uninterrupted
+
+__all__ = ["lazy_names"]
+
+
+def lazy_names(
+    package: str, modules: Sequence[str]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """Return `__getattr__` and `__dir__` of a package that imports modules when first used.
+
+    A name in the package's `__all__` that the package has not imported itself is looked up in the
+    `__all__` of the modules, one after the other, and kept.
+
+    Parameters
+    ----------
+    package : str
+        Its full name.
+    modules : sequence of str
+        Names of modules inside it.
+    """
+
+    def find(name: str) -> Any:
+        home = vars(sys.modules[package])
+        if name not in home["__all__"]:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        with uninterrupted():
+            for each in modules:
+                module = importlib.import_module(f"{package}.{each}")
+                if name in module.__all__:
+                    value = home[name] = getattr(module, name)
+                    return value
+        raise AttributeError(f"no module of {package!r} has the name {name!r}")
+
+    def names() -> list[str]:
+        home = vars(sys.modules[package])
+        return sorted({*home, *home["__all__"]})
+
+    return find, names
