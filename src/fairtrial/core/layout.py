@@ -1,0 +1,280 @@
+"""One declaration of the arrays that kernels share; sizes and views of them follow from it.
+
+A policy keeps its arrays in two buffers, one of floats and one of integers: passing an array to
+compiled code costs more than most decisions, and two arrays are easily saved. A `NamedTuple` says
+what is in them: names, types and shapes, in order. From it follow the lengths of the buffers, and
+a function that opens the buffers as that named tuple, in compiled code and in Python.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Generic, TypeVar, get_args, get_origin, get_type_hints
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairtrial.core.compilation import kernel
+
+__all__ = ["Array", "Layout"]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+State = TypeVar("State")
+
+_NAME = re.compile(r"[A-Za-z_]\w*")
+
+_SCALARS = {bool: "{} != 0.0", int: "int({})", float: "{}"}
+"""How a scalar is read from the buffer of floats."""
+
+
+@dataclass(frozen=True)
+class Array:
+    """One declared array, or a scalar, which has no shape."""
+
+    path: str
+    """Its name; in a nested declaration ``outer.inner``."""
+
+    kind: type
+    """`float` or `int`; of a scalar also `bool`."""
+
+    shape: tuple[str, ...] | None
+    """A dimension's name, a number, or sums and products of them (``groups+1``), for each axis."""
+
+    @property
+    def buffer(self) -> str:
+        """The buffer that holds it."""
+        return "integers" if self.shape is not None and self.kind is int else "floats"
+
+
+class Layout(Generic[State]):
+    """The layout of a declared state in its buffers.
+
+    Parameters
+    ----------
+    declaration : type
+        A `NamedTuple`. Its fields are arrays, ``Annotated[NDArray[np.float64], "arms groups"]``
+        (or ``np.int64``) with a shape of names of dimensions, numbers and constants of its module
+        in capitals; scalars (`float`, `int` or `bool`), which are read when the buffers are
+        opened, and not written by kernels; or other such declarations.
+    compiler : callable
+        The decorator that compiles the function `open`.
+
+    Attributes
+    ----------
+    open : callable
+        The kernel that returns the named views of the buffers, or of the one buffer if the
+        declaration has no integer arrays. Kernels call it by a global name of their module:
+        ``open_state = STATE.open``.
+    view : callable
+        The same in plain Python.
+    arrays : tuple of Array
+        What is in the buffers, in order.
+    dimensions : tuple of str
+        Names of all dimensions. Their values are the first entries of a buffer, so that nobody
+        has to pass them along.
+
+    Examples
+    --------
+    >>> from typing import NamedTuple
+    >>> class Totals(NamedTuple):
+    ...     counts: Annotated[NDArray[np.int64], "arms"]
+    ...     sums: Annotated[NDArray[np.float64], "arms groups"]
+    >>> layout = Layout(Totals)
+    >>> floats, integers = layout.allocate(arms=3, groups=2)
+    >>> layout.view(floats, integers).sums.shape
+    (3, 2)
+    """
+
+    def __init__(self, declaration: type[State], compiler: Callable[[Any], Any] = kernel) -> None:
+        self.arrays = tuple(_arrays_of(declaration))
+        self.dimensions = _dimensions_of(self.arrays)
+        buffers = {array.buffer for array in self.arrays}
+        self._buffers = tuple(name for name in ("floats", "integers") if name in buffers)
+        self.view: Callable[..., State] = self._compose(declaration)
+        self.open: Callable[..., State] = compiler(self.view)
+
+    # ------------------------------------------------------------------ allocating
+
+    def sizes(self, **dimensions: int) -> tuple[int, int]:
+        """Return the lengths of the buffers of floats and of integers.
+
+        Parameters
+        ----------
+        **dimensions
+            The value of every dimension.
+        """
+        lengths = {"floats": 0, "integers": 0}
+        lengths[self._buffers[-1]] += len(self.dimensions)
+        for array in self.arrays:
+            lengths[array.buffer] += _length(array, dimensions)
+        return lengths["floats"], lengths["integers"]
+
+    def allocate(self, **dimensions: int) -> tuple[Floats, Integers]:
+        """Return buffers full of zeros for a state of these dimensions.
+
+        Parameters
+        ----------
+        **dimensions
+            The value of every dimension.
+        """
+        floats, integers = self.sizes(**dimensions)
+        buffers = np.zeros(floats), np.zeros(integers, dtype=np.int64)
+        last = buffers[len(self._buffers) - 1]
+        last[: len(self.dimensions)] = [dimensions[name] for name in self.dimensions]
+        return buffers
+
+    def pack(self, state: State) -> tuple[Floats, Integers]:
+        """Return buffers with a copy of what is in a state, scalars too.
+
+        Parameters
+        ----------
+        state : NamedTuple
+            Arrays may come in any type and order of memory; their shapes say the dimensions.
+
+        Raises
+        ------
+        ValueError
+            If arrays disagree about a dimension.
+        """
+        leaves = [_leaf(state, array.path) for array in self.arrays]
+        buffers = self.allocate(**self._dimensions_in(leaves))
+        filled = {"floats": 0, "integers": 0}
+        filled[self._buffers[-1]] = len(self.dimensions)
+        for array, leaf in zip(self.arrays, leaves, strict=True):
+            flat = np.ravel(leaf)
+            buffer = buffers[array.buffer == "integers"]
+            buffer[filled[array.buffer] : filled[array.buffer] + flat.size] = flat
+            filled[array.buffer] += flat.size
+        return buffers
+
+    def _dimensions_in(self, leaves: list[Any]) -> dict[str, int]:
+        found: dict[str, int] = {}
+        for array, leaf in zip(self.arrays, leaves, strict=True):
+            for name, length in zip(array.shape or (), np.shape(leaf), strict=True):
+                if name in self.dimensions:
+                    found.setdefault(name, length)
+        for array, leaf in zip(self.arrays, leaves, strict=True):
+            expected = _shape(array, found)
+            if np.shape(leaf) != expected:
+                raise ValueError(f"{array.path} has shape {np.shape(leaf)}, not {expected}")
+        return found
+
+    # --------------------------------------------------------------------- opening
+
+    def _compose(self, declaration: type[State]) -> Callable[..., State]:
+        """Return the function that opens the buffers, made from its source."""
+        module = sys.modules[declaration.__module__]
+        types: dict[str, type] = {}
+        head = self._buffers[-1]
+        lines = [f"def open_{declaration.__name__}({', '.join(self._buffers)}):"]
+        lines += [f"    {name} = int({head}[{i}])" for i, name in enumerate(self.dimensions)]
+        lines += [f"    at_{name} = 0" for name in self._buffers[:-1]]
+        lines += [f"    at_{head} = {len(self.dimensions)}"]
+        opened: dict[str, str] = {}
+        for buffer in self._buffers:
+            mine = [array for array in self.arrays if array.buffer == buffer]
+            for shape, alike in itertools.groupby(mine, key=lambda array: array.shape):
+                lines += _opening(buffer, shape, list(alike), opened)
+        lines.append(f"    return {_construction(declaration, '', opened, types)}")
+        source = "\n".join(lines) + "\n"
+        # numba files the code beside the module that holds the declaration.
+        namespace: dict[str, Any] = {**types, "__name__": declaration.__module__}
+        exec(compile(source, str(module.__file__), "exec"), namespace)  # noqa: S102
+        function: Callable[..., State] = namespace[f"open_{declaration.__name__}"]
+        return function
+
+
+def _arrays_of(declaration: Any, prefix: str = "") -> Iterator[Array]:
+    constants = vars(sys.modules[declaration.__module__])
+    for name, hint in get_type_hints(declaration, include_extras=True).items():
+        path = prefix + name
+        if get_origin(hint) is Annotated:
+            base, shape = get_args(hint)
+            yield Array(path, _kind_of(base), tuple(_resolve(shape, constants).split()))
+        elif hint in _SCALARS:
+            yield Array(path, hint, None)
+        elif hasattr(hint, "_fields"):
+            yield from _arrays_of(hint, f"{path}.")
+        else:
+            raise TypeError(f"{path} must be an annotated array, a scalar or a declaration: {hint}")
+
+
+def _kind_of(base: Any) -> type:
+    (number,) = get_args(get_args(base)[1])
+    return {np.float64: float, np.int64: int}[number]
+
+
+def _resolve(shape: str, constants: Mapping[str, Any]) -> str:
+    """Put the values of a module's constants, which are in capitals, into a shape."""
+
+    def value(match: re.Match[str]) -> str:
+        name = match.group()
+        return str(int(constants[name])) if name.isupper() else name
+
+    return _NAME.sub(value, shape)
+
+
+def _dimensions_of(arrays: tuple[Array, ...]) -> tuple[str, ...]:
+    names = (_NAME.findall(" ".join(array.shape or ())) for array in arrays)
+    return tuple(dict.fromkeys(itertools.chain.from_iterable(names)))
+
+
+def _shape(array: Array, dimensions: Mapping[str, int]) -> tuple[int, ...]:
+    values = dict(dimensions)
+    return tuple(int(eval(axis, {}, values)) for axis in array.shape or ())  # noqa: S307
+
+
+def _length(array: Array, dimensions: Mapping[str, int]) -> int:
+    return math.prod(_shape(array, dimensions))
+
+
+def _leaf(state: Any, path: str) -> Any:
+    for name in path.split("."):
+        state = getattr(state, name)
+    return state
+
+
+def _opening(
+    buffer: str, shape: tuple[str, ...] | None, alike: list[Array], opened: dict[str, str]
+) -> Iterator[str]:
+    """Yield the lines that open arrays of one shape; note in `opened` how each is then called."""
+    at = f"at_{buffer}"
+    if shape is None or len(shape) < 2:
+        for array in alike:
+            name = opened[array.path] = f"array_{array.path.replace('.', '_')}"
+            if shape is None:
+                yield f"    {name} = {_SCALARS[array.kind].format(f'{buffer}[{at}]')}"
+                yield f"    {at} += 1"
+            else:
+                yield f"    {name} = {buffer}[{at} : {at} + {shape[0]}]"
+                yield f"    {at} += {shape[0]}"
+        return
+    # To give an array its shape takes a call: arrays of one shape share it.
+    name = f"arrays_{alike[0].path.replace('.', '_')}"
+    whole = (str(len(alike)), *shape)
+    length = " * ".join(f"({axis})" for axis in whole)
+    yield f"    {name} = {buffer}[{at} : {at} + {length}].reshape(({', '.join(whole)}))"
+    yield f"    {at} += {length}"
+    opened.update({array.path: f"{name}[{i}]" for i, array in enumerate(alike)})
+
+
+def _construction(
+    declaration: Any, prefix: str, opened: Mapping[str, str], types: dict[str, type]
+) -> str:
+    """Return the expression that makes a declared tuple of what is opened; note its types."""
+    types[declaration.__name__] = declaration
+    hints = get_type_hints(declaration)
+    parts = [
+        opened[prefix + name]
+        if prefix + name in opened
+        else _construction(hints[name], f"{prefix}{name}.", opened, types)
+        for name in declaration._fields
+    ]
+    return f"{declaration.__name__}({', '.join(parts)})"
