@@ -37,7 +37,7 @@ RULES: dict[str, tuple[Callable[..., Policy], str]] = {
 BUDGETS: dict[str, Callable[..., Policy]] = {
     "successive halving": SuccessiveHalving,
     "ASHA": ASHA,
-    "Hyperband": partial(Hyperband, most=81),
+    "Hyperband": partial(Hyperband, max_readings=81),
     "median stopping": partial(MedianStopping, budget=3 * ARMS),
     "sequential halving": partial(SequentialHalving, budget=10 * ARMS),
     "successive rejects": partial(SuccessiveRejects, budget=10 * ARMS),

@@ -67,14 +67,14 @@ class WatchedBlockBetting(BlockBetting):
         horizon: int | None,
         parallel: int = 1,
     ) -> Run | None:
-        """Return a whole run, with ``true_answer_rejected`` (0 or 1) in its extras."""
+        """Return a whole run, with ``true_answer_rejected`` (0 or 1) among its metrics."""
         run = super().compiled_run(environment, generator, horizon, parallel)
         if run is None:
             return None
         best = environment.truth.best
         answers = self.progress().details["answers"]
         rejected = next(answer["rejected"] for answer in answers if answer["answer"] == best)
-        return replace(run, extra={**run.extra, "true_answer_rejected": float(rejected)})
+        return replace(run, metrics={**run.metrics, "true_answer_rejected": float(rejected)})
 
 
 class SimulationCache:

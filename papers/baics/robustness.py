@@ -159,7 +159,7 @@ def _null_runs(cache: SimulationCache, instance: Instance) -> Simulation:
 
 def _null_row(name: str, simulations: list[Simulation], reference: float | None) -> Row:
     number = sum(runs.replications for runs in simulations)
-    rejected = sum(int(runs.extra["true_answer_rejected"].sum()) for runs in simulations)
+    rejected = sum(int(runs.metrics["true_answer_rejected"].sum()) for runs in simulations)
     wrong = sum(int(runs.wrong.sum()) for runs in simulations)
     undecided = sum(int((~runs.decided).sum()) for runs in simulations)
     return {

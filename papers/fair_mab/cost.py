@@ -98,17 +98,17 @@ def _rows(cache: SimulationCache, instance: Instance) -> Iterator[Row]:
         if unfairness_tolerance not in measured:
             continue
         runs = _simulation(cache, instance, unfairness_tolerance)
-        regret, largest = runs.extra["regret"].round(6), runs.extra["violation"]
+        regret, largest = runs.metrics["regret"].round(6), runs.metrics["violation"]
         close = violation is None or _same_violation(largest, violation, unfairness_tolerance)
         yield {
             "unfairness_tolerance": unfairness_tolerance,
             "runs": runs.replications,
             "regret": Measured.of(regret),
             "reference": reference,
-            "r-regret": Measured.of(runs.extra["r_regret"].round(6)),
+            "r-regret": Measured.of(runs.metrics["r_regret"].round(6)),
             "largest violation": round(float(largest.mean()), 2),
             "reference violation": violation,
-            "most behind its quota": int(runs.extra["floored_violation"].max()),
+            "most behind its quota": int(runs.metrics["floored_violation"].max()),
             AGREES: agrees(regret, reference, _REFERENCE_RUNS) and close,
         }
 
@@ -126,12 +126,12 @@ def _theorem_4(cache: SimulationCache) -> Iterator[Row]:
     ]
     for instance, unfairness_tolerance in cases:
         runs = _simulation(cache, instance, unfairness_tolerance)
-        regret = float(runs.extra["regret"].mean())
+        regret = float(runs.metrics["regret"].mean())
         bound = bounds(instance.problem(unfairness_tolerance), instance.means, instance.horizon)
         yield {
             "instance": instance.name,
             "unfairness_tolerance": unfairness_tolerance,
-            "measured regret": Measured.of(runs.extra["regret"].round(6)),
+            "measured regret": Measured.of(runs.metrics["regret"].round(6)),
             "appendix": round(bound.theorem4, 3),
             "main text": round(bound.theorem4_main_text, 3),
             "main text holds": "yes" if regret <= bound.theorem4_main_text else "no",

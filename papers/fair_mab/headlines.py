@@ -83,7 +83,7 @@ def _serve(name: str, test: HeadlineTest, stream: np.random.SeedSequence) -> tup
         float(test.impressions * rates.max()),
         float(run.pulls[best] / test.impressions),
         bool(run.pulls[best] == run.pulls.max()),
-        float(run.extra["floored_violation"]),
+        float(run.metrics["floored_violation"]),
         float(run.pulls.min() / test.impressions * 2 * len(rates)),
     )
 

@@ -60,7 +60,7 @@ def regret(cache: SimulationCache) -> Section:
 def _rows(cache: SimulationCache) -> Iterator[Row]:
     for name, references in _REFERENCES.items():
         for runs, (mean, width) in zip(regret_curve(cache, name), references, strict=False):
-            measured = runs.extra["r_regret"]
+            measured = runs.metrics["r_regret"]
             reference = half_width(mean, width)
             yield {
                 "policy": name,
@@ -68,7 +68,7 @@ def _rows(cache: SimulationCache) -> Iterator[Row]:
                 "runs": runs.replications,
                 "ours": Measured.of(measured),
                 "reference": reference,
-                "most behind its quota": int(runs.extra["floored_violation"].max()),
+                "most behind its quota": int(runs.metrics["floored_violation"].max()),
                 AGREES: agrees(measured, reference, _REFERENCE_RUNS),
             }
 
@@ -80,7 +80,7 @@ def _bound_rows(cache: SimulationCache) -> Iterator[Row]:
         bound = bounds(problem, ONE_A.means, runs.horizon).theorem2
         yield {
             "round": runs.horizon,
-            "measured": Measured.of(runs.extra["r_regret"]),
+            "measured": Measured.of(runs.metrics["r_regret"]),
             "Theorem 2": round(bound, 1),
-            AGREES: float(runs.extra["r_regret"].mean()) <= bound,
+            AGREES: float(runs.metrics["r_regret"].mean()) <= bound,
         }

@@ -94,8 +94,8 @@ def violations(cache: SimulationCache) -> Section:
 
 def _row(cache: SimulationCache, line: _Line) -> Row:
     runs = cache.simulate(line.policy, TWO.environment(), _RUNS, TWO.horizon)
-    regret = runs.extra["r_regret"]
-    worst = runs.extra["floored_violation"]
+    regret = runs.metrics["r_regret"]
+    worst = runs.metrics["floored_violation"]
     violating = float((worst > 0).mean())
     # Four standard errors of a difference of two shares, and at least half a percent.
     margin = 0.005 + 4 * math.sqrt(line.share * (1 - line.share) * (1 / worst.size + 1e-3))
@@ -104,7 +104,7 @@ def _row(cache: SimulationCache, line: _Line) -> Row:
         "runs": runs.replications,
         "r-regret": Measured.of(regret),
         "reference": line.regret,
-        "mean largest violation": round(float(runs.extra["violation"].mean()), 3),
+        "mean largest violation": round(float(runs.metrics["violation"].mean()), 3),
         "reference violation": line.violation,
         "most pulls behind": int(worst.max()),
         "reference most": line.floored,

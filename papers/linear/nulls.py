@@ -47,7 +47,7 @@ def _rows(cache: SimulationCache, noise: Literal["normal", "coins"]) -> Iterator
     for instance, reference in zip(hard_nulls(noise), _REFERENCES[noise], strict=True):
         runs = _runs(cache, instance)
         number = runs.replications
-        rejected = int(runs.extra["watched_rejected"].sum())
+        rejected = int(runs.metrics["watched_rejected"].sum())
         yield {
             "world": instance.name,
             "runs": number,

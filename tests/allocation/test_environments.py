@@ -66,10 +66,10 @@ def test_drift_changes_at_its_pulls_and_is_measured_against_the_best_of_the_mome
     world = DriftingEnvironment(PROBLEM, [[1, 0], [0, 1]], [30])
     always_a = BareLearner(PROBLEM, lambda t, counts, sums, allowed: 0)
     result = ft.simulate(always_a, world, 1, horizon=100, progress=False)
-    assert result.extra["regret"] == 70
-    assert result.extra["fair_regret"] == pytest.approx(30 * 0.8 + 70 * 0.75 - 30)
+    assert result.metrics["regret"] == 70
+    assert result.metrics["fair_regret"] == pytest.approx(30 * 0.8 + 70 * 0.75 - 30)
     rewards = BareLearner(PROBLEM, RoundRobin()).compiled_run(world, np.random.default_rng(0), 100)
-    assert rewards.extra["regret"] == 50
+    assert rewards.metrics["regret"] == 50
 
 
 @pytest.mark.statistical
@@ -81,7 +81,7 @@ def test_a_sliding_window_follows_drift_where_ucb_does_not():
     world = DriftingEnvironment(problem, means, [4000])
     lost = [
         ft.simulate(FairLearn(problem, learner), world, 5, horizon=8000, progress=False)
-        .extra["fair_regret"]
+        .metrics["fair_regret"]
         .mean()
         for learner in (None, SlidingWindowUCB(800, xi=0.5))
     ]
@@ -92,7 +92,7 @@ def test_a_round_without_anyone_awake_is_skipped():
     world = SleepingEnvironment(PROBLEM, [0.6, 0.4], [0.05, 0.1])
     result = ft.simulate(FairLearn(PROBLEM), world, 2, horizon=300, progress=False)
     assert (result.stopping_time == 300).all()
-    assert (result.extra["regret"] < 20).all()
+    assert (result.metrics["regret"] < 20).all()
 
 
 def test_a_simulation_refuses_what_a_policy_cannot_be_told():

@@ -502,7 +502,7 @@ def test_a_compiled_run_is_the_plain_loop(policy):
     compiled = policy.clone().compiled_run(world, np.random.default_rng(8), 160)
     plain = run_policy(policy.clone(), world, np.random.default_rng(8), 160)
     assert compiled.pulls.tolist() == plain.pulls.tolist()
-    assert compiled.extra == pytest.approx(plain.extra)
+    assert compiled.metrics == pytest.approx(plain.metrics)
 
 
 @pytest.mark.parametrize("policy", BEGUN, ids=repr)

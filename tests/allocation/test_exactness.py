@@ -122,7 +122,7 @@ def test_compiled_runs_are_the_plain_loop_where_arms_begin_with_a_surplus(
     compiled = policy.clone().compiled_run(world, np.random.default_rng(8), 300)
     plain = run_policy(policy.clone(), world, np.random.default_rng(8), 300)
     assert compiled.pulls.tolist() == plain.pulls.tolist()
-    assert compiled.extra == pytest.approx(plain.extra)
+    assert compiled.metrics == pytest.approx(plain.metrics)
 
 
 def test_a_study_that_is_reopened_goes_on_as_it_would_have_and_verifies(tmp_path):

@@ -89,7 +89,7 @@ def test_a_compiled_run_is_the_plain_loop(policy, world):
     compiled = policy.clone().compiled_run(world, np.random.default_rng(8), 160)
     plain = run_policy(policy.clone(), world, np.random.default_rng(8), 160)
     assert compiled.pulls.tolist() == plain.pulls.tolist()
-    assert compiled.extra == pytest.approx(plain.extra)
+    assert compiled.metrics == pytest.approx(plain.metrics)
     assert compiled.stopping_time == plain.stopping_time == 160
 
 
@@ -101,7 +101,7 @@ def test_sleep_and_contexts_run_compiled_as_in_the_plain_loop(policy):
         compiled = policy.clone().compiled_run(world, np.random.default_rng(8), 200)
         plain = run_policy(policy.clone(), world, np.random.default_rng(8), 200)
         assert compiled.pulls.tolist() == plain.pulls.tolist()
-        assert compiled.extra == pytest.approx(plain.extra)
+        assert compiled.metrics == pytest.approx(plain.metrics)
 
 
 def test_a_learner_of_ones_own_runs_in_a_simulation_and_keeps_the_shares():
@@ -110,7 +110,7 @@ def test_a_learner_of_ones_own_runs_in_a_simulation_and_keeps_the_shares():
             return allowed[-1]
 
     result = ft.simulate(FairLearn(PROBLEM, LastArm()), WORLD, 3, horizon=200, progress=False)
-    assert (result.extra["floored_violation"] == 0).all()
+    assert (result.metrics["floored_violation"] == 0).all()
     assert result.pulls.tolist() == [[40, 60, 100]] * 3
 
 
@@ -638,9 +638,9 @@ def test_a_price_spends_quotas_where_they_cost_little():
     for price in (None, 50.0):
         policy = FairLearn(problem, scheduler="lazy", contexts=3, price=price)
         result = ft.simulate(policy, world, 4, horizon=10_000, progress=False)
-        lost[price] = result.extra["fair_regret"].mean() / 10
-        assert (result.extra["floored_violation"] <= 20).all()
-        assert (result.extra["rounds_in_violation"] == 0).all()
+        lost[price] = result.metrics["fair_regret"].mean() / 10
+        assert (result.metrics["floored_violation"] <= 20).all()
+        assert (result.metrics["rounds_in_violation"] == 0).all()
     assert lost[None] > 60
     assert lost[50.0] < lost[None] / 2
 
@@ -654,7 +654,7 @@ def test_progress_sets_shares_against_quotas():
     progress = policy.progress()
     assert progress.recommendation.leader == "0"
     assert progress.recommendation.arm is None
-    assert [estimate.limit for estimate in progress.arms] == SHARES
+    assert [estimate.lower_limit for estimate in progress.arms] == SHARES
     assert sum(estimate.mean for estimate in progress.arms) == pytest.approx(1)
     assert sum(progress.details["credits"].values()) == pytest.approx(75 - 100)
     for estimate, mean in zip(progress.actions, MEANS, strict=True):

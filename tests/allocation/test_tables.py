@@ -44,7 +44,7 @@ INSTANCE_2 = [
 def test_instance_2_has_the_published_regret_and_violation(row):
     """1,000 runs; means within 4 combined standard errors."""
     policy, regret, half_width, violation, worst, share = row
-    found = ft.simulate(policy, WORLD, 1000, seed=1, horizon=200, progress=False).extra
+    found = ft.simulate(policy, WORLD, 1000, seed=1, horizon=200, progress=False).metrics
     own = found["r_regret"].std() / np.sqrt(1000)
     assert abs(found["r_regret"].mean() - regret) < 4 * np.hypot(own, half_width / 1.96)
     spread = max(found["violation"].std(), 0.05)
@@ -101,7 +101,7 @@ def test_instance_1_pays_for_its_tolerance_as_published(
     runs = 6
     problem, world = instance_1(index, unfairness_tolerance)
     policy = FairUCB(problem)
-    found = ft.simulate(policy, world, runs, seed=2, horizon=MILLION, progress=False).extra
+    found = ft.simulate(policy, world, runs, seed=2, horizon=MILLION, progress=False).metrics
     assert abs(found["regret"].mean() - regret) < tolerated(half_width, runs)
     assert (found["floored_violation"] <= unfairness_tolerance).all()
     if index == "A":
@@ -138,7 +138,7 @@ def test_r_regret_over_time_is_the_published_hump_or_climb(eta):
     policy = FairUCB(problem) if eta is None else LearningWithFairness(problem, eta)
     means, half_widths, violation = OVER_TIME[eta]
     for time, mean, half_width in zip(TIMES, means, half_widths, strict=True):
-        found = ft.simulate(policy, world, runs, seed=5, horizon=time, progress=False).extra
+        found = ft.simulate(policy, world, runs, seed=5, horizon=time, progress=False).metrics
         rounding = 0.5 if mean > 100 else 0.05
         own = max(half_width, 0.3)
         assert abs(found["r_regret"].mean() - mean) < tolerated(own, runs) + rounding, time

@@ -316,7 +316,7 @@ def test_a_run_in_batches_equals_one_pull_after_another(cls, options):
     slow = run_policy(cls(problem, 150, **options), world, np.random.default_rng(3))
     assert (fast.answer, fast.status) == (slow.answer, slow.status)
     assert (fast.pulls == slow.pulls).all()
-    assert fast.extra == slow.extra
+    assert fast.metrics == slow.metrics
 
 
 def separated(**options):

@@ -94,7 +94,7 @@ def test_a_run_in_batches_equals_one_pull_after_another(cls, options):
     assert fast.status == slow.status
     assert (fast.pulls == slow.pulls).all()
     assert (fast.stopping_time, fast.elapsed) == (slow.stopping_time, slow.elapsed)
-    assert fast.extra == slow.extra
+    assert fast.metrics == slow.metrics
 
 
 @EVERY
@@ -133,8 +133,8 @@ def test_the_budget_is_kept_in_rows_and_in_cost(cls, options):
     policy = cls(problem, 300, **options)
     run = policy.compiled_run(world, np.random.default_rng(5), None)
     assert run.pulls.sum() <= 300
-    assert run.pulls.reshape(3, 3)[1:].sum() == run.extra["cost"]
-    assert run.extra["cost"] <= 0.3 * run.pulls.sum() + 1e-9
+    assert run.pulls.reshape(3, 3)[1:].sum() == run.metrics["cost"]
+    assert run.metrics["cost"] <= 0.3 * run.pulls.sum() + 1e-9
 
 
 # ------------------------------------------------------------------------ the answer

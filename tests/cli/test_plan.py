@@ -205,7 +205,7 @@ def test_a_policy_that_never_stops_is_simulated_up_to_a_cap(folder, document, in
     (folder / "offers.toml").write_text(ALLOCATION)
     made, _ = document("simulate", "offers.toml")
     assert made["horizon"] == 500
-    assert made["extra"]["floored_violation"] == 0
+    assert made["metrics"]["floored_violation"] == 0
     (folder / "offers.toml").write_text(ALLOCATION.replace("max_pulls = 500", ""))
     found = invoke("simulate", "offers.toml")
     assert "plan.max_pulls: is required: this policy never stops by itself" in found.output
@@ -298,18 +298,18 @@ def test_that_no_reading_comes_before_its_result_is_said(folder, document, delay
     path = write(folder, replayed(**{**RACE, "source": source}))
     with pytest.warns(UserWarning, match=r"No reading .* every 1,.* smaller every"):
         found, _ = document("plan", path)
-    assert found["simulated"]["extra"]["readings"] == 0
+    assert found["simulated"]["metrics"]["readings"] == 0
 
 
 @pytest.mark.filterwarnings("error::UserWarning")
 def test_readings_come_as_often_as_is_said(folder, document):
     source = {**RACE["source"], "delay": 0.5, "every": 0.2}
     found, _ = document("plan", write(folder, replayed(**{**RACE, "source": source})))
-    assert found["simulated"]["extra"]["readings"] > 0
+    assert found["simulated"]["metrics"]["readings"] > 0
     often = {**RACE["plan"], "every": 0.02}
     changes = {**RACE, "source": {**source, "every": 1.0}, "plan": often}
     more, _ = document("plan", write(folder, replayed(**changes)))
-    readings = [made["simulated"]["extra"]["readings"] for made in (found, more)]
+    readings = [made["simulated"]["metrics"]["readings"] for made in (found, more)]
     assert readings[1] > readings[0]
 
 

@@ -185,7 +185,7 @@ class TestBoundedBet:
     @pytest.mark.parametrize(("draws", "m", "N", "v", "floor", "value"), REFERENCE_CELLS)
     def test_reference_values_through_the_policy(self, draws, m, N, v, floor, value):
         problem = Problem(1, 1, floors=floor, reward_range=(0, 1))
-        policy = BlockBetting(problem, start=1, batch=len(draws))
+        policy = BlockBetting(problem, initial_pulls=1, batch=len(draws))
         policy.tell(policy.ask(), 1.0)
         book = policy._book
         book.counts[0, 0], book.sums[0, 0] = N, N * m
@@ -315,7 +315,7 @@ class TestBoundedLemma:
         largest = {"pairs": 0.0, "limits_of": 0.0, "cells": 0.0}
         for floor in (None, None, 0.4, 0.4, 0.4, 0.4):
             problem = Problem(2, 1, floors=floor, reward_range=(0, 1))
-            policy = BlockBetting(problem, start=1, batch=int(rng.integers(5, 9)))
+            policy = BlockBetting(problem, initial_pulls=1, batch=int(rng.integers(5, 9)))
             for _ in range(2):
                 policy.tell(policy.ask(), 1.0)
             made_up(policy._book, rng, low_second=floor is not None and rng.random() < 0.5)

@@ -61,7 +61,9 @@ def test_all_of_it_is_json() -> None:
         evidence={"gaps": np.array([0.5, 0.25]), "n": np.int64(3)},
         candidates=(np.str_("a"), None),
     )
-    estimate = Estimate({"arm": "a", "group": "x"}, 3, 0.5, 0.25, 0.75, limit=0.0, opposite=0.9)
+    estimate = Estimate(
+        {"arm": "a", "group": "x"}, 3, 0.5, 0.25, 0.75, lower_limit=0.0, upper_limit=0.9
+    )
     progress = Progress(
         recommendation, 5, 3, 2, 4.5, 6.0, 12.0, (estimate,), (estimate,), {"phase": np.int8(2)}
     )
@@ -100,8 +102,8 @@ def test_all_of_it_is_json() -> None:
                 "mean": 0.5,
                 "lower": 0.25,
                 "upper": 0.75,
-                "limit": 0.0,
-                "opposite": 0.9,
+                "lower_limit": 0.0,
+                "upper_limit": 0.9,
             }
         ],
         "details": {"phase": 2},

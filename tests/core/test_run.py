@@ -116,7 +116,7 @@ def test_a_run_is_the_loop_that_a_user_would_write() -> None:
     assert (run.answer, run.status) == (policy.recommend().arm, "decided")
     assert run.stopping_time == policy.told == run.elapsed
     assert run.pulls.tolist() == pulls.tolist()
-    assert (run.cancelled, dict(run.extra)) == (0, {})
+    assert (run.cancelled, dict(run.metrics)) == (0, {})
 
 
 @settings(max_examples=20)
@@ -267,7 +267,7 @@ def test_every_pull_of_an_asynchronous_run_ends_in_one_way(seed: int, parallel: 
     assert len(policy.kept) == len(policy.get_state()["lost"])
     assert run.pulls.sum() == policy.asked == run.stopping_time + len(policy.kept)
     assert run.cancelled <= len(policy.kept)
-    assert run.extra == {"late_readings": 0.0}
+    assert run.metrics == {"late_readings": 0.0}
 
 
 def test_pulls_in_parallel_save_time() -> None:
@@ -312,7 +312,7 @@ def test_a_world_that_remembers_begins_anew_in_every_run() -> None:
         policy = Diary(PROBLEM, [0] * 20)
         run = run_policy(policy, world, generator())
         assert sorted(entry[2] for entry in policy.entries if entry[0] == "tell") == rows[0]
-        assert run.extra == {"repeats": 19.0}
+        assert run.metrics == {"repeats": 19.0}
     assert world.metrics(run.pulls) == {"repeats": 0.0}
 
 

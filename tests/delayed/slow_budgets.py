@@ -125,11 +125,11 @@ def ladder(policy, first):
 
 
 class SuccessiveHalving(SlowPolicy):
-    def __init__(self, problem, eta=3.0, first=1, pulls=1, seed=None):
+    def __init__(self, problem, eta=3.0, min_readings=1, pulls=1, seed=None):
         super().__init__(problem, seed)
-        self.eta, self.first, self.pulls = eta, first, pulls
+        self.eta, self.min_readings, self.pulls = eta, min_readings, pulls
         self.places = [0.0] * len(self.arms)
-        self.enter(self.arms, ladder(self, first))
+        self.enter(self.arms, ladder(self, min_readings))
 
     def enter(self, arms, ages):
         self.alive, self.ages, self.rung = list(arms), list(ages), 0
@@ -203,17 +203,17 @@ class SuccessiveHalving(SlowPolicy):
 
 
 class Hyperband(SuccessiveHalving):
-    def __init__(self, problem, most, eta=3.0, pulls=1, seed=None):
+    def __init__(self, problem, max_readings, eta=3.0, pulls=1, seed=None):
         super().__init__(problem, eta, 1, pulls, seed)
-        self.most = most
-        last = math.floor(math.log(most) / math.log(eta) + 1e-9)
+        self.max_readings = max_readings
+        last = math.floor(math.log(max_readings) / math.log(eta) + 1e-9)
         generator = np.random.default_rng(self.seed)
         self.waiting = []
         for s in range(last, -1, -1):
             wanted = math.ceil((last + 1) / (s + 1) * eta**s)
             size = min(len(self.arms), max(problem.top, wanted))
             own = sorted(generator.permutation(len(self.arms))[:size].tolist())
-            first = max(1.0, most / eta**s)
+            first = max(1.0, max_readings / eta**s)
             ages = [*(math.floor(first * eta**i) for i in range(s)), math.inf]
             self.waiting.append((own, ages))
         self.enter(*self.waiting.pop(0))
@@ -230,10 +230,10 @@ class Hyperband(SuccessiveHalving):
 
 
 class ASHA(SlowPolicy):
-    def __init__(self, problem, eta=3.0, first=1, seed=None):
+    def __init__(self, problem, eta=3.0, min_readings=1, seed=None):
         super().__init__(problem, seed)
-        self.eta, self.first = eta, first
-        self.ages = ladder(self, first)
+        self.eta, self.min_readings = eta, min_readings
+        self.ages = ladder(self, min_readings)
         self.goes_to = [NOWHERE] * len(self.arms)
         self.seen = np.full((len(self.ages), len(self.arms)), math.nan)
 
@@ -298,9 +298,9 @@ class ASHA(SlowPolicy):
 
 
 class MedianStopping(SlowPolicy):
-    def __init__(self, problem, budget, grace=1, least=5, seed=None):
+    def __init__(self, problem, budget, min_readings=1, min_completed=5, seed=None):
         super().__init__(problem, seed)
-        self.budget, self.grace, self.least = budget, grace, least
+        self.budget, self.min_readings, self.min_completed = budget, min_readings, min_completed
         self.by_age = []
 
     @property
@@ -324,10 +324,10 @@ class MedianStopping(SlowPolicy):
 
     def is_bad(self, record):
         age = record.count
-        if not self.grace <= age <= len(self.by_age):
+        if not self.min_readings <= age <= len(self.by_age):
             return False
         others = self.by_age[age - 1]
-        return len(others) >= self.least and max(record.readings.values()) < median(others)
+        return len(others) >= self.min_completed and max(record.readings.values()) < median(others)
 
     def ranked(self):
         means, best = self.means(), [-math.inf] * len(self.arms)

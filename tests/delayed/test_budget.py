@@ -33,8 +33,8 @@ def problem_with(arms=9, **more):
 RULES = {
     "successive halving": lambda problem: SuccessiveHalving(problem, pulls=2),
     "ASHA": ASHA,
-    "Hyperband": lambda problem: Hyperband(problem, most=9, seed=1),
-    "median stopping": lambda problem: MedianStopping(problem, budget=30, least=2),
+    "Hyperband": lambda problem: Hyperband(problem, max_readings=9, seed=1),
+    "median stopping": lambda problem: MedianStopping(problem, budget=30, min_completed=2),
     "sequential halving": lambda problem: SequentialHalving(problem, budget=40),
     "successive rejects": lambda problem: SuccessiveRejects(problem, budget=40),
 }
@@ -158,7 +158,7 @@ def test_a_pull_that_blocks_others_of_its_rung_is_called_back_and_started_anew()
 
 
 def test_an_outcome_before_the_rung_counts_there():
-    policy = SuccessiveHalving(problem_with(3), first=4)
+    policy = SuccessiveHalving(problem_with(3), min_readings=4)
     one, two, three = policy.ask(3)
     policy.tell(one, 5.0)
     for pull in (two, three):
@@ -220,13 +220,13 @@ def test_asha_never_waits_while_arms_are_untried():
 
 def test_brackets_are_those_of_the_paper():
     # Table 1 of Li et al. (2018), for 81 readings and eta = 3: 81, 34, 15, 8 and 5 arms.
-    brackets = Hyperband(problem_with(100), most=81, seed=0).brackets
+    brackets = Hyperband(problem_with(100), max_readings=81, seed=0).brackets
     assert [len(arms) for arms, _ in brackets] == [81, 34, 15, 8, 5]
     assert [ages[:-1] for _, ages in brackets] == [
         [1, 3, 9, 27], [3, 9, 27], [9, 27], [27], [],
     ]  # fmt: skip
     assert all(ages[-1] == math.inf for _, ages in brackets)
-    few = Hyperband(problem_with(10), most=81, seed=0).brackets
+    few = Hyperband(problem_with(10), max_readings=81, seed=0).brackets
     assert [len(arms) for arms, _ in few] == [10, 10, 10, 8, 5]
 
 
@@ -234,7 +234,7 @@ def test_brackets_are_those_of_the_paper():
 
 
 def test_a_pull_below_the_median_of_its_age_is_called_back():
-    policy = MedianStopping(problem_with(4), budget=5, least=3, grace=2)
+    policy = MedianStopping(problem_with(4), budget=5, min_completed=3, min_readings=2)
     pulls = policy.ask(9)
     assert [pull.action for pull in pulls] == [0, 1, 2, 3, 0]
     for pull, values in zip(pulls[:3], ((1, 3), (2, 4), (9, 1)), strict=True):
@@ -255,7 +255,10 @@ def test_a_pull_below_the_median_of_its_age_is_called_back():
 
 
 def test_who_is_called_back_follows_from_all_running_means_at_that_age():
-    policy, rng = MedianStopping(problem_with(3), budget=40, least=2, grace=2), random.Random(5)
+    policy, rng = (
+        MedianStopping(problem_with(3), budget=40, min_completed=2, min_readings=2),
+        random.Random(5),
+    )
     read: dict[int, list[float]] = {}
     done: list[list[float]] = []
     while not policy.stopped:
@@ -357,13 +360,13 @@ def test_a_lost_pull_is_spent():
     ("make", "name"),
     [
         (lambda p: SuccessiveHalving(p, eta=1.0), "eta"),
-        (lambda p: SuccessiveHalving(p, first=0), "first"),
+        (lambda p: SuccessiveHalving(p, min_readings=0), "min_readings"),
         (lambda p: SuccessiveHalving(p, pulls=0), "pulls"),
-        (lambda p: Hyperband(p, most=0), "most"),
+        (lambda p: Hyperband(p, max_readings=0), "max_readings"),
         (lambda p: ASHA(p, eta=math.nan), "eta"),
         (lambda p: MedianStopping(p, budget=8), "budget"),
-        (lambda p: MedianStopping(p, budget=9, grace=0), "grace"),
-        (lambda p: MedianStopping(p, budget=9, least=0), "least"),
+        (lambda p: MedianStopping(p, budget=9, min_readings=0), "min_readings"),
+        (lambda p: MedianStopping(p, budget=9, min_completed=0), "min_completed"),
         (lambda p: SequentialHalving(p, budget=8), "budget"),
         (lambda p: SuccessiveRejects(p, budget=1.5), "budget"),
     ],

@@ -27,10 +27,21 @@ from tests.delayed import slow_budgets
 
 # Names, and parameters that make rungs, rounds and brackets of several kinds.
 RULES = {
-    "SuccessiveHalving": [{}, {"pulls": 2}, {"eta": 2.0, "first": 2}, {"eta": 1.5, "pulls": 3}],
-    "Hyperband": [{"most": 9, "seed": 1}, {"most": 8, "eta": 2.0, "pulls": 2, "seed": 2}],
-    "ASHA": [{}, {"eta": 2.0}, {"eta": 1.3, "first": 2}],
-    "MedianStopping": [{"budget": 30, "least": 2}, {"budget": 25, "least": 1, "grace": 3}],
+    "SuccessiveHalving": [
+        {},
+        {"pulls": 2},
+        {"eta": 2.0, "min_readings": 2},
+        {"eta": 1.5, "pulls": 3},
+    ],
+    "Hyperband": [
+        {"max_readings": 9, "seed": 1},
+        {"max_readings": 8, "eta": 2.0, "pulls": 2, "seed": 2},
+    ],
+    "ASHA": [{}, {"eta": 2.0}, {"eta": 1.3, "min_readings": 2}],
+    "MedianStopping": [
+        {"budget": 30, "min_completed": 2},
+        {"budget": 25, "min_completed": 1, "min_readings": 3},
+    ],
     "SequentialHalving": [{"budget": 40}, {"budget": 12}],
     "SuccessiveRejects": [{"budget": 40}, {"budget": 12}],
 }
@@ -215,7 +226,7 @@ def require_equal(runs):
     first, *others = runs
     for other in others:
         assert other.pulls.tolist() == first.pulls.tolist()
-        for field in ("answer", "status", "stopping_time", "elapsed", "cancelled", "extra"):
+        for field in ("answer", "status", "stopping_time", "elapsed", "cancelled", "metrics"):
             assert getattr(other, field) == getattr(first, field), field
 
 
@@ -292,7 +303,7 @@ def test_a_simulation_is_compiled(name, monkeypatch):
     policy = getattr(delayed, name)(problem, **{**RULES[name][0], **budget_of(name)})
     found = ft.simulate(policy, world, 4, parallel=6, progress=False)
     assert set(found.status) == {"decided"}
-    assert (found.extra["readings"] > 0).all()
+    assert (found.metrics["readings"] > 0).all()
 
 
 def budget_of(name):
@@ -318,7 +329,7 @@ def test_the_mean_of_readings_is_numpys_to_the_last_bit(number, seed):
 
 def test_a_pull_with_more_readings_than_there_is_room_for_is_followed_all_the_same():
     problem = Problem(2, noise_std=1.0, feedback="unbiased", reading_std=0.5)
-    both = Both("MedianStopping", problem, {"budget": 200, "least": 1})
+    both = Both("MedianStopping", problem, {"budget": 200, "min_completed": 1})
     generator = np.random.default_rng(2)
     for _ in range(100):
         both.ask(1, 0.0)

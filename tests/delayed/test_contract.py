@@ -32,7 +32,7 @@ def test_a_simulation_is_the_same_by_any_engine(parallel):
     ]  # fmt: skip
     for name in ("elapsed", "pulls", "stopping_time", "cancelled", "answer", "status"):
         assert np.array_equal(getattr(found[0], name), getattr(found[1], name)), name
-    assert found[0].extra["readings"].tolist() == found[1].extra["readings"].tolist()
+    assert found[0].metrics["readings"].tolist() == found[1].metrics["readings"].tolist()
     assert found[0].error_rate == 0.0
     assert found[0].to_dict() is not None
 
@@ -44,7 +44,7 @@ def test_a_simulation_says_what_was_started_completed_read_and_called_back(monke
     assert (found.elapsed > 0).all()
     assert (found.pulls.sum(axis=1) >= found.stopping_time + found.cancelled).all()
     assert (found.cancelled > 0).any()
-    assert (found.extra["readings"] >= 7 * found.stopping_time).all()
+    assert (found.metrics["readings"] >= 7 * found.stopping_time).all()
 
 
 def refuse(*arguments):

@@ -138,7 +138,7 @@ def test_a_compiled_run_is_the_plain_loop(test, more):
     assert found.answer == expected.answer
     assert set(found.answer) == {"1", "3"}
     assert found.elapsed == expected.elapsed
-    assert found.extra["readings"] == 0
+    assert found.metrics["readings"] == 0
     assert np.array_equal(slow._arms, fast._arms)
     assert not fast.guarantee.proven
     assert "not proven" in fast.guarantee.assumptions[0]

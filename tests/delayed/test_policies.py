@@ -74,7 +74,7 @@ def check_both(policy, environment, parallel, horizon=None, seed=3):
     found = fast.compiled_run(environment, np.random.default_rng(seed), horizon, parallel)
     assert found is not None
     assert found.pulls.tolist() == expected.pulls.tolist()
-    for name in ("answer", "status", "stopping_time", "elapsed", "cancelled", "extra"):
+    for name in ("answer", "status", "stopping_time", "elapsed", "cancelled", "metrics"):
         assert getattr(found, name) == getattr(expected, name), name
     rows = int(slow._control[books.ROWS])
     assert np.array_equal(slow._pulls[:rows], fast._pulls[:rows])
@@ -97,7 +97,7 @@ def test_a_compiled_run_is_the_plain_loop_for_every_delay(delay):
 def test_a_compiled_run_is_the_plain_loop_where_delays_depend_on_outcomes():
     problem = problem_with("unbiased", delay_depends_on_outcome=True)
     environment = SimulatedEnvironment(problem, [3.0, 1.0, 1.0, 0.0], delay=OutcomeDelay(1, 30))
-    assert check_both(InformationRacing(problem), environment, 6).extra["readings"] == 0
+    assert check_both(InformationRacing(problem), environment, 6).metrics["readings"] == 0
 
 
 @pytest.mark.parametrize(

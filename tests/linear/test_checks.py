@@ -197,7 +197,7 @@ def test_more_arms_are_pulled_than_any_function_fits(cls: type[Policy]) -> None:
 
 def test_a_design_without_a_start_that_cannot_be_tested_is_not_proven() -> None:
     problem = Problem([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]], noise_std=0.1)
-    policy = finish(GAllocation(problem, start=0), np.array([5.0, 0.0, 2.5]), 0.1, 0)
+    policy = finish(GAllocation(problem, initial_pulls=0), np.array([5.0, 0.0, 2.5]), 0.1, 0)
     assert "too few different arms" in policy.guarantee.assumptions[-1]
     assert finish(GAllocation(problem), np.array([5.0, 0.0, 2.5]), 0.1, 0).guarantee.proven
 

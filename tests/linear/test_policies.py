@@ -125,7 +125,7 @@ def test_any_order_with_losses_and_many_in_flight_ends_with_the_right_answer(
 
 
 def test_pulls_in_flight_are_taken_for_granted() -> None:
-    policy = LinGapE(Problem(np.eye(2), noise_std=1.0), start=2)
+    policy = LinGapE(Problem(np.eye(2), noise_std=1.0), initial_pulls=2)
     for pull in policy.ask(4):
         policy.tell(pull, 1.0 if pull.arm == "0" else 0.0)
     chosen = [pull.arm for pull in policy.ask(20)]
@@ -134,7 +134,7 @@ def test_pulls_in_flight_are_taken_for_granted() -> None:
 
 @pytest.mark.parametrize("cls", [LinGapE, FrankWolfeSampling, LinGame, LazyTrackAndStop])
 def test_there_is_no_test_before_the_whole_start_is_told(cls: type[Policy]) -> None:
-    policy = cls(Problem(np.eye(2), noise_std=0.01), start=3)
+    policy = cls(Problem(np.eye(2), noise_std=0.01), initial_pulls=3)
     flying = policy.ask(6)
     for pull in flying[:5]:
         policy.tell(pull, 5.0 if pull.arm == "0" else 0.0)
@@ -188,7 +188,7 @@ def test_the_ridge_holds_in_one_dimension_too() -> None:
     # The formula as printed, d ln((1 + N L^2 / eta) / delta), gives .03 here.
     problem = Problem([[1.0], [-1.0]], noise_std=1.0)
     level = RidgeLevel(norm_bound=1e-6)
-    policy = LinGapE(problem, delta=0.01, stopping=level, start=1, max_pulls=1000)
+    policy = LinGapE(problem, delta=0.01, stopping=level, initial_pulls=1, max_pulls=1000)
     for reward in (1.0, -0.5, 2.0):
         policy.tell(problem.pull(arm="0"), reward)
     needed = math.log(1 + 3) + 2 * math.log(100)
@@ -216,7 +216,7 @@ def test_the_ridge_does_not_depend_on_dependent_features() -> None:
     plain = Problem(SOARE, noise_std=1.0)
     found = []
     for own in (problem, plain):
-        policy = LinGapE(own, stopping=RidgeLevel(norm_bound=2.0), start=1)
+        policy = LinGapE(own, stopping=RidgeLevel(norm_bound=2.0), initial_pulls=1)
         for k, arm in enumerate(own.arms):
             policy.tell(own.pull(arm=arm), [2.0, 0.1, -0.2, 1.5][k])
         found.append(policy._evidence())
@@ -350,7 +350,7 @@ def test_block_draws_are_another_way_to_the_same_distribution() -> None:
     times = [np.asarray(found.stopping_time, dtype=float) for found in (plain, fast)]
     error = math.sqrt(sum(time.var() for time in times) / runs)
     assert abs(times[0].mean() - times[1].mean()) <= 4 * error
-    assert run(GAllocation(problem, block_draws=True), world).extra["block_draws"] == 1.0
+    assert run(GAllocation(problem, block_draws=True), world).metrics["block_draws"] == 1.0
     with pytest.raises(InvalidArgument, match="block_draws"):
         GAllocation(problem, stopping="static", block_draws=True)
 
@@ -476,7 +476,7 @@ def test_bad_arguments_of_some_policies_are_named() -> None:
         with pytest.raises(InvalidArgument, match="alpha"):
             XYAdaptive(problem, alpha=alpha)
     with pytest.raises(InvalidArgument, match="start"):
-        LinGapE(problem, start=0)
+        LinGapE(problem, initial_pulls=0)
     with pytest.raises(InvalidArgument, match="batch"):
         BlockBetting(problem, batch=0)
     with pytest.raises(InvalidArgument, match="shares"):
@@ -535,7 +535,7 @@ def test_progress_is_json_and_its_intervals_hold_the_truth(cls: type[Policy]) ->
 
 @pytest.mark.parametrize("cls", [LinGapE, BlockBetting])
 def test_intervals_are_those_of_the_method_of_mixtures(cls: type[Policy]) -> None:
-    policy = cls(Problem(np.eye(2), noise_std=2.0), delta=0.1, start=2)
+    policy = cls(Problem(np.eye(2), noise_std=2.0), delta=0.1, initial_pulls=2)
     counts = [4, 3]
     for arm, count in enumerate(counts):
         for _ in range(count):

@@ -130,7 +130,7 @@ def test_every_decision_is_the_referees(name: str, cls: type[Policy], level: str
     if cls is FullyAdaptiveXY and name == "two":
         return
     problem = Problem(FEATURES, **WANTED[name])  # type: ignore[arg-type]
-    policy = cls(problem, delta=DELTA, stopping=level, start=START)
+    policy = cls(problem, delta=DELTA, stopping=level, initial_pulls=START)
     referee, rng = Referee(problem, level), np.random.default_rng(2)
     means = problem.sign * FEATURES @ THETA
     basis = list(problem.start_arms)
@@ -171,7 +171,7 @@ def test_every_decision_is_the_referees(name: str, cls: type[Policy], level: str
 @pytest.mark.parametrize("told", [9, 505])
 def test_choices_stand_on_the_information_with_all_pulls_in_flight(told: int) -> None:
     problem = Problem(FEATURES, noise_std=NOISE)
-    policy = LinGapE(problem, delta=1e-9, start=START)
+    policy = LinGapE(problem, delta=1e-9, initial_pulls=START)
     pulls = policy.ask(told + 20)
     for pull in pulls[:told]:
         policy.tell(pull, 0.0)

@@ -63,7 +63,7 @@ def test_evidence_is_what_is_left_of_a_gap_after_the_worst_bias(noise: object) -
     plain = Problem(ARMS, noise_std=noise)
     rng = np.random.default_rng(0)
     counts = np.array([5, 7, 6, 9])
-    policies = [LinGapE(own, start=5, delta=1e-9) for own in (problem, plain)]
+    policies = [LinGapE(own, initial_pulls=5, delta=1e-9) for own in (problem, plain)]
     for k, count in enumerate(counts):
         for reward in rng.normal((ARMS @ THETA)[k], 0.01, count):
             for policy in policies:
@@ -238,7 +238,7 @@ def test_the_estimate_is_an_upper_bound_from_the_residuals() -> None:
 
 
 def test_there_are_no_intervals_before_the_noise_can_be_estimated() -> None:
-    policy = LinGapE(Problem(ARMS, noise_std="estimated"), start=2)
+    policy = LinGapE(Problem(ARMS, noise_std="estimated"), initial_pulls=2)
     budgeted = ODLinBAI(Problem(ARMS, noise_std="estimated"), budget=40)
     for number in range(12):
         for own in (policy, budgeted):
@@ -282,7 +282,7 @@ def test_equal_rewards_do_not_make_a_noise_of_zero_an_answer() -> None:
 
 def test_few_results_are_not_tested_with_an_estimated_noise() -> None:
     policy = LinGapE(
-        Problem(np.eye(2), noise_std="estimated"), stopping=ConstantLevel(1e-9), start=1
+        Problem(np.eye(2), noise_std="estimated"), stopping=ConstantLevel(1e-9), initial_pulls=1
     )
     for number in range(6):
         assert not policy.stopped
@@ -336,7 +336,7 @@ def test_the_reach_of_the_ridge_is_that_of_the_scaled_rows() -> None:
         (Problem(ARMS, noise_std=noise), np.ones(4)),
         (Problem(ARMS / noise[:, None], candidates=ARMS, noise_std=1.0), 1 / noise),
     ):
-        policy = LinGapE(problem, stopping=level, start=1)
+        policy = LinGapE(problem, stopping=level, initial_pulls=1)
         for k in range(4):
             policy.tell(problem.pull(arm=str(k)), factors[k] * [0.9, 0.2, 0.1, 0.7][k])
         evidence.append(policy._evidence())

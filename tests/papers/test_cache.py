@@ -41,7 +41,7 @@ def test_watching_changes_nothing_and_sees_every_wrong_stop():
     for run, reference in zip(watched, plain, strict=True):
         assert (run.answer, run.stopping_time) == (reference.answer, reference.stopping_time)
         wrong.append(run.status == "decided" and run.answer != TRAP.environment.truth.best)
-        assert run.extra["true_answer_rejected"] >= wrong[-1]
+        assert run.metrics["true_answer_rejected"] >= wrong[-1]
     assert 0 < sum(wrong) < 30
 
 
@@ -59,7 +59,7 @@ def test_watched_policy_rejects_what_the_ask_and_tell_loop_rejects():
         answers = {row["answer"]: row["rejected"] for row in policy.progress().details["answers"]}
         compiled = _run(WatchedBlockBetting, seed)
         assert compiled.stopping_time == loop.stopping_time
-        assert compiled.extra["true_answer_rejected"] == answers["arm 2"]
+        assert compiled.metrics["true_answer_rejected"] == answers["arm 2"]
         seen.add(answers["arm 2"])
     assert seen == {True, False}
 

@@ -180,7 +180,7 @@ def test_regret_and_shortfall_are_those_of_the_counts(cache):
     runs = cache.simulate(FairUCB(TWO.problem()), TWO.environment(), (4, 4), TWO.horizon)
     means, pulls = np.array(TWO.means), runs.pulls
     expected = ((means.max() - means) * (pulls - [40, 60, 50])).sum(axis=1)
-    assert runs.extra["r_regret"] == pytest.approx(expected)
+    assert runs.metrics["r_regret"] == pytest.approx(expected)
     lacking = [
         max(r * 200 - n for r, n in zip((0.2, 0.3, 0.25), run, strict=True)) for run in pulls
     ]

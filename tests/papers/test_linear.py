@@ -260,7 +260,7 @@ def test_a_watched_answer_is_rejected_if_another_is_the_answer():
     for watched, rejected in ((best, 0.0), (other, 1.0)):
         runs = cache.simulate(worlds.COMMON[0], WatchedBlockBetting(problem, watched), (5, 5))
         assert runs.correct.all()
-        assert runs.extra["watched_rejected"].tolist() == [rejected] * 5
+        assert runs.metrics["watched_rejected"].tolist() == [rejected] * 5
 
 
 @pytest.mark.statistical
@@ -270,7 +270,7 @@ def test_the_true_answer_of_a_hard_null_is_seldom_rejected(report):
         instance = worlds.hard_nulls(noise)[0]
         rule = WatchedBlockBetting(instance.problem, instance.environment.truth.best, 0.1)
         runs = cache.simulate(instance, rule, (100, 100), horizon=1000)
-        rejected = int(runs.extra["watched_rejected"].sum())
+        rejected = int(runs.metrics["watched_rejected"].sum())
         assert keeps_level(rejected, 100, 0.1)
         assert int(runs.wrong.sum()) <= rejected
 

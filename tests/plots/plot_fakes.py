@@ -48,9 +48,11 @@ class Endless(BlockBetting):
     endless = True
 
 
-def cell(pulls=100, mean=0.2, half=0.1, limit=0.0, labels=None) -> Estimate:
+def cell(pulls=100, mean=0.2, half=0.1, limit=0.0, labels=None, upper_limit=None) -> Estimate:
     lower, upper = (None, None) if half is None or mean is None else (mean - half, mean + half)
-    return Estimate(labels or {"arm": "a", "group": "x"}, pulls, mean, lower, upper, limit)
+    return Estimate(
+        labels or {"arm": "a", "group": "x"}, pulls, mean, lower, upper, limit, upper_limit
+    )
 
 
 def progress_of_grid(

@@ -50,14 +50,14 @@ class Runs:
 
     pulls: np.ndarray
     problem: Problem = field(default_factory=SharesProblem)
-    extra: dict = field(default_factory=dict)
+    metrics: dict = field(default_factory=dict)
 
 
-def runs_at(horizon, *, runs=8, seed=0, **extra):
+def runs_at(horizon, *, runs=8, seed=0, **metrics):
     generator = np.random.default_rng(seed)
     pulls = generator.multinomial(horizon, [0.5, 0.3, 0.2], size=runs)
-    measured = {name: np.full(runs, float(value)) for name, value in extra.items()}
-    return Runs(pulls, extra=measured)
+    measured = {name: np.full(runs, float(value)) for name, value in metrics.items()}
+    return Runs(pulls, metrics=measured)
 
 
 def drawn(figure: Figure) -> bytes:
@@ -288,7 +288,7 @@ def test_shares_of_progress_take_the_quotas_that_are_given():
 
 def test_shares_of_progress_are_of_the_pulls_issued_against_its_own_quotas():
     issued = tuple(
-        Estimate({"arm": name}, pulls=pulls, mean=pulls / 40, limit=limit)
+        Estimate({"arm": name}, pulls=pulls, mean=pulls / 40, lower_limit=limit)
         for name, pulls, limit in [("a", 30, 0.5), ("b", 10, 0.25)]
     )
     told = tuple(Estimate({"arm": name}, pulls=1) for name in "ab")

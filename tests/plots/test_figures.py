@@ -167,11 +167,10 @@ def test_cells_on_the_wrong_side_of_their_floor_differ_in_shape_and_certain_ones
 
 
 def test_a_ceiling_turns_the_sides_around():
-    low = with_cells([cell(mean=-0.5, half=0.1)])
-    study = FakeStudy(low, GridProblem(["a"], ["x"], "minimize"))
-    (ax,) = means(study).axes
+    low = with_cells([cell(mean=-0.5, half=0.1, limit=None, upper_limit=0.0)])
+    (ax,) = means(low).axes
     assert having(ax, "KEPT")
-    assert "ceiling" in legend_of(means(study))
+    assert "ceiling" in legend_of(means(low))
 
 
 def test_an_interval_beyond_the_axis_ends_in_an_arrow_at_its_edge():
@@ -441,7 +440,7 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch):
 def serving():
     """Return a study of a policy that keeps shares and never stops."""
     shares = tuple(
-        Estimate({"arm": name}, pulls=pulls, mean=pulls / 40, limit=limit)
+        Estimate({"arm": name}, pulls=pulls, mean=pulls / 40, lower_limit=limit)
         for name, pulls, limit in [("a", 30, 0.5), ("b", 10, 0.25)]
     )
     told = tuple(cell(15, labels={"arm": name}, limit=None) for name in "ab")

@@ -27,7 +27,7 @@ numbers = st.floats(-1e3, 1e3)
     ],
 )
 def test_standing_against_a_floor_at_zero(mean, half, expected):
-    assert standing(cell(mean=mean, half=half), minimize=False) is expected
+    assert standing(cell(mean=mean, half=half)) is expected
 
 
 @pytest.mark.parametrize(
@@ -41,25 +41,23 @@ def test_standing_against_a_floor_at_zero(mean, half, expected):
         (-0.5, 0.2, Standing.BROKEN, -0.5, -0.7),
     ],
 )
-@pytest.mark.parametrize("minimize", [False, True])
-def test_standing_in_an_interval(mean, half, expected, slack_of_mean, slack_of_interval, minimize):
-    ends = (1.0, 0.0) if minimize else (0.0, 1.0)
-    estimate = Estimate({}, 9, mean, mean - half, mean + half, *ends)
-    assert standing(estimate, minimize) is expected
-    assert slack(mean, estimate, minimize) == pytest.approx(slack_of_mean)
-    assert sure_slack(estimate, minimize) == pytest.approx(slack_of_interval)
+def test_standing_in_an_interval(mean, half, expected, slack_of_mean, slack_of_interval):
+    estimate = Estimate({}, 9, mean, mean - half, mean + half, 0.0, 1.0)
+    assert standing(estimate) is expected
+    assert slack(mean, estimate) == pytest.approx(slack_of_mean)
+    assert sure_slack(estimate) == pytest.approx(slack_of_interval)
 
 
 @given(numbers, st.floats(0, 100), numbers)
 def test_a_ceiling_is_the_floor_of_the_mirror_image(mean, half, limit):
-    upright = Estimate({}, 1, mean, mean - half, mean + half, limit)
-    mirrored = Estimate({}, 1, -mean, -mean - half, -mean + half, -limit)
-    assert standing(upright, minimize=False) is standing(mirrored, minimize=True)
+    upright = Estimate({}, 1, mean, mean - half, mean + half, lower_limit=limit)
+    mirrored = Estimate({}, 1, -mean, -mean - half, -mean + half, upper_limit=-limit)
+    assert standing(upright) is standing(mirrored)
 
 
 @pytest.mark.parametrize("limit", [None, -math.inf, math.nan])
 def test_no_finite_limit_is_no_limit(limit):
-    assert standing(cell(limit=limit), minimize=False) is Standing.FREE
+    assert standing(cell(limit=limit)) is Standing.FREE
 
 
 @given(st.lists(st.tuples(numbers, st.floats(0, 1e3), numbers), min_size=1, max_size=20))

@@ -299,7 +299,7 @@ def test_the_moment_of_a_ruling_is_that_of_the_first_progress_that_says_it(repor
 
 def test_a_policy_that_never_stops_serves_on_and_its_shares_are_shown(report):
     shares = tuple(
-        Estimate({"arm": name}, pulls=pulls, mean=pulls / 40, limit=limit)
+        Estimate({"arm": name}, pulls=pulls, mean=pulls / 40, lower_limit=limit)
         for name, pulls, limit in [("a", 30, 0.5), ("b", 10, 0.25)]
     )
     cells = tuple(cell(20, labels={"arm": name}, limit=None) for name in "ab")
@@ -482,7 +482,7 @@ def test_fairness_lists_every_floor_with_slack_and_standing(report):
 
 
 def test_ceilings_are_called_ceilings_and_slack_turns_around(report):
-    cells = (cell(mean=0.5, half=0.1, limit=0.2),)
+    cells = (cell(mean=0.5, half=0.1, limit=None, upper_limit=0.2),)
     progress = replace(progress_of_grid(answer="a"), actions=cells, arms=())
     page = report(FakeStudy(progress, GridProblem("a", "x", "minimize")))
     _, row = table_named(page, "Every ceiling")

@@ -111,7 +111,7 @@ def test_answers_that_are_sets_stay_whole() -> None:
     assert result.correct.all()
     assert result.cancelled.sum() > 0
     assert (result.elapsed != result.stopping_time).any()
-    assert result.extra["late_readings"].tolist() == [0.0] * 5
+    assert result.metrics["late_readings"].tolist() == [0.0] * 5
 
 
 def test_what_a_run_lacks_is_not_a_number() -> None:
@@ -119,8 +119,8 @@ def test_what_a_run_lacks_is_not_a_number() -> None:
         Run("c", "decided", 1, np.array([1, 0, 0]), 1.0, {"forced": 2.0}),
         Run("c", "decided", 1, np.array([1, 0, 0]), 1.0, {"rounds": 3.0}),
     ]
-    extra = made_of(["right"]).extra
-    assert extra == {}
+    metrics = made_of(["right"]).metrics
+    assert metrics == {}
     result = Simulation.from_runs(
         runs,
         policy=LeadRace(PROBLEM),
@@ -131,8 +131,8 @@ def test_what_a_run_lacks_is_not_a_number() -> None:
         lower_bound=None,
         seconds=0.0,
     )
-    np.testing.assert_array_equal(result.extra["forced"], [2.0, math.nan])
-    np.testing.assert_array_equal(result.extra["rounds"], [math.nan, 3.0])
+    np.testing.assert_array_equal(result.metrics["forced"], [2.0, math.nan])
+    np.testing.assert_array_equal(result.metrics["rounds"], [math.nan, 3.0])
 
 
 def test_what_was_run_is_written_down() -> None:

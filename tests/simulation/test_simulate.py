@@ -90,9 +90,9 @@ def assert_same(left: Simulation, right: Simulation) -> None:
     """Require that all but the time taken is equal, to the last bit."""
     for name in ("stopping_time", "answer", "status", "correct", "pulls", "elapsed", "cancelled"):
         np.testing.assert_array_equal(getattr(left, name), getattr(right, name), strict=True)
-    assert left.extra.keys() == right.extra.keys()
-    for name, values in left.extra.items():
-        np.testing.assert_array_equal(values, right.extra[name], strict=True)
+    assert left.metrics.keys() == right.metrics.keys()
+    for name, values in left.metrics.items():
+        np.testing.assert_array_equal(values, right.metrics[name], strict=True)
     assert (left.problem, left.policy, left.seed) == (right.problem, right.policy, right.seed)
 
 
@@ -296,20 +296,20 @@ def test_results_do_not_depend_on_a_cluster_of_dask(
 
 def test_compiled_code_is_used_where_there_is_some() -> None:
     compiled = simulate(Compiled(PROBLEM), WORLD, 8)
-    assert compiled.extra["mark"].tolist() == [1.0] * 8
+    assert compiled.metrics["mark"].tolist() == [1.0] * 8
     plain = simulate(Compiled(PROBLEM), WORLD, 8, engine="python")
-    assert plain.extra == {}
+    assert plain.metrics == {}
     assert compiled.stopping_time.tolist() == plain.stopping_time.tolist()
     assert compiled.pulls.tolist() == plain.pulls.tolist()
 
 
 def test_compiled_code_may_decline() -> None:
-    assert simulate(Compiled(PROBLEM), WORLD, 3, horizon=1).extra == {}
+    assert simulate(Compiled(PROBLEM), WORLD, 3, horizon=1).metrics == {}
 
 
 def test_compiled_code_is_told_how_many_pulls_run_in_parallel() -> None:
     found = simulate(Compiled(PROBLEM), WORLD, 3, parallel=2)
-    assert found.extra["mark"].tolist() == [1.0, 1.0, 1.0]
+    assert found.metrics["mark"].tolist() == [1.0, 1.0, 1.0]
     plain = simulate(CoinToss(PROBLEM), WORLD, 3, parallel=2)
     assert found.elapsed.tolist() == plain.elapsed.tolist()
     assert (found.elapsed < found.stopping_time).all()

@@ -17,7 +17,7 @@ import pytest
 from fairtrial.delayed import InformationRacing, Problem
 from fairtrial.errors import SourceError
 from fairtrial.study import Study, run_study
-from fairtrial.study.desk import Desk, Unreachable
+from fairtrial.study.worker_server import Unreachable, WorkerServer
 from tests.study.test_driver import kinds, most_in_flight, reasons
 from tests.study.tools import PATIENCE, wait_until
 from tests.study.toys import OWN, Racing, ToyProblem
@@ -317,23 +317,23 @@ def test_a_driver_takes_up_what_another_one_leaves_open_when_it_is_killed(path):
 
 
 def test_who_asked_and_was_not_answered_is_told_to_stop_when_the_desk_closes():
-    desk = Desk("127.0.0.1")
+    server = WorkerServer("127.0.0.1")
     with ThreadPoolExecutor(1) as worker:
-        asking = worker.submit(desk.channel().ask, {"kind": "look"})
+        asking = worker.submit(server.channel().ask, {"kind": "look"})
         # An interruption may come between these two lines of a driver.
-        assert desk.take(PATIENCE) is not None
-        desk.close()
+        assert server.take(PATIENCE) is not None
+        server.close()
         assert asking.result(PATIENCE) is False
 
 
 def test_a_closed_desk_is_closed_for_all_although_forked_workers_hold_its_socket():
-    desk = Desk("127.0.0.1")
-    channel = pickle.loads(pickle.dumps(desk.channel()))
-    with socket.create_connection(desk.address(), timeout=PATIENCE):
+    server = WorkerServer("127.0.0.1")
+    channel = pickle.loads(pickle.dumps(server.channel()))
+    with socket.create_connection(server.address(), timeout=PATIENCE):
         pass
-    as_a_fork_would = os.dup(desk._server._socket.fileno())
+    as_a_fork_would = os.dup(server._listener._socket.fileno())
     try:
-        desk.close()
+        server.close()
         with pytest.raises(Unreachable):
             channel.ask({"kind": "begin"})
     finally:
@@ -341,7 +341,7 @@ def test_a_closed_desk_is_closed_for_all_although_forked_workers_hold_its_socket
 
 
 def test_workers_that_do_not_reach_the_driver_are_reported(race, monkeypatch):
-    monkeypatch.setattr(Desk, "address", lambda desk: ("127.0.0.1", 1))
+    monkeypatch.setattr(WorkerServer, "address", lambda server: ("127.0.0.1", 1))
     with pool(1) as processes, pytest.raises(SourceError, match="give the address of the driver"):
         run_study(race, plain, processes)
     assert kinds(race) == {"ask": 1}

@@ -14,10 +14,9 @@ import pytest
 
 from fairtrial import errors
 from fairtrial.errors import FairtrialError, InvalidArgument, InvalidOutcome, NotSupported
-from fairtrial.study import desk as desks
-from fairtrial.study import wire
-from fairtrial.study.desk import Desk, Unreachable
+from fairtrial.study import wire, worker_server
 from fairtrial.study.wire import Imposter, Wire, error_as_data, error_from_data, packed
+from fairtrial.study.worker_server import Unreachable, WorkerServer
 from tests.study.tools import PATIENCE, wait_until
 
 LOOK = {"kind": "look", "pull": "p", "attempt": None}
@@ -25,9 +24,9 @@ KEY = bytes(32)
 
 
 @pytest.fixture
-def desk():
-    """A driver's desk that listens."""
-    made = Desk("127.0.0.1")
+def server():
+    """A driver's server that listens."""
+    made = WorkerServer("127.0.0.1")
     made.address()
     yield made
     made.close()
@@ -44,18 +43,18 @@ def _no_tracebacks(monkeypatch, capfd):
 
 def channel_to(address, key=KEY):
     """Return what a worker has in its hands to reach the driver at an address."""
-    return desks._SocketChannel(address, key)
+    return worker_server._SocketChannel(address, key)
 
 
-def worker_of(desk):
-    return pickle.loads(pickle.dumps(desk.channel()))
+def worker_of(server):
+    return pickle.loads(pickle.dumps(server.channel()))
 
 
-def answered(desk, channel, go_on=True):
+def answered(server, channel, go_on=True):
     """Let a worker ask and the driver answer; return what the worker hears."""
     with ThreadPoolExecutor(1) as thread:
         asking = thread.submit(channel.ask, LOOK)
-        request = desk.take(PATIENCE)
+        request = server.take(PATIENCE)
         assert request.message == LOOK
         request.answer(go_on=go_on)
         return asking.result(PATIENCE)
@@ -160,7 +159,7 @@ def says_nothing(connection):
 
 @pytest.mark.parametrize("behave", [drips, hangs_up, says_nothing])
 def test_a_worker_waits_only_so_long_for_a_proof(behave, monkeypatch):
-    monkeypatch.setattr(desks, "_CONNECT_SECONDS", 0.4)
+    monkeypatch.setattr(worker_server, "_CONNECT_SECONDS", 0.4)
     began = time.monotonic()
     with a_port_taken_over(behave) as address, pytest.raises(Unreachable):
         channel_to(address).ask(LOOK)
@@ -251,44 +250,44 @@ STRANGERS = {
 
 
 @pytest.mark.parametrize("name", STRANGERS)
-def test_a_driver_takes_nothing_from_those_who_do_not_know_the_key(desk, name):
+def test_a_driver_takes_nothing_from_those_who_do_not_know_the_key(server, name):
     for _ in range(3):
         with (
-            socket.create_connection(desk.address(), timeout=PATIENCE) as connection,
+            socket.create_connection(server.address(), timeout=PATIENCE) as connection,
             contextlib.suppress(OSError),
         ):
             STRANGERS[name](connection)
-    assert desk.waiting() == 0
-    assert answered(desk, worker_of(desk)) is True
+    assert server.waiting() == 0
+    assert answered(server, worker_of(server)) is True
 
 
-def test_a_driver_proves_nothing_to_those_who_have_not(desk):
-    with socket.create_connection(desk.address(), timeout=PATIENCE) as connection:
+def test_a_driver_proves_nothing_to_those_who_have_not(server):
+    with socket.create_connection(server.address(), timeout=PATIENCE) as connection:
         greeting = connection.recv(len(wire._GREETING) + 32, socket.MSG_WAITALL)
         connection.sendall(bytes(64))
         assert greeting.startswith(wire._GREETING)
         assert connection.recv(1) == b""
 
 
-def test_a_proof_is_of_one_connection_only(desk):
+def test_a_proof_is_of_one_connection_only(server):
     """What was overheard on one connection is no proof on another."""
-    with socket.create_connection(desk.address(), timeout=PATIENCE) as connection:
+    with socket.create_connection(server.address(), timeout=PATIENCE) as connection:
         nonce = connection.recv(len(wire._GREETING) + 32, socket.MSG_WAITALL)[-32:]
         own = bytes(32)
-        proof = own + wire._code(desk.key, b"worker", nonce + own)
+        proof = own + wire._code(server.key, b"worker", nonce + own)
         connection.sendall(proof)
         assert len(connection.recv(32, socket.MSG_WAITALL)) == 32
-    with socket.create_connection(desk.address(), timeout=PATIENCE) as connection:
+    with socket.create_connection(server.address(), timeout=PATIENCE) as connection:
         connection.recv(len(wire._GREETING) + 32, socket.MSG_WAITALL)
         connection.sendall(proof)
         assert connection.recv(1) == b""
 
 
 def test_strangers_who_drip_are_cut_off_in_time(monkeypatch):
-    monkeypatch.setattr(desks, "_CONNECT_SECONDS", 0.3)
-    desk = Desk("127.0.0.1")
+    monkeypatch.setattr(worker_server, "_CONNECT_SECONDS", 0.3)
+    server = WorkerServer("127.0.0.1")
     with (
-        socket.create_connection(desk.address(), timeout=PATIENCE) as connection,
+        socket.create_connection(server.address(), timeout=PATIENCE) as connection,
         contextlib.suppress(OSError),
     ):
         for _ in range(63):
@@ -296,31 +295,31 @@ def test_strangers_who_drip_are_cut_off_in_time(monkeypatch):
             time.sleep(0.02)
         while connection.recv(100):
             pass
-    assert answered(desk, worker_of(desk)) is True
-    desk.close()
+    assert answered(server, worker_of(server)) is True
+    server.close()
 
 
-def test_strangers_in_numbers_keep_no_worker_out_and_leave_nothing_behind(desk):
+def test_strangers_in_numbers_keep_no_worker_out_and_leave_nothing_behind(server):
     before = threading.active_count()
     with contextlib.ExitStack() as crowd:
-        for _ in range(3 * desks._MOST_STRANGERS):
+        for _ in range(3 * worker_server._MOST_STRANGERS):
             connection = crowd.enter_context(
-                socket.create_connection(desk.address(), timeout=PATIENCE)
+                socket.create_connection(server.address(), timeout=PATIENCE)
             )
             connection.settimeout(PATIENCE)
-        wait_until(lambda: len(desk._server._strangers) == desks._MOST_STRANGERS)
-        worker = worker_of(desk)
-        assert answered(desk, worker) is True
-        wait_until(lambda: threading.active_count() <= before + desks._MOST_STRANGERS + 1)
+        wait_until(lambda: len(server._listener._strangers) == worker_server._MOST_STRANGERS)
+        worker = worker_of(server)
+        assert answered(server, worker) is True
+        wait_until(lambda: threading.active_count() <= before + worker_server._MOST_STRANGERS + 1)
         worker.close()
     wait_until(lambda: threading.active_count() <= before)
-    assert not desk._server._strangers
+    assert not server._listener._strangers
 
 
-def as_worker(desk):
-    """Return a wire to the desk, by which a worker may say whatever it likes."""
-    connection = socket.create_connection(desk.address(), timeout=PATIENCE)
-    return Wire.of_worker(connection, desk.key, PATIENCE)
+def as_worker(server):
+    """Return a wire to the server, by which a worker may say whatever it likes."""
+    connection = socket.create_connection(server.address(), timeout=PATIENCE)
+    return Wire.of_worker(connection, server.key, PATIENCE)
 
 
 @pytest.mark.parametrize(
@@ -328,13 +327,13 @@ def as_worker(desk):
     [b"[" * 60_000, b'{"a":' * 10_000, b"rubbish", b"[1]", b"\xff\xfe", b"9" * 60_000, b""],
     ids=["lists", "objects", "rubbish", "no object", "no text", "digits", "empty"],
 )
-def test_what_is_no_message_ends_the_connection_of_a_worker_that_knows_the_key(desk, content):
-    made = as_worker(desk)
+def test_what_is_no_message_ends_the_connection_of_a_worker_that_knows_the_key(server, content):
+    made = as_worker(server)
     made.send(content)
     assert made.receive() is None
     made.close()
-    assert desk.waiting() == 0
-    assert answered(desk, worker_of(desk)) is True
+    assert server.waiting() == 0
+    assert answered(server, worker_of(server)) is True
 
 
 @pytest.mark.parametrize(
@@ -350,18 +349,18 @@ def test_what_is_no_message_ends_the_connection_of_a_worker_that_knows_the_key(d
         {"kind": "reading", "pull": "p", "attempt": "a", "value": 1, "details": {"actor": "x"}},
     ],
 )
-def test_a_message_without_sense_is_refused_before_the_driver_sees_it(desk, message):
-    made = as_worker(desk)
+def test_a_message_without_sense_is_refused_before_the_driver_sees_it(server, message):
+    made = as_worker(server)
     made.send(packed(message))
     refusal = made.receive()
     assert "does not understand" in refusal["error"]["arguments"][0]
-    assert desk.waiting() == 0
+    assert server.waiting() == 0
     made.close()
 
 
-def test_messages_and_answers_follow_each_other_in_order(desk):
-    worker = worker_of(desk)
-    assert [answered(desk, worker, go_on) for go_on in (True, False, True)] == [True, False, True]
+def test_messages_and_answers_follow_each_other_in_order(server):
+    worker = worker_of(server)
+    assert [answered(server, worker, go_on) for go_on in (True, False, True)] == [True, False, True]
 
 
 @pytest.mark.parametrize(
@@ -369,10 +368,10 @@ def test_messages_and_answers_follow_each_other_in_order(desk):
     [object(), "x" * 70_000, [[[[[[[[[1]]]]]]]]], 10**5000, {1: 2j}],
     ids=["object", "long", "deep", "digits", "complex"],
 )
-def test_a_reading_that_cannot_be_sent_is_refused_where_it_was_given(desk, reading):
+def test_a_reading_that_cannot_be_sent_is_refused_where_it_was_given(server, reading):
     message = {"kind": "reading", "pull": "p", "attempt": "a", "value": reading, "details": {}}
     with pytest.raises(InvalidOutcome, match="reading must be a number"):
-        worker_of(desk).ask(message)
+        worker_of(server).ask(message)
 
 
 # ------------------------------------------------------------------------- errors

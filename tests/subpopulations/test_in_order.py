@@ -77,7 +77,7 @@ def test_whatever_the_order_the_same_results_are_the_same_evidence() -> None:
     rewards = np.random.default_rng(1).normal(0.3, 1.0, 80)
     found = []
     for seed in range(4):
-        policy = informative(problem, start=20)
+        policy = informative(problem, initial_pulls=20)
         pulls = policy.ask(80)
         for i in np.random.default_rng(seed).permutation(80):
             policy.tell(pulls[i], rewards[i])
@@ -89,7 +89,7 @@ def test_whatever_the_order_the_same_results_are_the_same_evidence() -> None:
 
 
 def test_what_comes_before_its_turn_waits_and_guides_the_sampling_only() -> None:
-    policy = informative(Problem(1, 2, noise_std=1.0), start=3)
+    policy = informative(Problem(1, 2, noise_std=1.0), initial_pulls=3)
     pulls = policy.ask(6)
     by_cell = {cell: [p for p in pulls if p.action == cell] for cell in (0, 1)}
     for pull in by_cell[1]:
@@ -103,7 +103,7 @@ def test_what_comes_before_its_turn_waits_and_guides_the_sampling_only() -> None
 
 
 def test_a_lost_pull_ends_the_use_of_its_cell_until_it_is_told_after_all() -> None:
-    policy = informative(Problem(1, 1, noise_std=1.0), start=1)
+    policy = informative(Problem(1, 1, noise_std=1.0), initial_pulls=1)
     first, second, third = policy.ask(3)
     policy.tell(first, 1.0)
     policy.fail(second)
@@ -116,14 +116,14 @@ def test_a_lost_pull_ends_the_use_of_its_cell_until_it_is_told_after_all() -> No
 
 def test_data_that_nobody_asked_for_have_no_place_in_the_order() -> None:
     problem = Problem(1, 1, noise_std=1.0)
-    policy = informative(problem, start=1)
+    policy = informative(problem, initial_pulls=1)
     policy.tell(policy.ask(), 1.0)
     policy.tell(problem.pull(arm="0", group="0"), 5.0)
     assert policy.progress().actions[0].pulls == 1
 
 
 def test_a_correction_reaches_a_result_in_use_and_one_that_waits() -> None:
-    policy = informative(Problem(1, 1, noise_std=1.0), start=1)
+    policy = informative(Problem(1, 1, noise_std=1.0), initial_pulls=1)
     first, second, third = policy.ask(3)
     policy.tell(first, 1.0)
     policy.tell(third, 2.0)

@@ -88,7 +88,7 @@ def test_minimising_is_maximising_with_the_signs_turned(cls: type[Policy]) -> No
     for a, b in zip(first.actions, second.actions, strict=True):
         assert a.mean == pytest.approx(-b.mean)  # type: ignore[operator]
         assert (a.lower, a.upper) == pytest.approx((-b.upper, -b.lower))  # type: ignore[operator]
-        assert a.limit == pytest.approx(-b.limit)  # type: ignore[operator]
+        assert a.lower_limit == pytest.approx(-b.upper_limit)  # type: ignore[operator]
 
 
 @pytest.mark.parametrize("cls", EVERY)
@@ -290,7 +290,7 @@ def test_a_group_of_weight_zero_matters_only_through_its_floor() -> None:
 
 
 def test_initial_draws_walk_through_the_cells_and_come_before_every_test() -> None:
-    policy = BalancedTracking(Problem(2, 2, noise_std=0.01), start=3)
+    policy = BalancedTracking(Problem(2, 2, noise_std=0.01), initial_pulls=3)
     for t in range(11):
         pull = policy.ask()
         assert pull.action == t % 4
@@ -302,7 +302,7 @@ def test_initial_draws_walk_through_the_cells_and_come_before_every_test() -> No
 
 
 def test_zero_initial_draws_means_one() -> None:
-    policy = BalancedTracking(Problem(2, 1, noise_std=1.0), start=0)
+    policy = BalancedTracking(Problem(2, 1, noise_std=1.0), initial_pulls=0)
     assert [pull.action for pull in policy.ask(2)] == [0, 1]
 
 
@@ -400,7 +400,7 @@ def test_progress_tells_estimates_evidence_and_what_is_left(cls: type[Policy]) -
     means = np.array([estimate.mean for estimate in now.actions])
     assert means == pytest.approx(sums / pulls)
     assert all(e.lower < e.mean < e.upper for e in now.actions)  # type: ignore[operator]
-    assert [e.limit for e in now.actions] == [0.0] * 9
+    assert [e.lower_limit for e in now.actions] == [0.0] * 9
     assert [e.mean for e in now.arms] == pytest.approx(means.reshape(3, 3) @ E1_WEIGHTS)
     assert now.evidence is not None
     assert now.threshold is not None

@@ -401,7 +401,7 @@ _SUBPOPULATIONS = [
     *_rows(subpopulations, "BlockBetting",
            known_noise, far_apart, narrow_gap, no_limits, no_limits_in_a_range, bounded, intervals),
     *_rows(subpopulations, "BlockBetting", bounded, losses="ignorable"),
-    *_rows(subpopulations, "BlockBetting", known_noise, batch=7, start=2, max_pulls=60),
+    *_rows(subpopulations, "BlockBetting", known_noise, batch=7, initial_pulls=2, max_pulls=60),
     *_rows(subpopulations, "BalancedTracking",
            known_noise, no_limits, unknown_noise, intervals, close_enough),
     *_rows(subpopulations, "BalancedTracking", far_apart, delays="informative"),
@@ -451,7 +451,7 @@ _DELAYED = [
     *_rows(delayed, "SequentialHalving SuccessiveRejects", forecasts, budget=30),
     *_rows(delayed, "SuccessiveHalving ASHA", early_readings, forecasts),
     *_rows(delayed, "SuccessiveHalving", pieces, pulls=3, eta=2.0),
-    *_rows(delayed, "Hyperband", forecasts, biased_readings, most=5),
+    *_rows(delayed, "Hyperband", forecasts, biased_readings, max_readings=5),
     *_rows(delayed, "MedianStopping", early_readings, forecasts, budget=50),
 ]  # fmt: skip
 

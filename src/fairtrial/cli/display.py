@@ -272,8 +272,8 @@ def _interval(estimate: Estimate) -> str:
 
 
 def _limits(estimate: Estimate) -> str:
-    ends = [end for end in (estimate.limit, estimate.opposite) if end is not None]
-    return " to ".join(shown_number(end) for end in sorted(ends))
+    ends = [end for end in (estimate.lower_limit, estimate.upper_limit) if end is not None]
+    return " to ".join(shown_number(end) for end in ends)
 
 
 def print_table(table: Table) -> None:

@@ -262,7 +262,7 @@ def simulate_configuration(
 
 def _cap(bound: float, world: Environment, policy: Policy) -> int:
     """Return the longest run: far more pulls than a policy that can decide needs."""
-    first = world.problem.n_actions * (getattr(policy, "start", None) or 1)
+    first = world.problem.n_actions * (getattr(policy, "initial_pulls", None) or 1)
     first += getattr(policy, "batch", None) or 0
     reckoned = _HORIZON_IN_BOUNDS * bound * _noise_reckoned_with(world)
     return max(math.ceil(reckoned), _HORIZON_IN_STARTS * first)

@@ -154,10 +154,10 @@ class Estimate:
         Results behind it.
     mean, lower, upper : float or None
         Estimate and the ends of an interval; `Progress.intervals` says of which kind.
-    limit : float or None
-        The floor, share or gap that the quantity is held against.
-    opposite : float or None
-        The limit on its other side, if it has to stay in an interval.
+    lower_limit : float or None
+        What the quantity must not fall below: a floor, or a guaranteed share.
+    upper_limit : float or None
+        What the quantity must not exceed: a ceiling.
     """
 
     labels: Mapping[str, Any]
@@ -165,8 +165,8 @@ class Estimate:
     mean: float | None = None
     lower: float | None = None
     upper: float | None = None
-    limit: float | None = None
-    opposite: float | None = None
+    lower_limit: float | None = None
+    upper_limit: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the estimate as JSON's own types."""
@@ -176,8 +176,8 @@ class Estimate:
             "mean": self.mean,
             "lower": self.lower,
             "upper": self.upper,
-            "limit": self.limit,
-            "opposite": self.opposite,
+            "lower_limit": self.lower_limit,
+            "upper_limit": self.upper_limit,
         }
 
 

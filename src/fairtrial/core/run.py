@@ -39,7 +39,7 @@ class Run:
         Pulls issued, by action.
     elapsed : float
         Simulated time until the end; equal to `stopping_time` where nothing takes time.
-    extra : mapping of str to float
+    metrics : mapping of str to float
         What a family adds.
     cancelled : int
         Pulls that were called back before their outcome came.
@@ -50,7 +50,7 @@ class Run:
     stopping_time: int
     pulls: NDArray[np.int64]
     elapsed: float
-    extra: Mapping[str, float] = field(default_factory=dict)
+    metrics: Mapping[str, float] = field(default_factory=dict)
     cancelled: int = 0
 
 
@@ -107,7 +107,7 @@ def run_policy(
         stopping_time=world.results,
         pulls=world.pulls,
         elapsed=world.now,
-        extra={**policy.metrics(), **world.environment.metrics(world.pulls)},
+        metrics={**policy.metrics(), **world.environment.metrics(world.pulls)},
         cancelled=world.cancelled,
     )
 

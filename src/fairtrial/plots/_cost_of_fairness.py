@@ -63,7 +63,7 @@ def cost_of_fairness(
     --------
     >>> from types import SimpleNamespace as Bag
     >>> runs = [Bag(problem=Bag(unfairness_tolerance=alpha), pulls=np.ones((2, 2)),
-    ...             extra={"regret": np.array([9.0, 9.0]) - alpha, "violation": np.full(2, alpha)})
+    ...             metrics={"regret": np.full(2, 9.0 - alpha), "violation": np.full(2, alpha)})
     ...         for alpha in (0, 2, 4)]
     >>> cost_of_fairness(runs).axes[0].get_ylabel()
     'regret'

@@ -43,47 +43,51 @@ def finite(value: float | None) -> float | None:
 
 def limits_of(estimate: Estimate) -> list[float]:
     """Return the limits that the estimate is held against: none, one, or both of an interval."""
-    return _finite([estimate.limit, estimate.opposite])
+    return _finite([estimate.lower_limit, estimate.upper_limit])
 
 
-def name_of_limit(estimates: Iterable[Estimate | None], minimize: bool) -> str:
+def name_of_limit(estimates: Iterable[Estimate | None]) -> str:
     """Return what a limit is called among these estimates."""
-    if any(one is not None and finite(one.opposite) is not None for one in estimates):
-        return "limit"
-    return "ceiling" if minimize else "floor"
+    known = [estimate for estimate in estimates if estimate is not None]
+    has_floors = any(finite(estimate.lower_limit) is not None for estimate in known)
+    has_ceilings = any(finite(estimate.upper_limit) is not None for estimate in known)
+    if has_ceilings:
+        return "limit" if has_floors else "ceiling"
+    return "floor"
 
 
-def slack(value: float | None, estimate: Estimate, minimize: bool) -> float | None:
+def slack(value: float | None, estimate: Estimate) -> float | None:
     """Return how far a value is from the nearest limit; negative on the wrong side of it.
 
     Examples
     --------
-    >>> cell = Estimate({"arm": "a"}, 20, limit=0.0)
-    >>> slack(0.25, cell, minimize=False), slack(0.25, cell, minimize=True)
-    (0.25, -0.25)
+    >>> slack(0.25, Estimate({"arm": "a"}, 20, lower_limit=0.0))
+    0.25
+    >>> slack(0.25, Estimate({"arm": "a"}, 20, upper_limit=0.0))
+    -0.25
     """
-    low, high = _interval_of(estimate, minimize)
+    low, high = _interval_of(estimate)
     if value is None or not limits_of(estimate):
         return None
     return min(value - low, high - value)
 
 
-def sure_slack(estimate: Estimate, minimize: bool) -> float | None:
+def sure_slack(estimate: Estimate) -> float | None:
     """Return how far the whole interval of an estimate is on the right side of its limits."""
-    low, high = _interval_of(estimate, minimize)
+    low, high = _interval_of(estimate)
     lower, upper = _ends(estimate)
     distance = min(lower - low, high - upper)
     return distance if math.isfinite(distance) else None
 
 
-def standing(estimate: Estimate, minimize: bool) -> Standing:
+def standing(estimate: Estimate) -> Standing:
     """Return how the estimate stands. A mean exactly on its limit keeps it."""
-    distance = slack(finite(estimate.mean), estimate, minimize)
+    distance = slack(finite(estimate.mean), estimate)
     if finite(estimate.mean) is None:
         return Standing.UNKNOWN
     if distance is None:
         return Standing.FREE
-    low, high = _interval_of(estimate, minimize)
+    low, high = _interval_of(estimate)
     lower, upper = _ends(estimate)
     if low <= lower and upper <= high:
         return Standing.KEPT
@@ -92,9 +96,8 @@ def standing(estimate: Estimate, minimize: bool) -> Standing:
     return Standing.LIKELY_BROKEN if distance < 0 else Standing.LIKELY_KEPT
 
 
-def _interval_of(estimate: Estimate, minimize: bool) -> tuple[float, float]:
-    limit, opposite = finite(estimate.limit), finite(estimate.opposite)
-    low, high = (opposite, limit) if minimize else (limit, opposite)
+def _interval_of(estimate: Estimate) -> tuple[float, float]:
+    low, high = finite(estimate.lower_limit), finite(estimate.upper_limit)
     return -math.inf if low is None else low, math.inf if high is None else high
 
 

@@ -75,7 +75,7 @@ def means(source: Progress | HasProgress, *, figure: Figure | SubFigure | None =
     Examples
     --------
     >>> from fairtrial import Estimate, Progress, Recommendation
-    >>> cell = Estimate({"arm": "a", "group": "x"}, 20, mean=.3, lower=.1, upper=.5, limit=0.)
+    >>> cell = Estimate({"arm": "a", "group": "x"}, 20, mean=.3, lower=.1, upper=.5, lower_limit=0.)
     >>> progress = Progress(
     ...     Recommendation(arm=None, status="running"), asked=20, told=20, outstanding=0,
     ...     actions=(cell,))
@@ -96,10 +96,10 @@ def draw_means(progress: Progress, minimize: bool, figure: Figure | SubFigure | 
         ax.set_xlim(*span)
         _draw_intervals(ax, estimates, span)
         _draw_limits(ax, estimates)
-        _draw_means(ax, estimates, minimize)
+        _draw_means(ax, estimates)
     _scale(axes)
     style.name_rows(axes, shown.arms, answered(progress.recommendation))
-    _explain(board, panels, minimize, progress.intervals, shown.note)
+    _explain(board, panels, progress.intervals, shown.note)
     return style.root(board)
 
 
@@ -139,12 +139,12 @@ def _draw_limits(ax: Axes, estimates: Sequence[Estimate | None]) -> None:
     )
 
 
-def _draw_means(ax: Axes, estimates: Sequence[Estimate | None], minimize: bool) -> None:
+def _draw_means(ax: Axes, estimates: Sequence[Estimate | None]) -> None:
     for state, (marker, face, edge) in _MARKS.items():
         at = [
             (estimate.mean, row)
             for row, estimate in enumerate(estimates)
-            if estimate is not None and standing(estimate, minimize) is state
+            if estimate is not None and standing(estimate) is state
         ]
         if at:
             x, y = zip(*at, strict=True)
@@ -152,7 +152,7 @@ def _draw_means(ax: Axes, estimates: Sequence[Estimate | None], minimize: bool) 
             marks.set_gid(state.name)
             marks.set_linewidth(1.3)
     for row, estimate in enumerate(estimates):
-        if estimate is not None and standing(estimate, minimize) is Standing.UNKNOWN:
+        if estimate is not None and standing(estimate) is Standing.UNKNOWN:
             place = {"transform": ax.get_yaxis_transform(), "va": "center", "ha": "right"}
             look = {"color": style.MUTED, "fontsize": 7, "gid": "no result"}
             style.write(ax, 0.98, row, "no result", **place, **look)
@@ -170,15 +170,14 @@ def _scale(axes: Sequence[Axes]) -> None:
 def _explain(
     board: Figure | SubFigure,
     panels: Sequence[Panel],
-    minimize: bool,
     intervals: str,
     note: str,
 ) -> None:
     from matplotlib.lines import Line2D
 
     shown = [e for _, row in panels for e in row if e is not None]
-    limit = name_of_limit(shown, minimize)
-    states = {standing(estimate, minimize) for estimate in shown}
+    limit = name_of_limit(shown)
+    states = {standing(estimate) for estimate in shown}
     marks = [_mark(state, limit) for state in _MARKS if state in states]
     marks.append(Line2D([], [], label=f"{intervals} interval", color=style.BLUE, linewidth=1.6))
     if any(limits_of(estimate) for estimate in shown):

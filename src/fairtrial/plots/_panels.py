@@ -58,21 +58,19 @@ def shown_panels(progress: Progress, minimize: bool) -> Panels:
     """Return the estimates of the arms and groups that a picture has room for."""
     cut = cut_of(progress, minimize)
     panels = panels_of(cut.apply(progress))
-    names, note = _critical_groups(panels, progress, minimize)
+    names, note = _critical_groups(panels, progress)
     found = dict(panels.groups)
     groups = tuple((name, found[name]) for name in names)
     return replace(panels, groups=groups, note=f"{cut.note} {note}".strip())
 
 
-def _critical_groups(
-    panels: Panels, progress: Progress, minimize: bool
-) -> tuple[tuple[str, ...], str]:
+def _critical_groups(panels: Panels, progress: Progress) -> tuple[tuple[str, ...], str]:
     """Return the groups that the answer, or who leads, is most likely to fail, and the note."""
     best = answered(progress.recommendation)
     rows = [row for row, arm in enumerate(panels.arms) if arm in best]
     found = {name: [one for one in row if one is not None] for name, row in panels.groups}
     slacks = {
-        name: _least_slack((estimates[row] for row in rows) if rows else estimates, minimize)
+        name: _least_slack((estimates[row] for row in rows) if rows else estimates)
         for name, estimates in panels.groups
     }
     rank = {
@@ -84,12 +82,12 @@ def _critical_groups(
     who = (
         "an arm" if not rows else "the answer" if progress.recommendation.decided else "the leader"
     )
-    limit = name_of_limit((one for row in found.values() for one in row), minimize)
+    limit = name_of_limit(one for row in found.values() for one in row)
     return groups_by(
         rank, f"those where {who} has its mean nearest to its {limit}, or on its wrong side"
     )
 
 
-def _least_slack(estimates: Iterable[Estimate | None], minimize: bool) -> float | None:
-    slacks = [slack(finite(one.mean), one, minimize) for one in estimates if one is not None]
+def _least_slack(estimates: Iterable[Estimate | None]) -> float | None:
+    slacks = [slack(finite(one.mean), one) for one in estimates if one is not None]
     return min((distance for distance in slacks if distance is not None), default=None)

@@ -22,7 +22,7 @@ class AllocationRuns(Protocol):
     @property
     def pulls(self) -> NDArray[Any]: ...
     @property
-    def extra(self) -> Mapping[str, NDArray[np.float64]]: ...
+    def metrics(self) -> Mapping[str, NDArray[np.float64]]: ...
 
 
 def is_simulation(source: object) -> TypeGuard[AllocationRuns]:
@@ -38,10 +38,10 @@ def rounds(runs: AllocationRuns) -> float:
 
 def measured(runs: AllocationRuns, measure: str) -> Floats:
     """Return one number of every run, by the name that its family gave it."""
-    if measure not in runs.extra:
-        known = ", ".join(runs.extra) or "nothing"
+    if measure not in runs.metrics:
+        known = ", ".join(runs.metrics) or "nothing"
         raise InvalidArgument("simulations", f"must measure {measure!r}; this measures {known}")
-    return np.asarray(runs.extra[measure], dtype=np.float64)
+    return np.asarray(runs.metrics[measure], dtype=np.float64)
 
 
 def violations(runs: AllocationRuns) -> Floats:

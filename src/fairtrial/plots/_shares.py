@@ -49,7 +49,7 @@ class Share:
 
 def shares_of(progress: Progress) -> list[Share]:
     """Return the share of every arm, and then of every group, if a policy guarantees them."""
-    limits = [arm.limit for arm in progress.arms if arm.limit is not None]
+    limits = [arm.lower_limit for arm in progress.arms if arm.lower_limit is not None]
     if progress.quantity != "share" or not limits or len(limits) < len(progress.arms):
         return []
     total = sum(arm.pulls for arm in progress.arms)

@@ -46,7 +46,7 @@ class Simulation:
         Simulated time until the end; the stopping time where nothing takes time.
     cancelled : ndarray of int, shape (replications,)
         Pulls called back before their outcome came.
-    extra : mapping of str to ndarray of float, shape (replications,)
+    metrics : mapping of str to ndarray of float, shape (replications,)
         What the family adds; NaN where a run has no such number.
     problem : Problem
         What was known and wanted.
@@ -78,7 +78,7 @@ class Simulation:
     pulls: NDArray[np.int64]
     elapsed: NDArray[np.float64]
     cancelled: NDArray[np.int64]
-    extra: Mapping[str, NDArray[np.float64]]
+    metrics: Mapping[str, NDArray[np.float64]]
     problem: Problem
     policy: str
     truth: Truth | None
@@ -113,7 +113,7 @@ class Simulation:
             pulls=_column(runs, "pulls", np.int64),
             elapsed=_column(runs, "elapsed", np.float64),
             cancelled=_column(runs, "cancelled", np.int64),
-            extra=_extra(runs),
+            metrics=_metrics(runs),
             problem=policy.problem,
             policy=repr(policy),
             truth=truth,
@@ -206,7 +206,7 @@ class Simulation:
             pulls=dict(zip(self._actions, self.pulls.mean(axis=0).tolist(), strict=True)),
             lower_bound=self.lower_bound,
             ratio=self._ratio,
-            extra={name: float(values.mean()) for name, values in self.extra.items()},
+            metrics={name: float(values.mean()) for name, values in self.metrics.items()},
             endless=self.endless,
             answers=self._answers,
             right=self._right,
@@ -244,7 +244,7 @@ class Simulation:
             raise MissingExtra("to_frame", "data") from None
         columns = self._columns()
         pulls = {f"pulls {name}": self.pulls[:, i] for i, name in enumerate(self._actions)}
-        frame = pd.DataFrame({**columns, **pulls, **self.extra})
+        frame = pd.DataFrame({**columns, **pulls, **self.metrics})
         return frame.rename_axis("replication")
 
     def to_dict(self) -> dict[str, Any]:
@@ -259,7 +259,7 @@ class Simulation:
             "about": self.about,
             "seconds": self.seconds,
             "summary": self.summary().to_dict(),
-            "runs": plain({**self._columns(), "pulls": self.pulls, "extra": self.extra}),
+            "runs": plain({**self._columns(), "pulls": self.pulls, "metrics": self.metrics}),
         }
 
     @property
@@ -314,11 +314,11 @@ def _objects(values: Sequence[Any]) -> NDArray[np.object_]:
     return _read_only(array)
 
 
-def _extra(runs: Sequence[Run]) -> dict[str, NDArray[np.float64]]:
-    names = dict.fromkeys(name for run in runs for name in run.extra)
+def _metrics(runs: Sequence[Run]) -> dict[str, NDArray[np.float64]]:
+    names = dict.fromkeys(name for run in runs for name in run.metrics)
     return {
         name: _read_only(
-            np.array([run.extra.get(name, math.nan) for run in runs], dtype=np.float64)
+            np.array([run.metrics.get(name, math.nan) for run in runs], dtype=np.float64)
         )
         for name in names
     }

@@ -96,7 +96,7 @@ class Summary:
     ratio : float or None
         Mean stopping time over the lower bound; None if a run ended undecided, for the bound is
         for rules that go on until they decide.
-    extra : mapping of str to float
+    metrics : mapping of str to float
         Means of what the family adds.
     endless : bool
         Whether the policy never decides: the horizon ended every run.
@@ -122,7 +122,7 @@ class Summary:
     pulls: Mapping[str, float]
     lower_bound: float | None
     ratio: float | None
-    extra: Mapping[str, float]
+    metrics: Mapping[str, float]
     endless: bool = False
     answers: Mapping[str, int] = field(default_factory=dict)
     right: tuple[str, ...] = ()
@@ -143,7 +143,7 @@ class Summary:
             ("answers", None if self.endless else self._answers_text()),
             ("undecided", None if self.endless else f"{self.undecided} of {self.replications}"),
             ("mean pulls", self._pulls_text()),
-            *((name, _number(mean)) for name, mean in self.extra.items()),
+            *((name, _number(mean)) for name, mean in self.metrics.items()),
         ]
         width = max(len(name) for name, _ in rows)
         lines = [f"  {name:<{width}}  {text}" for name, text in rows if text is not None]

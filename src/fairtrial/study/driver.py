@@ -21,10 +21,10 @@ from fairtrial.errors import (
     StudyError,
 )
 from fairtrial.study.arguments import MOST_AT_ONCE
-from fairtrial.study.desk import Desk, Request
 from fairtrial.study.executors import end_workers
 from fairtrial.study.reporting import Ended, Report, carry_out
 from fairtrial.study.runners import Runner, driver_name, joined
+from fairtrial.study.worker_server import Request, WorkerServer
 
 if TYPE_CHECKING:
     from fairtrial.core.problem import Outcome
@@ -107,7 +107,7 @@ class Driver:
         self._may_renew = may_renew
         self._interrupted = interrupted
         self._name = driver_name()
-        self._desk = Desk(host)
+        self._server = WorkerServer(host)
         self._runner: Runner
         self._executor: Executor | None = None
         self._work: dict[str, _Work] = {}
@@ -131,7 +131,7 @@ class Driver:
             self._executor = self._make_executor()
             with joined(self._study) as self._runner:
                 while self._goes_on():
-                    self._take(self._desk.take(_LOOK_SECONDS))
+                    self._take(self._server.take(_LOOK_SECONDS))
         finally:
             self._leave()
         if self._error is not None:
@@ -185,7 +185,7 @@ class Driver:
         return False
 
     def _leave(self) -> None:
-        self._desk.close()
+        self._server.close()
         self._withdraw(list(self._work.values()))
         self._drop_executor()
 
@@ -227,7 +227,7 @@ class Driver:
         work = self._work[pull.id] = _Work(pull)
         self._started += 1
         try:
-            report = Report(pull, self._desk.channel())
+            report = Report(pull, self._server.channel())
             work.future = self._ready_executor().submit(carry_out, self._function, report)
         except BrokenExecutor as error:
             self._executor_broke(error)
@@ -238,7 +238,7 @@ class Driver:
             work.future.add_done_callback(partial(self._hand_in, work))
 
     def _hand_in(self, work: _Work, future: Future[Ended]) -> None:
-        self._desk.put((work, future))
+        self._server.put((work, future))
 
     def _ready_executor(self) -> Executor:
         if self._executor is None:
@@ -434,8 +434,8 @@ class Driver:
         now = time.monotonic()
         self._next_look = now + _LOOK_SECONDS
         # What came while the driver was busy is not late.
-        for _ in range(self._desk.waiting()):
-            self._take(self._desk.take(0.0))
+        for _ in range(self._server.waiting()):
+            self._take(self._server.take(0.0))
         self._study.pass_time()
         in_flight = {pull.id for pull in self._study.outstanding()}
         for work in self._open():

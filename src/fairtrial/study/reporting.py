@@ -9,11 +9,11 @@ from numbers import Complex, Integral, Real
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from fairtrial.errors import FairtrialError, NotSupported, SourceError
-from fairtrial.study.desk import Unreachable
+from fairtrial.study.worker_server import Unreachable
 
 if TYPE_CHECKING:
     from fairtrial.core import Pull
-    from fairtrial.study.desk import Channel
+    from fairtrial.study.worker_server import Channel
 
 __all__ = ["Ended", "Report", "StopPull", "carry_out"]
 

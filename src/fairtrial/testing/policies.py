@@ -257,6 +257,6 @@ def _check_compiled_run(
 
 def _require_same_run(found: Run, expected: Run) -> None:
     assert np.array_equal(found.pulls, expected.pulls), "a compiled run must make the same pulls"
-    for name in ("answer", "status", "stopping_time", "elapsed", "cancelled", "extra"):
+    for name in ("answer", "status", "stopping_time", "elapsed", "cancelled", "metrics"):
         ours, theirs = getattr(found, name), getattr(expected, name)
         assert ours == theirs, f"{name} of a compiled run is {ours!r}, of the plain loop {theirs!r}"

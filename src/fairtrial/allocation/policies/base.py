@@ -236,8 +236,8 @@ class AllocationPolicy(ReportingPolicy):
         if not self._answers_in(environment):
             return None
         pulls = int(check_horizon(horizon, self))
-        extra = environment.run(self._arrays, self._given.contexts, generator, pulls)
-        return self._finish(pulls, extra)
+        measured = environment.run(self._arrays, self._given.contexts, generator, pulls)
+        return self._finish(pulls, measured)
 
     def _answers_in(self, environment: AllocationEnvironment) -> bool:
         """Whether `choose` takes all that the world may say before a pull; else it says why not."""
@@ -245,7 +245,7 @@ class AllocationPolicy(ReportingPolicy):
         told_apart = contexts == 1 or 0 < environment.contexts <= contexts
         return told_apart and (self._lets_sleep or not environment.is_sleeping)
 
-    def _finish(self, pulls: int, extra: Callable[[Integers], dict[str, float]]) -> Run:
+    def _finish(self, pulls: int, measured: Callable[[Integers], dict[str, float]]) -> Run:
         if self._control[ISSUED] < pulls:
             raise NotSupported("the horizon is beyond what exact 64-bit credits can count")
         self.asked = self.told = pulls
@@ -256,7 +256,7 @@ class AllocationPolicy(ReportingPolicy):
             stopping_time=pulls,
             pulls=counts,
             elapsed=float(pulls),
-            extra={**self.metrics(), **extra(counts)},
+            metrics={**self.metrics(), **measured(counts)},
         )
 
     # ----------------------------------------------------------------------- arrays

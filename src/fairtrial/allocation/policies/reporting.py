@@ -143,7 +143,7 @@ class ReportingPolicy(Policy):
         pulls = self._book[COUNT, : len(self.problem.arms)].tolist()
         shares = [count / rounds for count in pulls]
         arms = tuple(
-            Estimate(labels, pulls=count, mean=share, limit=float(quota))
+            Estimate(labels, pulls=count, mean=share, lower_limit=float(quota))
             for labels, count, share, quota in zip(
                 self.problem.action_labels, pulls, shares, self.problem.shares, strict=True
             )

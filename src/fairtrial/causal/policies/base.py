@@ -288,7 +288,7 @@ class FixedBudgetPolicy(Policy):
             stopping_time=self.told,
             pulls=pulls,
             elapsed=float(self.told),
-            extra={**self.metrics(), **environment.metrics(pulls)},
+            metrics={**self.metrics(), **environment.metrics(pulls)},
         )
 
     def _run_phase(self, environment: RowEnvironment, generator: np.random.Generator) -> None:

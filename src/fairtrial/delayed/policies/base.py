@@ -84,7 +84,7 @@ class DelayedPolicy(ListeningPolicy):
             stopping_time=self.told,
             pulls=pulls,
             elapsed=float(clock[runs.NOW]),
-            extra={**self.metrics(), **environment.metrics(pulls)},
+            metrics={**self.metrics(), **environment.metrics(pulls)},
             cancelled=int(clock[runs.CANCELLED]),
         )
 

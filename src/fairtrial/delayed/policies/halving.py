@@ -30,7 +30,7 @@ class RungPolicy(BudgetPolicy):
         With readings.
     eta : float
         One in `eta` goes on.
-    first : int
+    min_readings : int
         Readings at the first rung; every later one has `eta` times as many. The last rung is
         the outcome.
     """
@@ -39,14 +39,14 @@ class RungPolicy(BudgetPolicy):
         self,
         problem: Problem,
         eta: float,
-        first: int,
+        min_readings: int,
         seed: int | np.random.Generator | None,
     ) -> None:
         super().__init__(problem, seed)
         if problem.feedback == "full":
             raise InvalidArgument("problem", "must have readings to compare arms by", problem)
         self.eta = check_number("eta", eta, low=1.0, open_low=True)
-        self.first = check_integer("first", first, low=1)
+        self.min_readings = check_integer("min_readings", min_readings, low=1)
 
     def _all_arms(self) -> Bracket:
         """Return all arms, and the readings of each at every rung; the last is the outcome."""
@@ -54,7 +54,7 @@ class RungPolicy(BudgetPolicy):
         cuts, left = 0, float(arms)
         while left / self.eta >= self.problem.top:
             cuts, left = cuts + 1, left / self.eta
-        ages = [*(math.floor(self.first * self.eta**cut) for cut in range(cuts)), math.inf]
+        ages = [*(math.floor(self.min_readings * self.eta**cut) for cut in range(cuts)), math.inf]
         return range(arms), ages
 
     def _set_up(self, rule: int, brackets: Sequence[Bracket], pulls: int) -> None:
@@ -89,7 +89,7 @@ class SuccessiveHalving(RungPolicy):
         With readings.
     eta : float
         One in `eta` goes on, more than 1; as many as are wanted at least.
-    first : int
+    min_readings : int
         Readings at the first rung; every later one has `eta` times as many. The last rung is
         the outcome.
     pulls : int
@@ -125,11 +125,11 @@ class SuccessiveHalving(RungPolicy):
         self,
         problem: Problem,
         eta: float = 3.0,
-        first: int = 1,
+        min_readings: int = 1,
         pulls: int = 1,
         seed: int | np.random.Generator | None = None,
     ) -> None:
-        super().__init__(problem, eta, first, seed)
+        super().__init__(problem, eta, min_readings, seed)
         self.pulls = check_integer("pulls", pulls, low=1)
         self._set_up(ledger.RUNGS, [self._all_arms()], self.pulls)
 
@@ -149,14 +149,14 @@ class Hyperband(SuccessiveHalving):
     """Several brackets of successive halving, from many arms cut early to few cut late.
 
     Bracket s draws at random ceil((S + 1) / (s + 1) eta^s) of the arms, or all if they are
-    fewer, and first compares them after `most` / eta^s readings; s goes down from S, the most
-    for which that is at least one. No guarantee.
+    fewer, and first compares them after `max_readings` / eta^s readings; s goes down from S, the
+    most for which that is at least one. No guarantee.
 
     Parameters
     ----------
     problem : Problem
         With readings.
-    most : int
+    max_readings : int
         Readings of a whole pull.
     eta : float
         One in `eta` goes on, more than 1.
@@ -178,34 +178,34 @@ class Hyperband(SuccessiveHalving):
     Examples
     --------
     >>> problem = Problem(20, noise_std=1.0, feedback="refining", reading_std=0.5)
-    >>> [len(arms) for arms, _ in Hyperband(problem, most=27, seed=0).brackets]
+    >>> [len(arms) for arms, _ in Hyperband(problem, max_readings=27, seed=0).brackets]
     [20, 12, 6, 4]
     """
 
     def __init__(
         self,
         problem: Problem,
-        most: int,
+        max_readings: int,
         eta: float = 3.0,
         pulls: int = 1,
         seed: int | np.random.Generator | None = None,
     ) -> None:
         super().__init__(problem, eta, 1, pulls, seed)
-        self.most = check_integer("most", most, low=1)
+        self.max_readings = check_integer("max_readings", max_readings, low=1)
         self._set_up(ledger.RUNGS, self.brackets, self.pulls)
 
     @property
     def brackets(self) -> list[tuple[list[int], list[float]]]:
         """The arms of every bracket, and the readings at its rungs."""
         # A small excess, as log(27)/log(3) falls short of 3.
-        last = math.floor(math.log(self.most) / math.log(self.eta) + 1e-9)
+        last = math.floor(math.log(self.max_readings) / math.log(self.eta) + 1e-9)
         generator = np.random.default_rng(self.seed)
         found, arms = [], len(self.problem.arms)
         for s in range(last, -1, -1):
             wanted = math.ceil((last + 1) / (s + 1) * self.eta**s)
             size = min(arms, max(self.problem.top, wanted))
             own = sorted(generator.permutation(arms)[:size].tolist())
-            first = max(1.0, self.most / self.eta**s)
+            first = max(1.0, self.max_readings / self.eta**s)
             found.append((own, [*(math.floor(first * self.eta**i) for i in range(s)), math.inf]))
         return found
 
@@ -233,7 +233,7 @@ class ASHA(RungPolicy):
         With readings.
     eta : float
         One in `eta` goes on, more than 1.
-    first : int
+    min_readings : int
         Readings at the first rung; every later one has `eta` times as many. The last rung is
         the outcome.
     seed : None, int or numpy.random.Generator
@@ -264,10 +264,10 @@ class ASHA(RungPolicy):
         self,
         problem: Problem,
         eta: float = 3.0,
-        first: int = 1,
+        min_readings: int = 1,
         seed: int | np.random.Generator | None = None,
     ) -> None:
-        super().__init__(problem, eta, first, seed)
+        super().__init__(problem, eta, min_readings, seed)
         self._set_up(ledger.PROMOTION, [self._all_arms()], pulls=1)
 
     @property

@@ -29,10 +29,10 @@ class MedianStopping(BudgetPolicy):
         With readings.
     budget : int
         Pulls, at least one an arm.
-    grace : int
-        Readings that every pull may have.
-    least : int
-        Completed pulls that a median needs.
+    min_readings : int
+        Readings that every pull may give before it can be cancelled.
+    min_completed : int
+        Completed pulls that are needed before a median counts.
     seed : None, int or numpy.random.Generator
         Ignored; the policy is deterministic.
 
@@ -49,7 +49,7 @@ class MedianStopping(BudgetPolicy):
     Examples
     --------
     >>> problem = Problem(["a", "b"], noise_std=1.0, feedback="refining", reading_std=0.5)
-    >>> policy = MedianStopping(problem, budget=2, least=1)
+    >>> policy = MedianStopping(problem, budget=2, min_completed=1)
     >>> good, bad = policy.ask(2)
     >>> policy.report(good, 1.0), policy.tell(good, 1.5), policy.report(bad, 0.5)
     (None, None, None)
@@ -61,20 +61,20 @@ class MedianStopping(BudgetPolicy):
         self,
         problem: Problem,
         budget: int,
-        grace: int = 1,
-        least: int = 5,
+        min_readings: int = 1,
+        min_completed: int = 5,
         seed: int | np.random.Generator | None = None,
     ) -> None:
         super().__init__(problem, seed)
         if problem.feedback == "full":
             raise InvalidArgument("problem", "must have readings to compare pulls by", problem)
         self.budget = check_budget(budget, len(problem.arms))
-        self.grace = check_integer("grace", grace, low=1)
-        self.least = check_integer("least", least, low=1)
+        self.min_readings = check_integer("min_readings", min_readings, low=1)
+        self.min_completed = check_integer("min_completed", min_completed, low=1)
         constants: dict[int, float] = {
             ledger.BUDGET: self.budget,
-            ledger.GRACE: self.grace,
-            ledger.LEAST: self.least,
+            ledger.GRACE: self.min_readings,
+            ledger.LEAST: self.min_completed,
         }
         self._open_ledger(ledger.MEDIAN, np.zeros((1, 1)), math.inf, constants)
 

@@ -247,7 +247,7 @@ class BudgetPolicy(Policy):
             stopping_time=self.told,
             pulls=pulls,
             elapsed=float(clock[budget_runs.NOW]),
-            extra={**self.metrics(), **environment.metrics(pulls)},
+            metrics={**self.metrics(), **environment.metrics(pulls)},
             cancelled=int(clock[budget_runs.CANCELLED]),
         )
 

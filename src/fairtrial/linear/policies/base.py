@@ -476,9 +476,7 @@ class LinearPolicy(Policy):
         caps = [cap for cap in (horizon, self.max_pulls) if cap is not None]
         return min(caps, default=2**62)
 
-    def _run(
-        self, environment: ArmEnvironment, counts: Floats, extra: Mapping[str, float] | None = None
-    ) -> Run:
+    def _run(self, environment: ArmEnvironment, counts: Floats) -> Run:
         """Return the finished compiled run of this policy."""
         answer = self.recommend()
         pulls = counts.astype(np.int64)
@@ -488,7 +486,7 @@ class LinearPolicy(Policy):
             stopping_time=self.told,
             pulls=pulls,
             elapsed=float(self.told),
-            extra={**self.metrics(), **environment.metrics(pulls), **(extra or {})},
+            metrics={**self.metrics(), **environment.metrics(pulls)},
         )
 
     def _can_compile(self, environment: Environment) -> bool:

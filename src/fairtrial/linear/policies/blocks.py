@@ -51,7 +51,7 @@ class BlockBetting(LinearPolicy):
     batch : int, optional
         Pulls in a block, or a few more where they could not tell the candidates apart; by
         default 4 % of the pulls so far, and at least 1.5 for every direction.
-    start : int, optional
+    initial_pulls : int, optional
         Initial pulls of every arm of a basis; 4 by default.
     max_pulls : int, optional
         Stop undecided after this many results.
@@ -83,7 +83,7 @@ class BlockBetting(LinearPolicy):
         problem: Problem,
         delta: float = 0.05,
         batch: int | None = None,
-        start: int | None = None,
+        initial_pulls: int | None = None,
         max_pulls: int | None = None,
         seed: int | np.random.Generator | None = None,
     ) -> None:
@@ -96,7 +96,9 @@ class BlockBetting(LinearPolicy):
                 problem.noise_std,
             )
         self.batch = None if batch is None else check_integer("batch", batch, low=1)
-        self.start = None if start is None else check_integer("start", start, low=1)
+        self.initial_pulls = (
+            None if initial_pulls is None else check_integer("initial_pulls", initial_pulls, low=1)
+        )
         if self._pairwise and self._shape[1] ** 2 > MOST_PAIRS:
             raise InvalidArgument(
                 "problem",
@@ -116,7 +118,7 @@ class BlockBetting(LinearPolicy):
 
     @property
     def _initial(self) -> int:
-        return 4 if self.start is None else self.start
+        return 4 if self.initial_pulls is None else self.initial_pulls
 
     @property
     def _threshold(self) -> float:

@@ -49,13 +49,13 @@ class _Static(_Sharing):
         problem: Problem,
         delta: float,
         stopping: str | Level,
-        start: int | None,
+        initial_pulls: int | None,
         max_pulls: int | None,
         shares: ArrayLike | None,
         block_draws: bool,
         seed: int | np.random.Generator | None,
     ) -> None:
-        super().__init__(problem, delta, stopping, start, max_pulls, seed)
+        super().__init__(problem, delta, stopping, initial_pulls, max_pulls, seed)
         self.shares = shares
         self.block_draws = block_draws
         if not isinstance(block_draws, bool):
@@ -70,7 +70,7 @@ class _Static(_Sharing):
     @property
     def _initial(self) -> int:
         default = 10 if isinstance(self._level, MixtureLevel) else 1
-        return default if self.start is None else self.start
+        return default if self.initial_pulls is None else self.initial_pulls
 
     @abstractmethod
     def _design(self) -> Floats:
@@ -82,7 +82,9 @@ class _Static(_Sharing):
             raise InvalidArgument("shares", "must be non-negative and sum to 1", shares)
         arms = self.problem.reduced.arms[given > 0.0]
         if self._initial == 0 and np.linalg.matrix_rank(arms) < self._shape[2]:
-            raise InvalidArgument("shares", "must measure every direction, or start be 1", shares)
+            raise InvalidArgument(
+                "shares", "must measure every direction, or initial_pulls be 1", shares
+            )
         return given
 
     def _advance(
@@ -115,7 +117,7 @@ class GAllocation(_Static):
     stopping : str or Level
         ``"static-checks"`` (default), ``"static"``, ``"mixture"``, ``"soare2014"``, or a level
         object; all proven but `ConstantLevel`.
-    start : int, optional
+    initial_pulls : int, optional
         Initial pulls of every arm of a basis: 10 with the mixture level, else 1.
     max_pulls : int, optional
         Stop undecided after this many results.
@@ -123,7 +125,7 @@ class GAllocation(_Static):
         Shares of one's own instead; not negative, with sum one.
     block_draws : bool
         In a simulation with Gaussian noise draw the sum of an arm's rewards from one look to the
-        next at once: far faster, other random numbers. The run's `extra` says so.
+        next at once: far faster, other random numbers. The run's `metrics` say so.
     seed : None, int or numpy.random.Generator
         Ignored; the policy is deterministic.
 
@@ -143,13 +145,15 @@ class GAllocation(_Static):
         problem: Problem,
         delta: float = 0.05,
         stopping: str | Level = "static-checks",
-        start: int | None = None,
+        initial_pulls: int | None = None,
         max_pulls: int | None = None,
         shares: ArrayLike | None = None,
         block_draws: bool = False,
         seed: int | np.random.Generator | None = None,
     ) -> None:
-        super().__init__(problem, delta, stopping, start, max_pulls, shares, block_draws, seed)
+        super().__init__(
+            problem, delta, stopping, initial_pulls, max_pulls, shares, block_draws, seed
+        )
 
     def _design(self) -> Floats:
         return g_shares(self.problem)
@@ -202,13 +206,15 @@ class XYOracle(_Static):
         theta: ArrayLike,
         delta: float = 0.05,
         stopping: str | Level = "static-checks",
-        start: int | None = None,
+        initial_pulls: int | None = None,
         max_pulls: int | None = None,
         block_draws: bool = False,
         seed: int | np.random.Generator | None = None,
     ) -> None:
         self.theta = theta
-        super().__init__(problem, delta, stopping, start, max_pulls, None, block_draws, seed)
+        super().__init__(
+            problem, delta, stopping, initial_pulls, max_pulls, None, block_draws, seed
+        )
         del self.shares
 
     def _design(self) -> Floats:
@@ -242,11 +248,11 @@ class LazyTrackAndStop(_Sharing):
         problem: Problem,
         delta: float = 0.05,
         stopping: str | Level = "mixture",
-        start: int | None = None,
+        initial_pulls: int | None = None,
         max_pulls: int | None = None,
         seed: int | np.random.Generator | None = None,
     ) -> None:
-        super().__init__(problem, delta, stopping, start, max_pulls, seed)
+        super().__init__(problem, delta, stopping, initial_pulls, max_pulls, seed)
         self._redesign_at = self.problem.start_arms.size * max(1, self._initial)
         self._set_shares(self._on_the_basis())
 

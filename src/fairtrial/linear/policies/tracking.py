@@ -51,16 +51,20 @@ class Tracking(LinearPolicy):
         problem: Problem,
         delta: float = 0.05,
         stopping: str | Level = "mixture",
-        start: int | None = None,
+        initial_pulls: int | None = None,
         max_pulls: int | None = None,
         seed: int | np.random.Generator | None = None,
     ) -> None:
         super().__init__(problem, delta, max_pulls, seed)
         self.stopping = stopping
-        self.start = None if start is None else check_integer("start", start, low=0)
+        self.initial_pulls = (
+            None if initial_pulls is None else check_integer("initial_pulls", initial_pulls, low=0)
+        )
         self._level = level_named(stopping, self.samplers, type(self).__name__)
         if isinstance(self._level, MixtureLevel) and self._initial < 1:
-            raise InvalidArgument("start", "must be at least 1 with the mixture level", start)
+            raise InvalidArgument(
+                "initial_pulls", "must be at least 1 with the mixture level", initial_pulls
+            )
         self._unasked = 0
         self._setup()
 
@@ -83,7 +87,7 @@ class Tracking(LinearPolicy):
 
     @property
     def _initial(self) -> int:
-        return 10 if self.start is None else self.start
+        return 10 if self.initial_pulls is None else self.initial_pulls
 
     def _prior(self) -> Floats:
         """Return the prior precision of the mixture, or the ridge, in reduced coordinates."""
@@ -293,7 +297,7 @@ class LinGapE(Tracking):
     stopping : str or Level
         ``"mixture"`` (proven, default), or a level object: `RidgeLevel` (proven) or
         `ConstantLevel`.
-    start : int, optional
+    initial_pulls : int, optional
         Initial pulls of every arm of a basis; 10 by default.
     max_pulls : int, optional
         Stop undecided after this many results.
@@ -307,7 +311,7 @@ class LinGapE(Tracking):
 
     Examples
     --------
-    >>> policy = LinGapE(Problem([[1, 0], [0, 1]], noise_std=0.1), delta=0.1, start=5)
+    >>> policy = LinGapE(Problem([[1, 0], [0, 1]], noise_std=0.1), delta=0.1, initial_pulls=5)
     >>> while not policy.stopped:
     ...     pull = policy.ask()
     ...     policy.tell(pull, 0.5 if pull.arm == "0" else 0.1)
@@ -393,13 +397,13 @@ class FullyAdaptiveXY(Tracking):
         problem: Problem,
         delta: float = 0.05,
         stopping: str | Level = "mixture",
-        start: int | None = None,
+        initial_pulls: int | None = None,
         max_pulls: int | None = None,
         ties: str = "first",
         seed: int | np.random.Generator | None = None,
     ) -> None:
         self.ties = ties
-        super().__init__(problem, delta, stopping, start, max_pulls, seed)
+        super().__init__(problem, delta, stopping, initial_pulls, max_pulls, seed)
         refuse_several_answers(self)
 
     @property

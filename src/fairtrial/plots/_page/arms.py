@@ -46,8 +46,8 @@ def _qualities(found: Findings) -> Markup | None:
         [
             element("h3", "How good each arm is"),
             charts.figure(
-                charts.interval_chart(arms, panels, found.best, found.minimize),
-                charts.interval_key(panels, found.minimize, found.progress.intervals),
+                charts.interval_chart(arms, panels, found.best),
+                charts.interval_key(panels, found.progress.intervals),
                 _qualities_caption(found, every, cut.note),
                 folded(
                     f"The numbers: {plural(len(arms), 'arm')}",

@@ -52,27 +52,25 @@ def figure(chart: Markup, key: Sequence[Markup], caption: str, data: Markup) -> 
 # ------------------------------------------------------------------------ intervals
 
 
-def interval_chart(
-    arms: Sequence[str], panels: Sequence[Panel], best: frozenset[str], minimize: bool
-) -> Markup:
+def interval_chart(arms: Sequence[str], panels: Sequence[Panel], best: frozenset[str]) -> Markup:
     """Return means with intervals and limits: a panel for each group, a row for each arm."""
     span = visible_range([estimate for _, row in panels for estimate in row])
     ticks = nice_ticks(*span)
     drawn = []
     for title, estimates in panels:
         rows = [
-            _row(arm, _track(_interval(estimate, span, minimize), ticks, span), arm in best)
+            _row(arm, _track(_interval(estimate, span), ticks, span), arm in best)
             for arm, estimate in zip(arms, estimates, strict=True)
         ]
         drawn.append(_panel(title, rows, _axis([number(tick) for tick in ticks], ticks, span)))
     return element("div", *drawn, class_="panels")
 
 
-def interval_key(panels: Sequence[Panel], minimize: bool, intervals: str) -> list[Markup]:
+def interval_key(panels: Sequence[Panel], intervals: str) -> list[Markup]:
     """Return what the marks of an interval chart mean: of those that occur in it."""
     shown = [estimate for _, row in panels for estimate in row if estimate is not None]
-    limit = name_of_limit(shown, minimize)
-    states = {standing(estimate, minimize) for estimate in shown}
+    limit = name_of_limit(shown)
+    states = {standing(estimate) for estimate in shown}
     items = [
         _key_item(_mark("50%", state), meaning.format(limit=limit))
         for state, (_, _, meaning) in _MARKS.items()
@@ -85,7 +83,7 @@ def interval_key(panels: Sequence[Panel], minimize: bool, intervals: str) -> lis
     return items
 
 
-def _interval(estimate: Estimate | None, span: Span, minimize: bool) -> Markup:
+def _interval(estimate: Estimate | None, span: Span) -> Markup:
     if estimate is None:
         return Markup("")
     parts = []
@@ -96,7 +94,7 @@ def _interval(estimate: Estimate | None, span: Span, minimize: bool) -> Markup:
     if mean is None:
         parts.append(element("text", "no result", x="100%", y="50%", dy=".35em", class_="end"))
     else:
-        parts.append(_mark(_place(mean, span), standing(estimate, minimize)))
+        parts.append(_mark(_place(mean, span), standing(estimate)))
     return text_of(parts)
 
 

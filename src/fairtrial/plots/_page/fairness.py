@@ -44,8 +44,8 @@ def fairness(found: Findings) -> Markup:
     return section(
         "Fairness",
         charts.figure(
-            charts.interval_chart(panels.arms, panels.groups, found.best, found.minimize),
-            charts.interval_key(panels.groups, found.minimize, found.progress.intervals),
+            charts.interval_chart(panels.arms, panels.groups, found.best),
+            charts.interval_key(panels.groups, found.progress.intervals),
             _fairness_caption(found),
             folded(f"The numbers: {plural(len(rows), found.limit)}", data, len(rows)),
         ),
@@ -69,17 +69,17 @@ def _limit_row(found: Findings, action: Estimate, places: int) -> tuple[object, 
         *(fixed(value, places) for value in estimated),
         " to ".join(fixed(limit, places) for limit in sorted(limits_of(action))),
         *(fixed(value, places) for value in slacks),
-        element("span", standing(action, found.minimize).value),
+        element("span", standing(action).value),
     )
 
 
 def _fairness_caption(found: Findings) -> str:
-    everything = _tally(found, found.limited)
+    everything = _tally(found.limited)
     own = [action for action in found.limited if str(action.labels.get("arm")) in found.best]
     caption = f"{plural(len(found.limited), found.limit)}: {everything}."
     if own:
         best = shorten(label_of(tuple(sorted(found.best))), LABEL_LENGTH)
-        caption += f" Of {best}: {_tally(found, own)}."
+        caption += f" Of {best}: {_tally(own)}."
     if found.progress.recommendation.decided and own:
         caption += (
             f" Each interval stands by itself, and is wider than what the decision rests on: "
@@ -88,8 +88,8 @@ def _fairness_caption(found: Findings) -> str:
     return f"{caption} A slack below 0 means that the limit is missed. {found.cut.note}".strip()
 
 
-def _tally(found: Findings, actions: Sequence[Estimate]) -> str:
-    states = [standing(action, found.minimize) for action in actions]
+def _tally(actions: Sequence[Estimate]) -> str:
+    states = [standing(action) for action in actions]
     parts = [
         (states.count(state), state.value)
         for state in (

@@ -84,7 +84,7 @@ class Findings:
     @property
     def limit(self) -> str:
         """What a limit is called here."""
-        return name_of_limit(self.progress.actions, self.minimize)
+        return name_of_limit(self.progress.actions)
 
     @property
     def limited(self) -> list[Estimate]:
@@ -97,11 +97,11 @@ class Findings:
 
     def slack_of(self, estimate: Estimate) -> float | None:
         """Return how far the mean is on the right side of its limit."""
-        return slack(finite(estimate.mean), estimate, self.minimize)
+        return slack(finite(estimate.mean), estimate)
 
     def sure_slack_of(self, estimate: Estimate) -> float | None:
         """Return how far the whole interval is there."""
-        return sure_slack(estimate, self.minimize)
+        return sure_slack(estimate)
 
 
 def places_of(estimates: Iterable[Estimate]) -> int:

@@ -224,6 +224,8 @@ class FloorPolicy(Policy):
     def _cell_estimates(self) -> tuple[Estimate, ...]:
         counts, sums = self._data
         radius = NormalMixture().radius(counts, self.delta, self._scale())
+        limits = self.problem.floors, self.problem.ceilings
+        lower_limits, upper_limits = limits if self.problem.sign > 0 else limits[::-1]
         estimates = []
         for action, labels in enumerate(self.problem.action_labels):
             k, group = divmod(action, len(self.problem.groups))
@@ -236,8 +238,8 @@ class FloorPolicy(Policy):
                     mean=mean,
                     lower=None if mean is None else self._clip(mean - radius[k, group]),
                     upper=None if mean is None else self._clip(mean + radius[k, group]),
-                    limit=_none_if_infinite(self.problem.floors[k, group]),
-                    opposite=_none_if_infinite(self.problem.ceilings[k, group]),
+                    lower_limit=_none_if_infinite(lower_limits[k, group]),
+                    upper_limit=_none_if_infinite(upper_limits[k, group]),
                 )
             )
         return tuple(estimates)
@@ -284,7 +286,7 @@ class FloorPolicy(Policy):
             stopping_time=draws,
             pulls=pulls,
             elapsed=float(draws),
-            extra=environment.metrics(pulls),
+            metrics=environment.metrics(pulls),
         )
 
     def _can_compile(self, environment: Environment) -> bool:

@@ -43,7 +43,7 @@ Floats = NDArray[np.float64]
 _LOSSES_IGNORABLE = "whether a result gets lost does not depend on its value"
 
 _MANY_CELLS = 500
-"""With more, the start and the least that a block draws of every cell would be most of a study."""
+"""With more, initial pulls and the fewest that a block makes would be most of a study."""
 
 _FAR = 8.0
 """Widths away from zero at which a range counts as far."""
@@ -77,7 +77,7 @@ class BlockBetting(FloorPolicy):
     batch : int, optional
         Draws in a block; by default 3 % of the draws so far, and at least two (of more than 500
         cells: one) for every cell that still matters.
-    start : int, optional
+    initial_pulls : int, optional
         Initial draws of every cell: 10 with a reward range, 5 with a known noise or with more
         than 500 cells.
     max_pulls : int, optional
@@ -131,7 +131,7 @@ class BlockBetting(FloorPolicy):
         problem: Problem,
         delta: float = 0.05,
         batch: int | None = None,
-        start: int | None = None,
+        initial_pulls: int | None = None,
         max_pulls: int | None = None,
         losses: str = "informative",
         seed: int | np.random.Generator | None = None,
@@ -140,7 +140,9 @@ class BlockBetting(FloorPolicy):
 
         super().__init__(problem, delta, max_pulls, seed)
         self.batch = None if batch is None else check_integer("batch", batch, low=1)
-        self.start = None if start is None else check_integer("start", start, low=0)
+        self.initial_pulls = (
+            None if initial_pulls is None else check_integer("initial_pulls", initial_pulls, low=0)
+        )
         self.losses = check_choice("losses", losses, ["informative", "ignorable"])
         self._refuse_what_is_not_covered()
         self._lost_in_bet = 0
@@ -180,7 +182,9 @@ class BlockBetting(FloorPolicy):
             low=low - shift,
             high=high - shift,
             threshold=-math.log(self.delta),
-            start=float(self._initial_draws(bounded) if self.start is None else self.start),
+            start=float(
+                self._initial_draws(bounded) if self.initial_pulls is None else self.initial_pulls
+            ),
             growth=0.03,
             kappa=1.0,
             cost=1.5,

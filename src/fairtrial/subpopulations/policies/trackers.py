@@ -45,7 +45,7 @@ class BalancedTracking(Tracking):
     stopping : str or Threshold
         ``"certified"`` (proven, default), ``"kaufmann-koolen"`` (proven),
         ``"stylised"`` (the paper's, a heuristic), or a threshold object.
-    start : int, optional
+    initial_pulls : int, optional
         Initial draws of every cell; 5, or 10 if the noise is estimated.
     exploration : float, optional
         Draw the least drawn cell while it has fewer than `exploration` times
@@ -130,14 +130,16 @@ class ExactTracking(Tracking):
         problem: Problem,
         delta: float = 0.05,
         stopping: str | Threshold = "certified",
-        start: int | None = None,
+        initial_pulls: int | None = None,
         exploration: float | None = None,
         max_pulls: int | None = None,
         delays: str = "ignorable",
         shares: ArrayLike | None = None,
         seed: int | np.random.Generator | None = None,
     ) -> None:
-        super().__init__(problem, delta, stopping, start, exploration, max_pulls, delays, seed)
+        super().__init__(
+            problem, delta, stopping, initial_pulls, exploration, max_pulls, delays, seed
+        )
         self.shares = shares
         if shares is not None:
             given = check_array("shares", shares, problem.shape)

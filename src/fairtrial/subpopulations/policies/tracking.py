@@ -76,7 +76,7 @@ class Tracking(FloorPolicy):
         problem: Problem,
         delta: float = 0.05,
         stopping: str | Threshold = "certified",
-        start: int | None = None,
+        initial_pulls: int | None = None,
         exploration: float | None = None,
         max_pulls: int | None = None,
         delays: str = "ignorable",
@@ -88,7 +88,9 @@ class Tracking(FloorPolicy):
         self._threshold = threshold_named(stopping) if isinstance(stopping, str) else stopping
         if not isinstance(self._threshold, Threshold):
             raise InvalidArgument("stopping", "must be a threshold or its name", stopping)
-        self.start = None if start is None else check_integer("start", start, low=0)
+        self.initial_pulls = (
+            None if initial_pulls is None else check_integer("initial_pulls", initial_pulls, low=0)
+        )
         self.exploration = (
             None if exploration is None else check_number("exploration", exploration, low=0.0)
         )
@@ -116,7 +118,7 @@ class Tracking(FloorPolicy):
         )
         self._kappas = getattr(self._threshold, "kappas", np.ones(1))
         initial = 10 if problem.estimates_noise else 5
-        self._start = float(initial if self.start is None else self.start)
+        self._start = float(initial if self.initial_pulls is None else self.initial_pulls)
         both = problem.tolerance > 0.0 and problem.floor_tolerance > 0.0
         default_guard = max(self.guard, 0.5 if both else 0.0)
         self._guard = default_guard if self.exploration is None else self.exploration

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from fairtrial.errors import FairtrialError, InvalidOutcome
 from fairtrial.study.wire import Imposter, Wire, error_as_data, error_from_data, packed
 
-__all__ = ["Channel", "Desk", "Request", "Unreachable"]
+__all__ = ["Channel", "Request", "Unreachable", "WorkerServer"]
 
 _CONNECT_SECONDS = 10.0
 _RETRY_SECONDS = 0.05
@@ -67,12 +67,12 @@ class Request:
         return self._go_on
 
 
-class Desk:
+class WorkerServer:
     """What comes from workers, in the order in which it comes, for one driver.
 
-    Threads of this process lay their messages on it. When a channel is packed for another
+    Threads of this process put their messages into its queue. When a channel is packed for another
     process for the first time, a socket is opened for such. Whoever speaks through it has to
-    prove to know a key that comes with the channel, and so has the desk; see `wire`.
+    prove to know a key that comes with the channel, and so does the server; see `wire`.
 
     Parameters
     ----------
@@ -87,14 +87,14 @@ class Desk:
         self._lock = threading.Lock()
         self._is_closed = False
         self._unanswered: set[Request] = set()
-        self._server: _Server | None = None
+        self._listener: _Listener | None = None
 
     def channel(self) -> Channel:
-        """Return a way to this desk."""
+        """Return a channel to this server."""
         return _DirectChannel(self)
 
     def put(self, item: Any) -> None:
-        """Lay something on the desk; once it is closed, requests are answered with "stop"."""
+        """Add a message; once the server is closed, requests are answered with "stop"."""
         with self._lock:
             if not self._is_closed:
                 self._inbox.put(item)
@@ -103,7 +103,7 @@ class Desk:
             item.answer(go_on=False)
 
     def ask(self, message: Mapping[str, Any]) -> bool:
-        """Lay a message on the desk and return the answer to it, or raise it."""
+        """Send a message and return the answer to it, or raise it."""
         request = Request(message)
         # An interruption may take a request from the inbox and lose it: closing answers it.
         self._unanswered.add(request)
@@ -121,50 +121,50 @@ class Desk:
             return None
 
     def waiting(self) -> int:
-        """Return how much lies on it."""
+        """Return how many messages wait to be taken."""
         return self._inbox.qsize()
 
     def close(self) -> None:
         """Take nothing any more, and stop all who ask."""
         with self._lock:
             self._is_closed = True
-            server, self._server = self._server, None
+            listener, self._listener = self._listener, None
         for request in list(self._unanswered):
             request.answer(go_on=False)
-        if server is not None:
-            server.close()
+        if listener is not None:
+            listener.close()
 
     def address(self) -> tuple[str, int]:
-        """Return where other processes find the desk; it listens there from now on."""
+        """Return where other processes find the server; it listens there from now on."""
         with self._lock:
             if self._is_closed:
                 return self.host, 0
-            if self._server is None:
-                self._server = _Server(self)
-            return self.host, self._server.port
+            if self._listener is None:
+                self._listener = _Listener(self)
+            return self.host, self._listener.port
 
 
 class _DirectChannel:
-    """The way to the desk from a thread of its own process."""
+    """The channel to the server from a thread of its own process."""
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, server: WorkerServer) -> None:
+        self._server = server
 
     def ask(self, message: Mapping[str, Any]) -> bool:
-        return self._desk.ask(message)
+        return self._server.ask(message)
 
     def close(self) -> None:
         """There is nothing to let go of."""
 
     def __reduce__(self) -> tuple[type[_SocketChannel], tuple[tuple[str, int], bytes]]:
-        return _SocketChannel, (self._desk.address(), self._desk.key)
+        return _SocketChannel, (self._server.address(), self._server.key)
 
 
 # ------------------------------------------------------------------------- in a worker
 
 
 class _SocketChannel:
-    """The way to the desk from another process; connected when it is first used."""
+    """The channel to the server from another process; connected when it is first used."""
 
     def __init__(self, address: tuple[str, int], key: bytes) -> None:
         self._address = address
@@ -173,7 +173,7 @@ class _SocketChannel:
         self._wire: Wire | None = None
 
     def ask(self, message: Mapping[str, Any]) -> bool | None:
-        """Send a message to the desk in the other process and return the answer to it."""
+        """Send a message to the server in the other process and return the answer to it."""
         content = _content(message)
         with self._lock:
             if self._wire is None:
@@ -238,7 +238,7 @@ def _content(message: Mapping[str, Any]) -> bytes:
 # ------------------------------------------------------------------------ in the driver
 
 
-class _Server:
+class _Listener:
     """Answers other processes, each connection in a thread of its own.
 
     Of connections that have not proved yet that they know the key there are only a few: a new
@@ -247,19 +247,19 @@ class _Server:
 
     Parameters
     ----------
-    desk : Desk
+    server : WorkerServer
         Takes what workers say.
     """
 
-    def __init__(self, desk: Desk) -> None:
-        self._desk = desk
+    def __init__(self, server: WorkerServer) -> None:
+        self._server = server
         self._lock = threading.Lock()
         self._is_closed = False
         self._strangers: dict[socket.socket, None] = {}
-        self._socket = socket.create_server((desk.host, 0), backlog=128)
+        self._socket = socket.create_server((server.host, 0), backlog=128)
         self._socket.settimeout(_ACCEPT_SECONDS)
         self.port: int = self._socket.getsockname()[1]
-        threading.Thread(target=self._listen, name="fairtrial-desk", daemon=True).start()
+        threading.Thread(target=self._listen, name="fairtrial-worker-server", daemon=True).start()
 
     def close(self) -> None:
         """Accept nobody any more."""
@@ -309,7 +309,7 @@ class _Server:
         try:
             with suppress(OSError):
                 connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                wire = Wire.of_driver(connection, self._desk.key, _CONNECT_SECONDS)
+                wire = Wire.of_driver(connection, self._server.key, _CONNECT_SECONDS)
                 self._forget(connection)
                 self._answer_all(wire)
         finally:
@@ -319,7 +319,7 @@ class _Server:
     def _answer_all(self, wire: Wire) -> None:
         while (message := wire.receive()) is not None:
             try:
-                answer: dict[str, Any] = {"go_on": self._desk.ask(_understood(message))}
+                answer: dict[str, Any] = {"go_on": self._server.ask(_understood(message))}
             except Exception as error:  # noqa: BLE001 - it is raised where the message came from
                 answer = {"error": error_as_data(error)}
             wire.send(packed(answer))
