@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from fairtrial.core.parameters import plain
+from fairtrial.core.wording import plural
 
 __all__ = ["Estimate", "Guarantee", "Progress", "Recommendation", "Status"]
 
@@ -51,6 +52,20 @@ class Guarantee:
     def weakened(self, assumption: str) -> Guarantee:
         """Return the same guarantee, no longer proven, with one more assumption."""
         return replace(self, proven=False, assumptions=(*self.assumptions, assumption))
+
+    def weakened_by(self, number: int, noun: str, event: str) -> Guarantee:
+        """Return the guarantee weakened by something that happened `number` times, if it did.
+
+        Examples
+        --------
+        >>> Guarantee("mixture", True, "").weakened_by(2, "pull", "got lost by chance").assumptions
+        ('2 pulls got lost by chance',)
+        """
+        return self.weakened(f"{plural(number, noun)} {event}") if number else self
+
+    def assuming(self, *assumptions: str) -> Guarantee:
+        """Return the same guarantee with further assumptions, as proven as before."""
+        return replace(self, assumptions=(*self.assumptions, *assumptions))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the guarantee as JSON's own types."""

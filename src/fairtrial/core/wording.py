@@ -7,7 +7,17 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from reprlib import Repr
 
-__all__ = ["abridged", "choices", "listed", "or_within", "plural", "printable", "said_of_rows"]
+__all__ = [
+    "abridged",
+    "choices",
+    "is_best",
+    "listed",
+    "or_within",
+    "plural",
+    "printable",
+    "said_of_rows",
+    "who_leads",
+]
 
 _LONGEST = 300
 _ABRIDGED = Repr()
@@ -79,6 +89,33 @@ def or_within(margin: float, of: str = "it") -> str:
     ("'a' is the best, or within 0.01 of it", "'a' is the best")
     """
     return f", or within {margin:g} of {of}" if margin else ""
+
+
+def who_leads(label: str | Sequence[str]) -> str:
+    """Return in words that one label leads, or that several do.
+
+    Examples
+    --------
+    >>> who_leads("a"), who_leads(("a", "b"))
+    ("'a' leads", "'a', 'b' lead")
+    """
+    names = (label,) if isinstance(label, str) else label
+    return f"{', '.join(map(repr, names))} {'leads' if len(names) == 1 else 'lead'}"
+
+
+def is_best(label: str | Sequence[str], tolerance: float) -> str:
+    """Return in words that one label is the best, or that several are, to within the tolerance.
+
+    Examples
+    --------
+    >>> is_best("a", 0.01), is_best(("a", "b"), 0.0)
+    ("'a' is the best, or within 0.01 of it", "'a', 'b' are the best 2")
+    """
+    names = (label,) if isinstance(label, str) else label
+    one = len(names) == 1
+    best = "is the best" if one else f"are the best {len(names)}"
+    near = or_within(tolerance, "it" if one else "them")
+    return f"{', '.join(map(repr, names))} {best}{near}"
 
 
 def abridged(value: object) -> str:

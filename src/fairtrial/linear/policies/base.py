@@ -6,24 +6,16 @@ import math
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.core.environment import Environment
-from fairtrial.core.policy import Policy
-from fairtrial.core.recommendation import (
-    Estimate,
-    Guarantee,
-    Progress,
-    Recommendation,
-    Status,
-)
-from fairtrial.core.run import Run
+from fairtrial.core.fixed_confidence import FixedConfidencePolicy
+from fairtrial.core.recommendation import Estimate, Guarantee, Status
 from fairtrial.core.seeds import seed_key
-from fairtrial.core.validation import check_choice, check_instance, check_integer, check_probability
-from fairtrial.core.wording import or_within, plural
+from fairtrial.core.validation import check_choice, check_instance
+from fairtrial.core.wording import is_best
 from fairtrial.linear.environments import ArmEnvironment
 from fairtrial.linear.policies.checks import contradiction
 from fairtrial.linear.problem import Problem
@@ -64,13 +56,13 @@ _MODEL = "linear in the features of its arm"
 """What every rule's guarantee says of mean rewards."""
 
 
-class LinearPolicy(Policy):
+class LinearPolicy(FixedConfidencePolicy):
     """What all policies of the family share: the problem in arrays, and what they report."""
 
     version = 2
     problem: Problem
-    _has_level: ClassVar[bool] = True
-    """Whether there is a `delta`: a probability of a wrong answer that is accepted."""
+    environments = ArmEnvironment
+    _nothing_yet = "not every direction has been measured yet"
 
     _shape: tuple[int, int, int]
     """Arms, distinct candidates, and rank."""
@@ -83,10 +75,7 @@ class LinearPolicy(Policy):
         seed: int | np.random.Generator | None,
     ) -> None:
         check_instance("problem", problem, Problem)
-        super().__init__(problem, seed)
-        if self._has_level:
-            self.delta = check_probability("delta", delta)
-        self.max_pulls = None if max_pulls is None else check_integer("max_pulls", max_pulls, low=1)
+        super().__init__(problem, delta, max_pulls, seed)
         reduced = problem.reduced
         self._shape = (len(reduced.arms), len(reduced.candidates), reduced.arms.shape[1])
         self._factors = problem.sign / problem.scale
@@ -97,7 +86,6 @@ class LinearPolicy(Policy):
         self._misspecification = _in_units(problem.misspecification, reduced.unit)
         # Misspecified means of candidates with equal features may differ by twice the bound.
         self._twins_may_differ = 2.0 * problem.misspecification > problem.tolerance
-        self._amended = 0
 
     def _pack(self, rules: Floats) -> Floats:
         """Return the problem and the numbers that the kernels test by, in one array."""
@@ -110,7 +98,7 @@ class LinearPolicy(Policy):
 
     @property
     @abstractmethod
-    def _finished(self) -> bool:
+    def _found_best(self) -> bool:
         """Whether the rule has found the best of the distinct candidates."""
 
     @property
@@ -143,24 +131,18 @@ class LinearPolicy(Policy):
         return None
 
     @abstractmethod
-    def _evidence(self) -> tuple[float | None, float | None]:
-        """Evidence for the leader and what it is held against."""
-
-    @abstractmethod
     def _live(self) -> Sequence[int]:
         """Distinct candidates that are not ruled out."""
 
     # --------------------------------------------------------------------- shared
 
     @property
-    def stopped(self) -> bool:
-        """Whether there is an answer, or will be none, or the cap on pulls is reached."""
-        return self._finished or self._hopeless or self._capped
+    def _finished(self) -> bool:
+        return self._found_best or self._hopeless
 
     @property
     def _decided(self) -> bool:
-        """Whether the rule has stopped with an answer."""
-        return self._finished and not self._hides_the_best
+        return self._found_best and not self._hides_the_best
 
     @property
     def _hides_the_best(self) -> bool:
@@ -169,10 +151,6 @@ class LinearPolicy(Policy):
             return False
         groups = self.problem.answer_groups
         return any(len(groups[index]) > 1 for index in self._answer or ())
-
-    @property
-    def _capped(self) -> bool:
-        return self.max_pulls is not None and self.told >= self.max_pulls
 
     def _reduced(self, action: int, reward: float) -> float:
         """Return a reward as it is maximised, in units of the noise."""
@@ -187,81 +165,49 @@ class LinearPolicy(Policy):
         groups = self.problem.answer_groups
         return [self.problem.answers[member] for index in candidates for member in groups[index]]
 
-    def _label(self, candidates: Sequence[int] | None) -> Any:
-        """Return what is recommended: a label, or a tuple of labels if several are wanted."""
-        if candidates is None:
-            return None
-        labels = self._labels(candidates)
+    def _label(self, answer: Sequence[int]) -> Any:
+        labels = self._labels(answer)
         return labels[0] if self.problem.top == 1 else tuple(labels)
 
-    def recommend(self) -> Recommendation:
-        """Return the answer now, or none yet (`status`); `evidence` lists what is identical."""
-        status: Status = "decided" if self._decided else "undecided" if self.stopped else "running"
-        answer = self._answer
-        leader = self._label(answer)
-        return Recommendation(
-            arm=leader if status == "decided" else None,
-            status=status,
-            leader=leader,
-            confidence=self._confidence,
-            guarantee=self.guarantee,
-            reason=self._reason(status, leader),
-            evidence=self._evidence_fields(status, answer),
-            candidates=self._candidates(status, answer),
+    def _finding(self, label: Any) -> str:
+        return is_best(label, self.problem.tolerance)
+
+    @property
+    def _ending(self) -> str:
+        if not self._hopeless:
+            return super()._ending
+        return f"{self._differing_means} can hide which is the best"
+
+    @property
+    def _differing_means(self) -> str:
+        return f"means that differ by {self.problem.misspecification:g} from linear ones"
+
+    def _reason(self, status: Status, answer: Sequence[int] | None) -> str:
+        if not (self._found_best and status == "undecided") or answer is None:
+            return super()._reason(status, answer)
+        twins = ", ".join(map(repr, self._members(answer)))
+        return (
+            f"{twins}: {self._differing_means} can hide which of those with equal features is best"
         )
 
-    def _candidates(self, status: Status, answer: Sequence[int] | None) -> tuple[str, ...] | None:
+    def _candidates(self) -> tuple[str, ...] | None:
         """Return the labels of the candidates that are not ruled out, if that is a valid set."""
         found = self._confidence_set()
         if found is None:
             return None
-        return tuple(self._members((answer or ()) if status == "decided" else found))
+        return tuple(self._members((self._answer or ()) if self._decided else found))
 
-    @property
-    def _confidence(self) -> float | None:
-        return 1.0 - self.delta
-
-    def _evidence_fields(self, status: Status, answer: Sequence[int] | None) -> dict[str, Any]:
-        evidence, threshold = self._evidence()
-        fields: dict[str, Any] = {
-            "evidence": evidence,
-            "threshold": threshold,
-            "pulls": self.told,
-        }
-        groups = [self.problem.answer_groups[index] for index in answer or ()]
+    def _more_evidence(self) -> dict[str, Any]:
+        """Return what in the answer has equal features; of a rule that failed, what it left."""
+        more: dict[str, Any] = {}
+        groups = [self.problem.answer_groups[index] for index in self._answer or ()]
         if any(len(group) > 1 for group in groups):
-            fields["identical"] = [
+            more["identical"] = [
                 [self.problem.answers[index] for index in group] for group in groups
             ]
-        if status == "undecided":
-            fields["not_ruled_out"] = self._members(self._live())
-        return fields
-
-    def _reason(self, status: Status, leader: Any) -> str:
-        if leader is None:
-            return "not every direction has been measured yet"
-        one = isinstance(leader, str)
-        name = repr(leader) if one else ", ".join(map(repr, leader))
-        if status == "decided":
-            best = "is the best" if one else f"are the best {len(leader)}"
-            near = or_within(self.problem.tolerance, "it" if one else "them")
-            return f"there is enough evidence: {name} {best}{near}"
-        verb = "leads" if one else "lead"
-        if self._finished and status == "undecided":
-            twins = self._members(self._answer or ())
-            return (
-                f"{', '.join(map(repr, twins))}: means that differ by "
-                f"{self.problem.misspecification:g} from linear ones can hide which of those with "
-                "equal features is best"
-            )
-        if self._hopeless:
-            return (
-                f"means that differ by {self.problem.misspecification:g} from linear ones can hide "
-                f"which is the best; {name} {verb} so far"
-            )
-        if status == "undecided":
-            return f"the cap of {self.max_pulls} pulls is reached; {name} {verb} so far"
-        return f"{name} {verb} so far; there is not enough evidence to decide yet"
+        if self._status == "undecided":
+            more["not_ruled_out"] = self._members(self._live())
+        return more
 
     def _best_first(self, candidates: Iterable[int]) -> list[int]:
         """Return candidates in the order of their fitted values; ties in the order given."""
@@ -292,16 +238,13 @@ class LinearPolicy(Policy):
         against = contradiction(problem, *self._records)
         if against is not None:
             promise = promise.weakened(against)
-        elif self._finished and not self._could_be_tested:
+        elif self._found_best and not self._could_be_tested:
             promise = promise.weakened(
                 "mean rewards are linear in the features; too few different arms were pulled to "
                 "test that"
             )
-        if self._amended:
-            promise = promise.weakened(
-                f"{plural(self._amended, 'correction')} came for reasons unrelated to the values"
-            )
-        return promise
+        event = "came for reasons unrelated to the values"
+        return promise.weakened_by(self._amended, "correction", event)
 
     @property
     def _could_be_tested(self) -> bool:
@@ -313,32 +256,13 @@ class LinearPolicy(Policy):
     @staticmethod
     def _without(promise: Guarantee, lost: int) -> Guarantee:
         """Return the guarantee when that many lost pulls are left out."""
-        if not lost:
-            return promise
-        return promise.weakened(f"{plural(lost, 'pull')} got lost for reasons unrelated to rewards")
+        return promise.weakened_by(lost, "pull", "got lost for reasons unrelated to rewards")
 
     # ------------------------------------------------------------------- progress
 
-    def progress(self) -> Progress:
-        """Return fitted means with anytime intervals, evidence, and a forecast of what is left.
-
-        Estimates of the arms and candidates are those of the linear model; the intervals hold
-        for all of them and at all times at once.
-        """
-        evidence, threshold = self._evidence()
-        fitted = self._fit()
-        return Progress(
-            recommendation=self.recommend(),
-            asked=self.asked,
-            told=self.told,
-            outstanding=len(self._outstanding),
-            evidence=evidence,
-            threshold=threshold,
-            remaining=self._remaining(),
-            actions=self._arm_estimates(fitted),
-            arms=self._candidate_estimates(fitted),
-            details={**self._rulings(), **self._warnings(fitted), **self._details()},
-        )
+    def _details(self) -> dict[str, Any]:
+        warnings = self._warnings()
+        return {**self._rulings(), **({"warnings": warnings} if warnings else {})}
 
     def _rulings(self) -> dict[str, Any]:
         """Return how many candidates are not ruled out, and of each whether it is."""
@@ -354,39 +278,33 @@ class LinearPolicy(Policy):
         against = contradiction(self.problem, *self._records)
         return () if against is None else (f"the results contradict an assumption: {against}",)
 
-    def _warnings(self, fitted: tuple[Floats, Floats, float] | None) -> dict[str, Any]:
+    def _warnings(self) -> list[str]:
         """Return all that there is to be warned of: the numbers' accuracy, and contradictions."""
         warnings = []
-        condition = 0.0 if fitted is None else self.problem.condition(self._data[0])
+        condition = self.problem.condition(self._data[0]) if self._can_be_fitted else 0.0
         if condition > ILL_CONDITIONED:
             warnings.append(
                 f"IllConditioned: the features pulled so far are nearly dependent (condition "
                 f"{condition:.1e} of their Gram matrix, columns scaled); estimates lose digits"
             )
-        warnings.extend(self.warnings())
-        return {"warnings": warnings} if warnings else {}
-
-    def _remaining(self) -> float | None:
-        evidence, threshold = self._evidence()
-        if self.stopped:
-            return 0.0
-        if evidence is None or threshold is None or evidence <= 0.0:
-            return None
-        return self.told * max(0.0, threshold / evidence - 1.0)
-
-    def _details(self) -> Mapping[str, Any]:
-        return {}
+        return [*warnings, *self.warnings()]
 
     def _noise(self) -> float:
         """Variance of a reward in the units of the data: one if it is known, else infinite."""
         return math.inf if self.problem.estimates_noise else 1.0
 
+    @property
+    def _can_be_fitted(self) -> bool:
+        """Whether every arm of a basis has a result."""
+        basis = self.problem.basis_arms
+        return len(basis) > 0 and bool((self._data[0][basis] >= 1.0).all())
+
     def _fit(self) -> tuple[Floats, Floats, float] | None:
         """Return theta in the reduced coordinates, the whitener and the radius; None before."""
+        if not self._can_be_fitted:
+            return None
         counts, sums = self._data
         arms, basis = self.problem.reduced.arms, self.problem.basis_arms
-        if not len(basis) or (counts[basis] < 1.0).any():
-            return None
         gram = (arms.T * counts) @ arms
         pulled = counts > 0.0
         rows = arms[pulled] * np.sqrt(counts[pulled])[:, np.newaxis]
@@ -407,6 +325,14 @@ class LinearPolicy(Policy):
     @property
     def _interval_level(self) -> float:
         return self.delta
+
+    def _estimates(self) -> tuple[tuple[Estimate, ...], tuple[Estimate, ...]]:
+        """Return estimates by the linear model of all arms and candidates.
+
+        Their intervals hold for all of them and at all times at once.
+        """
+        fitted = self._fit()
+        return self._arm_estimates(fitted), self._candidate_estimates(fitted)
 
     def _arm_estimates(self, fitted: tuple[Floats, Floats, float] | None) -> tuple[Estimate, ...]:
         problem = self.problem
@@ -469,25 +395,3 @@ class LinearPolicy(Policy):
             lower=float(min(max(mean - half, low), high)) if bounded else None,
             upper=float(max(min(mean + half, high), low)) if bounded else None,
         )
-
-    # ------------------------------------------------------------------ whole runs
-
-    def _most(self, horizon: int | None) -> int:
-        caps = [cap for cap in (horizon, self.max_pulls) if cap is not None]
-        return min(caps, default=2**62)
-
-    def _run(self, environment: ArmEnvironment, counts: Floats) -> Run:
-        """Return the finished compiled run of this policy."""
-        answer = self.recommend()
-        pulls = counts.astype(np.int64)
-        return Run(
-            answer=answer.arm,
-            status=answer.status,
-            stopping_time=self.told,
-            pulls=pulls,
-            elapsed=float(self.told),
-            metrics={**self.metrics(), **environment.metrics(pulls)},
-        )
-
-    def _can_compile(self, environment: Environment) -> bool:
-        return isinstance(environment, ArmEnvironment) and self.asked == self.told == 0

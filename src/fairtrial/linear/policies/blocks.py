@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.confidence.block_betting import carry_over, promise, pulls_left
-from fairtrial.core.environment import Environment
 from fairtrial.core.policy import Choice
 from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import Guarantee
-from fairtrial.core.run import Run
 from fairtrial.core.validation import check_integer
 from fairtrial.errors import InvalidArgument
 from fairtrial.linear.environments import ArmEnvironment
@@ -243,7 +241,7 @@ class BlockBetting(LinearPolicy):
         """Close the books on a pull: its worst value if rewards have a range, else without it."""
         from fairtrial.linear._kernels.runs import lose_in_blocks
 
-        self._lost_in_block += pull.tag >= 0 and not self._finished
+        self._lost_in_block += pull.tag >= 0 and not self._found_best
         lose_in_blocks(*self._books(pull.action, pull.tag))
 
     def on_amend(self, pull: Pull, old: float, new: float) -> None:
@@ -256,27 +254,19 @@ class BlockBetting(LinearPolicy):
         correct_in_blocks(*self._books(pull.action, serial, *change))
         self._amended += 1
 
-    def compiled_run(
-        self,
-        environment: Environment,
-        generator: np.random.Generator,
-        horizon: int | None,
-        parallel: int = 1,
-    ) -> Run | None:
-        """Return a whole run from compiled code."""
+    def _simulate(
+        self, environment: ArmEnvironment, generator: np.random.Generator, horizon: int
+    ) -> Floats:
         from fairtrial.linear._kernels.runs import run_blocks
 
-        if parallel != 1 or not self._can_compile(environment):
-            return None
-        assert isinstance(environment, ArmEnvironment)
-        world = (*environment.source, self._factors, generator, self._most(horizon))
+        world = (*environment.source, self._factors, generator, horizon)
         self.told = self.asked = run_blocks(*self._books(float(self.batch or 0), *world))
-        return self._run(environment, self._book.counts)
+        return np.asarray(self._book.counts)
 
     # --------------------------------------------------------------------- report
 
     @property
-    def _finished(self) -> bool:
+    def _found_best(self) -> bool:
         return bool(self._integers[self._finished_at])
 
     @property
@@ -323,10 +313,10 @@ class BlockBetting(LinearPolicy):
         if math.isnan(evidence):
             return None, self._threshold
         # Every rival is rejected: what the last of them came to is at least the threshold.
-        return min(evidence, self._threshold) if self._finished else evidence, self._threshold
+        return min(evidence, self._threshold) if self._found_best else evidence, self._threshold
 
     def _live(self) -> Sequence[int]:
-        if self._finished:
+        if self._found_best:
             return list(self._answer or ())
         book, leaders = self._book, self._answer
         live = book.rejected == 0
@@ -335,17 +325,15 @@ class BlockBetting(LinearPolicy):
             live[leaders] = True
         return np.flatnonzero(live).tolist()
 
-    def _remaining(self) -> float | None:
-        if self.stopped:
-            return 0.0
+    def _remaining(self, evidence: float | None, threshold: float | None) -> float | None:
         book = self._book
         return pulls_left(float(book.forecast[0]), float(book.waiting.sum()))
 
-    def _details(self) -> Mapping[str, Any]:
+    def _details(self) -> dict[str, Any]:
         from fairtrial.linear._kernels.book import BLOCKS
 
         book = self._book
-        details: dict[str, Any] = {"blocks": int(book.control[BLOCKS])}
+        details = {**super()._details(), "blocks": int(book.control[BLOCKS])}
         if not self._pairwise:
             details["answers"] = [
                 {"answer": label, "log_wealth": float(wealth), "rejected": bool(rejected)}

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.confidence.noise_test import NoiseTest
-from fairtrial.core.environment import Environment
 from fairtrial.core.policy import Choice
 from fairtrial.core.pull import Pull
-from fairtrial.core.recommendation import Guarantee
-from fairtrial.core.run import Run
+from fairtrial.core.recommendation import Guarantee, Status
 from fairtrial.core.validation import check_integer, check_probability
 from fairtrial.errors import InvalidArgument
 from fairtrial.linear.designs import round_design
@@ -133,7 +131,7 @@ class _Phased(LinearPolicy):
         self._settle()
 
     def _settle(self) -> None:
-        if self._waiting == 0 and not self._over:
+        if self._waiting == 0 and not self._finished:
             self._found = self._judge()
             if self._phase == 1:
                 self._early = self._record.copy()
@@ -156,29 +154,20 @@ class _Phased(LinearPolicy):
             self._books[OWN, pull.action] += change
         self._amended += 1
 
-    def compiled_run(
-        self,
-        environment: Environment,
-        generator: np.random.Generator,
-        horizon: int | None,
-        parallel: int = 1,
-    ) -> Run | None:
-        """Return a whole run whose draws come from compiled code."""
+    def _simulate(
+        self, environment: ArmEnvironment, generator: np.random.Generator, horizon: int
+    ) -> Floats:
         from fairtrial.linear._kernels.phases import run_phase
 
-        if parallel != 1 or not self._can_compile(environment):
-            return None
-        assert isinstance(environment, ArmEnvironment)
-        most = self._most(horizon)
-        while not self._over and self.told < most:
+        while not self._finished and self.told < horizon:
             self._begin()
             support = np.flatnonzero(self._books[TO_ISSUE])
-            world = (*environment.source, self._factors, generator, most - self.told)
+            world = (*environment.source, self._factors, generator, horizon - self.told)
             draws = run_phase(self._books, self._record, support, *world)
             self.told = self.asked = self.told + draws
             self._waiting -= draws
             self._settle()
-        return self._run(environment, self._books[COUNTS])
+        return np.asarray(self._books[COUNTS])
 
     # --------------------------------------------------------------------- report
 
@@ -187,7 +176,7 @@ class _Phased(LinearPolicy):
         return 1
 
     @property
-    def _finished(self) -> bool:
+    def _found_best(self) -> bool:
         return bool(self._found)
 
     @property
@@ -195,13 +184,9 @@ class _Phased(LinearPolicy):
         return bool(self._given_up)
 
     @property
-    def _over(self) -> bool:
-        return self._finished or self._hopeless
-
-    @property
     def _answer(self) -> Sequence[int] | None:
         live = np.flatnonzero(self._alive).tolist()
-        if self._finished:
+        if self._found:
             return live
         return None if self._fit() is None else self._best_first(live)[:1]
 
@@ -224,8 +209,9 @@ class _Phased(LinearPolicy):
         """How many pulls were lost, and in no phase although they came late."""
         return len(self._lost) + len(self._late)
 
-    def _details(self) -> Mapping[str, Any]:
-        return {"phase": int(self._phase), "survivors": self._labels(self._live())}
+    def _details(self) -> dict[str, Any]:
+        survivors = self._labels(self._live())
+        return {**super()._details(), "phase": int(self._phase), "survivors": survivors}
 
 
 class _Eliminating(_Phased):
@@ -419,7 +405,7 @@ class ODLinBAI(_Phased):
     20
     """
 
-    _has_level = False
+    _has_delta = False
 
     def __init__(
         self,
@@ -462,16 +448,13 @@ class ODLinBAI(_Phased):
         return self._phase >= self._phases
 
     @property
-    def _confidence(self) -> float | None:
-        return None
-
-    @property
     def _interval_level(self) -> float:
         return 0.05
 
-    def _reason(self, status: str, leader: Any) -> str:
-        if status == "decided":
-            return f"the budget of {self.budget} pulls is spent: {leader!r} did best"
+    def _reason(self, status: Status, answer: Sequence[int] | None) -> str:
+        if status == "decided" and answer is not None:
+            best = self._label(answer)
+            return f"the budget of {self.budget} pulls is spent: {best!r} did best"
         return f"phase {self._phase} of {self._phases}"
 
     @property

@@ -8,9 +8,7 @@ from abc import abstractmethod
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairtrial.core.environment import Environment
 from fairtrial.core.policy import Choice
-from fairtrial.core.run import Run
 from fairtrial.core.validation import check_array
 from fairtrial.errors import InvalidArgument
 from fairtrial.linear.environments import ArmEnvironment, GaussianEnvironment
@@ -64,7 +62,7 @@ class _Static(_Sharing):
             raise InvalidArgument(
                 "block_draws", "needs stopping='static-checks': others look after every result"
             )
-        if not self._finished:
+        if not self._found_best:
             self._set_shares(self._design() if shares is None else self._given(shares))
 
     @property
@@ -276,20 +274,11 @@ class LazyTrackAndStop(_Sharing):
         self._set_shares(0.98 * shares + 0.02 * self._on_the_basis())
         self._redesign_at = math.ceil(1.25 * self.told)
 
-    def compiled_run(
-        self,
-        environment: Environment,
-        generator: np.random.Generator,
-        horizon: int | None,
-        parallel: int = 1,
-    ) -> Run | None:
-        """Return a whole run, compiled from one design to the next."""
-        if parallel != 1 or not self._can_compile(environment):
-            return None
-        assert isinstance(environment, ArmEnvironment)
-        most = self._most(horizon)
-        while not (self._finished or self._hopeless) and self.told < most:
+    def _simulate(
+        self, environment: ArmEnvironment, generator: np.random.Generator, horizon: int
+    ) -> Floats:
+        while not self._finished and self.told < horizon:
             self._redesign_if_due()
-            before = self.told
-            self._advance(environment, generator, min(most, max(self._redesign_at, before + 1)))
-        return self._run(environment, self._track.counts)
+            until = min(horizon, max(self._redesign_at, self.told + 1))
+            self._advance(environment, generator, until)
+        return np.asarray(self._track.counts)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.core.environment import Environment
 from fairtrial.core.policy import Choice
 from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import Guarantee
-from fairtrial.core.run import Run
 from fairtrial.core.validation import check_integer
 from fairtrial.errors import InvalidArgument
 from fairtrial.linear.environments import ArmEnvironment
@@ -177,19 +175,11 @@ class Tracking(LinearPolicy):
         correct_in_tracker(*self._books(self.rule, pull.action, *change))
         self._amended += 1
 
-    def compiled_run(
-        self,
-        environment: Environment,
-        generator: np.random.Generator,
-        horizon: int | None,
-        parallel: int = 1,
-    ) -> Run | None:
-        """Return a whole run from compiled code."""
-        if parallel != 1 or not self._can_compile(environment):
-            return None
-        assert isinstance(environment, ArmEnvironment)
-        self._advance(environment, generator, self._most(horizon))
-        return self._run(environment, self._track.counts)
+    def _simulate(
+        self, environment: ArmEnvironment, generator: np.random.Generator, horizon: int
+    ) -> Floats:
+        self._advance(environment, generator, horizon)
+        return np.asarray(self._track.counts)
 
     def _advance(
         self, environment: ArmEnvironment, generator: np.random.Generator, most: int
@@ -211,7 +201,7 @@ class Tracking(LinearPolicy):
         return self._integers[-CONTROLS:]
 
     @property
-    def _finished(self) -> bool:
+    def _found_best(self) -> bool:
         from fairtrial.linear._kernels.track import FINISHED
 
         return bool(self._control[FINISHED])
@@ -257,7 +247,7 @@ class Tracking(LinearPolicy):
     def _live(self) -> Sequence[int]:
         from fairtrial.linear._kernels.runs import live_in_tracker
 
-        if self._finished:
+        if self._found_best:
             return list(self._answer or ())
         live = np.zeros(self._shape[1], dtype=np.int64)
         live_in_tracker(*self._books(live))
@@ -410,9 +400,9 @@ class FullyAdaptiveXY(Tracking):
     def _tie_key(self) -> int:
         return tie_key(self.ties, self.seed)
 
-    def _details(self) -> Mapping[str, Any]:
+    def _details(self) -> dict[str, Any]:
         survivors = np.flatnonzero(self._track.ruled_out == 0)
-        return {"survivors": self._labels(survivors.tolist())}
+        return {**super()._details(), "survivors": self._labels(survivors.tolist())}
 
 
 def refuse_several_answers(policy: LinearPolicy) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +12,9 @@ from numpy.typing import NDArray
 
 from fairtrial.confidence.block_betting import carry_over, promise, pulls_left
 from fairtrial.confidence.loss_test import losses_differ
-from fairtrial.core.environment import Environment
 from fairtrial.core.policy import Choice
 from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import Guarantee
-from fairtrial.core.run import Run
 from fairtrial.core.validation import check_choice, check_integer
 from fairtrial.core.wording import plural
 from fairtrial.errors import InvalidArgument
@@ -276,7 +273,7 @@ class BlockBetting(FloorPolicy):
         if self._lost and self.is_lost(pull):
             told = (pull.action, pull.tag, reward, pull.number, self._noise)
             if _runs().tell_late_to_blocks(*self._books(*told)):
-                self._lost_in_bet -= pull.tag >= 0 and not self._decided
+                self._lost_in_bet -= pull.tag >= 0 and not self._finished
             else:
                 self._late.append(pull.number)
             return
@@ -289,7 +286,7 @@ class BlockBetting(FloorPolicy):
         from fairtrial.subpopulations._kernels.runs import lose_in_blocks
 
         # A tag below -1 is of a block in which nothing is bet on the pull's cell.
-        self._lost_in_bet += pull.tag >= 0 and not self._decided
+        self._lost_in_bet += pull.tag >= 0 and not self._finished
         lose_in_blocks(*self._books(pull.action, pull.tag, self._noise))
 
     def on_amend(self, pull: Pull, old: float, new: float) -> None:
@@ -305,23 +302,15 @@ class BlockBetting(FloorPolicy):
             self._amended += was_paid
             self._corrected += not was_paid
 
-    def compiled_run(
-        self,
-        environment: Environment,
-        generator: np.random.Generator,
-        horizon: int | None,
-        parallel: int = 1,
-    ) -> Run | None:
-        """Return a whole run from compiled code."""
+    def _simulate(
+        self, environment: CellEnvironment, generator: np.random.Generator, horizon: int
+    ) -> Floats:
         from fairtrial.subpopulations._kernels.runs import run_blocks
 
-        if parallel != 1 or not self._can_compile(environment):
-            return None
-        assert isinstance(environment, CellEnvironment)
-        most = 0 if self._decided else self._most(horizon)
+        most = 0 if self._finished else horizon
         world = (*environment.source, self._inward, generator, most, self._noise)
         self.told = self.asked = run_blocks(*self._books(float(self.batch or 0), *world))
-        return self._run(environment, self._data[0], self.told)
+        return self._data[0]
 
     # --------------------------------------------------------------------- report
 
@@ -335,14 +324,14 @@ class BlockBetting(FloorPolicy):
         return self._integers[self._control_start : self._control_start + CONTROL]
 
     @property
-    def _decided(self) -> bool:
+    def _finished(self) -> bool:
         return bool(self._integers[self._control_start + FINISHED])
 
     @property
     def _answer(self) -> int | None:
         from fairtrial.subpopulations._kernels.runs import leader_in_blocks
 
-        if self._decided:
+        if self._finished:
             return int(self._control[ANSWER])
         leader = int(leader_in_blocks(*self._books()))
         return leader if leader >= 0 else None
@@ -366,7 +355,7 @@ class BlockBetting(FloorPolicy):
         return np.asarray(wealth_in_blocks(*self._books()))
 
     def _candidates(self) -> tuple[str | None, ...]:
-        if self._decided:
+        if self._finished:
             return (self._label(int(self._control[ANSWER])),)
         return tuple(map(self._label, np.flatnonzero(~self._rejected).tolist()))
 
@@ -380,9 +369,7 @@ class BlockBetting(FloorPolicy):
         # Every rival is rejected: what the last of them came to is at least the threshold.
         return float(wealth[rivals].min()) if rivals.any() else threshold, threshold
 
-    def _remaining(self) -> float | None:
-        if self.stopped:
-            return 0.0
+    def _remaining(self, evidence: float | None, threshold: float | None) -> float | None:
         book = self._book
         return pulls_left(float(book.forecast[0]), float(book.waiting.sum()))
 
@@ -423,7 +410,7 @@ class BlockBetting(FloorPolicy):
     def _is_out_of_reach(self) -> bool:
         """Whether results of the kind that came so far cannot settle the leader's answer."""
         planned = self._control[BLOCKS] > 1
-        return planned and not self._decided and math.isinf(self._book.forecast[0])
+        return planned and not self._finished and math.isinf(self._book.forecast[0])
 
     @property
     def _loses_too_many(self) -> bool:
@@ -450,20 +437,17 @@ class BlockBetting(FloorPolicy):
             "however the arms differ",
             "the true mean of each arm in each group does not change during the study",
         )
-        stated = replace(stated, assumptions=(*stated.assumptions, PREDICTABLE))
+        stated = stated.assuming(PREDICTABLE)
         if self._corrected:
-            said = f"after {plural(self._corrected, 'correction')} every value is the true one"
-            stated = replace(stated, assumptions=(*stated.assumptions, said))
+            corrections = plural(self._corrected, "correction")
+            stated = stated.assuming(f"after {corrections} every value is the true one")
         if self.losses == "ignorable":
-            stated = replace(stated, assumptions=(*stated.assumptions, _LOSSES_IGNORABLE))
+            stated = stated.assuming(_LOSSES_IGNORABLE)
             if losses_differ(*self._losses):
                 stated = stated.weakened("some arms lose more results than others by chance alone")
-        elif self._lost_in_bet and not bounded:
-            stated = stated.weakened(
-                f"{plural(self._lost_in_bet, 'pull')} got lost for reasons unrelated to rewards"
-            )
-        if self._amended:
-            stated = stated.weakened(
-                f"{plural(self._amended, 'correction')} came after bets on the values were paid"
-            )
+        elif not bounded:
+            event = "got lost for reasons unrelated to rewards"
+            stated = stated.weakened_by(self._lost_in_bet, "pull", event)
+        event = "came after bets on the values were paid"
+        stated = stated.weakened_by(self._amended, "correction", event)
         return self._as_results_allow(stated)

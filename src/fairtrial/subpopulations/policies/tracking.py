@@ -15,14 +15,11 @@ from fairtrial.confidence.thresholds import (
     stylised_threshold,
     threshold_named,
 )
-from fairtrial.core.environment import Environment
 from fairtrial.core.policy import Choice
 from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import Guarantee
-from fairtrial.core.run import Run
 from fairtrial.core.seeds import seed_key
 from fairtrial.core.validation import check_choice, check_integer, check_number
-from fairtrial.core.wording import plural
 from fairtrial.errors import InvalidArgument
 from fairtrial.subpopulations._kernels.indices import (
     BEST,
@@ -243,22 +240,14 @@ class Tracking(FloorPolicy):
         elif not self._waits_for_order:
             self._amended += 1
 
-    def compiled_run(
-        self,
-        environment: Environment,
-        generator: np.random.Generator,
-        horizon: int | None,
-        parallel: int = 1,
-    ) -> Run | None:
-        """Return a whole run from compiled code."""
+    def _simulate(
+        self, environment: CellEnvironment, generator: np.random.Generator, horizon: int
+    ) -> Floats:
         from fairtrial.subpopulations._kernels.runs import run_tracker
 
-        if parallel != 1 or not self._can_compile(environment):
-            return None
-        assert isinstance(environment, CellEnvironment)
         if not self._certain:
             rule = (self.rule, *self._sampling[1:])
-            world = (*environment.source, self._inward, generator, self._most(horizon), self._noise)
+            world = (*environment.source, self._inward, generator, horizon, self._noise)
             draws, self._certain = run_tracker(*self._state(*self._test, *rule, *world))
             self.told = self.asked = draws
             if self._waits_for_order:
@@ -266,7 +255,7 @@ class Tracking(FloorPolicy):
                 self._order_planes[...] = self._planes
                 self._order_scan[...], self._order_pitfalls[...] = self._scan, self._pitfalls
             self._given = self._leader
-        return self._run(environment, self._planes[COUNTS], self.told)
+        return np.asarray(self._planes[COUNTS])
 
     # --------------------------------------------------------------------- report
 
@@ -281,7 +270,7 @@ class Tracking(FloorPolicy):
         return bool((self._books[COUNTS][self._needed] > 0).all())
 
     @property
-    def _decided(self) -> bool:
+    def _finished(self) -> bool:
         return bool(self._certain)
 
     @property
@@ -335,14 +324,11 @@ class Tracking(FloorPolicy):
         if self._waits_for_order:
             order = "rewards of different cells are independent; they may be told when they like"
             promise = replace(promise, assumptions=(*promise.assumptions[:-1], order))
-        elif self._lost:
-            promise = promise.weakened(
-                f"{plural(len(self._lost), 'pull')} got lost for reasons unrelated to rewards"
-            )
+        else:
+            event = "got lost for reasons unrelated to rewards"
+            promise = promise.weakened_by(len(self._lost), "pull", event)
         if self.rule != UNIFORM:
-            promise = replace(promise, assumptions=(*promise.assumptions, PREDICTABLE))
-        if self._amended:
-            promise = promise.weakened(
-                f"{plural(self._amended, 'correction')} came for reasons unrelated to the values"
-            )
+            promise = promise.assuming(PREDICTABLE)
+        event = "came for reasons unrelated to the values"
+        promise = promise.weakened_by(self._amended, "correction", event)
         return self._as_results_allow(promise)

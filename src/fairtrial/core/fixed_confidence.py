@@ -1,0 +1,266 @@
+"""The base of policies that stop by themselves: what they answer, report and run, written once."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairtrial.core.environment import Environment
+from fairtrial.core.policy import Policy
+from fairtrial.core.problem import Problem
+from fairtrial.core.recommendation import Estimate, Progress, Recommendation, Status
+from fairtrial.core.run import Run
+from fairtrial.core.validation import check_integer, check_probability
+from fairtrial.core.wording import who_leads
+
+__all__ = ["FixedConfidencePolicy"]
+
+NO_CAP = 2**62
+"""The most results of a run that nothing limits."""
+
+
+class FixedConfidencePolicy(Policy):
+    """Base of the policies that stop with an answer, wrong with probability at most `delta`.
+
+    It writes `stopped`, `recommend`, `progress` and `compiled_run` once. A family says:
+
+    ====================  ======================================================================
+    `_finished`           whether the rule has ended by itself
+    `_answer`             the answer, or what leads, in a form of the family's own; None at first
+    `_label`              what users call an answer: a label, a tuple of labels, None for "no arm"
+    `_finding`            in words, what there is enough evidence for
+    `_evidence`           the evidence for the leader, and the threshold it is held against
+    `_estimates`          an estimate for each action, and one for each arm
+    `_simulate`           a whole run from compiled code, in the family's `environments`
+    ====================  ======================================================================
+
+    and where it differs from the common case:
+
+    ====================  ======================================================================
+    `_decided`            whether it has an answer: a rule may end without one
+    `_capped`, `_ending`  whether a cap ends it undecided, and how that is said
+    `_nothing_yet`        the reason given while `_answer` is None
+    `_leads`              in words, what leads
+    `_candidates`         the answers that are not ruled out, if they are a confidence set
+    `_more_evidence`      further numbers behind the reason
+    `_remaining`          a forecast of the pulls still needed
+    `_details`            what the family adds to its progress
+    `_intervals`          of which kind the intervals of its estimates are
+    ====================  ======================================================================
+
+    Corrections that an answer no longer follows are counted in `_amended`; a guarantee names them
+    and lost pulls by `Guarantee.weakened_by`.
+
+    Parameters
+    ----------
+    problem : Problem
+        What is known and wanted.
+    delta : float
+        Probability of a wrong answer that is accepted.
+    max_pulls : int, optional
+        Stop undecided after this many results.
+    seed : None, int or numpy.random.Generator
+        Source of the policy's own randomness, if it has any.
+    """
+
+    environments: ClassVar[type[Environment] | None] = None
+    """Whose runs are compiled."""
+
+    _has_delta: ClassVar[bool] = True
+    """Whether a probability of a wrong answer is promised; False for a fixed budget."""
+
+    _nothing_yet: ClassVar[str] = "nothing is known of any arm yet"
+
+    def __init__(
+        self,
+        problem: Problem,
+        delta: float | None,
+        max_pulls: int | None,
+        seed: int | np.random.Generator | None,
+    ) -> None:
+        super().__init__(problem, seed)
+        if self._has_delta:
+            self.delta = check_probability("delta", delta)
+        self.max_pulls = None if max_pulls is None else check_integer("max_pulls", max_pulls, low=1)
+        self._amended = 0
+
+    # -------------------------------------------------------- what a family says
+
+    @property
+    @abstractmethod
+    def _finished(self) -> bool:
+        """Whether the rule has ended by itself."""
+
+    @property
+    @abstractmethod
+    def _answer(self) -> Any:
+        """The answer, or what leads so far, in the family's own form; None before there is any."""
+
+    @abstractmethod
+    def _label(self, answer: Any) -> Any:
+        """Return what users call an answer."""
+
+    @abstractmethod
+    def _finding(self, label: Any) -> str:
+        """Return in words what there is enough evidence for: "'a' is the best"."""
+
+    @abstractmethod
+    def _evidence(self) -> tuple[float | None, float | None]:
+        """Return the evidence for the leader, and the threshold that it is held against."""
+
+    @abstractmethod
+    def _estimates(self) -> tuple[tuple[Estimate, ...], tuple[Estimate, ...]]:
+        """Return an estimate for each action, and one for each arm."""
+
+    def _simulate(
+        self, environment: Any, generator: np.random.Generator, horizon: int
+    ) -> NDArray[Any]:
+        """Run to the stop or to that many results, and return the pulls by action.
+
+        `asked` and `told` say afterwards how many there were.
+        """
+        raise NotImplementedError
+
+    # ------------------------------------------------ where it differs from others
+
+    @property
+    def _decided(self) -> bool:
+        """Whether the rule has ended with an answer."""
+        return self._finished
+
+    @property
+    def _capped(self) -> bool:
+        """Whether a cap ends the policy without an answer."""
+        return self.max_pulls is not None and self.told >= self.max_pulls
+
+    @property
+    def _ending(self) -> str:
+        """Why the policy has stopped without an answer."""
+        return f"the cap of {self.max_pulls} pulls is reached"
+
+    def _leads(self, label: Any) -> str:
+        """Return in words what leads."""
+        return who_leads(label)
+
+    def _candidates(self) -> tuple[Any, ...] | None:
+        """Return the answers that are not ruled out; None if the rule has no such set."""
+        return None
+
+    def _more_evidence(self) -> Mapping[str, Any]:
+        """Return numbers behind the reason besides the evidence and the threshold."""
+        return {}
+
+    def _remaining(self, evidence: float | None, threshold: float | None) -> float | None:
+        """Return a forecast of the pulls still needed; evidence grows in proportion to pulls."""
+        if evidence is None or threshold is None or evidence <= 0.0:
+            return None
+        return self.told * max(0.0, threshold / evidence - 1.0)
+
+    def _details(self) -> Mapping[str, Any]:
+        """Return what the family adds to its progress."""
+        return {}
+
+    @property
+    def _intervals(self) -> str:
+        """Of which kind intervals are: "anytime" if they hold at all times at once."""
+        return "anytime"
+
+    # -------------------------------------------------------------------- report
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the rule has ended by itself, or a cap is reached."""
+        return self._finished or self._capped
+
+    @property
+    def _status(self) -> Status:
+        return "decided" if self._decided else "undecided" if self.stopped else "running"
+
+    def recommend(self) -> Recommendation:
+        """Return the answer now, or none yet: `status` tells which."""
+        status, answer = self._status, self._answer
+        label = None if answer is None else self._label(answer)
+        evidence, threshold = self._evidence()
+        return Recommendation(
+            arm=label if status == "decided" else None,
+            status=status,
+            leader=label,
+            confidence=1.0 - self.delta if self._has_delta else None,
+            guarantee=self.guarantee,
+            reason=self._reason(status, answer),
+            evidence={
+                "evidence": evidence,
+                "threshold": threshold,
+                "pulls": self.told,
+                **self._more_evidence(),
+            },
+            candidates=self._candidates(),
+        )
+
+    def _reason(self, status: Status, answer: Any) -> str:
+        if answer is None:
+            return self._nothing_yet
+        label = self._label(answer)
+        if status == "decided":
+            return f"there is enough evidence: {self._finding(label)}"
+        leads = f"{self._leads(label)} so far"
+        if status == "undecided":
+            return f"{self._ending}; {leads}"
+        return f"{leads}; there is not enough evidence to decide yet"
+
+    def progress(self) -> Progress:
+        """Return estimates with intervals, the evidence, and a forecast of what is left."""
+        recommendation = self.recommend()
+        evidence, threshold = (recommendation.evidence[key] for key in ("evidence", "threshold"))
+        actions, arms = self._estimates()
+        return Progress(
+            recommendation=recommendation,
+            asked=self.asked,
+            told=self.told,
+            outstanding=len(self._outstanding),
+            evidence=evidence,
+            threshold=threshold,
+            remaining=0.0 if self.stopped else self._remaining(evidence, threshold),
+            actions=actions,
+            arms=arms,
+            details=self._details(),
+            intervals=self._intervals,
+        )
+
+    # ------------------------------------------------------------------ whole runs
+
+    def compiled_run(
+        self,
+        environment: Environment,
+        generator: np.random.Generator,
+        horizon: int | None,
+        parallel: int = 1,
+    ) -> Run | None:
+        """Return a whole run from compiled code, one pull after the other."""
+        kind = self.environments
+        fresh = self.asked == self.told == 0
+        if kind is None or not isinstance(environment, kind) or parallel != 1 or not fresh:
+            return None
+        caps = [cap for cap in (horizon, self.max_pulls) if cap is not None]
+        pulls = self._simulate(environment, generator, min(caps, default=NO_CAP))
+        return self._finished_run(environment, pulls, elapsed=float(self.told))
+
+    def _finished_run(
+        self, environment: Environment, pulls: NDArray[Any], elapsed: float, cancelled: int = 0
+    ) -> Run:
+        """Return the run that compiled code has brought this policy to the end of."""
+        status = self._status
+        by_action = pulls.ravel().astype(np.int64)
+        return Run(
+            answer=self._label(self._answer) if status == "decided" else None,
+            status=status,
+            stopping_time=self.told,
+            pulls=by_action,
+            elapsed=elapsed,
+            metrics={**self.metrics(), **environment.metrics(by_action)},
+            cancelled=cancelled,
+        )
