@@ -194,6 +194,23 @@ def test_a_part_of_the_state_keeps_its_type(note: Any) -> None:
     assert np.array_equal(restored.note, note)
 
 
+class Clipboard(Noting):
+    """Keeps its note on a part of its own."""
+
+    state_fields = ("clip.note",)
+
+    def __init__(self, problem: Any, seed: int | None = None) -> None:
+        super().__init__(problem, seed=seed)
+        self.clip = Noting(problem)
+
+
+def test_a_part_of_a_policy_may_hold_its_state() -> None:
+    policy, restored = Clipboard(ARMS), Clipboard(ARMS)
+    policy.clip.noting(np.arange(3))
+    restored.set_state(through_a_file(policy.get_state()))
+    assert np.array_equal(restored.clip.note, [0, 1, 2])
+
+
 @pytest.mark.parametrize("note", [None, {"a": 1}, [[1], [2, 3]], [None], len])
 def test_a_state_that_is_no_array_is_refused_when_saved(note: Any) -> None:
     with pytest.raises(NotSupported, match=r"^Noting\.note cannot be saved"):

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -33,7 +34,10 @@ class Resumable(Parametrized):
     """
 
     state_fields: ClassVar[tuple[str, ...]] = ()
-    """Attributes that make up the state: arrays, numbers, booleans, lists of numbers."""
+    """Attributes that make up the state: arrays, numbers, booleans, lists of numbers.
+
+    ``"_part.counts"`` names the attribute `counts` of the attribute `_part`.
+    """
 
     version: ClassVar[int] = 1
     """Raised when the meaning of a saved state, or any decision, changes."""
@@ -89,7 +93,7 @@ class Resumable(Parametrized):
 
     def _as_array(self, name: str) -> NDArray[Any]:
         try:
-            array = np.array(getattr(self, name))
+            array = np.array(attrgetter(name)(self))
         except ValueError:
             array = np.array(None)
         if array.dtype.hasobject:
@@ -111,9 +115,11 @@ class Resumable(Parametrized):
         self._outstanding = _from_rows(state["outstanding"])
         self._lost = _from_rows(state["lost"])
         for name in self.state_fields:
-            is_list = isinstance(getattr(self, name, None), list)
+            *path, own = name.split(".")
+            owner = attrgetter(".".join(path))(self) if path else self
+            is_list = isinstance(getattr(owner, own, None), list)
             value = state[name]
-            setattr(self, name, value.tolist() if is_list or value.ndim == 0 else np.array(value))
+            setattr(owner, own, value.tolist() if is_list or value.ndim == 0 else np.array(value))
 
     def _check_state(self, state: object) -> None:
         if not isinstance(state, Mapping):
