@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 
 from benchmarks.measuring import heading, measure_process, show
-from benchmarks.start import MEANS, PROBLEM, WORLD
+from benchmarks.start import PROBLEM, WORLD
 
 CASES = {
     "ask and tell, BlockBetting": (
@@ -20,7 +20,7 @@ CASES = {
     "simulated run, BalancedTracking": (
         f"{WORLD}; ft.simulate(ft.subpopulations.BalancedTracking(problem), world, 1)"
     ),
-    "complexity": f"ft.subpopulations.complexity(problem, {MEANS})",
+    "complexity": f"{WORLD}; ft.subpopulations.complexity(world)",
 }
 
 

@@ -11,7 +11,13 @@ from numpy.typing import NDArray
 
 from fairtrial import Policy
 from fairtrial import subpopulations as by_group
-from fairtrial.delayed import BlockBetting, InformationRacing, Problem, complexity
+from fairtrial.delayed import (
+    BlockBetting,
+    InformationRacing,
+    Problem,
+    SimulatedEnvironment,
+    complexity,
+)
 
 Floats = NDArray[np.float64]
 Draw = Callable[[np.random.Generator, float], float]
@@ -55,8 +61,8 @@ def _show_pulls(quick: bool) -> None:
             number = runs if "half the range" not in rule else min(runs, 2)
             _show(rule, [_play(make(), means, draw, seed, top) for seed in range(number)])
         stds = np.array([np.sqrt(mean * (1 - mean)) if std is None else std for mean in means])
-        problem = Problem(len(means), top=top, reward_range=(0, 1))
-        bound = complexity(problem, means, std=stds).lower_bound(DELTA)
+        problem = Problem(len(means), top=top, noise_std=stds)
+        bound = complexity(SimulatedEnvironment(problem, means)).lower_bound(DELTA)
         print(f"  {'bound for the true noise, whatever the rule':<44}{bound:>8,.0f}")
 
 

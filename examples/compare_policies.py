@@ -15,7 +15,7 @@ def main(replications: int = 100, delta: float = 0.1) -> dict[str, ft.Simulation
     families = ft.subpopulations
     problem = families.Problem(3, 3, group_weights=[0.2, 0.3, 0.5], floors=0.0, noise_std=1.0)
     world = families.GaussianEnvironment(problem, MEANS)
-    bound = families.complexity(problem, MEANS).lower_bound(delta)
+    bound = families.complexity(world).lower_bound(delta)
     policies = {
         "BlockBetting (proven)": families.BlockBetting(problem, delta),
         "BalancedTracking (proven)": families.BalancedTracking(problem, delta),

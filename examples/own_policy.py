@@ -60,7 +60,7 @@ def main(replications: int = 20) -> ft.Simulation:
     policy = SuccessiveElimination(problem, delta=0.05)
 
     # In a simulation ...
-    bound = ft.subpopulations.complexity(problem, world.means).lower_bound(0.05)
+    bound = ft.subpopulations.complexity(world).lower_bound(0.05)
     result = ft.simulate(policy, world, replications, seed=0, lower_bound=bound)
     print(result.summary())
 

@@ -28,14 +28,14 @@ def warm_subpopulations() -> None:
         policy.amend(pulls[0], 0.5, 0.4)
         policy.progress()
         cls(known, seed=0).compiled_run(world, np.random.default_rng(0), 50)
-    subpopulations.complexity(known, means)
+    subpopulations.complexity(world)
 
 
 def warm_linear() -> None:
     """Plan, ask, tell and simulate with one policy of each compiled path."""
     problem = linear.Problem([[1, 0], [0, 1], [0.7, 0.7]], noise_std=1.0)
     world = linear.GaussianEnvironment(problem, [1.0, 0.2])
-    linear.complexity(problem, [1.0, 0.2])
+    linear.complexity(world)
     linear.xy_optimal_design(problem)
     generator = np.random.default_rng(0)
     for cls in (linear.BlockBetting, linear.LinGapE, linear.LinGame, linear.Rage):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fairtrial.subpopulations.complexity import Complexity
+from fairtrial.subpopulations.planning import Complexity
 from papers.baics import instances as worlds
 from papers.baics.instances import CLICKS, E1, E2, NONE_FEASIBLE, Instance
 from papers.report import AGREES, Row, Section, Table

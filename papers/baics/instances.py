@@ -18,7 +18,7 @@ from fairtrial.subpopulations import (
     Problem,
     ReplayEnvironment,
 )
-from fairtrial.subpopulations.complexity import Complexity, complexity
+from fairtrial.subpopulations.planning import Complexity, complexity
 
 __all__ = [
     "CLICKS",
@@ -80,10 +80,7 @@ class Instance:
 
 @cache
 def _complexity(instance: Instance, arrivals: tuple[float, ...] | None) -> Complexity:
-    world = instance.environment
-    return complexity(
-        instance.problem, world.cell_means, tol=1e-7, arrivals=arrivals, std=world.cell_stds
-    )
+    return complexity(instance.environment, tol=1e-7, arrivals=arrivals)
 
 
 # --------------------------------------------------------------------------- the paper's

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fairtrial.allocation import FairUCB, bounds
+from fairtrial.allocation import FairUCB, complexity
 from fairtrial.simulation import Simulation
 from papers.fair_mab.cache import Floats, SimulationCache, agrees, half_width
 from papers.fair_mab.instances import FIXED_QUOTAS, ONE_A, ONE_B, Instance
@@ -127,7 +127,7 @@ def _theorem_4(cache: SimulationCache) -> Iterator[Row]:
     for instance, unfairness_tolerance in cases:
         runs = _simulation(cache, instance, unfairness_tolerance)
         regret = float(runs.metrics["regret"].mean())
-        bound = bounds(instance.problem(unfairness_tolerance), instance.means, instance.horizon)
+        bound = complexity(instance.environment(unfairness_tolerance), instance.horizon)
         yield {
             "instance": instance.name,
             "unfairness_tolerance": unfairness_tolerance,

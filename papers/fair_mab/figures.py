@@ -15,7 +15,7 @@ from fairtrial.allocation import (
     FairUCB,
     LearningWithFairness,
     Thompson,
-    bounds,
+    complexity,
 )
 from fairtrial.core import Policy
 from papers.fair_mab.cache import SimulationCache
@@ -53,9 +53,7 @@ def _cost(cache: SimulationCache) -> Figure:
 
     def bound(form: str) -> Callable[[float], float]:
         return lambda unfairness_tolerance: float(
-            getattr(
-                bounds(ONE_A.problem(int(unfairness_tolerance)), ONE_A.means, ONE_A.horizon), form
-            )
+            getattr(complexity(ONE_A.environment(int(unfairness_tolerance)), ONE_A.horizon), form)
         )
 
     return cost_of_fairness(
@@ -72,13 +70,13 @@ def _regret(cache: SimulationCache) -> Figure:
 
     last = 5.0 if cache.quick else 6.0
     rounds = np.geomspace(100, 10**last, 13 if cache.quick else 21).round().astype(int).tolist()
-    problem = ONE_A.problem()
+    environment = ONE_A.environment()
     return regret_over_time(
         {
             name: cache.curve(policy, ONE_A, (20, 6), rounds)
             for name, policy in contenders().items()
         },
-        {"Theorem 2": lambda t: float(bounds(problem, ONE_A.means, int(t)).theorem2)},
+        {"Theorem 2": lambda t: float(complexity(environment, int(t)).theorem2)},
     )
 
 

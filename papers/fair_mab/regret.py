@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from fairtrial.allocation import FairUCB, LearningWithFairness, bounds
+from fairtrial.allocation import FairUCB, LearningWithFairness, complexity
 from fairtrial.core import Policy
 from fairtrial.simulation import Simulation
 from papers.fair_mab.cache import SimulationCache, agrees, half_width
@@ -74,10 +74,10 @@ def _rows(cache: SimulationCache) -> Iterator[Row]:
 
 
 def _bound_rows(cache: SimulationCache) -> Iterator[Row]:
-    problem = ONE_A.problem()
+    environment = ONE_A.environment()
     for runs in regret_curve(cache, "Fair-UCB"):
         assert runs.horizon is not None
-        bound = bounds(problem, ONE_A.means, runs.horizon).theorem2
+        bound = complexity(environment, runs.horizon).theorem2
         yield {
             "round": runs.horizon,
             "measured": Measured.of(runs.metrics["r_regret"]),

@@ -64,7 +64,7 @@ class Instance:
     @cached_property
     def complexity(self) -> Complexity:
         """T* and the best shares."""
-        return complexity(self.problem, self.theta)
+        return complexity(GaussianEnvironment(self.problem, self.theta))
 
     def hardness_at(self, shares: Sequence[float] | Floats) -> float:
         """Return the paper's H with these shares of the pulls in place of the best ones."""

@@ -9,7 +9,7 @@ import pytest
 from fairtrial import delayed, linear, subpopulations
 from fairtrial.cli import ExitCode
 from fairtrial.cli.config import load_configuration
-from fairtrial.cli.planning import range_warning
+from fairtrial.cli.planning import complexity_in, range_warning
 from tests.cli.configurations import replayed, write, write_table
 
 # The example of the function `complexity`: T* = 190.884 by an independent solver.
@@ -369,7 +369,7 @@ def late(width):
 def test_a_range_that_costs_more_than_the_noise_is_warned_of(make):
     def said(width):
         world = make(width)
-        return range_warning(world, world.complexity().allocation)
+        return range_warning(world, complexity_in(world).allocation)
 
     # Two arms: the noise asks for 8 * 16 / 25 results a unit, the range for 4 * width / 5.
     assert said(19) is None
@@ -393,11 +393,11 @@ def test_candidates_that_no_arm_is_near_cost_as_much_as_what_measures_them():
         [[1, 0], [0, 1]], candidates=[[3, 0], [0, 1]], answers=["far", "near"], reward_range=(0, 1)
     )
     world = linear.BernoulliEnvironment(problem, [0.5, 0.5])
-    price = world.evidence_price(world.complexity().allocation)
+    price = world.evidence_price(linear.complexity(world).allocation)
     # Three means and one, over a gap of 1; T* = 2 * (3 * .5 + 1 * .5)^2.
     assert price.reach == pytest.approx(4.0)
     assert price.spread == pytest.approx(8.0)
-    assert price.spread == pytest.approx(world.complexity().value)
+    assert price.spread == pytest.approx(linear.complexity(world).value)
 
 
 # ------------------------------------------------------------------ what a plan stands on

@@ -297,9 +297,9 @@ def test_who_needs_the_noise_refuses_an_estimated_one() -> None:
             cls(problem)
     with pytest.raises(InvalidArgument, match="std must be given"):
         GaussianEnvironment(problem, [1.0, 0.0])
-    with pytest.raises(InvalidArgument, match="std must be given"):
-        complexity(problem, [1.0, 0.0])
-    assert complexity(problem, [1.0, 0.0], std=2.0).value == pytest.approx(32.0, rel=1e-5)
+    assert complexity(GaussianEnvironment(problem, [1.0, 0.0], std=2.0)).value == pytest.approx(
+        32.0, rel=1e-5
+    )
     with pytest.raises(InvalidArgument, match="noise_std must be numbers or 'estimated'"):
         Problem(np.eye(2), noise_std="unknown")
     assert ODLinBAI(problem, budget=20).guarantee.label == "heuristic"

@@ -12,7 +12,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from fairtrial.allocation import FairUCB, bounds
+from fairtrial.allocation import FairUCB, complexity
 from fairtrial.errors import InvalidArgument
 from papers import fair_mab
 from papers.fair_mab.cache import SimulationCache, agrees, behind
@@ -246,5 +246,5 @@ def test_the_figures_are_drawn(cache, tmp_path):
 
 
 def test_bounds_have_the_references_values():
-    found = bounds(TWO.problem(), TWO.means, TWO.horizon)
+    found = complexity(TWO.environment(), TWO.horizon)
     assert found.theorem2 == pytest.approx(328.366091837, rel=1e-6)

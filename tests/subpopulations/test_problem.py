@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairtrial.errors import InvalidArgument, InvalidOutcome
-from fairtrial.subpopulations import GaussianEnvironment, Problem, complexity
+from fairtrial.subpopulations import GaussianEnvironment, Problem
 
 
 def test_weights_are_equal_by_default_and_normalised_otherwise() -> None:
@@ -43,7 +43,6 @@ def test_means_may_be_given_by_label_in_any_order() -> None:
     table = pd.DataFrame({"y": [4, 2], "x": [3, 1]}, index=["b", "a"])
     for means in (table, {"b": [3, 4], "a": {"y": 2, "x": 1}}, [[1, 2], {"y": 4, "x": 3}]):
         assert problem.check_means(means).tolist() == [[1, 2], [3, 4]]
-        assert complexity(problem, means).value == complexity(problem, [[1, 2], [3, 4]]).value
         assert GaussianEnvironment(problem, means).truth.best == "b"
     for wrong, named in (
         ({"a": [1, 2]}, r"^means must have an entry for each of \['a', 'b'\]; got \['a'\]"),

@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING
 
-from fairtrial.allocation.complexity import Bounds, bounds, fair_value
 from fairtrial.allocation.covering import cover_groups
+from fairtrial.allocation.fair_schedules import fair_value
 from fairtrial.allocation.learners import (
     KLUCB,
     UCB1,
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         ReplayEnvironment,
         SleepingEnvironment,
     )
+    from fairtrial.allocation.planning import Complexity, complexity
     from fairtrial.allocation.policies import (
         BareLearner,
         FairLearn,
@@ -42,7 +43,7 @@ __all__ = [
     "BareLearner",
     "BernoulliEnvironment",
     "BetaEnvironment",
-    "Bounds",
+    "Complexity",
     "ContextualEnvironment",
     "DriftingEnvironment",
     "EpsilonGreedy",
@@ -60,11 +61,11 @@ __all__ = [
     "SlidingWindowUCB",
     "Thompson",
     "ThompsonWithFairness",
-    "bounds",
+    "complexity",
     "cover_groups",
     "fair_value",
     "round_shares",
 ]
 
 # These import compiled code.
-__getattr__, __dir__ = lazy_names(__name__, ["environments", "policies"])
+__getattr__, __dir__ = lazy_names(__name__, ["environments", "planning", "policies"])

@@ -2,7 +2,6 @@
 
 from fairtrial.causal._contradictions import Contradiction
 from fairtrial.causal.allocation import Allocation, allocate
-from fairtrial.causal.complexity import Complexity, complexity, expected_error
 from fairtrial.causal.divergences import Divergences, divergences
 from fairtrial.causal.environments import (
     CausalTruth,
@@ -22,6 +21,7 @@ from fairtrial.causal.errors import (
 from fairtrial.causal.estimates import ArmEstimate, Estimates
 from fairtrial.causal.estimation import estimate
 from fairtrial.causal.model import CausalModel, Density, ThinRow
+from fairtrial.causal.planning import Complexity, complexity
 from fairtrial.causal.policies import (
     ConstraintSuccessiveRejection,
     PlugIn,
@@ -62,5 +62,4 @@ __all__ = [
     "complexity",
     "divergences",
     "estimate",
-    "expected_error",
 ]

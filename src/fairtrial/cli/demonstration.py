@@ -23,6 +23,7 @@ from fairtrial.subpopulations import (
     Complexity,
     Problem,
     ReplayEnvironment,
+    complexity,
 )
 
 __all__ = ["ACTOR", "PATIENTS", "Demonstration", "Variant", "demonstrate", "variants"]
@@ -119,7 +120,7 @@ def demonstrate(folder: Path, *, seed: int, delta: float, keep: bool) -> Demonst
     """
     folder.mkdir(parents=True, exist_ok=True)
     world = _trial("cd4", floors=0.0, reward_range=(-1.0, 1.0))
-    needed = world.complexity()
+    needed = complexity(world)
     lower_bound = needed.lower_bound(delta)
     with _study(folder, world.problem, seed=seed, delta=delta, keep=keep) as study:
         ending = _run(study, world)
@@ -148,7 +149,7 @@ def _variant(floor: float, budget: int | None, *, seed: int, delta: float) -> Va
     world = _trial("event_free", floors=floor, reward_range=(0.0, 1.0))
     policy = BlockBetting(world.problem, delta=delta, max_pulls=budget)
     run_policy(policy, world, np.random.default_rng(seed))
-    bound = world.complexity().lower_bound(delta)
+    bound = complexity(world).lower_bound(delta)
     return Variant(floor, budget, policy.progress(), bound)
 
 

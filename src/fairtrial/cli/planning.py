@@ -12,12 +12,13 @@ import numpy as np
 from fairtrial.cli.config import Configuration
 from fairtrial.cli.output import say, shown_number
 from fairtrial.core import Environment, Policy, Problem, Truth
+from fairtrial.core.specification import family_module
 from fairtrial.core.wording import plural
-from fairtrial.errors import InvalidArgument
+from fairtrial.errors import InvalidArgument, NotSupported
 from fairtrial.simulation import Simulation, simulate
 
 if TYPE_CHECKING:
-    from fairtrial.subpopulations import Complexity
+    from fairtrial.confidence.complexity import Complexity
 
 __all__ = ["Plan", "complexity_in", "make_plan", "simulate_configuration"]
 
@@ -279,18 +280,27 @@ def _noise_reckoned_with(world: Any) -> float:
 
 def complexity_in(world: Environment) -> Complexity | None:
     """Return the complexity of finding the answer in a world; None in a family without."""
-    find = getattr(world, "complexity", None)
-    if find is None:
+    from fairtrial.confidence.complexity import Complexity
+
+    family, problem = family_module(world.problem.family), world.problem
+    # Where readings count, a rule may answer before its outcomes have come.
+    if not issubclass(family.Complexity, Complexity) or getattr(problem, "readings_used", False):
         return None
     say("Looking for the bound that no rule beats ...", err=True)
-    found: Complexity = find()
+    found: Complexity = family.complexity(world)
     return found
 
 
-def _certifying(world: Environment, delta: float) -> Mapping[str, int | None] | None:
-    find = getattr(world, "certifying_budgets", None)
-    found: Mapping[str, int | None] | None = None if find is None else find(delta)
-    return found
+def _certifying(world: Any, delta: float) -> Mapping[str, int | None] | None:
+    if world.problem.family != "causal":
+        return None
+    from fairtrial.causal import complexity
+
+    try:
+        budgets = complexity(world, delta).certifying_budget
+    except (InvalidArgument, NotSupported):
+        return None
+    return dict(zip(world.problem.arm_labels, budgets, strict=True))
 
 
 def _finite_bound(complexity: Complexity | None, delta: float) -> float | None:

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from fairtrial.core.validation import check_probability
 
-__all__ = ["CertifiedComplexity", "EvidencePrice", "assumptions_of"]
+__all__ = ["Complexity", "EvidencePrice", "assumptions_of", "positive_spread"]
+
+Floats = NDArray[np.float64]
 
 _NOT_NORMAL = "; for rewards in a range, which are not normal, it is a yardstick and no bound"
-_LARGEST_SPREAD = (
-    " that spread as far as the range allows; rewards that spread less need fewer pulls, so it is "
-    "no lower bound for them"
-)
 
+_LEAST_STD = 1e-7
+"""What a standard deviation of zero counts as, relative to the largest."""
 
 _RESULTS_PER_REACH = 2.0
 """Measured were 1.6 in the middle of a range, and .7 to 2.9 near an end (benchmarks/ranges.py)."""
 
 
-def assumptions_of(rewards: str, bounded: bool, is_spread_given: bool) -> str:
+def assumptions_of(rewards: str, bounded: bool) -> str:
     """Return what a complexity assumes, in words.
 
     Parameters
@@ -28,19 +32,29 @@ def assumptions_of(rewards: str, bounded: bool, is_spread_given: bool) -> str:
     rewards : str
         What they are: ``"normal rewards"``.
     bounded : bool
-        Whether the problem gives a range of the rewards, and no standard deviation.
-    is_spread_given : bool
-        Whether the true standard deviations are given; else the problem's are taken.
+        Whether the problem gives a range of the rewards.
 
     Examples
     --------
-    >>> assumptions_of("normal rewards", bounded=False, is_spread_given=False)
+    >>> assumptions_of("normal rewards", bounded=False)
     'normal rewards with these means and standard deviations'
     """
-    if bounded and not is_spread_given:
-        return rewards + _LARGEST_SPREAD
     known = f"{rewards} with these means and standard deviations"
     return known + _NOT_NORMAL if bounded else known
+
+
+def positive_spread(stds: Floats) -> Floats:
+    """Return standard deviations with no zeros: at least 1e-7 times the largest.
+
+    Where all of them are zero, each counts as 1e-7.
+
+    Examples
+    --------
+    >>> positive_spread(np.array([0.0, 2.0])).tolist()
+    [2e-07, 2.0]
+    """
+    largest = float(stds.max(initial=0.0)) or 1.0
+    return np.asarray(np.maximum(stds, _LEAST_STD * largest))
 
 
 class EvidencePrice(NamedTuple):
@@ -72,11 +86,35 @@ class EvidencePrice(NamedTuple):
         return self.spread / (_RESULTS_PER_REACH * self.reach)
 
 
-class CertifiedComplexity:
-    """Base of a family's complexity: T* is known to be at least `lower`, if `assumes` holds."""
+@dataclass(frozen=True, eq=False)
+class Complexity:
+    """What it costs to be sure of the answer, if the environment is what it is assumed to be.
 
+    Attributes
+    ----------
+    value : float
+        T*: pulls (or cost, if the problem has costs) for each nat of evidence; infinite if no
+        number of pulls can tell. Known to be between `lower` and `upper`.
+    lower, upper : float
+        Certified bounds on T*.
+    allocation : ndarray, or None
+        Optimal shares of the pulls, by arm, or by arm and group, with sum one: `upper` is their
+        T. None if T* is infinite. They need not be unique.
+    answer : object
+        The right answer: a label, a tuple of labels for the best k, or None for "no arm".
+    reason : str
+        Why T* is infinite; else empty.
+    assumes : str
+        What the rewards are taken to be. For rewards in a known range T* is a yardstick.
+    """
+
+    value: float
     lower: float
-    assumes: str
+    upper: float
+    allocation: Floats | None
+    answer: Any
+    reason: str = ""
+    assumes: str = ""
 
     def lower_bound(self, delta: float) -> float:
         """Return the least mean number of pulls (or cost) of any rule that errs at most `delta`.
@@ -101,9 +139,10 @@ class CertifiedComplexity:
 
         Examples
         --------
-        >>> from fairtrial.subpopulations import Problem, complexity
+        >>> from fairtrial.subpopulations import GaussianEnvironment, Problem, complexity
         >>> problem = Problem(["a", "b"], ["x"], floors=None, noise_std=1.0)
-        >>> round(complexity(problem, [[1.0], [0.5]]).lower_bound(0.05), 3)
+        >>> environment = GaussianEnvironment(problem, [[1.0], [0.5]])
+        >>> round(complexity(environment).lower_bound(0.05), 3)
         84.8
         """
         information = self.kl(delta)
@@ -120,7 +159,7 @@ class CertifiedComplexity:
 
         Examples
         --------
-        >>> round(CertifiedComplexity.kl(0.1), 6)
+        >>> round(Complexity.kl(0.1), 6)
         1.75778
         """
         level = check_probability("delta", delta)

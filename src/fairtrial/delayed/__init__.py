@@ -3,7 +3,6 @@
 from typing import TYPE_CHECKING
 
 from fairtrial.core.lazy import lazy_names
-from fairtrial.delayed.complexity import Complexity, complexity
 from fairtrial.delayed.diagnosis import Diagnosis, diagnose
 from fairtrial.delayed.errors import ConflictingReport
 from fairtrial.delayed.predictors import (
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     )
     from fairtrial.delayed.environments import CurveEnvironment, SimulatedEnvironment, TopTruth
     from fairtrial.delayed.fitting import fit_world
+    from fairtrial.delayed.planning import Complexity, complexity
     from fairtrial.delayed.policies import (
         ASHA,
         BlockBetting,
@@ -74,4 +74,6 @@ __all__ = [
 ]
 
 # These import compiled code.
-__getattr__, __dir__ = lazy_names(__name__, ["delays", "environments", "fitting", "policies"])
+__getattr__, __dir__ = lazy_names(
+    __name__, ["delays", "environments", "fitting", "planning", "policies"]
+)

@@ -24,14 +24,11 @@ from fairtrial.delayed._kernels.worlds import (
     begin_pull,
     follow_pull,
 )
-from fairtrial.delayed.complexity import Complexity, complexity
 from fairtrial.delayed.problem import Problem
 
 __all__ = ["TimedEnvironment", "TopTruth", "draw_key"]
 
 Floats = NDArray[np.float64]
-
-_LEAST_STD = 1e-6
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,16 +82,6 @@ class TimedEnvironment(Environment):
     @abstractmethod
     def arm_stds(self) -> Floats:
         """Standard deviation of an outcome by arm, shape (n,)."""
-
-    def complexity(self) -> Complexity | None:
-        """Return how many outcomes the answer needs at least; None where readings count too.
-
-        Readings let a rule answer before its outcomes have come; see `complexity` of the family.
-        """
-        if self.problem.readings_used:
-            return None
-        spread = np.maximum(self.arm_stds, _LEAST_STD * self.arm_stds.max(initial=0.0))
-        return complexity(self.problem, self.arm_means, std=spread) if spread.any() else None
 
     @property
     def reward_span(self) -> tuple[float, float]:

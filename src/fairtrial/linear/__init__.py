@@ -1,6 +1,5 @@
 """The best of many arms that are described by features."""
 
-from fairtrial.linear.complexity import Complexity, complexity
 from fairtrial.linear.designs import (
     Design,
     DesignNotConverged,
@@ -15,6 +14,7 @@ from fairtrial.linear.environments import (
     ReplayEnvironment,
 )
 from fairtrial.linear.fit import LackOfFit, lack_of_fit
+from fairtrial.linear.planning import Complexity, complexity
 from fairtrial.linear.policies import (
     BlockBetting,
     ConstantLevel,

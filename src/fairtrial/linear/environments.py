@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,10 +20,8 @@ from fairtrial.core.validation import check_instance, check_number
 from fairtrial.core.wording import plural, said_of_rows
 from fairtrial.errors import InvalidArgument, InvalidOutcome, NotSupported
 from fairtrial.linear._arguments import by_arm
+from fairtrial.linear.evidence_prices import evidence_price
 from fairtrial.linear.problem import Problem
-
-if TYPE_CHECKING:
-    from fairtrial.linear.complexity import Complexity
 
 __all__ = ["BernoulliEnvironment", "GaussianEnvironment", "ReplayEnvironment"]
 
@@ -89,17 +87,6 @@ class ArmEnvironment(Environment):
         """Return one reward of the pull's arm."""
         return self.source.draw(pull.action, generator)
 
-    def complexity(self) -> Complexity:
-        """Return what it costs to find the answer in this world.
-
-        Where rewards are not Gaussian, or not linear, it is a yardstick: what Gaussian ones of
-        that spread need around the linear function that comes closest.
-        """
-        from fairtrial.linear.complexity import complexity
-
-        stds = self.arm_stds if self.arm_stds.any() else self.problem.scale
-        return complexity(self.problem, self._closest_theta, std=stds)
-
     @property
     def reward_span(self) -> tuple[float, float]:
         """The smallest and the largest reward that this world can give; may be infinite."""
@@ -111,13 +98,11 @@ class ArmEnvironment(Environment):
         The best candidate's difference to another is a sum of coefficients times mean rewards of
         arms: where these are arms themselves, that of two means.
         """
-        from fairtrial.linear.complexity import evidence_price
-
-        return evidence_price(self.problem, self._closest_theta, self.arm_stds, weights)
+        return evidence_price(self.problem, self.closest_theta, self.arm_stds, weights)
 
     @property
-    def _closest_theta(self) -> Floats:
-        """The parameter whose linear function comes closest to the arms' means."""
+    def closest_theta(self) -> Floats:
+        """The parameter whose linear function comes closest to the arms' means, shape (d,)."""
         reduced, scale = self.problem.reduced, self.problem.scale
         rows = reduced.arms * (scale / scale.max())[:, np.newaxis]
         return np.asarray(reduced.basis @ np.linalg.lstsq(rows, self.arm_means, rcond=None)[0])
@@ -185,7 +170,8 @@ class GaussianEnvironment(ArmEnvironment):
         self._stds = given.copy()
 
     @property
-    def _closest_theta(self) -> Floats:
+    def closest_theta(self) -> Floats:
+        """The true parameter, shape (d,)."""
         return self.theta
 
     @cached_property

@@ -1,11 +1,11 @@
 """The best arm overall among those that fail no group."""
 
-from fairtrial.subpopulations.complexity import Complexity, complexity
 from fairtrial.subpopulations.environments import (
     BernoulliEnvironment,
     GaussianEnvironment,
     ReplayEnvironment,
 )
+from fairtrial.subpopulations.planning import Complexity, complexity
 from fairtrial.subpopulations.policies import (
     BalancedTracking,
     BlockBetting,

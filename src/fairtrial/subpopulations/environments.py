@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,15 +20,9 @@ from fairtrial.core.wording import plural, said_of_rows
 from fairtrial.errors import InvalidArgument, InvalidOutcome
 from fairtrial.subpopulations.problem import Problem
 
-if TYPE_CHECKING:
-    from fairtrial.subpopulations.complexity import Complexity
-
 __all__ = ["BernoulliEnvironment", "GaussianEnvironment", "ReplayEnvironment"]
 
 Floats = NDArray[np.float64]
-
-
-_SMALLEST_SPREAD = 1e-6
 
 
 class CellEnvironment(Environment):
@@ -54,16 +48,6 @@ class CellEnvironment(Environment):
     def sample(self, pull: Pull, generator: np.random.Generator) -> float:
         """Return one reward of the pull's cell."""
         return self.source.draw(pull.action, generator)
-
-    def complexity(self) -> Complexity:
-        """Return what it costs to find the answer in this world.
-
-        Where rewards are not Gaussian it is a yardstick: what Gaussian ones of that spread need.
-        """
-        from fairtrial.subpopulations.complexity import complexity
-
-        spread = np.maximum(self.cell_stds, _SMALLEST_SPREAD)
-        return complexity(self.problem, self.cell_means, std=spread)
 
     @property
     def reward_span(self) -> tuple[float, float]:

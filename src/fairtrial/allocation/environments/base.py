@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairtrial.allocation._kernels.draws import draw
-from fairtrial.allocation.complexity import fair_value
+from fairtrial.allocation.fair_schedules import fair_value
 from fairtrial.allocation.problem import Problem
 from fairtrial.core.environment import Environment, Truth
 from fairtrial.core.validation import check_array

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike
 
 from fairtrial.allocation._kernels.draws import BERNOULLI, BETA, REPLAY
 from fairtrial.allocation._kernels.runs import run_rounds
-from fairtrial.allocation.complexity import floored_quotas
 from fairtrial.allocation.environments.base import (
     NO_ROWS,
     NOBODY,
@@ -24,6 +23,7 @@ from fairtrial.allocation.environments.base import (
     probabilities,
     require_binary,
 )
+from fairtrial.allocation.fair_schedules import floored_quotas
 from fairtrial.allocation.problem import Problem
 from fairtrial.core.pull import Pull
 from fairtrial.core.tables import column_of

@@ -13,7 +13,6 @@ from numpy.typing import ArrayLike
 
 from fairtrial.allocation._kernels.draws import BERNOULLI, DRIFTING, draw_awake, draw_context
 from fairtrial.allocation._kernels.runs import run_varied
-from fairtrial.allocation.complexity import fair_value
 from fairtrial.allocation.environments.base import (
     NO_ROWS,
     NOBODY,
@@ -26,6 +25,7 @@ from fairtrial.allocation.environments.base import (
     probabilities,
     require_binary,
 )
+from fairtrial.allocation.fair_schedules import fair_value
 from fairtrial.allocation.problem import Problem
 from fairtrial.core.pull import Pull
 from fairtrial.core.validation import check_array, check_instance, check_integer

@@ -69,20 +69,6 @@ class NetworkEnvironment(RowEnvironment):
         """Whether many rows at once are the same as one after another: not with densities."""
         return not self._sampler.has_densities
 
-    def certifying_budgets(self, delta: float = 0.05) -> dict[str, int | None] | None:
-        """Return the rows with which each arm's verdict is expected to be proven.
-
-        None for an arm means that no number of rows will do, and None altogether that it
-        cannot be told: see `complexity`.
-        """
-        from fairtrial.causal.complexity import complexity
-
-        try:
-            found = complexity(self, delta)
-        except (InvalidArgument, NotSupported):
-            return None
-        return dict(zip(self.problem.arm_labels, found.certifying_budget, strict=True))
-
     # ------------------------------------------------------------------------- rows
 
     def sample(self, pull: Pull, generator: np.random.Generator) -> dict[str, Any]:

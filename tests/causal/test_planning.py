@@ -6,11 +6,9 @@ import pytest
 from fairtrial.causal import (
     ConstraintSuccessiveRejection,
     NetworkEnvironment,
-    PlugIn,
     allocate,
     chain,
     complexity,
-    expected_error,
 )
 from fairtrial.causal._intervals import bernstein_reach
 from fairtrial.causal._ledger import open_ledger
@@ -70,15 +68,6 @@ def test_too_many_pairs_leave_the_budget_open():
     _, world = chain([0.2] * 5, arms, [0.1, 0.9], 0.2)
     with pytest.raises(NotSupported, match="20 pairs"):
         complexity(world)
-    assert world.certifying_budgets() is None
-
-
-def test_expected_error_counts_wrong_answers():
-    problem, world = tiny(fairness_bound=0.0801)
-    error, standard_error = expected_error(PlugIn(problem, 200), world, replications=40, seed=3)
-    assert 0 < error < 1
-    assert standard_error == pytest.approx(math.sqrt(error * (1 - error) / 40))
-    assert expected_error(PlugIn(problem, 200), world, 40, seed=3)[0] == error
 
 
 def test_without_a_range_nothing_can_be_planned():

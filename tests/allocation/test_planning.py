@@ -2,10 +2,20 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from fairtrial.allocation import Problem, bounds, fair_value
+from fairtrial.allocation import (
+    BernoulliEnvironment,
+    DriftingEnvironment,
+    Problem,
+    complexity,
+    fair_value,
+)
 from fairtrial.errors import InvalidArgument, NotSupported
 
 INSTANCE_1 = [0.8, *(0.8 - 0.01 * i for i in range(2, 11))]
+
+
+def complexity_of(problem, means, horizon):
+    return complexity(BernoulliEnvironment(problem, means), horizon)
 
 
 def instance_1(unfairness_tolerance):
@@ -35,7 +45,7 @@ TABLE = [
 
 @pytest.mark.parametrize(("arguments", "expected"), TABLE)
 def test_the_published_bounds_have_their_reference_values(arguments, expected):
-    found = bounds(*arguments)
+    found = complexity_of(*arguments)
     values = (
         found.theorem2,
         found.theorem4,
@@ -47,34 +57,35 @@ def test_the_published_bounds_have_their_reference_values(arguments, expected):
 
 
 def test_theorem_8_sums_what_ucb1_needs_beyond_the_quotas():
-    found = bounds(Problem(3, [0.2, 0.3, 0.25]), [0.7, 0.5, 0.4], 200)
+    found = complexity_of(Problem(3, [0.2, 0.3, 0.25]), [0.7, 0.5, 0.4], 200)
     log = 8 * np.log(200)
     expected = 2.144934067 + 0.2 * (log / 0.04 - 60) + 0.3 * (log / 0.09 - 50)
     assert found.theorem8 == pytest.approx(expected, rel=1e-8)
 
 
 def test_the_tolerance_that_makes_the_bound_logarithmic():
-    assert bounds(instance_1(0), INSTANCE_1, 10**6).sufficient_tolerance == pytest.approx(
+    assert complexity_of(instance_1(0), INSTANCE_1, 10**6).sufficient_tolerance == pytest.approx(
         38_948, abs=1
     )
 
 
 def test_equal_means_cost_nothing():
-    found = bounds(Problem(3, 0.2), [0.5, 0.5, 0.5], 100)
+    found = complexity_of(Problem(3, 0.2), [0.5, 0.5, 0.5], 100)
     assert found.theorem4 == found.theorem2 == found.ucb1 == 0
 
 
-def test_bounds_are_for_single_plays():
+def test_the_bounds_are_for_single_plays():
     with pytest.raises(NotSupported):
-        bounds(Problem(3, 0.2, plays=2), [0.5, 0.5, 0.5], 100)
+        complexity_of(Problem(3, 0.2, plays=2), [0.5, 0.5, 0.5], 100)
 
 
-def test_what_is_no_problem_is_refused():
-    for call in (lambda: bounds("x", [0.5], 100), lambda: fair_value(None, [0.5])):
-        with pytest.raises(
-            InvalidArgument, match=r"problem must be a fairtrial\.allocation\.Problem"
-        ):
-            call()
+def test_what_has_no_such_bounds_is_refused():
+    drifting = DriftingEnvironment(Problem(2, 0.2), [[0.5, 0.4], [0.4, 0.5]], [10])
+    for given in ("x", drifting):
+        with pytest.raises(InvalidArgument, match=r"environment must be a fairtrial\.allocation"):
+            complexity(given, 100)
+    with pytest.raises(InvalidArgument, match=r"problem must be a fairtrial\.allocation\.Problem"):
+        fair_value(None, [0.5])
 
 
 @pytest.mark.parametrize("seed", range(8))

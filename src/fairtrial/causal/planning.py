@@ -1,4 +1,4 @@
-"""Planning: how many rows a question needs, and how often a rule errs."""
+"""Planning: how many rows a question needs."""
 
 from __future__ import annotations
 
@@ -11,13 +11,11 @@ from numpy.typing import NDArray
 from fairtrial.causal._gaps import contrasts
 from fairtrial.causal.allocation import Wanted, solve
 from fairtrial.causal.environments import NetworkEnvironment
-from fairtrial.causal.policies import FixedBudgetPolicy, smallest_budget
-from fairtrial.core.run import run_policy
-from fairtrial.core.seeds import as_seed, spawn_seeds
-from fairtrial.core.validation import check_instance, check_integer, check_probability
+from fairtrial.causal.policies import smallest_budget
+from fairtrial.core.validation import check_instance, check_probability
 from fairtrial.errors import InvalidArgument
 
-__all__ = ["Complexity", "complexity", "expected_error"]
+__all__ = ["Complexity", "complexity"]
 
 Floats = NDArray[np.float64]
 
@@ -157,51 +155,3 @@ def _per_row(environment: NetworkEnvironment, shares: Floats) -> tuple[Floats, F
     variances[:, lost.any(axis=(1, 2, 3))] = np.inf
     spans = terms.max(axis=(2, 3), initial=0.0) - terms.min(axis=(2, 3), initial=0.0)
     return variances, spans
-
-
-def expected_error(
-    policy: FixedBudgetPolicy,
-    environment: NetworkEnvironment,
-    replications: int = 100,
-    seed: int | np.random.Generator | None = 0,
-) -> tuple[float, float]:
-    """Return how often a policy's answer is wrong in simulated runs, and its standard error.
-
-    Parameters
-    ----------
-    policy : FixedBudgetPolicy
-        A fresh policy; every run takes a clone of it.
-    environment : NetworkEnvironment
-        The world.
-    replications : int
-        Number of runs.
-    seed : int, numpy.random.Generator or None
-        Source of all randomness.
-
-    Returns
-    -------
-    (float, float)
-        Share of wrong answers, and the standard error of that share.
-
-    Examples
-    --------
-    >>> from fairtrial.causal import PlugIn, chain
-    >>> arms = {"a": [[0.5, 0.5], [0.4, 0.6]], "b": [[0.2, 0.8], [0.1, 0.9]]}
-    >>> problem, world = chain(0.4, arms, [0.1, 0.9], fairness_bound=0.2)
-    >>> error, standard_error = expected_error(PlugIn(problem, 1000), world, replications=20)
-    >>> error
-    0.0
-    """
-    check_instance("policy", policy, FixedBudgetPolicy)
-    check_instance("environment", environment, NetworkEnvironment)
-    check_integer("replications", replications, low=1)
-    wrong = 0
-    for stream in spawn_seeds(as_seed(seed), replications):
-        generator = np.random.default_rng(stream)
-        fresh = policy.clone()
-        run = fresh.compiled_run(environment, generator, None)
-        if run is None:
-            run = run_policy(fresh, environment, generator)
-        wrong += not environment.truth.accepts(run.answer)
-    error = wrong / replications
-    return error, math.sqrt(error * (1.0 - error) / replications)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairtrial.confidence.complexity import CertifiedComplexity, assumptions_of
+from fairtrial.confidence.complexity import Complexity, assumptions_of, positive_spread
 from fairtrial.core.validation import check_array, check_instance, check_number
 from fairtrial.errors import InvalidArgument
+from fairtrial.subpopulations.environments import CellEnvironment
 from fairtrial.subpopulations.problem import Problem
 
 __all__ = ["Complexity", "complexity"]
@@ -20,9 +20,6 @@ Floats = NDArray[np.float64]
 
 _ROUNDING = 1e-10
 """Differences below this, relative to the largest mean or floor, are taken for none."""
-
-_LEAST_STD = 1e-7
-"""What a standard deviation of zero counts as, relative to the largest."""
 
 _FLUID_STEPS = 20_000
 _MOST_ROUNDS = 1_000
@@ -33,50 +30,8 @@ _SOLVER_TOLERANCES = (1e-10, 1e-9, 1e-7)
 """The sharpest makes the solver give up now and then."""
 
 
-@dataclass(frozen=True, eq=False)
-class Complexity(CertifiedComplexity):
-    """What it costs to be sure of the answer, if the means are what they are assumed to be.
-
-    Attributes
-    ----------
-    value : float
-        T*: pulls (or cost, if the problem has costs) for each nat of evidence; infinite if
-        no number of pulls can tell. Known to be between `lower` and `upper`.
-    lower, upper : float
-        Certified bounds on T*.
-    allocation : ndarray of shape (K, L), or None
-        Optimal shares of the pulls, with sum one: `upper` is their T. None if T* is infinite.
-        They need not be unique.
-    answer : str or None
-        The right answer: an arm's label, or None for "no arm".
-    reason : str
-        Why T* is infinite; else empty.
-    assumes : str
-        What the rewards are taken to be. For rewards in a known range T* is a yardstick, and
-        without `std` their spread is taken to be the largest that their means allow.
-
-    Examples
-    --------
-    >>> found = complexity(Problem(["a", "b"], 1, floors=None, noise_std=1.0), [[0.3], [0.3]])
-    >>> found.value, found.allocation, found.reason
-    (inf, None, "the arms 'a' and 'b' tie for best")
-    """
-
-    value: float
-    lower: float
-    upper: float
-    allocation: Floats | None
-    answer: str | None
-    reason: str = ""
-    assumes: str = ""
-
-
 def complexity(
-    problem: Problem,
-    means: ArrayLike,
-    tol: float | None = None,
-    arrivals: ArrayLike | None = None,
-    std: ArrayLike | None = None,
+    environment: CellEnvironment, tol: float | None = None, arrivals: ArrayLike | None = None
 ) -> Complexity:
     """Return the complexity T* of finding the right answer, certified, and its optimal shares.
 
@@ -85,11 +40,10 @@ def complexity(
 
     Parameters
     ----------
-    problem : Problem
-        The problem. With `costs`, T* counts cost. With a tolerance it is the complexity of the
-        answer that the policies give.
-    means : array-like of shape (K, L), mapping by arm, or pandas.DataFrame
-        Assumed means, as `Problem.check_means` takes them.
+    environment : GaussianEnvironment, BernoulliEnvironment or ReplayEnvironment
+        The problem, with the means and standard deviations that are assumed to be the true ones.
+        With `costs`, T* counts cost. With a tolerance it is the complexity of the answer that the
+        policies give. A standard deviation of zero counts as 1e-7 of the largest.
     tol : float, optional
         Relative distance of the certified bounds to be reached, in [1e-9, 1]. By default 1e-6
         for up to 50 cells, 1e-3 for up to 500, and 1e-2 for more, which takes seconds at most.
@@ -97,11 +51,6 @@ def complexity(
     arrivals : array-like of shape (L,), optional
         Probabilities that a group turns up, if groups come by themselves and only the arm
         is chosen; any non-negative numbers. The costs must then be equal.
-    std : float or array-like of shape (K, L), optional
-        True standard deviations; the problem's by default. For rewards in a known range the
-        default is the largest that the mean allows: right for rewards at the ends of the range
-        (0 or 1), too large for others, so give the true ones. A cell of zero counts as 1e-7 of the
-        largest.
 
     Returns
     -------
@@ -110,31 +59,36 @@ def complexity(
     Raises
     ------
     InvalidArgument
-        If an argument has the wrong shape or value, or `std` is needed and missing.
+        If an argument has the wrong shape or value.
 
     Notes
     -----
-    T* is that of Gaussian rewards. For others it is a yardstick: with the true standard
-    deviations it is close to what the best rules need, and not a bound.
+    T* is that of Gaussian rewards. For others it is a yardstick: close to what the best rules
+    need, and not a bound.
 
     Source: Wu, Zheng, Zhu, "Best Arm Identification with Fairness Constraints on
     Subpopulations", eq. (5) to (8). Solved by cutting planes: each linear programme gives
-    multipliers, from which the upper bound on 2 / T* is computed anew, so that it holds
+    multipliers, from which the upper bound on 2 / T* is computed again, so that it holds
     whatever the solver's tolerance.
 
     Examples
     --------
+    >>> from fairtrial.subpopulations import GaussianEnvironment, Problem
     >>> problem = Problem(3, {"x": 0.2, "y": 0.3, "z": 0.5}, noise_std=1.0)
-    >>> found = complexity(problem, [[0.2, 0.6, 0.8], [0.4, 0.4, 0.3], [-0.2, 1.0, 1.5]])
+    >>> means = [[0.2, 0.6, 0.8], [0.4, 0.4, 0.3], [-0.2, 1.0, 1.5]]
+    >>> found = complexity(GaussianEnvironment(problem, means))
     >>> found.answer, round(found.value, 3)
     ('0', 190.884)
+    >>> found = complexity(GaussianEnvironment(problem, [[0.3] * 3] * 3))
+    >>> found.value, found.allocation, found.reason
+    (inf, None, "the arms '0' and '1' tie for best")
     """
-    check_instance("problem", problem, Problem)
+    problem = check_instance("environment", environment, CellEnvironment).problem
     wanted = _default_tolerance(problem.n_actions) if tol is None else tol
     tolerance = check_number("tol", wanted, low=1e-9, high=1.0)
-    instance = _instance(problem, means, arrivals, std)
+    instance = _instance(environment, arrivals)
     answer = None if instance.best < 0 else problem.arms[instance.best]
-    assumes = assumptions_of("normal rewards", problem.reward_range is not None, std is not None)
+    assumes = assumptions_of("normal rewards", problem.reward_range is not None)
     if problem.shape[0] == 1 and not problem.constrained.any():
         any_shares = np.full(problem.shape, 1.0 / problem.n_actions)
         return Complexity(0.0, 0.0, 0.0, any_shares, answer, "", assumes)
@@ -170,14 +124,12 @@ class _Instance(NamedTuple):
     totals: Floats
 
 
-def _instance(
-    problem: Problem, means: ArrayLike, arrivals: ArrayLike | None, std: ArrayLike | None
-) -> _Instance:
+def _instance(environment: CellEnvironment, arrivals: ArrayLike | None) -> _Instance:
     from fairtrial.subpopulations._kernels.model import Model
     from fairtrial.subpopulations._kernels.pitfalls import empirical_best
 
-    given = problem.sign * _check_means(problem, means)
-    stds = _check_std(problem, std, problem.sign * given)
+    problem, stds = environment.problem, positive_spread(environment.cell_stds)
+    signed = problem.sign * environment.cell_means
     unit = stds.max()
     model = Model(
         weights=problem.shares,
@@ -189,35 +141,9 @@ def _instance(
         active=np.ones(problem.shape),
         slack=problem.tolerance / unit,
     )
-    signed = _on_limits(given / unit, model.limits)
-    best = int(empirical_best(signed, model.weights, model.limits))
-    return _Instance(model, signed, best, _check_arrivals(problem, arrivals))
-
-
-def _check_means(problem: Problem, means: ArrayLike) -> Floats:
-    given = problem.check_means(means)
-    if problem.reward_range is not None:
-        low, high = problem.reward_range
-        if given.min() < low or given.max() > high:
-            raise InvalidArgument(
-                "means", f"must be in the reward_range [{low:g}, {high:g}]", means
-            )
-    return given
-
-
-def _check_std(problem: Problem, std: ArrayLike | None, means: Floats) -> Floats:
-    if std is None and problem.reward_range is not None:
-        low, high = problem.reward_range
-        largest = np.sqrt((means - low) * (high - means))
-        return np.maximum(largest, _LEAST_STD * (high - low))
-    if std is None:
-        if problem.estimates_noise:
-            raise InvalidArgument("std", "must be given when the problem's noise is estimated")
-        return problem.scale
-    given = check_array("std", std, problem.shape if np.ndim(std) else ())
-    if (given < 0.0).any() or given.max() == 0.0:
-        raise InvalidArgument("std", "must be non-negative and not zero in every cell", std)
-    return np.broadcast_to(np.maximum(given, _LEAST_STD * given.max()), problem.shape)
+    means = _on_limits(signed / unit, model.limits)
+    best = int(empirical_best(means, model.weights, model.limits))
+    return _Instance(model, means, best, _check_arrivals(problem, arrivals))
 
 
 def _check_arrivals(problem: Problem, arrivals: ArrayLike | None) -> Floats:

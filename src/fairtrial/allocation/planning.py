@@ -1,4 +1,4 @@
-"""How much fairness costs: the regret bounds of the paper, and the best fair schedule."""
+"""How much fairness costs: the regret bounds of the paper."""
 
 from __future__ import annotations
 
@@ -6,21 +6,18 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
-from fairtrial.allocation.problem import Problem
-from fairtrial.core.validation import check_array, check_instance, check_integer
+from fairtrial.allocation.environments.steady import SteadyEnvironment
+from fairtrial.core.validation import check_instance, check_integer
 from fairtrial.errors import NotSupported
 
-__all__ = ["Bounds", "bounds", "fair_value"]
-
-Floats = NDArray[np.float64]
+__all__ = ["Complexity", "complexity"]
 
 _CONSTANT = 1.0 + math.pi**2 / 3.0
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class Complexity:
     """Upper bounds on the regret after T rounds, of rewards in a range of length 1.
 
     Parameters
@@ -51,24 +48,22 @@ class Bounds:
     sufficient_tolerance: float
 
 
-def bounds(problem: Problem, means: ArrayLike, horizon: int) -> Bounds:
-    """Return the regret bounds of the paper for given means.
+def complexity(environment: SteadyEnvironment, horizon: int) -> Complexity:
+    """Return the regret bounds of the paper, for the true means of an environment.
 
     With L = 8 ln T, an arm of gap D explores beyond its quota if ``r T - tolerance < L / D^2``;
     arms of gap 0 are in no sum. Quotas below 0 count as 0, which only tightens the printed form.
 
     Parameters
     ----------
-    problem : Problem
-        Arms, shares and tolerance.
-    means : array-like of shape (k,)
-        The true means, in a range of length 1.
+    environment : BernoulliEnvironment, BetaEnvironment or ReplayEnvironment
+        Arms, shares, tolerance and true means; rewards have a range of length 1.
     horizon : int
         Rounds T.
 
     Returns
     -------
-    Bounds
+    Complexity
 
     Raises
     ------
@@ -83,17 +78,19 @@ def bounds(problem: Problem, means: ArrayLike, horizon: int) -> Bounds:
 
     Examples
     --------
+    >>> from fairtrial.allocation import BernoulliEnvironment, Problem
     >>> problem = Problem(3, ["1/5", "3/10", "1/4"])
-    >>> found = bounds(problem, [0.7, 0.5, 0.4], horizon=200)
+    >>> environment = BernoulliEnvironment(problem, [0.7, 0.5, 0.4])
+    >>> found = complexity(environment, horizon=200)
     >>> round(found.theorem2, 6), round(found.theorem4, 6)
     (328.366092, 355.366092)
     """
-    low, high = check_instance("problem", problem, Problem).reward_range
+    problem = check_instance("environment", environment, SteadyEnvironment).problem
+    low, high = problem.reward_range
     if problem.plays > 1 or problem.groups or high - low != 1.0:
         raise NotSupported("the bounds are for one play a round, no groups, and a range of 1")
-    values = check_array("means", means, (len(problem.arms),))
     rounds = check_integer("horizon", horizon, low=1)
-    gaps = values.max() - values
+    gaps = environment.arm_means.max() - environment.arm_means
     worse = gaps > 0
     gaps = gaps[worse]
     quotas = np.array([float(share * rounds) for share in problem.shares])[worse]
@@ -103,7 +100,7 @@ def bounds(problem: Problem, means: ArrayLike, horizon: int) -> Bounds:
     explores = quotas - problem.unfairness_tolerance < needed
     explored = float((gaps * needed)[explores].sum())
     short = quotas < needed
-    return Bounds(
+    return Complexity(
         theorem2=constant + explored - float((gaps * owed)[explores].sum()),
         theorem4=constant + explored + float((gaps * owed)[~explores].sum()),
         theorem4_main_text=constant + explored + float((gaps * owed)[explores].sum()),
@@ -111,46 +108,4 @@ def bounds(problem: Problem, means: ArrayLike, horizon: int) -> Bounds:
         ucb1=constant + float((gaps * needed).sum()),
         constant=constant,
         sufficient_tolerance=float(np.max(quotas - needed, initial=0.0)),
-    )
-
-
-def fair_value(problem: Problem, means: ArrayLike) -> float:
-    """Return the mean reward of a round of the best schedule that keeps the shares exactly.
-
-    Every arm has its share; what a group's share has beyond its members' goes to its best
-    member, and what is left to the best arm (with several plays, each arm at most once a round).
-
-    Parameters
-    ----------
-    problem : Problem
-        Arms and shares.
-    means : array-like of shape (k,)
-        The true means.
-
-    Examples
-    --------
-    >>> round(fair_value(Problem(3, ["1/5", "3/10", "1/4"]), [0.7, 0.5, 0.4]), 6)
-    0.565
-    """
-    check_instance("problem", problem, Problem)
-    values = check_array("means", means, (len(problem.arms),))
-    given = np.array([float(share) for share in problem.shares])
-    place_of = {arm: place for place, arm in enumerate(problem.arms)}
-    for share, members in (problem.groups or {}).values():
-        places = [place_of[arm] for arm in members]
-        best = max(places, key=lambda place: values[place])
-        given[best] += float(share) - given[places].sum()
-    left = problem.plays - float(given.sum())
-    for arm in np.argsort(-values, kind="stable"):
-        more = min(left, 1.0 - given[arm])
-        given[arm] += more
-        left -= more
-    return float(values @ given)
-
-
-def floored_quotas(problem: Problem, rounds: int) -> NDArray[np.int64]:
-    """Return ``max(0, floor(r_i T) - tolerance)`` of every arm."""
-    owed = (quota * rounds // problem.denominator for quota in problem.quotas)
-    return np.array(
-        [max(0, pulls - problem.unfairness_tolerance) for pulls in owed], dtype=np.int64
     )
