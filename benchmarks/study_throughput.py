@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 
 from fairtrial.core import Policy, Problem, Pull, Recommendation
-from fairtrial.plots import write_report
+from fairtrial.report import write_report
 from fairtrial.study import Study
 from fairtrial.study.log import PullRow, Record, project, seal
 from fairtrial.study.sqlite import SQLiteStore

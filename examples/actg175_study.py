@@ -40,7 +40,7 @@ def main(folder: Path, dpi: int = 110) -> None:
         print(f"after {weeks} weeks and {study.progress().told} patients: {answer.arm}")
         print(answer.guarantee.statement)
         print(study.verify())
-        ft.plots.write_report(study, folder / "actg175.html")
+        ft.write_report(study, folder / "actg175.html")
         best = ft.subpopulations.complexity(patients)
         figure = ft.plots.overview(study, optimal=best.allocation)
         figure.savefig(folder / "actg175.png", dpi=dpi, bbox_inches="tight")

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         Recommendation,
         Truth,
     )
+    from fairtrial.report import write_report
     from fairtrial.simulation import Simulation, simulate
     from fairtrial.study import Study, run_study
 
@@ -63,6 +64,7 @@ __all__ = [
     "sklearn",
     "subpopulations",
     "testing",
+    "write_report",
 ]
 
 _MODULES = frozenset(
@@ -85,6 +87,7 @@ _HOMES = {
     "Study": "study",
     "run_study": "study",
     "simulate": "simulation",
+    "write_report": "report",
 }
 
 

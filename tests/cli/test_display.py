@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fairtrial.cli.display import answer_text, estimates_table, print_table, shares_table
-from fairtrial.plots._cut import MOST_ARMS
+from fairtrial.presentation.cuts import MOST_ARMS
 from tests.plots.plot_fakes import cell, progress_of_grid
 
 

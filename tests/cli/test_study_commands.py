@@ -11,7 +11,7 @@ import pytest
 import fairtrial as ft
 from fairtrial import delayed
 from fairtrial.cli import ExitCode
-from fairtrial.plots._cut import MOST_ARMS
+from fairtrial.presentation.cuts import MOST_ARMS
 from fairtrial.study import Study
 from tests.cli.configurations import replayed, write
 

@@ -16,8 +16,8 @@ from scipy import optimize, stats
 from fairtrial import causal
 from fairtrial.core import Estimate, Progress, Recommendation
 from fairtrial.errors import InvalidArgument
-from fairtrial.plots import _layers as layers
 from fairtrial.plots import causal_graph, error_by_budget, fair_outcomes, rejections
+from fairtrial.presentation import layers
 from fairtrial.simulation import simulate, trace
 
 ARMS = {

@@ -21,8 +21,8 @@ from fairtrial.plots import (
     shares_against_quotas,
     violation_over_time,
 )
-from fairtrial.plots._cut import MOST_ARMS
-from fairtrial.plots._shares import earlier_note
+from fairtrial.presentation.cuts import MOST_ARMS
+from fairtrial.presentation.shares import earlier_note
 from tests.plots.plot_fakes import progress_of_grid
 
 SHARES = (0.2, 0.3, 0.25)

@@ -15,7 +15,7 @@ from fairtrial.cli.sources import WorldRewards
 from fairtrial.core import Progress, run_policy
 from fairtrial.data import actg175
 from fairtrial.errors import MissingExtra, StudyNotFound
-from fairtrial.plots._sources import replay_actor
+from fairtrial.presentation.sources import replay_actor
 from fairtrial.study import Study, Verification
 from fairtrial.study.driver import Ending
 from fairtrial.subpopulations import (
@@ -217,7 +217,7 @@ def _draw(study: Study, folder: Path, needed: Complexity) -> Path | None:
 def _write_report(
     study: Study, folder: Path, needed: Complexity, facts: Mapping[str, object]
 ) -> Path:
-    from fairtrial.plots import write_report
+    from fairtrial.report import write_report
 
     return write_report(
         study,

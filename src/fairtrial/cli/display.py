@@ -19,9 +19,9 @@ from rich.text import Text
 from fairtrial.cli.output import say, shown_number
 from fairtrial.core import Estimate, Progress, Recommendation
 from fairtrial.core.wording import plural, printable
-from fairtrial.plots._alternatives import candidates_sentence, summary, tally
-from fairtrial.plots._cut import cut_by
-from fairtrial.plots._sources import arm_of
+from fairtrial.presentation.alternatives import candidates_sentence, summary, tally
+from fairtrial.presentation.cuts import cut_by
+from fairtrial.presentation.sources import arm_of
 
 __all__ = [
     "Reporter",

@@ -9,7 +9,7 @@ from rich.table import Table
 from fairtrial.cli.display import estimates_table, print_table, wrapped
 from fairtrial.cli.output import say, shown_number
 from fairtrial.core import Progress
-from fairtrial.plots._alternatives import (
+from fairtrial.presentation.alternatives import (
     Alternative,
     alternatives,
     e_value,
@@ -17,9 +17,9 @@ from fairtrial.plots._alternatives import (
     needed,
     ruling,
 )
-from fairtrial.plots._cut import cut_of, cut_of_arms, shown_alternatives
-from fairtrial.plots._shares import carried_note, cut_of_shares, earlier_note, shares_of
-from fairtrial.plots._words import percent
+from fairtrial.presentation.cuts import cut_of, cut_of_arms, shown_alternatives
+from fairtrial.presentation.shares import carried_note, cut_of_shares, earlier_note, shares_of
+from fairtrial.presentation.words import percent
 
 __all__ = ["print_standing"]
 

@@ -1,8 +1,8 @@
-"""Pictures of a simulation, a study or a policy's progress, and a report on one page.
+"""Pictures of a simulation, a study or a policy's progress.
 
 Every function draws on a `matplotlib.figure.Figure` of its own, or where you tell it to,
 and returns the figure: nothing is shown, and no global state of matplotlib is touched.
-`write_report` needs no matplotlib.
+What they show comes from `presentation`.
 """
 
 from fairtrial.plots._allocation import allocation
@@ -21,7 +21,6 @@ from fairtrial.plots._linear import (
 from fairtrial.plots._means import means
 from fairtrial.plots._over_time import regret_over_time, violation_over_time
 from fairtrial.plots._overview import overview
-from fairtrial.plots._page.report import write_report
 from fairtrial.plots._rejections import rejections
 from fairtrial.plots._shares_against_quotas import shares_against_quotas
 from fairtrial.plots._stopping_times import stopping_times
@@ -47,5 +46,4 @@ __all__ = [
     "time_ratios",
     "times_the_bound",
     "violation_over_time",
-    "write_report",
 ]

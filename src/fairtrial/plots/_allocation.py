@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairtrial.plots import _style as style
-from fairtrial.plots._cut import cut_by, groups_by
-from fairtrial.plots._sources import (
+from fairtrial.presentation.cuts import cut_by, groups_by
+from fairtrial.presentation.sources import (
     Floats,
     Grid,
     Source,
     optimal_shares,
     pulls_of,
 )
-from fairtrial.plots._words import percent, plural
+from fairtrial.presentation.words import percent, plural
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

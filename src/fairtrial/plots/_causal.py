@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from fairtrial.plots._sources import Floats
+from fairtrial.presentation.sources import Floats
 
 __all__ = ["EstimatesLike", "GraphLike", "QuestionLike"]
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.plots import _layers as layers
 from fairtrial.plots import _style as style
 from fairtrial.plots._causal import QuestionLike
-from fairtrial.plots._sources import Floats, check_offers
-from fairtrial.plots._words import shorten
+from fairtrial.presentation import layers
+from fairtrial.presentation.sources import Floats, check_offers
+from fairtrial.presentation.words import shorten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

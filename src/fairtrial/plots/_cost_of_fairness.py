@@ -17,12 +17,12 @@ from fairtrial.plots._lines import (
     name_axes,
     write_counts,
 )
-from fairtrial.plots._quotas import (
+from fairtrial.presentation.quotas import (
     AllocationRuns,
     is_simulation,
     measured,
 )
-from fairtrial.plots._sources import Floats
+from fairtrial.presentation.sources import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -13,8 +13,8 @@ from fairtrial.core.validation import check_array, check_number
 from fairtrial.errors import InvalidArgument
 from fairtrial.plots import _style as style
 from fairtrial.plots._lines import handle, name_axes
-from fairtrial.plots._sources import Floats, StudyLike, trace_of
-from fairtrial.plots._words import shorten
+from fairtrial.presentation.sources import Floats, StudyLike, trace_of
+from fairtrial.presentation.words import shorten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,10 +9,11 @@ import numpy as np
 
 from fairtrial.core.recommendation import Progress
 from fairtrial.plots import _style as style
-from fairtrial.plots._alternatives import alternatives, needed, when_ruled_out
-from fairtrial.plots._floors import finite
-from fairtrial.plots._sources import Floats, Traced, reigns, trace_of
-from fairtrial.plots._words import decimals, fixed, listed, shorten
+from fairtrial.presentation.alternatives import alternatives, needed, when_ruled_out
+from fairtrial.presentation.evidence import or_nan, series
+from fairtrial.presentation.limits import finite
+from fairtrial.presentation.sources import Floats, Traced, reigns, trace_of
+from fairtrial.presentation.words import decimals, fixed, listed, shorten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -87,20 +88,6 @@ def _is_waited_for(trace: Sequence[Progress]) -> bool:
     return finite(trace[-1].threshold) is not None
 
 
-def series(trace: Sequence[Progress]) -> tuple[Floats, Floats, Floats]:
-    """Return results, evidence and threshold of every moment; NaN where there is none."""
-    return (
-        np.array([float(moment.told) for moment in trace]),
-        np.array([_or_nan(moment.evidence) for moment in trace]),
-        np.array([_or_nan(moment.threshold) for moment in trace]),
-    )
-
-
-def _or_nan(value: float | None) -> float:
-    clean = finite(value)
-    return float("nan") if clean is None else clean
-
-
 def _draw_alternatives(ax: Axes, trace: Sequence[Progress], told: Floats) -> None:
     """Draw what each answer that is ruled out had against it, until it was."""
     threshold, crossings = needed(trace[-1]), when_ruled_out(trace)
@@ -131,7 +118,7 @@ def _draw_alternatives(ax: Axes, trace: Sequence[Progress], told: Floats) -> Non
 
 def _against(moment: Progress, answer: str) -> float:
     values = [one.log_wealth for one in alternatives(moment) if one.answer == answer]
-    return _or_nan(values[0]) if values else float("nan")
+    return or_nan(values[0]) if values else float("nan")
 
 
 def _set_scale(ax: Axes, told: Floats, gained: Floats, needed: Floats) -> None:

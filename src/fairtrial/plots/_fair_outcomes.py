@@ -12,8 +12,8 @@ import numpy as np
 from fairtrial.core.validation import check_choice
 from fairtrial.plots import _style as style
 from fairtrial.plots._causal import EstimatesLike, QuestionLike
-from fairtrial.plots._sources import Floats, check_offers
-from fairtrial.plots._words import plural, shorten
+from fairtrial.presentation.sources import Floats, check_offers
+from fairtrial.presentation.words import plural, shorten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

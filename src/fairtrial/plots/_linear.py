@@ -13,8 +13,8 @@ from fairtrial.core.validation import check_array, check_integer, check_labels
 from fairtrial.errors import InvalidArgument
 from fairtrial.plots import _style as style
 from fairtrial.plots._lines import draw_bound, name_axes
-from fairtrial.plots._sources import Floats, SimulationLike, Traced, trace_of
-from fairtrial.plots._words import percent, plural
+from fairtrial.presentation.sources import Floats, SimulationLike, Traced, trace_of
+from fairtrial.presentation.words import percent, plural
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fairtrial.plots import _style as style
-from fairtrial.plots._sources import Floats
+from fairtrial.presentation.sources import Floats
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

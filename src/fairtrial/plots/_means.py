@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from fairtrial.core.recommendation import Estimate, Progress
 from fairtrial.plots import _style as style
-from fairtrial.plots._floors import (
+from fairtrial.presentation.limits import (
     Standing,
     finite,
     limits_of,
@@ -15,8 +15,8 @@ from fairtrial.plots._floors import (
     standing,
     visible_range,
 )
-from fairtrial.plots._panels import Panel, shown_panels
-from fairtrial.plots._sources import HasProgress, answered, minimizes, progress_of
+from fairtrial.presentation.panels import Panel, shown_panels
+from fairtrial.presentation.sources import HasProgress, answered, minimizes, progress_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -23,14 +23,14 @@ from fairtrial.plots._lines import (
     spread,
     with_key,
 )
-from fairtrial.plots._quotas import (
+from fairtrial.presentation.quotas import (
     AllocationRuns,
     is_simulation,
     measured,
     rounds,
     violations,
 )
-from fairtrial.plots._sources import Floats, Traced, trace_of
+from fairtrial.presentation.sources import Floats, Traced, trace_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,14 +10,14 @@ from numpy.typing import ArrayLike
 from fairtrial.core.recommendation import Progress
 from fairtrial.plots import _style as style
 from fairtrial.plots._allocation import allocation
-from fairtrial.plots._alternatives import candidates_sentence, summary
 from fairtrial.plots._evidence import evidence
 from fairtrial.plots._means import draw_means
-from fairtrial.plots._panels import shown_panels
-from fairtrial.plots._shares import shares_of
 from fairtrial.plots._shares_against_quotas import shares_against_quotas, shares_height
-from fairtrial.plots._sources import StudyLike, check_offers, is_endless, minimizes
-from fairtrial.plots._words import because, ended, headline, pull_sentence, shorten, support
+from fairtrial.presentation.alternatives import candidates_sentence, summary
+from fairtrial.presentation.panels import shown_panels
+from fairtrial.presentation.shares import shares_of
+from fairtrial.presentation.sources import StudyLike, check_offers, is_endless, minimizes
+from fairtrial.presentation.words import because, ended, headline, pull_sentence, shorten, support
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure

@@ -10,8 +10,8 @@ from fairtrial.core.recommendation import Progress
 from fairtrial.errors import InvalidArgument
 from fairtrial.plots import _style as style
 from fairtrial.plots._causal import QuestionLike
-from fairtrial.plots._sources import Traced, trace_of
-from fairtrial.plots._words import plural, shorten
+from fairtrial.presentation.sources import Traced, trace_of
+from fairtrial.presentation.words import plural, shorten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

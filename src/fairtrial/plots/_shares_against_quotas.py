@@ -11,11 +11,11 @@ from numpy.typing import ArrayLike, NDArray
 from fairtrial.core.validation import check_array
 from fairtrial.errors import InvalidArgument
 from fairtrial.plots import _style as style
-from fairtrial.plots._cut import MOST_ARMS
-from fairtrial.plots._quotas import is_simulation, quotas_of
-from fairtrial.plots._shares import Share, carried_note, cut_of_shares, pulls_in, shares_of
-from fairtrial.plots._sources import Floats, Source, progress_of, pulls_of
-from fairtrial.plots._words import percent, plural, shorten
+from fairtrial.presentation.cuts import MOST_ARMS
+from fairtrial.presentation.quotas import is_simulation, quotas_of
+from fairtrial.presentation.shares import Share, carried_note, cut_of_shares, pulls_in, shares_of
+from fairtrial.presentation.sources import Floats, Source, progress_of, pulls_of
+from fairtrial.presentation.words import percent, plural, shorten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

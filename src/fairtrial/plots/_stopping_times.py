@@ -11,9 +11,9 @@ import numpy as np
 from fairtrial.core.validation import check_number
 from fairtrial.errors import InvalidArgument
 from fairtrial.plots import _style as style
-from fairtrial.plots._floors import finite
-from fairtrial.plots._sources import Floats, SimulationLike
-from fairtrial.plots._words import number, plural, shorten
+from fairtrial.presentation.limits import finite
+from fairtrial.presentation.sources import Floats, SimulationLike
+from fairtrial.presentation.words import number, plural, shorten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from fairtrial.errors import MissingExtra
-from fairtrial.plots._words import shorten
+from fairtrial.presentation.words import shorten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -81,7 +81,7 @@ def _print_result(result: Demonstration, output: Path) -> None:
     from fairtrial.cli.commands.study import verification_text
     from fairtrial.cli.demonstration import ACTOR, PATIENTS
     from fairtrial.cli.display import answer_text, wrapped
-    from fairtrial.plots._sources import said_of_replay
+    from fairtrial.presentation.sources import said_of_replay
 
     right = result.progress.recommendation.arm == result.best
     paragraphs = {

@@ -41,7 +41,7 @@ def run(config: Path, pulls: int | None, parallel: int, as_json: bool) -> None:
     from fairtrial.cli.display import answer_text, reporter
     from fairtrial.cli.running import Interruption
     from fairtrial.errors import SourceError
-    from fairtrial.plots._sources import replay_note
+    from fairtrial.presentation.sources import replay_note
 
     configuration = load_configuration(config, "run")
     _check_parallel(configuration, parallel)
@@ -106,7 +106,7 @@ def _drive(
     from fairtrial.cli.running import drive, drive_commands
     from fairtrial.cli.sections import CommandSource
     from fairtrial.cli.sources import CommandRewards, WorldRewards
-    from fairtrial.plots._sources import replay_actor
+    from fairtrial.presentation.sources import replay_actor
 
     section = configuration.source
     if isinstance(section, CommandSource):

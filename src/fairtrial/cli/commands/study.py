@@ -91,7 +91,7 @@ def show(study: str, storage: str | None, as_json: bool) -> None:
 
     from fairtrial.cli.display import answer_text, wrapped
     from fairtrial.cli.standing import print_standing
-    from fairtrial.plots._sources import minimizes, replay_note
+    from fairtrial.presentation.sources import minimizes, replay_note
 
     with _open(study, storage) as opened:
         audit = _audit(opened, _MOST_AUDITED)
@@ -255,7 +255,7 @@ def report(study: str, out: Path, force: bool, storage: str | None, as_json: boo
 
     The page holds its own style and pictures, and the audit of the log.
     """
-    from fairtrial.plots import write_report
+    from fairtrial.report import write_report
 
     _refuse_to_replace(out, force)
     with _open(study, storage) as opened:

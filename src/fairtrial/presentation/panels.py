@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from fairtrial.core.recommendation import Estimate, Progress
-from fairtrial.plots._cut import cut_of, groups_by
-from fairtrial.plots._floors import finite, name_of_limit, slack
-from fairtrial.plots._sources import Grid, answered, arm_of, reported_actions
+from fairtrial.presentation.cuts import cut_of, groups_by
+from fairtrial.presentation.limits import finite, name_of_limit, slack
+from fairtrial.presentation.sources import Grid, answered, arm_of, reported_actions
 
 __all__ = ["Panel", "Panels", "panels_of", "shown_panels"]
 

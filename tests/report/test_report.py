@@ -15,8 +15,8 @@ import pytest
 
 from fairtrial.core import Estimate
 from fairtrial.errors import InvalidArgument
-from fairtrial.plots import write_report
-from fairtrial.plots._cut import MOST_ARMS
+from fairtrial.presentation.cuts import MOST_ARMS
+from fairtrial.report import write_report
 from tests.plots.plot_fakes import (
     BlockBetting,
     Endless,
@@ -323,7 +323,7 @@ def test_a_policy_that_never_stops_serves_on_and_its_shares_are_shown(report):
 def test_the_report_needs_no_matplotlib(tmp_path):
     code = (
         "import sys; sys.modules['matplotlib'] = None\n"
-        "from fairtrial.plots import write_report\n"
+        "from fairtrial.report import write_report\n"
         "from tests.plots.plot_fakes import FakeStudy\n"
         f"write_report(FakeStudy(), {str(tmp_path / 'r.html')!r})\n"
     )

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from fairtrial.core.recommendation import Progress
-from fairtrial.plots._floors import finite
-from fairtrial.plots._sources import answered
-from fairtrial.plots._words import count, label_of, listed, number, percent, plural, shorten
+from fairtrial.presentation.limits import finite
+from fairtrial.presentation.sources import answered
+from fairtrial.presentation.words import count, label_of, listed, number, percent, plural, shorten
 
 __all__ = [
     "Alternative",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Collection, Iterable, Sequence
 
-from fairtrial.plots._words import clean, safe, shorten
+from fairtrial.presentation.words import clean, safe, shorten
 
 __all__ = [
     "LABEL_LENGTH",

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.errors import InvalidArgument
-from fairtrial.plots._sources import Floats
+from fairtrial.presentation.sources import Floats
 
 __all__ = ["AllocationRuns", "is_simulation", "measured", "quotas_of", "rounds", "violations"]
 

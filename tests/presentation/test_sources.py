@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import fairtrial as ft
 from fairtrial import plots
 from fairtrial.core import Progress, Recommendation
 from fairtrial.errors import InvalidArgument
-from fairtrial.plots._sources import (
+from fairtrial.presentation.sources import (
     Grid,
     answered,
     minimizes,
@@ -125,7 +126,7 @@ def test_direction_is_the_problems():
 
 DRAWINGS = {
     "overview": (plots.overview, "study"),
-    "report": (lambda given: plots.write_report(given, "page.html"), "study"),
+    "report": (lambda given: ft.write_report(given, "page.html"), "study"),
     "graph": (plots.causal_graph, "problem"),
     "outcomes": (plots.fair_outcomes, "estimates"),
     "errors": (plots.error_by_budget, "errors"),
@@ -150,4 +151,4 @@ def test_what_is_no_source_is_refused_by_name(drawing, given, tmp_path, monkeypa
 
 def test_a_report_is_written_to_a_path_only():
     with pytest.raises(InvalidArgument, match=r"^path must be the path of a file; got 3"):
-        plots.write_report(FakeStudy(), 3)
+        ft.write_report(FakeStudy(), 3)

@@ -11,7 +11,7 @@ from matplotlib.text import Text
 
 import fairtrial as ft
 from fairtrial.plots import evidence, overview
-from fairtrial.plots._alternatives import (
+from fairtrial.presentation.alternatives import (
     alternatives,
     candidates_sentence,
     e_value,
@@ -188,7 +188,7 @@ def test_before_anything_is_ruled_out_no_confidence_is_claimed():
 def test_page_and_picture_name_the_answers_that_are_left(tmp_path):
     study = FakeStudy(end=undecided(("b", None)))
     sentence = "With 95 % confidence the right answer is b, or that no arm is acceptable."
-    page = ft.plots.write_report(study, tmp_path / "page.html").read_text(encoding="utf-8")
+    page = ft.write_report(study, tmp_path / "page.html").read_text(encoding="utf-8")
     assert sentence in page
     said = [text.get_text() for text in overview(study).findobj(Text)]
     assert any(sentence in " ".join(text.split()) for text in said)

@@ -12,14 +12,14 @@ from numpy.typing import ArrayLike
 import fairtrial
 from fairtrial.core.files import replacing
 from fairtrial.errors import InvalidArgument, StorageError
-from fairtrial.plots._page.arms import arms
-from fairtrial.plots._page.decision import decision
-from fairtrial.plots._page.fairness import fairness
-from fairtrial.plots._page.findings import Findings
-from fairtrial.plots._page.health import health
-from fairtrial.plots._page.html import Markup, bdi, element
-from fairtrial.plots._page.log import log
-from fairtrial.plots._sources import StudyLike, VerificationLike, check_offers, replay_note
+from fairtrial.presentation.sources import StudyLike, VerificationLike, check_offers, replay_note
+from fairtrial.report.arms import arms
+from fairtrial.report.decision import decision
+from fairtrial.report.fairness import fairness
+from fairtrial.report.findings import Findings
+from fairtrial.report.health import health
+from fairtrial.report.html import Markup, bdi, element
+from fairtrial.report.log import log
 
 __all__ = ["write_report"]
 
@@ -92,9 +92,7 @@ def write_report(
 
 def _page(found: Findings, title: str, facts: Mapping[str, object]) -> str:
     policy = "default-src 'none'; style-src 'unsafe-inline'"
-    style = Markup(
-        files("fairtrial.plots._page").joinpath("report.css").read_text(encoding="utf-8")
-    )
+    style = Markup(files("fairtrial.report").joinpath("report.css").read_text(encoding="utf-8"))
     head = element(
         "head",
         element("meta", charset="utf-8"),

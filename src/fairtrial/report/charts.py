@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from fairtrial.core.recommendation import Estimate, Progress
-from fairtrial.plots._evidence import series
-from fairtrial.plots._floors import (
+from fairtrial.presentation.evidence import series
+from fairtrial.presentation.limits import (
     Standing,
     finite,
     limits_of,
@@ -17,9 +17,9 @@ from fairtrial.plots._floors import (
     standing,
     visible_range,
 )
-from fairtrial.plots._page.html import Markup, element, label, text_of
-from fairtrial.plots._sources import Floats, reigns
-from fairtrial.plots._words import number, percent
+from fairtrial.presentation.sources import Floats, reigns
+from fairtrial.presentation.words import number, percent
+from fairtrial.report.html import Markup, element, label, text_of
 
 __all__ = ["bar_chart", "evidence_chart", "figure", "interval_chart"]
 

@@ -9,10 +9,9 @@ from functools import cached_property
 from numpy.typing import ArrayLike
 
 from fairtrial.core.recommendation import Estimate, Progress
-from fairtrial.plots._cut import Cut, cut_of
-from fairtrial.plots._floors import finite, limits_of, name_of_limit, slack, sure_slack
-from fairtrial.plots._page.html import LABEL_LENGTH
-from fairtrial.plots._sources import (
+from fairtrial.presentation.cuts import Cut, cut_of
+from fairtrial.presentation.limits import finite, limits_of, name_of_limit, slack, sure_slack
+from fairtrial.presentation.sources import (
     Floats,
     Grid,
     StudyLike,
@@ -23,7 +22,8 @@ from fairtrial.plots._sources import (
     optimal_shares,
     trace_of,
 )
-from fairtrial.plots._words import decimals, shorten
+from fairtrial.presentation.words import decimals, shorten
+from fairtrial.report.html import LABEL_LENGTH
 
 __all__ = ["Findings", "places_of"]
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from fairtrial.core.recommendation import Progress
-from fairtrial.plots._cut import Cut, cut_by
-from fairtrial.plots._sources import arm_of
-from fairtrial.plots._words import count
+from fairtrial.presentation.cuts import Cut, cut_by
+from fairtrial.presentation.sources import arm_of
+from fairtrial.presentation.words import count
 
 __all__ = ["Share", "carried_note", "cut_of_shares", "earlier_note", "pulls_in", "shares_of"]
 

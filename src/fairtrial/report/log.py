@@ -7,10 +7,10 @@ from datetime import UTC
 from itertools import islice
 
 from fairtrial.core.parameters import Parametrized
-from fairtrial.plots._page.findings import Findings
-from fairtrial.plots._page.html import Markup, bdi, element, label, section, table
-from fairtrial.plots._sources import EventLike, StudyLike
-from fairtrial.plots._words import count, number, plural
+from fairtrial.presentation.sources import EventLike, StudyLike
+from fairtrial.presentation.words import count, number, plural
+from fairtrial.report.findings import Findings
+from fairtrial.report.html import Markup, bdi, element, label, section, table
 
 __all__ = ["log"]
 

@@ -7,14 +7,20 @@ from collections.abc import Sequence
 import numpy as np
 
 from fairtrial.core.recommendation import Estimate
-from fairtrial.plots._cut import Cut, cut_of_arms
-from fairtrial.plots._floors import finite
-from fairtrial.plots._page import charts
-from fairtrial.plots._page.findings import Findings, places_of
-from fairtrial.plots._page.html import Markup, element, folded, label, section, table, text_of
-from fairtrial.plots._shares import carried_note, cut_of_shares, earlier_note, pulls_in, shares_of
-from fairtrial.plots._sources import Floats, arm_of
-from fairtrial.plots._words import MINUS, count, fixed, listed, number, percent, plural
+from fairtrial.presentation.cuts import Cut, cut_of_arms
+from fairtrial.presentation.limits import finite
+from fairtrial.presentation.shares import (
+    carried_note,
+    cut_of_shares,
+    earlier_note,
+    pulls_in,
+    shares_of,
+)
+from fairtrial.presentation.sources import Floats, arm_of
+from fairtrial.presentation.words import MINUS, count, fixed, listed, number, percent, plural
+from fairtrial.report import charts
+from fairtrial.report.findings import Findings, places_of
+from fairtrial.report.html import Markup, element, folded, label, section, table, text_of
 
 __all__ = ["arms"]
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fairtrial.plots._page.findings import Findings
-from fairtrial.plots._page.html import Markup, bdi, element, section, table
-from fairtrial.plots._words import count, ended, number, plural
+from fairtrial.presentation.words import count, ended, number, plural
+from fairtrial.report.findings import Findings
+from fairtrial.report.html import Markup, bdi, element, section, table
 
 __all__ = ["health"]
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from fairtrial.core.recommendation import Progress
-from fairtrial.plots._alternatives import (
+from fairtrial.presentation.alternatives import (
     Alternative,
     candidates_sentence,
     e_value,
@@ -16,25 +16,11 @@ from fairtrial.plots._alternatives import (
     ruling,
     when_ruled_out,
 )
-from fairtrial.plots._alternatives import needed as level_of
-from fairtrial.plots._cut import shown_alternatives
-from fairtrial.plots._floors import finite, limits_of
-from fairtrial.plots._page import charts
-from fairtrial.plots._page.findings import Findings
-from fairtrial.plots._page.html import (
-    LABEL_LENGTH,
-    Markup,
-    bdi,
-    bullets,
-    element,
-    folded,
-    label,
-    section,
-    table,
-    text_of,
-)
-from fairtrial.plots._sources import answered, reigns
-from fairtrial.plots._words import (
+from fairtrial.presentation.alternatives import needed as level_of
+from fairtrial.presentation.cuts import shown_alternatives
+from fairtrial.presentation.limits import finite, limits_of
+from fairtrial.presentation.sources import answered, reigns
+from fairtrial.presentation.words import (
     because,
     count,
     decimals,
@@ -47,6 +33,20 @@ from fairtrial.plots._words import (
     pull_sentence,
     shorten,
     support,
+)
+from fairtrial.report import charts
+from fairtrial.report.findings import Findings
+from fairtrial.report.html import (
+    LABEL_LENGTH,
+    Markup,
+    bdi,
+    bullets,
+    element,
+    folded,
+    label,
+    section,
+    table,
+    text_of,
 )
 
 __all__ = ["decision"]

@@ -9,7 +9,7 @@ from typing import Any
 
 from fairtrial.core.recommendation import Progress, Recommendation
 from fairtrial.core.wording import plural
-from fairtrial.plots._floors import finite
+from fairtrial.presentation.limits import finite
 
 __all__ = [
     "MINUS",

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairtrial.core import Estimate
-from fairtrial.plots._floors import Standing, slack, standing, sure_slack, visible_range
+from fairtrial.presentation.limits import Standing, slack, standing, sure_slack, visible_range
 from tests.plots.plot_fakes import cell
 
 numbers = st.floats(-1e3, 1e3)

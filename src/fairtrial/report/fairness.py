@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fairtrial.core.recommendation import Estimate
-from fairtrial.plots._floors import Standing, limits_of, standing
-from fairtrial.plots._page import charts
-from fairtrial.plots._page.findings import Findings, places_of
-from fairtrial.plots._page.html import LABEL_LENGTH, Markup, element, folded, label, section, table
-from fairtrial.plots._panels import panels_of
-from fairtrial.plots._shares import shares_of
-from fairtrial.plots._words import count, fixed, label_of, number, plural, shorten
+from fairtrial.presentation.limits import Standing, limits_of, standing
+from fairtrial.presentation.panels import panels_of
+from fairtrial.presentation.shares import shares_of
+from fairtrial.presentation.words import count, fixed, label_of, number, plural, shorten
+from fairtrial.report import charts
+from fairtrial.report.findings import Findings, places_of
+from fairtrial.report.html import LABEL_LENGTH, Markup, element, folded, label, section, table
 
 __all__ = ["fairness"]
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairtrial.core import Recommendation
-from fairtrial.plots._words import (
+from fairtrial.presentation.words import (
     clean,
     decimals,
     fixed,

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from fairtrial.core.recommendation import Estimate, Progress
-from fairtrial.plots._alternatives import Alternative, alternatives, ruled_out
-from fairtrial.plots._floors import finite
-from fairtrial.plots._sources import answered, arm_of
-from fairtrial.plots._words import count
+from fairtrial.presentation.alternatives import Alternative, alternatives, ruled_out
+from fairtrial.presentation.limits import finite
+from fairtrial.presentation.sources import answered, arm_of
+from fairtrial.presentation.words import count
 
 __all__ = [
     "MOST_ARMS",

@@ -8,7 +8,13 @@ import pytest
 
 from fairtrial.core import Estimate
 from fairtrial.plots import allocation, means, overview
-from fairtrial.plots._cut import MOST_ARMS, MOST_GROUPS, cut_of, cut_of_arms, shown_alternatives
+from fairtrial.presentation.cuts import (
+    MOST_ARMS,
+    MOST_GROUPS,
+    cut_of,
+    cut_of_arms,
+    shown_alternatives,
+)
 from tests.plots.plot_fakes import FakeSimulation, FakeStudy, GridProblem, cell, progress_of_grid
 
 MANY = [f"arm {number}" for number in range(1728)]
