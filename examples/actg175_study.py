@@ -1,8 +1,8 @@
 """Decide a real clinical trial as a study on disk, audit it, and draw what happened.
 
 Run it with ``python examples/actg175_study.py [FOLDER]``. Every week forty patients get the
-treatment that the study asks for; the result of each is that of a real patient of the ACTG 175
-trial, drawn with replacement. The study stops as soon as there is enough evidence.
+treatment that the study asks for; each result is that of a real patient of the ACTG 175 trial,
+drawn with replacement. The study stops as soon as there is enough evidence.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ def main(folder: Path, dpi: int = 110) -> None:
     )
     policy = ft.subpopulations.BlockBetting(problem, delta=0.05)
     patients = ft.subpopulations.ReplayEnvironment(problem, actg175(), group="stratum")
-    world = np.random.default_rng(7)
+    generator = np.random.default_rng(7)
 
     with ft.Study.create(
         problem, policy, storage=folder / "trial.db", name="actg175", seed=7
     ) as study:
         weeks = 0
         while pulls := study.ask(PATIENTS_A_WEEK):
-            study.tell_many([(pull, patients.sample(pull, world)) for pull in pulls])
+            study.tell_many([(pull, patients.sample(pull, generator)) for pull in pulls])
             weeks += 1
         answer = study.recommend()
         print(f"after {weeks} weeks and {study.progress().told} patients: {answer.arm}")

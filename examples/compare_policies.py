@@ -1,7 +1,7 @@
-"""Which policy needs fewest results? Many runs of each in the same world, on all cores.
+"""Which policy needs the fewest results? Run each many times in the same environment, on all cores.
 
-Run it with ``python examples/compare_policies.py``. The world is the paper's first instance,
-E1: three arms, three groups, and no group mean may be below zero.
+Run it with ``python examples/compare_policies.py``. The environment is the paper's first
+instance, E1: three arms, three groups, and no group mean may be below zero.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ MEANS = [[0.2, 0.6, 0.8], [0.4, 0.4, 0.3], [-0.2, 1.0, 1.5]]
 def main(replications: int = 100, delta: float = 0.1) -> dict[str, ft.Simulation]:
     families = ft.subpopulations
     problem = families.Problem(3, 3, group_weights=[0.2, 0.3, 0.5], floors=0.0, noise_std=1.0)
-    world = families.GaussianEnvironment(problem, MEANS)
-    bound = families.complexity(world).lower_bound(delta)
+    environment = families.GaussianEnvironment(problem, MEANS)
+    bound = families.complexity(environment).lower_bound(delta)
     policies = {
         "BlockBetting (proven)": families.BlockBetting(problem, delta),
         "BalancedTracking (proven)": families.BalancedTracking(problem, delta),
@@ -25,9 +25,9 @@ def main(replications: int = 100, delta: float = 0.1) -> dict[str, ft.Simulation
         "TrackAndStop (the paper's)": families.TrackAndStop(problem, delta, stopping="stylised"),
     }
     results = {}
-    print(f"no rule can do with fewer than {bound:.0f} results on average")
+    print(f"every rule needs at least {bound:.0f} results on average")
     for name, policy in policies.items():
-        result = ft.simulate(policy, world, replications, seed=0, lower_bound=bound)
+        result = ft.simulate(policy, environment, replications, seed=0, lower_bound=bound)
         summary = result.summary()
         print(f"{name:36}{summary.stopping_time.mean:8.0f}{result.error_rate:8.3f} wrong")
         results[name] = result

@@ -1,7 +1,7 @@
-"""A policy of one's own, in plain Python: the same class runs in a study and in a simulation.
+"""Write your own policy in plain Python: the same class runs in a study and in a simulation.
 
 Run it with ``python examples/own_policy.py``. The rule is successive elimination: try the arms
-in turn, and stop once every other arm is surely worse than the best one.
+in turn, and stop once there is enough evidence that all arms but one are not the best.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import fairtrial as ft
 
 
 class SuccessiveElimination(ft.Policy):
-    """Try in turn the arms that may still be best; for one group and no floors."""
+    """Try the arms that may still be best in turn; for one group and no floors."""
 
     state_fields = ("counts", "sums")
 
@@ -41,11 +41,11 @@ class SuccessiveElimination(ft.Policy):
 
     @property
     def stopped(self):
-        """Whether one arm alone may still be best."""
+        """Whether only one arm may still be best."""
         return self.live().size == 1
 
     def recommend(self):
-        """Return the best arm so far, as the answer once it stands alone."""
+        """Return the best arm so far, as the answer once it is the only one left."""
         leader = self.problem.arms[np.argmax(self.sums / np.maximum(self.counts, 1))]
         if self.stopped:
             return ft.Recommendation(leader, "decided", leader, confidence=1 - self.delta)
@@ -56,20 +56,20 @@ def main(replications: int = 20) -> ft.Simulation:
     problem = ft.subpopulations.Problem(
         ["red", "green", "blue"], ["everybody"], floors=None, noise_std=1.0
     )
-    world = ft.subpopulations.GaussianEnvironment(problem, [[0.0], [1.5], [0.5]])
+    environment = ft.subpopulations.GaussianEnvironment(problem, [[0.0], [1.5], [0.5]])
     policy = SuccessiveElimination(problem, delta=0.05)
 
-    # In a simulation ...
-    bound = ft.subpopulations.complexity(world).lower_bound(0.05)
-    result = ft.simulate(policy, world, replications, seed=0, lower_bound=bound)
+    # In a simulation:
+    bound = ft.subpopulations.complexity(environment).lower_bound(0.05)
+    result = ft.simulate(policy, environment, replications, seed=0, lower_bound=bound)
     print(result.summary())
 
-    # ... and in a study, which records it and audits its decisions.
+    # In a study, which records it and audits its decisions:
     generator = np.random.default_rng(0)
     with ft.Study.create(problem, policy, storage="memory://", name="colours", seed=1) as study:
         while study.status == "running":
             pull = study.ask()
-            study.tell(pull, world.sample(pull, generator))
+            study.tell(pull, environment.sample(pull, generator))
         print(study.recommend().arm, study.verify().ok)
     return result
 

@@ -1,7 +1,7 @@
-"""Patients turn up by themselves: the group is given, only the treatment is chosen.
+"""Patients arrive by themselves: their group is given, only the treatment is chosen.
 
-Run it with ``python examples/passive_arrivals.py``. Some outcomes never come back: such a pull
-is reported as lost, and the guarantee for rewards in a known range survives it.
+Run it with ``python examples/passive_arrivals.py``. Some outcomes never arrive: such a pull is
+reported as failed, and the guarantee for rewards in a known range still holds.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def main(seed: int = 1) -> ft.Recommendation:
         reward_range=(0, 1),
     )
     policy = ft.subpopulations.BlockBetting(problem, delta=0.05)
-    world = ft.subpopulations.BernoulliEnvironment(problem, MEANS)
+    environment = ft.subpopulations.BernoulliEnvironment(problem, MEANS)
     generator = np.random.default_rng(seed)
     with ft.Study.create(problem, policy, storage="memory://", name="clinic", seed=seed) as study:
         while study.status == "running":
@@ -32,7 +32,7 @@ def main(seed: int = 1) -> ft.Recommendation:
             if generator.random() < LOST:
                 study.fail(pull, "did not come back")
             else:
-                study.tell(pull, world.sample(pull, generator))
+                study.tell(pull, environment.sample(pull, generator))
         answer, health = study.recommend(), study.health()
     print(f"answer: {answer.arm} ({answer.guarantee.label}); lost: {health['lost']}")
     return answer

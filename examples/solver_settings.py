@@ -1,13 +1,13 @@
 """Race 32 settings of a mixed-integer solver, live, with its bounds as early readings.
 
 A pull solves one of eleven classic models, drawn at random, under one setting of HiGHS and with
-a random seed. Its outcome is the mean gap between bound and incumbent until a limit of CPU time
-(the primal-dual integral of Berthold 2013, from 0 to 1: small is good), less that of the default
-setting on the same model. While the solver runs, its bounds say between which two values the
-outcome will lie: the middle is a reading, half the distance its standard deviation.
+a random seed. Its outcome is the mean gap between the bound and the best solution until a limit
+of CPU time (the primal-dual integral of Berthold 2013, from 0 to 1: small is good), minus that of
+the default setting on the same model. While the solver runs, the outcome lies between two known
+bounds: their middle is a reading, half their distance its standard deviation.
 
-Three races, each in two processes and on a study of its own: with readings, without, and with
-the same models and seeds for all settings.
+There are three races, each in two processes and with its own study: with readings, without, and
+with the same models and seeds for all settings.
 
     python examples/solver_settings.py [--quick] [--truth] [--tolerance .02] [--seconds 120]
 """
@@ -49,7 +49,7 @@ BETWEEN_READINGS = 0.03  # seconds
 
 
 class Gap:
-    """The gap over CPU time, added up while the solver runs."""
+    """Add up the gap over CPU time while the solver runs."""
 
     def __init__(self, limit, report=None):
         self.limit = limit
@@ -58,7 +58,7 @@ class Gap:
         self.gap, self.area, self.stopped = 1.0, 0.0, None
 
     def __call__(self, event):
-        """Take the solver's bounds; interrupt it at the limit, or when nobody waits for it."""
+        """Take the solver's bounds; interrupt it at the limit, or when its pull is not needed."""
         now = time.process_time()
         self._add(min(now, self.began + self.limit))
         self.gap = relative_gap(event.data_out.mip_primal_bound, event.data_out.mip_dual_bound)
@@ -77,7 +77,7 @@ class Gap:
         try:
             self.report((self.area + left / 2) / self.limit, left / 2 / self.limit)
         except ft.study.StopPull as stop:
-            # An exception would not pass through the solver: keep it until it has stopped.
+            # The solver would swallow an exception: keep it until the solver has stopped.
             self.stopped = stop
             event.data_in.user_interrupt = True
 
@@ -114,7 +114,7 @@ def solve(setting, model, seed, limit, report=None):
 
 @lru_cache
 def usual(models, limit):
-    """Return the default setting's mean gap by model: what every outcome is held against."""
+    """Return the default setting's mean gap by model; every outcome is compared with it."""
     return {
         model: statistics.fmean(solve(DEFAULT, model, seed, limit) for seed in range(3))
         for model in models
@@ -122,7 +122,7 @@ def usual(models, limit):
 
 
 def pull(arm, report, baseline, limit, shared):
-    """One pull: a random model and seed, the same for all arms of a block if `shared`."""
+    """Run one pull: a random model and seed, the same for all arms of a block if `shared`."""
     draw = random.Random(report.pull.tag if shared else ~report.pull.number)
     model, seed = draw.choice(sorted(baseline)), draw.randrange(10**6)
     level = baseline[model]
@@ -134,7 +134,10 @@ def pull(arm, report, baseline, limit, shared):
 
 
 def pilot(settings, baseline, limit):
-    """Return the deviation of outcomes, every setting tried once; it holds gaps of means too."""
+    """Return the standard deviation of outcomes, with every setting tried once.
+
+    It includes the differences between the settings' means.
+    """
     draw = random.Random(0)
     models = [draw.choice(sorted(baseline)) for _ in settings]
     return statistics.stdev(
@@ -144,9 +147,9 @@ def pilot(settings, baseline, limit):
 
 
 def race(kind, settings, baseline, noise_std, limit, tolerance, seconds, folder):
-    """Return a race's progress, and its seconds by the clock and of the processor.
+    """Return a race's progress, its seconds of clock time, and those of the processor.
 
-    It is given up after `seconds`.
+    The race ends after `seconds`.
     """
     about = {"noise_std": noise_std, "tolerance": tolerance, "direction": "minimize"}
     if kind == "paired":
@@ -171,7 +174,7 @@ def race(kind, settings, baseline, noise_std, limit, tolerance, seconds, folder)
 
 
 def cpu_of_workers():
-    """Return the processor's seconds of all worker processes that have ended."""
+    """Return the processor time of all worker processes that have ended, in seconds."""
     usage = resource.getrusage(resource.RUSAGE_CHILDREN)
     return usage.ru_utime + usage.ru_stime
 
@@ -220,7 +223,7 @@ def main(settings=tuple(SETTINGS), models=None, limit=0.2, tolerance=0.02, secon
             )
     if seeds:
         table = truth(settings, baseline, limit, seeds)
-        print(f"mean over all models and {seeds} seeds each, less the default's:")
+        print(f"mean over all models and {seeds} seeds each, minus the default's:")
         for setting, (mean, error) in sorted(table.items(), key=lambda row: row[1]):
             print(f"  {setting:<45} {mean:+.4f} +- {error:.4f}")
     return answers
@@ -230,8 +233,10 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="4 settings, 3 models, seconds")
     parser.add_argument("--truth", action="store_true", help="measure every setting as well")
-    parser.add_argument("--tolerance", type=float, default=0.02, help="gap that does not matter")
-    parser.add_argument("--seconds", type=float, default=120.0, help="when a race is given up")
+    parser.add_argument(
+        "--tolerance", type=float, default=0.02, help="difference that does not matter"
+    )
+    parser.add_argument("--seconds", type=float, default=120.0, help="time limit of a race")
     options = parser.parse_args()
     if options.quick:
         small = ("egout", "lseu", "gt2")

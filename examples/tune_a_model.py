@@ -1,8 +1,8 @@
-"""Tune a model in parallel processes; one of them is killed on the way, the study goes on.
+"""Tune a model in parallel processes; one is killed on the way, and the study continues.
 
 Twelve settings of a support vector machine are raced over random splits of handwritten digits.
-Every result is in a log on disk before it counts. A worker that dies costs its pull, which is
-carried out again; run the program again after you stopped it, and it goes on where it was.
+Every result is in a log on disk before it counts. If a worker dies, its pull is lost and
+run again. If you stop the program and run it again, it continues the study.
 
     python examples/tune_a_model.py [folder]
 """
@@ -37,7 +37,7 @@ def digits():
 
 
 def accuracy(arm, report):
-    """One pull: fit one setting, and score it on the split that is its block's."""
+    """Run one pull: fit one setting, and score it on the split of its block."""
     from sklearn.model_selection import train_test_split
     from sklearn.svm import SVC
 
@@ -48,7 +48,7 @@ def accuracy(arm, report):
 
 
 class Killer:
-    """Kills one worker without warning, once that many results are in."""
+    """Kill one worker without warning, once `after` results have arrived."""
 
     def __init__(self, after):
         self.after = after
