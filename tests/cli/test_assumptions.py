@@ -138,7 +138,7 @@ def test_noise_may_be_added_to_the_rows_of_a_linear_problem(load, mistakes):
     assert both.arm_stds == pytest.approx([0.3, 0.3])
     noisy = {**replayed()["source"], "noise_std": 0.2}
     assert mistakes(ONE_EACH, KNOWN, source=noisy) == [
-        "source.noise_std: must be left out but in the family 'linear'"
+        "source.noise_std: must be left out in the family 'subpopulations'"
     ]
 
 

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from fairtrial import causal, delayed
 from fairtrial.cli.config import load_configuration, load_study_section
+from fairtrial.cli.environments import build_replay
 from fairtrial.cli.sections import ReplaySource
-from fairtrial.cli.worlds import build_replay
 from fairtrial.errors import ConfigurationError
 from fairtrial.subpopulations import BalancedTracking, BlockBetting
 from tests.cli.configurations import ROWS, replayed, write, write_table

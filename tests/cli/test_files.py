@@ -4,6 +4,8 @@ import pytest
 
 from fairtrial.cli import files
 
+LINEAR = {"family": "linear", "features": [[1, 0]]}
+
 
 def with_files(section, folder):
     """Return the section, which has no mistakes."""
@@ -17,8 +19,8 @@ def mistake_in(section, folder):
     """Return the only mistake, which leaves the argument out."""
     mistakes, doubtful = [], set()
     filled = files.with_files(section, folder, mistakes, doubtful)
-    assert doubtful == set(section)
-    assert not filled
+    assert doubtful == set(section) - {"family"}
+    assert filled == {"family": section["family"]}
     (mistake,) = mistakes
     return mistake
 
@@ -42,37 +44,40 @@ def test_a_table_gives_features_and_labels(conditions):
 
 
 def test_candidates_are_labelled_as_answers(conditions):
-    filled = with_files({"features": [[1, 0]], "candidates": str(conditions)}, conditions.parent)
+    filled = with_files(LINEAR | {"candidates": str(conditions)}, conditions.parent)
     assert filled["answers"] == ["7", "8"]
     assert "arms" not in filled
 
 
 def test_labels_in_the_file_come_first_and_none_are_needed(conditions):
-    given = {"features": "conditions.csv", "arms": ["cold", "warm"]}
+    given = LINEAR | {"features": "conditions.csv", "arms": ["cold", "warm"]}
     assert with_files(given, conditions.parent)["arms"] == ["cold", "warm"]
     (conditions.parent / "bare.csv").write_text("x,y\n1,2\n")
-    assert with_files({"features": "bare.csv"}, conditions.parent) == {"features": [[1.0, 2.0]]}
+    bare = with_files(LINEAR | {"features": "bare.csv"}, conditions.parent)
+    assert bare == LINEAR | {"features": [[1.0, 2.0]]}
 
 
-def test_what_is_no_file_stays_as_it_is(tmp_path):
-    section = {"arms": ["a"], "features": [[1.0]], "model": {"edges": []}}
+@pytest.mark.parametrize("family", ["linear", "causal", "none such", 3])
+def test_what_is_no_file_stays_as_it_is(tmp_path, family):
+    section = {"family": family, "arms": ["a"], "features": [[1.0]], "model": {"edges": []}}
     assert with_files(section, tmp_path) == section
 
 
 def test_a_network_is_found_beside_the_configuration(tmp_path):
-    assert with_files({"model": "net.bif"}, tmp_path) == {"model": str(tmp_path / "net.bif")}
+    section = {"family": "causal", "model": "net.bif"}
+    assert with_files(section, tmp_path) == section | {"model": str(tmp_path / "net.bif")}
 
 
 def test_a_column_of_text_is_named(tmp_path):
     (tmp_path / "t.csv").write_text("arm,solvent,heat\na,DMF,20\nb,THF,25\n")
-    mistake = mistake_in({"features": "t.csv"}, tmp_path)
+    mistake = mistake_in({"family": "linear", "features": "t.csv"}, tmp_path)
     assert mistake.startswith("problem.features: must have numbers in every column but 'arm'")
     assert "t.csv has text in 'solvent'" in mistake
 
 
 @pytest.mark.parametrize("name", ["missing.csv", "table.xlsx"])
 def test_a_table_that_cannot_be_read_is_a_mistake_of_the_argument(tmp_path, name):
-    mistake = mistake_in({"candidates": name}, tmp_path)
+    mistake = mistake_in({"family": "linear", "candidates": name}, tmp_path)
     assert mistake.startswith("problem.candidates: must ")
     assert name in mistake
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from fairtrial.core import Parametrized, Policy, Problem, specification
+from fairtrial.core import Parametrized, Policy, Problem
+from fairtrial.core import family as family_answers
+from fairtrial.core.family import family_module
 from fairtrial.core.specification import (
-    family_module,
     policy_class,
     policy_from_dict,
     problem_from_dict,
@@ -76,7 +77,7 @@ def test_an_unknown_family_is_refused(data: dict[str, Any]) -> None:
 
 
 def test_a_family_that_is_not_there_yet_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(specification, "FAMILIES", ("unborn",))
+    monkeypatch.setattr(family_answers, "FAMILIES", ("unborn",))
     expected = "family is not available in this version; got 'unborn'"
     assert refused(family_module, "unborn") == expected
 
@@ -87,7 +88,7 @@ def test_a_broken_installation_is_not_called_a_missing_family(
     def broken(name: str) -> None:
         raise ModuleNotFoundError("No module named 'scipy'", name="scipy")
 
-    monkeypatch.setattr(specification.importlib, "import_module", broken)
+    monkeypatch.setattr(family_answers.importlib, "import_module", broken)
     with pytest.raises(ModuleNotFoundError, match="scipy"):
         family_module("causal")
 

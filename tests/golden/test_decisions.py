@@ -11,7 +11,7 @@ import inspect
 import pytest
 
 from fairtrial.core import Policy
-from fairtrial.core.specification import FAMILIES, family_module
+from fairtrial.core.family import FAMILIES, family_module
 from tests.golden.logs import ROWS, first_difference, read_logs
 from tests.testing.families import Row
 

@@ -97,6 +97,7 @@ class Problem(BaseProblem):
     """
 
     family = "allocation"
+    reward_range: tuple[float, float]
     default_policy = "FairLearn"
 
     def __init__(

@@ -11,11 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.cli.construction import REFUSALS, in_words
 from fairtrial.core import Environment, Problem
+from fairtrial.core.assumed import axes_of, rows_at_the_ends
+from fairtrial.core.family import family_of
+from fairtrial.core.mistakes import REFUSALS, in_words
 from fairtrial.core.tables import column_of
 
-__all__ = ["replay_to_plan_in", "rows_at_the_ends"]
+__all__ = ["replay_to_plan_in"]
 
 Floats = NDArray[np.float64]
 Cell = tuple[str, ...]
@@ -44,7 +46,7 @@ def replay_to_plan_in(world: Any, std: Any, mistakes: list[str]) -> Environment 
     if std is not None:
         return _with_noise_given(world, rows, std, mistakes)
     silent = _silent(rows)
-    if getattr(world, "noise_std", 0.0) > 0.0 or not any(silent.values()):
+    if world.get_params().get("noise_std", 0.0) > 0.0 or not any(silent.values()):
         own: Environment = world
         return own
     known = _known_noise(world.problem, rows, silent)
@@ -74,9 +76,8 @@ def _cells(problem: Problem) -> list[Cell]:
 
 
 def _cells_of_rows(world: Any) -> list[Cell]:
-    columns = [
-        column_of(world.table, getattr(world, key)) for key in world.problem.action_labels[0]
-    ]
+    names = world.get_params()
+    columns = [column_of(world.table, names[key]) for key in world.problem.action_labels[0]]
     return [tuple(map(str, labels)) for labels in zip(*columns, strict=True)]
 
 
@@ -124,7 +125,7 @@ def _assumed(silent: Mapping[Cell, bool], said: str) -> str:
 
 def _needed(problem: Problem, silent: Mapping[Cell, bool]) -> str:
     first = next(cell for cell, is_silent in silent.items() if is_silent)
-    means = "theta" if problem.family == "linear" else "means"
+    means = family_of(problem.family).means_key
     return (
         f"plan.std: is required, or plan.{means}: the table has one row for {', '.join(first)} and "
         "so does not say how noisy a pull is, nor does the problem"
@@ -139,7 +140,7 @@ def _with_noise_given(
 ) -> Environment | None:
     """Return a world with the table's means and the noise that the plan gives."""
     problem = world.problem
-    shape = getattr(problem, "shape", (problem.n_actions,))
+    shape = tuple(len(labels) for _, labels in axes_of(problem))
     try:
         spread = np.broadcast_to(np.asarray(std, dtype=np.float64), shape).ravel().tolist()
         right = all(0.0 < own < math.inf for own in spread)
@@ -155,7 +156,8 @@ def _with_noise_given(
         for (cell, own), off in zip(rows.items(), spread, strict=True)
     }
     try:
-        return _replay(world, noisy, **({"noise_std": 0.0} if hasattr(world, "noise_std") else {}))
+        own = {"noise_std"} & world.get_params().keys()
+        return _replay(world, noisy, **dict.fromkeys(own, 0.0))
     except REFUSALS as error:
         if not bounded:
             mistakes.append(in_words("plan", error))
@@ -179,8 +181,9 @@ def _replay(world: Any, noisy: Mapping[Cell, Floats], **changes: Any) -> Environ
         if cell not in noisy
     ]
     kept += [(cell, reward) for cell, own in noisy.items() for reward in own.tolist()]
+    names = world.get_params()
     table: dict[str, Any] = {
-        getattr(world, key): [cell[place] for cell, _ in kept] for place, key in enumerate(keys)
+        names[key]: [cell[place] for cell, _ in kept] for place, key in enumerate(keys)
     }
     table[world.reward] = [reward for _, reward in kept]
     replayed: Environment = world.clone(table=table, **changes)
@@ -197,11 +200,3 @@ def _normal(mean: float, std: float) -> Floats:
 
 def _either_side(mean: float, std: float) -> Floats:
     return np.array([mean - std, mean + std])
-
-
-def rows_at_the_ends(mean: float, low: float, high: float) -> Floats:
-    """Return rows of that mean of which all but one are at an end of the range."""
-    above = _ROWS_OF_NOISE * (mean - low) / (high - low)
-    full = min(int(above), _ROWS_OF_NOISE - 1)
-    between = min(low + (above - full) * (high - low), high)
-    return np.array([*[low] * (_ROWS_OF_NOISE - 1 - full), between, *[high] * full])

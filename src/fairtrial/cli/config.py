@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from fairtrial.cli.assumptions import replay_to_plan_in
 from fairtrial.cli.construction import build_policy, build_problem
-from fairtrial.cli.files import warn_without_constant, with_files
+from fairtrial.cli.environments import build_replay, check_command, warn_of
+from fairtrial.cli.files import warn_of_tables, with_files
 from fairtrial.cli.sections import (
     SECTIONS,
     CommandSource,
@@ -21,16 +22,12 @@ from fairtrial.cli.sections import (
     SimulatedSource,
     SourceSection,
     StudySection,
-    did_you_mean,
+    assumed_over,
     parse_section,
 )
-from fairtrial.cli.worlds import (
-    build_environment,
-    build_replay,
-    check_command,
-    warn_without_readings,
-)
 from fairtrial.core import Environment, Policy, Problem
+from fairtrial.core.family import FAMILIES, Family, family_of
+from fairtrial.core.mistakes import Mistakes, did_you_mean
 from fairtrial.core.nesting import is_deeper
 from fairtrial.core.tables import column_of
 from fairtrial.core.wording import plural, said_of_rows
@@ -101,15 +98,15 @@ class Configuration:
     @property
     def rows(self) -> str | None:
         """How many rows of which table are replayed, in words; None of other sources."""
-        if not isinstance(self.source, ReplaySource):
+        if not isinstance(self.source, ReplaySource) or self.environment is None:
             return None
-        table = getattr(self.environment, "table", {})
+        table = self.environment.get_params()["table"]
         return f"{plural(len(column_of(table, self.source.reward)), 'row')} of {self.source.table}"
 
     @property
     def about(self) -> str | None:
         """What has to be said first of runs in `world`; None where it is no table's."""
-        if self.rows is None or self.plan.gives_world:
+        if self.rows is None or family_of(self.problem.family).means_key in self.plan.given:
             return None
         if self.world is self.environment:
             return said_of_rows(self.rows)
@@ -138,7 +135,7 @@ def load_configuration(path: str | Path, purpose: Purpose) -> Configuration:
     configuration = draft.finished()
     world = configuration.environment if purpose == "run" else configuration.world
     if world is not None:
-        warn_without_readings(world)
+        warn_of(world)
     return configuration
 
 
@@ -221,6 +218,7 @@ class _Draft:
         self._data = data
         self._folder = folder
         self._found: dict[str, list[str]] = {name: [] for name in SECTIONS}
+        self._family = _family(data)
         self._study = _parsed_study(data, folder, self._found["study"])
         self._source: SourceSection | None = self._parsed("source") if "source" in data else None
         self._plan: PlanSection | None = self._parsed("plan")
@@ -265,7 +263,7 @@ class _Draft:
         return Specification.of(self._problem, self._policy, seed if own is None else own)
 
     def _parsed(self, name: str) -> Any:
-        return parse_section(name, self._data.get(name, {}), self._found[name])
+        return parse_section(name, self._data.get(name, {}), self._found[name], self._family)
 
     def _build_problem(self) -> Problem | None:
         section = self._data.get("problem")
@@ -275,7 +273,7 @@ class _Draft:
             return None
         filled = with_files(section, self._folder, mistakes, self._doubtful)
         problem = build_problem(filled, mistakes, self._doubtful)
-        warn_without_constant(section, problem)
+        warn_of_tables(section, problem)
         return problem
 
     def _build_policy(self) -> Policy | None:
@@ -296,33 +294,40 @@ class _Draft:
         if isinstance(source, ReplaySource):
             return build_replay(self._problem, source, self._folder, mistakes)
         if isinstance(source, SimulatedSource):
-            return build_environment(self._problem, source, "source", mistakes)
+            return self._simulated(source.given, "source")
         check_command(self._problem, source, mistakes)
         return None
 
     def _build_assumed(self, purpose: Purpose) -> Environment | None:
-        plan, source, mistakes = self._plan, self._source, self._found["plan"]
+        plan, source = self._plan, self._source
         if self._problem is None or plan is None:
             return None
-        if isinstance(source, ReplaySource) and not plan.gives_world:
+        if isinstance(source, ReplaySource) and not self._plan_gives_means:
             return self._build_assumed_replay(plan, purpose)
-        if isinstance(source, SimulatedSource) and plan.told and self._environment is not None:
-            plan = plan.over(source)
-        elif not plan.gives_world:
+        given = plan.given
+        if isinstance(source, SimulatedSource) and given and self._environment is not None:
+            given = assumed_over(given, source.given)
+        elif not self._plan_gives_means:
             return None
-        return build_environment(self._problem, plan, "plan", mistakes)
+        return self._simulated(given, "plan")
+
+    def _simulated(self, given: Mapping[str, Any], section: str) -> Environment | None:
+        assert self._family is not None
+        mistakes = Mistakes(section, self._found[section])
+        return self._family.environment(self._problem, given, mistakes)
 
     def _build_assumed_replay(self, plan: PlanSection, purpose: Purpose) -> Environment | None:
         """Return the world of the source's table as it is planned with."""
         mistakes = self._found["plan"]
-        misplaced = [key for key in plan.told if key != "std"]
+        std = plan.given.get("std")
+        misplaced = [key for key in plan.given if key != "std"]
         mistakes.extend(
             f"plan.{key}: must be left out where a table is replayed" for key in misplaced
         )
         # What a run needs not to know is not asked for.
-        if misplaced or self._environment is None or (purpose == "run" and plan.std is None):
+        if misplaced or self._environment is None or (purpose == "run" and std is None):
             return None
-        return replay_to_plan_in(self._environment, plan.std, mistakes)
+        return replay_to_plan_in(self._environment, std, mistakes)
 
     def _require_for(self, purpose: Purpose) -> None:
         """Note what the purpose needs and the file leaves out (a wrong section is not left out)."""
@@ -335,16 +340,28 @@ class _Draft:
                 "plan.max_pulls: is required: this policy never stops by itself"
             )
         has_world = "source" in self._data and not isinstance(self._source, CommandSource)
-        if not has_world and self._plan is not None and not self._plan.gives_world:
-            key = "theta" if getattr(self._problem, "family", None) == "linear" else "means"
+        if not has_world and self._plan is not None and not self._plan_gives_means:
+            key = "means" if self._family is None else self._family.means_key
             self._found["plan"].append(
                 f"plan.{key}: is required to simulate: the means to assume, "
                 "or a source that has them"
             )
 
     @property
+    def _plan_gives_means(self) -> bool:
+        if self._plan is None or self._family is None:
+            return False
+        return self._family.means_key in self._plan.given
+
+    @property
     def _no_cap(self) -> bool:
         return self._plan is not None and self._plan.max_pulls is None
+
+
+def _family(data: Mapping[str, Any]) -> Family | None:
+    section = data.get("problem")
+    name = section.get("family") if isinstance(section, Mapping) else None
+    return family_of(str(name)) if name in FAMILIES else None
 
 
 def _unknown_sections(data: Mapping[str, Any]) -> list[str]:

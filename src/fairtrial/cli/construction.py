@@ -8,34 +8,17 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-import numpy as np
-
-from fairtrial.cli.sections import did_you_mean
 from fairtrial.core import Policy, Problem
-from fairtrial.core.specification import (
-    FAMILIES,
-    family_module,
-    policy_class,
-    policy_from_dict,
-)
-from fairtrial.errors import FairtrialError, InvalidArgument
+from fairtrial.core.family import FAMILIES, Family, family_module, family_of
+from fairtrial.core.mistakes import REFUSALS, did_you_mean, in_words
+from fairtrial.core.specification import policy_class, policy_from_dict
+from fairtrial.errors import InvalidArgument
 
-__all__ = ["REFUSALS", "build_policy", "build_problem", "in_words"]
+__all__ = ["build_policy", "build_problem"]
 
 Built = TypeVar("Built")
 
-REFUSALS = (FairtrialError, TypeError, ValueError, ArithmeticError)
-"""What a constructor may answer to a value of the wrong kind, such as an integer beyond a float."""
-
 _ANY_BUDGET = 10**6
-
-
-def in_words(prefix: str, error: Exception) -> str:
-    """Return a mistake as one line that begins with its key path."""
-    if isinstance(error, InvalidArgument):
-        rest = str(error).removeprefix(error.name).lstrip()
-        return f"{prefix}.{error.name}: {rest}"
-    return f"{prefix}: {error}"
 
 
 def build_problem(
@@ -59,7 +42,8 @@ def build_problem(
         return None
     accepted = _parameters(cls)
     _drop_unknown("problem", arguments, accepted, mistakes)
-    return _build(lambda kept: cls(**kept), "problem", arguments, accepted, mistakes, doubtful)
+    assembly = _Assembly(family_of(family), "problem", arguments, accepted, mistakes, doubtful)
+    return _build(lambda kept: cls(**kept), assembly)
 
 
 def build_policy(
@@ -86,7 +70,9 @@ def build_policy(
     def make(kept: Mapping[str, Any]) -> Policy:
         return policy_from_dict({"name": name, **kept}, problem, seed)
 
-    return _build(make, "policy", arguments, accepted, mistakes, doubtful)
+    family = family_of(problem.family)
+    assembly = _Assembly(family, "policy", arguments, accepted, mistakes, doubtful)
+    return _build(make, assembly)
 
 
 def _drop_unknown_learner(
@@ -97,7 +83,7 @@ def _drop_unknown_learner(
     name = given.get("name") if isinstance(given, Mapping) else given
     if name is None and not isinstance(given, Mapping):
         return
-    known = _learners(problem)
+    known = family_of(problem.family).learners
     if name in known:
         return
     path = "policy.learner.name" if isinstance(given, Mapping) else "policy.learner"
@@ -108,16 +94,6 @@ def _drop_unknown_learner(
     )
     doubtful.add("learner")
     del arguments["learner"]
-
-
-def _learners(problem: Problem) -> list[str]:
-    module = family_module(problem.family)
-    base = module.Learner
-    return [
-        name
-        for name, cls in vars(module).items()
-        if inspect.isclass(cls) and issubclass(cls, base) and cls is not base
-    ]
 
 
 def _parameters(cls: type) -> dict[str, inspect.Parameter]:
@@ -132,32 +108,24 @@ def _drop_unknown(
         del arguments[key]
 
 
-def _build(
-    make: Callable[[Mapping[str, Any]], Built],
-    section: str,
-    arguments: dict[str, Any],
-    accepted: Mapping[str, inspect.Parameter],
-    mistakes: list[str],
-    doubtful: set[str],
-) -> Built | None:
-    assembly = _Assembly(section, arguments, accepted, mistakes, doubtful)
+def _build(make: Callable[[Mapping[str, Any]], Built], assembly: _Assembly) -> Built | None:
     assembly.fill_in()
     while assembly.is_complete:
         try:
             with warnings.catch_warnings():
-                if doubtful:
+                if assembly.doubtful:
                     # Of a stand-in nobody wants to hear.
                     warnings.simplefilter("ignore")
-                return make(arguments)
+                return make(assembly.arguments)
         except InvalidArgument as error:
             if not assembly.repair(error):
                 return None
         except MemoryError as error:
-            mistakes.append(f"{section}: does not fit into memory ({error})")
+            assembly.mistakes.append(f"{assembly.section}: does not fit into memory ({error})")
             return None
         except REFUSALS as error:
-            if not doubtful:
-                mistakes.append(in_words(section, error))
+            if not assembly.doubtful:
+                assembly.mistakes.append(in_words(assembly.section, error))
             return None
     return None
 
@@ -167,6 +135,8 @@ class _Assembly:
 
     Parameters
     ----------
+    family : Family
+        It knows harmless values of its arguments.
     section : str
         Where they stand in the file.
     arguments : dict of str to object
@@ -181,17 +151,19 @@ class _Assembly:
 
     def __init__(
         self,
+        family: Family,
         section: str,
         arguments: dict[str, Any],
         accepted: Mapping[str, inspect.Parameter],
         mistakes: list[str],
         doubtful: set[str],
     ) -> None:
-        self._section = section
-        self._arguments = arguments
+        self._family = family
+        self.section = section
+        self.arguments = arguments
         self._accepted = accepted
-        self._mistakes = mistakes
-        self._doubtful = doubtful
+        self.mistakes = mistakes
+        self.doubtful = doubtful
         self._required = [
             name for name, parameter in accepted.items() if parameter.default is parameter.empty
         ]
@@ -200,32 +172,32 @@ class _Assembly:
     @property
     def is_complete(self) -> bool:
         """Whether no argument is missing that has to be there."""
-        return self._arguments.keys() >= set(self._required)
+        return self.arguments.keys() >= set(self._required)
 
     def fill_in(self) -> None:
         """Note which arguments are missing."""
         for name in self._required:
-            if name in self._arguments:
+            if name in self.arguments:
                 continue
-            if name not in self._doubtful:
-                self._mistakes.append(f"{self._section}.{name}: is required")
+            if name not in self.doubtful:
+                self.mistakes.append(f"{self.section}.{name}: is required")
             self._stand_in(name)
 
     def repair(self, error: InvalidArgument) -> bool:
         """Note a refusal; return False if there is nothing left to put in the argument's place."""
         name = re.split(r"\W", error.name, maxsplit=1)[0]
-        if name == "group_weights" and name not in self._arguments:
+        if name == "group_weights" and name not in self.arguments:
             name = "groups"  # whose mapping gave them
         if name in self._replaced:
             return False
-        if not _is_due_to(self._doubtful, error):
-            self._mistakes.append(in_words(self._section, error))
+        if not _is_due_to(self.doubtful, error):
+            self.mistakes.append(in_words(self.section, error))
         return self._stand_in(name)
 
     def _stand_in(self, name: str) -> bool:
         self._replaced.add(name)
-        self._doubtful.add(name)
-        return _replace(name, self._arguments, self._accepted)
+        self.doubtful.add(name)
+        return _replace(self._family, name, self.arguments, self._accepted)
 
 
 def _is_due_to(doubtful: set[str], error: InvalidArgument) -> bool:
@@ -234,7 +206,9 @@ def _is_due_to(doubtful: set[str], error: InvalidArgument) -> bool:
     return bool(words & doubtful)
 
 
-def _replace(name: str, arguments: dict[str, Any], accepted: Mapping[str, Any]) -> bool:
+def _replace(
+    family: Family, name: str, arguments: dict[str, Any], accepted: Mapping[str, Any]
+) -> bool:
     """Put something harmless in the place of a refused argument, or nothing; say if it was known.
 
     An argument that is required and has no stand-in is missing then.
@@ -248,12 +222,8 @@ def _replace(name: str, arguments: dict[str, Any], accepted: Mapping[str, Any]) 
         arguments["noise_std"] = 1.0
     elif name in ("arms", "groups") and accepted[name].default is not None:
         arguments[name] = size
-    elif name == "features":
-        arguments[name] = np.eye(size)
-    elif name == "shares":
-        arguments[name] = 0
-    elif name == "fairness_bound":
-        arguments[name] = 1.0
+    elif name in family.stand_ins:
+        arguments[name] = family.stand_ins[name](size)
     elif name == "budget":
         arguments[name] = _ANY_BUDGET
     return True

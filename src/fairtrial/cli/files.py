@@ -7,20 +7,15 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fairtrial.cli.construction import in_words
 from fairtrial.core import Problem
+from fairtrial.core.family import FAMILIES, Family, family_of
+from fairtrial.core.mistakes import in_words
 from fairtrial.core.tables import read_table
 from fairtrial.errors import InvalidArgument, MissingExtra
 
-__all__ = ["warn_without_constant", "with_files"]
+__all__ = ["warn_of_tables", "with_files"]
 
 _LABELS = "arm"
-
-_ARMS = "arms"
-"""An argument of `causal` that may be a table: a row for every arm and what it depends on."""
-
-_FEATURES = {"features": "arms", "candidates": "answers"}
-"""Arguments that may be tables, and the argument that the labels of their rows are."""
 
 
 def with_files(
@@ -31,14 +26,17 @@ def with_files(
     A table with a mistake is left out, and the argument's name is added to `doubtful`.
     """
     filled = dict(section)
-    if isinstance(filled.get("model"), str):
-        filled["model"] = str(folder / filled["model"])
-    tables = (*_FEATURES, _ARMS) if filled.get("family") == "causal" else tuple(_FEATURES)
-    for argument in tables:
+    if filled.get("family") not in FAMILIES:
+        return filled
+    family = family_of(str(filled["family"]))
+    for argument in family.path_arguments:
+        if isinstance(filled.get(argument), str):
+            filled[argument] = str(folder / filled[argument])
+    for argument in (*family.feature_arguments, *family.row_arguments):
         if not isinstance(filled.get(argument), str):
             continue
         try:
-            _fill_in(filled, argument, folder)
+            _fill_in(filled, family, argument, folder)
         except (InvalidArgument, MissingExtra) as error:
             mistakes.append(in_words("problem", error))
             doubtful.add(argument)
@@ -46,15 +44,15 @@ def with_files(
     return filled
 
 
-def _fill_in(filled: dict[str, Any], argument: str, folder: Path) -> None:
+def _fill_in(filled: dict[str, Any], family: Family, argument: str, folder: Path) -> None:
     """Put what a file holds in the place of its name."""
     path = folder / filled[argument]
-    if argument == _ARMS:
+    if argument in family.row_arguments:
         filled[argument] = _read_rows(argument, path)
         return
     labels, filled[argument] = _read_features(argument, path)
     if labels is not None:
-        filled.setdefault(_FEATURES[argument], labels)
+        filled.setdefault(family.feature_arguments[argument], labels)
 
 
 def _read_rows(argument: str, path: Path) -> list[dict[str, str]]:
@@ -67,13 +65,14 @@ def _read_rows(argument: str, path: Path) -> list[dict[str, str]]:
     return [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
 
 
-def warn_without_constant(section: Mapping[str, Any], problem: Problem | None) -> None:
-    """Warn of a table of features that says, perhaps unawares, that means are 0 at 0."""
-    is_table = isinstance(section.get("features"), str)
-    if is_table and not getattr(problem, "has_intercept", True):
-        from fairtrial.linear.problem import NO_INTERCEPT
-
-        warnings.warn(NO_INTERCEPT, stacklevel=2)
+def warn_of_tables(section: Mapping[str, Any], problem: Problem | None) -> None:
+    """Warn of what a table of features says, perhaps without its author's knowledge."""
+    if problem is None:
+        return
+    family = family_of(problem.family)
+    if any(isinstance(section.get(argument), str) for argument in family.feature_arguments):
+        for doubt in family.doubts_of_table(problem):
+            warnings.warn(doubt, stacklevel=2)
 
 
 def _read_features(argument: str, path: Path) -> tuple[list[str] | None, list[list[float]]]:

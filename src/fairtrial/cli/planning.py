@@ -12,9 +12,9 @@ import numpy as np
 from fairtrial.cli.config import Configuration
 from fairtrial.cli.output import say, shown_number
 from fairtrial.core import Environment, Policy, Problem, Truth
-from fairtrial.core.specification import family_module
+from fairtrial.core.family import family_of
 from fairtrial.core.wording import plural
-from fairtrial.errors import InvalidArgument, NotSupported
+from fairtrial.errors import InvalidArgument
 from fairtrial.simulation import Simulation, simulate
 
 if TYPE_CHECKING:
@@ -33,9 +33,6 @@ _CERTIFYING_ASSUMES = (
 
 _CAPS = ("max_pulls", "budget", "max_time")
 """What ends a run of a policy that has not decided."""
-
-_ALLOWANCES = ("tolerance", "floor_tolerance")
-"""What lets more than one answer be right."""
 
 
 @dataclass(frozen=True)
@@ -98,8 +95,8 @@ class Plan:
     @property
     def rules_bounded(self) -> str:
         """Which rules do not beat the bound, in words: all, or those that give the answer."""
-        allowances = (getattr(self.problem, name, 0.0) for name in _ALLOWANCES)
-        return "whatever the rule" + (", if it gives this answer" if any(allowances) else "")
+        allows = _allows_several(self.problem)
+        return "whatever the rule" + (", if it gives this answer" if allows else "")
 
     @property
     def lower_bound(self) -> float | None:
@@ -153,8 +150,9 @@ def make_plan(configuration: Configuration, delta: float | None = None) -> Plan:
     given = configuration.plan.delta if delta is None else delta
     delta = _delta(configuration) if delta is None else delta
     complexity = complexity_in(world)
-    certifying = _certifying(world, delta)
-    has_delta = hasattr(configuration.policy, "delta") or complexity or certifying is not None
+    certifying = family_of(configuration.problem.family).certifying_budgets(world, delta)
+    own = "delta" in configuration.policy.get_params()
+    has_delta = own or complexity is not None or certifying is not None
     if given is not None and not has_delta:
         name = type(configuration.policy).__name__
         raise InvalidArgument("delta", f"must be left out: {name} has none", given)
@@ -170,7 +168,7 @@ def make_plan(configuration: Configuration, delta: float | None = None) -> Plan:
         complexity,
         certifying,
         simulation,
-        range_warning(world, getattr(complexity, "allocation", None)),
+        None if complexity is None else range_warning(world, complexity.allocation),
         configuration.about,
     )
 
@@ -180,13 +178,19 @@ def _reason_for_a_cap(configuration: Configuration, complexity: Complexity | Non
     policy = configuration.policy
     if configuration.plan.max_pulls is not None or policy.endless:
         return None
-    if any(getattr(policy, name, None) is not None for name in _CAPS):
+    if any(policy.get_params().get(name) is not None for name in _CAPS):
         return None
     if complexity is not None:
         return complexity.reason or None
     tied = configuration.world.truth.interchangeable
-    allows = any(getattr(configuration.problem, name, 0.0) for name in _ALLOWANCES)
-    return f"{' and '.join(map(repr, tied))} tie for best" if tied and not allows else None
+    if not tied or _allows_several(configuration.problem):
+        return None
+    return f"{' and '.join(map(repr, tied))} tie for best"
+
+
+def _allows_several(problem: Problem) -> bool:
+    """Return whether a tolerance lets more than one answer be right."""
+    return problem.tolerance > 0.0 or problem.floor_tolerance > 0.0
 
 
 def range_warning(world: Any, weights: Any) -> str | None:
@@ -196,8 +200,8 @@ def range_warning(world: Any, weights: Any) -> str | None:
     rewards' spread and one of the range: see `EvidencePrice`. No range can be narrower than the
     rewards are apart.
     """
-    stated = getattr(world.problem, "reward_range", None)
-    if stated is None or weights is None or not hasattr(world, "evidence_price"):
+    stated = world.problem.reward_range
+    if stated is None or weights is None:
         return None
     price, (low, high) = world.evidence_price(weights), world.reward_span
     width = stated[1] - stated[0]
@@ -249,7 +253,7 @@ def simulate_configuration(
     runs = plural(number, "run")
     say(f"Simulating {runs} of {type(policy).__name__} ...", err=True)
     found = simulate(
-        policy.clone(delta=delta) if delta != getattr(policy, "delta", delta) else policy,
+        policy.clone(delta=delta) if delta != _own_delta(policy, delta) else policy,
         world,
         replications=number,
         seed=seed,
@@ -263,44 +267,27 @@ def simulate_configuration(
 
 def _cap(bound: float, world: Environment, policy: Policy) -> int:
     """Return the longest run: far more pulls than a policy that can decide needs."""
-    first = world.problem.n_actions * (getattr(policy, "initial_pulls", None) or 1)
-    first += getattr(policy, "batch", None) or 0
+    given = policy.get_params()
+    first = world.problem.n_actions * (given.get("initial_pulls") or 1) + (given.get("batch") or 0)
     reckoned = _HORIZON_IN_BOUNDS * bound * _noise_reckoned_with(world)
     return max(math.ceil(reckoned), _HORIZON_IN_STARTS * first)
 
 
 def _noise_reckoned_with(world: Any) -> float:
     """Return how many times the world's variance the problem's is, if it is more."""
-    if getattr(world.problem, "estimates_noise", False):
+    if world.problem.estimates_noise:
         return 1.0
-    own = world.cell_stds if hasattr(world, "cell_stds") else world.arm_stds
-    stds = np.maximum(own, _SMALLEST_SPREAD)
+    stds = np.maximum(family_of(world.problem.family).stds(world), _SMALLEST_SPREAD)
     return max(1.0, float(np.max(world.problem.scale) ** 2 / np.mean(stds**2)))
 
 
 def complexity_in(world: Environment) -> Complexity | None:
     """Return the complexity of finding the answer in a world; None in a family without."""
-    from fairtrial.confidence.complexity import Complexity
-
-    family, problem = family_module(world.problem.family), world.problem
-    # Where readings count, a rule may answer before its outcomes have come.
-    if not issubclass(family.Complexity, Complexity) or getattr(problem, "readings_used", False):
+    family = family_of(world.problem.family)
+    if family.complexity is None or not family.has_bound(world.problem):
         return None
     say("Looking for the bound that no rule beats ...", err=True)
-    found: Complexity = family.complexity(world)
-    return found
-
-
-def _certifying(world: Any, delta: float) -> Mapping[str, int | None] | None:
-    if world.problem.family != "causal":
-        return None
-    from fairtrial.causal import complexity
-
-    try:
-        budgets = complexity(world, delta).certifying_budget
-    except (InvalidArgument, NotSupported):
-        return None
-    return dict(zip(world.problem.arm_labels, budgets, strict=True))
+    return family.complexity(world)
 
 
 def _finite_bound(complexity: Complexity | None, delta: float) -> float | None:
@@ -309,5 +296,9 @@ def _finite_bound(complexity: Complexity | None, delta: float) -> float | None:
 
 
 def _delta(configuration: Configuration) -> float:
-    own = getattr(configuration.policy, "delta", 0.05)
+    own = _own_delta(configuration.policy, 0.05)
     return own if configuration.plan.delta is None else configuration.plan.delta
+
+
+def _own_delta(policy: Policy, otherwise: float) -> float:
+    return float(policy.get_params().get("delta", otherwise))

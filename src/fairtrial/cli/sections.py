@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from functools import reduce
+from operator import or_
+from typing import Annotated, Any, ClassVar, Literal, cast
 
 from pydantic import (
     BaseModel,
@@ -12,9 +13,12 @@ from pydantic import (
     Field,
     TypeAdapter,
     ValidationError,
+    create_model,
     field_validator,
 )
 
+from fairtrial.core.family import Family
+from fairtrial.core.mistakes import did_you_mean
 from fairtrial.core.wording import abridged
 from fairtrial.errors import InvalidArgument
 from fairtrial.study.location import parse_storage
@@ -27,8 +31,7 @@ __all__ = [
     "SimulatedSource",
     "SourceSection",
     "StudySection",
-    "WorldSection",
-    "did_you_mean",
+    "assumed_over",
     "parse_section",
 ]
 
@@ -68,24 +71,19 @@ class ReplaySource(_Section):
     noise_std: float = Field(default=0.0, ge=0, allow_inf_nan=False)
 
 
-class WorldSection(_Section):
-    """What a simulated world is made of."""
+class _EnvironmentSection(_Section):
+    """What a simulated environment is made of: keys of the problem's family, added to these."""
 
-    means: Any = None
-    theta: list[float] | None = None
-    std: Any = None
-    noise: Literal["gaussian", "bernoulli"] | None = None
-    delay: Any = None
-    bias: Any = None
-    every: float | None = None
+    environment_keys: ClassVar[tuple[str, ...]] = ()
 
     @property
-    def told(self) -> list[str]:
-        """The keys of a world that are given."""
-        return [key for key in WorldSection.model_fields if getattr(self, key) is not None]
+    def given(self) -> dict[str, Any]:
+        """What is given of the family's keys."""
+        values = {key: getattr(self, key) for key in self.environment_keys}
+        return {key: value for key, value in values.items() if value is not None}
 
 
-class SimulatedSource(WorldSection):
+class SimulatedSource(_EnvironmentSection):
     """Rewards drawn around means that are given."""
 
     kind: Literal["simulate"]
@@ -103,7 +101,7 @@ class CommandSource(_Section):
 SourceSection = ReplaySource | SimulatedSource | CommandSource
 
 
-class PlanSection(WorldSection):
+class PlanSection(_EnvironmentSection):
     """What `plan` and `simulate` assume."""
 
     parallel: int = Field(default=1, ge=1)
@@ -111,28 +109,8 @@ class PlanSection(WorldSection):
     delta: float | None = Field(default=None, gt=0, lt=1)
     max_pulls: int | None = Field(default=None, ge=1)
 
-    @property
-    def gives_world(self) -> bool:
-        """Whether it says in which world to plan."""
-        return self.means is not None or self.theta is not None
 
-    def over(self, source: SimulatedSource) -> PlanSection:
-        """Return what to assume: what is said here, and of all else what the source says."""
-        inherited = {key: getattr(source, key) for key in source.told if key not in self.told}
-        if self.gives_world:
-            inherited = {key: v for key, v in inherited.items() if key not in ("means", "theta")}
-        if self.noise == "bernoulli":
-            inherited.pop("std", None)
-        if self.std is not None and source.noise == "bernoulli":
-            inherited.pop("noise", None)
-        return self.model_copy(update=inherited)
-
-
-_MODELS: dict[str, Any] = {
-    "study": StudySection,
-    "source": Annotated[SourceSection, Field(discriminator="kind")],
-    "plan": PlanSection,
-}
+_MODELS: dict[str, type[BaseModel]] = {"study": StudySection, "plan": PlanSection}
 _KINDS: dict[str, type[BaseModel]] = {
     "replay": ReplaySource,
     "simulate": SimulatedSource,
@@ -140,36 +118,65 @@ _KINDS: dict[str, type[BaseModel]] = {
 }
 
 
-def parse_section(name: str, data: object, mistakes: list[str]) -> Any:
-    """Return the section as an object, or None after adding its mistakes to the list."""
+def parse_section(
+    name: str, data: object, mistakes: list[str], family: Family | None = None
+) -> Any:
+    """Return the section as an object, or None after adding its mistakes to the list.
+
+    The keys that describe an environment are those of the family; any, where it is not known.
+    """
+    if name in _MODELS:
+        models = {name: _with_keys(_MODELS[name], family)}
+        accepted: Any = models[name]
+    else:
+        models = {kind: _with_keys(model, family) for kind, model in _KINDS.items()}
+        accepted = Annotated[reduce(or_, models.values()), Field(discriminator="kind")]
     try:
-        return TypeAdapter(_MODELS[name]).validate_python(data)
+        return TypeAdapter(accepted).validate_python(data)
     except ValidationError as error:
-        mistakes.extend(_in_words(name, mistake) for mistake in error.errors())
+        mistakes.extend(_in_words(name, models, mistake) for mistake in error.errors())
         return None
 
 
-def did_you_mean(given: str, accepted: Iterable[str]) -> str:
-    """Return a remark on a name that is not accepted.
+def _with_keys(model: type[BaseModel], family: Family | None) -> type[BaseModel]:
+    """Return the section with the keys by which a family describes an environment."""
+    if not issubclass(model, _EnvironmentSection):
+        return model
+    if family is None:
+        return type(model.__name__, (model,), {"model_config": ConfigDict(extra="allow")})
+    keys: Any = {key: (kind | None, None) for key, kind in family.environment_keys.items()}
+    made: Any = create_model(model.__name__, __base__=model, **keys)
+    made.environment_keys = tuple(keys)
+    return cast("type[BaseModel]", made)
+
+
+def assumed_over(plan: Mapping[str, Any], source: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what to assume of an environment: what the plan says, and else what the source does.
 
     Examples
     --------
-    >>> did_you_mean("tabel", ["table", "arm"])
-    "did you mean 'table'? accepted: arm, table"
+    >>> assumed_over({"noise": "bernoulli"}, {"means": [0.2, 0.5], "std": 0.1})
+    {'means': [0.2, 0.5], 'noise': 'bernoulli'}
     """
-    names = sorted(accepted)
-    close = get_close_matches(given[:_LONGEST_NAME], names, n=1)
-    hint = f"did you mean {close[0]!r}? " if close else ""
-    return f"{hint}accepted: {', '.join(names)}"
+    inherited = dict(source)
+    if plan.get("noise") == "bernoulli":
+        inherited.pop("std", None)
+    if "std" in plan and source.get("noise") == "bernoulli":
+        inherited.pop("noise")
+    return {**inherited, **plan}
 
 
-def _in_words(section: str, mistake: Mapping[str, Any]) -> str:
+def _in_words(
+    section: str, models: Mapping[str, type[BaseModel]], mistake: Mapping[str, Any]
+) -> str:
     path = [section, *(str(part)[:_LONGEST_NAME] for part in mistake["loc"])]
-    fields = _fields(section, path)
     if section == "source" and len(path) > 1:
-        del path[1]  # the kind, which pydantic puts there
+        model = models[path.pop(1)]  # the kind, which pydantic puts there
+    else:
+        model = models.get(section, BaseModel)
     if mistake["type"] == "extra_forbidden":
-        return f"{'.'.join(path)}: is not a key here; {did_you_mean(path[-1], fields)}"
+        accepted = did_you_mean(path[-1], model.model_fields)
+        return f"{'.'.join(path)}: is not a key here; {accepted}"
     if mistake["type"] == "missing":
         return f"{'.'.join(path)}: is required"
     if mistake["type"].startswith("union_tag"):
@@ -177,13 +184,6 @@ def _in_words(section: str, mistake: Mapping[str, Any]) -> str:
     if len(path) == 1:
         return f"{section}: must be a section with keys; got {abridged(mistake['input'])}"
     return f"{'.'.join(path)}: {_accepted(mistake)}; got {abridged(mistake['input'])}"
-
-
-def _fields(section: str, path: list[str]) -> Iterable[str]:
-    if section == "source":
-        return _KINDS[path[1]].model_fields if len(path) > 1 else ()
-    model: type[BaseModel] = _MODELS[section]
-    return model.model_fields
 
 
 def _about_kind(given: Mapping[str, Any]) -> str:

@@ -134,9 +134,6 @@ class CommandRewards:
         self.retries = retries
         self.folder = folder
         self.interrupted = interrupted
-        feedback = getattr(problem, "feedback", None)
-        self._come_late = feedback is not None
-        self._have_readings = feedback not in (None, "full")
 
     def reward(self, pull: Pull, report: Report | None = None) -> Outcome:
         """Return the pull's reward, measured now.
@@ -156,7 +153,7 @@ class CommandRewards:
         CommandFailed
             If it fails, and its pull with it.
         """
-        if self._come_late:
+        if self.problem.comes_late:
             return self._measure(pull, report)
         for _ in range(self.retries):
             with suppress(CommandFailed):
@@ -170,7 +167,7 @@ class CommandRewards:
         command = filled(self.command, _values(pull))
         # Files, not pipes: a child left in the background must not keep us waiting.
         with _temporary() as output, _temporary() as errors:
-            readings = Readings(output, report) if report and self._have_readings else None
+            readings = Readings(output, report) if report and self.problem.has_readings else None
             try:
                 self._run(pull, (output, errors), report, readings)
                 if readings is not None:

@@ -36,6 +36,35 @@ class Problem(Parametrized, ABC):
     default_policy: ClassVar[str] = ""
     """Name of the policy that is taken where a configuration names none."""
 
+    # What callers that serve every family ask of a problem; a family sets what differs.
+
+    direction: str = "maximize"
+    """Whether large outcomes are good, or small ones (``"minimize"``)."""
+
+    reward_range: tuple[float, float] | None = None
+    """What bounds the rewards, where they are bounded."""
+
+    tolerance: float = 0.0
+    """How much worse than the best is acceptable."""
+
+    floor_tolerance: float = 0.0
+    """How far beyond its limits an acceptable mean may be."""
+
+    @property
+    def estimates_noise(self) -> bool:
+        """Whether the noise is to be estimated."""
+        return False
+
+    @property
+    def comes_late(self) -> bool:
+        """Whether results come late, so that a failure may depend on them."""
+        return False
+
+    @property
+    def has_readings(self) -> bool:
+        """Whether there are readings before a result."""
+        return False
+
     def clone(self, **changes: Any) -> Self:
         """Return a new problem made from the same arguments, some of them changed.
 

@@ -8,29 +8,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from fairtrial.core.environment import Environment
-from fairtrial.core.loading import uninterrupted
+from fairtrial.core.family import FAMILIES, family_module
 from fairtrial.core.parameters import Parametrized, build
 from fairtrial.core.policy import Policy
 from fairtrial.core.problem import Problem
 from fairtrial.errors import InvalidArgument
 
-__all__ = ["FAMILIES", "family_module", "policy_class", "policy_from_dict", "problem_from_dict"]
-
-FAMILIES = ("subpopulations", "linear", "delayed", "causal", "allocation")
-
-
-def family_module(family: str) -> Any:
-    """Return a family's package, imported when first needed."""
-    if family not in FAMILIES:
-        raise InvalidArgument("family", f"must be one of {', '.join(FAMILIES)}", family)
-    name = f"fairtrial.{family}"
-    try:
-        with uninterrupted():
-            return importlib.import_module(name)
-    except ModuleNotFoundError as error:
-        if error.name != name:
-            raise
-        raise InvalidArgument("family", "is not available in this version", family) from None
+__all__ = ["policy_class", "policy_from_dict", "problem_from_dict"]
 
 
 def problem_from_dict(data: Mapping[str, Any], problems: Sequence[type[Problem]] = ()) -> Problem:

@@ -293,6 +293,16 @@ class Problem(BaseProblem):
         return isinstance(self.noise_std, str)
 
     @property
+    def comes_late(self) -> bool:
+        """That outcomes come late."""
+        return True
+
+    @property
+    def has_readings(self) -> bool:
+        """Whether there are readings before an outcome."""
+        return self.feedback != "full"
+
+    @property
     def readings_used(self) -> bool:
         """Whether readings can tell anything before the outcome."""
         counts = not (self.delay_depends_on_outcome or self.estimates_noise)

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from fairtrial.core import Policy, Problem
+from fairtrial.core.family import FAMILIES
 from fairtrial.core.parameters import Parametrized
 from fairtrial.core.specification import (
-    FAMILIES,
     policy_class,
     policy_from_dict,
     problem_from_dict,

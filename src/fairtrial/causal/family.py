@@ -1,0 +1,45 @@
+"""What this family answers to the command and a service."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fairtrial.causal.environments import NetworkEnvironment
+from fairtrial.causal.planning import complexity
+from fairtrial.causal.problem import Problem
+from fairtrial.core import Environment
+from fairtrial.core.family import Family
+from fairtrial.core.mistakes import Mistakes
+from fairtrial.errors import InvalidArgument, NotSupported
+
+__all__ = ["FAMILY"]
+
+
+def _environment(
+    problem: Problem,
+    given: Mapping[str, Any],  # noqa: ARG001 - nothing is left to assume
+    mistakes: Mistakes,
+) -> Environment | None:
+    """Return an environment that follows the model in the problem."""
+    return mistakes.build(NetworkEnvironment, problem)
+
+
+def _certifying_budgets(
+    environment: NetworkEnvironment, delta: float
+) -> Mapping[str, int | None] | None:
+    try:
+        budgets = complexity(environment, delta).certifying_budget
+    except (InvalidArgument, NotSupported):
+        return None
+    return dict(zip(environment.problem.arm_labels, budgets, strict=True))
+
+
+FAMILY = Family(
+    environment=_environment,
+    environment_keys={},
+    path_arguments=("model",),
+    row_arguments=("arms",),
+    stand_ins={"fairness_bound": float},
+    certifying_budgets=_certifying_budgets,
+)

@@ -1,0 +1,127 @@
+"""What every family answers to callers that serve all of them: the command, and a service."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Literal
+
+from fairtrial.core.environment import Environment
+from fairtrial.core.loading import uninterrupted
+from fairtrial.core.mistakes import Mistakes
+from fairtrial.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from fairtrial.confidence.complexity import Complexity
+
+__all__ = ["FAMILIES", "Family", "family_module", "family_of"]
+
+FAMILIES = ("subpopulations", "linear", "delayed", "causal", "allocation")
+
+
+def family_module(family: str) -> Any:
+    """Return a family's package, imported when first needed."""
+    if family not in FAMILIES:
+        raise InvalidArgument("family", f"must be one of {', '.join(FAMILIES)}", family)
+    name = f"fairtrial.{family}"
+    try:
+        with uninterrupted():
+            return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name != name:
+            raise
+        raise InvalidArgument("family", "is not available in this version", family) from None
+
+
+def family_of(name: str) -> Family:
+    """Return what a family answers, by its name; imported when first needed.
+
+    Raises
+    ------
+    InvalidArgument
+        If there is no such family.
+    """
+    family_module(name)
+    with uninterrupted():
+        family: Family = importlib.import_module(f"fairtrial.{name}.family").FAMILY
+    return family
+
+
+def _nothing(_: Any) -> tuple[str, ...]:
+    return ()
+
+
+def _always(_: Any) -> bool:
+    return True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Family:
+    """What a family answers. Each has one such object, `FAMILY` in its module ``family``.
+
+    Parameters
+    ----------
+    environment : callable
+        ``(problem, given, mistakes)``, given values of `environment_keys`: returns the simulated
+        environment that a file describes, or None after adding to the mistakes.
+    environment_keys : mapping of str to type
+        The keys that describe a simulated environment in a file, and the types of their values.
+    means_key : str
+        Which of them says how good the arms are.
+    replay : type of Environment or None
+        The environment that draws rows of a table by the labels of an action.
+    replay_keys : frozenset of str
+        What that environment takes beside the columns.
+    path_arguments, row_arguments : tuple of str
+        Arguments of the problem that may name a file; that may name a table of rows.
+    feature_arguments : mapping of str to str
+        Arguments that may name a table of numbers, and the argument that labels its rows.
+    stand_ins : mapping of str to callable
+        A harmless value for an argument that is refused, by the number of entries that it had, so
+        that the others can be checked.
+    learners : tuple of str
+        Names of the learners that policies may be given.
+    doubts : callable
+        ``(environment)``: what to warn of, in sentences.
+    doubts_of_table : callable
+        ``(problem)``: what to warn of where the features come from a table.
+    complexity : callable or None
+        ``(environment)``: the bound that no rule beats. Such environments have `reward_span` and
+        `evidence_price`.
+    has_bound : callable
+        ``(problem)``: whether that bound holds for every rule.
+    stds : callable
+        ``(environment)``: the standard deviation of a result by action.
+    certifying_budgets : callable
+        ``(environment, delta)``: by arm the rows with which its verdict is expected to be certain,
+        None for one where no number will do; None in a family without fixed budgets.
+    """
+
+    environment: Callable[[Any, Mapping[str, Any], Mistakes], Environment | None]
+    environment_keys: Mapping[str, Any] = field(
+        default_factory=lambda: {
+            "means": Any,
+            "std": Any,
+            "noise": Literal["gaussian", "bernoulli"],
+        }
+    )
+    means_key: str = "means"
+    replay: type[Environment] | None = None
+    replay_keys: frozenset[str] = frozenset()
+    path_arguments: tuple[str, ...] = ()
+    row_arguments: tuple[str, ...] = ()
+    feature_arguments: Mapping[str, str] = field(default_factory=dict)
+    stand_ins: Mapping[str, Callable[[int], Any]] = field(default_factory=dict)
+    learners: tuple[str, ...] = ()
+    doubts: Callable[[Any], Sequence[str]] = _nothing
+    doubts_of_table: Callable[[Any], Sequence[str]] = _nothing
+    complexity: Callable[[Any], Complexity] | None = None
+    has_bound: Callable[[Any], bool] = _always
+    stds: Callable[[Any], ArrayLike] = attrgetter("arm_stds")
+    certifying_budgets: Callable[[Any, float], Mapping[str, int | None] | None] = (
+        lambda environment, delta: None  # noqa: ARG005
+    )

@@ -1,0 +1,96 @@
+"""What is wrong with a section of a file, in lines that begin with a key path."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
+from typing import Any, TypeVar
+
+from fairtrial.errors import FairtrialError, InvalidArgument
+
+__all__ = ["REFUSALS", "Mistakes", "did_you_mean", "in_words"]
+
+Built = TypeVar("Built")
+
+REFUSALS = (FairtrialError, TypeError, ValueError, ArithmeticError)
+"""What a constructor may answer to a value of the wrong kind, such as an integer beyond a float."""
+
+_LONGEST_NAME = 200
+
+
+def in_words(prefix: str, error: Exception) -> str:
+    """Return a mistake as one line that begins with its key path."""
+    if isinstance(error, InvalidArgument):
+        rest = str(error).removeprefix(error.name).lstrip()
+        return f"{prefix}.{error.name}: {rest}"
+    return f"{prefix}: {error}"
+
+
+def did_you_mean(given: str, accepted: Iterable[str]) -> str:
+    """Return a remark on a name that is not accepted.
+
+    Examples
+    --------
+    >>> did_you_mean("tabel", ["table", "arm"])
+    "did you mean 'table'? accepted: arm, table"
+    """
+    names = sorted(accepted)
+    close = get_close_matches(given[:_LONGEST_NAME], names, n=1)
+    hint = f"did you mean {close[0]!r}? " if close else ""
+    return f"{hint}accepted: {', '.join(names)}"
+
+
+class Mistakes:
+    """The mistakes of one section; true once there is one.
+
+    Parameters
+    ----------
+    section : str
+        Where the section is in the file.
+    lines : list of str
+        Takes the mistakes.
+
+    Examples
+    --------
+    >>> mistakes = Mistakes("plan", [])
+    >>> mistakes.add("std", "must be positive")
+    >>> bool(mistakes), mistakes.lines
+    (True, ['plan.std: must be positive'])
+    """
+
+    def __init__(self, section: str, lines: list[str]) -> None:
+        self.section = section
+        self.lines = lines
+        self._before = len(lines)
+
+    def __bool__(self) -> bool:
+        return len(self.lines) > self._before
+
+    def add(self, key: str, text: str) -> None:
+        """Add what is wrong with a key, or with the section as a whole if the key is empty."""
+        self.lines.append(f"{self.section}{key and '.'}{key}: {text}")
+
+    def build(
+        self, make: Callable[..., Built], *arguments: Any, key: str = "", **keywords: Any
+    ) -> Built | None:
+        """Return what is made of the arguments, or None after adding why they are refused.
+
+        A refusal of the problem itself, or of its reward range, is a mistake of the section
+        [problem].
+        """
+        try:
+            return make(*arguments, **keywords)
+        except REFUSALS as error:
+            prefix = f"{self.section}{key and '.'}{key}"
+            self.lines.append(_about_problem(error) or in_words(prefix, error))
+            return None
+
+
+def _about_problem(error: Exception) -> str:
+    if not isinstance(error, InvalidArgument):
+        return ""
+    if error.name == "problem":
+        return f"problem: {error.accepted}"
+    if error.name.startswith("reward_range"):
+        return f"problem.reward_range: {error.accepted}, for a reward of 0 or 1"
+    return ""

@@ -1,0 +1,160 @@
+"""What this family answers to the command and a service."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from fairtrial.core import Environment
+from fairtrial.core.assumed import (
+    either_side_of_means,
+    means_in_order,
+    rows_at_the_ends,
+    takes,
+)
+from fairtrial.core.family import Family
+from fairtrial.core.mistakes import REFUSALS, Mistakes
+from fairtrial.core.parameters import build
+from fairtrial.delayed import delays
+from fairtrial.delayed.environments import CurveEnvironment, SimulatedEnvironment
+from fairtrial.delayed.planning import complexity
+from fairtrial.delayed.problem import Problem
+
+__all__ = ["FAMILY"]
+
+
+def _environment(
+    problem: Problem, given: Mapping[str, Any], mistakes: Mistakes
+) -> Environment | None:
+    """Return an environment of late results; `delay` is a number, or a distribution by name."""
+    means = means_in_order(problem, given, mistakes)
+    if mistakes:
+        return None
+    if problem.reward_range is not None:
+        return _bounded(problem, means, given, mistakes)
+    options = {key: given[key] for key in ("bias", "std", "every") if key in given}
+    delay = given.get("delay")
+    if isinstance(delay, Mapping):
+        delay = _delay_by_name(delay, mistakes)
+        if delay is None:
+            return None
+    return mistakes.build(SimulatedEnvironment, problem, means, delay=delay, **options)
+
+
+def _doubts(environment: Any) -> tuple[str, ...]:
+    """Return that every result comes before its first reading, where that is so."""
+    if environment.problem.feedback in ("full", "incremental"):
+        return ()
+    every, longest = environment.every, _longest(environment.delay)
+    if longest > every:
+        return ()
+    text = (
+        f"No reading comes before its result: readings come every {every:g}, results after "
+        f"{longest:g} at the latest. A smaller every, or a longer delay, brings some"
+    )
+    return (text,)
+
+
+def _delay_by_name(given: Mapping[str, Any], mistakes: Mistakes) -> delays.Delay | None:
+    arguments = dict(given)
+    name = str(arguments.pop("name", ""))
+    cls = vars(delays).get(name)
+    if not (name in delays.__all__ and inspect.isclass(cls) and cls is not delays.Delay):
+        mistakes.add("delay.name", f"must be a delay of the family; got {name!r}")
+        return None
+    return mistakes.build(build, cls, arguments, key="delay")
+
+
+def _longest(delay: Any) -> float:
+    """Return how long a pull takes at most, where that is known without drawing."""
+    match delay:
+        case None:
+            return 1.0
+        case delays.UniformDelay():
+            return float(np.max(delay.high))
+        case delays.ConstantDelay():
+            return float(np.max(delay.time))
+        case delays.Delay():
+            return math.inf
+    return float(np.max(delay))
+
+
+def _bounded(
+    problem: Problem, means: Any, given: Mapping[str, Any], mistakes: Mistakes
+) -> Environment | None:
+    """Return an environment whose late outcomes are 0 or 1, or the mean plus or minus `std`.
+
+    Each is recorded as a curve that has nothing but its outcome, so there are no readings.
+    """
+    if problem.feedback != "full":
+        mistakes.add(
+            "",
+            "outcomes in problem.reward_range are simulated without readings only: "
+            "problem.feedback must be 'full'",
+        )
+    outcomes = _outcomes(problem, means, given.get("std"), mistakes)
+    times = _times(problem, given.get("delay"), mistakes)
+    if mistakes or outcomes is None:
+        return None
+    rows = [
+        (arm, number, time, value)
+        for arm, time, values in zip(problem.arms, times, outcomes, strict=True)
+        for number, value in enumerate(values)
+    ]
+    columns = zip(*rows, strict=True)
+    table = dict(zip(("arm", "curve", "elapsed", "value"), map(list, columns), strict=True))
+    return mistakes.build(CurveEnvironment, problem, table)
+
+
+def _outcomes(
+    problem: Problem, means: Any, std: Any, mistakes: Mistakes
+) -> list[list[float]] | None:
+    """Return by arm the outcomes to draw from, or None after adding a mistake."""
+    if std is not None:
+        either = either_side_of_means(problem, means, std, mistakes)
+        return None if either is None else either.T.tolist()
+    try:
+        centre = np.asarray(means, dtype=np.float64)
+    except REFUSALS:
+        mistakes.add("means", f"must be numbers; got {means!r}")
+        return None
+    within = ((centre >= 0.0) & (centre <= 1.0)).all()
+    if not (within and takes(problem, 0.0) and takes(problem, 1.0)):
+        mistakes.add(
+            "means",
+            "must be probabilities in [0, 1], and problem.reward_range must hold 0 and 1; "
+            "else give std",
+        )
+        return None
+    return [rows_at_the_ends(mean, 0.0, 1.0).tolist() for mean in centre.tolist()]
+
+
+def _times(problem: Problem, delay: Any, mistakes: Mistakes) -> list[float]:
+    """Return how long an outcome of each arm takes; by default as the problem says, or 1."""
+    default = 1.0 if problem.duration is None else problem.duration
+    try:
+        times = np.asarray(default if delay is None else delay, dtype=np.float64)
+        found: list[float] = np.broadcast_to(times, (len(problem.arms),)).tolist()
+    except REFUSALS:
+        text = "must be a number, or one per arm, where outcomes have a range"
+        mistakes.add("delay", f"{text}; got {delay!r}")
+        return []
+    return found
+
+
+def _has_bound(problem: Problem) -> bool:
+    """Return whether results alone count: with readings, a rule may answer before outcomes."""
+    return not problem.readings_used
+
+
+FAMILY = Family(
+    environment=_environment,
+    environment_keys={"means": Any, "std": Any, "delay": Any, "bias": Any, "every": float},
+    doubts=_doubts,
+    complexity=complexity,
+    has_bound=_has_bound,
+)

@@ -1,0 +1,44 @@
+"""What this family answers to the command and a service."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from operator import attrgetter
+from typing import Any
+
+from fairtrial.core import Environment
+from fairtrial.core.assumed import bernoulli_or_two_points, means_in_order
+from fairtrial.core.family import Family
+from fairtrial.core.mistakes import Mistakes
+from fairtrial.subpopulations.environments import (
+    BernoulliEnvironment,
+    GaussianEnvironment,
+    ReplayEnvironment,
+)
+from fairtrial.subpopulations.planning import complexity
+from fairtrial.subpopulations.problem import Problem
+
+__all__ = ["FAMILY"]
+
+
+def _environment(
+    problem: Problem, given: Mapping[str, Any], mistakes: Mistakes
+) -> Environment | None:
+    """Return an environment of normal rewards, or of bounded ones."""
+    noise = "gaussian" if problem.reward_range is None else "bernoulli"
+    if given.get("noise", noise) == "bernoulli":
+        return bernoulli_or_two_points(
+            BernoulliEnvironment, ReplayEnvironment, problem, given, mistakes
+        )
+    means = means_in_order(problem, given, mistakes)
+    if mistakes:
+        return None
+    return mistakes.build(GaussianEnvironment, problem, means, std=given.get("std"))
+
+
+FAMILY = Family(
+    environment=_environment,
+    replay=ReplayEnvironment,
+    complexity=complexity,
+    stds=attrgetter("cell_stds"),
+)
