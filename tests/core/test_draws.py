@@ -26,6 +26,14 @@ def test_bernoulli_draws_are_ones_as_often_as_they_should():
     assert abs(found.mean() - 0.7) < 4 * np.sqrt(0.21 / RUNS)
 
 
+@pytest.mark.statistical
+def test_beta_draws_have_their_mean_and_stay_between_zero_and_one():
+    found = draws(Source.beta(np.array([1.0, 2.0]), np.array([1.0, 6.0])), 1)
+    assert found.min() > 0.0
+    assert found.max() < 1.0
+    assert abs(found.mean() - 0.25) < 4 * np.sqrt(0.25 * 0.75 / 9 / RUNS)
+
+
 def test_a_replay_draws_each_action_s_own_rows_and_all_of_them():
     source = Source.replay([np.array([1.0]), np.array([2.0, 3.0, 4.0]), np.array([9.0])])
     assert set(draws(source, 0, 20)) == {1.0}

@@ -30,6 +30,7 @@ from fairtrial.core import (
     Pull,
     Reading,
     Recommendation,
+    TopTruth,
     Trajectory,
     Truth,
 )
@@ -522,21 +523,6 @@ class GaussianWorld(Environment):
         return Truth(best[0], tuple(best), self._means)
 
 
-class TopTruth(Truth):
-    """Sets of k arms that are right in any order and up to `details["slack"]`."""
-
-    __slots__ = ()
-
-    def accepts(self, answer: Any) -> bool:
-        if answer is None:
-            return False
-        arms = self.details["arms"]
-        bar = np.sort(self.means)[-len(self.best)] - self.details["slack"]
-        return len(set(answer)) == len(self.best) and all(
-            self.means[arms.index(label)] >= bar for label in answer
-        )
-
-
 class DelayedWorld(GaussianWorld):
     """Results after 1 to 9 steps, noisy readings at every step before; some are lost."""
 
@@ -559,7 +545,9 @@ class DelayedWorld(GaussianWorld):
     def truth(self) -> Truth:
         arms = [self.problem.label(i) for i in range(self.problem.n_actions)]
         best = tuple(arms[i] for i in np.argsort(-self._means, kind="stable")[: self.k])
-        return TopTruth(best, (best,), self._means, {"arms": arms, "slack": 0.0})
+        bar = self._means[arms.index(best[-1])]
+        good = tuple(arm for arm, mean in zip(arms, self._means, strict=True) if mean >= bar)
+        return TopTruth(best, (best,), self._means, good=good)
 
 
 class RecordWorld(Environment):

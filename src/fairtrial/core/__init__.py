@@ -1,6 +1,6 @@
 """The contract: problem, pull, policy, environment, recommendation; seeds and validation."""
 
-from fairtrial.core.environment import Environment, Reading, Trajectory, Truth
+from fairtrial.core.environment import Environment, Reading, TopTruth, Trajectory, Truth
 from fairtrial.core.parameters import Parametrized
 from fairtrial.core.policy import Policy
 from fairtrial.core.problem import Problem
@@ -21,6 +21,7 @@ __all__ = [
     "Reading",
     "Recommendation",
     "Run",
+    "TopTruth",
     "Trajectory",
     "Truth",
     "run_policy",

@@ -1,13 +1,15 @@
-"""One draw of a simulated world, compiled: the same for live and simulated runs."""
+"""One reward of a simulated environment, compiled: the same for live and simulated runs."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.core.compilation import kernel
-from fairtrial.core.draws import BERNOULLI, GAUSSIAN
+
+GAUSSIAN, BERNOULLI, BETA, REPLAY = range(4)
 
 
-@kernel
+# It allocates nothing, so it needs no reference counts: they cost more than a draw.
+@kernel(forceinline=True, error_model="numpy", _nrt=False)
 def draw(
     kind: int,
     first: NDArray[np.float64],
@@ -21,6 +23,8 @@ def draw(
         return first[action] + second[action] * generator.standard_normal()
     if kind == BERNOULLI:
         return 1.0 if generator.random() < first[action] else 0.0
+    if kind == BETA:
+        return generator.beta(first[action], second[action])
     rows = starts[action + 1] - starts[action]
     reward = first[starts[action] + int(generator.random() * rows)]
     if second[action] > 0.0:

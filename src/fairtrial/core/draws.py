@@ -1,4 +1,4 @@
-"""Simulated worlds as compiled code sees them: what one draw of an action gives."""
+"""Simulated environments as compiled code sees them: what one pull of an action gives."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["BERNOULLI", "GAUSSIAN", "REPLAY", "Source"]
+from fairtrial.core._draws import BERNOULLI, BETA, GAUSSIAN, REPLAY, draw
+
+__all__ = ["Source"]
 
 Floats = NDArray[np.float64]
-
-GAUSSIAN, BERNOULLI, REPLAY = range(3)
 
 
 class Source(NamedTuple):
@@ -21,11 +21,13 @@ class Source(NamedTuple):
     Parameters
     ----------
     kind : int
-        `GAUSSIAN`, `BERNOULLI` or `REPLAY`.
+        `GAUSSIAN`, `BERNOULLI`, `BETA` or `REPLAY`.
     first : ndarray
-        Means; probabilities of a 1; or the rewards of all rows, action after action.
+        Means; probabilities of a 1; first parameters; or the rewards of all rows, action after
+        action.
     second : ndarray of shape (n,)
-        Standard deviation of the normal noise on top; not used by `BERNOULLI`.
+        Standard deviation of the normal noise on top; the second parameters of `BETA`; not used
+        by `BERNOULLI`.
     starts : ndarray of int
         In a replay, action k owns rows ``starts[k] .. starts[k + 1] - 1``.
 
@@ -52,6 +54,11 @@ class Source(NamedTuple):
         return cls(BERNOULLI, means.ravel(), np.zeros(means.size), np.zeros(1, np.int64))
 
     @classmethod
+    def beta(cls, first: Floats, second: Floats) -> Self:
+        """Return rewards with a beta distribution; both arrays of parameters are flattened."""
+        return cls(BETA, first.ravel(), second.ravel(), np.zeros(1, np.int64))
+
+    @classmethod
     def replay(cls, rows: Sequence[Floats], noise_std: float = 0.0) -> Self:
         """Return rewards drawn, with replacement, from each action's rows, plus noise."""
         starts = np.concatenate([[0], np.cumsum([len(own) for own in rows])])
@@ -60,6 +67,4 @@ class Source(NamedTuple):
 
     def draw(self, action: int, generator: np.random.Generator) -> float:
         """Return one reward."""
-        from fairtrial.core._draws import draw
-
         return float(draw(*self, action, generator))

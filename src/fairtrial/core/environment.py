@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +15,7 @@ from fairtrial.core.problem import Outcome, Problem
 from fairtrial.core.pull import Pull
 from fairtrial.errors import NotSupported
 
-__all__ = ["Environment", "Reading", "Trajectory", "Truth"]
+__all__ = ["Environment", "Reading", "TopTruth", "Trajectory", "Truth"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,45 @@ class Truth:
     def interchangeable(self) -> tuple[Any, ...]:
         """The labels that a right answer may name, if more than one answer is right; else empty."""
         return self.acceptable if len(self.acceptable) > 1 else ()
+
+
+@dataclass(frozen=True, slots=True)
+class TopTruth(Truth):
+    """The truth where the best k are wanted: any k different good ones are right, in any order.
+
+    Parameters
+    ----------
+    good : tuple of str
+        Labels that a right answer may hold: as good as the last of the best, up to the tolerance.
+    same : sequence of sequence of str
+        Labels that name the same thing, if there are such: an answer may hold one of them.
+
+    Examples
+    --------
+    >>> truth = TopTruth(("a", "b"), (("a", "b"),), np.array([3.0, 2.0, 2.0]), good=("a", "b", "c"))
+    >>> truth.accepts(("c", "a")), truth.accepts(("a",)), truth.accepts(("a", "a"))
+    (True, False, False)
+    """
+
+    good: tuple[str, ...] = ()
+    same: Sequence[Sequence[str]] = ()
+
+    def accepts(self, answer: Any) -> bool:
+        """Return whether the answer holds as many different good labels as are wanted."""
+        if isinstance(answer, str) or not isinstance(answer, Sequence | AbstractSet):
+            return False
+        different = self._different(answer)
+        return len(answer) == len(different) == len(self.best) and set(answer) <= set(self.good)
+
+    @property
+    def interchangeable(self) -> tuple[Any, ...]:
+        """The labels that a right answer may hold, if they are more than it must; else empty."""
+        return self.good if len(self._different(self.good)) > len(self.best) else ()
+
+    def _different(self, labels: Iterable[Any]) -> set[Any]:
+        """Return one name of everything that the labels name."""
+        names = {label: group[0] for group in self.same for label in group}
+        return {names.get(label, label) for label in labels}
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
         OutcomeDelay,
         UniformDelay,
     )
-    from fairtrial.delayed.environments import CurveEnvironment, SimulatedEnvironment, TopTruth
+    from fairtrial.delayed.environments import CurveEnvironment, SimulatedEnvironment
     from fairtrial.delayed.fitting import fit_world
     from fairtrial.delayed.planning import Complexity, complexity
     from fairtrial.delayed.policies import (
@@ -66,7 +66,6 @@ __all__ = [
     "SimulatedEnvironment",
     "SuccessiveHalving",
     "SuccessiveRejects",
-    "TopTruth",
     "UniformDelay",
     "complexity",
     "diagnose",

@@ -13,14 +13,13 @@ from fairtrial.delayed._kernels.worlds import CALLER, CHANCE, DELAY, OUTCOME, Wo
 from fairtrial.delayed.curves import CurveEnvironment
 from fairtrial.delayed.delays import ConstantDelay, Delay, PackedDelay
 from fairtrial.delayed.problem import FEEDBACKS, Problem
-from fairtrial.delayed.timed import TimedEnvironment, TopTruth, draw_key
+from fairtrial.delayed.timed import TimedEnvironment, draw_key
 from fairtrial.errors import InvalidArgument
 
 __all__ = [
     "CurveEnvironment",
     "SimulatedEnvironment",
     "TimedEnvironment",
-    "TopTruth",
     "draw_key",
 ]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import defaultdict
 from copy import copy
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
 
@@ -13,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.confidence.complexity import EvidencePrice
-from fairtrial.core.environment import Environment, Reading, Trajectory, Truth
+from fairtrial.core.environment import Environment, Reading, TopTruth, Trajectory
 from fairtrial.core.pull import Pull
 from fairtrial.delayed._kernels.worlds import (
     DELAY,
@@ -26,36 +25,9 @@ from fairtrial.delayed._kernels.worlds import (
 )
 from fairtrial.delayed.problem import Problem
 
-__all__ = ["TimedEnvironment", "TopTruth", "draw_key"]
+__all__ = ["TimedEnvironment", "draw_key"]
 
 Floats = NDArray[np.float64]
-
-
-@dataclass(frozen=True, slots=True)
-class TopTruth(Truth):
-    """The truth of a top-k problem: any set of arms within the tolerance is right.
-
-    Parameters
-    ----------
-    good : tuple of str
-        Arms that an answer may hold.
-    top : int
-        How many it must hold.
-    """
-
-    good: tuple[str, ...] = ()
-    top: int = 1
-
-    def accepts(self, answer: Any) -> bool:
-        """Return whether the answer holds `top` different good arms, in any order."""
-        if not isinstance(answer, tuple | list):
-            return False
-        return len(set(answer)) == len(answer) == self.top and set(answer) <= set(self.good)
-
-    @property
-    def interchangeable(self) -> tuple[Any, ...]:
-        """The arms that a right answer may hold, if they are more than it must; else empty."""
-        return self.good if len(self.good) > self.top else ()
 
 
 class TimedEnvironment(Environment):
@@ -174,7 +146,6 @@ class TimedEnvironment(Environment):
             good=tuple(
                 arm for arm, mean in zip(problem.arms, means.tolist(), strict=True) if mean >= cut
             ),
-            top=problem.top,
         )
 
 

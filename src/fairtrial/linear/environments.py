@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -13,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fairtrial.confidence.complexity import EvidencePrice
 from fairtrial.core.draws import Source
-from fairtrial.core.environment import Environment, Truth
+from fairtrial.core.environment import Environment, TopTruth, Truth
 from fairtrial.core.pull import Pull
 from fairtrial.core.tables import column_of
 from fairtrial.core.validation import check_instance, check_number
@@ -29,33 +28,6 @@ Floats = NDArray[np.float64]
 
 _ROUNDING = 1e-12
 """Values that differ by less than this, relative to the largest, are taken for equal."""
-
-
-@dataclass(frozen=True, slots=True)
-class TopTruth(Truth):
-    """The truth where several of the best are wanted, in any order.
-
-    Right are sets of distinct candidates of which each is as good as the last of the best,
-    within `tolerance`: `acceptable` lists the labels that such a set is made of.
-    """
-
-    def accepts(self, answer: Any) -> bool:
-        """Return whether the answer is right: labels in any order."""
-        if isinstance(answer, str) or not isinstance(answer, Sequence | set | frozenset):
-            return False
-        group_of: Mapping[str, int] = self.details["group_of"]
-        labels = list(answer)
-        if any(label not in group_of for label in labels):
-            return False
-        distinct = {group_of[label] for label in labels}
-        good = all(label in self.acceptable for label in labels)
-        return good and len(labels) == len(distinct) == len(self.best)
-
-    @property
-    def interchangeable(self) -> tuple[Any, ...]:
-        """The candidates that a right answer may hold, if they are more than it must."""
-        distinct = {self.details["group_of"][label] for label in self.acceptable}
-        return self.acceptable if len(distinct) > len(self.best) else ()
 
 
 class ArmEnvironment(Environment):
@@ -126,12 +98,13 @@ class ArmEnvironment(Environment):
         best = tuple(problem.answers[index] for index in order)
         if problem.top == 1:
             return Truth(best[0], good, self.arm_means, {"values": values})
-        group_of = {
-            problem.answers[member]: number
-            for number, group in enumerate(problem.answer_groups)
-            for member in group
-        }
-        return TopTruth(best, good, self.arm_means, {"values": values, "group_of": group_of})
+        same = [
+            [problem.answers[each] for each in group]
+            for group in problem.answer_groups
+            if len(group) > 1
+        ]
+        details = {"values": values}
+        return TopTruth(best, (best,), self.arm_means, details, good=good, same=same)
 
 
 class GaussianEnvironment(ArmEnvironment):

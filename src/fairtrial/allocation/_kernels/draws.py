@@ -1,10 +1,8 @@
-"""Worlds, compiled: one draw of a reward, the same for live and simulated runs."""
+"""What differs between rounds, compiled: the means in force, who is awake, the context."""
 
 import numpy as np
 
-from fairtrial.allocation._kernels.model import Floats, Integers, inlined, kernel
-
-BERNOULLI, BETA, REPLAY, DRIFTING = range(4)
+from fairtrial.allocation._kernels.model import Floats, Integers, kernel
 
 
 @kernel
@@ -18,30 +16,6 @@ def segment_of(changes: Integers, number: int) -> int:
         else:
             high = middle
     return low
-
-
-@inlined
-def draw(
-    kind: int, first: Floats, second: Floats, starts: Integers,
-    arms: int, cell: int, number: int, generator: np.random.Generator,
-) -> float:  # fmt: skip
-    """Return one reward of a cell.
-
-    `first`, `second`: probabilities (Bernoulli; drifting has a row for every stretch between
-    the rounds in `starts`), both parameters (beta), or all rows (replay, where cell c owns rows
-    ``starts[c] .. starts[c + 1] - 1``).
-    """
-    if kind == BERNOULLI:
-        reward = 1.0 if generator.random() < first[cell] else 0.0
-    elif kind == BETA:
-        reward = generator.beta(first[cell], second[cell])
-    elif kind == DRIFTING:
-        stretch = segment_of(starts, number)
-        reward = 1.0 if generator.random() < first[stretch * arms + cell] else 0.0
-    else:
-        rows = starts[cell + 1] - starts[cell]
-        reward = first[starts[cell] + int(generator.random() * rows)]
-    return reward
 
 
 @kernel

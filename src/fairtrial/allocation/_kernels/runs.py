@@ -5,13 +5,7 @@ import math
 import numpy as np
 
 from fairtrial.allocation._kernels.counting import count_pull, void_pull
-from fairtrial.allocation._kernels.draws import (
-    DRIFTING,
-    draw,
-    draw_awake,
-    draw_context,
-    segment_of,
-)
+from fairtrial.allocation._kernels.draws import draw_awake, draw_context, segment_of
 from fairtrial.allocation._kernels.learning import (
     free_arm,
     note_issue,
@@ -45,6 +39,7 @@ from fairtrial.allocation._kernels.model import (
     live_inlined,
 )
 from fairtrial.allocation._kernels.schedulers import forced_arm, largest_awake
+from fairtrial.core._draws import draw
 
 
 @kernel
@@ -136,12 +131,11 @@ def run_rounds(
     generator: np.random.Generator, pulls: int,
 ) -> int:  # fmt: skip
     """Run a policy in a world without contexts; return the pulls made."""
-    arms = control[ARMS]
     for number in range(pulls):
         arm = decide(control, book, stats, ring, settings, 0, False)
         if arm < 0:
             return number
-        reward = (draw(kind, first, second, starts, arms, arm, number, generator) - low) / width
+        reward = (draw(kind, first, second, starts, arm, generator) - low) / width
         note_reward(control, stats, ring, settings, arm, reward, number, number)
     return pulls
 
@@ -159,7 +153,7 @@ def _best_mean(book: Integers, means: Floats, start: int, arms: int, sleeping: b
 def run_varied(
     control: Integers, book: Integers, stats: Floats, ring: Floats, settings: Floats,
     kind: int, first: Floats, second: Floats, starts: Integers, low: float, width: float,
-    means: Floats, chances: Floats, cumulated: Floats, contexts: int,
+    means: Floats, changes: Integers, chances: Floats, cumulated: Floats, contexts: int,
     generator: np.random.Generator, pulls: int,
 ) -> tuple[float, float]:  # fmt: skip
     """Run a policy in a world of contexts, sleep or drift.
@@ -176,14 +170,14 @@ def run_varied(
             sleeping = draw_awake(chances, book[ALLOWED], generator) < arms
         elif len(cumulated) > 1:
             context = draw_context(cumulated, generator)
-        row = segment_of(starts, number) if kind == DRIFTING else context
+        row = segment_of(changes, number) if len(changes) > 0 else context
         known = context if contexts > 1 else 0
         best = _best_mean(book, means, row * arms, arms, sleeping)
         arm = decide(control, book, stats, ring, settings, known, sleeping)
         if arm < 0:
             return offered, served
-        cell = context * arms + arm
-        reward = (draw(kind, first, second, starts, arms, cell, number, generator) - low) / width
+        cell = row * arms + arm
+        reward = (draw(kind, first, second, starts, cell, generator) - low) / width
         note_reward(control, stats, ring, settings, known * arms + arm, reward, number, number)
         offered += best
         served += means[row * arms + arm]

@@ -5,26 +5,23 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairtrial.allocation._kernels.draws import draw
 from fairtrial.allocation.fair_schedules import fair_value
 from fairtrial.allocation.problem import Problem
+from fairtrial.core.draws import Source
 from fairtrial.core.environment import Environment, Truth
 from fairtrial.core.validation import check_array
 from fairtrial.errors import InvalidArgument
 
 __all__ = [
-    "NOBODY",
-    "NO_ROWS",
     "AllocationEnvironment",
     "Extra",
     "Floats",
     "Integers",
-    "Source",
     "one_for_each",
     "probabilities",
     "require_binary",
@@ -33,18 +30,6 @@ __all__ = [
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Extra = Callable[[Integers], dict[str, float]]
-
-NOBODY = np.zeros(0)
-NO_ROWS = np.zeros(1, dtype=np.int64)
-
-
-class Source(NamedTuple):
-    """A world as the kernels see it."""
-
-    kind: int
-    first: Floats
-    second: Floats
-    starts: Integers
 
 
 class AllocationEnvironment(Environment):
@@ -55,7 +40,7 @@ class AllocationEnvironment(Environment):
     @property
     @abstractmethod
     def source(self) -> Source:
-        """The world as the kernels see it."""
+        """The environment as the kernels see it."""
 
     @property
     @abstractmethod
@@ -101,10 +86,6 @@ class AllocationEnvironment(Environment):
     def fair_value(self) -> float:
         """Mean reward of a round of the best schedule that keeps the shares exactly."""
         return fair_value(self.problem, self.arm_means)
-
-    def _draw(self, cell: int, number: int, generator: np.random.Generator) -> float:
-        reward: float = draw(*self.source, len(self.problem.arms), cell, number, generator)
-        return reward
 
     def _scale(self) -> tuple[float, float]:
         low, high = self.problem.reward_range

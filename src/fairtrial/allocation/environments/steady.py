@@ -9,22 +9,19 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fairtrial.allocation._kernels.draws import BERNOULLI, BETA, REPLAY
 from fairtrial.allocation._kernels.runs import run_rounds
 from fairtrial.allocation.environments.base import (
-    NO_ROWS,
-    NOBODY,
     AllocationEnvironment,
     Extra,
     Floats,
     Integers,
-    Source,
     one_for_each,
     probabilities,
     require_binary,
 )
 from fairtrial.allocation.fair_schedules import floored_quotas
 from fairtrial.allocation.problem import Problem
+from fairtrial.core.draws import Source
 from fairtrial.core.pull import Pull
 from fairtrial.core.tables import column_of
 from fairtrial.core.validation import check_array, check_instance
@@ -39,7 +36,7 @@ class SteadyEnvironment(AllocationEnvironment):
 
     def sample(self, pull: Pull, generator: np.random.Generator) -> float:
         """Return one reward of the pull's arm."""
-        return self._draw(pull.action, pull.number, generator)
+        return self.source.draw(pull.action, generator)
 
     def metrics(self, pulls: Integers) -> dict[str, float]:
         """Return the regrets of a run, from its pulls by arm.
@@ -104,8 +101,8 @@ class BernoulliEnvironment(SteadyEnvironment):
 
     @cached_property
     def source(self) -> Source:
-        """The world as the kernels see it."""
-        return Source(BERNOULLI, self.means.copy(), NOBODY, NO_ROWS)
+        """The environment as the kernels see it."""
+        return Source.bernoulli(self.means.copy())
 
 
 class BetaEnvironment(SteadyEnvironment):
@@ -146,9 +143,8 @@ class BetaEnvironment(SteadyEnvironment):
 
     @cached_property
     def source(self) -> Source:
-        """The world as the kernels see it."""
-        left = self.means * self._sizes
-        return Source(BETA, left, (1.0 - self.means) * self._sizes, NO_ROWS)
+        """The environment as the kernels see it."""
+        return Source.beta(self.means * self._sizes, (1.0 - self.means) * self._sizes)
 
 
 class ReplayEnvironment(SteadyEnvironment):
@@ -218,6 +214,5 @@ class ReplayEnvironment(SteadyEnvironment):
 
     @cached_property
     def source(self) -> Source:
-        """The world as the kernels see it."""
-        starts = np.concatenate([[0], np.cumsum([len(rows) for rows in self._rows])])
-        return Source(REPLAY, np.concatenate(self._rows), NOBODY, starts.astype(np.int64))
+        """The environment as the kernels see it."""
+        return Source.replay(self._rows)

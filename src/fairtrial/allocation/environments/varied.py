@@ -11,22 +11,20 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fairtrial.allocation._kernels.draws import BERNOULLI, DRIFTING, draw_awake, draw_context
+from fairtrial.allocation._kernels.draws import draw_awake, draw_context
 from fairtrial.allocation._kernels.runs import run_varied
 from fairtrial.allocation.environments.base import (
-    NO_ROWS,
-    NOBODY,
     AllocationEnvironment,
     Extra,
     Floats,
     Integers,
-    Source,
     one_for_each,
     probabilities,
     require_binary,
 )
 from fairtrial.allocation.fair_schedules import fair_value
 from fairtrial.allocation.problem import Problem
+from fairtrial.core.draws import Source
 from fairtrial.core.pull import Pull
 from fairtrial.core.validation import check_array, check_instance, check_integer
 from fairtrial.errors import InvalidArgument
@@ -52,12 +50,24 @@ class VariedEnvironment(AllocationEnvironment):
         return fresh
 
     @property
+    def _changes(self) -> Integers:
+        """Pulls at which means change; empty where they do not."""
+        return np.zeros(0, dtype=np.int64)
+
+    @property
     def _chances(self) -> Floats:
-        return NOBODY
+        """Chances of being awake; empty where nobody sleeps."""
+        return np.zeros(0)
 
     @property
     def _cumulated(self) -> Floats:
-        return NOBODY
+        """Cumulated probabilities of the contexts; empty where there are none."""
+        return np.zeros(0)
+
+    @cached_property
+    def source(self) -> Source:
+        """The environment as the kernels see it: a cell for every arm in every kind of round."""
+        return Source.bernoulli(self.row_means.copy())
 
     def _row(self, number: int) -> int:
         """Return which kind of round pull `number` falls in."""
@@ -66,15 +76,12 @@ class VariedEnvironment(AllocationEnvironment):
     def _on_offer(self, row: int) -> float:
         return float(self.row_means[row].max())
 
-    def _cell(self, row: int, action: int) -> int:
-        return action
-
     def sample(self, pull: Pull, generator: np.random.Generator) -> float:
         """Return one reward of the pull's arm in the round at hand."""
         row = self._row(pull.number)
         self._offered += self._on_offer(row)
         self._served += float(self.row_means[row, pull.action])
-        return self._draw(self._cell(row, pull.action), pull.number, generator)
+        return self.source.draw(row * len(self.problem.arms) + pull.action, generator)
 
     def metrics(self, pulls: Integers) -> dict[str, float]:
         """Return ``regret``: lost against the best arm on offer in every round."""
@@ -92,6 +99,7 @@ class VariedEnvironment(AllocationEnvironment):
             *self.source,
             *self._scale(),
             np.ascontiguousarray(self.row_means).ravel(),
+            self._changes,
             self._chances,
             self._cumulated,
             contexts,
@@ -128,9 +136,9 @@ class DriftingEnvironment(VariedEnvironment):
         if not isinstance(changes, Sequence | np.ndarray):
             raise InvalidArgument("changes", wanted, changes)
         numbers = [check_integer(f"changes[{i}]", change) for i, change in enumerate(changes)]
-        self._changes = np.array(numbers, dtype=np.int64)
-        ascends = (np.diff(self._changes, prepend=0) > 0).all()
-        if not ascends or len(self._changes) != len(self.means) - 1:
+        self._stretches = np.array(numbers, dtype=np.int64)
+        ascends = (np.diff(self._stretches, prepend=0) > 0).all()
+        if not ascends or len(self._stretches) != len(self.means) - 1:
             raise InvalidArgument("changes", wanted, changes)
         require_binary(problem)
 
@@ -144,16 +152,15 @@ class DriftingEnvironment(VariedEnvironment):
         """Mean reward by arm in the last stretch, which the truth is about."""
         return np.array(self.means[-1])
 
-    @cached_property
-    def source(self) -> Source:
-        """The world as the kernels see it."""
-        return Source(DRIFTING, self.means.ravel().copy(), NOBODY, self._changes)
+    @property
+    def _changes(self) -> Integers:
+        return self._stretches
 
     def _row(self, number: int) -> int:
         return int(np.searchsorted(self._changes, number, side="right"))
 
     def _measured(self, offered: float, served: float, pulls: Integers) -> dict[str, float]:
-        ends = [*self._changes.tolist(), None]
+        ends = [*self._stretches.tolist(), None]
         left, begun, value = int(pulls.sum()), 0, 0.0
         for row, end in zip(self.means, ends, strict=True):
             length = left if end is None else min(left, end - begun)
@@ -209,11 +216,6 @@ class SleepingEnvironment(VariedEnvironment):
     def arm_means(self) -> Floats:
         """Mean reward by arm, shape (k,)."""
         return self.means
-
-    @cached_property
-    def source(self) -> Source:
-        """The world as the kernels see it."""
-        return Source(BERNOULLI, self.means.copy(), NOBODY, NO_ROWS)
 
     @property
     def _chances(self) -> Floats:
@@ -305,11 +307,6 @@ class ContextualEnvironment(VariedEnvironment):
         )
         return float(-gain @ solution.x)
 
-    @cached_property
-    def source(self) -> Source:
-        """The world as the kernels see it."""
-        return Source(BERNOULLI, self.means.ravel().copy(), NOBODY, NO_ROWS)
-
     @property
     def _cumulated(self) -> Floats:
         return self._sums
@@ -322,9 +319,6 @@ class ContextualEnvironment(VariedEnvironment):
 
     def _row(self, number: int) -> int:
         return self._context
-
-    def _cell(self, row: int, action: int) -> int:
-        return row * len(self.problem.arms) + action
 
     def _measured(self, offered: float, served: float, pulls: Integers) -> dict[str, float]:
         value = int(pulls.sum()) * self.fair_value
