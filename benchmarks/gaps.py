@@ -8,6 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from fairtrial.causal import CausalModel, NetworkEnvironment, Problem, allocate
+from fairtrial.causal._cell_model import cell_model_of
 from fairtrial.causal._ledger import Records, open_ledger
 from fairtrial.causal._weighted import Weighted
 from fairtrial.causal.allocation import whole_rows
@@ -37,7 +38,7 @@ def _compare(name: str, world: NetworkEnvironment, rows: int, runs: int) -> None
     actions = _actions(problem, rows)
     found: dict[str, list[tuple[np.ndarray, bool]]] = {name: [] for name in ESTIMATORS}
     for seed in range(runs):
-        ledger = open_ledger(problem.fragment)
+        ledger = open_ledger(cell_model_of(problem))
         ledger.add(world.batch(actions, np.random.default_rng([seed, rows])))
         records = ledger.records()
         for estimator, estimate in ESTIMATORS.items():
@@ -78,20 +79,22 @@ def _weighted(estimator: str) -> Estimator:
 def _with_own_row(problem: Problem, records: Records) -> tuple[np.ndarray, np.ndarray]:
     """Return estimates by cells whose means hold the rows that are compared with them."""
     weighted = Weighted(problem, records, "mis")
-    fragment = problem.fragment
-    place = weighted.group * fragment.n_cells + records.cells
-    size = fragment.n_groups * fragment.n_cells
+    cell_model = cell_model_of(problem)
+    place = weighted.group * cell_model.n_cells + records.cells
+    size = cell_model.n_groups * cell_model.n_cells
     numbers = np.bincount(place, weights=records.number, minlength=size)
     totals = np.bincount(place, weights=records.total, minlength=size)
     overall = records.total.sum() / records.number.sum()
     means = (totals + 0.5 * overall) / (numbers + 0.5)
-    outside = fragment.outside_codes
+    outside = cell_model.outside_codes
     parts = []
     for own, group_means in zip(
-        numbers.reshape(fragment.n_groups, -1), means.reshape(fragment.n_groups, -1), strict=True
+        numbers.reshape(cell_model.n_groups, -1),
+        means.reshape(cell_model.n_groups, -1),
+        strict=True,
     ):
         common = np.bincount(outside, weights=own)[outside] / max(own.sum(), 1.0)
-        parts.append(np.einsum("kuz,z->ku", fragment.g, common * group_means))
+        parts.append(np.einsum("kuz,z->ku", cell_model.g, common * group_means))
     residuals = records.total - records.number * means[place]
     effects = np.stack(parts, axis=2) + _by_group(weighted, residuals)
     weighted.__dict__["effects"] = np.where(weighted.informed[:, None, None], effects, np.nan)
@@ -102,7 +105,7 @@ def _by_group(weighted: Weighted, amounts: np.ndarray) -> np.ndarray:
     """Return the sums of amounts times weights, shape (K, values, groups)."""
     groups = [
         np.einsum("n,nku->ku", np.where(weighted.group == group, amounts, 0.0), weighted.weights)
-        for group in range(weighted.fragment.n_groups)
+        for group in range(weighted.cell_model.n_groups)
     ]
     return np.stack(groups, axis=2)
 

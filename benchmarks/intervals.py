@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from fairtrial.causal import NetworkEnvironment, chain
+from fairtrial.causal._cell_model import cell_model_of
 from fairtrial.causal._intervals import normal_reach
 from fairtrial.causal._ledger import open_ledger
 from fairtrial.causal._weighted import Weighted
@@ -45,7 +46,7 @@ def _misses(seed: int, estimator: str, runs: int) -> tuple[np.ndarray, np.ndarra
     missed = np.zeros(2 * problem.n_arms, dtype=int)
     number = np.zeros_like(missed)
     for place in range(runs):
-        ledger = open_ledger(problem.fragment)
+        ledger = open_ledger(cell_model_of(problem))
         ledger.add(world.batch(actions, np.random.default_rng([seed, place])))
         weighted = Weighted(problem, ledger.records(), estimator)
         means, reach = normal_reach(weighted, DELTA)

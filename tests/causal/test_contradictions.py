@@ -15,6 +15,7 @@ from fairtrial.causal import (
     chain,
     estimate,
 )
+from fairtrial.causal._cell_model import cell_model_of
 from fairtrial.causal._contradictions import LEVEL, contradictions, implied_independences
 from fairtrial.causal._ledger import open_ledger
 from fairtrial.causal._logs import encode_table
@@ -23,7 +24,7 @@ from tests.causal.slow import confounded, diamond, tiny
 
 
 def found_in(problem, log):
-    ledger = open_ledger(problem.fragment)
+    ledger = open_ledger(cell_model_of(problem))
     ledger.add(encode_table(problem, log))
     return contradictions(problem, ledger.records())
 
@@ -140,7 +141,7 @@ def test_logs_of_the_model_itself_hardly_ever_contradict_it():
         for seed in range(500):
             generator = np.random.default_rng([31, seed])
             actions = generator.choice([0, 0, 0, 1, problem.n_actions - 1], 150)
-            ledger = open_ledger(problem.fragment)
+            ledger = open_ledger(cell_model_of(problem))
             ledger.add(world.batch(actions, generator))
             wrong += bool(contradictions(problem, ledger.records()))
     assert wrong <= 10

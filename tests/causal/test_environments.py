@@ -11,6 +11,7 @@ from fairtrial.causal import (
     ReplayEnvironment,
     chain,
 )
+from fairtrial.causal._cell_model import cell_model_of
 from fairtrial.errors import InvalidArgument, InvalidOutcome
 from tests.causal.slow import assignments, diamond, joint, means_by_value, tiny, with_value
 from tests.causal.test_estimation import gaussian_world
@@ -47,14 +48,16 @@ def test_rows_have_the_networks_distribution(mode):
     n = 20_000
     rows = world.batch(np.full(n, 3 + mode), np.random.default_rng(mode))
     nodes = ["S", "A", "X", "V"]
-    expected = np.zeros((2, problem.fragment.n_cells))
+    expected = np.zeros((2, cell_model_of(problem).n_cells))
     for row in assignments(problem, nodes):
         p = joint(problem, "arm1", row)
         if mode:
             if row["S"] != mode - 1:
                 continue
             p /= problem.model.tables["S"][mode - 1]
-        cell = np.ravel_multi_index([row[m] for m in problem.cell_nodes], problem.fragment.shape)
+        cell = np.ravel_multi_index(
+            [row[m] for m in problem.cell_nodes], cell_model_of(problem).shape
+        )
         expected[row["S"], cell] += p
     counts = np.zeros_like(expected)
     np.add.at(counts, (rows.value, rows.cells), 1)
@@ -70,10 +73,12 @@ def test_cell_moments_are_those_of_the_outcome_in_each_cell():
     problem = diamond(8)
     first, second = NetworkEnvironment(problem).cell_moments()
     numbers = list(problem.outcome_values.values())
-    total = np.zeros((3, problem.fragment.n_cells))
+    total = np.zeros((3, cell_model_of(problem).n_cells))
     for row in assignments(problem, problem.model.nodes):
         p = joint(problem, "arm0", row)
-        cell = np.ravel_multi_index([row[m] for m in problem.cell_nodes], problem.fragment.shape)
+        cell = np.ravel_multi_index(
+            [row[m] for m in problem.cell_nodes], cell_model_of(problem).shape
+        )
         y = numbers[row["Y"]]
         total[:, cell] += p * np.array([1, y, y * y])
     for value in (0, 1):
@@ -83,12 +88,12 @@ def test_cell_moments_are_those_of_the_outcome_in_each_cell():
 
 def test_the_common_part_of_the_cells_is_that_of_the_joint_distribution():
     problem = diamond(9, intervened_is_carrier=True)
-    fragment = problem.fragment
-    found = fragment.g[2, 1] * fragment.h[1]
-    slow = np.zeros(fragment.n_cells)
+    cell_model = cell_model_of(problem)
+    found = cell_model.g[2, 1] * cell_model.h[1]
+    slow = np.zeros(cell_model.n_cells)
     for row in assignments(problem, ["A", "X", "V"]):
         full = with_value(problem, row, 1)
-        cell = np.ravel_multi_index([row[m] for m in problem.cell_nodes], fragment.shape)
+        cell = np.ravel_multi_index([row[m] for m in problem.cell_nodes], cell_model.shape)
         slow[cell] += joint(problem, "arm2", full) / problem.model.tables["S"][1]
     assert found == pytest.approx(slow)
 
@@ -156,7 +161,7 @@ def test_a_replay_in_batches_equals_one_row_after_another():
     generator = np.random.default_rng(2)
     for place, action in enumerate(actions):
         pull = problem.pull(**problem.labels(int(action)))
-        value, cell, outcome = problem.fragment.encode(
+        value, cell, outcome = cell_model_of(problem).encode(
             problem.check_outcome(world.sample(pull, generator))
         )
         assert (value, cell, outcome) == (rows.value[place], rows.cells[place], rows.outcome[place])

@@ -14,6 +14,7 @@ from fairtrial.causal import (
     chain,
     estimate,
 )
+from fairtrial.causal._cell_model import cell_model_of
 from fairtrial.causal._classes import STRENGTHS
 from fairtrial.causal._clipped import Clipped
 from fairtrial.causal._intervals import (
@@ -53,7 +54,7 @@ FIXED = counted_rows(
 
 
 def records_of(problem, rows):
-    ledger = open_ledger(problem.fragment)
+    ledger = open_ledger(cell_model_of(problem))
     ledger.add(encode_table(problem, rows))
     return ledger.records()
 
@@ -140,7 +141,7 @@ def test_clipped_estimates_are_unbiased_once_nothing_is_clipped():
     generator = np.random.default_rng(5)
     found = []
     for _ in range(400):
-        ledger = open_ledger(problem.fragment)
+        ledger = open_ledger(cell_model_of(problem))
         ledger.add(world.batch(actions, generator))
         clipped = Clipped(problem, ledger.records(), 1e9)
         found.append([clipped.means(), clipped.gaps(0, False), clipped.gaps(1, False)])
@@ -159,7 +160,7 @@ def test_mixture_weights_are_unbiased_with_confounders_and_mediators(carrier):
     generator = np.random.default_rng(6)
     found = []
     for _ in range(400):
-        ledger = open_ledger(problem.fragment)
+        ledger = open_ledger(cell_model_of(problem))
         ledger.add(world.batch(actions, generator))
         found.append(Weighted(problem, ledger.records(), "mis").by_value)
     sample = np.array(found)
@@ -181,7 +182,7 @@ def test_gaps_are_not_drawn_towards_zero_where_hardly_any_cell_holds_two_rows(ro
     generator = np.random.default_rng(22)
     found = []
     for _ in range(runs):
-        ledger = open_ledger(problem.fragment)
+        ledger = open_ledger(cell_model_of(problem))
         ledger.add(world.batch(generator.integers(0, problem.n_actions, rows), generator))
         found.append(Weighted(problem, ledger.records(), "cell").gaps / truth)
     sample = np.mean(found, axis=1)
@@ -228,7 +229,7 @@ def test_intervals_cover_the_truth():
     runs, normal, bernstein = 300, np.zeros(3), np.zeros(3)
     gaps = world.truth.gaps[problem.pairs[0]]
     for _ in range(runs):
-        ledger = open_ledger(problem.fragment)
+        ledger = open_ledger(cell_model_of(problem))
         ledger.add(world.batch(actions, generator))
         weighted = Weighted(problem, ledger.records(), "mis")
         error = np.abs(weighted.gaps[:, 0] - gaps)
@@ -319,7 +320,7 @@ def test_effective_rows_without_the_models_parts_are_counted_from_the_rows():
     known = estimate(problem, log).effective_rows
     tables = {node: problem.model.tables[node] for node in ("S", "X")}
     counted = problem.clone(model=problem.model.clone(tables=tables))
-    assert counted.fragment.h is None
+    assert cell_model_of(counted).h is None
     assert estimate(counted, log).effective_rows == pytest.approx(known, rel=0.1)
 
 
@@ -335,7 +336,7 @@ def test_normal_intervals_hold_in_worlds_with_rare_cells():
         gaps = next(iter(world.truth.gaps.values()))
         missed = np.zeros((2, world.problem.n_arms), dtype=int)
         for place in range(60):
-            ledger = open_ledger(world.problem.fragment)
+            ledger = open_ledger(cell_model_of(world.problem))
             ledger.add(world.batch(actions, np.random.default_rng([seed, place])))
             weighted = Weighted(world.problem, ledger.records(), ("sn", "cell")[seed % 2])
             means, reach = normal_reach(weighted, 0.05)
@@ -385,7 +386,7 @@ def test_one_row_per_stratum_is_not_taken_for_certainty():
     generator = np.random.default_rng(10)
     missed, runs = 0, 25
     for _ in range(runs):
-        ledger = open_ledger(problem.fragment)
+        ledger = open_ledger(cell_model_of(problem))
         ledger.add(world.batch(np.arange(300) * 3, generator))
         weighted = Weighted(problem, ledger.records(), "mis")
         missed += abs(weighted.means[0] - 0.5) > bernstein_reach(weighted, 0.05)[0][0]
@@ -573,7 +574,7 @@ def test_normal_intervals_hold_where_most_cells_are_hardly_ever_seen():
     held = {"sn": [], "cell": []}
     for seed in range(40):
         generator = np.random.default_rng([21, seed])
-        ledger = open_ledger(problem.fragment)
+        ledger = open_ledger(cell_model_of(problem))
         ledger.add(world.batch(generator.integers(0, problem.n_actions, 3000), generator))
         for estimator, runs in held.items():
             weighted = Weighted(problem, ledger.records(), estimator)
@@ -610,7 +611,7 @@ def test_too_many_cells_for_a_table_give_the_same_estimates(monkeypatch):
     generator = np.random.default_rng(15)
     log = world.table(generator.integers(0, problem.n_actions, 500), generator)
     tabulated = estimate(problem, log)
-    monkeypatch.setattr("fairtrial.causal._fragment._MOST_WEIGHTS", 1)
+    monkeypatch.setattr("fairtrial.causal._cell_model._MOST_WEIGHTS", 1)
     row_by_row = estimate(problem.clone(), log)
     assert row_by_row.means == pytest.approx(tabulated.means)
     # Without the list of cells only the rows that came say how much they tell.

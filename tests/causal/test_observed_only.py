@@ -21,6 +21,7 @@ from fairtrial.causal import (
     divergences,
     estimate,
 )
+from fairtrial.causal._cell_model import cell_model_of
 from fairtrial.causal._clipped import Clipped
 from fairtrial.causal._intervals import bernstein_reach, normal_reach
 from fairtrial.causal._ledger import open_ledger
@@ -105,7 +106,7 @@ def test_means_and_gaps_equal_those_of_the_full_joint_distribution(seed):
     truth = NetworkEnvironment(problem).truth
     slow, shares = effects(problem)
     own = np.diagonal(slow, axis1=1, axis2=2)
-    assert problem.fragment.shares == pytest.approx(shares)
+    assert cell_model_of(problem).shares == pytest.approx(shares)
     assert truth.means_by_value == pytest.approx(own)
     assert truth.means == pytest.approx(own @ shares)
     assert np.column_stack([*truth.gaps.values()]) == pytest.approx(gaps_of(problem, slow))
@@ -150,7 +151,7 @@ def slow_gap_divergence(problem, k, j, a, b):
     """Return D by summing over all nodes but the outcome, in the group observed with b."""
     nodes = [node for node in problem.model.nodes if node != problem.outcome_node]
     free = [node for node in nodes if node not in problem.attributes]
-    shares = problem.fragment.shares
+    shares = cell_model_of(problem).shares
     total = 0.0
     for row in assignments(problem, free):
         at_a, at_b = {**row, "S": a}, {**row, "S": b}
@@ -190,7 +191,7 @@ def test_natural_rows_are_allocated_for_the_gaps():
     assert found.shares.sum() == pytest.approx(1.0)
     assert 0.0 < found.cost <= 0.5 + 1e-9
     known = divergences(problem)
-    natural, shares = found.shares[:, 0], problem.fragment.shares
+    natural, shares = found.shares[:, 0], cell_model_of(problem).shares
     told = [(natural / known.outcome[k]).sum() for k in range(3)]
     told += [
         shares[problem.values.index(pair[1])] * (natural / matrix[k]).sum()
@@ -212,7 +213,7 @@ def test_mixture_and_clipped_estimates_are_unbiased():
     generator = np.random.default_rng(6)
     mixture, clipped = [], []
     for _ in range(400):
-        ledger = open_ledger(problem.fragment)
+        ledger = open_ledger(cell_model_of(problem))
         ledger.add(world.batch(actions, generator))
         records = ledger.records()
         found = Weighted(problem, records, "mis")
@@ -250,7 +251,7 @@ def test_intervals_cover_the_truth():
     generator = np.random.default_rng(10)
     runs, normal, bernstein = 300, np.zeros((3, 2)), np.zeros((3, 2))
     for _ in range(runs):
-        ledger = open_ledger(problem.fragment)
+        ledger = open_ledger(cell_model_of(problem))
         ledger.add(world.batch(np.repeat([0, 1, 2], 80), generator))
         weighted = Weighted(problem, ledger.records(), "mis")
         error = np.abs(weighted.gaps - truth)
@@ -265,7 +266,7 @@ def test_rows_one_by_one_give_the_same_estimates_as_cells(monkeypatch):
     problem = confounded(11)
     log = NetworkEnvironment(problem).table([0, 1, 2] * 500, np.random.default_rng(0))
     tabulated = estimate(problem, log)
-    monkeypatch.setattr("fairtrial.causal._fragment._MOST_WEIGHTS", 1)
+    monkeypatch.setattr("fairtrial.causal._cell_model._MOST_WEIGHTS", 1)
     row_by_row = estimate(problem.clone(), log)
     assert row_by_row.gaps == pytest.approx(tabulated.gaps)
     # Without the list of cells only the rows that came say how much they tell.
@@ -391,7 +392,7 @@ def test_the_certifying_budget_matches_the_width_of_intervals():
     truth = np.abs(np.column_stack([*world.truth.gaps.values()]))
     margin = np.abs(truth[1] - problem.fairness_bound)
     counts = np.round(plan.allocation[:, 0] * plan.certifying_budget[1]).astype(int)
-    ledger = open_ledger(problem.fragment)
+    ledger = open_ledger(cell_model_of(problem))
     ledger.add(world.batch(np.repeat([0, 1], counts), np.random.default_rng(7)))
     weighted = Weighted(problem, ledger.records(), "mis")
     reach = bernstein_reach(weighted, 0.05 / problem.n_statements)[1][1]
@@ -450,7 +451,7 @@ def test_an_attribute_may_be_the_parent_of_another():
     slow, shares = effects(problem)
     truth = NetworkEnvironment(problem).truth
     assert problem.carriers == ("V", "Y") or set(problem.carriers) == {"V", "Y"}
-    assert problem.fragment.shares == pytest.approx(shares)
+    assert cell_model_of(problem).shares == pytest.approx(shares)
     assert np.column_stack([*truth.gaps.values()]) == pytest.approx(gaps_of(problem, slow))
 
 

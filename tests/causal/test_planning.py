@@ -10,6 +10,7 @@ from fairtrial.causal import (
     chain,
     complexity,
 )
+from fairtrial.causal._cell_model import cell_model_of
 from fairtrial.causal._intervals import bernstein_reach
 from fairtrial.causal._ledger import open_ledger
 from fairtrial.causal._weighted import Weighted
@@ -30,7 +31,7 @@ def test_the_certifying_budget_makes_the_interval_as_wide_as_the_margin(build):
         actions = np.repeat(np.arange(problem.n_actions), counts)
         reach = []
         for seed in range(20):
-            ledger = open_ledger(problem.fragment)
+            ledger = open_ledger(cell_model_of(problem))
             ledger.add(world.batch(actions, np.random.default_rng(seed)))
             weighted = Weighted(problem, ledger.records(), "mis")
             reach.append(bernstein_reach(weighted, together)[1][k, 0])

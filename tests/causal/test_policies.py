@@ -245,7 +245,7 @@ def test_where_the_attribute_cannot_be_forced_natural_rows_have_to_do():
         assert run.pulls.reshape(3, 3)[:, 1:].sum() == 0
 
 
-def test_a_model_without_the_fragment_is_sampled_evenly():
+def test_a_model_without_all_tables_is_sampled_evenly():
     edges = [("S", "X"), ("A", "X"), ("X", "Y"), ("V", "Y")]
     sizes = dict.fromkeys("SAXVY", 2)
     carrier = [[[0.7, 0.3], [0.4, 0.6]], [[0.6, 0.4], [0.5, 0.5]]]

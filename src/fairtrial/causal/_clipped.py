@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.causal._cell_model import cell_model_of
 from fairtrial.causal._gaps import mixing
 from fairtrial.causal.divergences import divergences
 
@@ -46,8 +47,9 @@ class Clipped:
 
     @cached_property
     def _mixing(self) -> Floats:
-        assert self.problem.fragment.shares is not None
-        return mixing(self.problem, self.problem.fragment.shares)
+        shares = cell_model_of(self.problem).shares
+        assert shares is not None
+        return mixing(self.problem, shares)
 
     def _value_gaps(self, place: int, pool_natural: bool) -> Floats:
         pair = self.problem.value_pairs[place]

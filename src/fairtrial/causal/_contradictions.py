@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.causal._cell_model import cell_model_of
 from fairtrial.causal._separation import ARM, are_separated, with_arm, without_needless
 
 if TYPE_CHECKING:
@@ -111,20 +112,20 @@ class _Table:
     """The columns that the rows have: codes of all discrete nodes, and of the arm."""
 
     def __init__(self, problem: Problem, records: Records) -> None:
-        fragment, model = problem.fragment, problem.model
+        cell_model, model = cell_model_of(problem), problem.model
         self.number = records.number
         self.total = records.total
         self.squares = records.squares
         self.codes: dict[str, Integers] = {ARM: records.arm}
         self.sizes: dict[str, int] = {ARM: problem.n_arms}
-        values = np.array(fragment.combinations, dtype=np.int64)[records.value]
+        values = np.array(cell_model.combinations, dtype=np.int64)[records.value]
         for axis, node in enumerate(problem.attributes):
             self._add(node, values[:, axis], model.size(node))
-        if fragment.is_tabulated:
-            places = np.unravel_index(records.cells, fragment.shape)
+        if cell_model.is_tabulated:
+            places = np.unravel_index(records.cells, cell_model.shape)
         else:
             places = tuple(records.cells.T)
-        for node, place in zip(fragment.nodes, places, strict=True):
+        for node, place in zip(cell_model.nodes, places, strict=True):
             if model.is_discrete(node):
                 self._add(node, np.asarray(place, dtype=np.int64), model.size(node))
 
@@ -247,14 +248,14 @@ def _of_outcome(
 
 def _tables(problem: Problem, table: _Table) -> Iterator[_Test]:
     """Yield tests of the tables that the weights are made of, unless they were counted."""
-    model, fragment = problem.model, problem.fragment
+    model, cell_model = problem.model, cell_model_of(problem)
     for node in problem.carriers:
         counted = model.fitted and (not model.counts or node in model.counts)
         if node != problem.intervened and node in model.tables and not counted:
             yield from _of_table(table, node, model.parents(node), model.tables[node])
-    if fragment.is_discrete:
+    if cell_model.is_discrete:
         parents = (ARM, *model.parents(problem.intervened))
-        yield from _of_table(table, problem.intervened, parents, fragment.arm_tables)
+        yield from _of_table(table, problem.intervened, parents, cell_model.arm_tables)
 
 
 def _of_table(

@@ -13,7 +13,6 @@ from fairtrial.causal.errors import ModelError
 
 if TYPE_CHECKING:
     from fairtrial.causal.model import CausalModel
-    from fairtrial.causal.problem import Problem
 
 Floats = NDArray[np.float64]
 
@@ -33,14 +32,14 @@ def table_factor(model: CausalModel, node: str) -> Factor:
     return Factor((*model.parents(node), node), model.tables[node])
 
 
-def shares_of(problem: Problem, model: CausalModel) -> Floats | None:
-    """Return the probability of every value of the sensitive attribute, if a model tells it."""
-    needed = model.ancestors(problem.attributes)
+def shares_of(model: CausalModel, attributes: Sequence[str]) -> Floats | None:
+    """Return the probability of every combination of some nodes' states, if the model tells it."""
+    needed = model.ancestors(attributes)
     if any(node not in model.tables for node in needed):
         return None
     factors = [table_factor(model, node) for node in sorted(needed)]
     try:
-        return np.asarray(sum_product(factors, problem.attributes).ravel())
+        return np.asarray(sum_product(factors, attributes).ravel())
     except ModelError:
         return None
 

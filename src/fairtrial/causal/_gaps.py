@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.causal._cell_model import cell_model_of
+
 if TYPE_CHECKING:
     from fairtrial.causal._ledger import Records
     from fairtrial.causal.problem import Problem
@@ -26,7 +28,7 @@ def mixing(problem: Problem, shares: Floats) -> Floats:
     or simply their own where the attributes are roots. A group that nobody is in, by the
     model's own tables, has no gap: it is made of nothing.
     """
-    combinations = problem.fragment.combinations
+    combinations = cell_model_of(problem).combinations
     if not problem.by_attribute:
         occupied = [not is_empty(problem, problem.values.index(b)) for _, b in problem.value_pairs]
         return np.diag(np.array(occupied, dtype=np.float64))
@@ -51,7 +53,7 @@ def mixing(problem: Problem, shares: Floats) -> Floats:
 
 def is_empty(problem: Problem, value: int) -> bool:
     """Return whether nobody is observed with a value, where it matters who is."""
-    shares = problem.fragment.shares
+    shares = cell_model_of(problem).shares
     return not problem.is_root and shares is not None and bool(shares[value] == 0.0)
 
 
@@ -61,8 +63,8 @@ def _without(combination: tuple[int, ...], axis: int) -> tuple[int, ...]:
 
 def contrasts(problem: Problem, shares: Floats) -> Floats:
     """Return what every gap takes of the effects, shape (pairs, values, observed)."""
-    fragment = problem.fragment
-    single = np.zeros((len(problem.value_pairs), fragment.n_values, fragment.n_groups))
+    cell_model = cell_model_of(problem)
+    single = np.zeros((len(problem.value_pairs), cell_model.n_values, cell_model.n_groups))
     for row, (a, b) in enumerate(problem.value_pairs):
         new, old = problem.values.index(a), problem.values.index(b)
         group = 0 if problem.is_root else old
@@ -102,13 +104,13 @@ def overall_mean(problem: Problem, effects: Floats, shares: Floats) -> Floats:
 
 def own_effects(problem: Problem, records: Records) -> Floats:
     """Return every arm's effects from its own rows only; NaN where they do not tell."""
-    fragment = problem.fragment
-    shape = (problem.n_arms, fragment.n_values, fragment.n_values)
+    cell_model = cell_model_of(problem)
+    shape = (problem.n_arms, cell_model.n_values, cell_model.n_values)
     counts = np.zeros(shape[:2])
     np.add.at(counts, (records.arm, records.value), records.number)
     rows = np.arange(len(records.arm))
     totals = np.zeros(shape)
-    for value in range(fragment.n_values):
+    for value in range(cell_model.n_values):
         weights = records.ratio[rows, records.arm, value]
         place = (records.arm, np.full(len(rows), value), records.value)
         np.add.at(totals, place, records.total * weights)
@@ -116,7 +118,7 @@ def own_effects(problem: Problem, records: Records) -> Floats:
         effects = totals / counts[:, None, :]
     if problem.is_root:
         return np.diagonal(effects, axis1=1, axis2=2)[:, :, None]
-    if fragment.is_tabulated:
+    if cell_model.is_tabulated:
         effects = np.where(_without_overlap(problem), np.nan, effects)
     return effects
 
@@ -126,12 +128,12 @@ def _without_overlap(problem: Problem) -> NDArray[np.bool_]:
 
     Shape (K, values, observed).
     """
-    fragment = problem.fragment
-    never = fragment.g == 0.0
-    if fragment.h is not None:
-        never &= fragment.h > 0.0
+    cell_model = cell_model_of(problem)
+    never = cell_model.g == 0.0
+    if cell_model.h is not None:
+        never &= cell_model.h > 0.0
     lost = [
-        ((fragment.g > 0.0) & never[:, None, group]).any(axis=2)
-        for group in range(fragment.n_values)
+        ((cell_model.g > 0.0) & never[:, None, group]).any(axis=2)
+        for group in range(cell_model.n_values)
     ]
     return np.stack(lost, axis=2)

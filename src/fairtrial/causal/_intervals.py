@@ -42,7 +42,7 @@ def effective_rows(weighted: Weighted) -> Floats:
         squares = _by_group(weighted, weighted.records.number, weighted.weights**2)
         return _inverse(squares + (1.0 - weighted.weight_sums) ** 2)
     means = np.zeros(weighted.weight_sums.shape)
-    g = weighted.fragment.g
+    g = weighted.cell_model.g
     for group, mixture in enumerate(weighted.mixture):
         known = mixture > 0.0
         cells = np.divide(common[group], mixture, out=np.zeros_like(mixture), where=known)
@@ -72,7 +72,7 @@ def _inverse(values: Floats) -> Floats:
 
 def _by_group(weighted: Weighted, amounts: Floats, terms: Floats) -> Floats:
     """Return the sums of amounts times terms of shape (n, K, values), by group at the end."""
-    groups = range(weighted.fragment.n_groups)
+    groups = range(weighted.cell_model.n_groups)
     sums = [
         np.einsum("n,nku->ku", np.where(weighted.group == group, amounts, 0.0), terms)
         for group in groups
@@ -137,7 +137,7 @@ def _heaviest(weighted: Weighted, directions: Floats, quantile: float) -> Reach:
     parts, numbers = [], []
     for group, mixture in enumerate(weighted.mixture):
         seen = (mixture > 0.0) & (common[group] > 0.0)
-        weights = weighted.fragment.g[:, :, seen] / mixture[seen]
+        weights = weighted.cell_model.g[:, :, seen] / mixture[seen]
         scaled = directions[None, :, :, group] / sums[:, None, :, group]
         parts.append(np.einsum("kdu,kuz->kdz", scaled, weights))
         numbers.append(mixture[seen] * common[group][seen])
@@ -237,7 +237,7 @@ def _variance(
         + 2.0 * slope * intercept * records.total[:, None]
         + intercept**2 * records.number[:, None]
     )
-    strata = records.arm * weighted.fragment.n_values + records.value
+    strata = records.arm * weighted.cell_model.n_values + records.value
     size = weighted.counts.ravel()
     sums = np.zeros((len(size), weighted.problem.n_arms))
     squares = np.zeros_like(sums)
@@ -260,21 +260,21 @@ def _variance(
 
 def _along(weighted: Weighted, terms: Floats, direction: Floats) -> Floats:
     """Return terms of shape (n, K, values) added up along a direction, shape (n, K)."""
-    if weighted.fragment.n_groups == 1:
+    if weighted.cell_model.n_groups == 1:
         return np.asarray(terms @ direction[:, 0])
     return np.asarray(np.einsum("nku,nu->nk", terms, direction.T[weighted.group]))
 
 
 def _spans(weighted: Weighted, directions: Floats) -> Floats:
     """Return the range of a row's term over all rows that can occur, shape (K, directions)."""
-    if not weighted.fragment.is_tabulated:
+    if not weighted.cell_model.is_tabulated:
         return _bounded_spans(weighted, directions)
     shape = (weighted.problem.n_arms, len(directions))
     # An outcome of zero makes a term zero.
     lowest, highest = np.zeros(shape), np.zeros(shape)
     for group, mixture in enumerate(weighted.mixture):
         occurs = (mixture > 0.0) & weighted.possible[group]
-        weights = weighted.fragment.g[:, :, occurs] / mixture[occurs]
+        weights = weighted.cell_model.g[:, :, occurs] / mixture[occurs]
         terms = np.einsum("du,kuz->kdz", directions[:, :, group], weights)
         lowest = np.minimum(lowest, terms.min(axis=2, initial=0.0))
         highest = np.maximum(highest, terms.max(axis=2, initial=0.0))
@@ -286,9 +286,9 @@ def _bounded_spans(weighted: Weighted, directions: Floats) -> Floats:
     with np.errstate(divide="ignore"):
         largest = np.broadcast_to(
             (1.0 / weighted.counts)[:, :, None],
-            (*weighted.counts.shape, weighted.fragment.n_groups),
+            (*weighted.counts.shape, weighted.cell_model.n_groups),
         ).copy()
     if not weighted.problem.is_root:
         # Nothing bounds what a group tells of another value.
-        largest[:, ~np.eye(weighted.fragment.n_values, dtype=bool)] = np.inf
+        largest[:, ~np.eye(weighted.cell_model.n_values, dtype=bool)] = np.inf
     return applied(np.abs(directions), largest)

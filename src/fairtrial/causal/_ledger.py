@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fairtrial.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from fairtrial.causal._fragment import Fragment, Rows
+    from fairtrial.causal._cell_model import CellModel, Rows
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -47,10 +47,10 @@ class CellLedger:
 
     fields = ("ledger_places", "ledger_sums")
 
-    def __init__(self, fragment: Fragment) -> None:
-        self._fragment = fragment
-        arms = fragment.problem.n_arms
-        self._shape = (arms, 2, fragment.n_values, fragment.n_cells)
+    def __init__(self, cell_model: CellModel) -> None:
+        self._cell_model = cell_model
+        arms = cell_model.problem.n_arms
+        self._shape = (arms, 2, cell_model.n_values, cell_model.n_cells)
         self._sums = np.zeros((3, int(np.prod(self._shape))))
 
     def add_one(self, arm: int, forced: bool, value: int, cell: Any, outcome: float) -> None:
@@ -87,7 +87,7 @@ class CellLedger:
 
     @cached_property
     def _weights(self) -> Floats:
-        return np.ascontiguousarray(self._fragment.g.transpose(2, 0, 1))
+        return np.ascontiguousarray(self._cell_model.g.transpose(2, 0, 1))
 
     def get_state(self) -> dict[str, NDArray[Any]]:
         """Return the sums that are not zero, and where they are."""
@@ -105,11 +105,11 @@ class RowLedger:
 
     fields = ("ledger_keys", "ledger_cells", "ledger_outcomes")
 
-    def __init__(self, fragment: Fragment) -> None:
-        self._fragment = fragment
+    def __init__(self, cell_model: CellModel) -> None:
+        self._cell_model = cell_model
         self._size = 0
         self._keys = np.empty((64, 3), dtype=np.int64)
-        self._cells = np.empty((64, len(fragment.nodes)))
+        self._cells = np.empty((64, len(cell_model.nodes)))
         self._outcomes = np.empty(64)
 
     def add_one(self, arm: int, forced: bool, value: int, cell: Any, outcome: float) -> None:
@@ -155,7 +155,7 @@ class RowLedger:
             cells,
             np.empty(0),
         )
-        return reweighted(rows, self._fragment)
+        return reweighted(rows, self._cell_model)
 
     def get_state(self) -> dict[str, NDArray[Any]]:
         """Return the rows."""
@@ -176,17 +176,17 @@ class RowLedger:
 Ledger = CellLedger | RowLedger
 
 
-def reweighted(records: Records, fragment: Fragment) -> Records:
+def reweighted(records: Records, cell_model: CellModel) -> Records:
     """Return the records with the weights of another model of the same shape."""
-    logs = fragment.log_weights(records.cells)
+    logs = cell_model.log_weights(records.cells)
     own = logs[np.arange(len(records.arm)), records.arm, records.value]
     ratio = np.exp(np.minimum(logs - own[:, None, None], _LARGEST_LOG))
     return records._replace(ratio=ratio)
 
 
-def open_ledger(fragment: Fragment) -> Ledger:
+def open_ledger(cell_model: CellModel) -> Ledger:
     """Return an empty ledger that suits the problem."""
-    return CellLedger(fragment) if fragment.is_tabulated else RowLedger(fragment)
+    return CellLedger(cell_model) if cell_model.is_tabulated else RowLedger(cell_model)
 
 
 def require_fields(ledger: Ledger, state: Mapping[str, Any], prefix: str = "") -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.causal._fragment import Rows
+from fairtrial.causal._cell_model import Rows, cell_model_of
 from fairtrial.causal._outcomes import LARGEST_SIZE, LEAST_SIZE, NO_SUCH_SIZE
 from fairtrial.causal._states import positions_of
 from fairtrial.errors import InvalidArgument, InvalidOutcome
@@ -39,18 +39,18 @@ def encode_table(problem: Problem, table: Any, arm: str = "arm", mode: str = "s_
     if mode in columns:
         forced = _forced(problem, mode, columns[mode])
     numbers = _numbers(problem, columns[problem.outcome_node])
-    fragment = problem.fragment
+    cell_model = cell_model_of(problem)
     codes: dict[str, NDArray[Any]] = {}
-    for node in (*problem.attributes, *fragment.nodes):
+    for node in (*problem.attributes, *cell_model.nodes):
         if node == problem.outcome_node:
             codes[node] = _outcome_codes(problem, numbers)
         elif problem.model.is_discrete(node):
             codes[node] = _positions(node, columns[node], problem.model.states[node])
         else:
             codes[node] = _reals(node, columns[node])
-    value, cells = fragment.gather(codes)
+    value, cells = cell_model.gather(codes)
     rows = Rows(arms, forced, value, cells, problem.scaled(numbers))
-    fragment.require_possible(rows)
+    cell_model.require_possible(rows)
     return rows
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.causal._fragment import log_values
+from fairtrial.causal._cell_model import cell_model_of, log_values
 from fairtrial.causal._sampling import Sampler
 from fairtrial.causal.errors import ModelError
 
@@ -90,7 +90,7 @@ class Grid:
         """
         problem, network = self.problem, self.network
         size = len(next(iter(columns.values())))
-        combinations = problem.fragment.combinations
+        combinations = cell_model_of(problem).combinations
         base = np.zeros((problem.n_arms, len(combinations), size))
         own = np.zeros((len(combinations), size))
         for place, combination in enumerate(combinations):
@@ -220,11 +220,11 @@ def integrated_divergences(problem: Problem, cap: float) -> Integral | None:
     Terms are integrated in units of the largest one; where that exceeds the cap the result
     is infinite.
     """
-    fragment = problem.fragment
-    grid = Grid(problem, problem.model, problem.model.ancestors(fragment.nodes))
-    if not grid.is_small or fragment.shares is None:
+    cell_model = cell_model_of(problem)
+    grid = Grid(problem, problem.model, problem.model.ancestors(cell_model.nodes))
+    if not grid.is_small or cell_model.shares is None:
         return None
-    shares = fragment.shares
+    shares = cell_model.shares
     places = [(problem.values.index(a), problem.values.index(b)) for a, b in problem.value_pairs]
     shape = (1 + len(places), problem.n_arms, problem.n_arms)
 
@@ -263,12 +263,12 @@ def _log_divergence_terms(
 
     `shares`, shape (values,), are the values' probabilities, `places` the pairs' positions.
     """
-    problem, fragment = grid.problem, grid.problem.fragment
+    problem, cell_model = grid.problem, cell_model_of(grid.problem)
     columns = grid.columns(points)
     with np.errstate(all="ignore"):
         base, own = grid.logs(columns)
-        cells = fragment.gather({**columns, **_nothing(problem, columns)})[1]
-        g = fragment.log_weights(cells).transpose(1, 2, 0)
+        cells = cell_model.gather({**columns, **_nothing(problem, columns)})[1]
+        g = cell_model.log_weights(cells).transpose(1, 2, 0)
         ratio = _exp(g[:, None] - g[None])
         result = [_stacked(base + own, ratio, len(points))]
         for a, b in places:

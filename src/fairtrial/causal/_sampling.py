@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.causal._cell_model import cell_model_of
 from fairtrial.causal.errors import ModelError
 from fairtrial.causal.model import CausalModel, Density
 
@@ -31,7 +32,7 @@ class Sampler:
         self.problem = problem
         self.network = network
         self.nodes = [node for node in network.nodes if node in nodes]
-        self.combinations = np.array(problem.fragment.combinations, dtype=np.int64)
+        self.combinations = np.array(cell_model_of(problem).combinations, dtype=np.int64)
         for node in self.nodes:
             if node != problem.intervened:
                 self._require_known(node)

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.causal._cell_model import cell_model_of
 from fairtrial.causal._classes import ClassMeans
 from fairtrial.causal._gaps import applied, contrasts, mean_direction, own_values
 from fairtrial.causal.errors import ModelError
 
 if TYPE_CHECKING:
-    from fairtrial.causal._fragment import Fragment
+    from fairtrial.causal._cell_model import CellModel
     from fairtrial.causal._ledger import Records
     from fairtrial.causal.problem import Problem
 
@@ -35,13 +36,13 @@ class Weighted:
         self.problem = problem
         self.records = records
         self.estimator = estimator
-        self.fragment: Fragment = problem.fragment
+        self.cell_model: CellModel = cell_model_of(problem)
         if estimator == "cell":
             require_cell_estimator(problem)
-        counts = np.zeros((problem.n_arms, self.fragment.n_values))
+        counts = np.zeros((problem.n_arms, self.cell_model.n_values))
         np.add.at(counts, (records.arm, records.value), records.number)
         self.counts = counts
-        self.group = self.fragment.group(records.value)
+        self.group = self.cell_model.group(records.value)
         if problem.is_root:
             mixture = np.einsum("nku,ku->n", records.ratio, counts)
         else:
@@ -54,11 +55,11 @@ class Weighted:
     @cached_property
     def shares(self) -> Floats:
         """Probability of every value of the sensitive attribute, shape (values,)."""
-        if self.fragment.shares is not None:
-            return self.fragment.shares
+        if self.cell_model.shares is not None:
+            return self.cell_model.shares
         natural = self.records.pick(~self.records.forced)
         counts = np.bincount(
-            natural.value, weights=natural.number, minlength=self.fragment.n_values
+            natural.value, weights=natural.number, minlength=self.cell_model.n_values
         )
         if counts.sum() == 0:
             raise ModelError(
@@ -86,11 +87,11 @@ class Weighted:
 
     def _by_group(self, amounts: Floats) -> Floats:
         """Return the sums of amounts times weights, shape (K, values, groups)."""
-        if self.fragment.n_groups == 1:
+        if self.cell_model.n_groups == 1:
             return np.asarray(np.einsum("n,nku->ku", amounts, self.weights)[:, :, None])
         parts = [
             np.einsum("n,nku->ku", np.where(self.group == group, amounts, 0.0), self.weights)
-            for group in range(self.fragment.n_groups)
+            for group in range(self.cell_model.n_groups)
         ]
         return np.stack(parts, axis=2)
 
@@ -122,29 +123,29 @@ class Weighted:
     @cached_property
     def informed(self) -> NDArray[np.bool_]:
         """Whether every cell that can occur under an arm can occur in the rows, shape (K,)."""
-        if not self.fragment.is_tabulated:
+        if not self.cell_model.is_tabulated:
             return np.asarray(self.weight_sums.min(axis=(1, 2)) > 0.0)
         informed = np.ones(self.problem.n_arms, dtype=bool)
         missing = (self.mixture == 0.0) & self.possible
         for group in missing:
             # A value that nobody has counts too: gaps ask what it would have made of others.
-            informed &= ~((self.fragment.g > 0.0) & group).any(axis=(1, 2))
+            informed &= ~((self.cell_model.g > 0.0) & group).any(axis=(1, 2))
         return informed
 
     @cached_property
     def mixture(self) -> Floats:
         """Expected number of rows by group and cell, but for the common part."""
-        if self.fragment.n_groups == 1:
-            return np.asarray(np.einsum("ku,kuz->z", self.counts, self.fragment.g)[None])
-        return np.asarray(np.einsum("ku,kuz->uz", self.counts, self.fragment.g))
+        if self.cell_model.n_groups == 1:
+            return np.asarray(np.einsum("ku,kuz->z", self.counts, self.cell_model.g)[None])
+        return np.asarray(np.einsum("ku,kuz->uz", self.counts, self.cell_model.g))
 
     @cached_property
     def possible(self) -> NDArray[np.bool_]:
         """Whether a cell can occur, shape (groups, cells)."""
-        common = self.fragment.h
+        common = self.cell_model.h
         if common is None:
-            return np.ones((self.fragment.n_groups, self.fragment.n_cells), dtype=bool)
-        return np.asarray(common[: self.fragment.n_groups] > 0.0)
+            return np.ones((self.cell_model.n_groups, self.cell_model.n_cells), dtype=bool)
+        return np.asarray(common[: self.cell_model.n_groups] > 0.0)
 
     @cached_property
     def common(self) -> Floats | None:
@@ -152,21 +153,23 @@ class Weighted:
 
         It is the model's, or counted where nothing influences the outside nodes.
         """
-        fragment = self.fragment
-        if not fragment.is_tabulated:
+        cell_model = self.cell_model
+        if not cell_model.is_tabulated:
             return None
-        if fragment.h is not None:
-            return fragment.h[: fragment.n_groups]
+        if cell_model.h is not None:
+            return cell_model.h[: cell_model.n_groups]
         if influenced_node(self.problem) is not None:
             return None
         parts = []
-        for group in range(fragment.n_groups):
+        for group in range(cell_model.n_groups):
             own = np.flatnonzero(self.group == group)
-            codes = fragment.outside_codes[self.records.cells[own]]
+            codes = cell_model.outside_codes[self.records.cells[own]]
             numbers = np.bincount(
-                codes, weights=self.records.number[own], minlength=fragment.outside_codes.max() + 1
+                codes,
+                weights=self.records.number[own],
+                minlength=cell_model.outside_codes.max() + 1,
             )
-            parts.append(numbers[fragment.outside_codes] / max(numbers.sum(), 1.0))
+            parts.append(numbers[cell_model.outside_codes] / max(numbers.sum(), 1.0))
         return np.array(parts)
 
     # ------------------------------------------------------- the classes' own means
@@ -178,12 +181,12 @@ class Weighted:
     @cached_property
     def _row_class(self) -> Integers:
         """Group and class of each record as one number, shape (n,)."""
-        classes = self.fragment.classes
+        classes = self.cell_model.classes
         return np.asarray(self.group * classes.number + classes.of_cell[self.records.cells])
 
     @cached_property
     def _classes(self) -> ClassMeans:
-        size = self.fragment.n_groups * self.fragment.classes.number
+        size = self.cell_model.n_groups * self.cell_model.classes.number
 
         def added(amounts: Floats) -> Floats:
             sums = np.bincount(self._row_class, weights=amounts, minlength=size)
@@ -204,25 +207,25 @@ class Weighted:
 
         Every row stands for its outside parents, and weighs means in which it has no part.
         """
-        classes = self.fragment.classes
-        outside, joint = self.fragment.outside_codes, self.fragment.joint_codes
-        means = self._classes.means.reshape(self.fragment.n_groups, -1)
+        classes = self.cell_model.classes
+        outside, joint = self.cell_model.outside_codes, self.cell_model.joint_codes
+        means = self._classes.means.reshape(self.cell_model.n_groups, -1)
         moved = self._residuals * self._classes.share[self._row_class]
         parts = []
-        for group in range(self.fragment.n_groups):
+        for group in range(self.cell_model.n_groups):
             own = np.flatnonzero(self.group == group)
             cells, numbers = self.records.cells[own], self.records.number[own]
             size = max(float(numbers.sum()), 1.0)
             common = np.bincount(outside[cells], weights=numbers, minlength=outside.max() + 1)
             by_itself = np.bincount(joint[cells], weights=moved[own], minlength=joint.max() + 1)
             value = common[outside] * means[group][classes.of_cell] - by_itself[joint]
-            parts.append(np.einsum("kuz,z->ku", self.fragment.g, value / size))
+            parts.append(np.einsum("kuz,z->ku", self.cell_model.g, value / size))
         return np.stack(parts, axis=2)
 
 
 def require_cell_estimator(problem: Problem) -> None:
     """Refuse a model for which the `cell` estimator is not valid."""
-    if not problem.fragment.is_tabulated:
+    if not cell_model_of(problem).is_tabulated:
         raise ModelError("estimator", "'cell' needs cells that can be listed; use 'sn' or 'mis'")
     node = influenced_node(problem)
     if node is not None:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.causal._cell_model import cell_model_of
 from fairtrial.causal._gaps import is_empty
 from fairtrial.causal.divergences import divergences
 from fairtrial.causal.errors import NoInformation
@@ -211,7 +212,7 @@ def _information_rows(
         if problem.forcing == "allowed":
             block[:, :, 1 + value] = known.gap_information[pair][arms]
         if wanted.pool_natural:
-            shares = problem.fragment.shares
+            shares = cell_model_of(problem).shares
             assert shares is not None
             block[:, :, 0] = shares[value] * known.gap_information[pair][arms]
         blocks.append(block)

@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.causal._cell_model import cell_model_of
 from fairtrial.causal.errors import ModelError
 from fairtrial.causal.problem import Problem
 from fairtrial.core.parameters import plain
 from fairtrial.core.validation import check_instance, check_integer
 
 if TYPE_CHECKING:
-    from fairtrial.causal._fragment import Fragment
+    from fairtrial.causal._cell_model import CellModel
 
 __all__ = ["Divergences", "divergences"]
 
@@ -126,13 +127,13 @@ def divergences(problem: Problem, samples: int = 10_000, seed: int = 0) -> Diver
     check_integer("seed", seed, low=0)
     key = ("divergences", samples, seed)
     if key not in problem.cache:
-        fragment = problem.fragment
-        if fragment.shares is None:
+        cell_model = cell_model_of(problem)
+        if cell_model.shares is None:
             raise ModelError("model", f"must give the distribution of {problem.sensitive!r}")
-        if fragment.is_tabulated:
-            problem.cache[key] = _enumerated(problem, fragment)
+        if cell_model.is_tabulated:
+            problem.cache[key] = _enumerated(problem, cell_model)
         else:
-            problem.cache[key] = _with_densities(problem, fragment, samples, seed)
+            problem.cache[key] = _with_densities(problem, cell_model, samples, seed)
     found: Divergences = problem.cache[key]
     return found
 
@@ -149,14 +150,14 @@ def _pair_positions(problem: Problem) -> list[tuple[int, int]]:
 # ------------------------------------------------------------------------ enumeration
 
 
-def _enumerated(problem: Problem, fragment: Fragment) -> Divergences:
-    if fragment.h is None:
+def _enumerated(problem: Problem, cell_model: CellModel) -> Divergences:
+    if cell_model.h is None:
         raise ModelError(
             "model",
-            f"must give the distributions of all nodes that lead to {', '.join(fragment.nodes)}",
+            f"must give the distributions of all nodes that lead to {', '.join(cell_model.nodes)}",
         )
-    assert fragment.shares is not None
-    weights, common, shares = fragment.g, fragment.h, fragment.shares
+    assert cell_model.shares is not None
+    weights, common, shares = cell_model.g, cell_model.h, cell_model.shares
     with np.errstate(divide="ignore"):
         log_cells = np.log(weights * common)
         log_h = np.log(common)
@@ -203,12 +204,14 @@ def _log_mean_exp(log_probability: Floats, exponents: Floats) -> Floats:
 # ------------------------------------------------------------------------- quadrature
 
 
-def _with_densities(problem: Problem, fragment: Fragment, samples: int, seed: int) -> Divergences:
+def _with_densities(
+    problem: Problem, cell_model: CellModel, samples: int, seed: int
+) -> Divergences:
     found = _integrated(problem)
     if found is None:
-        found = _sampled(problem, fragment, samples, seed)
+        found = _sampled(problem, cell_model, samples, seed)
     elif any(np.isinf(matrix).any() for matrix in (found.outcome, *found.gap.values())):
-        found = _stood_in(problem, fragment, found, samples, seed)
+        found = _stood_in(problem, cell_model, found, samples, seed)
     errors = [found.outcome_error, *found.gap_error.values()]
     if any(np.isinf(error).any() for error in errors):
         warnings.warn(
@@ -221,14 +224,14 @@ def _with_densities(problem: Problem, fragment: Fragment, samples: int, seed: in
 
 
 def _stood_in(
-    problem: Problem, fragment: Fragment, found: Divergences, samples: int, seed: int
+    problem: Problem, cell_model: CellModel, found: Divergences, samples: int, seed: int
 ) -> Divergences:
     """Put a sample's values in the place of infinite ones, with infinite errors.
 
     Tails too heavy for the integral are seldom met: rows tell something nevertheless.
     """
     try:
-        drawn = _sampled(problem, fragment, samples, seed)
+        drawn = _sampled(problem, cell_model, samples, seed)
     except ModelError:
         return found
 
@@ -266,21 +269,21 @@ def _integrated(problem: Problem) -> Divergences | None:
 # --------------------------------------------------------------------------- sampling
 
 
-def _sampled(problem: Problem, fragment: Fragment, samples: int, seed: int) -> Divergences:
+def _sampled(problem: Problem, cell_model: CellModel, samples: int, seed: int) -> Divergences:
     from fairtrial.causal._sampling import Sampler
 
-    sampler = Sampler(problem, problem.model, problem.model.ancestors(fragment.nodes))
+    sampler = Sampler(problem, problem.model, problem.model.ancestors(cell_model.nodes))
     generator = np.random.default_rng(seed)
     arms, positions = problem.n_arms, _pair_positions(problem)
     outcome, outcome_error = np.empty((2, arms, arms))
     gap = np.empty((len(positions), arms, arms))
     gap_error = np.empty_like(gap)
     for k in range(arms):
-        natural, value = _logs_from(sampler, fragment, k, -1, samples, generator)
+        natural, value = _logs_from(sampler, cell_model, k, -1, samples, generator)
         outcome[k], outcome_error[k] = _sampled_outcome(natural, value, k)
         made = [
-            _logs_from(sampler, fragment, k, mode, samples, generator)[0]
-            for mode in range(fragment.n_values if problem.is_root else 0)
+            _logs_from(sampler, cell_model, k, mode, samples, generator)[0]
+            for mode in range(cell_model.n_values if problem.is_root else 0)
         ]
         for place, (a, b) in enumerate(positions):
             if problem.is_root:
@@ -298,12 +301,12 @@ def _sampled(problem: Problem, fragment: Fragment, samples: int, seed: int) -> D
 
 
 def _logs_from(
-    sampler: Any, fragment: Fragment, k: int, mode: int, samples: int, generator: Any
+    sampler: Any, cell_model: CellModel, k: int, mode: int, samples: int, generator: Any
 ) -> tuple[Floats, NDArray[np.int64]]:
     """Return log weights, shape (n, K, values), and values of rows from one arm and mode."""
     columns = sampler.draw(np.full(samples, k), np.full(samples, mode), generator)
-    value, cells = fragment.gather(columns)
-    return fragment.log_weights(cells), value
+    value, cells = cell_model.gather(columns)
+    return cell_model.log_weights(cells), value
 
 
 def _sampled_outcome(logs: Floats, value: NDArray[np.int64], k: int) -> tuple[Floats, Floats]:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.causal._cell_model import cell_model_of
 from fairtrial.causal._contradictions import Contradiction, contradictions
 from fairtrial.causal._intervals import (
     LEAST_ROWS,
@@ -142,7 +143,7 @@ def estimate(
     encoded = encode_table(problem, rows, arm, mode)
     if not len(encoded.arm):
         raise InvalidArgument("rows", "must have at least one row")
-    ledger = open_ledger(problem.fragment)
+    ledger = open_ledger(cell_model_of(problem))
     ledger.add(encoded)
     records = ledger.records()
     spread = None
@@ -285,7 +286,7 @@ def _guarantee(
         name += ", with bootstrapped tables"
     exact = not problem.model.fitted
     if problem.by_attribute:
-        exact = exact and problem.fragment.shares is not None
+        exact = exact and cell_model_of(problem).shares is not None
     proven = fixed_allocation and has_range and exact
     found = Guarantee(name, proven, _STATEMENT, _ASSUMPTIONS, _SOURCE)
     for contradiction in contradicted:
@@ -312,7 +313,7 @@ def table_spread(
     means, gaps = [], []
     for _ in range(replications):
         other = problem.clone(model=problem.model.redrawn(generator))
-        drawn = Weighted(other, reweighted(records, other.fragment), estimator)
+        drawn = Weighted(other, reweighted(records, cell_model_of(other)), estimator)
         means.append(drawn.means)
         gaps.append(drawn.gaps)
     return Spread(np.std(means, axis=0), np.std(gaps, axis=0))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.causal._cell_model import cell_model_of
 from fairtrial.causal._gaps import contrasts
 from fairtrial.causal.allocation import Wanted, solve
 from fairtrial.causal.environments import NetworkEnvironment
@@ -96,7 +97,7 @@ def complexity(environment: NetworkEnvironment, delta: float = 0.05) -> Complexi
     """
     check_probability("delta", delta)
     problem = check_instance("environment", environment, NetworkEnvironment).problem
-    if problem.outcome_range is None or not problem.fragment.is_tabulated:
+    if problem.outcome_range is None or not cell_model_of(problem).is_tabulated:
         raise InvalidArgument(
             "environment", "must have an outcome range and cells that can be listed", environment
         )
@@ -129,26 +130,26 @@ def _certifying(variance: Floats, span: Floats, margin: Floats, logarithm: float
 
 def _per_row(environment: NetworkEnvironment, shares: Floats) -> tuple[Floats, Floats]:
     """Return variance and range of a row's term of each gap, shape (pairs, K), by row drawn."""
-    problem, fragment = environment.problem, environment.problem.fragment
-    assert fragment.h is not None
-    assert fragment.shares is not None
-    source = shares[:, :1] * fragment.shares
+    problem, cell_model = environment.problem, cell_model_of(environment.problem)
+    assert cell_model.h is not None
+    assert cell_model.shares is not None
+    source = shares[:, :1] * cell_model.shares
     if problem.forcing == "allowed":
         source = source + shares[:, 1:]
-    group = fragment.group(np.arange(fragment.n_values))
-    mixture = np.zeros((fragment.n_groups, fragment.n_cells))
-    np.add.at(mixture, group, np.einsum("ku,kuz->uz", source, fragment.g))
+    group = cell_model.group(np.arange(cell_model.n_values))
+    mixture = np.zeros((cell_model.n_groups, cell_model.n_cells))
+    np.add.at(mixture, group, np.einsum("ku,kuz->uz", source, cell_model.g))
     with np.errstate(invalid="ignore", divide="ignore"):
-        weights = fragment.g[:, :, None, :] / mixture
+        weights = cell_model.g[:, :, None, :] / mixture
     common = np.zeros_like(mixture)
-    np.maximum.at(common, group, fragment.h)
-    lost = (mixture == 0.0) & (fragment.g[:, :, None, :] > 0.0) & (common > 0.0)
+    np.maximum.at(common, group, cell_model.h)
+    lost = (mixture == 0.0) & (cell_model.g[:, :, None, :] > 0.0) & (common > 0.0)
     weights = np.where(mixture * common > 0.0, weights, 0.0)
-    terms = np.einsum("pao,kaoz->pkoz", contrasts(problem, fragment.shares), weights)
+    terms = np.einsum("pao,kaoz->pkoz", contrasts(problem, cell_model.shares), weights)
     first, second = environment.cell_moments()
     variances = np.zeros(terms.shape[:2])
     for j, u in np.argwhere(source > 0.0):
-        cell = fragment.g[j, u] * fragment.h[u]
+        cell = cell_model.g[j, u] * cell_model.h[u]
         term = terms[:, :, group[u]]
         mean = term @ (cell * first[u])
         variances += source[j, u] * (term**2 @ (cell * second[u]) - mean**2)

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,9 +26,6 @@ from fairtrial.core.validation import (
     check_range,
 )
 from fairtrial.errors import InvalidArgument
-
-if TYPE_CHECKING:
-    from fairtrial.causal._fragment import Fragment
 
 __all__ = ["NATURAL", "Problem"]
 
@@ -289,15 +286,8 @@ class Problem(Outcomes):
     # -------------------------------------------------------------------- machinery
 
     @cached_property
-    def fragment(self) -> Fragment:
-        """The problem in arrays."""
-        from fairtrial.causal._fragment import Fragment
-
-        return Fragment(self)
-
-    @cached_property
     def cache(self) -> dict[Any, Any]:
-        """Divergences and allocations found before: runs of the same problem share them."""
+        """What was derived from the problem before, once for all its runs."""
         return {}
 
     @classmethod
@@ -322,5 +312,4 @@ class Problem(Outcomes):
     __hash__ = Outcomes.__hash__
 
     def __getstate__(self) -> dict[str, Any]:
-        derived = ("fragment", "cache")
-        return {key: value for key, value in vars(self).items() if key not in derived}
+        return {key: value for key, value in vars(self).items() if key != "cache"}

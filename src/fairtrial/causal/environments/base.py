@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.causal._fragment import Rows
+from fairtrial.causal._cell_model import Rows
 from fairtrial.causal._gaps import applied, contrasts, own_values
 from fairtrial.causal.problem import Problem
 from fairtrial.core.environment import Environment, Truth

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.causal._cell_model import cell_model_of
 from fairtrial.causal._factors import Factor, shares_of, sum_product, table_factor
 from fairtrial.causal._sampling import Sampler
 from fairtrial.causal.model import CausalModel
@@ -41,7 +42,7 @@ def enumerated_effects(
     """
     assert problem.outcome_numbers is not None
     family = (*network.parents(problem.intervened), problem.intervened)
-    factors = [Factor(("", *family), problem.fragment.arm_tables)]
+    factors = [Factor(("", *family), cell_model_of(problem).arm_tables)]
     factors += [
         table_factor(network, node)
         for node in sorted(nodes)
@@ -49,7 +50,7 @@ def enumerated_effects(
     ]
     factors.append(Factor((problem.outcome_node,), problem.outcome_numbers))
     sizes = [network.size(node) for node in problem.attributes]
-    shape = (problem.n_arms, len(problem.values), problem.fragment.n_groups)
+    shape = (problem.n_arms, len(problem.values), cell_model_of(problem).n_groups)
     if problem.is_root:
         sums = sum_product(factors, ("", *problem.attributes))
         return np.broadcast_to(sums, (problem.n_arms, *sizes)).reshape(shape)
@@ -68,24 +69,24 @@ def sampled_effects(
     problem: Problem, network: CausalModel, sampler: Sampler
 ) -> tuple[Floats, Floats, Floats]:
     """Return effects, their standard errors, and the values' shares, from a large sample."""
-    fragment = problem.fragment
-    effects = np.empty((problem.n_arms, fragment.n_values, fragment.n_groups))
+    cell_model = cell_model_of(problem)
+    effects = np.empty((problem.n_arms, cell_model.n_values, cell_model.n_groups))
     error = np.empty_like(effects)
     generator = np.random.default_rng(0)
-    counts = np.zeros(fragment.n_values)
+    counts = np.zeros(cell_model.n_values)
     for k in range(problem.n_arms):
         value, outcome, cells = _rows(problem, sampler, k, -1, generator)
-        counts += np.bincount(value, minlength=fragment.n_values)
-        for a in range(fragment.n_values):
+        counts += np.bincount(value, minlength=cell_model.n_values)
+        for a in range(cell_model.n_values):
             if problem.is_root:
                 terms = _rows(problem, sampler, k, a, generator)[1]
                 effects[k, a, 0], error[k, a, 0] = _mean_and_error(terms)
                 continue
-            for b in range(fragment.n_values):
-                logs = fragment.log_weights(cells[value == b])[:, k]
+            for b in range(cell_model.n_values):
+                logs = cell_model.log_weights(cells[value == b])[:, k]
                 terms = outcome[value == b] * np.exp(logs[:, a] - logs[:, b])
                 effects[k, a, b], error[k, a, b] = _mean_and_error(terms)
-    shares = shares_of(problem, network)
+    shares = shares_of(network, problem.attributes)
     return effects, error, counts / counts.sum() if shares is None else shares
 
 
@@ -94,7 +95,7 @@ def _rows(
 ) -> tuple[Integers, Floats, NDArray[Any]]:
     """Return values, outcomes and cells of rows of an arm, forced to a value unless it is -1."""
     columns = sampler.draw(np.full(_ROWS, arm), np.full(_ROWS, value), generator)
-    values, cells = problem.fragment.gather(columns)
+    values, cells = cell_model_of(problem).gather(columns)
     return values, problem.numbers_of(columns[problem.outcome_node]), cells
 
 

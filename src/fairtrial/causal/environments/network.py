@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairtrial.causal._cell_model import Rows, cell_model_of
 from fairtrial.causal._factors import Factor, shares_of, sum_product, table_factor
-from fairtrial.causal._fragment import Rows
 from fairtrial.causal._gaps import overall_mean
 from fairtrial.causal._quadrature import integrated_effects
 from fairtrial.causal._sampling import Sampler
@@ -81,7 +81,7 @@ class NetworkEnvironment(RowEnvironment):
         problem = self.problem
         arms, modes = np.divmod(np.asarray(actions), len(problem.modes))
         columns = self._draw(actions, generator)
-        value, cells = problem.fragment.gather(columns)
+        value, cells = cell_model_of(problem).gather(columns)
         outcome = problem.numbers_of(columns[problem.outcome_node])
         return Rows(arms, modes > 0, value, cells, problem.scaled(outcome))
 
@@ -141,7 +141,7 @@ class NetworkEnvironment(RowEnvironment):
         problem, network = self.problem, self._network
         if self._sampler.has_densities or problem.outcome_values is None:
             return self._approximate_truth()
-        shares = shares_of(problem, network)
+        shares = shares_of(network, problem.attributes)
         assert shares is not None
         effects = enumerated_effects(problem, network, self._nodes, shares)
         means = overall_mean(problem, effects, shares)
@@ -167,8 +167,8 @@ class NetworkEnvironment(RowEnvironment):
         NotSupported
             If the cells or the outcome's values cannot be listed.
         """
-        problem, network, fragment = self.problem, self._network, self.problem.fragment
-        if not fragment.is_tabulated or problem.outcome_numbers is None:
+        problem, network, cell_model = self.problem, self._network, cell_model_of(self.problem)
+        if not cell_model.is_tabulated or problem.outcome_numbers is None:
             raise NotSupported("the cells of this problem cannot be listed")
         own = {problem.intervened, *problem.carriers}
         roots = set(problem.attributes) if problem.is_root else set()
@@ -176,12 +176,12 @@ class NetworkEnvironment(RowEnvironment):
         numbers = problem.scaled(problem.outcome_numbers)
         powers = [np.ones_like(numbers), numbers, numbers**2]
         sizes = [network.size(node) for node in problem.attributes]
-        kept = (*problem.attributes, *fragment.nodes)
+        kept = (*problem.attributes, *cell_model.nodes)
         sums = [
             np.broadcast_to(
                 sum_product([*hidden, Factor((problem.outcome_node,), power)], kept),
-                (*sizes, *fragment.shape),
-            ).reshape(fragment.n_values, -1)
+                (*sizes, *cell_model.shape),
+            ).reshape(cell_model.n_values, -1)
             for power in powers
         ]
         with np.errstate(invalid="ignore", divide="ignore"):

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.causal._fragment import Rows
+from fairtrial.causal._cell_model import Rows, cell_model_of
 from fairtrial.causal._gaps import own_effects
 from fairtrial.causal._ledger import open_ledger
 from fairtrial.causal._logs import columns_of, encode_table
@@ -117,7 +117,7 @@ class ReplayEnvironment(RowEnvironment):
     def truth(self) -> CausalTruth:
         """Means and gaps of the log's rows, and the best fair arm."""
         problem = self.problem
-        ledger = open_ledger(problem.fragment)
+        ledger = open_ledger(cell_model_of(problem))
         ledger.add(self._rows)
         effects = problem.unscaled_mean(own_effects(problem, ledger.records()))
         natural = self._by_action[:: len(problem.modes)]
@@ -126,8 +126,9 @@ class ReplayEnvironment(RowEnvironment):
 
     @property
     def _shares(self) -> Floats:
-        if self.problem.fragment.shares is not None:
-            return self.problem.fragment.shares
+        known = cell_model_of(self.problem).shares
+        if known is not None:
+            return known
         values = self._rows.value[~self._rows.forced]
         counts = np.bincount(values, minlength=len(self.problem.values))
         return np.asarray(counts / max(1, counts.sum()))

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.causal._cell_model import cell_model_of
 from fairtrial.causal._ledger import Ledger, open_ledger, require_fields
 from fairtrial.causal.allocation import whole_rows
 from fairtrial.causal.environments import RowEnvironment
@@ -64,7 +65,7 @@ class FixedBudgetPolicy(Policy):
         super().__init__(check_instance("problem", problem, Problem), seed)
         self.budget = check_integer("budget", budget, low=1)
         arms = problem.n_arms
-        self._ledger = open_ledger(problem.fragment)
+        self._ledger = open_ledger(cell_model_of(problem))
         self._phase = -1
         self._remaining = np.zeros(problem.n_actions, dtype=np.int64)
         self._due = 0
@@ -128,7 +129,7 @@ class FixedBudgetPolicy(Policy):
     def learn(self, pull: Pull, outcome: Any) -> None:
         """Take a row; the last one of a phase closes it."""
         arm, mode = divmod(pull.action, len(self.problem.modes))
-        value, cell, reward = self.problem.fragment.encode(outcome)
+        value, cell, reward = cell_model_of(self.problem).encode(outcome)
         self._require_consistent(pull, arm, mode, value, cell)
         self._record(pull.tag, arm, mode > 0, value, cell, reward)
         if pull.number != UNSOLICITED and not self.is_lost(pull):
@@ -153,11 +154,11 @@ class FixedBudgetPolicy(Policy):
             raise InvalidOutcome(
                 "outcome", f"must have the forced value {forced!r}", self.problem.values[value]
             )
-        fragment = self.problem.fragment
-        if fragment.is_tabulated:
-            possible = fragment.g[arm, value, cell] > 0.0
+        cell_model = cell_model_of(self.problem)
+        if cell_model.is_tabulated:
+            possible = cell_model.g[arm, value, cell] > 0.0
         else:
-            possible = fragment.log_weights(np.array([cell], float))[0, arm, value] > -np.inf
+            possible = cell_model.log_weights(np.array([cell], float))[0, arm, value] > -np.inf
         if not possible:
             raise InvalidOutcome(
                 "outcome",

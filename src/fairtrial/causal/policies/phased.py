@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.causal._cell_model import cell_model_of
 from fairtrial.causal._clipped import Clipped
 from fairtrial.causal._ledger import Ledger, open_ledger, require_fields
 from fairtrial.causal.policies.base import FixedBudgetPolicy
@@ -40,7 +41,7 @@ class PhasedPolicy(FixedBudgetPolicy):
         if variant not in (1, 2) or isinstance(variant, bool):
             raise InvalidArgument("variant", "must be 1 or 2", variant)
         self.variant = int(variant)
-        self._recent = open_ledger(problem.fragment) if self.variant == 1 else self._ledger
+        self._recent = open_ledger(cell_model_of(problem)) if self.variant == 1 else self._ledger
 
     @property
     def _lengths(self) -> Sequence[int]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.causal._cell_model import cell_model_of
 from fairtrial.causal._gaps import mixing
 from fairtrial.causal.divergences import divergences
 from fairtrial.causal.problem import NATURAL
@@ -94,8 +95,9 @@ def even_shares(problem: Problem) -> Floats:
 
 def value_pairs_of(problem: Problem, pairs: tuple[int, ...]) -> tuple[int, ...]:
     """Return the positions of the pairs of values that some of the gaps are made of."""
-    assert problem.fragment.shares is not None
-    used = mixing(problem, problem.fragment.shares)[list(pairs)] != 0.0
+    shares = cell_model_of(problem).shares
+    assert shares is not None
+    used = mixing(problem, shares)[list(pairs)] != 0.0
     return tuple(int(place) for place in np.flatnonzero(used.any(axis=0)))
 
 

@@ -1,4 +1,4 @@
-"""The problem in arrays: cells, the arms' weights in them, and how often they come."""
+"""A causal model in arrays: cells, the arms' weights in them, and how often they come."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import product
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +15,9 @@ from fairtrial.causal._classes import Classes
 from fairtrial.causal._factors import Factor, shares_of, spread, sum_product, table_factor
 from fairtrial.causal._separation import predictors
 from fairtrial.causal.errors import ModelError
-from fairtrial.causal.model import Density
+from fairtrial.causal.model import CausalModel, Density
+from fairtrial.causal.problem import Problem
 from fairtrial.errors import InvalidOutcome
-
-if TYPE_CHECKING:
-    from fairtrial.causal.model import CausalModel
-    from fairtrial.causal.problem import Problem
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -42,8 +39,8 @@ class Rows(NamedTuple):
     outcome: Floats
 
 
-class Fragment:
-    """What the weights need.
+class CellModel:
+    """A problem's causal model, cell by cell: a cell holds the states of the nodes that matter.
 
     For arm k, value u and cell z that is the product
 
@@ -98,7 +95,7 @@ class Fragment:
     @cached_property
     def shares(self) -> Floats | None:
         """Probability of every value of the sensitive attribute, if the model has it."""
-        return shares_of(self.problem, self.model)
+        return shares_of(self.model, self.problem.attributes)
 
     def group(self, value: Integers) -> Integers:
         """Return which group's effects rows with these values tell of, shape (n,)."""
@@ -276,6 +273,14 @@ class Fragment:
                 f"row {row}",
                 f"has probability zero under its own arm {arm!r}: model and record disagree",
             )
+
+
+def cell_model_of(problem: Problem) -> CellModel:
+    """Return the problem's model by cells, made when it is first wanted."""
+    if CellModel not in problem.cache:
+        problem.cache[CellModel] = CellModel(problem)
+    found: CellModel = problem.cache[CellModel]
+    return found
 
 
 def log_values(
