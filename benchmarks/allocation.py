@@ -12,13 +12,13 @@ from benchmarks.measuring import WIDTH, Timing, heading, measure, show
 from fairtrial import Policy
 from fairtrial.allocation import (
     UCB1,
-    BareLearner,
     BernoulliEnvironment,
     FairLearn,
     FairUCB,
     Problem,
     RoundRobin,
     Thompson,
+    UnconstrainedLearner,
 )
 
 MILLION = 1_000_000
@@ -47,7 +47,12 @@ def _simulated(repetitions: int, quick: bool) -> None:
         ("k = 10, Fair-UCB, half guaranteed", FairUCB(_problem(10, "0.5")), MILLION, "50"),
         ("k = 10, due + UCB1, half", FairLearn(_problem(10, "0.5"), UCB1()), MILLION, "50"),
         ("k = 10, due + UCB1, 9/10", FairLearn(_problem(10, "0.9"), UCB1()), MILLION, "50"),
-        ("k = 10, UCB1, no quotas", BareLearner(_problem(10, "0.5"), UCB1()), MILLION, "50"),
+        (
+            "k = 10, UCB1, no quotas",
+            UnconstrainedLearner(_problem(10, "0.5"), UCB1()),
+            MILLION,
+            "50",
+        ),
         ("k = 10, due + Thompson, half", FairLearn(_problem(10, "0.5"), Thompson()), MILLION, ""),
         ("k = 10, due + rotation, half", FairLearn(_problem(10, "0.5"), RoundRobin()), MILLION, ""),
         ("k = 1,000, due + rotation, half", _rotating(1_000), MILLION, ""),
@@ -157,8 +162,10 @@ def _players() -> dict[str, Player]:
     return {
         "fairtrial, due + UCB1": partial(_play_ours, FairLearn(problem, UCB1())),
         "fairtrial, due + Thompson": partial(_play_ours, FairLearn(problem, Thompson())),
-        "fairtrial, UCB1, no quotas": partial(_play_ours, BareLearner(problem, UCB1())),
-        "fairtrial, Thompson, no quotas": partial(_play_ours, BareLearner(problem, Thompson())),
+        "fairtrial, UCB1, no quotas": partial(_play_ours, UnconstrainedLearner(problem, UCB1())),
+        "fairtrial, Thompson, no quotas": partial(
+            _play_ours, UnconstrainedLearner(problem, Thompson())
+        ),
         "MABWiser, UCB1": partial(_play_mabwiser, "UCB1"),
         "MABWiser, Thompson": partial(_play_mabwiser, "ThompsonSampling"),
         "river, UCB": partial(_play_river, "UCB"),

@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from fairtrial.core.compilation import kernel
-from fairtrial.delayed._kernels.racing import split_two
+from fairtrial.delayed._kernels.boxes import split_two
 
 Floats = np.ndarray
 

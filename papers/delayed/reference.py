@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator
 
 from fairtrial.confidence import Bound, FiniteLIL, NormalMixture, PolynomialStitching
-from fairtrial.delayed._kernels.racing import split_three, split_two
+from fairtrial.delayed._kernels.boxes import split_three, split_two
 from papers.delayed.cache import RULES, SimulationCache
 from papers.delayed.instances import Race, bounded, free
 from papers.report import AGREES, Measured, Row, Section, Table

@@ -10,11 +10,11 @@ import numpy as np
 
 from fairtrial.allocation import (
     UCB1,
-    BareLearner,
     FairLearn,
     FairUCB,
     LearningWithFairness,
     Thompson,
+    UnconstrainedLearner,
     complexity,
 )
 from fairtrial.core import Policy
@@ -87,7 +87,7 @@ def _violation(cache: SimulationCache) -> Figure:
     policies: dict[str, Policy] = {
         "Fair-UCB": FairUCB(problem),
         **{f"LFG, eta {eta}": LearningWithFairness(problem, eta) for eta in (10, 100)},
-        "UCB1, no quotas": BareLearner(problem, UCB1()),
+        "UCB1, no quotas": UnconstrainedLearner(problem, UCB1()),
     }
     step = 5 if cache.quick else 1
     rounds = range(step, TWO.horizon + 1, step)

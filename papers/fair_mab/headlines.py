@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.allocation import KLUCB, UCB1, BareLearner, FairLearn, Learner, Thompson
+from fairtrial.allocation import KLUCB, UCB1, FairLearn, Learner, Thompson, UnconstrainedLearner
 from fairtrial.core.seeds import spawn_seeds
 from papers.fair_mab.cache import SimulationCache
 from papers.fair_mab.instances import HeadlineTest
@@ -70,7 +70,7 @@ def play(cache: SimulationCache, tests: Sequence[HeadlineTest], name: str) -> Ou
 
 def _serve(name: str, test: HeadlineTest, stream: np.random.SeedSequence) -> tuple[float, ...]:
     learner, guaranteed = SERVERS[name]
-    rule = FairLearn if guaranteed else BareLearner
+    rule = FairLearn if guaranteed else UnconstrainedLearner
     visitors, own = map(np.random.default_rng, stream.spawn(2))
     policy = rule(test.problem, learner, seed=own)
     run = policy.compiled_run(test.environment(), visitors, test.impressions)

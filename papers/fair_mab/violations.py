@@ -9,11 +9,11 @@ from fractions import Fraction
 
 from fairtrial.allocation import (
     UCB1,
-    BareLearner,
     FairLearn,
     FairUCB,
     HorizonFairUCB,
     LearningWithFairness,
+    UnconstrainedLearner,
 )
 from fairtrial.core import Policy
 from fairtrial.simulation import Simulation
@@ -65,7 +65,14 @@ def _lines() -> tuple[_Line, ...]:
         _Line(
             HorizonFairUCB(strict, TWO.horizon), "T-fair-UCB", half_width(0.114, 0.035), 25, 25, 1
         ),
-        _Line(BareLearner(strict, UCB1()), "UCB1, no quotas", half_width(-8.73, 0.22), 24.6, 48, 1),
+        _Line(
+            UnconstrainedLearner(strict, UCB1()),
+            "UCB1, no quotas",
+            half_width(-8.73, 0.22),
+            24.6,
+            48,
+            1,
+        ),
         _Line(lfg(1), "LFG, eta 1", half_width(6.10, 0.02), 0.50, 0, 0),
         _Line(lfg(3), "LFG, eta 3", half_width(3.76, 0.06), 0.50, 0, 0),
         _Line(lfg(10), "LFG, eta 10", half_width(1.83, 0.06), 0.68, 3, 0.17),

@@ -9,13 +9,13 @@ import pytest
 import fairtrial as ft
 from fairtrial.allocation import (
     UCB1,
-    BareLearner,
     BernoulliEnvironment,
     FairLearn,
     FairUCB,
     HorizonFairUCB,
     Problem,
     Thompson,
+    UnconstrainedLearner,
     round_shares,
 )
 from fairtrial.errors import InvalidArgument, InvalidOutcome
@@ -200,7 +200,7 @@ def test_a_tolerance_of_the_horizon_or_more_is_the_bare_learner(learner, schedul
     rewards = np.random.default_rng(0).random((150, 3)) < [0.7, 0.5, 0.4]
     fair = FairLearn(problem, learner, scheduler, seed=5)
     assert sequence(fair, 150, rewards) == sequence(
-        BareLearner(problem, learner, seed=5), 150, rewards
+        UnconstrainedLearner(problem, learner, seed=5), 150, rewards
     )
     assert fair.metrics()["forced_share"] == 0
 

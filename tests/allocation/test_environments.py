@@ -3,7 +3,6 @@ import pytest
 
 import fairtrial as ft
 from fairtrial.allocation import (
-    BareLearner,
     BernoulliEnvironment,
     BetaEnvironment,
     ContextualEnvironment,
@@ -14,6 +13,7 @@ from fairtrial.allocation import (
     RoundRobin,
     SleepingEnvironment,
     SlidingWindowUCB,
+    UnconstrainedLearner,
 )
 from fairtrial.errors import InvalidArgument, InvalidOutcome, NotSupported
 
@@ -64,11 +64,13 @@ def test_regrets_are_those_of_the_counts():
 
 def test_drift_changes_at_its_pulls_and_is_measured_against_the_best_of_the_moment():
     world = DriftingEnvironment(PROBLEM, [[1, 0], [0, 1]], [30])
-    always_a = BareLearner(PROBLEM, lambda t, counts, sums, allowed: 0)
+    always_a = UnconstrainedLearner(PROBLEM, lambda t, counts, sums, allowed: 0)
     result = ft.simulate(always_a, world, 1, horizon=100, progress=False)
     assert result.metrics["regret"] == 70
     assert result.metrics["fair_regret"] == pytest.approx(30 * 0.8 + 70 * 0.75 - 30)
-    rewards = BareLearner(PROBLEM, RoundRobin()).compiled_run(world, np.random.default_rng(0), 100)
+    rewards = UnconstrainedLearner(PROBLEM, RoundRobin()).compiled_run(
+        world, np.random.default_rng(0), 100
+    )
     assert rewards.metrics["regret"] == 50
 
 

@@ -20,7 +20,7 @@ from fairtrial.allocation import (
     Thompson,
 )
 from fairtrial.allocation._kernels.model import LIMIT, QUEUE, TOLERANCE, UNIT
-from fairtrial.allocation.policies.starts import MOST_CREDIT
+from fairtrial.allocation.policies.initial_values import MOST_CREDIT
 from fairtrial.core import run_policy
 from fairtrial.core.specification import policy_from_dict
 from fairtrial.errors import AlreadyTold, InvalidArgument, NotSupported
@@ -404,7 +404,7 @@ def test_a_result_of_a_pull_that_was_given_up_is_learned_in_a_later_epoch():
 def test_a_price_begins_with_what_is_owed():
     problem = PROBLEM.clone(unfairness_tolerance=3)
     policy = FairLearn(problem, price=1, initial_credits={"b": 2, "c": -2})
-    assert (policy._book[QUEUE] / policy._control[UNIT]).tolist() == [0, 2, 0]
+    assert (policy._state.nodes[QUEUE] / policy._state.control[UNIT]).tolist() == [0, 2, 0]
 
 
 def test_a_published_policy_takes_over_what_is_in_flight():
@@ -594,7 +594,7 @@ def test_a_credit_beyond_what_64_bits_count_is_refused_and_a_surplus_cut_to_it()
 def test_no_product_or_sum_of_the_last_round_is_beyond_64_bits(unfairness_tolerance, credit):
     problem = Problem(2, ["0.000000001", "0.5"], unfairness_tolerance)
     policy = FairLearn(problem, initial_credits=[credit, 0])
-    limit, unit, allowed = (int(policy._control[place]) for place in (LIMIT, UNIT, TOLERANCE))
+    limit, unit, allowed = (int(policy._state.control[place]) for place in (LIMIT, UNIT, TOLERANCE))
     assert unit == 10**9
     assert unit * (limit + allowed + 2 - credit) < 2**63
     assert limit > 10**9

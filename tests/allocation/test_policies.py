@@ -9,7 +9,6 @@ import fairtrial as ft
 from fairtrial.allocation import (
     KLUCB,
     UCB1,
-    BareLearner,
     BernoulliEnvironment,
     BetaEnvironment,
     ContextualEnvironment,
@@ -29,6 +28,7 @@ from fairtrial.allocation import (
     SlidingWindowUCB,
     Thompson,
     ThompsonWithFairness,
+    UnconstrainedLearner,
 )
 from fairtrial.core import run_policy
 from fairtrial.core.specification import policy_from_dict
@@ -60,7 +60,7 @@ def policies(problem=PROBLEM, seed=3):
         FairLearn(problem, UCB1(), "largest", carry=2, seed=seed),
         FairLearn(problem, UCB1(), price=4.0, seed=seed),
         FairUCB(problem, seed=seed),
-        BareLearner(problem, Thompson(), seed=seed),
+        UnconstrainedLearner(problem, Thompson(), seed=seed),
         HorizonFairUCB(problem, 120, seed=seed),
         LearningWithFairness(problem, eta=3.0, seed=seed),
         ThompsonWithFairness(problem, eta=3.0, seed=seed),
@@ -206,7 +206,7 @@ def test_without_shares_every_scheduler_is_the_bare_learner(learner, scheduler):
     pulls = []
     for policy in (
         FairLearn(problem, learner, scheduler, seed=5),
-        BareLearner(problem, learner, 5),
+        UnconstrainedLearner(problem, learner, 5),
     ):
         generator, sequence = np.random.default_rng(1), []
         for _ in range(200):
@@ -291,7 +291,7 @@ def test_an_index_is_that_of_its_formula(learner, slow, rule):
 def test_thompson_draws_from_the_posterior():
     """The share of each arm among 4,000 decisions, against the posterior, within 4 SE."""
     problem = Problem(2, 0)
-    policy = BareLearner(problem, Thompson(), seed=11)
+    policy = UnconstrainedLearner(problem, Thompson(), seed=11)
     for arm, rewards in enumerate(([1, 1, 0], [1, 0, 0, 0])):
         for reward in rewards:
             policy.tell(problem.pull(arm=str(arm)), reward)
@@ -304,7 +304,7 @@ def test_thompson_draws_from_the_posterior():
 @pytest.mark.statistical
 def test_epsilon_is_the_share_of_random_pulls():
     problem = Problem(4, 0)
-    policy = BareLearner(problem, EpsilonGreedy(0.4), seed=2)
+    policy = UnconstrainedLearner(problem, EpsilonGreedy(0.4), seed=2)
     for arm in range(4):
         policy.tell(problem.pull(arm=str(arm)), float(arm == 3))
     counts = np.bincount([pull.action for pull in policy.ask(4000)], minlength=4) / 4000
@@ -312,7 +312,7 @@ def test_epsilon_is_the_share_of_random_pulls():
 
 
 def test_results_awaited_do_not_make_a_learner_stare_at_one_arm():
-    pulls = [pull.action for pull in BareLearner(Problem(4, 0), UCB1()).ask(40)]
+    pulls = [pull.action for pull in UnconstrainedLearner(Problem(4, 0), UCB1()).ask(40)]
     assert np.bincount(pulls).tolist() == [10, 10, 10, 10]
 
 
@@ -392,7 +392,7 @@ def test_one_lost_pull_raises_its_arms_credit_by_one_less_its_share():
 
 
 def test_how_far_behind_an_arm_was_is_not_forgotten_with_a_round_that_fails():
-    policy = BareLearner(Problem(3, ["1/2", 0, "1/3"]), lambda t, counts, sums, allowed: 1)
+    policy = UnconstrainedLearner(Problem(3, ["1/2", 0, "1/3"]), lambda t, counts, sums, allowed: 1)
     pulls = policy.ask(2)
     for pull in pulls:
         policy.fail(pull)
@@ -530,7 +530,7 @@ def test_every_learner_keeps_to_the_arms_that_are_awake(policy):
 
 @pytest.mark.parametrize(
     "policy",
-    [BareLearner(PROBLEM, Greedy()), LearningWithFairness(PROBLEM, eta=1000)],
+    [UnconstrainedLearner(PROBLEM, Greedy()), LearningWithFairness(PROBLEM, eta=1000)],
     ids=name,
 )
 def test_who_forces_no_arm_forces_none_that_is_awake(policy):
@@ -544,7 +544,7 @@ def test_who_forces_no_arm_forces_none_that_is_awake(policy):
 
 @pytest.mark.parametrize("learner", [each for each in LEARNERS if each != Thompson()], ids=repr)
 def test_an_arm_whose_only_pull_failed_comes_first_again(learner):
-    policy = BareLearner(Problem(3, 0), learner, seed=1)
+    policy = UnconstrainedLearner(Problem(3, 0), learner, seed=1)
     pulls = policy.ask(3)
     assert [pull.action for pull in pulls] == [0, 1, 2]
     for pull in (pulls[0], pulls[2]):

@@ -153,7 +153,7 @@ def test_slack_is_the_number_of_rounds_that_may_be_wasted(shares, unfairness_tol
     learner = lambda t, c, s, allowed: hostile(slow, choices)(allowed.tolist())  # noqa: E731
     policy = FairLearn(Problem(len(shares), shares, unfairness_tolerance), learner, "lazy")
     for _ in range(25 * any(shares)):
-        room, date = slack(policy._control, policy._book)
+        room, date = slack(policy._state.control, policy._state.nodes)
         assert room == slow.waste(400)
         assert room > 0 or date == slow.slack(400)[1]
         slow.pull(policy.ask().action, False)
@@ -287,9 +287,9 @@ def test_rounds_beyond_exact_credits_are_refused_not_wrapped():
     from fairtrial.errors import NotSupported
 
     policy = FairLearn(Problem(2, ["0.100000001", "0.5"]))
-    assert 9.2e9 < policy._control[LIMIT] <= (2**63 - 1) // 10**9
+    assert 9.2e9 < policy._state.control[LIMIT] <= (2**63 - 1) // 10**9
     state = policy.get_state()
-    state["_changing"][ROUND] = policy._control[LIMIT]
+    state["_state.changing"][ROUND] = policy._state.control[LIMIT]
     policy.set_state(state)
     with pytest.raises(NotSupported, match="64-bit"):
         policy.ask()

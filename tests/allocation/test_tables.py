@@ -6,13 +6,13 @@ import pytest
 import fairtrial as ft
 from fairtrial.allocation import (
     UCB1,
-    BareLearner,
     BernoulliEnvironment,
     FairLearn,
     FairUCB,
     HorizonFairUCB,
     LearningWithFairness,
     Problem,
+    UnconstrainedLearner,
 )
 from papers.fair_mab.instances import headlines
 
@@ -31,7 +31,7 @@ INSTANCE_2 = [
     (FairLearn(PROBLEM, UCB1(), "lazy"), 0.075, 0.024, 0.897, 0, 0),
     (FairLearn(PROBLEM, UCB1(), carry=1), 0.761, 0.054, 0.50, 0, 0),
     (HorizonFairUCB(PROBLEM, 200), 0.114, 0.035, 25.0, 25, 1),
-    (BareLearner(PROBLEM, UCB1()), -8.73, 0.22, 24.6, 48, 1),
+    (UnconstrainedLearner(PROBLEM, UCB1()), -8.73, 0.22, 24.6, 48, 1),
     (LearningWithFairness(PROBLEM, 1), 6.10, 0.02, 0.50, 0, 0),
     (LearningWithFairness(PROBLEM, 3), 3.76, 0.06, 0.50, 0, 0),
     (LearningWithFairness(PROBLEM, 10), 1.83, 0.06, 0.68, 3, 0.17),

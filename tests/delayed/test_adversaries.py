@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from fairtrial.delayed import InformationRacing, Problem, Racing, SimulatedEnvironment
-from fairtrial.delayed._kernels.books import BIAS_WEIGHT, SUM_BIAS, TOTAL
 from fairtrial.errors import InvalidArgument
 from tests.delayed.adversaries import DELTA, bad_arm_wins, cases
 
@@ -37,7 +36,7 @@ def test_reading_until_the_errors_suit_does_not_shift_the_bias_of_the_proven_rac
         for error in errors[: suits[0] + 1] if suits.size else errors:
             race.report(pull, outcome + error)
         race.tell(pull, outcome)
-    bias = race._sums[:, TOTAL + SUM_BIAS] / race._sums[:, TOTAL + BIAS_WEIGHT]
+    bias = race._race.arms.total.bias / race._race.arms.total.bias_weight
     # Four standard errors of a mean of 400 pulls of one reading at least; the means of the pulls'
     # own means are -450 and 450.
     assert (np.abs(bias) < 4 * 1000.0 / math.sqrt(400)).all()

@@ -18,7 +18,7 @@ from fairtrial.delayed import (
     SimulatedEnvironment,
     UniformDelay,
 )
-from fairtrial.delayed.policies._checks import (
+from fairtrial.delayed.policies.assumption_tests import (
     ERROR_COLUMNS,
     log_evidence_against_errors,
     log_evidence_of_delays,

@@ -18,9 +18,9 @@ from fairtrial.delayed import (
     Racing,
     SimulatedEnvironment,
 )
-from fairtrial.delayed._kernels import books
 from fairtrial.delayed._kernels.student import student_evidence, student_radius
 from fairtrial.errors import InvalidArgument
+from tests.delayed.states import arms_of
 
 UNKNOWN = Problem(2, noise_std="estimated")
 
@@ -56,9 +56,8 @@ def test_a_tolerance_ends_a_race_when_its_evidence_reaches_the_level():
     for value in values:
         pull = policy.ask()
         policy.tell(pull, value)
-        mean, variance, number = (
-            policy._arms[:, column] for column in (books.MEAN, books.VARIANCE, books.PENALTY)
-        )
+        arms = policy._race.arms
+        mean, variance, number = arms.estimate, arms.variance, arms.penalty
         if np.isfinite(variance).all():
             first, second = np.argsort(-mean)
             rest = (variance[first], number[first], variance[second], number[second], 0.1)
@@ -105,13 +104,13 @@ def test_mean_and_deviation_are_those_of_the_outcomes(outcomes, shift):
     policy = InformationRacing(UNKNOWN, delta=1e-9)
     for value in outcomes:
         policy.tell(UNKNOWN.pull(arm="0"), value + shift)
-    arm = policy._arms[0]
-    assert arm[books.MEAN] == pytest.approx(np.mean(outcomes) + shift, abs=1e-9)
+    arms = policy._race.arms
+    assert arms.estimate[0] == pytest.approx(np.mean(outcomes) + shift, abs=1e-9)
     if len(outcomes) < 2:
-        assert arm[books.VARIANCE] == math.inf
+        assert arms.variance[0] == math.inf
     else:
         expected = np.var(outcomes, ddof=1) / len(outcomes)
-        assert arm[books.VARIANCE] == pytest.approx(expected, abs=1e-8)
+        assert arms.variance[0] == pytest.approx(expected, abs=1e-8)
 
 
 def test_nothing_is_said_before_two_outcomes_of_both_arms():
@@ -139,7 +138,7 @@ def test_a_compiled_run_is_the_plain_loop(test, more):
     assert set(found.answer) == {"1", "3"}
     assert found.elapsed == expected.elapsed
     assert found.metrics["readings"] == 0
-    assert np.array_equal(slow._arms, fast._arms)
+    assert np.array_equal(arms_of(slow), arms_of(fast))
     assert not fast.guarantee.proven
     assert "not proven" in fast.guarantee.assumptions[0]
 

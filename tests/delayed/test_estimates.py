@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from fairtrial.confidence import FiniteLIL, NormalMixture, PolynomialStitching
 from fairtrial.core import run_policy
 from fairtrial.delayed import InformationRacing, Problem, Racing, SimulatedEnvironment
-from fairtrial.delayed._kernels import books
-from fairtrial.delayed._kernels.racing import split_three, split_two
+from fairtrial.delayed._kernels.boxes import split_three, split_two
+from fairtrial.delayed.policies.bound_table import bound_table
 from fairtrial.delayed.policies.information import price_of_prefixes
-from fairtrial.delayed.policies.racing import bound_table
 from fairtrial.errors import InvalidArgument
 from tests.delayed.slow import Seen, least_sum_of_radii, likelihood_estimate
+from tests.delayed.states import arms_of
 
 HOW = {
     "unbiased": {"reading_std": [0.7, 1.3]},
@@ -28,7 +28,7 @@ HOW = {
 
 
 def column(policy, name):
-    return policy._arms[:, getattr(books, name)]
+    return getattr(policy._race.arms, name)
 
 
 # ------------------------------------------------------------------- the bound's table
@@ -136,7 +136,7 @@ def enact(policy, problem, pulls):
     """Ask until every wanted arm has come; report and tell; return what was seen."""
     seen = []
     for arm, readings, outcome in pulls:
-        row = policy._open_row(arm, policy.asked, pieces=None)
+        row = policy._race.start(arm, policy.asked, pieces=None)
         policy._outstanding[policy.asked] = (arm, row)
         policy.asked += 1
         pull = policy.in_flight(policy.asked - 1)
@@ -161,7 +161,7 @@ def test_information_is_generalised_least_squares_on_all_that_was_seen(feedback,
     seen = enact(policy, problem, pulls)
     for arm in range(2):
         own = [pull for pull in seen if pull.arm == arm]
-        variance = column(policy, "VARIANCE")[arm]
+        variance = column(policy, "variance")[arm]
         if feedback == "biased":
             check_beside_bias(policy, problem, arm, own)
             continue
@@ -170,15 +170,15 @@ def test_information_is_generalised_least_squares_on_all_that_was_seen(feedback,
             continue
         mean, information, _ = likelihood_estimate(problem, arm, own)
         total, rho = information[0, 0], 0.1 / problem.scale[arm] ** 2
-        assert column(policy, "MEAN")[arm] == pytest.approx(mean, rel=1e-9, abs=1e-9)
+        assert column(policy, "estimate")[arm] == pytest.approx(mean, rel=1e-9, abs=1e-9)
         assert variance == pytest.approx((total + rho) / total**2, rel=1e-9)
-        assert column(policy, "PENALTY")[arm] == pytest.approx(
+        assert column(policy, "penalty")[arm] == pytest.approx(
             0.5 * math.log((total + rho) / rho), rel=1e-9
         )
 
 
 def check_beside_bias(policy, problem, arm, own):
-    variance = column(policy, "VARIANCE")[arm]
+    variance = column(policy, "variance")[arm]
     complete = [pull for pull in own if pull.outcome is not None]
     rho = 0.1 / problem.scale[arm] ** 2
     # A tenth of the evidence goes by outcomes alone, the rest by the bias as well.
@@ -188,7 +188,7 @@ def check_beside_bias(policy, problem, arm, own):
         total = len(complete) / problem.scale[arm] ** 2
         assert variance == pytest.approx((total + rho) / total**2, rel=1e-9)
         charge = math.log(10) if any(pull.readings for pull in own) else 0.0
-        assert column(policy, "PENALTY")[arm] == pytest.approx(
+        assert column(policy, "penalty")[arm] == pytest.approx(
             0.5 * math.log((total + rho) / rho) + charge, rel=1e-9
         )
     else:
@@ -196,9 +196,9 @@ def check_beside_bias(policy, problem, arm, own):
         prior = np.diag([rho, 1000.0 / problem.reading_std[arm] ** 2])
         inverse = np.linalg.inv(information)
         determinants = np.linalg.det(information + prior) / np.linalg.det(prior)
-        assert column(policy, "MEAN")[arm] == pytest.approx(mean, rel=1e-7, abs=1e-7)
+        assert column(policy, "estimate")[arm] == pytest.approx(mean, rel=1e-7, abs=1e-7)
         assert variance == pytest.approx((inverse + inverse @ prior @ inverse)[0, 0], rel=1e-9)
-        assert column(policy, "PENALTY")[arm] == pytest.approx(
+        assert column(policy, "penalty")[arm] == pytest.approx(
             0.5 * math.log(determinants) + math.log(10 / 9), rel=1e-9
         )
 
@@ -213,7 +213,7 @@ def test_intervals_and_levels_are_the_closed_forms():
         radius = math.sqrt(2 * variance * (math.log(5 / 0.1) + penalty))
         shown = policy.progress().actions[0]
         assert (shown.lower, shown.upper) == pytest.approx((2.0 - radius, 2.0 + radius))
-        assert policy._rules[books.LEVEL] == pytest.approx(threshold)
+        assert policy._race.rules.level[0] == pytest.approx(threshold)
         own = math.sqrt(2 * variance * (threshold + penalty))
         assert box(policy) == pytest.approx((2.0, own))
 
@@ -237,7 +237,7 @@ def test_pairs_pay_for_prefixes_where_delays_depend_on_outcomes():
     x = InformationRacing(problem).progress().threshold
     assert x - math.log1p(x) == pytest.approx(level)
     boxes = InformationRacing(problem, test="box")
-    assert boxes._rules[books.LEVEL] == pytest.approx(math.log(5 / 0.05))
+    assert boxes._race.rules.level[0] == pytest.approx(math.log(5 / 0.05))
 
 
 @pytest.mark.parametrize("more", [{"delay_depends_on_outcome": True}, {}])
@@ -248,7 +248,7 @@ def test_readings_that_do_not_count_cost_nothing(feedback, more):
         problem = Problem(2, noise_std=[1.0, 2.0], **about, **more)
         policy = InformationRacing(problem, use_partial=False)
         enact(policy, problem, [(0, [], 1.0), (0, [], 2.0), (1, [], 3.0)])
-        found.append(policy._arms.copy())
+        found.append(arms_of(policy))
     assert np.array_equal(*found)
 
 
@@ -257,12 +257,12 @@ def test_the_bias_is_known_after_one_complete_pull_if_readings_have_no_noise():
     policy = InformationRacing(problem)
     enact(policy, problem, [(0, [3.0], 1.0), (0, [5.0], None)])
     # The bias is 2, so the second pull counts as an outcome of 3.
-    assert column(policy, "MEAN")[0] == pytest.approx(2.0, abs=1e-6)
-    assert column(policy, "VARIANCE")[0] == pytest.approx((2 + 0.1) / 4, rel=1e-2)
+    assert column(policy, "estimate")[0] == pytest.approx(2.0, abs=1e-6)
+    assert column(policy, "variance")[0] == pytest.approx((2 + 0.1) / 4, rel=1e-2)
     race = Racing(problem, variant="partial")
     enact(race, problem, [(0, [3.0], 1.0), (0, [5.0], None)])
-    assert column(race, "MEAN")[0] == pytest.approx(2.0)
-    assert column(race, "UPPER")[0] - 2.0 == pytest.approx(float(FiniteLIL().radius(2, 0.025)))
+    assert column(race, "estimate")[0] == pytest.approx(2.0)
+    assert column(race, "upper")[0] - 2.0 == pytest.approx(float(FiniteLIL().radius(2, 0.025)))
 
 
 def test_only_the_newest_reading_counts_where_each_refines_the_last():
@@ -271,10 +271,10 @@ def test_only_the_newest_reading_counts_where_each_refines_the_last():
     pull = policy.ask()
     policy.report(pull, 1.0, stage=2, std=0.5)
     policy.report(pull, 9.0, stage=1, std=0.9)
-    assert column(policy, "MEAN")[0] == 1.0
+    assert column(policy, "estimate")[0] == 1.0
     policy.report(pull, 2.0, stage=3, std=0.0)
-    assert column(policy, "MEAN")[0] == pytest.approx(2.0)
-    assert column(policy, "VARIANCE")[0] == pytest.approx(1.1, rel=1e-6)
+    assert column(policy, "estimate")[0] == pytest.approx(2.0)
+    assert column(policy, "variance")[0] == pytest.approx(1.1, rel=1e-6)
 
 
 def test_only_the_first_good_reading_counts_where_errors_are_redrawn():
@@ -282,12 +282,12 @@ def test_only_the_first_good_reading_counts_where_errors_are_redrawn():
     policy = InformationRacing(problem)
     pull = policy.ask()
     policy.report(pull, 9.0, stage=1, std=0.6)
-    assert column(policy, "VARIANCE")[0] == math.inf
+    assert column(policy, "variance")[0] == math.inf
     policy.report(pull, 1.0, stage=2, std=0.5)
     policy.report(pull, 7.0, stage=3, std=0.1)
-    assert column(policy, "MEAN")[0] == 1.0
+    assert column(policy, "estimate")[0] == 1.0
     policy.tell(pull, 3.0)
-    assert column(policy, "MEAN")[0] == 3.0
+    assert column(policy, "estimate")[0] == 3.0
 
 
 # ---------------------------------------------------------------------------- races
@@ -300,7 +300,7 @@ def race(variant, feedback="unbiased", bound=None, arms=2, **more):
 
 
 def box(policy, arm=0):
-    lower, upper = column(policy, "LOWER")[arm], column(policy, "UPPER")[arm]
+    lower, upper = column(policy, "lower")[arm], column(policy, "upper")[arm]
     return (lower + upper) / 2, (upper - lower) / 2
 
 
@@ -476,7 +476,7 @@ def test_a_pull_may_have_more_readings_than_there_are_pulls():
             own.compiled_run(world, np.random.default_rng(0), 2)
         else:
             run_policy(own, world, np.random.default_rng(0), 2)
-        runs.append(own._arms.copy())
+        runs.append(arms_of(own))
     assert np.array_equal(*runs)
 
 
@@ -491,7 +491,7 @@ def test_a_bound_that_is_not_proven_proves_nothing():
 def test_without_a_finite_radius_the_box_stays():
     problem, policy = race("proven")
     enact(policy, problem, [(0, [], None)])
-    assert column(policy, "UPPER")[0] == math.inf
+    assert column(policy, "upper")[0] == math.inf
     assert policy.progress().actions[0].mean is None
 
 
@@ -500,5 +500,5 @@ def test_a_running_intersection_only_shrinks():
     enact(policy, problem, [(0, [], 0.0)])
     first = box(policy)[1]
     enact(policy, problem, [(0, [], 9.0)])
-    assert column(policy, "UPPER")[0] == pytest.approx(first)
-    assert column(policy, "LOWER")[0] > -first
+    assert column(policy, "upper")[0] == pytest.approx(first)
+    assert column(policy, "lower")[0] > -first

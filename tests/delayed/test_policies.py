@@ -22,9 +22,10 @@ from fairtrial.delayed import (
     SimulatedEnvironment,
     UniformDelay,
 )
-from fairtrial.delayed._kernels import books
+from fairtrial.delayed._kernels.state import ACCEPTED, SURVIVES
 from fairtrial.errors import AlreadyTold, InvalidArgument, NothingToAsk, NotSupported, UnknownPull
 from tests.delayed.slow import box_sets, declared, lucb_choice, pair_sets, settled_within
+from tests.delayed.states import arms_of, pulls_of
 
 HOW = {
     "full": {},
@@ -51,9 +52,8 @@ CASES = [(feedback, make) for feedback in HOW for make in policies(feedback)]
 
 
 def state_of(policy):
-    """Return the books but for what is a decision already taken."""
-    rows = int(policy._control[books.ROWS])
-    return policy._pulls[:rows].copy(), policy._arms.copy()
+    """Return the state but for what is a decision already taken."""
+    return pulls_of(policy), arms_of(policy)
 
 
 # ---------------------------------------------------------------- live equals compiled
@@ -76,9 +76,8 @@ def check_both(policy, environment, parallel, horizon=None, seed=3):
     assert found.pulls.tolist() == expected.pulls.tolist()
     for name in ("answer", "status", "stopping_time", "elapsed", "cancelled", "metrics"):
         assert getattr(found, name) == getattr(expected, name), name
-    rows = int(slow._control[books.ROWS])
-    assert np.array_equal(slow._pulls[:rows], fast._pulls[:rows])
-    assert np.array_equal(slow._arms, fast._arms)
+    assert np.array_equal(pulls_of(slow), pulls_of(fast))
+    assert np.array_equal(arms_of(slow), arms_of(fast))
     # A compiled run keeps no order of arrival, which the checks of assumptions need.
     assert slow.guarantee.statement == fast.guarantee.statement
     return expected
@@ -253,10 +252,11 @@ def test_the_same_events_in_any_order_leave_the_same_estimates_bit_for_bit(feedb
     problem = problem_with(feedback, arms=2)
     one = replay(InformationRacing(problem, delta=1e-300, sampling="uniform"), first)
     other = replay(InformationRacing(problem, delta=1e-300, sampling="uniform"), second)
-    assert np.array_equal(one._arms, other._arms)
+    assert np.array_equal(arms_of(one), arms_of(other))
     # Of a pull's own columns those count here that do not depend on a reading too late to be used.
-    columns = [books.STATE, books.OUTCOME]
-    assert np.array_equal(one._pulls[:6, columns], other._pulls[:6, columns])
+    for name in ("state", "outcome"):
+        columns = (getattr(each._race.pulls, name)[:6] for each in (one, other))
+        assert np.array_equal(*columns)
 
 
 @settings(max_examples=40)
@@ -265,7 +265,7 @@ def test_the_full_race_depends_on_the_set_of_events_only(events):
     problem = problem_with("full", arms=2)
     told = [[event for event in order if event[0] != "report"] for order in events]
     one, other = (replay(Racing(problem, variant="full", delta=1e-300), events) for events in told)
-    assert np.array_equal(one._arms, other._arms)
+    assert np.array_equal(arms_of(one), arms_of(other))
 
 
 # -------------------------------------------------------------------------- anomalies
@@ -400,7 +400,7 @@ def test_a_failure_can_count_as_a_value_until_its_outcome_comes():
     assert policy.told == 0
     policy.tell(pulls[0], 2.0)
     assert means(policy)[0] == 2.0
-    assert policy._control[books.RESULTS] == 1
+    assert policy._race.control.results[0] == 1
 
 
 def test_where_failures_have_a_value_every_loss_has_it():
@@ -664,11 +664,9 @@ def test_sets_follow_from_estimates_as_in_the_slow_version(seed, arms, data, box
     while alive and policy.told < 60:
         pull = policy.ask()
         policy.tell(pull, truth[pull.action] + rng.normal())
-        books_now = policy._arms
-        mean, variance, penalty, lower, upper = (
-            books_now[:, column]
-            for column in (books.MEAN, books.VARIANCE, books.PENALTY, books.LOWER, books.UPPER)
-        )
+        arms_now = policy._race.arms
+        mean, variance, penalty = arms_now.estimate, arms_now.variance, arms_now.penalty
+        lower, upper = arms_now.lower, arms_now.upper
         level = math.log(top * (arms - top) / 0.5)
         if boxes:
             alive, accepted = box_sets(lower, upper, alive, accepted, top)
@@ -679,12 +677,11 @@ def test_sets_follow_from_estimates_as_in_the_slow_version(seed, arms, data, box
             near = declared(mean, variance, penalty, level, alive, slack)
         if slack:
             alive, accepted = settled_within(near, mean, alive, accepted, top)
-        status = books_now[:, books.STATUS]
-        assert set(np.flatnonzero(status == books.SURVIVES)) == alive
-        assert set(np.flatnonzero(status == books.ACCEPTED)) == accepted
+        assert set(np.flatnonzero(arms_now.status == SURVIVES)) == alive
+        assert set(np.flatnonzero(arms_now.status == ACCEPTED)) == accepted
     assert policy.stopped == (not alive)
     if not alive:
-        order = sorted(accepted, key=lambda arm: -policy._arms[arm, books.MEAN])
+        order = sorted(accepted, key=lambda arm: -policy._race.arms.estimate[arm])
         assert policy.recommend().arm == tuple(str(arm) for arm in order)
 
 

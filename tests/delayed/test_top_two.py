@@ -10,7 +10,7 @@ import pytest
 
 from fairtrial.core import run_policy
 from fairtrial.delayed import InformationRacing, Problem, SimulatedEnvironment
-from fairtrial.delayed.policies._top_two import top_two
+from fairtrial.delayed.policies.top_two import top_two
 
 MEANS, VARIANCES = np.array([0.5, 0.0, 0.3, -1.0]), np.array([0.2, 1.0, 0.5, 2.0])
 

@@ -10,7 +10,7 @@ import pytest
 import fairtrial as ft
 from fairtrial.core import run_policy
 from fairtrial.delayed import InformationRacing, Problem, SimulatedEnvironment
-from fairtrial.delayed.policies._truncation import Followed, best_cut
+from fairtrial.delayed.policies.truncation import Followed, best_truncation
 from fairtrial.errors import InvalidArgument
 
 UNBIASED = Problem(2, noise_std=1.0, feedback="unbiased", reading_std=2.0)
@@ -23,19 +23,23 @@ def steps(curve, error=0.0, std=1.0):
 
 def test_the_cut_is_where_precision_per_time_is_best():
     # With set-up 3: .5/4, .8/5, .88/6, .9/7; the outcome 1/8.
-    found = best_cut([steps([0.5, 0.8, 0.88, 0.9], (-1.0) ** i) for i in range(12)], setup=3.0)
+    found = best_truncation(
+        [steps([0.5, 0.8, 0.88, 0.9], (-1.0) ** i) for i in range(12)], setup=3.0
+    )
     assert found == 2
-    assert best_cut([steps([0.1, 0.2], (-1.0) ** i) for i in range(12)], setup=0.0) == math.inf
+    assert (
+        best_truncation([steps([0.1, 0.2], (-1.0) ** i) for i in range(12)], setup=0.0) == math.inf
+    )
 
 
 def test_ages_at_which_errors_are_not_as_stated_do_not_count():
     curve, signs = [0.9, 0.95], [(-1.0) ** i for i in range(12)]
-    assert best_cut([steps(curve, sign) for sign in signs], 0.0) == 1
-    assert best_cut([steps(curve, sign) for sign in signs[:9]], 0.0) == math.inf
+    assert best_truncation([steps(curve, sign) for sign in signs], 0.0) == 1
+    assert best_truncation([steps(curve, sign) for sign in signs[:9]], 0.0) == math.inf
     # Off by half a deviation, and three times as large as stated.
-    assert best_cut([steps(curve, 0.5 + 0.1 * sign) for sign in signs], 0.0) == math.inf
-    assert best_cut([steps(curve, 3.0 * sign) for sign in signs], 0.0) == math.inf
-    assert best_cut([steps(curve, sign, std=0.0) for sign in signs], 0.0) == math.inf
+    assert best_truncation([steps(curve, 0.5 + 0.1 * sign) for sign in signs], 0.0) == math.inf
+    assert best_truncation([steps(curve, 3.0 * sign) for sign in signs], 0.0) == math.inf
+    assert best_truncation([steps(curve, sign, std=0.0) for sign in signs], 0.0) == math.inf
 
 
 def test_what_a_pull_would_have_been_worth_at_each_of_its_readings():
@@ -68,14 +72,14 @@ def test_a_mean_error_counts_up_to_two_standard_errors(errors, fits):
     # Errors shift + b and shift - b, six of each: the standard error of their mean is b/sqrt(11).
     shift, spread = errors * 0.1 / math.sqrt(11), 0.1
     pulls = [steps([0.95], shift + spread * (-1.0) ** i) for i in range(12)]
-    assert (best_cut(pulls, 0.0) == 1) == fits
+    assert (best_truncation(pulls, 0.0) == 1) == fits
 
 
 @pytest.mark.parametrize(("square", "fits"), [(1.8, True), (1.83, False)])
 def test_errors_may_be_larger_than_stated_by_two_standard_errors(square, fits):
     # The mean square of twelve normal ratios has the standard error sqrt(2/12): 1 + 2 * .408.
     pulls = [steps([0.95], math.sqrt(square) * (-1.0) ** i) for i in range(12)]
-    assert (best_cut(pulls, 0.0) == 1) == fits
+    assert (best_truncation(pulls, 0.0) == 1) == fits
 
 
 def followed(policy, number, bias=0.0, deviation=2.0, readings=30):

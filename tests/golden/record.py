@@ -31,7 +31,7 @@ from typing import Any
 
 import numpy as np
 
-from fairtrial.allocation.policies.epochs import EpochPolicy
+from fairtrial.allocation import FairLearn
 from fairtrial.core import UNSOLICITED, Pull, Reading
 from fairtrial.core.problem import Outcome
 from tests.golden.epochs import EPOCHS
@@ -120,7 +120,7 @@ class Recorder:
 
     def _begin_next_epoch(self) -> None:
         following = EPOCHS.get(self._row.instance)
-        if following is None or not isinstance(self._policy, EpochPolicy):
+        if following is None or not isinstance(self._policy, FairLearn):
             return
         while not self._call("epoch"):
             # A round of several plays has to be complete.

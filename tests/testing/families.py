@@ -467,8 +467,8 @@ _ALLOCATION = [
     *_rows(allocation, "FairLearn", loose_shares, learner=allocation.UCB1(), price=2.0),
     *_rows(allocation, "FairLearn", sleepers, learner=allocation.RoundRobin()),
     *_rows(allocation, "FairUCB", shares, loose_shares, sleepers),
-    *_rows(allocation, "BareLearner", shares, sleepers),
-    *_rows(allocation, "BareLearner", loose_shares, learner=allocation.Random()),
+    *_rows(allocation, "UnconstrainedLearner", shares, sleepers),
+    *_rows(allocation, "UnconstrainedLearner", loose_shares, learner=allocation.Random()),
     *_rows(allocation, "HorizonFairUCB", shares, loose_shares, horizon=40),
     *_rows(allocation, "LearningWithFairness ThompsonWithFairness", shares, sleepers, eta=3.0),
 ]  # fmt: skip

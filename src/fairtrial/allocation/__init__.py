@@ -29,18 +29,17 @@ if TYPE_CHECKING:
     )
     from fairtrial.allocation.planning import Complexity, complexity
     from fairtrial.allocation.policies import (
-        BareLearner,
         FairLearn,
         FairUCB,
         HorizonFairUCB,
         LearningWithFairness,
         ThompsonWithFairness,
+        UnconstrainedLearner,
     )
 
 __all__ = [
     "KLUCB",
     "UCB1",
-    "BareLearner",
     "BernoulliEnvironment",
     "BetaEnvironment",
     "Complexity",
@@ -61,6 +60,7 @@ __all__ = [
     "SlidingWindowUCB",
     "Thompson",
     "ThompsonWithFairness",
+    "UnconstrainedLearner",
     "complexity",
     "cover_groups",
     "fair_value",

@@ -73,6 +73,9 @@ class FixedConfidencePolicy(Policy):
     _has_delta: ClassVar[bool] = True
     """Whether a probability of a wrong answer is promised; False for a fixed budget."""
 
+    _forecasts: ClassVar[bool] = True
+    """Whether it forecasts the pulls still needed."""
+
     _nothing_yet: ClassVar[str] = "nothing is known of any arm yet"
 
     def __init__(
@@ -160,6 +163,9 @@ class FixedConfidencePolicy(Policy):
             return None
         return self.told * max(0.0, threshold / evidence - 1.0)
 
+    def _left(self, evidence: float | None, threshold: float | None) -> float | None:
+        return 0.0 if self.stopped else self._remaining(evidence, threshold)
+
     def _details(self) -> Mapping[str, Any]:
         """Return what the family adds to its progress."""
         return {}
@@ -224,7 +230,7 @@ class FixedConfidencePolicy(Policy):
             outstanding=len(self._outstanding),
             evidence=evidence,
             threshold=threshold,
-            remaining=0.0 if self.stopped else self._remaining(evidence, threshold),
+            remaining=self._left(evidence, threshold) if self._forecasts else None,
             actions=actions,
             arms=arms,
             details=self._details(),

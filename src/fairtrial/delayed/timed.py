@@ -80,11 +80,11 @@ class TimedEnvironment(Environment):
         """Whether compiled code can run this world."""
         return True
 
-    def stage(self, key: NDArray[np.int64], places: int) -> tuple[Any, ...]:
-        """Return the world of one run, with free slots for that many pulls in flight and a heap."""
+    def stage(self, key: NDArray[np.int64], places: int) -> tuple[World, Floats, NDArray[np.int64]]:
+        """Return the world of one run, free slots for that many pulls in flight, and a heap."""
         slots = np.zeros((places, SLOT_COLUMNS))
         slots[:, ROW] = -1.0
-        return (*self.world(key), slots, np.zeros(places, dtype=np.int64))
+        return self.world(key), slots, np.zeros(places, dtype=np.int64)
 
     def begin(self, generator: np.random.Generator) -> Self:
         """Return the world of one run, with a key of its own."""

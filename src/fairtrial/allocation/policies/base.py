@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from fractions import Fraction
 from operator import index
 from typing import Any, ClassVar
 
@@ -14,52 +14,46 @@ from fairtrial.allocation._kernels import runs
 from fairtrial.allocation._kernels.model import (
     ALLOWED,
     BEYOND_LIMIT,
-    CHANGING,
     CONFINED,
     COUNT,
     FREE,
     ISSUED,
-    SAVED,
     SUM,
     TOLD,
 )
 from fairtrial.allocation._kernels.runs import correct_reward, issue, ruling, void
-from fairtrial.allocation._kernels.waiting import rebuild
 from fairtrial.allocation.environments import AllocationEnvironment
 from fairtrial.allocation.learners import FunctionLearner, Learner, PullFunction, Thompson
-from fairtrial.allocation.policies.arrays import (
-    Floats,
-    Integers,
-    Options,
-    earlier_rounds,
-    new_book,
-    new_control,
-    new_settings,
-    new_stats,
-)
-from fairtrial.allocation.policies.reporting import ReportingPolicy
+from fairtrial.allocation.policies import report
+from fairtrial.allocation.policies.state import AllocationState, Options, earlier_rounds
 from fairtrial.allocation.problem import Problem
 from fairtrial.core.environment import Environment
-from fairtrial.core.policy import Choice
+from fairtrial.core.policy import Choice, Policy
 from fairtrial.core.problem import Outcome
 from fairtrial.core.pull import UNSOLICITED, Pull
+from fairtrial.core.recommendation import Progress, Recommendation
 from fairtrial.core.run import Run, check_horizon
 from fairtrial.core.validation import check_instance, check_integer
 from fairtrial.errors import InvalidArgument, NotSupported
 
 __all__ = ["AllocationPolicy", "as_learner", "refuse_plays"]
 
+Integers = NDArray[np.int64]
 
-class AllocationPolicy(ReportingPolicy):
-    """What all policies of the family share: quotas and statistics in arrays.
+
+class AllocationPolicy(Policy):
+    """What all policies of the family share: decisions, results, the report, and runs.
 
     A pull counts when it is issued, so the quotas do not wait for results; a pull that fails
     is taken back, with its round, and its arm's credit rises again. A reward that comes all the
     same is learned, and does not count the pull again.
     """
 
+    problem: Problem
     endless = True
-    state_fields: ClassVar[tuple[str, ...]] = ("_changing", "_counts", "_statistics", "_recent")
+    state_fields: ClassVar[tuple[str, ...]] = tuple(
+        f"_state.{name}" for name in AllocationState.saved
+    )
 
     _takes_awake = True
 
@@ -68,18 +62,16 @@ class AllocationPolicy(ReportingPolicy):
         problem: Problem,
         learner: Learner | PullFunction | None,
         seed: int | np.random.Generator | None,
+        options: Options | None = None,
     ) -> None:
         check_instance("problem", problem, Problem)
         super().__init__(problem, seed)
         self._learner = as_learner(learner)
-        self._low = problem.reward_range[0]
-        self._width = problem.reward_range[1] - problem.reward_range[0]
-        self._build()
-
-    # ------------------------------------------------------------- what a rule says
-
-    def _options(self) -> Options:
-        return Options()
+        key = self._key.view(np.int64)
+        self._state = AllocationState(problem, options or Options(), self._learner, key)
+        # Looked up once: a decision takes little more time than these do.
+        self._arrays = self._state.arrays
+        self._decide, self._take = runs.decide, runs.take_reward
 
     # -------------------------------------------------------------------- decisions
 
@@ -108,7 +100,7 @@ class AllocationPolicy(ReportingPolicy):
         if arm < 0:
             raise NotSupported(
                 f"round {self.asked + 1} is beyond what exact 64-bit credits can count with "
-                f"the common denominator {self._parts}"
+                f"the common denominator {self._state.parts}"
             )
         return (arm, cell_row) if cell_row else arm
 
@@ -117,7 +109,7 @@ class AllocationPolicy(ReportingPolicy):
         return self._takes_awake and self.problem.plays == 1 and not self.problem.groups
 
     def _row(self, context: int | None) -> int:
-        contexts = self._given.contexts
+        contexts = self._state.options.contexts
         if context is None:
             if contexts > 1:
                 raise InvalidArgument("context", f"must be given, from 0 to {contexts - 1}", None)
@@ -138,15 +130,15 @@ class AllocationPolicy(ReportingPolicy):
         if isinstance(awake, str) or not isinstance(awake, Sequence | np.ndarray | set | frozenset):
             raise InvalidArgument("awake", "must be a list of labels of arms", awake)
         try:
-            arms = [self._places[str(label)] for label in awake]
+            arms = [self._state.places[str(label)] for label in awake]
         except KeyError as error:
             raise InvalidArgument("awake", "must be labels of arms", error.args[0]) from None
-        self._book[ALLOWED] = 0
-        self._book[ALLOWED, arms] = 1
+        self._state.nodes[ALLOWED] = 0
+        self._state.nodes[ALLOWED, arms] = 1
         return len(set(arms))
 
     def _decide_in_python(self, row: int, sleeping: bool) -> int:
-        arm = ruling(self._control, self._book, sleeping)
+        arm = ruling(self._state.control, self._state.nodes, sleeping)
         if arm == BEYOND_LIMIT:
             return int(arm)
         forced = arm >= 0 or arm == CONFINED
@@ -154,7 +146,7 @@ class AllocationPolicy(ReportingPolicy):
             if arm == FREE:
                 allowed = np.arange(len(self.problem.arms))
             else:
-                allowed = np.flatnonzero(self._book[ALLOWED, : len(self.problem.arms)])
+                allowed = np.flatnonzero(self._state.nodes[ALLOWED, : len(self.problem.arms)])
             arm = self._ask_learner(row, allowed)
         issue(*self._arrays, row, arm, forced, sleeping)
         return int(arm)
@@ -162,9 +154,9 @@ class AllocationPolicy(ReportingPolicy):
     def _ask_learner(self, row: int, allowed: Integers) -> int:
         arms = len(self.problem.arms)
         cells = slice(row * arms, (row + 1) * arms)
-        counts = self._stats[TOLD, cells].copy()
-        sums = self._low * counts + self._width * self._stats[SUM, cells]
-        t = self._rounds + 1 + earlier_rounds(self._given)
+        counts = self._state.cells[TOLD, cells].copy()
+        sums = self._state.low * counts + self._state.width * self._state.cells[SUM, cells]
+        t = self._state.rounds + 1 + earlier_rounds(self._state.options)
         given = self._learner.choose(t, counts, sums, allowed)
         try:
             arm = index(given)
@@ -180,13 +172,14 @@ class AllocationPolicy(ReportingPolicy):
 
     def learn(self, pull: Pull, outcome: float) -> None:
         """Take a reward, of a forced pull or a free one."""
-        reward = (outcome - self._low) / self._width
-        number = pull.number - self._first
+        state = self._state
+        reward = (outcome - state.low) / state.width
+        number = pull.number - state.first
         self._take(
-            self._control,
-            self._stats,
-            self._ring,
-            self._settings,
+            state.control,
+            state.cells,
+            state.window,
+            state.settings,
             self._cell(pull),
             reward,
             number,
@@ -195,7 +188,7 @@ class AllocationPolicy(ReportingPolicy):
 
     def on_failure(self, pull: Pull, reason: str) -> None:
         """Take the pull back: out of its arm's count, and its round out of time."""
-        void(*self._arrays, self._cell(pull), pull.number - self._first)
+        void(*self._arrays, self._cell(pull), pull.number - self._state.first)
 
     def on_amend(self, pull: Pull, old: Outcome, new: Outcome) -> None:
         """Replace a reward in the statistics."""
@@ -203,13 +196,12 @@ class AllocationPolicy(ReportingPolicy):
         assert isinstance(new, float)
         if self._learner.window:
             raise NotSupported("a learner with a sliding window cannot correct a reward")
-        if UNSOLICITED < pull.number < self._first:
+        state = self._state
+        if UNSOLICITED < pull.number < state.first:
             raise NotSupported("a reward of an earlier epoch cannot be corrected in this one")
-        scaled = ((value - self._low) / self._width for value in (old, new))
-        number = pull.number - self._first
-        correct_reward(
-            self._control, self._stats, self._settings, self._cell(pull), *scaled, number
-        )
+        before, after = ((value - state.low) / state.width for value in (old, new))
+        arrays = state.control, state.cells, state.settings
+        correct_reward(*arrays, self._cell(pull), before, after, pull.number - state.first)
 
     def _cell(self, pull: Pull) -> int:
         return pull.tag * len(self.problem.arms) + pull.action
@@ -236,20 +228,20 @@ class AllocationPolicy(ReportingPolicy):
         if not self._answers_in(environment):
             return None
         pulls = int(check_horizon(horizon, self))
-        measured = environment.run(self._arrays, self._given.contexts, generator, pulls)
+        measured = environment.run(self._arrays, self._state.options.contexts, generator, pulls)
         return self._finish(pulls, measured)
 
     def _answers_in(self, environment: AllocationEnvironment) -> bool:
         """Whether `choose` takes all that the world may say before a pull; else it says why not."""
-        contexts = self._given.contexts
+        contexts = self._state.options.contexts
         told_apart = contexts == 1 or 0 < environment.contexts <= contexts
         return told_apart and (self._lets_sleep or not environment.is_sleeping)
 
     def _finish(self, pulls: int, measured: Callable[[Integers], dict[str, float]]) -> Run:
-        if self._control[ISSUED] < pulls:
+        if self._state.control[ISSUED] < pulls:
             raise NotSupported("the horizon is beyond what exact 64-bit credits can count")
         self.asked = self.told = pulls
-        counts = self._book[COUNT, : len(self.problem.arms)].copy()
+        counts = self._state.nodes[COUNT, : len(self.problem.arms)].copy()
         return Run(
             answer=None,
             status="running",
@@ -259,62 +251,67 @@ class AllocationPolicy(ReportingPolicy):
             metrics={**self.metrics(), **measured(counts)},
         )
 
-    # ----------------------------------------------------------------------- arrays
-
-    @cached_property
-    def _places(self) -> dict[str, int]:
-        return {arm: place for place, arm in enumerate(self.problem.arms)}
-
-    def _build(self) -> None:
-        self._given = given = self._options()
-        problem, learner = self.problem, self._learner
-        self._book = new_book(problem, given, self._places)
-        self._control = new_control(problem, given, learner, self._key.view(np.int64), self._book)
-        self._settings = new_settings(problem, given, learner)
-        self._stats = new_stats(problem, given, self._control, self._settings)
-        self._ring = np.full((2, learner.window), -1.0)
-        self._arrays = (self._control, self._book, self._stats, self._ring, self._settings)
-        rebuild(self._control, self._book)
-        self._decide, self._take = runs.decide, runs.take_reward
-
-    # ------------------------------------------------------------------------ state
-
-    @property
-    def _changing(self) -> Integers:
-        return self._control[:CHANGING]
-
-    @_changing.setter
-    def _changing(self, value: Integers) -> None:
-        self._control[:CHANGING] = value
-
-    @property
-    def _counts(self) -> Integers:
-        return self._book[:SAVED]
-
-    @_counts.setter
-    def _counts(self, value: Integers) -> None:
-        self._book[:SAVED] = value
-
-    @property
-    def _statistics(self) -> Floats:
-        return self._stats
-
-    @_statistics.setter
-    def _statistics(self, value: Floats) -> None:
-        self._stats[:] = value
-
-    @property
-    def _recent(self) -> Floats:
-        return self._ring
-
-    @_recent.setter
-    def _recent(self, value: Floats) -> None:
-        self._ring[:] = value
-
     def set_state(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Continue from a state; the heaps are rebuilt from the counts."""
         super().set_state(state)
-        rebuild(self._control, self._book)
+        self._state.rebuild()
+
+    # ---------------------------------------------------------------------- report
+
+    @property
+    def credits(self) -> tuple[Fraction, ...]:
+        """What every arm is owed now, in pulls: ``r_i t - N_i``; exact.
+
+        With sleeping arms t counts the rounds in which the arm was awake, and with several plays
+        a round those without a failed pull of it; a credit that the arm began with is in it.
+        """
+        return self._state.credits(slice(len(self.problem.arms)))
+
+    def metrics(self) -> dict[str, float]:
+        """Return how well the shares were kept so far.
+
+        Returns
+        -------
+        dict
+            ``violation`` and ``floored_violation``: the largest ``r_i t - N_i`` and
+            ``floor(r_i t) - N_i`` of any arm after any round (from t = 0), also one that failed
+            since; ``rounds_in_violation``: rounds after which an arm was further behind than the
+            tolerance; ``forced_share`` of the pulls; ``longest_gap`` between two pulls of an arm,
+            in rounds, over all and (up to 100 arms) by arm; the gap that is still open counts.
+        """
+        return report.violations(self._state, self.asked - self._state.first)
+
+    def recommend(self) -> Recommendation:
+        """Return the arm that leads by its mean; serving never ends with an answer."""
+        leader, metrics = report.leader(self._state), self.metrics()
+        known = f"{leader!r} has the best mean so far; serving goes on"
+        shown = ("violation", "floored_violation", "forced_share")
+        return Recommendation(
+            arm=None,
+            status="running",
+            leader=leader,
+            guarantee=self.guarantee,
+            reason="no reward has come yet" if leader is None else known,
+            evidence={"rounds": self._state.rounds, **{name: metrics[name] for name in shown}},
+        )
+
+    def progress(self) -> Progress:
+        """Return means with anytime intervals (95 % each), and shares against quotas."""
+        owed = zip(self.problem.arms, self.credits, strict=True)
+        return Progress(
+            recommendation=self.recommend(),
+            asked=self.asked,
+            told=self.told,
+            outstanding=len(self._outstanding),
+            actions=report.estimates(self._state),
+            arms=report.shares(self._state),
+            details={
+                **self.metrics(),
+                "credits": {arm: float(credit) for arm, credit in owed},
+                **report.groups(self._state),
+            },
+            quantity="share",
+        )
 
 
 def as_learner(learner: object) -> Learner:

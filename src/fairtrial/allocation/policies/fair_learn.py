@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
-from fairtrial.allocation._kernels.model import SLEPT
+from fairtrial.allocation._kernels.counting import make_up
+from fairtrial.allocation._kernels.model import SLEPT, SLOT
 from fairtrial.allocation.learners import UCB1, Learner, PullFunction
-from fairtrial.allocation.policies.arrays import Options
-from fairtrial.allocation.policies.base import as_learner
-from fairtrial.allocation.policies.epochs import EpochPolicy
-from fairtrial.allocation.policies.starts import given_credits, given_rewards
+from fairtrial.allocation.policies.base import AllocationPolicy, as_learner
+from fairtrial.allocation.policies.epochs import carried_over, credits_for, rewards_for
+from fairtrial.allocation.policies.initial_values import given_credits, given_rewards
+from fairtrial.allocation.policies.state import Options
 from fairtrial.allocation.problem import Problem, Share
+from fairtrial.core.problem import Outcome
+from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import Guarantee
-from fairtrial.core.validation import check_choice, check_integer, check_number
-from fairtrial.errors import InvalidArgument
+from fairtrial.core.validation import check_choice, check_instance, check_integer, check_number
+from fairtrial.errors import InvalidArgument, NotSupported
 
 __all__ = ["FairLearn", "FairUCB"]
 
@@ -46,7 +49,7 @@ _FAILED_WITH_LARGEST = (
 _FAILED_OF_SEVERAL = "pulls that fail may be missing: how long is not proven"
 
 
-class FairLearn(EpochPolicy):
+class FairLearn(AllocationPolicy):
     """Any learner, interrupted just as often as the shares demand it.
 
     Quotas are counted in exact integers, and when a pull is issued: delays, drift, contexts
@@ -140,7 +143,16 @@ class FairLearn(EpochPolicy):
             _check_cells(problem, self.contexts)
             self.initial_credits = given_credits(problem, initial_credits)
             self.initial_rewards = given_rewards(problem, self.contexts, initial_rewards)
-        super().__init__(problem, learner, seed)
+        options = Options(
+            self.scheduler,
+            self.carry,
+            self.mask,
+            self.contexts,
+            self.price or 0.0,
+            credits=self.initial_credits,
+            rewards=self.initial_rewards,
+        )
+        super().__init__(problem, learner, seed, options)
 
     def _check(self, problem: Problem) -> None:
         if self.scheduler == "largest" and not self.allow_unsafe:
@@ -164,22 +176,106 @@ class FairLearn(EpochPolicy):
         if self.scheduler == "lazy":
             _check_look_ahead(problem)
 
-    def _options(self) -> Options:
-        return Options(
-            self.scheduler,
-            self.carry,
-            self.mask,
-            self.contexts,
-            self.price or 0.0,
-            credits=self.initial_credits,
-            rewards=self.initial_rewards,
-        )
+    def next_epoch(self, problem: Problem, **changes: Any) -> Self:
+        """Return the policy that goes on from here with other shares, arms or groups.
+
+        A new epoch counts its rounds from 0, and its pulls on from here. Arms and groups that
+        stay, by their labels, keep their credits, cut to the tolerance where they are above it;
+        new ones begin with none. The rewards of arms that stay are kept. Pulls in flight are told
+        to the new policy, or failed, as to this one: a result of an arm that stays is learned,
+        one of an arm that is gone forgotten. One that fails counts as if its arm had begun the
+        epoch with one pull more to its credit, at most the tolerance.
+
+        Parameters
+        ----------
+        problem : Problem
+            Arms and shares from now on.
+        **changes
+            Other arguments of the policy, among them ``seed``, ``initial_credits=None`` to begin
+            without credits, ``initial_rewards=None`` to begin without rewards.
+
+        Returns
+        -------
+        AllocationPolicy
+            A policy of the same class. Its arguments hold the credits and the rewards, so that a
+            study can be made of it; what is in flight stays with the study that issued it.
+
+        Raises
+        ------
+        InvalidArgument
+            If the problem is not accepted.
+        NotSupported
+            If a round of several plays is not complete.
+
+        Notes
+        -----
+        Every epoch keeps its own guarantee, counted from the initial credits. Over E epochs of
+        one tolerance an arm that was there in all of them has had at least
+        ``floor(owed) - tolerance - (E - 1)`` pulls, ``owed`` being the sum of its share times the
+        rounds of every epoch, if no pull failed: proof in docs/explanation/fair-shares.md.
+
+        Examples
+        --------
+        >>> policy = FairLearn(Problem(["a", "b"], "1/4"), lambda t, counts, sums, allowed: 0)
+        >>> _ = policy.ask(10)
+        >>> policy.credits
+        (Fraction(-9, 2), Fraction(-1, 2))
+        >>> later = policy.next_epoch(Problem(["b", "c"], "1/3"))
+        >>> later.credits
+        (Fraction(-1, 2), Fraction(0, 1))
+        """
+        check_instance("problem", problem, Problem)
+        if self._state.control[SLOT]:
+            raise NotSupported("the round at hand is not complete: ask for the rest of it first")
+        kept = {
+            "problem": problem,
+            "initial_credits": credits_for(self._state, problem),
+            "initial_rewards": rewards_for(self._state, problem),
+            "seed": self._next_seed(),
+        }
+        following = self.clone(**{**kept, **changes})
+        fresh = following.get_state()
+        kept_pulls = carried_over(self.get_state(), self.problem, problem, following.contexts)
+        following.set_state({**fresh, **kept_pulls})
+        return following
+
+    def _next_seed(self) -> int:
+        return int(np.random.SeedSequence([self.seed, self.asked]).generate_state(1, np.uint64)[0])
+
+    def _as_here(self, pull: Pull) -> Pull | None:
+        """Return a pull, of an earlier epoch too, as one of this problem; None if it is gone."""
+        first = self._state.first
+        if not (first and UNSOLICITED < getattr(pull, "number", UNSOLICITED) < first):
+            return pull
+        place = self._state.places.get(str(pull.labels.get("arm")))
+        if place is None or pull.tag >= self.contexts:
+            return None
+        return self._pull(pull.number, place, pull.tag)
+
+    def tell(self, pull: Pull, outcome: Outcome) -> None:
+        """Take the reward of a pull, of an earlier epoch too."""
+        here = self._as_here(pull)
+        if here is not None:
+            super().tell(here, outcome)
+
+    def fail(self, pull: Pull, reason: str = "lost") -> None:
+        """Say that a pull will have no reward, one of an earlier epoch too."""
+        here = self._as_here(pull)
+        if here is not None:
+            super().fail(here, reason)
+
+    def on_failure(self, pull: Pull, reason: str) -> None:
+        """Take the pull back; one of an earlier epoch is owed from the beginning of this one."""
+        if pull.number >= self._state.first:
+            super().on_failure(pull, reason)
+        else:
+            make_up(self._state.control, self._state.nodes, pull.action)
 
     @property
     def guarantee(self) -> Guarantee:
         """The shares, at every moment."""
         found = self._basic_guarantee()
-        if self._control[SLEPT]:
+        if self._state.control[SLEPT]:
             return found.weakened("arms slept: no rule is proven for that, see the credits")
         return found
 
@@ -225,7 +321,7 @@ class FairLearn(EpochPolicy):
             assumptions=(
                 f"the shares sum to {'less than' if groups else 'at most'} 1",
                 _COUNTED,
-                _FAILED_EARLIER if self._first else _FAILED,
+                _FAILED_EARLIER if self._state.first else _FAILED,
             ),
             source=_PAGE,
         )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from fairtrial.allocation.learners import UCB1
-from fairtrial.allocation.policies.arrays import Options
 from fairtrial.allocation.policies.base import AllocationPolicy, refuse_plays
+from fairtrial.allocation.policies.state import Options
 from fairtrial.allocation.problem import Problem
 from fairtrial.core.recommendation import Guarantee
 from fairtrial.core.validation import check_integer
@@ -52,12 +52,8 @@ class HorizonFairUCB(AllocationPolicy):
         if self.horizon > _FARTHEST:
             raise InvalidArgument("horizon", f"must be at most {_FARTHEST}", horizon)
         refuse_plays(problem)
-        if isinstance(problem, Problem):
-            self._pulls_first = _pulls_first(problem, self.horizon)
-        super().__init__(problem, UCB1(), seed)
-
-    def _options(self) -> Options:
-        return Options("opening", opening=self._pulls_first)
+        opening = _pulls_first(problem, self.horizon) if isinstance(problem, Problem) else ()
+        super().__init__(problem, UCB1(), seed, Options("opening", opening=opening))
 
     @property
     def guarantee(self) -> Guarantee:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from fairtrial.allocation.learners import UCB1, Learner, Thompson
-from fairtrial.allocation.policies.arrays import Options
 from fairtrial.allocation.policies.base import AllocationPolicy, refuse_plays
+from fairtrial.allocation.policies.state import Options
 from fairtrial.allocation.problem import Problem
 from fairtrial.core.recommendation import Guarantee
 from fairtrial.core.validation import check_number
@@ -46,13 +46,10 @@ class LearningWithFairness(AllocationPolicy):
     ) -> None:
         self.eta = check_number("eta", eta, low=0.0, open_low=True)
         refuse_plays(problem)
-        super().__init__(problem, self._estimator(), seed)
+        super().__init__(problem, self._estimator(), seed, Options("queue", eta=self.eta))
 
     def _estimator(self) -> Learner:
         return UCB1()
-
-    def _options(self) -> Options:
-        return Options("queue", eta=self.eta)
 
     @property
     def guarantee(self) -> Guarantee:

@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from fairtrial.delayed._kernels.books import Floats, inlined, kernel
 from fairtrial.delayed._kernels.budgets import (
     READ,
     STOP,
@@ -31,13 +30,13 @@ from fairtrial.delayed._kernels.ledger import (
     has_room,
 )
 from fairtrial.delayed._kernels.queue import Integers, build, drop_first, rise, schedule, sink
+from fairtrial.delayed._kernels.state import Floats, inlined, kernel
 from fairtrial.delayed._kernels.worlds import (
     LOST,
     NEXT_TIME,
     ROW,
     STARTED,
     VALUE,
-    Words,
     World,
     begin,
     next_reading,
@@ -210,13 +209,10 @@ def _call_back(ledger: Ledger, slots: Floats, heap: Integers, clock: Floats, tou
 def run(
     rules: Floats, plan: Floats, pulls: Floats, values: Floats, aged: Floats, arms: Floats,
     control: Floats,
-    settings: Floats, world_arms: Floats, rows: Floats, starts: Integers, key: Integers,
-    words: Words,
-    slots: Floats, heap: Integers, clock: Floats, limits: Floats,
+    world: World, slots: Floats, heap: Integers, clock: Floats, limits: Floats,
 ) -> bool:  # fmt: skip
     """Run a rule in a world until it ends; return False if it needs larger arrays to go on."""
     ledger = Ledger(rules, plan, pulls, values, aged, arms, control)
-    world = World(settings, world_arms, rows, starts, key, words)
     while True:
         if clock[IN_MOMENT] == 0.0:
             if not _fill(ledger, world, slots, heap, clock, limits):

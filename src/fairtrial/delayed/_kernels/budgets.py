@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from fairtrial.delayed._kernels.books import inlined, kernel
 from fairtrial.delayed._kernels.ledger import (
     ALIVE,
     ARM,
@@ -42,6 +41,7 @@ from fairtrial.delayed._kernels.medians import file_means, is_below_median
 from fairtrial.delayed._kernels.promotion import going_on, next_up, promote
 from fairtrial.delayed._kernels.rounds import end_rounds, least_pulled, settle
 from fairtrial.delayed._kernels.rungs import climb, enter_bracket, has_reached, lacking, n_rungs
+from fairtrial.delayed._kernels.state import inlined, kernel
 
 # What can happen to a pull. DATA: an outcome that nobody asked for, of an arm.
 READ, TELL, STOP, DATA = range(4)

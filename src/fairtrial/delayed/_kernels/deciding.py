@@ -1,34 +1,11 @@
 """Which arms are in and which are out: the test by boxes and the test by pairs."""
 
-from fairtrial.delayed._kernels.books import (
+from fairtrial.delayed._kernels.state import (
     ACCEPTED,
-    ALIVE,
-    BEATEN,
-    BEATS,
-    DIRTY,
-    DOOMED,
-    IN_FLIGHT,
-    LEADS,
-    LEVEL,
-    LOWER,
-    LOWER_CUT,
-    MEAN,
     PAIRWISE,
-    PENALTY,
-    PLACES,
-    PRIOR,
     REJECTED,
-    RULE,
-    SORTED,
-    STATUS,
-    STUDENT,
     SURVIVES,
-    SURVIVORS,
-    TOLERANCE,
-    UPPER,
-    UPPER_CUT,
-    VARIANCE,
-    Book,
+    Race,
     inlined,
     kernel,
     kth_largest,
@@ -38,144 +15,144 @@ from fairtrial.delayed._kernels.student import student_evidence
 
 
 @inlined
-def decide(book: Book, arm: int, before_lower: float, before_upper: float) -> None:
+def decide(race: Race, arm: int, before_lower: float, before_upper: float) -> None:
     """Let arms be accepted and rejected after the estimate of one of them has changed."""
-    if book.rules[RULE] == PAIRWISE:
-        _compare(book, arm)
+    if race.rules[0].rule == PAIRWISE:
+        _compare(race, arm)
     else:
-        _apply_boxes(book, arm, before_lower, before_upper)
-    finish_if_settled(book)
-    if book.rules[TOLERANCE] > 0.0 and book.control[SURVIVORS] > 0.0:
-        _finish_if_good_enough(book)
+        _apply_boxes(race, arm, before_lower, before_upper)
+    finish_if_settled(race)
+    if race.rules[0].tolerance > 0.0 and race.control[0].survivors > 0:
+        _finish_if_good_enough(race)
 
 
 @kernel
-def finish_if_settled(book: Book) -> None:
+def finish_if_settled(race: Race) -> None:
     """Reject all survivors if no place is left, accept them if there is a place for each."""
-    if book.control[PLACES] == 0.0:
-        _remove_all(book, REJECTED)
-    elif book.control[PLACES] == book.control[SURVIVORS]:
-        _remove_all(book, ACCEPTED)
+    if race.control[0].places == 0:
+        _remove_all(race, REJECTED)
+    elif race.control[0].places == race.control[0].survivors:
+        _remove_all(race, ACCEPTED)
 
 
 @kernel
-def _remove_all(book: Book, status: int) -> None:
-    for arm in range(book.arms.shape[0]):
-        if book.arms[arm, STATUS] == SURVIVES:
-            _remove(book, arm, status)
+def _remove_all(race: Race, status: int) -> None:
+    for arm in range(race.arms.shape[0]):
+        if race.arms[arm].status == SURVIVES:
+            _remove(race, arm, status)
 
 
 @kernel
-def _remove(book: Book, arm: int, status: int) -> None:
-    arms = book.arms
-    arms[arm, STATUS] = status
-    book.control[SURVIVORS] -= 1.0
-    list_survivors(book)
-    book.control[DOOMED] += arms[arm, IN_FLIGHT]
-    book.control[DIRTY] = 1.0
+def _remove(race: Race, arm: int, status: int) -> None:
+    arms = race.arms
+    arms[arm].status = status
+    race.control[0].survivors -= 1
+    list_survivors(race)
+    race.control[0].unwanted += arms[arm].in_flight
+    race.control[0].dirty = 1
     if status == ACCEPTED:
-        book.control[PLACES] -= 1.0
-    if book.rules[RULE] != PAIRWISE:
+        race.control[0].places -= 1
+    if race.rules[0].rule != PAIRWISE:
         return
-    for other in range(book.arms.shape[0]):
-        if book.declared[arm, other]:
-            book.arms[other, BEATEN] -= 1.0
-        if book.declared[other, arm]:
-            book.arms[other, BEATS] -= 1.0
+    for other in range(race.arms.shape[0]):
+        if race.declared[arm, other]:
+            race.arms[other].beaten_by -= 1
+        if race.declared[other, arm]:
+            race.arms[other].beats -= 1
 
 
 # ---------------------------------------------------------------------------- pairs
 
 
 @kernel
-def _differ(book: Book, better: int, worse: int, slack: float) -> bool:
-    """Return whether an arm's mean is larger than another's minus `slack`, for certain."""
-    arms = book.arms
-    gap = arms[better, MEAN] - arms[worse, MEAN] + slack
+def _differ(race: Race, better: int, worse: int, tolerance: float) -> bool:
+    """Return whether an arm's mean is larger than another's minus `tolerance`, for certain."""
+    arms = race.arms
+    gap = arms[better].estimate - arms[worse].estimate + tolerance
     if gap <= 0.0:
         return False
-    if book.rules[STUDENT] > 0.0:
-        return _evidence(book, better, worse, gap) > book.rules[LEVEL]
-    variance = arms[better, VARIANCE] + arms[worse, VARIANCE]
-    price = book.rules[LEVEL] + arms[better, PENALTY] + arms[worse, PENALTY]
+    if race.rules[0].estimates_noise > 0:
+        return _evidence(race, better, worse, gap) > race.rules[0].level
+    variance = arms[better].variance + arms[worse].variance
+    price = race.rules[0].level + arms[better].penalty + arms[worse].penalty
     return gap * gap > 2.0 * variance * price
 
 
 @inlined
-def _compare(book: Book, arm: int) -> None:
+def _compare(race: Race, arm: int) -> None:
     """Declare which survivors are better and worse than an arm; let arms leave."""
     found = (
-        _compare_by_student(book, arm)
-        if book.rules[STUDENT] > 0.0
-        else _compare_by_information(book, arm)
+        _compare_by_student(race, arm)
+        if race.rules[0].estimates_noise > 0
+        else _compare_by_information(race, arm)
     )
     if found:
-        _let_leave(book)
+        _let_leave(race)
 
 
 @inlined
-def _declare(book: Book, better: int, worse: int) -> bool:
+def _declare(race: Race, better: int, worse: int) -> bool:
     """Write down that an arm is better than another; return whether that is new."""
-    if book.declared[better, worse]:
+    if race.declared[better, worse]:
         return False
-    book.declared[better, worse] = 1
-    book.arms[better, BEATS] += 1.0
-    book.arms[worse, BEATEN] += 1.0
+    race.declared[better, worse] = 1
+    race.arms[better].beats += 1
+    race.arms[worse].beaten_by += 1
     return True
 
 
 @inlined
-def _compare_by_information(book: Book, arm: int) -> bool:
-    arms, lists = book.arms, book.lists
+def _compare_by_information(race: Race, arm: int) -> bool:
+    arms, order = race.arms, race.order
     found = False
-    mean, variance = arms[arm, MEAN], arms[arm, VARIANCE]
-    price = book.rules[LEVEL] + arms[arm, PENALTY]
-    for place in range(int(book.control[SURVIVORS])):
-        other = int(lists[ALIVE, place])
-        gap = mean - arms[other, MEAN]
-        limit = 2.0 * (variance + arms[other, VARIANCE]) * (price + arms[other, PENALTY])
+    mean, variance = arms[arm].estimate, arms[arm].variance
+    price = race.rules[0].level + arms[arm].penalty
+    for place in range(race.control[0].survivors):
+        other = order[place].survivor
+        gap = mean - arms[other].estimate
+        limit = 2.0 * (variance + arms[other].variance) * (price + arms[other].penalty)
         if not gap * gap > limit:
             continue
         better, worse = (arm, other) if gap > 0.0 else (other, arm)
-        found = _declare(book, better, worse) or found
+        found = _declare(race, better, worse) or found
     return found
 
 
 @kernel
-def _evidence(book: Book, one: int, other: int, gap: float) -> float:
-    arms = book.arms
+def _evidence(race: Race, one: int, other: int, gap: float) -> float:
+    arms = race.arms
+    first, second, prior = arms[one], arms[other], race.rules[0].prior
     return student_evidence(
-        gap, arms[one, VARIANCE], arms[one, PENALTY], arms[other, VARIANCE],
-        arms[other, PENALTY], book.rules[PRIOR],
-    )  # fmt: skip
+        gap, first.variance, first.penalty, second.variance, second.penalty, prior
+    )
 
 
 @kernel
-def _compare_by_student(book: Book, arm: int) -> bool:
-    arms, found = book.arms, False
-    for place in range(int(book.control[SURVIVORS])):
-        other = int(book.lists[ALIVE, place])
-        gap = arms[arm, MEAN] - arms[other, MEAN]
-        if gap == 0.0 or not _evidence(book, arm, other, gap) > book.rules[LEVEL]:
+def _compare_by_student(race: Race, arm: int) -> bool:
+    arms, found = race.arms, False
+    for place in range(race.control[0].survivors):
+        other = race.order[place].survivor
+        gap = arms[arm].estimate - arms[other].estimate
+        if gap == 0.0 or not _evidence(race, arm, other, gap) > race.rules[0].level:
             continue
         better, worse = (arm, other) if gap > 0.0 else (other, arm)
-        found = _declare(book, better, worse) or found
+        found = _declare(race, better, worse) or found
     return found
 
 
 @kernel
-def _let_leave(book: Book) -> None:
+def _let_leave(race: Race) -> None:
     moved = True
-    while moved and 0.0 < book.control[PLACES] < book.control[SURVIVORS]:
+    while moved and 0.0 < race.control[0].places < race.control[0].survivors:
         moved = False
-        for arm in range(book.arms.shape[0]):
-            if book.arms[arm, STATUS] != SURVIVES:
+        for arm in range(race.arms.shape[0]):
+            if race.arms[arm].status != SURVIVES:
                 continue
-            places = book.control[PLACES]
-            if book.arms[arm, BEATEN] >= places:
-                _remove(book, arm, REJECTED)
-            elif book.arms[arm, BEATS] >= book.control[SURVIVORS] - places:
-                _remove(book, arm, ACCEPTED)
+            places = race.control[0].places
+            if race.arms[arm].beaten_by >= places:
+                _remove(race, arm, REJECTED)
+            elif race.arms[arm].beats >= race.control[0].survivors - places:
+                _remove(race, arm, ACCEPTED)
             else:
                 continue
             moved = True
@@ -186,12 +163,27 @@ def _let_leave(book: Book) -> None:
 
 
 @kernel
-def _kth_of_survivors(book: Book, column: int, k: int) -> float:
-    arms, lists = book.arms, book.lists
-    size = int(book.control[SURVIVORS])
+def _kth_upper_end(race: Race, k: int) -> float:
+    arms, order, size = race.arms, race.order, race.control[0].survivors
     for place in range(size):
-        lists[SORTED, place] = arms[int(lists[ALIVE, place]), column]
-    return kth_largest(lists, size, k)
+        order[place].value = arms[order[place].survivor].upper
+    return kth_largest(order, size, k)
+
+
+@kernel
+def _kth_lower_end(race: Race, k: int) -> float:
+    arms, order, size = race.arms, race.order, race.control[0].survivors
+    for place in range(size):
+        order[place].value = arms[order[place].survivor].lower
+    return kth_largest(order, size, k)
+
+
+@kernel
+def _kth_estimate(race: Race, k: int) -> float:
+    arms, order, size = race.arms, race.order, race.control[0].survivors
+    for place in range(size):
+        order[place].value = arms[order[place].survivor].estimate
+    return kth_largest(order, size, k)
 
 
 @inlined
@@ -200,78 +192,78 @@ def _same_side(before: float, after: float, cut: float) -> bool:
 
 
 @inlined
-def _apply_boxes(book: Book, arm: int, before_lower: float, before_upper: float) -> None:
+def _apply_boxes(race: Race, arm: int, before_lower: float, before_upper: float) -> None:
     """Accept what lies above the (k+1)-th upper end, reject what lies below the k-th lower end.
 
     A cut moves only if an end of the arm meets or crosses it, and only a cut that moves
     towards the other arms can make one of them certain.
     """
-    arms, control = book.arms, book.control
-    places, anew = int(control[PLACES]), control[DIRTY] > 0.0
-    upper_cut, lower_cut = control[UPPER_CUT], control[LOWER_CUT]
-    if anew or not _same_side(before_upper, arms[arm, UPPER], upper_cut):
-        control[UPPER_CUT] = _kth_of_survivors(book, UPPER, places + 1)
-    if anew or not _same_side(before_lower, arms[arm, LOWER], lower_cut):
-        control[LOWER_CUT] = _kth_of_survivors(book, LOWER, places)
-    control[DIRTY] = 0.0
-    if anew or control[UPPER_CUT] < upper_cut or control[LOWER_CUT] > lower_cut:
-        for other in range(book.arms.shape[0]):
-            if book.arms[other, STATUS] == SURVIVES:
-                _judge(book, other)
+    arms, control = race.arms, race.control
+    places, anew = control[0].places, control[0].dirty > 0
+    upper_cut, lower_cut = control[0].upper_cut, control[0].lower_cut
+    if anew or not _same_side(before_upper, arms[arm].upper, upper_cut):
+        control[0].upper_cut = _kth_upper_end(race, places + 1)
+    if anew or not _same_side(before_lower, arms[arm].lower, lower_cut):
+        control[0].lower_cut = _kth_lower_end(race, places)
+    control[0].dirty = 0
+    if anew or control[0].upper_cut < upper_cut or control[0].lower_cut > lower_cut:
+        for other in range(race.arms.shape[0]):
+            if race.arms[other].status == SURVIVES:
+                _judge(race, other)
     else:
-        _judge(book, arm)
+        _judge(race, arm)
 
 
 @inlined
-def _judge(book: Book, arm: int) -> None:
-    if book.arms[arm, LOWER] > book.control[UPPER_CUT]:
-        _remove(book, arm, ACCEPTED)
-    elif book.arms[arm, UPPER] < book.control[LOWER_CUT]:
-        _remove(book, arm, REJECTED)
+def _judge(race: Race, arm: int) -> None:
+    if race.arms[arm].lower > race.control[0].upper_cut:
+        _remove(race, arm, ACCEPTED)
+    elif race.arms[arm].upper < race.control[0].lower_cut:
+        _remove(race, arm, REJECTED)
 
 
 # ------------------------------------------------------------------------ tolerance
 
 
 @kernel
-def mark_leaders(book: Book) -> None:
+def mark_leaders(race: Race) -> None:
     """Mark the survivors of largest mean that fill the places left."""
-    arms, lists = book.arms, book.lists
-    places = int(book.control[PLACES])
-    cut = _kth_of_survivors(book, MEAN, places)
-    size = int(book.control[SURVIVORS])
+    arms, order = race.arms, race.order
+    places = race.control[0].places
+    cut = _kth_estimate(race, places)
+    size = race.control[0].survivors
     for place in range(size):
-        arm = int(lists[ALIVE, place])
-        above = arms[arm, MEAN] > cut
-        lists[LEADS, arm] = 1.0 if above else 0.0
+        arm = order[place].survivor
+        above = arms[arm].estimate > cut
+        order[arm].leads = 1 if above else 0
         places -= int(above)
     for place in range(size):
-        arm = int(lists[ALIVE, place])
-        if places > 0 and arms[arm, MEAN] == cut:
-            lists[LEADS, arm] = 1.0
+        arm = order[place].survivor
+        if places > 0 and arms[arm].estimate == cut:
+            order[arm].leads = 1
             places -= 1
 
 
 @kernel
-def _finish_if_good_enough(book: Book) -> None:
+def _finish_if_good_enough(race: Race) -> None:
     """Accept the leaders if each is within the tolerance of every other survivor."""
-    arms, leads = book.arms.shape[0], book.lists
-    mark_leaders(book)
+    arms, order = race.arms.shape[0], race.order
+    mark_leaders(race)
     for one in range(arms):
-        if leads[LEADS, one] == 0.0:
+        if order[one].leads == 0:
             continue
         for other in range(arms):
-            left = book.arms[other, STATUS] == SURVIVES and leads[LEADS, other] == 0.0
-            if left and not _good_enough(book, one, other):
+            left = race.arms[other].status == SURVIVES and order[other].leads == 0
+            if left and not _good_enough(race, one, other):
                 return
     for arm in range(arms):
-        if book.arms[arm, STATUS] == SURVIVES:
-            _remove(book, arm, ACCEPTED if leads[LEADS, arm] > 0.0 else REJECTED)
+        if race.arms[arm].status == SURVIVES:
+            _remove(race, arm, ACCEPTED if order[arm].leads > 0 else REJECTED)
 
 
 @kernel
-def _good_enough(book: Book, one: int, other: int) -> bool:
-    slack = book.rules[TOLERANCE]
-    if book.rules[RULE] == PAIRWISE:
-        return _differ(book, one, other, slack)
-    return book.arms[one, LOWER] > book.arms[other, UPPER] - slack
+def _good_enough(race: Race, one: int, other: int) -> bool:
+    tolerance = race.rules[0].tolerance
+    if race.rules[0].rule == PAIRWISE:
+        return _differ(race, one, other, tolerance)
+    return race.arms[one].lower > race.arms[other].upper - tolerance

@@ -1,43 +1,20 @@
-"""What one event does to the books: a start, a reading, an outcome, a stop.
+"""What one event does to a race: a start, a reading, an outcome, a stop.
 
 Everything goes through one function: so its parts are compiled into one place.
 """
 
-from fairtrial.delayed._kernels.books import (
-    ARM,
-    BEHIND,
-    BIAS,
+from typing import Any
+
+from fairtrial.delayed._kernels.boxes import add_to_boxes, estimate_boxes, follow_oldest
+from fairtrial.delayed._kernels.deciding import decide, finish_if_settled
+from fairtrial.delayed._kernels.information import add_information, estimate_from_information
+from fairtrial.delayed._kernels.state import (
     BOX,
-    COMPLETED,
-    COUNT,
-    DESIGNATED,
     DONE,
-    EXPECTED,
-    FIRST,
-    FOLDED,
-    FRONT,
-    HALTED,
-    HAS_BIAS,
-    HOPED,
-    IN_WALK,
-    LOWER,
-    NEXT,
     OPEN,
-    OUTCOME,
-    PREFIX,
-    READINGS,
-    RESULTS,
-    RULE,
-    STATE,
-    STATUS,
     STOPPED,
-    STUDENT,
-    SUM,
-    SUMS,
     SURVIVES,
-    TOTAL,
-    UPPER,
-    Book,
+    Race,
     add_reading,
     forget_readings,
     inlined,
@@ -46,85 +23,80 @@ from fairtrial.delayed._kernels.books import (
     release,
     sigma_of,
 )
-from fairtrial.delayed._kernels.deciding import decide, finish_if_settled
-from fairtrial.delayed._kernels.information import add_information, estimate_from_information
-from fairtrial.delayed._kernels.racing import add_to_race, designate, estimate_in_race
 from fairtrial.delayed._kernels.student import add_outcome, estimate_by_student
 
 
 @inlined
-def _add_to(book: Book, row: int, place: int) -> None:
-    if book.rules[STUDENT] > 0.0:
-        add_outcome(book, row, place)
-    elif book.rules[RULE] <= BOX:
-        add_information(book, row, place)
+def _add_to(race: Race, row: int, sums: Any) -> None:
+    if race.rules[0].estimates_noise > 0:
+        add_outcome(race, row, sums)
+    elif race.rules[0].rule <= BOX:
+        add_information(race, row, sums)
     else:
-        add_to_race(book, row, place)
+        add_to_boxes(race, row, sums)
 
 
 @kernel
-def _fold(book: Book, arm: int) -> None:
+def _fold(race: Race, arm: int) -> None:
     """Fold pulls into the running sums until one that may still change."""
-    arms = book.arms
-    row = int(arms[arm, FRONT])
+    arms = race.arms
+    row = arms[arm].front
     while row >= 0:
-        state = book.pulls[row, STATE]
-        if state == OPEN or (book.rules[PREFIX] > 0.0 and state != DONE):
+        state = race.pulls[row].state
+        if state == OPEN or (race.rules[0].complete_runs_only > 0 and state != DONE):
             break
-        _add_to(book, row, FOLDED)
-        row = int(book.pulls[row, NEXT])
-    arms[arm, FRONT] = row
+        _add_to(race, row, arms[arm].folded)
+        row = race.pulls[row].next
+    arms[arm].front = row
 
 
 @kernel
-def _fold_anew(book: Book, arm: int) -> None:
-    """Take the running sums anew, after a pull has changed that was folded before."""
-    arms = book.arms
-    for column in range(FOLDED, TOTAL):
-        book.sums[arm, column] = 0.0
-    arms[arm, FRONT] = arms[arm, FIRST]
-    _fold(book, arm)
+def _fold_again(race: Race, arm: int) -> None:
+    """Take the running sums again, after a pull has changed that was folded before."""
+    arms = race.arms
+    arms[arm].folded = race.nothing[0]
+    arms[arm].front = arms[arm].first
+    _fold(race, arm)
 
 
 @inlined
-def _add_up(book: Book, arm: int) -> None:
+def _add_up(race: Race, arm: int) -> None:
     """Set an arm's sums: the running ones, and what is still in flight."""
-    arms = book.arms
-    for column in range(SUMS):
-        book.sums[arm, TOTAL + column] = book.sums[arm, FOLDED + column]
-    row = int(arms[arm, FRONT])
+    arms, total = race.arms, race.arms[arm].total
+    arms[arm].total = arms[arm].folded
+    row = arms[arm].front
     while row >= 0:
-        if book.rules[PREFIX] == 0.0:
-            _add_to(book, row, TOTAL)
-        elif book.rules[STUDENT] > 0.0:
-            book.sums[arm, TOTAL + EXPECTED] += 1.0
-        elif book.rules[RULE] <= BOX:
-            book.sums[arm, TOTAL + HOPED] += 1.0 / sigma_of(book, arm) ** 2
-        row = int(book.pulls[row, NEXT])
+        if race.rules[0].complete_runs_only == 0:
+            _add_to(race, row, total)
+        elif race.rules[0].estimates_noise > 0:
+            total.expected += 1.0
+        elif race.rules[0].rule <= BOX:
+            total.hoped += 1.0 / sigma_of(race, arm) ** 2
+        row = race.pulls[row].next
 
 
 @kernel
-def _refresh(book: Book, arm: int) -> None:
-    """Estimate an arm anew, and decide what follows from it."""
-    arms = book.arms
-    before_lower, before_upper = arms[arm, LOWER], arms[arm, UPPER]
-    _add_up(book, arm)
-    if book.rules[STUDENT] > 0.0:
-        estimate_by_student(book, arm)
-    elif book.rules[RULE] <= BOX:
-        estimate_from_information(book, arm)
+def _refresh(race: Race, arm: int) -> None:
+    """Estimate an arm again, and decide what follows from it."""
+    arms = race.arms
+    before_lower, before_upper = arms[arm].lower, arms[arm].upper
+    _add_up(race, arm)
+    if race.rules[0].estimates_noise > 0:
+        estimate_by_student(race, arm)
+    elif race.rules[0].rule <= BOX:
+        estimate_from_information(race, arm)
     else:
-        designate(book, arm)
-        estimate_in_race(book, arm)
-    if arms[arm, STATUS] == SURVIVES and book.control[HALTED] == 0.0:
-        decide(book, arm, before_lower, before_upper)
+        follow_oldest(race, arm)
+        estimate_boxes(race, arm)
+    if arms[arm].status == SURVIVES and race.control[0].halted == 0:
+        decide(race, arm, before_lower, before_upper)
 
 
 START, READ, READ_ONLY, FORGET, CHANGED, TELL, CORRECT, STOP, SETTLE, REVIEW = range(10)
 
 
 @kernel
-def happen(book: Book, kind: int, at: int, first: float, second: float, third: float) -> int:
+def happen(race: Race, kind: int, at: int, first: float, second: float, third: float) -> int:
     """Let an event happen; return the row of its pull.
 
     ======== ======= ==================== =============================================
@@ -143,72 +115,72 @@ def happen(book: Book, kind: int, at: int, first: float, second: float, third: f
     ======== ======= ==================== =============================================
     """
     if kind == SETTLE:
-        finish_if_settled(book)
+        finish_if_settled(race)
         return -1
     if kind == REVIEW:
-        _refresh(book, at)
+        _refresh(race, at)
         return -1
     if kind == START:
-        row = open_pull(book, at, first, second)
-        _refresh(book, at)
+        row = open_pull(race, at, first, second)
+        _refresh(race, at)
         return row
-    folded = book.pulls[at, STATE] != OPEN
-    arm = int(book.pulls[at, ARM])
+    folded = race.pulls[at].state != OPEN
+    arm = race.pulls[at].arm
     if kind == FORGET:
-        forget_readings(book, at)
+        forget_readings(race, at)
         return at
     if kind == READ_ONLY:
-        add_reading(book, at, first, second, third)
+        add_reading(race, at, first, second, third)
         return at
     if kind == READ:
-        book.control[READINGS] += 1.0
-        if not add_reading(book, at, first, second, third):
+        race.control[0].readings += 1
+        if not add_reading(race, at, first, second, third):
             return at
     elif kind == CHANGED:
-        book.control[READINGS] += 1.0
+        race.control[0].readings += 1
     elif kind == TELL:
-        _complete(book, at, first)
+        _complete(race, at, first)
     elif kind == CORRECT:
-        _replace(book, at, first)
+        _replace(race, at, first)
     elif kind == STOP:
-        _stop(book, at)
+        _stop(race, at)
     if folded:
-        _fold_anew(book, arm)
+        _fold_again(race, arm)
     elif kind != READ:
-        _fold(book, arm)
-    _refresh(book, arm)
+        _fold(race, arm)
+    _refresh(race, arm)
     return at
 
 
 @kernel
-def _complete(book: Book, row: int, value: float) -> None:
-    pulls = book.pulls
-    arms, arm = book.arms, int(book.pulls[row, ARM])
-    if pulls[row, STATE] == OPEN:
-        release(book, row)
-    pulls[row, STATE], pulls[row, OUTCOME] = DONE, value
-    if pulls[row, COUNT] > 0.0:
-        pulls[row, BIAS], pulls[row, HAS_BIAS] = pulls[row, SUM] / pulls[row, COUNT] - value, 1.0
-    arms[arm, COMPLETED] += 1.0
-    book.control[RESULTS] += 1.0
-    if arms[arm, DESIGNATED] == row:
-        arms[arm, DESIGNATED] = -1.0
-    elif pulls[row, IN_WALK] == 0.0 and arms[arm, DESIGNATED] >= 0.0:
-        arms[arm, BEHIND] = 1.0
-    pulls[row, IN_WALK] = 1.0
+def _complete(race: Race, row: int, value: float) -> None:
+    pulls = race.pulls
+    arms, arm = race.arms, race.pulls[row].arm
+    if pulls[row].state == OPEN:
+        release(race, row)
+    pulls[row].state, pulls[row].outcome = DONE, value
+    if pulls[row].readings > 0:
+        pulls[row].bias, pulls[row].has_bias = pulls[row].total / pulls[row].readings - value, 1.0
+    arms[arm].completed += 1
+    race.control[0].results += 1
+    if arms[arm].followed == row:
+        arms[arm].followed = -1
+    elif pulls[row].in_sequence == 0 and arms[arm].followed >= 0:
+        arms[arm].has_passed = 1
+    pulls[row].in_sequence = 1
 
 
 @kernel
-def _replace(book: Book, row: int, value: float) -> None:
-    pulls = book.pulls
-    pulls[row, BIAS] += pulls[row, OUTCOME] - value
-    pulls[row, OUTCOME] = value
+def _replace(race: Race, row: int, value: float) -> None:
+    pulls = race.pulls
+    pulls[row].bias += pulls[row].outcome - value
+    pulls[row].outcome = value
 
 
 @kernel
-def _stop(book: Book, row: int) -> None:
-    arms, arm = book.arms, int(book.pulls[row, ARM])
-    release(book, row)
-    book.pulls[row, STATE] = STOPPED
-    if arms[arm, DESIGNATED] == row:
-        arms[arm, DESIGNATED] = -1.0
+def _stop(race: Race, row: int) -> None:
+    arms, arm = race.arms, race.pulls[row].arm
+    release(race, row)
+    race.pulls[row].state = STOPPED
+    if arms[arm].followed == row:
+        arms[arm].followed = -1

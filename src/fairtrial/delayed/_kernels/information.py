@@ -8,41 +8,16 @@ that martingale and the one of outcomes alone is the evidence, which lets either
 """
 
 import math
+from typing import Any
 
 import numpy as np
 
-from fairtrial.delayed._kernels.books import (
-    ARM,
-    BIAS_SCORE,
+from fairtrial.delayed._kernels.state import (
     BIASED,
-    COUNT,
     DONE,
-    DURATION,
-    FEEDBACK,
-    HOPED,
     INCREMENTAL,
-    INFORMATION,
-    LEVEL,
-    LOWER,
-    MEAN,
-    ON_BIAS,
     OPEN,
-    OUTCOME,
-    PENALTY,
-    POTENTIAL,
-    PRECISION,
-    PRIOR,
-    SCORE,
-    SHIFTED,
-    SHIFTED_SCORE,
-    STATE,
-    SUM,
-    TOTAL,
-    UPPER,
-    VARIANCE,
-    WEIGHTED,
-    WITH_BIAS,
-    Book,
+    Race,
     inlined,
     kernel,
     reading_std_of,
@@ -57,49 +32,44 @@ _SMALLEST_STD = 1e-6
 
 
 @inlined
-def seen_so_far(book: Book, row: int) -> tuple[float, float]:
+def seen_so_far(race: Race, row: int) -> tuple[float, float]:
     """Return weight and value of a pull that has readings and no outcome."""
-    pulls = book.pulls
-    variance = sigma_of(book, int(pulls[row, ARM])) ** 2
-    if book.rules[FEEDBACK] == INCREMENTAL:
-        pieces = pulls[row, DURATION]
-        return pulls[row, COUNT] / (pieces * variance), pieces * pulls[row, SUM] / pulls[row, COUNT]
-    return 1.0 / (variance + 1.0 / pulls[row, PRECISION]), pulls[row, WEIGHTED] / pulls[
-        row, PRECISION
-    ]
+    pull = race.pulls[row]
+    variance = sigma_of(race, pull.arm) ** 2
+    if race.rules[0].feedback == INCREMENTAL:
+        pieces = pull.duration
+        return pull.readings / (pieces * variance), pieces * pull.total / pull.readings
+    return 1.0 / (variance + 1.0 / pull.precision), pull.weighted / pull.precision
 
 
 @inlined
-def add_information(book: Book, row: int, place: int) -> None:
-    """Add a pull to the sums of its arm that stand at `place`."""
-    pulls, sums = book.pulls, book.sums
-    arm = int(pulls[row, ARM])
-    weight = 1.0 / sigma_of(book, int(pulls[row, ARM])) ** 2
-    biased = book.rules[FEEDBACK] == BIASED
-    if pulls[row, STATE] == DONE:
-        sums[arm, place + INFORMATION] += weight
-        sums[arm, place + SCORE] += weight * pulls[row, OUTCOME]
-        sums[arm, place + HOPED] += weight
-        if biased and pulls[row, COUNT] > 0.0:
-            sums[arm, place + ON_BIAS] += pulls[row, PRECISION]
-            sums[arm, place + BIAS_SCORE] += (
-                pulls[row, WEIGHTED] - pulls[row, OUTCOME] * pulls[row, PRECISION]
-            )
-            sums[arm, place + WITH_BIAS] += 1.0
+def add_information(race: Race, row: int, sums: Any) -> None:
+    """Add a pull to sums of its arm."""
+    pulls = race.pulls
+    weight = 1.0 / sigma_of(race, pulls[row].arm) ** 2
+    biased = race.rules[0].feedback == BIASED
+    if pulls[row].state == DONE:
+        sums.information += weight
+        sums.score += weight * pulls[row].outcome
+        sums.hoped += weight
+        if biased and pulls[row].readings > 0:
+            sums.on_bias += pulls[row].precision
+            sums.bias_score += pulls[row].weighted - pulls[row].outcome * pulls[row].precision
+            sums.with_bias += 1.0
         return
-    if pulls[row, STATE] == OPEN:
-        sums[arm, place + HOPED] += weight
-    if pulls[row, COUNT] == 0.0:
+    if pulls[row].state == OPEN:
+        sums.hoped += weight
+    if pulls[row].readings == 0:
         return
-    seen, value = seen_so_far(book, row)
+    seen, value = seen_so_far(race, row)
     if biased:
-        sums[arm, place + SHIFTED] += seen
-        sums[arm, place + SHIFTED_SCORE] += seen * value
+        sums.shifted += seen
+        sums.shifted_score += seen * value
         return
-    sums[arm, place + INFORMATION] += seen
-    sums[arm, place + SCORE] += seen * value
-    if pulls[row, STATE] != OPEN:
-        sums[arm, place + HOPED] += seen
+    sums.information += seen
+    sums.score += seen * value
+    if pulls[row].state != OPEN:
+        sums.hoped += seen
 
 
 @kernel
@@ -112,45 +82,45 @@ def price(information: float, rho: float) -> tuple[float, float]:
 
 
 @inlined
-def estimate_from_information(book: Book, arm: int) -> None:
+def estimate_from_information(race: Race, arm: int) -> None:
     """Set mean, variance, penalty and box of an arm from its sums."""
-    arms = book.arms
-    rho = book.rules[PRIOR] / sigma_of(book, arm) ** 2
-    arms[arm, POTENTIAL] = book.sums[arm, TOTAL + HOPED]
-    if book.sums[arm, TOTAL + WITH_BIAS] > 0.0:
-        _estimate_beside_bias(book, arm, rho)
+    arms = race.arms
+    rho = race.rules[0].prior / sigma_of(race, arm) ** 2
+    arms[arm].potential = arms[arm].total.hoped
+    if arms[arm].total.with_bias > 0.0:
+        _estimate_beside_bias(race, arm, rho)
     else:
-        arms[arm, VARIANCE], arms[arm, PENALTY] = price(book.sums[arm, TOTAL + INFORMATION], rho)
-        if book.sums[arm, TOTAL + INFORMATION] > 0.0:
-            arms[arm, MEAN] = book.sums[arm, TOTAL + SCORE] / book.sums[arm, TOTAL + INFORMATION]
-        if book.sums[arm, TOTAL + SHIFTED] > 0.0:
-            arms[arm, PENALTY] -= math.log(_SHARE_ALONE)
-    if arms[arm, VARIANCE] < np.inf:
-        radius = math.sqrt(2.0 * arms[arm, VARIANCE] * (book.rules[LEVEL] + arms[arm, PENALTY]))
-        arms[arm, LOWER], arms[arm, UPPER] = arms[arm, MEAN] - radius, arms[arm, MEAN] + radius
+        arms[arm].variance, arms[arm].penalty = price(arms[arm].total.information, rho)
+        if arms[arm].total.information > 0.0:
+            arms[arm].estimate = arms[arm].total.score / arms[arm].total.information
+        if arms[arm].total.shifted > 0.0:
+            arms[arm].penalty -= math.log(_SHARE_ALONE)
+    if arms[arm].variance < np.inf:
+        radius = math.sqrt(2.0 * arms[arm].variance * (race.rules[0].level + arms[arm].penalty))
+        arms[arm].lower, arms[arm].upper = arms[arm].estimate - radius, arms[arm].estimate + radius
     else:
-        arms[arm, LOWER], arms[arm, UPPER] = -np.inf, np.inf
+        arms[arm].lower, arms[arm].upper = -np.inf, np.inf
 
 
 @kernel
-def _estimate_beside_bias(book: Book, arm: int, rho: float) -> None:
-    arms = book.arms
+def _estimate_beside_bias(race: Race, arm: int, rho: float) -> None:
+    arms = race.arms
     alone, both, bias = (
-        book.sums[arm, TOTAL + INFORMATION],
-        book.sums[arm, TOTAL + SHIFTED],
-        book.sums[arm, TOTAL + ON_BIAS],
+        arms[arm].total.information,
+        arms[arm].total.shifted,
+        arms[arm].total.on_bias,
     )
     on_mean, on_bias = alone + both, both + bias
     determinant = alone * on_bias + both * bias
-    std = max(reading_std_of(book, arm), _SMALLEST_STD * sigma_of(book, arm))
+    std = max(reading_std_of(race, arm), _SMALLEST_STD * sigma_of(race, arm))
     rho_bias = _BIAS_PRIOR / (std * std)
     first, cross = on_bias / determinant, -both / determinant
     score = (
-        book.sums[arm, TOTAL + SCORE] * on_bias
-        + book.sums[arm, TOTAL + SHIFTED_SCORE] * bias
-        - both * book.sums[arm, TOTAL + BIAS_SCORE]
+        arms[arm].total.score * on_bias
+        + arms[arm].total.shifted_score * bias
+        - both * arms[arm].total.bias_score
     )
-    arms[arm, MEAN] = score / determinant
-    arms[arm, VARIANCE] = first + rho * first * first + rho_bias * cross * cross
+    arms[arm].estimate = score / determinant
+    arms[arm].variance = first + rho * first * first + rho_bias * cross * cross
     wider = (on_mean + rho) * (on_bias + rho_bias) - both * both
-    arms[arm, PENALTY] = 0.5 * math.log(wider / (rho * rho_bias)) - math.log1p(-_SHARE_ALONE)
+    arms[arm].penalty = 0.5 * math.log(wider / (rho * rho_bias)) - math.log1p(-_SHARE_ALONE)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fairtrial.delayed._kernels.books import INCREMENTAL, UNBIASED, Floats, inlined, kernel
+from fairtrial.delayed._kernels.state import INCREMENTAL, UNBIASED, Floats, inlined, kernel
 
 
 class Ledger(NamedTuple):

@@ -1,6 +1,5 @@
 """The median rule: a pull is given up whose readings are below the median of the others."""
 
-from fairtrial.delayed._kernels.books import Floats, inlined, kernel
 from fairtrial.delayed._kernels.ledger import (
     COUNT,
     DONE,
@@ -11,6 +10,7 @@ from fairtrial.delayed._kernels.ledger import (
     STATE,
     Ledger,
 )
+from fairtrial.delayed._kernels.state import Floats, inlined, kernel
 
 
 @kernel

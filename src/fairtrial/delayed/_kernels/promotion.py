@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 
-from fairtrial.delayed._kernels.books import inlined, kernel
 from fairtrial.delayed._kernels.ledger import (
     ARM,
     ETA,
@@ -19,6 +18,7 @@ from fairtrial.delayed._kernels.ledger import (
     forecast,
 )
 from fairtrial.delayed._kernels.rungs import age, has_reached, n_rungs
+from fairtrial.delayed._kernels.state import inlined, kernel
 
 
 @inlined

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.delayed._kernels.books import Floats, inlined, kernel
+from fairtrial.delayed._kernels.state import Floats, inlined, kernel
 from fairtrial.delayed._kernels.worlds import (
     DELAY,
     NEXT_TIME,

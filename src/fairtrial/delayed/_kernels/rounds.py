@@ -1,6 +1,5 @@
 """Rounds that leave fewer and fewer arms: sequential halving, and successive rejects."""
 
-from fairtrial.delayed._kernels.books import inlined, kernel
 from fairtrial.delayed._kernels.ledger import (
     ACCEPTED,
     ALIVE,
@@ -23,6 +22,7 @@ from fairtrial.delayed._kernels.ledger import (
     order_alive,
 )
 from fairtrial.delayed._kernels.rungs import keep_best
+from fairtrial.delayed._kernels.state import inlined, kernel
 
 
 @kernel

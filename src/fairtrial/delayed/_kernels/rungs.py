@@ -2,7 +2,6 @@
 
 import math
 
-from fairtrial.delayed._kernels.books import inlined, kernel
 from fairtrial.delayed._kernels.ledger import (
     ALIVE,
     ARM,
@@ -33,6 +32,7 @@ from fairtrial.delayed._kernels.ledger import (
     forecast,
     order_alive,
 )
+from fairtrial.delayed._kernels.state import inlined, kernel
 
 
 @inlined

@@ -1,35 +1,23 @@
 """What policies call: one event, or a whole simulated run, through the same functions."""
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
-from fairtrial.delayed._kernels.books import (
-    ARM,
-    BOX,
-    BUSY,
-    CONSTANTS,
-    COUNT,
-    DOOMED,
-    LONGEST,
-    MOST_READINGS,
-    READINGS,
-    RESULTS,
-    ROWS,
-    RULE,
-    STARTED,
-    STATUS,
-    STEPS,
-    SURVIVES,
-    SURVIVORS,
-    Bits,
-    Book,
-    Floats,
-    inlined,
-    kernel,
-)
+from fairtrial.core.records import Words, record_type
 from fairtrial.delayed._kernels.events import READ as READING
 from fairtrial.delayed._kernels.events import START, STOP, TELL, happen
 from fairtrial.delayed._kernels.queue import Integers, build, drop_first, rise, schedule, sink
 from fairtrial.delayed._kernels.sampling import choose
+from fairtrial.delayed._kernels.state import (
+    BOX,
+    SURVIVES,
+    Floats,
+    Race,
+    inlined,
+    kernel,
+    open_race,
+)
 from fairtrial.delayed._kernels.worlds import (
     LOST,
     NEXT_TIME,
@@ -37,7 +25,6 @@ from fairtrial.delayed._kernels.worlds import (
     ROW,
     VALUE,
     VALUE_STD,
-    Words,
     World,
     begin,
     next_reading,
@@ -48,195 +35,198 @@ from fairtrial.delayed._kernels.worlds import STARTED as STARTED_AT
 
 
 @kernel
-def ask(
-    rules: Floats,
-    table: Floats,
-    pulls: Floats,
-    arms: Floats,
-    sums: Floats,
-    control: Floats,
-    declared: Bits,
-    lists: Floats,
-) -> int:
+def ask(words: Words, radii: Floats) -> int:
     """Return the arm of the next pull, -1 if none can be started now."""
-    return choose(Book(rules, table, pulls, arms.T, sums, control, declared, lists))
+    return choose(open_race(words, radii))
 
 
 @kernel
 def act(
-    rules: Floats, table: Floats, pulls: Floats, arms: Floats, sums: Floats, control: Floats,
-    declared: Bits, lists: Floats,
-    kind: int, at: int, first: float, second: float, third: float,
-) -> int:  # fmt: skip
+    words: Words, radii: Floats, kind: int, at: int, first: float, second: float, third: float
+) -> int:
     """Let one event happen; see `events.happen`."""
-    book = Book(rules, table, pulls, arms.T, sums, control, declared, lists)
-    return happen(book, kind, at, first, second, third)
+    return happen(open_race(words, radii), kind, at, first, second, third)
 
 
 # --------------------------------------------------------------------- whole runs
 
-# What a run remembers when it comes back for more room.
-NOW, IN_MOMENT, HEAP, CANCELLED, LOSSES, CLOCKS = range(6)
-
 FINISHED, NEEDS_ROOM, OUT_OF_TIME = range(3)
-
-# What may end a run, and what a policy does with a pull that is lost.
-(
-    SLOTS,
-    MOST_PULLS,
-    MOST_RESULTS,
-    MOST_READ,
-    SIGN,
-    SKIP,
-    FAILURE,
-    FAILURE_VALUE,
-    CUT,
-    MOST_TIME,
-    LIMITS,
-) = range(11)
 STOP_IT, COUNT_IT, STUCK = range(3)
 
 
+class Limits(NamedTuple):
+    """What may end a run, and what a policy does with a pull that is lost."""
+
+    slots: float
+    max_pulls: float
+    max_results: float
+    max_readings: float
+    max_time: float
+    sign: float
+    ignores_readings: bool
+    truncate: float
+    failure: int
+    failure_value: float
+
+
+class Clock(NamedTuple):
+    """What a run remembers when it comes back for more room."""
+
+    now: float
+    in_moment: int
+    in_flight: int
+    cancelled: int
+    losses: int
+
+
+CLOCK = record_type(Clock)
+
+
 @inlined
-def _stopped(book: Book, limits: Floats, clock: Floats) -> bool:
-    control = book.control
+def _stopped(race: Race, limits: Limits, clock: Any) -> bool:
+    control = race.control
     return (
-        control[SURVIVORS] == 0.0
-        or control[RESULTS] >= limits[MOST_RESULTS]
-        or control[READINGS] >= limits[MOST_READ]
-        or (limits[FAILURE] == STUCK and clock[LOSSES] > 0.0)
+        control[0].survivors == 0
+        or control[0].results >= limits.max_results
+        or control[0].readings >= limits.max_readings
+        or (limits.failure == STUCK and clock[0].losses > 0)
     )
 
 
 @inlined
-def _has_room(book: Book) -> bool:
+def _has_room(race: Race) -> bool:
     """Return whether one more event fits into the arrays."""
-    if book.control[ROWS] >= book.pulls.shape[0]:
+    if race.control[0].rows >= race.pulls.shape[0]:
         return False
-    if book.rules[RULE] <= BOX:
+    if race.rules[0].rule <= BOX:
         return True
-    longest = book.rules[LONGEST]
-    needed = book.control[STEPS] + book.control[MOST_READINGS] + longest + 3.0
-    return needed < book.table.shape[1]
+    longest = race.rules[0].longest
+    needed = race.control[0].steps + race.control[0].max_readings + longest + 3.0
+    return needed < race.radii.shape[1]
 
 
 @kernel
 def _fill(
-    book: Book, world: World, slots: Floats, heap: Integers, clock: Floats, limits: Floats
+    race: Race, world: World, slots: Floats, heap: Integers, clock: Any, limits: Limits
 ) -> bool:
     """Start pulls up to the limits; return whether there was room to write them down."""
     while (
-        not _stopped(book, limits, clock)
-        and book.control[BUSY] < limits[SLOTS]
-        and book.control[ROWS] < limits[MOST_PULLS]
-        and book.control[RESULTS] + book.control[BUSY] < limits[MOST_RESULTS]
+        not _stopped(race, limits, clock)
+        and race.control[0].in_flight < limits.slots
+        and race.control[0].rows < limits.max_pulls
+        and race.control[0].results + race.control[0].in_flight < limits.max_results
     ):
-        if not _has_room(book):
+        if not _has_room(race):
             return False
-        arm = choose(book)
+        arm = choose(race)
         if arm < 0:
             return True
         free = 0
         while slots[free, ROW] >= 0.0:
             free += 1
         slot = slots[free]
-        begin(world, slot, arm, int(book.arms[arm, STARTED]))
-        duration = book.rules[CONSTANTS + 2 * book.arms.shape[0] + arm]
-        slot[ROW] = happen(book, START, arm, book.control[ROWS], duration, 0.0)
-        slot[STARTED_AT] = clock[NOW]
-        schedule(world, slot, limits[SKIP] > 0.0)
-        size = int(clock[HEAP])
+        begin(world, slot, arm, race.arms[arm].started)
+        duration = race.arms[arm].duration
+        slot[ROW] = happen(race, START, arm, race.control[0].rows, duration, 0.0)
+        slot[STARTED_AT] = clock[0].now
+        schedule(world, slot, limits.ignores_readings)
+        size = clock[0].in_flight
         heap[size] = free
-        clock[HEAP] += 1.0
+        clock[0].in_flight += 1
         rise(slots, heap, size)
     return True
 
 
 @inlined
 def _advance(
-    book: Book, world: World, slots: Floats, heap: Integers, clock: Floats, limits: Floats
+    race: Race, world: World, slots: Floats, heap: Integers, clock: Any, limits: Limits
 ) -> None:
     """Let the first event of the heap happen."""
     slot = slots[heap[0]]
-    row, sign = int(slot[ROW]), limits[SIGN]
-    if limits[SKIP] == 0.0 and next_reading(world, slot) < np.inf:
+    row, sign = int(slot[ROW]), limits.sign
+    if not limits.ignores_readings and next_reading(world, slot) < np.inf:
         read(world, slot)
         kind, first, second, third = READING, slot[READ], sign * slot[VALUE], slot[VALUE_STD]
         schedule(world, slot, False)
-        sink(slots, heap, int(clock[HEAP]), 0)
+        sink(slots, heap, clock[0].in_flight, 0)
     else:
         kind, first, second, third = TELL, sign * outcome_of(world, slot), 0.0, 0.0
-        if slot[LOST] > 0.0 and limits[FAILURE] == COUNT_IT:
-            first = limits[FAILURE_VALUE]
-            book.control[RESULTS] -= 1.0
+        if slot[LOST] > 0.0 and limits.failure == COUNT_IT:
+            first = limits.failure_value
+            race.control[0].results -= 1
         elif slot[LOST] > 0.0:
             kind = STOP
-            clock[LOSSES] += 1.0
-        drop_first(slots, heap, int(clock[HEAP]))
-        clock[HEAP] -= 1.0
-    happen(book, kind, row, first, second, third)
+            clock[0].losses += 1
+        drop_first(slots, heap, clock[0].in_flight)
+        clock[0].in_flight -= 1
+    happen(race, kind, row, first, second, third)
 
 
 @inlined
-def _unwanted(book: Book, row: int, limits: Floats) -> bool:
+def _unwanted(race: Race, row: int, limits: Limits) -> bool:
     """Return whether a pull is on a decided arm, or has had all readings that it may have."""
-    decided = book.arms[int(book.pulls[row, ARM]), STATUS] != SURVIVES
-    return decided or book.pulls[row, COUNT] >= limits[CUT]
+    decided = race.arms[race.pulls[row].arm].status != SURVIVES
+    return decided or race.pulls[row].readings >= limits.truncate
 
 
 @kernel
 def _cancel(
-    book: Book, slots: Floats, heap: Integers, clock: Floats, limits: Floats, everything: bool
+    race: Race, slots: Floats, heap: Integers, clock: Any, limits: Limits, everything: bool
 ) -> None:
     """Call back what is not wanted any more, or everything; rebuild the heap."""
     size = 0
-    for place in range(int(clock[HEAP])):
+    for place in range(clock[0].in_flight):
         at = heap[place]
         row = int(slots[at, ROW])
-        if everything or _unwanted(book, row, limits):
-            happen(book, STOP, row, 0.0, 0.0, 0.0)
+        if everything or _unwanted(race, row, limits):
+            happen(race, STOP, row, 0.0, 0.0, 0.0)
             slots[at, ROW] = -1.0
-            clock[CANCELLED] += 1.0
+            clock[0].cancelled += 1
         else:
             heap[size] = at
             size += 1
-    clock[HEAP] = size
+    clock[0].in_flight = size
     build(slots, heap, size)
 
 
 @kernel
 def run(
-    rules: Floats, table: Floats, pulls: Floats, arms: Floats, sums: Floats, control: Floats,
-    declared: Bits, lists: Floats,
-    settings: Floats, world_arms: Floats, rows: Floats, starts: Integers, key: Integers,
     words: Words,
-    slots: Floats, heap: Integers, clock: Floats, limits: Floats,
-) -> int:  # fmt: skip
-    """Run a policy in a world until it ends, or needs larger arrays to go on."""
-    book = Book(rules, table, pulls, arms.T, sums, control, declared, lists)
-    world = World(settings, world_arms, rows, starts, key, words)
+    radii: Floats,
+    world: World,
+    slots: Floats,
+    heap: Integers,
+    clock: Any,
+    limits: Limits,
+) -> int:
+    """Run a policy in an environment until it ends, or needs larger arrays to go on."""
+    race = open_race(words, radii)
     while True:
-        if clock[IN_MOMENT] == 0.0:
-            if not _fill(book, world, slots, heap, clock, limits):
+        if clock[0].in_moment == 0:
+            if not _fill(race, world, slots, heap, clock, limits):
                 return NEEDS_ROOM
-            if clock[HEAP] == 0.0 or _stopped(book, limits, clock):
+            if clock[0].in_flight == 0 or _stopped(race, limits, clock):
                 return FINISHED
-            if slots[heap[0], NEXT_TIME] >= limits[MOST_TIME]:
-                clock[NOW] = limits[MOST_TIME]
-                _cancel(book, slots, heap, clock, limits, True)
+            if slots[heap[0], NEXT_TIME] >= limits.max_time:
+                clock[0].now = limits.max_time
+                _cancel(race, slots, heap, clock, limits, True)
                 return OUT_OF_TIME
-            clock[NOW] = slots[heap[0], NEXT_TIME]
-            clock[IN_MOMENT] = 1.0
+            clock[0].now = slots[heap[0], NEXT_TIME]
+            clock[0].in_moment = 1
         while (
-            clock[HEAP] > 0.0
-            and slots[heap[0], NEXT_TIME] == clock[NOW]
-            and not _stopped(book, limits, clock)
+            clock[0].in_flight > 0
+            and slots[heap[0], NEXT_TIME] == clock[0].now
+            and not _stopped(race, limits, clock)
         ):
-            if not _has_room(book):
+            if not _has_room(race):
                 return NEEDS_ROOM
             row = int(slots[heap[0], ROW])
-            _advance(book, world, slots, heap, clock, limits)
-            stopped = _stopped(book, limits, clock)
-            if stopped or control[DOOMED] > 0.0 or pulls[row, COUNT] >= limits[CUT]:
-                _cancel(book, slots, heap, clock, limits, stopped)
-        clock[IN_MOMENT] = 0.0
+            _advance(race, world, slots, heap, clock, limits)
+            stopped = _stopped(race, limits, clock)
+            if (
+                stopped
+                or race.control[0].unwanted > 0
+                or race.pulls[row].readings >= limits.truncate
+            ):
+                _cancel(race, slots, heap, clock, limits, stopped)
+        clock[0].in_moment = 0

@@ -10,49 +10,33 @@ and confidence sequences for Gaussian means with unknown variance"; for two arms
 """
 
 import math
+from typing import Any
 
 import numpy as np
 
-from fairtrial.delayed._kernels.books import (
-    ARM,
+from fairtrial.delayed._kernels.state import (
     DONE,
-    EXPECTED,
-    LEVEL,
-    LOWER,
-    MEAN,
-    MEAN_SEEN,
-    NUMBER_SEEN,
     OPEN,
-    OUTCOME,
-    PENALTY,
-    POTENTIAL,
-    PRIOR,
-    SQUARES,
-    STATE,
-    TOTAL,
-    UPPER,
-    VARIANCE,
-    Book,
+    Race,
     kernel,
 )
 
 
 @kernel
-def add_outcome(book: Book, row: int, place: int) -> None:
-    """Add a pull to the sums of its arm that stand at `place`."""
-    pulls, sums = book.pulls, book.sums
-    arm = int(pulls[row, ARM])
-    if pulls[row, STATE] == OPEN:
-        sums[arm, place + EXPECTED] += 1.0
-    if pulls[row, STATE] != DONE:
+def add_outcome(race: Race, row: int, sums: Any) -> None:
+    """Add a pull to sums of its arm."""
+    pulls = race.pulls
+    if pulls[row].state == OPEN:
+        sums.expected += 1.0
+    if pulls[row].state != DONE:
         return
     # Welford's update: sums of squares would lose the deviation of a large mean.
-    sums[arm, place + EXPECTED] += 1.0
-    sums[arm, place + NUMBER_SEEN] += 1.0
-    before = pulls[row, OUTCOME] - sums[arm, place + MEAN_SEEN]
-    sums[arm, place + MEAN_SEEN] += before / sums[arm, place + NUMBER_SEEN]
-    after = pulls[row, OUTCOME] - sums[arm, place + MEAN_SEEN]
-    sums[arm, place + SQUARES] += before * after
+    sums.expected += 1.0
+    sums.number += 1.0
+    before = pulls[row].outcome - sums.average
+    sums.average += before / sums.number
+    after = pulls[row].outcome - sums.average
+    sums.squares += before * after
 
 
 @kernel
@@ -69,9 +53,13 @@ def student_radius(variance: float, number: float, level: float, prior: float) -
 
 @kernel
 def student_evidence(
-    gap: float, variance: float, number: float, other_variance: float, other_number: float,
+    gap: float,
+    variance: float,
+    number: float,
+    other_variance: float,
+    other_number: float,
     prior: float,
-) -> float:  # fmt: skip
+) -> float:
     """Return the evidence that two means differ, in nats, with the degrees of freedom of Welch."""
     if number < 2.0 or other_number < 2.0:
         return -np.inf
@@ -89,25 +77,25 @@ def student_evidence(
 
 
 @kernel
-def estimate_by_student(book: Book, arm: int) -> None:
+def estimate_by_student(race: Race, arm: int) -> None:
     """Set mean, its variance, the number of outcomes (as the penalty) and box of an arm."""
-    arms, sums = book.arms, book.sums
-    number = sums[arm, TOTAL + NUMBER_SEEN]
-    arms[arm, POTENTIAL], arms[arm, PENALTY] = sums[arm, TOTAL + EXPECTED], number
+    arms, total = race.arms, race.arms[arm].total
+    number = total.number
+    arms[arm].potential, arms[arm].penalty = total.expected, number
     if number > 0.0:
-        arms[arm, MEAN] = sums[arm, TOTAL + MEAN_SEEN]
-    arms[arm, VARIANCE] = np.inf
+        arms[arm].estimate = total.average
+    arms[arm].variance = np.inf
     if number >= 2.0:
-        arms[arm, VARIANCE] = sums[arm, TOTAL + SQUARES] / (number * (number - 1.0))
-    radius = reach_by_student(book, arm, number)
-    arms[arm, LOWER], arms[arm, UPPER] = arms[arm, MEAN] - radius, arms[arm, MEAN] + radius
+        arms[arm].variance = total.squares / (number * (number - 1.0))
+    radius = reach_by_student(race, arm, number)
+    arms[arm].lower, arms[arm].upper = arms[arm].estimate - radius, arms[arm].estimate + radius
 
 
 @kernel
-def reach_by_student(book: Book, arm: int, number: float) -> float:
+def reach_by_student(race: Race, arm: int, number: float) -> float:
     """Return the radius of an arm's mean, had it that many outcomes of the deviation seen."""
-    arms = book.arms
-    if arms[arm, VARIANCE] == np.inf:
+    arms = race.arms
+    if arms[arm].variance == np.inf:
         return np.inf
-    variance = arms[arm, VARIANCE] * arms[arm, PENALTY] / number
-    return student_radius(variance, number, book.rules[LEVEL], book.rules[PRIOR])
+    variance = arms[arm].variance * arms[arm].penalty / number
+    return student_radius(variance, number, race.rules[0].level, race.rules[0].prior)

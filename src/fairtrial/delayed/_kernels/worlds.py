@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.core._philox import philox_words
-from fairtrial.delayed._kernels.books import (
+from fairtrial.delayed._kernels.state import (
     BIASED,
     FULL,
     INCREMENTAL,

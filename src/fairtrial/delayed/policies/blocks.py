@@ -14,11 +14,12 @@ from fairtrial.confidence.block_betting import promise, pulls_left
 from fairtrial.confidence.bounds import NormalMixture
 from fairtrial.confidence.noise_kernels import record_result
 from fairtrial.confidence.noise_test import NoiseTest
-from fairtrial.core.policy import Choice, Policy
+from fairtrial.core.fixed_confidence import FixedConfidencePolicy
+from fairtrial.core.policy import Choice
 from fairtrial.core.pull import UNSOLICITED, Pull
-from fairtrial.core.recommendation import Estimate, Guarantee, Progress, Recommendation, Status
-from fairtrial.core.validation import check_instance, check_integer, check_probability
-from fairtrial.core.wording import or_within, plural
+from fairtrial.core.recommendation import Estimate, Guarantee
+from fairtrial.core.validation import check_instance, check_integer
+from fairtrial.core.wording import is_best, plural
 from fairtrial.delayed._kernels.top_sets import (
     FROZEN,
     PLANNED,
@@ -29,7 +30,7 @@ from fairtrial.delayed._kernels.top_sets import (
     pay_block,
     plan_block,
 )
-from fairtrial.delayed.policies._checks import contradicts, log_evidence_of_losses
+from fairtrial.delayed.policies.assumption_tests import contradicts, log_evidence_of_losses
 from fairtrial.delayed.problem import Problem
 from fairtrial.errors import InvalidArgument, InvalidOutcome
 
@@ -42,7 +43,7 @@ _OF_A_DEAD_ARM = "cancelled"
 _WIDE_SPREAD = "noise_std is as stated, although results spread far more widely"
 
 
-class BlockBetting(Policy):
+class BlockBetting(FixedConfidencePolicy):
     """Block betting on the best k arms; the default where rewards are bounded and nothing is read.
 
     Blocks of pulls are planned from all results before them; a block alone pays or loses, and
@@ -95,9 +96,10 @@ class BlockBetting(Policy):
     """
 
     problem: Problem
+    version = 2
     state_fields = (
         "_data", "_ledger", "_carried", "_shares", "_frozen", "_to_issue", "_waiting", "_first",
-        "_results", "_valued", "_closed", "_record", "_losses", "_corrected", "_finished",
+        "_results", "_valued", "_closed", "_record", "_losses", "_amended", "_has_answer",
         "_forecast",
     )  # fmt: skip
 
@@ -111,13 +113,11 @@ class BlockBetting(Policy):
         seed: int | np.random.Generator | None = None,
     ) -> None:
         check_instance("problem", problem, Problem)
-        super().__init__(problem, seed)
-        self.delta = check_probability("delta", delta)
+        super().__init__(problem, delta, max_pulls, seed)
         self.batch = None if batch is None else check_integer("batch", batch, low=1)
         self.initial_pulls = (
             None if initial_pulls is None else check_integer("initial_pulls", initial_pulls, low=1)
         )
-        self.max_pulls = None if max_pulls is None else check_integer("max_pulls", max_pulls, low=1)
         if problem.estimates_noise:
             raise InvalidArgument(
                 "problem", "must give noise_std or reward_range for BlockBetting", problem
@@ -187,8 +187,7 @@ class BlockBetting(Policy):
         self._closed = np.zeros((3, arms))
         self._record = NoiseTest.empty_record(arms)
         self._losses = np.zeros(arms)
-        self._corrected = 0
-        self._finished = self.problem.top == arms
+        self._has_answer = self.problem.top == arms
         self._forecast = math.inf
         frozen = np.zeros((FROZEN, arms))
         frozen[PLANNED] = self.initial_pulls or (10 if self._bounded else 5)
@@ -250,7 +249,7 @@ class BlockBetting(Policy):
         else:
             add_value(self._data, pull.action, value)
         if pull.number == UNSOLICITED or pull.tag < self._first:
-            self._corrected += failed and pull.tag > 0
+            self._amended += failed and pull.tag > 0
             return
         self._known[pull.number] = (pull.tag, pull.action, value)
         if known is None:
@@ -275,7 +274,7 @@ class BlockBetting(Policy):
         starts = np.concatenate([[0], np.cumsum(counts)])
         if self._first > 0:
             books = (values, starts, self._ledger, self._carried)
-            self._finished = bool(pay_block(self._rules(), self._frozen[0], *books))
+            self._has_answer = bool(pay_block(self._rules(), self._frozen[0], *books))
         self._note_closed(arms, values)
         for _, number, _ in mine:
             del self._known[number]
@@ -331,7 +330,7 @@ class BlockBetting(Policy):
             self._known[pull.number] = (serial, arm, after)
         elif pull.tag > 0:
             # The initial pulls and those outside of every block are in no bet.
-            self._corrected += 1
+            self._amended += 1
 
     def _count(self, value: float) -> float:
         """Return a value as it is counted inside: more is better."""
@@ -351,11 +350,6 @@ class BlockBetting(Policy):
     def _failure_value(self) -> float:
         value = self.problem.failure_value
         return 0.0 if value is None else value
-
-    @property
-    def stopped(self) -> bool:
-        """Whether there is an answer, or the cap is reached."""
-        return self._finished or (self.max_pulls is not None and self.told >= self.max_pulls)
 
     def to_cancel(self) -> list[Pull]:
         """Return the pulls in flight that no bet needs any more; all, once stopped."""
@@ -383,42 +377,23 @@ class BlockBetting(Policy):
     # --------------------------------------------------------------------------- report
 
     @property
-    def _status(self) -> Status:
-        return "decided" if self._finished else "undecided" if self.stopped else "running"
+    def _finished(self) -> bool:
+        return self._has_answer
 
-    def _leaders(self) -> tuple[str, ...]:
-        """Return the answer, or what leads so far; the best first."""
+    @property
+    def _answer(self) -> tuple[str, ...]:
+        """The answer, or what leads so far; the best first."""
         means = np.where(self._data[0] > 0.0, self._data[1], -math.inf)
         settled = self._finished and self._carried[0, 0] >= 0.0
         inside = self._carried[0] if settled else np.zeros(means.size)
         order = np.lexsort((-means, -inside))[: self.problem.top]
         return tuple(self.problem.arms[arm] for arm in order.tolist())
 
-    def recommend(self) -> Recommendation:
-        """Return the answer now: the top arms, the best first, or none yet (`status`)."""
-        leaders = self._leaders()
-        evidence, threshold = self._evidence()
-        return Recommendation(
-            arm=leaders if self._finished else None,
-            status=self._status,
-            leader=leaders,
-            confidence=1.0 - self.delta,
-            guarantee=self.guarantee,
-            reason=self._reason(leaders),
-            evidence={"evidence": evidence, "threshold": threshold, "pulls": self.told},
-            candidates=self._candidates(),
-        )
+    def _label(self, answer: Any) -> Any:
+        return answer
 
-    def _reason(self, leaders: tuple[str, ...]) -> str:
-        names, one = ", ".join(map(repr, leaders)), len(leaders) == 1
-        if self._finished:
-            best = "is the best" if one else f"are the best {len(leaders)}"
-            near = or_within(self.problem.tolerance, "it" if one else "them")
-            return f"there is enough evidence: {names} {best}{near}"
-        leads = f"{names} {'leads' if one else 'lead'} so far"
-        if self.stopped:
-            return f"the cap of {self.max_pulls} pulls is reached; {leads}"
-        return f"{leads}; there is not enough evidence to decide yet"
+    def _finding(self, label: Any) -> str:
+        return is_best(label, self.problem.tolerance)
 
     def _evidence(self) -> tuple[float | None, float | None]:
         """Return the least wealth against a rival set, as a logarithm, and what rejects it."""
@@ -449,25 +424,10 @@ class BlockBetting(Policy):
         kept = inside | (~inside & later)
         return tuple(arm for arm, stays in zip(self.problem.arms, kept, strict=True) if stays)
 
-    def progress(self) -> Progress:
-        """Return estimates with intervals that hold at all times, and the state of every arm."""
-        evidence, threshold = self._evidence()
-        estimates = self._estimates()
-        waiting = float(self._waiting.sum())
-        return Progress(
-            recommendation=self.recommend(),
-            asked=self.asked,
-            told=self.told,
-            outstanding=len(self._outstanding),
-            evidence=evidence,
-            threshold=threshold,
-            remaining=0.0 if self.stopped else pulls_left(self._forecast, waiting),
-            actions=estimates,
-            arms=estimates,
-            details=self._details(),
-        )
+    def _remaining(self, evidence: float | None, threshold: float | None) -> float | None:
+        return pulls_left(self._forecast, float(self._waiting.sum()))
 
-    def _estimates(self) -> tuple[Estimate, ...]:
+    def _estimates(self) -> tuple[tuple[Estimate, ...], tuple[Estimate, ...]]:
         """Return the mean of each arm, with an interval from complete blocks."""
         counts, least, most = self._closed
         scale = np.sqrt(self._variances)
@@ -490,12 +450,12 @@ class BlockBetting(Policy):
                     upper=float(ends[1, arm]) if known else None,
                 )
             )
-        return tuple(estimates)
+        return tuple(estimates), tuple(estimates)
 
     def _details(self) -> Mapping[str, Any]:
         """Return blocks, and which arms are settled."""
         candidates = self._candidates() or self.problem.arms
-        settled = self._leaders() if self._finished else ()
+        settled = self._answer if self._finished else ()
         return {
             "blocks": self._first + len(self._waiting),
             "answers": [
@@ -528,10 +488,9 @@ class BlockBetting(Policy):
                 f"a pull that fails has the outcome {problem.failure_value:g}, which the noise of "
                 "other outcomes does not foresee"
             )
-        if self._corrected:
-            stated = stated.weakened(
-                f"{plural(self._corrected, 'outcome')} changed after bets on them were settled"
-            )
+        stated = stated.weakened_by(
+            self._amended, "outcome", "changed after bets on them were settled"
+        )
         if self._contradicts_noise:
             stated = stated.weakened(_WIDE_SPREAD)
         return stated

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from fairtrial.core.validation import check_integer, check_number
 from fairtrial.delayed._kernels import ledger
 from fairtrial.delayed._kernels.ledger import MEAN, PLACE, SEEN
-from fairtrial.delayed.policies.records import BudgetPolicy
+from fairtrial.delayed.policies.budget import BudgetPolicy
 from fairtrial.delayed.problem import Problem
 from fairtrial.errors import InvalidArgument
 

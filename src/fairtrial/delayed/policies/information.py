@@ -11,10 +11,11 @@ from fairtrial.core.environment import Environment
 from fairtrial.core.recommendation import Guarantee
 from fairtrial.core.run import Run
 from fairtrial.core.validation import check_choice, check_number
-from fairtrial.delayed._kernels import books
+from fairtrial.delayed._kernels.state import BOX, LUCB, PAIRWISE, SURVIVES, UNIFORM
 from fairtrial.delayed._kernels.student import student_evidence, student_radius
-from fairtrial.delayed.policies._top_two import top_two
-from fairtrial.delayed.policies.base import DelayedPolicy
+from fairtrial.delayed.policies.race import Race
+from fairtrial.delayed.policies.race_assumptions import noise_assumption
+from fairtrial.delayed.policies.top_two import top_two
 from fairtrial.delayed.problem import Problem
 from fairtrial.errors import InvalidArgument
 
@@ -23,7 +24,7 @@ __all__ = ["InformationRacing"]
 Floats = NDArray[np.float64]
 
 
-class InformationRacing(DelayedPolicy):
+class InformationRacing(Race):
     """Race on the exact likelihood of completed, stopped and running pulls; the default.
 
     A pull with readings counts as what it is: an observation of the mean with the noise of
@@ -108,9 +109,10 @@ class InformationRacing(DelayedPolicy):
         setup_time: float = 0.0,
         seed: int | np.random.Generator | None = None,
     ) -> None:
-        super().__init__(problem, delta, parallel, per_arm, truncate, seed)
-        self._set_caps(max_pulls, max_reports, max_time)
-        self.setup_time = self._setup_time = check_number("setup_time", setup_time, low=0.0)
+        super().__init__(
+            problem, delta, parallel, per_arm, truncate, max_pulls, max_reports, max_time, seed
+        )
+        self.setup_time = check_number("setup_time", setup_time, low=0.0)
         self.test = check_choice("test", test, ["pairwise", "box"])
         self.sampling = check_choice("sampling", sampling, ["lucb", "uniform", "top_two"])
         if not isinstance(use_partial, bool):
@@ -127,16 +129,14 @@ class InformationRacing(DelayedPolicy):
             )
         if self.truncate is not None and not self._uses_readings:
             raise InvalidArgument("truncate", "needs readings that count", truncate)
-        self._open_books(self._constants())
-
-    def _constants(self) -> dict[int, float]:
-        return {
-            books.RULE: books.PAIRWISE if self.test == "pairwise" else books.BOX,
-            books.LEVEL: self._level(),
-            books.PRIOR: self.prior,
-            books.SAMPLING: books.LUCB if self.sampling == "lucb" else books.UNIFORM,
-            books.STUDENT: self._estimates_noise,
+        constants: dict[str, float] = {
+            "rule": PAIRWISE if self.test == "pairwise" else BOX,
+            "level": self._level(),
+            "prior": self.prior,
+            "sampling": LUCB if self.sampling == "lucb" else UNIFORM,
+            "estimates_noise": self._estimates_noise,
         }
+        self._race = self._open(constants)
 
     def compiled_run(
         self,
@@ -154,20 +154,21 @@ class InformationRacing(DelayedPolicy):
         least = super()._next_arm()
         if self.sampling != "top_two" or least < 0:
             return least
-        arms = np.flatnonzero(self._arms[:, books.STATUS] == books.SURVIVES)
-        variances = self._arms[arms, books.VARIANCE]
+        race = self._race
+        arms = np.flatnonzero(race.arms.status == SURVIVES)
+        variances = race.arms.variance[arms]
         if not np.isfinite(variances).all():
             unknown = arms[np.isinf(variances)]
-            arm = int(unknown[self._arms[unknown, books.STARTED].argmin()])
+            arm = int(unknown[race.arms.started[unknown].argmin()])
             return arm if self._has_place(arm) else least
-        means, generator = self._arms[arms, books.MEAN], self.generator()
-        sides = top_two(means, variances, int(self._control[books.PLACES]), generator)
+        means, generator = race.arms.estimate[arms], self.generator()
+        sides = top_two(means, variances, int(race.control.places[0]), generator)
         arm = int(arms[generator.choice(sides[generator.integers(2)])])
         return arm if self._has_place(arm) else least
 
     def _has_place(self, arm: int) -> bool:
         """Return whether one more pull of an arm may be in flight."""
-        return self.per_arm is None or bool(self._arms[arm, books.IN_FLIGHT] < self.per_arm)
+        return self.per_arm is None or bool(self._race.arms.in_flight[arm] < self.per_arm)
 
     def _level(self) -> float:
         """Return the log of tests over delta, and the price of prefixes on top of it."""
@@ -189,53 +190,49 @@ class InformationRacing(DelayedPolicy):
     def _learns_bias_late(self) -> bool:
         return self._uses_readings and self.problem.feedback == "biased"
 
-    def _intervals(self) -> tuple[Floats, Floats]:
-        level = math.log(len(self.problem.arms) / self.delta)
-        if self._estimates_noise:
-            return self._student_intervals(level)
-        known = np.isfinite(self._arms[:, books.VARIANCE])
-        variance = np.where(known, self._arms[:, books.VARIANCE], math.inf)
-        radius = np.sqrt(2.0 * variance * (level + self._arms[:, books.PENALTY]))
-        mean = self._arms[:, books.MEAN]
-        return mean - radius, mean + radius
+    @property
+    def _setup_time(self) -> float:
+        return self.setup_time
 
-    def _student_intervals(self, level: float) -> tuple[Floats, Floats]:
-        columns = self._arms[:, [books.VARIANCE, books.PENALTY]].tolist()
-        radius = np.array(
-            [student_radius(variance, number, level, self.prior) for variance, number in columns]
-        )
-        mean = self._arms[:, books.MEAN]
-        return mean - radius, mean + radius
+    def _interval_ends(self) -> tuple[Floats, Floats]:
+        arms, level = self._race.arms, math.log(len(self.problem.arms) / self.delta)
+        if self._estimates_noise:
+            rows = zip(arms.variance.tolist(), arms.penalty.tolist(), strict=True)
+            radius = np.array([student_radius(*row, level, self.prior) for row in rows])
+        else:
+            variance = np.where(np.isfinite(arms.variance), arms.variance, math.inf)
+            radius = np.sqrt(2.0 * variance * (level + arms.penalty))
+        return arms.estimate - radius, arms.estimate + radius
 
     def _evidence(self) -> tuple[float | None, float | None]:
         """Return the evidence of the weakest pair at the border, in nats, and its threshold."""
-        threshold = float(self._rules[books.LEVEL])
+        race, arms = self._race, self._race.arms
+        threshold = float(race.rules.level[0])
         if self.test != "pairwise" or len(self.problem.arms) == self.problem.top:
             return None, None
-        best = [self.problem.arms.index(arm) for arm in self._best()]
+        best = [self.problem.arms.index(arm) for arm in self._answer]
         leads = np.isin(np.arange(len(self.problem.arms)), best)
-        mean, variance, penalty = (
-            self._arms[:, column] for column in (books.MEAN, books.VARIANCE, books.PENALTY)
-        )
         # Once all is decided, it is the answer against the rest; a pair that was told apart
         # stays so, whatever came later.
-        counts = self._decided | (self._arms[:, books.STATUS] == books.SURVIVES)
+        counts = self._finished | (arms.status == SURVIVES)
         inside, outside = np.flatnonzero(leads & counts), np.flatnonzero(~leads & counts)
         if not inside.size or not outside.size:
             return None, threshold
-        least = threshold if self._decided else 0.0
-        gap = np.maximum(mean[inside, None] - mean[outside] + self._rules[books.TOLERANCE], 0.0)
+        least = threshold if self._finished else 0.0
+        gap = arms.estimate[inside, None] - arms.estimate[outside] + race.rules.tolerance[0]
+        gap = np.maximum(gap, 0.0)
         if self._estimates_noise:
             return max(least, self._student_evidence(inside, outside, gap)), threshold
-        spread = 2.0 * (variance[inside, None] + variance[outside])
-        evidence = gap * gap / spread - penalty[inside, None] - penalty[outside]
+        spread = 2.0 * (arms.variance[inside, None] + arms.variance[outside])
+        evidence = gap * gap / spread - arms.penalty[inside, None] - arms.penalty[outside]
         return max(least, float(evidence.min())), threshold
 
     def _student_evidence(
         self, inside: NDArray[np.int64], outside: NDArray[np.int64], gap: Floats
     ) -> float:
         """Return the least evidence of a pair, 0 if there is none for one of them."""
-        rows = self._arms[:, [books.VARIANCE, books.PENALTY]].tolist()
+        arms = self._race.arms
+        rows = list(zip(arms.variance.tolist(), arms.penalty.tolist(), strict=True))
         found: list[float] = [
             student_evidence(float(gap[i, j]), *rows[one], *rows[other], self.prior)
             for i, one in enumerate(inside)
@@ -247,13 +244,13 @@ class InformationRacing(DelayedPolicy):
     def guarantee(self) -> Guarantee:
         """The guarantee and what it stands on; proven if all that counts is covered."""
         problem = self.problem
-        assumptions = [self._noise_assumption()]
+        assumptions = [noise_assumption(self._race)]
         proven = not self._estimates_noise
         if self._uses_readings:
             assumptions.append(self._errors_assumption())
             proven = not (problem.feedback == "refining" and problem.errors == "unknown")
         name = "information race, " + ("by pairs" if self.test == "pairwise" else "by boxes")
-        return self._promise(name, proven, assumptions, "docs/explanation/delayed.md")
+        return self._promise(name, proven, assumptions)
 
     def _errors_assumption(self) -> str:
         problem = self.problem

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from fairtrial.core.validation import check_integer
 from fairtrial.delayed._kernels import ledger
 from fairtrial.delayed._kernels.ledger import KEY, MEAN
-from fairtrial.delayed.policies.records import BudgetPolicy, check_budget
+from fairtrial.delayed.policies.budget import BudgetPolicy, check_budget
 from fairtrial.delayed.problem import Problem
 from fairtrial.errors import InvalidArgument
 

@@ -9,10 +9,11 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.core.policy import Choice, Policy
+from fairtrial.core.fixed_confidence import FixedConfidencePolicy
+from fairtrial.core.policy import Choice
 from fairtrial.core.pull import UNSOLICITED, Pull
-from fairtrial.core.recommendation import Estimate, Guarantee, Progress, Recommendation, Status
-from fairtrial.core.validation import check_instance, check_integer, check_probability
+from fairtrial.core.recommendation import Estimate, Guarantee, Status
+from fairtrial.core.validation import check_instance, check_integer
 from fairtrial.core.wording import or_within
 from fairtrial.delayed.policies.paired_evidence import BettingEvidence, Evidence, StudentEvidence
 from fairtrial.delayed.problem import Problem
@@ -28,7 +29,7 @@ _STATES = ("undecided", "rejected", "withdrawn", "set aside")
 _WITHDRAWS = frozenset({"error", "user"})
 
 
-class PairedRacing(Policy):
+class PairedRacing(FixedConfidencePolicy):
     """Race over blocks that all arms share: a split of a data set, an instance with its seed.
 
     What a block does to all arms alike cancels in the difference of two of them, so that far
@@ -87,7 +88,10 @@ class PairedRacing(Policy):
     """
 
     problem: Problem
-    state_fields = ("_scores", "_cells", "_status", "_raced_until", "_complete")
+    version = 2
+    _forecasts = False
+    _nothing_yet = "every arm was withdrawn"
+    state_fields = ("_scores", "_cells", "_arm_states", "_raced_until", "_complete")
     expiry: ClassVar[Literal["drop", "reissue"]] = "reissue"
 
     def __init__(
@@ -100,21 +104,19 @@ class PairedRacing(Policy):
         seed: int | np.random.Generator | None = None,
     ) -> None:
         _check_problem(problem)
-        super().__init__(problem, seed)
-        self.delta = check_probability("delta", delta)
+        super().__init__(problem, delta, max_pulls, seed)
         self.parallel = None if parallel is None else check_integer("parallel", parallel, low=1)
-        self.max_pulls = None if max_pulls is None else check_integer("max_pulls", max_pulls, low=1)
         self.n_blocks = None if n_blocks is None else check_integer("n_blocks", n_blocks, low=1)
         arms = len(problem.arms)
         self._level = math.log(1.0 / self.delta)
         self._scores: Floats = np.full((8, arms), np.nan)
         self._cells = np.zeros((8, arms), dtype=np.int8)
-        self._status = np.zeros(arms, dtype=np.int8)
+        self._arm_states = np.zeros(arms, dtype=np.int8)
         self._raced_until = np.full(arms, np.iinfo(np.int64).max)
         self._complete = 0
-        self._evidence = self._fresh_evidence()
+        self._test = self._fresh_test()
 
-    def _fresh_evidence(self) -> Evidence:
+    def _fresh_test(self) -> Evidence:
         if self.problem.reward_range is None:
             return StudentEvidence(self.problem.tolerance)
         low, high = self.problem.reward_range
@@ -126,7 +128,7 @@ class PairedRacing(Policy):
         """Return the next surviving arm and block that was not tried, the oldest block first."""
         if self.parallel is not None and len(self._outstanding) >= self.parallel:
             return None
-        survivors = np.flatnonzero(self._status == _RUNS)
+        survivors = np.flatnonzero(self._arm_states == _RUNS)
         block = self._complete
         while self.n_blocks is None or block < self.n_blocks:
             self._make_room(block)
@@ -153,33 +155,33 @@ class PairedRacing(Policy):
     def on_failure(self, pull: Pull, reason: str) -> None:
         """Let a lost pull be issued again; an error withdraws the arm."""
         if reason in _WITHDRAWS:
-            if self._status[pull.action] == _RUNS:
+            if self._arm_states[pull.action] == _RUNS:
                 self._take_out(pull.action, _WITHDRAWN)
                 self._advance()
         elif self._cells[pull.tag, pull.action] == _ISSUED:
             self._cells[pull.tag, pull.action] = _FREE
 
     def _advance(self) -> None:
-        while not self._decided and self._is_complete(self._complete):
+        while not self._finished and self._is_complete(self._complete):
             self._complete += 1
             self._compare()
 
     def _is_complete(self, block: int) -> bool:
         if block >= len(self._cells):
             return False
-        return bool((self._cells[block, self._status == _RUNS] == _TOLD).all())
+        return bool((self._cells[block, self._arm_states == _RUNS] == _TOLD).all())
 
     def _compare(self) -> None:
         """Reject what is worse than the leader; all, once no rival can be better by much."""
         leader, rivals = self._leader_and_rivals()
-        better, near_enough = self._evidence.against(self._table(), leader, rivals)
+        better, near_enough = self._test.against(self._table(), leader, rivals)
         is_worse = np.full(len(rivals), True) if self._is_exhausted else better >= self._level
         self._take_out(rivals[is_worse], _REJECTED)
         if (near_enough >= self._level).all():
             self._take_out(rivals[~is_worse], _SET_ASIDE)
 
     def _take_out(self, arms: int | NDArray[np.intp], status: int) -> None:
-        self._status[arms] = status
+        self._arm_states[arms] = status
         self._raced_until[arms] = self._complete
 
     def _table(self) -> Floats:
@@ -188,7 +190,7 @@ class PairedRacing(Policy):
         return np.where(blocks < self._raced_until, self._scores[: self._complete], np.nan)
 
     def _leader_and_rivals(self) -> tuple[int, NDArray[np.intp]]:
-        survivors = np.flatnonzero(self._status == _RUNS)
+        survivors = np.flatnonzero(self._arm_states == _RUNS)
         sums = self._scores[: self._complete, survivors].sum(axis=0)
         at = int(sums.argmax()) if self._complete else 0
         return int(survivors[at]), np.delete(survivors, at)
@@ -197,27 +199,22 @@ class PairedRacing(Policy):
         """Return the pulls in flight on arms that are decided; all, once stopped."""
         if self.stopped:
             return self.outstanding()
-        return [pull for pull in self.outstanding() if self._status[pull.action] != _RUNS]
+        return [pull for pull in self.outstanding() if self._arm_states[pull.action] != _RUNS]
 
     def set_state(self, state: Mapping[str, NDArray[Any]]) -> None:
         """Continue from a state that a policy of the same problem, parameters and seed returned."""
         super().set_state(state)
-        self._evidence = self._fresh_evidence()
+        self._test = self._fresh_test()
 
     # ---------------------------------------------------------------------- answer
 
     @property
-    def _decided(self) -> bool:
-        return int((self._status == _RUNS).sum()) <= 1
+    def _finished(self) -> bool:
+        return int((self._arm_states == _RUNS).sum()) <= 1
 
     @property
     def _is_exhausted(self) -> bool:
         return self._complete == self.n_blocks
-
-    @property
-    def stopped(self) -> bool:
-        """Whether one arm is left, or the cap on results is reached."""
-        return self._decided or (self.max_pulls is not None and self.told >= self.max_pulls)
 
     @property
     def blocks(self) -> int:
@@ -227,7 +224,7 @@ class PairedRacing(Policy):
     @property
     def leader(self) -> int | None:
         """The arm's number that is best so far; None if all are withdrawn."""
-        return self._leader_and_rivals()[0] if (self._status == _RUNS).any() else None
+        return self._leader_and_rivals()[0] if (self._arm_states == _RUNS).any() else None
 
     @property
     def shortfall(self) -> float | None:
@@ -239,10 +236,10 @@ class PairedRacing(Policy):
         if self.leader is None:
             return None
         tolerance = float(self.problem.tolerance)
-        if self._decided:
+        if self._finished:
             return tolerance
         leader, rivals = self._leader_and_rivals()
-        least = self._evidence.shortfalls(self._table(), leader, rivals, self._level)
+        least = self._test.shortfalls(self._table(), leader, rivals, self._level)
         return max(tolerance, float(least.max()))
 
     @property
@@ -252,7 +249,7 @@ class PairedRacing(Policy):
         ``"undecided"``; ``"rejected"``, as the leader is better; ``"set aside"``, as the leader is
         at most the tolerance worse; or ``"withdrawn"``.
         """
-        return tuple(_STATES[code] for code in self._status.tolist())
+        return tuple(_STATES[code] for code in self._arm_states.tolist())
 
     @property
     def scores(self) -> Floats:
@@ -260,68 +257,43 @@ class PairedRacing(Policy):
         last = np.flatnonzero((self._cells == _TOLD).any(axis=1)).max(initial=-1)
         return self.problem.sign * self._scores[: int(last) + 1]
 
-    def recommend(self) -> Recommendation:
-        """Return the answer now: the best arm, or none yet (`status`)."""
-        status: Status = "decided" if self._decided else "undecided" if self.stopped else "running"
-        leader = None if self.leader is None else self.problem.arms[self.leader]
-        evidence, threshold = self._margin()
-        return Recommendation(
-            arm=leader if status == "decided" else None,
-            status=status,
-            leader=leader,
-            confidence=1.0 - self.delta,
-            guarantee=self.guarantee,
-            reason=self._reason(status, leader),
-            evidence={
-                "evidence": evidence,
-                "threshold": threshold,
-                "pulls": self.told,
-                "blocks": self.blocks,
-            },
-        )
+    @property
+    def _answer(self) -> str | None:
+        return None if self.leader is None else self.problem.arms[self.leader]
 
-    def _reason(self, status: Status, leader: str | None) -> str:
-        if leader is None:
-            return "every arm was withdrawn"
-        if status == "decided":
-            how = "every block was tried" if self._is_exhausted else "there is enough evidence"
-            return f"{how}: {leader!r} is the best of the arms{or_within(self.problem.tolerance)}"
-        if status == "undecided":
-            return f"the cap on results is reached; {leader!r} leads so far"
-        return f"{leader!r} leads so far; there is not enough evidence to decide yet"
+    def _label(self, answer: Any) -> Any:
+        return answer
 
-    def _margin(self) -> tuple[float | None, float | None]:
+    def _finding(self, label: Any) -> str:
+        return f"{label!r} is the best of the arms{or_within(self.problem.tolerance)}"
+
+    def _reason(self, status: Status, answer: Any) -> str:
+        if status == "decided" and self._is_exhausted and answer is not None:
+            return f"every block was tried: {self._finding(answer)}"
+        return super()._reason(status, answer)
+
+    def _more_evidence(self) -> Mapping[str, Any]:
+        return {"blocks": self.blocks}
+
+    def _evidence(self) -> tuple[float | None, float | None]:
         """Return the leader's evidence against its closest rival, in nats, and the threshold."""
-        if self._decided:
+        if self._finished:
             return None, None
         leader, rivals = self._leader_and_rivals()
         if not self._complete:
             return 0.0, self._level
-        _, near_enough = self._evidence.against(self._table(), leader, rivals)
+        _, near_enough = self._test.against(self._table(), leader, rivals)
         return max(0.0, float(near_enough.min())), self._level
 
-    def progress(self) -> Progress:
-        """Return every arm's mean over its complete blocks, and its state."""
-        evidence, threshold = self._margin()
-        estimates = self._estimates()
-        return Progress(
-            recommendation=self.recommend(),
-            asked=self.asked,
-            told=self.told,
-            outstanding=len(self._outstanding),
-            evidence=evidence,
-            threshold=threshold,
-            actions=estimates,
-            arms=estimates,
-            details={
-                "arms": dict(zip(self.problem.arms, self.states, strict=True)),
-                "blocks": self.blocks,
-            },
-        )
+    def _details(self) -> Mapping[str, Any]:
+        return {
+            "arms": dict(zip(self.problem.arms, self.states, strict=True)),
+            "blocks": self.blocks,
+        }
 
-    def _estimates(self) -> tuple[Estimate, ...]:
+    def _estimates(self) -> tuple[tuple[Estimate, ...], tuple[Estimate, ...]]:
         told = self._cells == _TOLD
-        return tuple(
+        estimates = tuple(
             Estimate(
                 labels,
                 int(told[:, arm].sum()),
@@ -331,6 +303,7 @@ class PairedRacing(Policy):
             )
             for arm, labels in enumerate(self.problem.action_labels)
         )
+        return estimates, estimates
 
     @property
     def guarantee(self) -> Guarantee:
@@ -338,8 +311,8 @@ class PairedRacing(Policy):
         tolerance = self.problem.tolerance
         wrong = f"neither the best nor within {tolerance:g} of it" if tolerance else "not the best"
         return Guarantee(
-            name=f"paired race, {self._evidence.name}",
-            proven=self._evidence.proven and not self._withdrawn(after_blocks=True),
+            name=f"paired race, {self._test.name}",
+            proven=self._test.proven and not self._withdrawn(after_blocks=True),
             statement=(
                 f"the probability that this race ever names an arm that is {wrong} is at most "
                 f"{self.delta:g}"
@@ -377,7 +350,7 @@ class PairedRacing(Policy):
 
     def _withdrawn(self, *, after_blocks: bool) -> list[str]:
         """Return the arms that failed: on the first block, or after others had counted."""
-        gone = (self._status == _WITHDRAWN) & ((self._raced_until > 0) == after_blocks)
+        gone = (self._arm_states == _WITHDRAWN) & ((self._raced_until > 0) == after_blocks)
         return [self.problem.arms[arm] for arm in np.flatnonzero(gone)]
 
 

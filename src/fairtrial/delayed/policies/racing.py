@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import math
-from functools import lru_cache
-
 import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.confidence.bounds import Bound, FiniteLIL, NormalMixture
 from fairtrial.core.recommendation import Guarantee
 from fairtrial.core.validation import check_choice
-from fairtrial.delayed._kernels import books
-from fairtrial.delayed.policies.base import DelayedPolicy
+from fairtrial.delayed._kernels.state import RACE_FULL, RACE_PARTIAL, RACE_PROVEN, UNIFORM
+from fairtrial.delayed.policies.race import Race
+from fairtrial.delayed.policies.race_assumptions import noise_assumption
 from fairtrial.delayed.problem import Problem
 from fairtrial.errors import InvalidArgument
 
@@ -20,11 +18,12 @@ __all__ = ["Racing"]
 
 Floats = NDArray[np.float64]
 
-_REPORT_SHARE = 0.1
+_READING_SHARE = 0.1
+_RULES = {"full": RACE_FULL, "partial": RACE_PARTIAL, "proven": RACE_PROVEN}
 _ONE_PULL = ("unbiased", "biased")
 
 
-class Racing(DelayedPolicy):
+class Racing(Race):
     """Race on a confidence box for every arm: sub-Gaussian noise suffices.
 
     All survivors are pulled equally often. One is accepted when its box lies above those of
@@ -90,8 +89,9 @@ class Racing(DelayedPolicy):
         max_time: float | None = None,
         seed: int | np.random.Generator | None = None,
     ) -> None:
-        super().__init__(problem, delta, parallel, per_arm, None, seed)
-        self._set_caps(max_pulls, max_reports, max_time)
+        super().__init__(
+            problem, delta, parallel, per_arm, None, max_pulls, max_reports, max_time, seed
+        )
         self.variant = check_choice("variant", variant, ["proven", "partial", "full"])
         if bound is not None and not isinstance(bound, Bound):
             raise InvalidArgument("bound", "must be a Bound, or None for the default", bound)
@@ -103,8 +103,12 @@ class Racing(DelayedPolicy):
         self.running_intersection = running_intersection
         self._refuse_what_is_not_covered()
         self._used_bound: Bound = bound or (NormalMixture() if variant == "proven" else FiniteLIL())
-        self._open_books(self._constants())
-        self._make_room()
+        constants: dict[str, float] = {
+            "rule": _RULES[variant],
+            "sampling": UNIFORM,
+            "intersect": running_intersection,
+        }
+        self._race = self._open(constants, self._shares(), self._used_bound)
 
     def _refuse_what_is_not_covered(self) -> None:
         if self.problem.estimates_noise:
@@ -114,10 +118,8 @@ class Racing(DelayedPolicy):
         if self.variant == "full":
             return
         if self.problem.feedback == "refining":
-            raise InvalidArgument(
-                "variant", "must be 'full' for feedback='refining'; or take InformationRacing",
-                self.variant,
-            )  # fmt: skip
+            accepted = "must be 'full' for feedback='refining'; or take InformationRacing"
+            raise InvalidArgument("variant", accepted, self.variant)
         if self.problem.delay_depends_on_outcome:
             raise InvalidArgument(
                 "variant", "must be 'full' when delays may depend on outcomes", self.variant
@@ -127,22 +129,13 @@ class Racing(DelayedPolicy):
                 "problem", "must give duration for Racing on incremental readings", self.problem
             )
 
-    def _constants(self) -> dict[int, float]:
-        rules = {
-            "full": books.RACE_FULL,
-            "partial": books.RACE_PARTIAL,
-            "proven": books.RACE_PROVEN,
-        }
-        constants: dict[int, float] = {
-            books.RULE: rules[self.variant],
-            books.SAMPLING: books.UNIFORM,
-            books.INTERSECT: self.running_intersection,
-        }
+    def _shares(self) -> tuple[float, float]:
+        """Return the shares of delta that go to readings and to their bias."""
         if self.variant == "proven" and self.problem.feedback == "unbiased":
-            constants[books.REPORT_SHARE] = _REPORT_SHARE
+            return _READING_SHARE, 0.0
         if self.variant == "proven" and self.problem.feedback == "biased":
-            constants[books.REPORT_SHARE] = constants[books.BIAS_SHARE] = _REPORT_SHARE / 2.0
-        return constants
+            return _READING_SHARE / 2.0, _READING_SHARE / 2.0
+        return 0.0, 0.0
 
     def _check_duration(self, duration: float | None) -> float | None:
         if duration is not None and self._uses_readings:
@@ -165,22 +158,13 @@ class Racing(DelayedPolicy):
         # The proof follows one pull of an arm at a time; a stop selects among the others.
         return super()._keeps_stopped and not (self.variant == "proven" and self._splits)
 
-    def _make_room(self) -> None:
-        """Let the arrays grow until one more event fits, the table of radii too."""
-        super()._make_room()
-        steps = self._control[books.STEPS] + self._control[books.MOST_READINGS]
-        steps += self._rules[books.LONGEST] + 3.0
-        if steps >= self._table.shape[1]:
-            size = 1 << max(8, int(steps).bit_length())
-            self._table = bound_table(self._used_bound, size)
-
-    def _intervals(self) -> tuple[Floats, Floats]:
-        return self._arms[:, books.LOWER].copy(), self._arms[:, books.UPPER].copy()
+    def _interval_ends(self) -> tuple[Floats, Floats]:
+        return self._race.arms.lower.copy(), self._race.arms.upper.copy()
 
     @property
     def guarantee(self) -> Guarantee:
         """The guarantee and what it stands on; the published estimator has no proof."""
-        assumptions = [self._noise_assumption()]
+        assumptions = [noise_assumption(self._race)]
         proven = self._used_bound.proven and not (self.variant == "partial" and self._splits)
         if self._uses_readings:
             assumptions.append("errors of readings are independent of the outcome and each other")
@@ -189,25 +173,8 @@ class Racing(DelayedPolicy):
                     "which pulls are complete says nothing of the errors of their readings"
                 )
         name = f"race, {self.variant}, {self._used_bound.name}"
-        return self._promise(name, proven, assumptions, "docs/explanation/delayed.md")
+        return self._promise(name, proven, assumptions)
 
     @property
     def _splits(self) -> bool:
         return self.problem.feedback in _ONE_PULL
-
-
-@lru_cache(maxsize=32)
-def bound_table(bound: Bound, size: int) -> Floats:
-    """Return the bound's squared radii as ``first + second ln(1/level)``, by count of outcomes."""
-    counts = np.arange(size, dtype=np.float64)
-    small, least, smaller = 0.1, 1e-200, 1e-300
-    at = [bound.radius(counts, level) ** 2 for level in (small, smaller, least)]
-    second = (at[1][1:] - at[0][1:]) / math.log(small / smaller)
-    first = at[0][1:] + second * math.log(small)
-    if not np.allclose(first - second * math.log(least), at[2][1:], rtol=1e-9, atol=0.0):
-        raise InvalidArgument(
-            "bound", "must have a squared radius that is linear in ln(1/level)", bound
-        )
-    table = np.full((2, size), np.inf)
-    table[:, 1:] = first, second
-    return table

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from fairtrial.delayed._kernels import ledger
 from fairtrial.delayed._kernels.ledger import ACCEPTED, ALIVE, MEAN, STATUS
-from fairtrial.delayed.policies.records import BudgetPolicy, check_budget
+from fairtrial.delayed.policies.budget import BudgetPolicy, check_budget
 from fairtrial.delayed.problem import Problem
 
 __all__ = ["SequentialHalving", "SuccessiveRejects"]

@@ -21,7 +21,7 @@ from fairtrial.delayed._kernels.budget_runs import act, ask, keep_unwanted, sum_
 from fairtrial.delayed._kernels.budgets import DATA, READ, STOP, TELL
 from fairtrial.delayed._kernels.ledger import ARM, KEPT, MOST_READINGS, OVER, ROWS
 from fairtrial.delayed.environments import TimedEnvironment, draw_key
-from fairtrial.delayed.policies._readings import Readings
+from fairtrial.delayed.policies.readings import Readings
 from fairtrial.delayed.problem import FEEDBACKS, Problem
 from fairtrial.errors import InvalidArgument, NotSupported, UnknownPull
 

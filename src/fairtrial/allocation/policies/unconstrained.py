@@ -8,10 +8,10 @@ from fairtrial.allocation.learners import Learner, PullFunction
 from fairtrial.allocation.policies.base import AllocationPolicy, refuse_plays
 from fairtrial.allocation.problem import Problem
 
-__all__ = ["BareLearner"]
+__all__ = ["UnconstrainedLearner"]
 
 
-class BareLearner(AllocationPolicy):
+class UnconstrainedLearner(AllocationPolicy):
     """A learner alone, which knows of no quotas: what the others are compared with.
 
     Parameters
@@ -25,7 +25,7 @@ class BareLearner(AllocationPolicy):
 
     Examples
     --------
-    >>> policy = BareLearner(Problem(2, "1/4"), lambda t, counts, sums, allowed: 0)
+    >>> policy = UnconstrainedLearner(Problem(2, "1/4"), lambda t, counts, sums, allowed: 0)
     >>> _ = policy.ask(8)
     >>> policy.metrics()["floored_violation"]
     2.0

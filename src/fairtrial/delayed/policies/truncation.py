@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-__all__ = ["ENOUGH", "Followed", "best_cut"]
+__all__ = ["ENOUGH", "Followed", "best_truncation"]
 
 ENOUGH = 10
 _MOST_ERRORS = 2.0
@@ -36,7 +36,7 @@ class Followed:
     std: float
 
 
-def best_cut(pulls: Iterable[list[Followed]], setup: float) -> float:
+def best_truncation(pulls: Iterable[list[Followed]], setup: float) -> float:
     """Return after how many readings pulls give most precision per time, infinity for the end.
 
     The precision that a moment more brings falls below the best average there (Charnov 1976,

@@ -1,0 +1,113 @@
+"""What a policy of the family says of itself: violations, means and shares."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from fairtrial.allocation._kernels.counting import worst_credit
+from fairtrial.allocation._kernels.model import COUNT, FORCED, GAP, LAST, OVERDUE
+from fairtrial.allocation.policies.state import AllocationState
+from fairtrial.confidence.bounds import NormalMixture
+from fairtrial.core.recommendation import Estimate
+
+__all__ = ["estimates", "groups", "leader", "shares", "violations"]
+
+_LEVEL = 0.05
+_NAMED_GAPS = 100
+
+
+def violations(state: AllocationState, issued: int) -> dict[str, float]:
+    """Return how well the shares were kept, by the metrics that `AllocationPolicy.metrics` names.
+
+    Parameters
+    ----------
+    state : AllocationState
+        The state.
+    issued : int
+        Pulls issued in this epoch.
+    """
+    worst, unit = int(worst_credit(state.control, state.nodes)), state.parts
+    gaps = _gaps(state, issued)
+    found = {
+        "violation": float(Fraction(worst, unit)),
+        "floored_violation": float(worst // unit),
+        "rounds_in_violation": float(state.control[OVERDUE]),
+        "forced_share": float(state.control[FORCED]) / max(1, issued),
+        "longest_gap": float(max(gaps)),
+    }
+    if len(gaps) <= _NAMED_GAPS:
+        pairs = zip(state.problem.arms, gaps, strict=True)
+        found.update({f"longest_gap {arm}": float(gap) for arm, gap in pairs})
+    return found
+
+
+def _gaps(state: AllocationState, issued: int) -> list[int]:
+    arms, now = len(state.problem.arms), issued // state.problem.plays
+    gaps: list[int] = np.maximum(state.nodes[GAP, :arms], now - state.nodes[LAST, :arms]).tolist()
+    return gaps
+
+
+def leader(state: AllocationState) -> str | None:
+    """Return the arm of the best mean so far; None before any reward."""
+    counts, sums = state.totals()
+    known = counts > 0
+    if not known.any():
+        return None
+    means = np.where(known, sums / np.maximum(counts, 1.0), -np.inf)
+    return state.problem.arms[int(np.argmax(means))]
+
+
+def shares(state: AllocationState) -> tuple[Estimate, ...]:
+    """Return every arm's share of the rounds, against its quota."""
+    rounds = max(1, state.rounds)
+    rows = zip(state.problem.action_labels, state.pulls.tolist(), state.problem.shares, strict=True)
+    return tuple(
+        Estimate(labels, pulls=count, mean=count / rounds, lower_limit=float(quota))
+        for labels, count, quota in rows
+    )
+
+
+def groups(state: AllocationState) -> dict[str, Any]:
+    """Return the share of every group, against what its members are owed together."""
+    wanted = state.problem.groups
+    if not wanted:
+        return {}
+    nodes = slice(len(state.problem.arms), None)
+    counts, owed = state.nodes[COUNT, nodes].tolist(), state.credits(nodes)
+    return {
+        "groups": {
+            label: {
+                "pulls": count,
+                "share": count / max(1, state.rounds),
+                "guaranteed": float(share),
+                "credit": float(credit),
+            }
+            for (label, (share, _)), count, credit in zip(wanted.items(), counts, owed, strict=True)
+        }
+    }
+
+
+def estimates(state: AllocationState) -> tuple[Estimate, ...]:
+    """Return the mean reward of every arm, with an interval that holds at all times (95 % each)."""
+    counts, sums = state.totals()
+    low, high = state.problem.reward_range
+    radius = NormalMixture().radius(counts, _LEVEL, 0.5 * state.width)
+    found = []
+    for arm, labels in enumerate(state.problem.action_labels):
+        if counts[arm] == 0:
+            found.append(Estimate(labels, pulls=0))
+            continue
+        mean = float(sums[arm] / counts[arm])
+        found.append(
+            Estimate(
+                labels,
+                pulls=int(counts[arm]),
+                mean=mean,
+                lower=max(low, mean - float(radius[arm])),
+                upper=min(high, mean + float(radius[arm])),
+            )
+        )
+    return tuple(found)

@@ -1,0 +1,190 @@
+"""What the promise of a race assumes, and what its results say against that."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from fairtrial.core.recommendation import Guarantee
+from fairtrial.core.wording import plural
+from fairtrial.delayed._kernels.state import DONE
+from fairtrial.delayed.policies.assumption_tests import (
+    contradicts,
+    log_evidence_against_errors,
+    log_evidence_of_delays,
+    log_evidence_of_losses,
+    spread_of_results,
+)
+from fairtrial.delayed.policies.race_state import RaceState
+
+__all__ = ["findings", "guarantee", "noise_assumption"]
+
+_SOURCE = "docs/explanation/delayed.md"
+
+_TESTING = 6
+"""Results beyond the first of each arm that can show a noise three times as large as stated."""
+
+
+def guarantee(
+    race: RaceState, name: str, proven: bool, assumptions: list[str], delta: float, amended: int
+) -> Guarantee:
+    """Return a rule's guarantee, with the assumptions that all races share.
+
+    Parameters
+    ----------
+    race : RaceState
+        The race.
+    name : str
+        Of the rule.
+    proven : bool
+        Whether its proof covers the problem.
+    assumptions : list of str
+        The rule's own.
+    delta : float
+        Probability of a wrong answer that is accepted.
+    amended : int
+        How many outcomes were corrected after decisions.
+    """
+    problem = race.problem
+    near = f", within {problem.tolerance:g}" if problem.tolerance else ""
+    one = problem.top == 1
+    wrong = "an arm that is not the best" if one else f"a set that is not the best {problem.top}"
+    promise = Guarantee(
+        name=name,
+        proven=proven and _covers_failures(race),
+        statement=f"the probability that this study ever gives {wrong}{near} is at most {delta:g}",
+        assumptions=(*assumptions, *_common_assumptions(race)),
+        source=_SOURCE,
+    )
+    for finding in findings(race):
+        promise = promise.weakened(finding)
+    promise = promise.weakened_by(
+        amended, "correction", "came after decisions had used the outcomes"
+    )
+    if race.not_nested and race.uses_readings:
+        promise = promise.weakened(
+            f"{race.not_nested} readings differ from one before at the same deviation, which "
+            "nested errors cannot"
+        )
+    return promise
+
+
+def noise_assumption(race: RaceState) -> str:
+    """Return what is assumed of the noise."""
+    problem = race.problem
+    if problem.reward_range is not None:
+        low, high = problem.reward_range
+        return f"every outcome lies in [{low:g}, {high:g}]"
+    if problem.estimates_noise:
+        return (
+            "outcomes are about normal; deviations are estimated: calibrated by simulation, "
+            "not proven"
+        )
+    noisy = "outcomes and errors of readings" if race.uses_readings else "outcomes"
+    if problem.gaussian:
+        return f"{noisy} are normal, at the stated deviations"
+    return f"{noisy} are sub-Gaussian at the stated scales"
+
+
+def _covers_failures(race: RaceState) -> bool:
+    """Return whether an outcome may be a failure's: not if it is normal, or read beforehand."""
+    valued = race.problem.failure_value is not None
+    return not (valued and (race.problem.gaussian or race.uses_readings))
+
+
+def _common_assumptions(race: RaceState) -> list[str]:
+    problem = race.problem
+    if problem.delay_depends_on_outcome:
+        common = ["delays may depend on outcomes: only runs of complete pulls count"]
+    else:
+        common = ["when results and readings come says nothing of the outcome"]
+    common.append("a pull is stopped on the strength of logged data only")
+    if problem.failure_value is not None:
+        unforeseen = ", which normal noise and readings do not foresee (not proven)"
+        common.append(
+            f"a pull that fails has the outcome {problem.failure_value:g}"
+            f"{'' if _covers_failures(race) else unforeseen}"
+        )
+    if race.returned:
+        common.append(
+            f"{race.returned} pulls had failed when their outcomes came: that they came says "
+            "nothing of them"
+        )
+    if unsolicited := race.unsolicited:
+        common.append(f"{unsolicited} results came unasked: none was held back for its value")
+    if race.clipped:
+        common.append(f"means are of clipped outcomes: {race.clipped} were clipped")
+    return common
+
+
+# --------------------------------------------------- what the results say against them
+
+
+def findings(race: RaceState) -> list[str]:
+    """Return what takes the proof away, by the results so far; each as an assumption."""
+    return [*_found_in_losses(race), *_found_in_results(race), *_found_in_readings(race)]
+
+
+def _found_in_losses(race: RaceState) -> list[str]:
+    if not race.lost:
+        return []
+    chance = f"{plural(len(race.lost), 'pull')} got lost for reasons unrelated to outcomes"
+    if race.problem.failure != "independent":
+        return [chance]
+    rows = [row for row in race.lost if row >= 0]
+    lost = np.bincount(race.pulls.arm[rows], minlength=len(race.problem.arms)).astype(np.float64)
+    if contradicts(log_evidence_of_losses(race.arms.completed.astype(np.float64), lost)):
+        return [f"{chance}, although some arms lose far more of them than others"]
+    return []
+
+
+def _found_in_results(race: RaceState) -> list[str]:
+    problem = race.problem
+    if not race.arrivals or problem.estimates_noise:
+        return []
+    came = np.array(race.arrivals)
+    arms, number = race.pulls.arm[came[:, 0]], len(problem.arms)
+    values = race.pulls.outcome[came[:, 0]] / race.arms.noise[arms]
+    found = []
+    if problem.reward_range is None:
+        if spread_of_results(arms, values, number).contradicted:
+            found.append("noise_std is as stated, although results spread far more widely")
+        elif race.survivors == 0 and len(arms) - len(set(arms.tolist())) < _TESTING:
+            found.append("noise_std is as stated: too few results repeat an arm to have tested it")
+    if problem.delay_depends_on_outcome:
+        return found
+    late, early = came[:, 1], came[:, 2]
+    lateness = (late - early) / (late + early + 1.0)
+    if contradicts(log_evidence_of_delays(arms, values, lateness, number)):
+        return [*found, "when results come says nothing of them, although late ones differ"]
+    return [*found, *_found_in_haste(race)]
+
+
+def _found_in_haste(race: RaceState) -> list[str]:
+    if not race.hasty:
+        return []
+    untested = race.untested_arms()
+    hasty = [repr(race.problem.arms[arm]) for arm in race.hasty if untested[arm]]
+    if not hasty:
+        return []
+    claim = "when results come says nothing of them: most overtaken pulls of "
+    return [f"{claim}{', '.join(hasty)} were still open, so that nothing could test it"]
+
+
+def _found_in_readings(race: RaceState) -> list[str]:
+    problem, size = race.problem, min(len(race.errors), race.rows)
+    if not size or (problem.feedback == "refining" and problem.errors == "unknown"):
+        return []
+    arms, pieces = race.pulls.arm[:size], problem.feedback == "incremental"
+    known = (race.pulls.state[:size] == DONE) & ~np.isin(np.arange(size), race.valued)
+    outcomes = race.pulls.outcome[:size] / race.arms.noise[arms]
+    outcomes = np.where(known & (not pieces), outcomes, math.nan)
+    errors, biased = race.errors[:size], problem.feedback == "biased"
+    stated = "pieces spread" if pieces else "readings err"
+    if contradicts(log_evidence_against_errors(errors, outcomes, arms, biased)):
+        return [f"{stated} as stated, although they are far off"]
+    compared = pieces or (known & (errors[:, 0] > 0.0)).any()
+    if race.survivors == 0 and not compared:
+        return ["readings err as stated: no reading has been compared with its outcome"]
+    return []

@@ -1,0 +1,88 @@
+"""What a race says of itself: its answer, its estimates, and the state of every arm."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairtrial.core.recommendation import Estimate
+from fairtrial.delayed._kernels.state import ACCEPTED, REJECTED, SURVIVES
+from fairtrial.delayed.policies.race_state import RaceState
+
+__all__ = ["best_arms", "candidates", "details", "estimates"]
+
+Floats = NDArray[np.float64]
+
+_STATES = ("undecided", "accepted", "rejected")
+
+
+def best_arms(race: RaceState) -> tuple[str, ...]:
+    """Return the answer, or what it would be now, the best arm first."""
+    accepted, survives = race.arms.status == ACCEPTED, race.arms.status == SURVIVES
+    known = np.isfinite(race.arms.variance)
+    means = np.where(known, race.arms.estimate, -math.inf)
+    # Accepted arms have their place; then by mean, and arms of equal mean in their order.
+    order = np.lexsort((-means, ~accepted, ~(accepted | survives)))[: race.problem.top]
+    best = sorted(order.tolist(), key=lambda arm: (-means[arm], arm))
+    return tuple(race.problem.arms[arm] for arm in best)
+
+
+def candidates(race: RaceState) -> tuple[str, ...]:
+    """Return the arms that may still be among the best k, in the order of the problem."""
+    kept = race.arms.status != REJECTED
+    return tuple(arm for arm, stays in zip(race.problem.arms, kept, strict=True) if stays)
+
+
+def estimates(race: RaceState, lower: Floats, upper: Floats) -> tuple[Estimate, ...]:
+    """Return an estimate of every arm's mean; the ends of its interval are in the race's unit."""
+    lower, upper = race.unit * lower, race.unit * upper
+    if race.problem.sign < 0:
+        lower, upper = -upper, -lower
+    found = []
+    for arm, labels in enumerate(race.problem.action_labels):
+        known = math.isfinite(race.arms.variance[arm])
+        found.append(
+            Estimate(
+                labels,
+                int(race.arms.completed[arm]),
+                mean=float(race.outward * race.arms.estimate[arm]) if known else None,
+                lower=float(lower[arm]) if math.isfinite(lower[arm]) else None,
+                upper=float(upper[arm]) if math.isfinite(upper[arm]) else None,
+            )
+        )
+    return tuple(found)
+
+
+def details(race: RaceState) -> Mapping[str, Any]:
+    """Return the state of every arm, and what came of readings."""
+    arms, status = race.problem.arms, race.arms.status.tolist()
+    return {
+        "arms": {arm: _STATES[code] for arm, code in zip(arms, status, strict=True)},
+        "answers": [
+            {
+                "answer": arm,
+                "accepted": code == ACCEPTED,
+                "rejected": code == REJECTED,
+                "worse_than": better,
+            }
+            for arm, code, better in zip(arms, status, _declared_better(race), strict=True)
+        ],
+        "readings": int(race.control.readings[0]),
+        "duplicates": race.duplicates,
+        "truncate": None if race.truncate_at == math.inf else int(race.truncate_at),
+    }
+
+
+def _declared_better(race: RaceState) -> list[list[str]]:
+    """Return for every arm who was declared better, as many as put it out; by pairs only."""
+    arms = race.problem.arms
+    if race.declared.shape != (len(arms), len(arms)):
+        return [[] for _ in arms]
+    return [
+        [arms[better] for better in np.flatnonzero(worse)[: race.problem.top].tolist()]
+        for worse in race.declared.T
+    ]

@@ -1,0 +1,395 @@
+"""The state of a race: tables that kernels work on, and what is noted of readings and failures."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairtrial.confidence.bounds import Bound
+from fairtrial.core.pull import UNSOLICITED, Pull
+from fairtrial.core.records import Words
+from fairtrial.delayed._kernels.events import REVIEW, SETTLE, START
+from fairtrial.delayed._kernels.runs import act, ask
+from fairtrial.delayed._kernels.state import (
+    DONE,
+    PAIRWISE,
+    RACE,
+    SURVIVES,
+)
+from fairtrial.delayed.policies.assumption_tests import ERROR_COLUMNS, NUMBER, record_reading
+from fairtrial.delayed.policies.bound_table import bound_table
+from fairtrial.delayed.policies.readings import Readings
+from fairtrial.delayed.policies.truncation import ENOUGH
+from fairtrial.delayed.problem import FEEDBACKS, Problem
+from fairtrial.errors import InvalidArgument, InvalidOutcome, UnknownPull
+
+__all__ = ["RaceState"]
+
+Floats = NDArray[np.float64]
+Bits = NDArray[np.bool_]
+
+# Noise beyond this, or below its inverse, is counted in another unit.
+_LARGEST_UNSCALED = 1e40
+
+_FIRST_ROWS = 64
+_MAX_STDS = 1e8
+_MAX_READING = 1e100
+
+
+class RaceState:
+    """All that a race knows. Outcomes are counted in its unit, and larger is better.
+
+    Parameters
+    ----------
+    problem : Problem
+        What is known and wanted.
+    constants : mapping
+        The rule's own among the constants that `Rules` names.
+    shares : (float, float)
+        Of the error probability: what goes to readings, and to their bias.
+    uses_readings : bool
+        Whether readings change anything.
+    bound : Bound, optional
+        Of the radius of a mean, where the rule has boxes.
+
+    Attributes
+    ----------
+    rules, control, arms, pulls : Rules, Control, Arm, Pull
+        The tables that the kernels work on; in the place of each number, its column.
+    declared : ndarray
+        ``declared[i, j]``: whether arm i was found better than j.
+    readings : Readings
+        All readings.
+    unresolved : list of int
+        Rows of failed pulls that nobody has said how to count.
+    valued : list of int
+        Rows of failed pulls that count as the problem's `failure_value`.
+    lost : list of int
+        Rows of pulls that were lost by chance while their arm was in the race.
+    arrivals : list of [int, int, int]
+        Rows in the order in which outcomes came, with how many later pulls of the arm had ended
+        before, and how many earlier ones were still open.
+    errors : ndarray
+        What is known of the errors of every pull's readings; see `record_reading`.
+    hasty : list of int
+        Arms decided on while more of their overtaken pulls were open than had come.
+    truncate_at : float
+        Readings after which a pull is called back.
+    look_at : int
+        Outcomes at which ``truncate="auto"`` looks again.
+    returned, not_nested, clipped, duplicates : int
+        Outcomes of pulls that had failed; readings that contradict nested errors; outcomes that
+        were clipped; readings that came twice.
+    time : float
+        Time since the start.
+    """
+
+    saved = (
+        "words", "reported", "unresolved", "valued", "lost", "arrivals", "errors", "hasty",
+        "truncate_at", "look_at", "returned", "not_nested", "clipped", "duplicates", "time",
+    )  # fmt: skip
+
+    rules: Any
+    control: Any
+    arms: Any
+    pulls: Any
+    declared: NDArray[np.int8]
+
+    def __init__(
+        self,
+        problem: Problem,
+        constants: Mapping[str, float],
+        shares: tuple[float, float],
+        uses_readings: bool,
+        bound: Bound | None = None,
+    ) -> None:
+        self.problem = problem
+        self.uses_readings = uses_readings
+        self.unit = _unit_of(problem)
+        self.inward = problem.sign / self.unit
+        self.outward = problem.sign * self.unit
+        self.readings = Readings()
+        self.unresolved: list[int] = []
+        self.valued: list[int] = []
+        self.lost: list[int] = []
+        self.arrivals: list[list[int]] = []
+        self.errors = np.zeros((0, ERROR_COLUMNS))
+        self.hasty: list[int] = []
+        self.truncate_at = math.inf
+        self.look_at = ENOUGH
+        self.returned = self.not_nested = self.clipped = self.duplicates = 0
+        self.time = 0.0
+        self._bound = bound
+        self._radii = np.full((2, 1), np.inf)
+        number = len(problem.arms)
+        pairs = number if constants["rule"] == PAIRWISE else 1
+        self.words = RACE.allocate(arms=number, pairs=pairs, rows=_FIRST_ROWS)
+        self._set_rules(constants, shares)
+        self._set_arms()
+        self._largest_noise = float(problem.scale.max()) / self.unit
+        self.make_room()
+        self.act(SETTLE, 0)
+
+    def _set_rules(self, constants: Mapping[str, float], shares: tuple[float, float]) -> None:
+        problem, arms = self.problem, len(self.problem.arms)
+        delta = constants["delta"]
+        # Readings that do not count leave nothing of their kind, such as the price of a bias.
+        feedback = problem.feedback if self.uses_readings else "full"
+        known = {name: value for name, value in constants.items() if name != "delta"}
+        log_all = math.log(arms / delta)
+        values: dict[str, float] = {
+            "feedback": FEEDBACKS.index(feedback),
+            "complete_runs_only": problem.delay_depends_on_outcome,
+            "top": problem.top,
+            "tolerance": problem.tolerance / self.unit,
+            "first_only": problem.errors == "first",
+            "target_std": (
+                math.inf if problem.target_std is None else problem.target_std / self.unit
+            ),
+            "longest": 0.0 if problem.duration is None else float(np.max(problem.duration)),
+            "log_all": log_all,
+            "log_outcome": log_all - math.log(1.0 - sum(shares)),
+            "log_reading": log_all - math.log(shares[0] or 1.0),
+            "log_bias": log_all - math.log(shares[1] or 1.0),
+            **known,
+        }
+        for name, value in values.items():
+            getattr(self.rules, name)[0] = value
+
+    def _set_arms(self) -> None:
+        problem, arms, control = self.problem, self.arms, self.control
+        arms.noise[:] = problem.scale / self.unit
+        arms.reading_std[:] = (
+            0.0 if problem.reading_std is None else problem.reading_std / self.unit
+        )
+        arms.duration[:] = 0.0 if problem.duration is None else problem.duration
+        for rows in (arms.first, arms.last, arms.front, arms.followed):
+            rows[:] = -1
+        arms.variance[:] = arms.upper[:] = np.inf
+        arms.lower[:] = -np.inf
+        control.places[0], control.survivors[0] = problem.top, len(problem.arms)
+        control.dirty[0] = 1
+        RACE.columns(self.words, self._radii).order.survivor[:] = np.arange(len(problem.arms))
+
+    # ----------------------------------------------------------------- the tables
+
+    @property
+    def words(self) -> Words:
+        """The buffer of the tables."""
+        return self._words
+
+    @words.setter
+    def words(self, words: Words) -> None:
+        self._words = words
+        tables = RACE.columns(words, self._radii)
+        self.rules, self.control = tables.rules, tables.control
+        self.arms, self.pulls, self.declared = tables.arms, tables.pulls, tables.declared
+
+    @property
+    def buffers(self) -> tuple[Words, Floats]:
+        """What the kernels take."""
+        return self._words, self._radii
+
+    @property
+    def reported(self) -> NDArray[Any]:
+        """All readings as an array."""
+        return self.readings.to_array()
+
+    @reported.setter
+    def reported(self, rows: NDArray[Any]) -> None:
+        self.readings = Readings.from_array(rows)
+
+    def make_room(self) -> None:
+        """Let the tables grow until one more event fits."""
+        if self.control.rows[0] >= len(self.pulls.arm):
+            self.words = RACE.enlarged(self.words, rows=2 * len(self.pulls.arm))
+        if self._bound is None:
+            return
+        steps = self.control.steps[0] + self.control.max_readings[0] + self.rules.longest[0] + 3.0
+        if steps >= self._radii.shape[1]:
+            self._radii = bound_table(self._bound, 1 << max(8, int(steps).bit_length()))
+
+    def act(
+        self, kind: int, at: int, first: float = 0.0, second: float = 0.0, third: float = 0.0
+    ) -> int:
+        """Let one event happen; return the row of its pull."""
+        return int(act(self._words, self._radii, kind, at, first, second, third))
+
+    def next_arm(self) -> int:
+        """Return the arm to pull, -1 if every survivor has as many pulls in flight as it may."""
+        return int(ask(self._words, self._radii))
+
+    def start(self, arm: int, number: int, pieces: float | None) -> int:
+        """Start a pull of an arm; return its row."""
+        known = self.problem.duration
+        own = pieces if pieces is not None else 0.0 if known is None else float(known[arm])
+        self.make_room()
+        return self.act(START, arm, float(number), own)
+
+    @property
+    def rows(self) -> int:
+        """How many pulls have started."""
+        return int(self.control.rows[0])
+
+    def row_of(self, pull: Pull) -> int:
+        """Return the row of a pull."""
+        row = pull.tag
+        if (
+            0 <= row < self.control.rows[0]
+            and self.pulls.number[row] == pull.number
+            and self.pulls.arm[row] == pull.action
+        ):
+            return row
+        raise UnknownPull(f"{pull!r} was never issued by this policy")
+
+    def row_with(self, pull: Pull, value: float) -> int:
+        """Return the row of a pull that was told with that value."""
+        rows, pulls = slice(self.rows), self.pulls
+        fits = (
+            (pulls.number[rows] == pull.number)
+            & (pulls.arm[rows] == pull.action)
+            & (pulls.state[rows] == DONE)
+            & (pulls.outcome[rows] == value)
+        )
+        if not fits.any():
+            raise UnknownPull(f"{pull!r} was not told with the outcome {self.outward * value!r}")
+        return int(np.flatnonzero(fits)[-1])
+
+    # --------------------------------------------------------------- what is known
+
+    @property
+    def survivors(self) -> int:
+        """How many arms are undecided."""
+        return int(self.control.survivors[0])
+
+    def survives(self, arm: int) -> bool:
+        """Return whether an arm is undecided."""
+        return bool(self.arms.status[arm] == SURVIVES)
+
+    @property
+    def unsolicited(self) -> int:
+        """How many results nobody had asked for."""
+        return int((self.pulls.number[: self.rows] == UNSOLICITED).sum())
+
+    @property
+    def rows_without_outcome(self) -> list[int]:
+        """Rows of the pulls without outcome on arms that survive."""
+        survives = self.arms.status[self.pulls.arm[: self.rows]] == SURVIVES
+        found: list[int] = np.flatnonzero(
+            survives & (self.pulls.state[: self.rows] != DONE)
+        ).tolist()
+        return found
+
+    def counted(self, value: float, name: str) -> float:
+        """Return a value as the race counts it: larger is better, in its unit.
+
+        Raises
+        ------
+        InvalidOutcome
+            If sums of such values, or of their squares, would lose what tells arms apart.
+        """
+        own = self.inward * value
+        if self.problem.estimates_noise:
+            if abs(own) > _MAX_READING:
+                raise InvalidOutcome(name, f"must be within {_MAX_READING:g} of 0", value)
+            # Squares of smaller numbers vanish, and would pass for perfect agreement.
+            return own if abs(own) > 1.0 / _MAX_READING else 0.0
+        if name == "outcome" and abs(own) > _MAX_STDS * self._largest_noise:
+            raise InvalidOutcome(
+                name,
+                f"must be within {_MAX_STDS:g} times the noise of 0; subtract a constant from all "
+                "outcomes, which changes no comparison",
+                value,
+            )
+        if abs(own) > _MAX_READING * self._largest_noise:
+            raise InvalidOutcome(name, f"must be within {_MAX_READING:g} times the noise", value)
+        return own
+
+    def reading_std(self, arm: int) -> float:
+        """Return the deviation of an arm's readings that bring none of their own."""
+        return float(self.arms.reading_std[arm])
+
+    # ------------------------------------------------------- what is noted for tests
+
+    def note_haste(self, survivors: int) -> None:
+        """Note arms that have just been decided on while most of their overtaken pulls are open."""
+        if self.survivors == survivors or self.problem.delay_depends_on_outcome:
+            return
+        decided = np.flatnonzero(self.untested_arms() & (self.arms.status != SURVIVES))
+        self.hasty += [arm for arm in decided.tolist() if arm not in self.hasty]
+
+    def untested_arms(self) -> Bits:
+        """Return for which arms more overtaken pulls are missing than have come."""
+        number, rows = len(self.problem.arms), slice(self.rows)
+        arms, done = self.pulls.arm[rows], self.pulls.state[rows] == DONE
+        newest = np.full(number, -1)
+        np.maximum.at(newest, arms[done], np.flatnonzero(done))
+        missing = ~done & (np.arange(self.rows) < newest[arms])
+        missing[self.lost] = False
+        if self.uses_readings:
+            missing &= self.pulls.readings[rows] == 0
+        came = np.array(self.arrivals, dtype=np.int64).reshape(-1, 3)
+        late = arms[came[came[:, 1] > 0, 0]]
+        short = np.bincount(arms[missing], minlength=number)
+        return np.asarray(short > np.bincount(late, minlength=number))
+
+    def record_error(self, row: int, value: float, std: float | None) -> None:
+        """Add a reading to what is known of the errors of readings, in units of the noise."""
+        if row >= len(self.errors):
+            more = np.zeros((max(row + 1, 2 * len(self.errors)), ERROR_COLUMNS))
+            more[: len(self.errors)] = self.errors
+            self.errors = more
+        arm = int(self.pulls.arm[row])
+        noise = float(self.arms.noise[arm])
+        if self.problem.feedback == "incremental":
+            variance = 1.0 / float(self.pulls.duration[row])
+        else:
+            own = self.reading_std(arm) if std is None else std
+            if self.problem.errors == "first" and (
+                self.errors[row, NUMBER] > 0.0 or own > self.rules.target_std[0]
+            ):
+                return
+            # As in the kernels: a deviation of 0 counts as one far below the outcome's.
+            variance = max(own / noise, 1e-6) ** 2
+        nested = self.problem.feedback == "refining"
+        record_reading(self.errors[row], value / noise, variance, nested)
+
+    # --------------------------------------------------------------------- failures
+
+    def halt(self, row: int, *, capped: bool) -> None:
+        """Decide nothing before this pull's outcome comes, nor ever if a cap has ended the race."""
+        self.control.halted[0] += 1
+        if not capped:
+            self.unresolved.append(row)
+
+    def resolve(self, row: int) -> None:
+        """Go on deciding, now that an outcome has come that was waited for."""
+        self.unresolved.remove(row)
+        self.control.halted[0] -= 1
+        if self.control.halted[0] == 0:
+            self.control.dirty[0] = 1
+            for arm in range(len(self.problem.arms)):
+                self.act(REVIEW, arm)
+
+
+def _unit_of(problem: Problem) -> float:
+    """Return what a race counts outcomes in: 1, unless squares of the noise would get lost.
+
+    A power of two, so that nothing is rounded.
+    """
+    scale = problem.scale
+    if np.isnan(scale).any():
+        return 1.0
+    if scale.max() / scale.min() > _LARGEST_UNSCALED:
+        raise InvalidArgument(
+            "noise_std",
+            f"must not differ between arms by more than {_LARGEST_UNSCALED:g} times",
+            scale,
+        )
+    if scale.min() > 1.0 / _LARGEST_UNSCALED and scale.max() < _LARGEST_UNSCALED:
+        return 1.0
+    return 2.0 ** min(max(math.frexp(float(scale.max()))[1], -1000), 1000)
