@@ -21,7 +21,7 @@ from fairtrial.linear import (
     round_design,
     xy_optimal_design,
 )
-from fairtrial.linear._kernels.designs import PairSearch, g_design, min_max_design
+from fairtrial.linear._kernels.designs import MinMaxSolver, PairSearch, g_design
 
 
 def soare(dimension: int, angle: float) -> np.ndarray:
@@ -281,7 +281,8 @@ def test_solvers_on_arrays_agree_with_the_designs() -> None:
     shares, most = g_design(arms, problem.basis_arms, 1e-5, 100)
     assert most == pytest.approx(3.0, rel=1e-5)
     assert shares.sum() == pytest.approx(1.0)
-    plan = min_max_design(arms, candidates, True, problem.basis_arms, 1e-6, 100)
+    plan = MinMaxSolver(arms, problem.basis_arms, PairSearch(candidates))
+    plan.run(1e-6, 100)
     assert plan.upper == pytest.approx(xy_optimal_design(problem).value, rel=2e-6)
     assert plan.lower <= plan.upper <= plan.lower * (1 + 1e-6)
 

@@ -11,6 +11,7 @@ import math
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import gammaln, xlogy
 
 __all__ = ["FALSE_ALARM", "log_evidence_of_unequal_losses", "losses_differ"]
 
@@ -46,8 +47,6 @@ def log_evidence_of_unequal_losses(came: ArrayLike, lost: ArrayLike) -> float:
     >>> log_evidence_of_unequal_losses([[180], [175]], [[20], [25]]) < 0
     True
     """
-    from scipy.special import gammaln, xlogy
-
     kept, gone = np.asarray(came, dtype=np.float64), np.asarray(lost, dtype=np.float64)
     predicted = gammaln(kept + 0.5) + gammaln(gone + 0.5) - gammaln(kept + gone + 1.0)
     predicted -= 2.0 * gammaln(0.5)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import qr
 
 from fairtrial.linear._precision import UNIT, Pair, exact_difference, product
 
@@ -169,8 +170,6 @@ def _independent_columns(scaled: Floats) -> tuple[Integers, Floats, bool]:
 
     Rows are brought to one length first: a direction that one small row measures counts.
     """
-    from scipy.linalg import qr
-
     width = scaled.shape[1]
     norms = np.linalg.norm(scaled, axis=1)
     rows = scaled[norms > 0.0] / norms[norms > 0.0, np.newaxis]

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import qr
 
 from fairtrial.core.problem import Problem as BaseProblem
 from fairtrial.core.validation import (
@@ -458,8 +459,6 @@ class Problem(BaseProblem):
         By pivoted QR of the reduced features: each is the one least explained by those
         before it, in the metric of equal pulls of all arms.
         """
-        from scipy.linalg import qr
-
         if self.rank == 0:
             return np.zeros(0, dtype=np.int64)
         arms = self.distinct_arms
@@ -474,8 +473,6 @@ class Problem(BaseProblem):
         The basis alone fits any rewards: whether means are linear could not be tested. The others
         are those that are least explained by each other.
         """
-        from scipy.linalg import qr
-
         basis = self.basis_arms
         others = np.setdiff1d(self.distinct_arms, basis)
         number = min(others.size, max(_LEAST_TESTS, -(-self.rank // 4)))

@@ -1,21 +1,26 @@
 """The best arm overall among those that fail no group."""
 
-from fairtrial.subpopulations.environments import (
-    BernoulliEnvironment,
-    GaussianEnvironment,
-    ReplayEnvironment,
-)
-from fairtrial.subpopulations.planning import Complexity, complexity
-from fairtrial.subpopulations.policies import (
-    BalancedTracking,
-    BlockBetting,
-    ExactTracking,
-    PlainTrackAndStop,
-    RoundRobin,
-    TrackAndStop,
-    UniformSampling,
-)
+from typing import TYPE_CHECKING
+
+from fairtrial.core.lazy import lazy_names
 from fairtrial.subpopulations.problem import Problem
+
+if TYPE_CHECKING:
+    from fairtrial.subpopulations.environments import (
+        BernoulliEnvironment,
+        GaussianEnvironment,
+        ReplayEnvironment,
+    )
+    from fairtrial.subpopulations.planning import Complexity, complexity
+    from fairtrial.subpopulations.policies import (
+        BalancedTracking,
+        BlockBetting,
+        ExactTracking,
+        PlainTrackAndStop,
+        RoundRobin,
+        TrackAndStop,
+        UniformSampling,
+    )
 
 __all__ = [
     "BalancedTracking",
@@ -32,3 +37,6 @@ __all__ = [
     "UniformSampling",
     "complexity",
 ]
+
+# These import compiled code.
+__getattr__, __dir__ = lazy_names(__name__, ["environments", "policies", "planning"])

@@ -11,6 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 from fairtrial.confidence.complexity import Complexity, assumptions_of, positive_spread
 from fairtrial.core.validation import check_array, check_instance, check_number
 from fairtrial.errors import InvalidArgument
+from fairtrial.subpopulations._kernels.model import Model
+from fairtrial.subpopulations._kernels.pitfalls import empirical_best
+from fairtrial.subpopulations._kernels.planning import cuts_at, fluid_start
 from fairtrial.subpopulations.environments import CellEnvironment
 from fairtrial.subpopulations.problem import Problem
 
@@ -125,9 +128,6 @@ class _Instance(NamedTuple):
 
 
 def _instance(environment: CellEnvironment, arrivals: ArrayLike | None) -> _Instance:
-    from fairtrial.subpopulations._kernels.model import Model
-    from fairtrial.subpopulations._kernels.pitfalls import empirical_best
-
     problem, stds = environment.problem, positive_spread(environment.cell_stds)
     signed = problem.sign * environment.cell_means
     unit = stds.max()
@@ -213,8 +213,6 @@ def _tie(problem: Problem, instance: _Instance) -> str:
 
 
 def _group_that_never_comes(problem: Problem, instance: _Instance) -> str:
-    from fairtrial.subpopulations._kernels.planning import cuts_at, fluid_start
-
     if instance.totals.all():
         return ""
     shares = fluid_start(*instance, 1)
@@ -248,8 +246,6 @@ def _closed_form_of_none(instance: _Instance) -> tuple[float, float, Floats]:
 
 def _cutting_planes(instance: _Instance, tol: float) -> tuple[float, float, Floats]:
     """Return certified bounds on T*, and the shares whose T is the upper one."""
-    from fairtrial.subpopulations._kernels.planning import fluid_start
-
     bundle = _Bundle(instance, fluid_start(*instance, _FLUID_STEPS))
     for _ in range(_MOST_ROUNDS):
         before = bundle.information, bundle.ceiling
@@ -277,8 +273,6 @@ class _Bundle:
 
     def look_at(self, shares: Floats) -> None:
         """Add the cuts at these shares; keep the shares if they are the best so far."""
-        from fairtrial.subpopulations._kernels.planning import cuts_at
-
         information, cuts = cuts_at(*self._truth, shares, _NEAR)
         self._cuts = np.concatenate([self._cuts, cuts])
         self.ceiling = min([self.ceiling, *(self._worth(cut) for cut in cuts)])

@@ -14,6 +14,16 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.linear._kernels.solvers import (
+    exchange,
+    farthest_partners,
+    forward_solved,
+    information,
+    interior_point,
+    inverse,
+    quadratic_forms,
+)
+
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
@@ -34,20 +44,6 @@ _FEW = 8
 
 _PRICE, _MASS, _NEAR = 1e-3, 1e-5, 0.95
 """Dropped are prices and masses below such a part of the largest, unless nearly tight."""
-
-
-def min_max_design(
-    arms: Floats, points: Floats, pairs: bool, start: Integers, tol: float, rounds: int
-) -> MinMaxSolver:
-    """Return a solver that has run: its `best` shares minimise the largest form.
-
-    The directions are the points or, with `pairs`, their differences. `start`: arms that
-    span all. Ends when the bounds are within `tol`, or after that many rounds.
-    """
-    search = PairSearch(points) if pairs else Search(points)
-    solver = MinMaxSolver(arms, start, search)
-    solver.run(tol, rounds)
-    return solver
 
 
 # ------------------------------------------------------------------------------ linear algebra
@@ -72,8 +68,6 @@ class Metric:
 
     def images(self, rows: Floats) -> Floats:
         """Return rows whose squared lengths are the forms of these."""
-        from fairtrial.linear._kernels.solvers import forward_solved
-
         return forward_solved(self._triangle, np.ascontiguousarray(rows @ self._basis))
 
     def forms(self, rows: Floats) -> Floats:
@@ -92,8 +86,6 @@ def g_design(
     `start`: arms that span all. Ends where the largest form is within `tol` of the optimum,
     or after that many rounds, or at the deadline of `time.monotonic`.
     """
-    from fairtrial.linear._kernels.solvers import exchange, information, inverse, quadratic_forms
-
     number, rank = arms.shape
     weights = np.zeros(number)
     if rank == 1:
@@ -150,8 +142,6 @@ class Search:
 
         A direction is a row of two points; with the points themselves, the second is -1.
         """
-        from fairtrial.linear._kernels.solvers import quadratic_forms
-
         forms = quadratic_forms(self._points, precision)
         first = _largest(forms, above, number)
         return float(forms.max()), np.column_stack([first, np.full(first.size, -1)])
@@ -188,8 +178,6 @@ class PairSearch(Search):
 
     @staticmethod
     def _partners(images: Floats, above: float) -> tuple[Floats, Integers]:
-        from fairtrial.linear._kernels.solvers import farthest_partners
-
         images = images - images.mean(axis=0)
         squares = (images**2).sum(axis=1)
         order = np.argsort(-squares, kind="stable")
@@ -222,8 +210,6 @@ class MinMaxSolver:
 
     def _begin(self) -> None:
         """Take a rough G-optimal design and the directions that it measures worst."""
-        from fairtrial.linear._kernels.solvers import information, inverse
-
         number = len(self._arms)
         shares, _ = g_design(self._arms, self._start, _START_GAP, _START_ROUNDS, self._deadline)
         spread = np.arange(number) if number <= self._few else self._start
@@ -254,13 +240,6 @@ class MinMaxSolver:
 
     def _round(self) -> None:
         """Solve for the present arms and directions, then price all others."""
-        from fairtrial.linear._kernels.solvers import (
-            information,
-            interior_point,
-            inverse,
-            quadratic_forms,
-        )
-
         tol, gap = self._tol, min(self._gap, 1.0)
         rows, directions = self._arms[self._active], self._search.rows(self._directions)
         interior_point(rows, directions, self._masses, self._prices, 0.3 * max(tol, gap))

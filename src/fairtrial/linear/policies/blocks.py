@@ -15,6 +15,27 @@ from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import Guarantee
 from fairtrial.core.validation import check_integer
 from fairtrial.errors import InvalidArgument
+from fairtrial.linear._kernels.book import (
+    BLOCKS,
+    CONTROLS,
+    FINISHED,
+    FIRST,
+    HOPELESS,
+    OPEN,
+    Rules,
+    open_book,
+    sizes,
+)
+from fairtrial.linear._kernels.runs import (
+    ask_blocks,
+    correct_in_blocks,
+    evidence_in_blocks,
+    leaders_in_blocks,
+    lose_in_blocks,
+    run_blocks,
+    start_blocks,
+    tell_blocks,
+)
 from fairtrial.linear.environments import ArmEnvironment
 from fairtrial.linear.policies.base import LinearPolicy
 from fairtrial.linear.problem import Problem
@@ -140,8 +161,6 @@ class BlockBetting(LinearPolicy):
         return float(self._factors[0]) * (0.5 * low + 0.5 * high)
 
     def _rules(self) -> Floats:
-        from fairtrial.linear._kernels.book import Rules
-
         problem = self.problem
         low = high = 0.0
         if problem.reward_range is not None:
@@ -169,9 +188,6 @@ class BlockBetting(LinearPolicy):
     # ---------------------------------------------------------------------- books
 
     def _allocate(self, slots: int) -> None:
-        from fairtrial.linear._kernels.book import sizes
-        from fairtrial.linear._kernels.runs import start_blocks
-
         floats, integers = sizes(self._packed, *self._shape, slots)
         self._floats = np.zeros(floats)
         self._integers = np.zeros(integers, dtype=np.int64)
@@ -184,8 +200,6 @@ class BlockBetting(LinearPolicy):
 
     def _find_places(self) -> None:
         """Note where things stand in the books: every decision looks there."""
-        from fairtrial.linear._kernels.book import CONTROLS, FINISHED, HOPELESS
-
         arms, candidates, _ = self._shape
         first = 2 * candidates
         self._finished_at, self._hopeless_at = first + FINISHED, first + HOPELESS
@@ -199,14 +213,10 @@ class BlockBetting(LinearPolicy):
 
     @property
     def _book(self) -> Any:
-        from fairtrial.linear._kernels.book import open_book
-
         return open_book(*self._books())
 
     def _make_room(self) -> None:
         """Double the number of blocks that can be open at once."""
-        from fairtrial.linear._kernels.book import FIRST, OPEN, sizes
-
         old, slots = self._book, self._slots
         floats, integers = sizes(self._packed, *self._shape, 2 * slots)
         self._floats, self._integers = np.zeros(floats), np.zeros(integers, dtype=np.int64)
@@ -218,8 +228,6 @@ class BlockBetting(LinearPolicy):
 
     def choose(self) -> Choice:
         """Return the next pull of the open block, planning a new one when there is none."""
-        from fairtrial.linear._kernels.runs import ask_blocks
-
         while True:
             arm, serial = ask_blocks(*self._books(float(self.batch or 0)))
             if arm >= 0:
@@ -228,8 +236,6 @@ class BlockBetting(LinearPolicy):
 
     def learn(self, pull: Pull, outcome: float) -> None:
         """Take one reward; one that comes after its loss informs plans, and no bet."""
-        from fairtrial.linear._kernels.runs import tell_blocks
-
         solicited = pull.number in self._outstanding
         serial = pull.tag if solicited else -1
         reward = self._reduced(pull.action, outcome)
@@ -239,15 +245,11 @@ class BlockBetting(LinearPolicy):
 
     def on_failure(self, pull: Pull, reason: str) -> None:
         """Close the books on a pull: its worst value if rewards have a range, else without it."""
-        from fairtrial.linear._kernels.runs import lose_in_blocks
-
         self._lost_in_block += pull.tag >= 0 and not self._found_best
         lose_in_blocks(*self._books(pull.action, pull.tag))
 
     def on_amend(self, pull: Pull, old: float, new: float) -> None:
         """Correct the data, and bets of its block; those that were paid stay as they were."""
-        from fairtrial.linear._kernels.runs import correct_in_blocks
-
         bet_on = pull.number != UNSOLICITED and pull.number not in self._late
         serial = pull.tag if bet_on else -1
         change = (self._reduced(pull.action, old), self._reduced(pull.action, new))
@@ -257,8 +259,6 @@ class BlockBetting(LinearPolicy):
     def _simulate(
         self, environment: ArmEnvironment, generator: np.random.Generator, horizon: int
     ) -> Floats:
-        from fairtrial.linear._kernels.runs import run_blocks
-
         world = (*environment.source, self._factors, generator, horizon)
         self.told = self.asked = run_blocks(*self._books(float(self.batch or 0), *world))
         return np.asarray(self._book.counts)
@@ -275,8 +275,6 @@ class BlockBetting(LinearPolicy):
 
     @property
     def _answer(self) -> Sequence[int] | None:
-        from fairtrial.linear._kernels.runs import leaders_in_blocks
-
         chosen = np.zeros(self._shape[1], dtype=np.int64)
         if not leaders_in_blocks(*self._books(chosen)):
             return None
@@ -307,8 +305,6 @@ class BlockBetting(LinearPolicy):
         return np.flatnonzero(beaten_by < self.problem.top).tolist()
 
     def _evidence(self) -> tuple[float | None, float | None]:
-        from fairtrial.linear._kernels.runs import evidence_in_blocks
-
         evidence = evidence_in_blocks(*self._books())
         if math.isnan(evidence):
             return None, self._threshold
@@ -330,8 +326,6 @@ class BlockBetting(LinearPolicy):
         return pulls_left(float(book.forecast[0]), float(book.waiting.sum()))
 
     def _details(self) -> dict[str, Any]:
-        from fairtrial.linear._kernels.book import BLOCKS
-
         book = self._book
         details = {**super()._details(), "blocks": int(book.control[BLOCKS])}
         if not self._pairwise:

@@ -10,12 +10,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.confidence.noise_kernels import record_result, replace_result
 from fairtrial.confidence.noise_test import NoiseTest
 from fairtrial.core.policy import Choice
 from fairtrial.core.pull import Pull
 from fairtrial.core.recommendation import Guarantee, Status
 from fairtrial.core.validation import check_integer, check_probability
 from fairtrial.errors import InvalidArgument
+from fairtrial.linear._kernels.phases import (
+    ENOUGH,
+    HOPELESS,
+    judge,
+    next_of,
+    phase_values,
+    run_phase,
+)
+from fairtrial.linear._kernels.runs import plan_greedy_phase
 from fairtrial.linear.designs import round_design
 from fairtrial.linear.environments import ArmEnvironment
 from fairtrial.linear.policies.base import LinearPolicy, tie_key
@@ -104,8 +114,6 @@ class _Phased(LinearPolicy):
 
     def choose(self) -> Choice:
         """Return the next pull of the phase; none before the results that the next one needs."""
-        from fairtrial.linear._kernels.phases import next_of
-
         if self._waiting == 0:
             self._begin()
         support = np.flatnonzero(self._books[TO_ISSUE])
@@ -115,8 +123,6 @@ class _Phased(LinearPolicy):
 
     def learn(self, pull: Pull, outcome: float) -> None:
         """Take one reward; the last one of a phase lets it be judged."""
-        from fairtrial.confidence.noise_kernels import record_result
-
         reward = self._reduced(pull.action, outcome)
         self._books[COUNTS, pull.action] += 1.0
         self._books[SUMS, pull.action] += reward
@@ -142,8 +148,6 @@ class _Phased(LinearPolicy):
 
     def on_amend(self, pull: Pull, old: float, new: float) -> None:
         """Correct a reward; phases that were judged stay so."""
-        from fairtrial.confidence.noise_kernels import replace_result
-
         # The test of the noise begins again: its first results may have been others.
         before, after = self._reduced(pull.action, old), self._reduced(pull.action, new)
         replace_result(self._record, pull.action, before, after)
@@ -157,8 +161,6 @@ class _Phased(LinearPolicy):
     def _simulate(
         self, environment: ArmEnvironment, generator: np.random.Generator, horizon: int
     ) -> Floats:
-        from fairtrial.linear._kernels.phases import run_phase
-
         while not self._finished and self.told < horizon:
             self._begin()
             support = np.flatnonzero(self._books[TO_ISSUE])
@@ -248,8 +250,6 @@ class _Eliminating(_Phased):
         return None if isinstance(self._level, ConstantLevel) else self._live()
 
     def _judge(self) -> bool:
-        from fairtrial.linear._kernels.phases import ENOUGH, HOPELESS, judge
-
         arms, candidates, _, rest, _ = self.problem.reduced
         wanted = (self._height(), self._tolerance, self._misspecification, self._slack)
         standing = int(judge(arms, candidates, rest, self._books, *wanted, self._alive))
@@ -314,8 +314,6 @@ class XYAdaptive(_Eliminating):
         self._tie_key = tie_key(ties, self.seed)
 
     def _plan(self) -> Floats:
-        from fairtrial.linear._kernels.runs import plan_greedy_phase
-
         arms, candidates, _, rest, _ = self.problem.reduced
         counts = np.zeros(len(arms))
         counts[self._first_arms] = 1.0
@@ -436,8 +434,6 @@ class ODLinBAI(_Phased):
         return np.array([groups[index][0] for index in candidates], dtype=np.int64)
 
     def _judge(self) -> bool:
-        from fairtrial.linear._kernels.phases import phase_values
-
         arms, candidates = self.problem.reduced[:2]
         rank = self._shape[2]
         live = np.flatnonzero(self._alive)

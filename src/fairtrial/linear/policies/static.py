@@ -11,6 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from fairtrial.core.policy import Choice
 from fairtrial.core.validation import check_array
 from fairtrial.errors import InvalidArgument
+from fairtrial.linear._kernels.runs import run_static_blocks
+from fairtrial.linear._kernels.track import READY, SUPPORT, TOLD
 from fairtrial.linear.environments import ArmEnvironment, GaussianEnvironment
 from fairtrial.linear.policies.designs import g_shares, oracle_shares, plug_in_shares, xy_shares
 from fairtrial.linear.policies.levels import Level, MixtureLevel, StaticChecksLevel
@@ -28,8 +30,6 @@ class _Sharing(Tracking):
     rule = 1
 
     def _set_shares(self, shares: Floats) -> None:
-        from fairtrial.linear._kernels.track import SUPPORT
-
         track = self._track
         support = np.flatnonzero(shares)
         track.shares[...] = shares
@@ -88,9 +88,6 @@ class _Static(_Sharing):
     def _advance(
         self, environment: ArmEnvironment, generator: np.random.Generator, most: int
     ) -> None:
-        from fairtrial.linear._kernels.runs import run_static_blocks
-        from fairtrial.linear._kernels.track import TOLD
-
         if not (self.block_draws and isinstance(environment, GaussianEnvironment)):
             super()._advance(environment, generator, most)
             return
@@ -265,8 +262,6 @@ class LazyTrackAndStop(_Sharing):
         return super().choose()
 
     def _redesign_if_due(self) -> None:
-        from fairtrial.linear._kernels.track import READY
-
         if self.told < self._redesign_at or not self._control[READY]:
             return
         track = self._track

@@ -14,6 +14,28 @@ from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import Guarantee
 from fairtrial.core.validation import check_integer
 from fairtrial.errors import InvalidArgument
+from fairtrial.linear._kernels.estimates import LEAST_FREEDOM
+from fairtrial.linear._kernels.runs import (
+    ask_tracker,
+    correct_in_tracker,
+    live_in_tracker,
+    lose_in_tracker,
+    run_tracker,
+    start_tracker,
+    tell_tracker,
+)
+from fairtrial.linear._kernels.track import (
+    CONTROLS,
+    FINISHED,
+    HOPELESS,
+    NOISE,
+    READY,
+    STARTED,
+    TOLD,
+    Test,
+    open_track,
+    track_sizes,
+)
 from fairtrial.linear.environments import ArmEnvironment
 from fairtrial.linear.policies.base import LinearPolicy, tie_key
 from fairtrial.linear.policies.levels import (
@@ -67,9 +89,6 @@ class Tracking(LinearPolicy):
         self._setup()
 
     def _setup(self) -> None:
-        from fairtrial.linear._kernels.runs import start_tracker
-        from fairtrial.linear._kernels.track import track_sizes
-
         self._packed = self._pack(self._test())
         floats, integers = track_sizes(*self._shape)
         self._floats = np.zeros(floats)
@@ -108,8 +127,6 @@ class Tracking(LinearPolicy):
         return np.asarray(spread * max(1, self._initial) * rows.T @ rows)
 
     def _test(self) -> Floats:
-        from fairtrial.linear._kernels.track import Test
-
         level, problem = self._level, self.problem
         _, candidates, _ = self._shape
         ridge = level if isinstance(level, RidgeLevel) else RidgeLevel(1.0)
@@ -140,22 +157,16 @@ class Tracking(LinearPolicy):
 
     @property
     def _track(self) -> Any:
-        from fairtrial.linear._kernels.track import open_track
-
         return open_track(self._floats, self._integers, *self._shape)
 
     # ------------------------------------------------------------------- contract
 
     def choose(self) -> Choice:
         """Return the arm that the rule wants next, given what is told and what is in flight."""
-        from fairtrial.linear._kernels.runs import ask_tracker
-
         return int(ask_tracker(*self._books(self.rule)))
 
     def learn(self, pull: Pull, outcome: float) -> None:
         """Take one reward and test whether it is enough."""
-        from fairtrial.linear._kernels.runs import tell_tracker
-
         self._unasked += pull.number == UNSOLICITED
         solicited = pull.number in self._outstanding
         reward = self._reduced(pull.action, outcome)
@@ -163,14 +174,10 @@ class Tracking(LinearPolicy):
 
     def on_failure(self, pull: Pull, reason: str) -> None:
         """Free the pull's place: the rule will choose the arm again if it still wants it."""
-        from fairtrial.linear._kernels.runs import lose_in_tracker
-
         lose_in_tracker(*self._books(pull.action))
 
     def on_amend(self, pull: Pull, old: float, new: float) -> None:
         """Correct a reward; the evidence is that of the corrected data."""
-        from fairtrial.linear._kernels.runs import correct_in_tracker
-
         change = (self._reduced(pull.action, old), self._reduced(pull.action, new))
         correct_in_tracker(*self._books(self.rule, pull.action, *change))
         self._amended += 1
@@ -185,9 +192,6 @@ class Tracking(LinearPolicy):
         self, environment: ArmEnvironment, generator: np.random.Generator, most: int
     ) -> None:
         """Go on, one pull after the other, to the stop or until there are `most` results."""
-        from fairtrial.linear._kernels.runs import run_tracker
-        from fairtrial.linear._kernels.track import TOLD
-
         world = (*environment.source, self._factors, generator, most)
         run_tracker(*self._books(self.rule, *world))
         self.told = self.asked = int(self._control[TOLD])
@@ -196,20 +200,14 @@ class Tracking(LinearPolicy):
 
     @property
     def _control(self) -> NDArray[np.int64]:
-        from fairtrial.linear._kernels.track import CONTROLS
-
         return self._integers[-CONTROLS:]
 
     @property
     def _found_best(self) -> bool:
-        from fairtrial.linear._kernels.track import FINISHED
-
         return bool(self._control[FINISHED])
 
     @property
     def _hopeless(self) -> bool:
-        from fairtrial.linear._kernels.track import HOPELESS
-
         return bool(self._control[HOPELESS])
 
     @property
@@ -229,15 +227,11 @@ class Tracking(LinearPolicy):
 
     def _confidence_set(self) -> Sequence[int] | None:
         """Return the candidates that no leader beats, for levels that hold at every moment."""
-        from fairtrial.linear._kernels.track import STARTED
-
         if self.problem.tolerance > 0.0 or isinstance(self._level, _AT_LOOKS_ONLY):
             return None
         return self._live() if self._control[STARTED] else list(range(self._shape[1]))
 
     def _evidence(self) -> tuple[float | None, float | None]:
-        from fairtrial.linear._kernels.track import READY
-
         evidence, level = (float(value) for value in self._track.evidence[:2])
         if not self._control[READY] or level <= 0.0:
             return None, None
@@ -245,8 +239,6 @@ class Tracking(LinearPolicy):
         return (evidence if math.isfinite(evidence) else level), level
 
     def _live(self) -> Sequence[int]:
-        from fairtrial.linear._kernels.runs import live_in_tracker
-
         if self._found_best:
             return list(self._answer or ())
         live = np.zeros(self._shape[1], dtype=np.int64)
@@ -254,9 +246,6 @@ class Tracking(LinearPolicy):
         return np.flatnonzero(live).tolist()
 
     def _noise(self) -> float:
-        from fairtrial.linear._kernels.estimates import LEAST_FREEDOM
-        from fairtrial.linear._kernels.track import NOISE
-
         few = self.told - self._shape[2] < LEAST_FREEDOM
         if self.problem.estimates_noise and few:
             return math.inf

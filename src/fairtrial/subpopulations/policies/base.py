@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.confidence.bounds import NormalMixture
+from fairtrial.confidence.noise_test import FALSE_ALARM, NoiseTest
 from fairtrial.core.fixed_confidence import FixedConfidencePolicy
 from fairtrial.core.recommendation import Estimate, Guarantee
 from fairtrial.core.validation import check_instance, index_of
 from fairtrial.core.wording import or_within, who_leads
 from fairtrial.subpopulations._kernels.indices import ANY_GROUP, NOISE_FIELDS
+from fairtrial.subpopulations._kernels.model import Model
 from fairtrial.subpopulations.environments import CellEnvironment
 from fairtrial.subpopulations.problem import Problem
-
-if TYPE_CHECKING:
-    from fairtrial.subpopulations._kernels.model import Model
 
 Floats = NDArray[np.float64]
 
@@ -102,8 +100,6 @@ class FloorPolicy(FixedConfidencePolicy):
         """How many times as widely as stated the results spread, if that contradicts the noise."""
         if not self._noise.size:
             return None
-        from fairtrial.confidence.noise_test import FALSE_ALARM, NoiseTest
-
         tests = [NoiseTest(record) for record in self._spreads()]
         level = math.log(len(tests) / FALSE_ALARM)
         found = [test.estimated_inflation for test in tests if test.log_evidence >= level]
@@ -206,8 +202,6 @@ def unit_of(problem: Problem) -> float:
 
 def model_of(problem: Problem, informative_only: bool) -> Model:
     """Return the problem as the kernels see it."""
-    from fairtrial.subpopulations._kernels.model import Model
-
     needed = np.ones(problem.shape, dtype=bool)
     if informative_only:
         matters = problem.shares > 0.0 if len(problem.arms) > 1 else np.zeros_like(problem.shares)

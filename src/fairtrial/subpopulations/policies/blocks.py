@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from functools import cache, cached_property
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ from fairtrial.core.recommendation import Guarantee
 from fairtrial.core.validation import check_choice, check_integer
 from fairtrial.core.wording import plural
 from fairtrial.errors import InvalidArgument
+from fairtrial.subpopulations._kernels.block_book import Rules, open_book, sizes, slots_in
 from fairtrial.subpopulations._kernels.indices import (
     ANSWER,
     BLOCKS,
@@ -26,14 +27,23 @@ from fairtrial.subpopulations._kernels.indices import (
     FIRST,
     OPEN,
 )
+from fairtrial.subpopulations._kernels.model import pack_model
+from fairtrial.subpopulations._kernels.runs import (
+    ask_blocks,
+    correct_in_blocks,
+    leader_in_blocks,
+    lose_in_blocks,
+    run_blocks,
+    start_blocks,
+    tell_blocks,
+    tell_late_to_blocks,
+    wealth_in_blocks,
+)
 from fairtrial.subpopulations.environments import CellEnvironment
 from fairtrial.subpopulations.policies.base import PREDICTABLE, FloorPolicy, model_of
 from fairtrial.subpopulations.problem import Problem
 
 __all__ = ["BlockBetting"]
-
-if TYPE_CHECKING:
-    from fairtrial.subpopulations._kernels.block_book import Rules
 
 Floats = NDArray[np.float64]
 
@@ -44,14 +54,6 @@ _MANY_CELLS = 500
 
 _FAR = 8.0
 """Widths away from zero at which a range counts as far."""
-
-
-@cache
-def _runs() -> Any:
-    """Return the compiled functions; an import statement in every call would cost as much."""
-    from fairtrial.subpopulations._kernels import runs
-
-    return runs
 
 
 class BlockBetting(FloorPolicy):
@@ -133,8 +135,6 @@ class BlockBetting(FloorPolicy):
         losses: str = "informative",
         seed: int | np.random.Generator | None = None,
     ) -> None:
-        from fairtrial.subpopulations._kernels.model import pack_model
-
         super().__init__(problem, delta, max_pulls, seed)
         self.batch = None if batch is None else check_integer("batch", batch, low=1)
         self.initial_pulls = (
@@ -167,8 +167,6 @@ class BlockBetting(FloorPolicy):
             )
 
     def _rules_of(self, problem: Problem) -> Rules:
-        from fairtrial.subpopulations._kernels.block_book import Rules
-
         bounded = problem.reward_range is not None
         ends = problem.reward_range or (0.0, 0.0)
         low, high = sorted(self._inward * end for end in ends)
@@ -200,9 +198,6 @@ class BlockBetting(FloorPolicy):
     # ---------------------------------------------------------------------- books
 
     def _allocate(self, slots: int) -> None:
-        from fairtrial.subpopulations._kernels.block_book import sizes
-        from fairtrial.subpopulations._kernels.runs import start_blocks
-
         arms, groups, bets = self._sizes
         floats, integers = sizes(arms, groups, slots, bets)
         self._floats = np.zeros(floats)
@@ -217,8 +212,6 @@ class BlockBetting(FloorPolicy):
     @property
     def _slots(self) -> int:
         """Blocks that can be open at once."""
-        from fairtrial.subpopulations._kernels.block_book import slots_in
-
         arms, _, bets = self._sizes
         return int(slots_in(self._integers, arms, bets))
 
@@ -231,14 +224,10 @@ class BlockBetting(FloorPolicy):
 
     @property
     def _book(self) -> Any:
-        from fairtrial.subpopulations._kernels.block_book import open_book
-
         return open_book(self._floats, self._integers, *self._sizes)
 
     def _make_room(self) -> None:
         """Double the number of blocks that can be open at once."""
-        from fairtrial.subpopulations._kernels.block_book import open_book, sizes
-
         old, slots = self._book, self._slots
         arms, groups, bets = self._sizes
         floats, integers = sizes(arms, groups, 2 * slots, bets)
@@ -262,7 +251,7 @@ class BlockBetting(FloorPolicy):
         """Return the next draw of the open block, planning a new one when there is none."""
         column = self._column(group)
         while True:
-            cell, tag = _runs().ask_blocks(*self._books(column, float(self.batch or 0)))
+            cell, tag = ask_blocks(*self._books(column, float(self.batch or 0)))
             if cell >= 0:
                 return cell, tag
             self._make_room()
@@ -272,27 +261,23 @@ class BlockBetting(FloorPolicy):
         reward = self._inward * outcome
         if self._lost and self.is_lost(pull):
             told = (pull.action, pull.tag, reward, pull.number, self._noise)
-            if _runs().tell_late_to_blocks(*self._books(*told)):
+            if tell_late_to_blocks(*self._books(*told)):
                 self._lost_in_bet -= pull.tag >= 0 and not self._finished
             else:
                 self._late.append(pull.number)
             return
         tag = pull.tag if pull.number in self._outstanding else -1
         told = (pull.action, tag, reward, pull.number, self._noise)
-        _runs().tell_blocks(*self._books(*told))
+        tell_blocks(*self._books(*told))
 
     def on_failure(self, pull: Pull, reason: str) -> None:
         """Close the books on a pull: its worst value if rewards have a range, else without it."""
-        from fairtrial.subpopulations._kernels.runs import lose_in_blocks
-
         # A tag below -1 is of a block in which nothing is bet on the pull's cell.
         self._lost_in_bet += pull.tag >= 0 and not self._finished
         lose_in_blocks(*self._books(pull.action, pull.tag, self._noise))
 
     def on_amend(self, pull: Pull, old: float, new: float) -> None:
         """Correct the data, and bets of its block; those that were paid stay as they were."""
-        from fairtrial.subpopulations._kernels.runs import correct_in_blocks
-
         in_block = pull.number != UNSOLICITED and pull.number not in self._late
         tag = pull.tag if in_block else -1
         change = (self._inward * old, self._inward * new, pull.number, self._noise)
@@ -305,8 +290,6 @@ class BlockBetting(FloorPolicy):
     def _simulate(
         self, environment: CellEnvironment, generator: np.random.Generator, horizon: int
     ) -> Floats:
-        from fairtrial.subpopulations._kernels.runs import run_blocks
-
         most = 0 if self._finished else horizon
         world = (*environment.source, self._inward, generator, most, self._noise)
         self.told = self.asked = run_blocks(*self._books(float(self.batch or 0), *world))
@@ -329,8 +312,6 @@ class BlockBetting(FloorPolicy):
 
     @property
     def _answer(self) -> int | None:
-        from fairtrial.subpopulations._kernels.runs import leader_in_blocks
-
         if self._finished:
             return int(self._control[ANSWER])
         leader = int(leader_in_blocks(*self._books()))
@@ -350,8 +331,6 @@ class BlockBetting(FloorPolicy):
 
     def _wealth(self) -> Floats:
         """Return the log wealth against every answer, "no arm" last."""
-        from fairtrial.subpopulations._kernels.runs import wealth_in_blocks
-
         return np.asarray(wealth_in_blocks(*self._books()))
 
     def _candidates(self) -> tuple[str | None, ...]:

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import gammainccinv
 
 from fairtrial.confidence.thresholds import (
     GaussianMixture,
@@ -50,7 +51,5 @@ def price_of_order(cells: int, level: float, kappas: int) -> Floats:
     bounded by its supremum. These are independent, and the log of each is at most a standard
     exponential: their sum exceeds x with probability e^-x (1 + x + ... + x^(C-1) / (C-1)!).
     """
-    from scipy.special import gammainccinv
-
     needed = level + math.log(kappas)
     return np.asarray(gammainccinv(np.arange(1, cells + 1), math.exp(-needed)) - needed)

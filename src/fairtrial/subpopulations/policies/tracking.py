@@ -36,6 +36,14 @@ from fairtrial.subpopulations._kernels.indices import (
     UNIFORM,
     UNKNOWN,
 )
+from fairtrial.subpopulations._kernels.model import pack_model
+from fairtrial.subpopulations._kernels.runs import (
+    ask_tracker,
+    correct_in_tracker,
+    run_tracker,
+    tell_tracker,
+    tracker_evidence,
+)
 from fairtrial.subpopulations.environments import CellEnvironment
 from fairtrial.subpopulations.policies.base import PREDICTABLE, FloorPolicy, model_of
 from fairtrial.subpopulations.policies.in_order import NOTHING_HELD, hold, release
@@ -104,8 +112,6 @@ class Tracking(FloorPolicy):
 
     def _prepare_kernels(self) -> None:
         """Put what stays the same into the form that the kernels take."""
-        from fairtrial.subpopulations._kernels.model import pack_model
-
         problem = self.problem
         model = model_of(problem, self.informative_only)
         self._model, self._needed = pack_model(model), model.active > 0.0
@@ -143,15 +149,11 @@ class Tracking(FloorPolicy):
 
     def choose(self, group: str | None = None) -> Choice:
         """Return the cell that the rule wants next (in the group that arrived, if one did)."""
-        from fairtrial.subpopulations._kernels.runs import ask_tracker
-
         wanted = (self.rule, self._column(group), *self._sampling, self.asked)
         return int(ask_tracker(*self._state(*wanted)))
 
     def learn(self, pull: Pull, outcome: float) -> None:
         """Take one reward and test whether it is enough."""
-        from fairtrial.subpopulations._kernels.runs import tell_tracker
-
         solicited = pull.number in self._outstanding
         told = (pull.action, self._inward * outcome, solicited)
         noted = self._noise[len(self._noise) :] if self._waits_for_order else self._noise
@@ -167,8 +169,6 @@ class Tracking(FloorPolicy):
 
     def _learn_in_order(self, pull: Pull, reward: float) -> None:
         """Test what is complete in the order of issue; data that nobody asked for has no place."""
-        from fairtrial.subpopulations._kernels.runs import tell_tracker
-
         if pull.number == UNSOLICITED:
             return
         held = hold(self._held, pull.number, pull.action, reward)
@@ -223,8 +223,6 @@ class Tracking(FloorPolicy):
 
     def on_amend(self, pull: Pull, old: float, new: float) -> None:
         """Correct a reward; the evidence is that of the corrected data."""
-        from fairtrial.subpopulations._kernels.runs import correct_in_tracker
-
         change = (self._inward * old, self._inward * new, self.problem.estimates_noise, pull.number)
         noted = self._noise[len(self._noise) :] if self._waits_for_order else self._noise
         correct_in_tracker(*self._state(pull.action, *change, noted))
@@ -243,8 +241,6 @@ class Tracking(FloorPolicy):
     def _simulate(
         self, environment: CellEnvironment, generator: np.random.Generator, horizon: int
     ) -> Floats:
-        from fairtrial.subpopulations._kernels.runs import run_tracker
-
         if not self._certain:
             rule = (self.rule, *self._sampling[1:])
             world = (*environment.source, self._inward, generator, horizon, self._noise)
@@ -291,8 +287,6 @@ class Tracking(FloorPolicy):
         return np.asarray(np.sqrt(known))
 
     def _evidence(self) -> tuple[float | None, float | None]:
-        from fairtrial.subpopulations._kernels.runs import tracker_evidence
-
         tests = (self._kind, self._level, self._kappas, self._constants)
         found = float(tracker_evidence(*self._evidence_state(*tests)))
         needed = self._level
