@@ -107,7 +107,7 @@ def test_a_phase_is_judged_by_its_own_data_at_the_level_of_its_number(
     while not policy.stopped:
         pull = policy.ask()
         if pull.tag > judge.phase:
-            planned = policy._books[2].copy()
+            planned = policy._race.results[2].copy()
             planned[pull.action] += 1.0
             judge.begin(planned, cls)
         reward = rng.normal(means[pull.action], problem.scale[pull.action])
@@ -120,9 +120,9 @@ def test_a_phase_is_judged_by_its_own_data_at_the_level_of_its_number(
             policy.tell(lost.pop() if lost else problem.pull(arm="0"), -9.0 * problem.sign)
         judge.own.append((pull.action, reward))
         policy.tell(pull, reward)
-        if policy._waiting == 0:
+        if policy._race.waiting == 0:
             judge.judge()
-            assert set(np.flatnonzero(policy._alive)) == judge.alive
+            assert set(np.flatnonzero(policy._race.alive)) == judge.alive
             assert policy.stopped == (judge.verdict != "open")
     assert policy.recommend().status == {"hopeless": "undecided"}.get(judge.verdict, judge.verdict)
     assert judge.phase >= 2
@@ -139,11 +139,11 @@ def test_a_correction_reaches_its_phase_and_what_came_too_late_for_it_does_not(
         policy.tell(pull, 1.0)
     policy.tell(pulls[2], 0.5)
     policy.amend(pulls[2], 0.5, 2.0)
-    own = policy._books[4].copy()
+    own = policy._race.results[4].copy()
     assert own.sum() == 2.0
     policy.amend(pulls[0], 1.0, 100.0)
-    assert (policy._books[4] == own).all()
-    assert policy._books[1].sum() == 103.0
+    assert (policy._race.results[4] == own).all()
+    assert policy._race.results[1].sum() == 103.0
     assert any(text.startswith("2 pulls got lost") for text in policy.guarantee.assumptions)
 
 
@@ -162,5 +162,5 @@ def test_the_better_half_stays_by_the_data_of_its_phase_alone() -> None:
         for pull, reward in zip(pulls, rewards, strict=True):
             policy.tell(pull, reward)
         alive = sorted(np.array(alive)[np.argsort(-values)[:kept]].tolist())
-        assert np.flatnonzero(policy._alive).tolist() == alive
+        assert np.flatnonzero(policy._race.alive).tolist() == alive
     assert policy.recommend().arm == str(alive[0])

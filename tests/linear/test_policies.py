@@ -154,8 +154,8 @@ def test_levels_are_their_formulas() -> None:
     rewards = {"0": [3.0, 1.0, 2.0], "1": [0.0, 1.0, -1.0]}
     gap, variance, pulls = 2.0, 4.0 * 2 / 3, 6
 
-    def evidence(level: object, cls: type[Policy] = LinGapE, start: int = 3) -> tuple:
-        policy = cls(problem, delta=0.1, stopping=level, start=start)
+    def evidence(level: object, cls: type[Policy] = LinGapE, initial_pulls: int = 3) -> tuple:
+        policy = cls(problem, delta=0.1, stopping=level, initial_pulls=initial_pulls)
         for k in range(3):
             for arm, values in rewards.items():
                 policy.tell(problem.pull(arm=arm), values[k])
@@ -389,9 +389,9 @@ def test_phases_go_on_with_fresh_data_and_survivors_only() -> None:
     while not policy.stopped:
         pull = policy.ask()
         policy.tell(pull, rng.normal([1.0, 0.9, 0.2, 0.0][pull.action], 1.0))
-        survivors.append(int(policy._alive.sum()))
-        if policy._waiting == 0 and not policy.stopped:
-            assert policy.ask(10**6)[0].tag == policy._phase
+        survivors.append(int(policy._race.alive.sum()))
+        if policy._race.waiting == 0 and not policy.stopped:
+            assert policy.ask(10**6)[0].tag == policy._race.number
             break
     assert survivors == sorted(survivors, reverse=True)
 
@@ -475,7 +475,7 @@ def test_bad_arguments_of_some_policies_are_named() -> None:
     for alpha in (0.0, 1.0, -1.0):
         with pytest.raises(InvalidArgument, match="alpha"):
             XYAdaptive(problem, alpha=alpha)
-    with pytest.raises(InvalidArgument, match="start"):
+    with pytest.raises(InvalidArgument, match="initial_pulls"):
         LinGapE(problem, initial_pulls=0)
     with pytest.raises(InvalidArgument, match="batch"):
         BlockBetting(problem, batch=0)

@@ -21,7 +21,6 @@ from fairtrial.linear import (
     Problem,
     Rage,
     XYAdaptive,
-    complexity,
     g_optimal_design,
     oracle_design,
     xy_optimal_design,
@@ -38,7 +37,7 @@ EVERY = [
 # -------------------------------------------------------------------------- bad input
 
 
-@pytest.mark.parametrize("call", [complexity, oracle_design, GaussianEnvironment])
+@pytest.mark.parametrize("call", [oracle_design, GaussianEnvironment])
 def test_a_theta_that_is_not_finite_is_named(call) -> None:
     with pytest.raises(InvalidArgument, match=r"theta\[1\] must be finite; got nan"):
         call(Problem(np.eye(2), noise_std=1.0), [0.0, math.nan])

@@ -150,7 +150,7 @@ def test_every_decision_is_the_referees(name: str, cls: type[Policy], level: str
             continue
         if cls is FullyAdaptiveXY:
             referee.reject()
-            assert set(np.flatnonzero(policy._track.ruled_out)) == referee.rejected
+            assert set(np.flatnonzero(policy._race.track.ruled_out)) == referee.rejected
         rivals = referee.rivals()
         evidence = min(rivals.values(), default=math.inf) / 2
         assert set(policy._answer) == referee.leaders()
@@ -181,5 +181,5 @@ def test_choices_stand_on_the_information_with_all_pulls_in_flight(told: int) ->
         arms = [pull.action for pull in (*pulls[:told], *pulls[told + lost :])]
         expected = Referee(problem, "mixture").gram(np.bincount(arms, minlength=len(FEATURES)))
         basis = problem.reduced.basis
-        found = problem.scale.max() ** 2 * basis @ policy._track.ahead @ basis.T
+        found = problem.scale.max() ** 2 * basis @ policy._race.track.ahead @ basis.T
         assert np.linalg.inv(found) == pytest.approx(expected, rel=1e-6)

@@ -220,7 +220,7 @@ def test_an_unknown_noise_is_estimated_and_nothing_is_proven(cls: type[Policy]) 
     assert found.answer == "0"
     assert policy.guarantee.label == "heuristic"
     assert "the estimated noise is the true one" in policy.guarantee.assumptions[-1]
-    assert 0.25 / 1.6 <= policy._noise() <= 0.25 * 1.6
+    assert 0.25 / 1.6 <= policy._race.noise_variance <= 0.25 * 1.6
 
 
 def test_the_estimate_is_an_upper_bound_from_the_residuals() -> None:
@@ -234,7 +234,7 @@ def test_the_estimate_is_an_upper_bound_from_the_residuals() -> None:
     rows = ARMS[[pull.action for pull in pulls]]
     residuals = rewards - rows @ np.linalg.lstsq(rows, rewards, rcond=None)[0]
     wanted = (residuals**2).sum() / stats.chi2.ppf(0.1, 27)
-    assert policy._noise() == pytest.approx(wanted, rel=1e-3)
+    assert policy._race.noise_variance == pytest.approx(wanted, rel=1e-3)
 
 
 def test_there_are_no_intervals_before_the_noise_can_be_estimated() -> None:

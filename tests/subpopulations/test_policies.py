@@ -451,9 +451,9 @@ def test_tracking_leaves_every_cell_the_papers_least_share(cls: type[Policy]) ->
     for _ in range(60):
         pull = policy.ask()
         policy.tell(pull, rewards[pull.arm])
-    before = policy.get_state()["_planes"][CREDIT].copy()
+    before = policy.get_state()["_race.results.planes"][CREDIT].copy()
     policy.ask()
-    earned = policy.get_state()["_planes"][CREDIT] - before
+    earned = policy.get_state()["_race.results.planes"][CREDIT] - before
     assert earned.sum() == pytest.approx(1.0)
     assert earned[2, 0] == pytest.approx(0.5 / math.sqrt(3**2 + 60))
 

@@ -24,6 +24,8 @@ __all__ = [
     "check_labels",
     "check_number",
     "check_numbers",
+    "check_optional_integer",
+    "check_optional_number",
     "check_probability",
     "check_range",
     "index_of",
@@ -151,6 +153,28 @@ def check_integer(name: str, value: object, *, low: int | None = None) -> int:
     if _is_too_long(int(value)):
         raise InvalidArgument(name, f"{accepted}, of at most {_LONGEST_NUMBER} digits", value)
     return int(value)
+
+
+def check_optional_integer(name: str, value: object, *, low: int | None = None) -> int | None:
+    """Return `value` as an int that is at least `low`; None as it is.
+
+    Examples
+    --------
+    >>> check_optional_integer("max_pulls", None, low=1) is None
+    True
+    """
+    return None if value is None else check_integer(name, value, low=low)
+
+
+def check_optional_number(name: str, value: object, *, low: float = -math.inf) -> float | None:
+    """Return `value` as a finite float that is at least `low`; None as it is.
+
+    Examples
+    --------
+    >>> check_optional_number("exploration", 1, low=0.0)
+    1.0
+    """
+    return None if value is None else check_number(name, value, low=low)
 
 
 def _is_too_long(number: int) -> bool:

@@ -13,13 +13,13 @@ from fairtrial.linear.policies.levels import (
 from fairtrial.linear.policies.phases import ODLinBAI, Rage, XYAdaptive
 from fairtrial.linear.policies.static import (
     GAllocation,
-    LazyTrackAndStop,
     XYAllocation,
     XYOracle,
 )
 from fairtrial.linear.policies.tracking import (
     FrankWolfeSampling,
     FullyAdaptiveXY,
+    LazyTrackAndStop,
     LinGame,
     LinGapE,
 )

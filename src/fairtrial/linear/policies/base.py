@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,12 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.core.fixed_confidence import FixedConfidencePolicy
+from fairtrial.core.policy import Choice
+from fairtrial.core.pull import Pull
 from fairtrial.core.recommendation import Estimate, Guarantee, Status
-from fairtrial.core.seeds import seed_key
-from fairtrial.core.validation import check_choice, check_instance
+from fairtrial.core.validation import check_instance
 from fairtrial.core.wording import is_best
+from fairtrial.errors import InvalidArgument
 from fairtrial.linear.environments import ArmEnvironment
 from fairtrial.linear.policies.checks import contradiction
+from fairtrial.linear.policies.race import Race
+from fairtrial.linear.policies.units import Units
 from fairtrial.linear.problem import Problem
 
 Floats = NDArray[np.float64]
@@ -28,30 +31,6 @@ ILL_CONDITIONED = 1e12
 """Condition of the Gram matrix, its columns scaled, from which on there is a warning."""
 
 
-def tie_key(ties: str, seed: int) -> int:
-    """Return the key of the numbers that break ties, small enough for a float; -1 for the first.
-
-    Raises
-    ------
-    InvalidArgument
-        If `ties` is neither "first" nor "random".
-    """
-    if check_choice("ties", ties, ["first", "random"]) == "first":
-        return -1
-    return int(seed_key(seed)[0] >> np.uint64(12))
-
-
-_LARGEST = 1e100
-"""What tolerances count as at most, in the units of the reduced problem."""
-
-
-def _in_units(value: float, unit: float) -> float:
-    """Return a number as a multiple of a unit, which may be too small or large for a float."""
-    if value == 0.0:
-        return 0.0
-    return min(value / unit, _LARGEST) if unit > value / _LARGEST else _LARGEST
-
-
 _MODEL = "linear in the features of its arm"
 """What every rule's guarantee says of mean rewards."""
 
@@ -59,13 +38,13 @@ _MODEL = "linear in the features of its arm"
 class LinearPolicy(FixedConfidencePolicy):
     """What all policies of the family share: the problem in arrays, and what they report."""
 
-    version = 2
+    version = 3
     problem: Problem
     environments = ArmEnvironment
     _nothing_yet = "not every direction has been measured yet"
 
-    _shape: tuple[int, int, int]
-    """Arms, distinct candidates, and rank."""
+    _race: Race
+    """The state of the rule, made by its constructor; block betting keeps its own instead."""
 
     def __init__(
         self,
@@ -76,63 +55,97 @@ class LinearPolicy(FixedConfidencePolicy):
     ) -> None:
         check_instance("problem", problem, Problem)
         super().__init__(problem, delta, max_pulls, seed)
-        reduced = problem.reduced
-        self._shape = (len(reduced.arms), len(reduced.candidates), reduced.arms.shape[1])
-        self._factors = problem.sign / problem.scale
-        # In the units of the reduced problem, and within what products of floats can hold.
-        with np.errstate(over="ignore"):
-            self._slack = np.minimum(problem.misspecification / problem.scale, _LARGEST)
-        self._tolerance = _in_units(problem.tolerance, reduced.unit)
-        self._misspecification = _in_units(problem.misspecification, reduced.unit)
+        self._units = Units(problem)
         # Misspecified means of candidates with equal features may differ by twice the bound.
         self._twins_may_differ = 2.0 * problem.misspecification > problem.tolerance
 
-    def _pack(self, rules: Floats) -> Floats:
-        """Return the problem and the numbers that the kernels test by, in one array."""
-        arms, candidates, _, rest, _ = self.problem.reduced
-        start = self.problem.start_arms
-        rows = ([start.size], arms.ravel(), candidates.ravel(), rest.ravel(), start)
-        return np.concatenate((*rows, self._slack, rules), dtype=np.float64)
+    # ------------------------------------------------------------------- contract
 
-    # ---------------------------------------------------------- what each rule says
+    def choose(self) -> Choice:
+        """Return the next pull that the rule wants; None if it needs results first."""
+        return self._race.choose()
+
+    def learn(self, pull: Pull, outcome: float) -> None:
+        """Take one reward and test whether it is enough."""
+        reward = self._units.reward(pull.action, outcome)
+        in_flight = pull.number in self._outstanding
+        self._race.learn(pull, reward, in_flight, was_lost=self.is_lost(pull))
+
+    def on_failure(self, pull: Pull, reason: str) -> None:
+        """Free the pull's place: the rule asks for it again if it still wants it."""
+        self._race.lose(pull)
+
+    def on_amend(self, pull: Pull, old: float, new: float) -> None:
+        """Correct a reward; the evidence is that of the corrected data."""
+        before, after = (self._units.reward(pull.action, value) for value in (old, new))
+        self._race.amend(pull, before, after)
+        self._amended += 1
+
+    def _simulate(
+        self, environment: ArmEnvironment, generator: np.random.Generator, horizon: int
+    ) -> Floats:
+        self._race.run(environment, generator, horizon)
+        counts = self._data[0]
+        self.told = self.asked = int(counts.sum())
+        return counts
+
+    def metrics(self) -> dict[str, float]:
+        """Return what is noted of a run besides its result."""
+        return self._race.metrics
+
+    # ---------------------------------------------------- what is known of the race
 
     @property
-    @abstractmethod
     def _found_best(self) -> bool:
         """Whether the rule has found the best of the distinct candidates."""
+        return self._race.found_best
 
     @property
     def _hopeless(self) -> bool:
         """Whether the rule has found that misspecified means can hide what it looks for."""
-        return False
+        return self._race.hopeless
 
     @property
-    @abstractmethod
     def _answer(self) -> Sequence[int] | None:
         """The answer, or the leaders, as distinct candidates; None before there are any."""
+        return self._best_first(self._race.leaders)[: self.problem.top] or None
 
-    @property
-    @abstractmethod
-    def _data(self) -> tuple[Floats, Floats]:
-        """Counts and sums by arm, shape (K,), rewards as maximised, in units of the noise."""
-
-    @property
-    @abstractmethod
-    def _initial(self) -> int:
-        """Pulls of every arm of the basis that come before everything else."""
-
-    @property
-    @abstractmethod
-    def _records(self) -> tuple[Floats, Floats]:
-        """The record of all rewards by arm, and what it was when theta could first be estimated."""
+    def _live(self) -> Sequence[int]:
+        """Return the distinct candidates that are not ruled out."""
+        return list(self._answer or ()) if self._found_best else self._race.live
 
     def _confidence_set(self) -> Sequence[int] | None:
-        """Distinct candidates among which the best is at all times; None if the rule cannot say."""
-        return None
+        """Return the candidates among which the best is at all times; None if there is no such."""
+        known = self._race.confidence_set
+        return self._live() if known is not None and self._found_best else known
 
-    @abstractmethod
-    def _live(self) -> Sequence[int]:
-        """Distinct candidates that are not ruled out."""
+    def _evidence(self) -> tuple[float | None, float | None]:
+        return self._race.evidence
+
+    @property
+    def _data(self) -> tuple[Floats, Floats]:
+        """Counts and sums by arm, shape (K,), rewards as maximised, in units of the noise."""
+        return self._race.counts, self._race.sums
+
+    @property
+    def _records(self) -> tuple[Floats, Floats]:
+        """The record of all rewards by arm, and what it was when theta could first be estimated."""
+        return self._race.records
+
+    @property
+    def _initial(self) -> int:
+        """Pulls of every arm of the basis that come before everything else."""
+        return self._race.initial_pulls
+
+    @property
+    def _noise_variance(self) -> float:
+        """Variance of a reward in units of the stated one; infinite while it is unknown."""
+        return self._race.noise_variance
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The rule's guarantee, weakened where the data no longer fit its assumptions."""
+        return self._race.weakened(self._as_it_stands(self._race.promise), len(self._lost))
 
     # --------------------------------------------------------------------- shared
 
@@ -151,10 +164,6 @@ class LinearPolicy(FixedConfidencePolicy):
             return False
         groups = self.problem.answer_groups
         return any(len(groups[index]) > 1 for index in self._answer or ())
-
-    def _reduced(self, action: int, reward: float) -> float:
-        """Return a reward as it is maximised, in units of the noise."""
-        return float(self._factors[action]) * reward
 
     def _labels(self, candidates: Sequence[int]) -> list[str]:
         groups = self.problem.answer_groups
@@ -253,16 +262,22 @@ class LinearPolicy(FixedConfidencePolicy):
         pulled = int((self._data[0][arms] > 0.0).sum())
         return pulled > self.problem.rank or len(arms) <= self.problem.rank or not self.told
 
-    @staticmethod
-    def _without(promise: Guarantee, lost: int) -> Guarantee:
-        """Return the guarantee when that many lost pulls are left out."""
-        return promise.weakened_by(lost, "pull", "got lost for reasons unrelated to rewards")
-
     # ------------------------------------------------------------------- progress
 
     def _details(self) -> dict[str, Any]:
-        warnings = self._warnings()
-        return {**self._rulings(), **({"warnings": warnings} if warnings else {})}
+        details = self._rulings()
+        if warnings := self._warnings():
+            details["warnings"] = warnings
+        return {**details, **self._rule_details()}
+
+    def _rule_details(self) -> dict[str, Any]:
+        """Return what only rules in phases, or ones that eliminate, have to say."""
+        details: dict[str, Any] = {}
+        if self._race.phase is not None:
+            details["phase"] = self._race.phase
+        if self._race.survivors is not None:
+            details["survivors"] = self._labels(self._race.survivors)
+        return details
 
     def _rulings(self) -> dict[str, Any]:
         """Return how many candidates are not ruled out, and of each whether it is."""
@@ -281,7 +296,9 @@ class LinearPolicy(FixedConfidencePolicy):
     def _warnings(self) -> list[str]:
         """Return all that there is to be warned of: the numbers' accuracy, and contradictions."""
         warnings = []
-        condition = self.problem.condition(self._data[0]) if self._can_be_fitted else 0.0
+        counts = self._data[0]
+        fitted = self._units.can_be_fitted(counts)
+        condition = self.problem.condition(counts) if fitted else 0.0
         if condition > ILL_CONDITIONED:
             warnings.append(
                 f"IllConditioned: the features pulled so far are nearly dependent (condition "
@@ -289,21 +306,11 @@ class LinearPolicy(FixedConfidencePolicy):
             )
         return [*warnings, *self.warnings()]
 
-    def _noise(self) -> float:
-        """Variance of a reward in the units of the data: one if it is known, else infinite."""
-        return math.inf if self.problem.estimates_noise else 1.0
-
-    @property
-    def _can_be_fitted(self) -> bool:
-        """Whether every arm of a basis has a result."""
-        basis = self.problem.basis_arms
-        return len(basis) > 0 and bool((self._data[0][basis] >= 1.0).all())
-
     def _fit(self) -> tuple[Floats, Floats, float] | None:
         """Return theta in the reduced coordinates, the whitener and the radius; None before."""
-        if not self._can_be_fitted:
-            return None
         counts, sums = self._data
+        if not self._units.can_be_fitted(counts):
+            return None
         arms, basis = self.problem.reduced.arms, self.problem.basis_arms
         gram = (arms.T * counts) @ arms
         pulled = counts > 0.0
@@ -320,7 +327,7 @@ class LinearPolicy(FixedConfidencePolicy):
         prior = spread * initial * arms[basis].T @ arms[basis]
         _, log_det = np.linalg.slogdet(np.eye(len(basis)) + np.linalg.solve(prior, gram))
         level = 2.0 * (1.0 + spread) * (0.5 * log_det - math.log(self._interval_level))
-        return theta, root, math.sqrt(level * self._noise())
+        return theta, root, math.sqrt(level * self._noise_variance)
 
     @property
     def _interval_level(self) -> float:
@@ -376,7 +383,7 @@ class LinearPolicy(FixedConfidencePolicy):
         np.multiply(reach, lengths, out=reach, where=lengths > 0.0)
         reach[lengths == 0.0] = 0.0
         if self.problem.misspecification > 0.0:
-            weights = self._data[0] * self._slack
+            weights = self._data[0] * self._units.deviations
             pulled = np.flatnonzero(weights)
             arms = self.problem.reduced.arms[pulled]
             reach += np.abs(rows @ root.T @ root @ arms.T) @ weights[pulled]
@@ -394,4 +401,12 @@ class LinearPolicy(FixedConfidencePolicy):
             mean=float(mean) if known else None,
             lower=float(min(max(mean - half, low), high)) if bounded else None,
             upper=float(max(min(mean + half, high), low)) if bounded else None,
+        )
+
+
+def refuse_several_answers(problem: Problem, policy: str) -> None:
+    """Refuse a problem that wants more than one answer of a rule that eliminates."""
+    if problem.top > 1:
+        raise InvalidArgument(
+            "problem", f"must want one answer for {policy}; LinGapE gives several", problem.top
         )

@@ -118,14 +118,14 @@ class BlockBetting(LinearPolicy):
         self.initial_pulls = (
             None if initial_pulls is None else check_integer("initial_pulls", initial_pulls, low=1)
         )
-        if self._pairwise and self._shape[1] ** 2 > MOST_PAIRS:
+        if self._pairwise and self._units.shape[1] ** 2 > MOST_PAIRS:
             raise InvalidArgument(
                 "problem",
                 f"must have at most {math.isqrt(MOST_PAIRS)} distinct candidates for BlockBetting "
                 "with a tolerance or top; LinGapE takes more",
-                self._shape[1],
+                self._units.shape[1],
             )
-        self._packed = self._pack(self._rules())
+        self._packed = self._units.pack(self._rules())
         self._lost_in_block = 0
         self._late: list[int] = []
         self._find_places()
@@ -145,7 +145,7 @@ class BlockBetting(LinearPolicy):
 
         Pairwise, a wrong answer needs one of its members to beat, wrongly, one of the best.
         """
-        top, candidates = self.problem.top, self._shape[1]
+        top, candidates = self.problem.top, self._units.shape[1]
         errors = max(1, top * (candidates - top)) if self._pairwise else 1
         return math.log(errors / self.delta)
 
@@ -158,13 +158,15 @@ class BlockBetting(LinearPolicy):
         if self.problem.reward_range is None or not self.problem.holds_constant_exactly:
             return 0.0
         low, high = self.problem.reward_range
-        return float(self._factors[0]) * (0.5 * low + 0.5 * high)
+        return float(self._units.factors[0]) * (0.5 * low + 0.5 * high)
 
     def _rules(self) -> Floats:
         problem = self.problem
         low = high = 0.0
         if problem.reward_range is not None:
-            low, high = sorted(self._factors[0] * end - self._shift for end in problem.reward_range)
+            low, high = sorted(
+                self._units.factors[0] * end - self._shift for end in problem.reward_range
+            )
         rules = Rules(
             bounded=problem.reward_range is not None,
             low=low,
@@ -177,10 +179,10 @@ class BlockBetting(LinearPolicy):
             touch=1.5,
             steps=80,
             slack=1.3,
-            tolerance=self._tolerance,
+            tolerance=self._units.tolerance,
             top=problem.top,
             pairwise=self._pairwise,
-            misspecification=self._misspecification,
+            misspecification=self._units.misspecification,
             shift=self._shift,
         )
         return np.array(rules, dtype=np.float64)
@@ -188,7 +190,7 @@ class BlockBetting(LinearPolicy):
     # ---------------------------------------------------------------------- books
 
     def _allocate(self, slots: int) -> None:
-        floats, integers = sizes(self._packed, *self._shape, slots)
+        floats, integers = sizes(self._packed, *self._units.shape, slots)
         self._floats = np.zeros(floats)
         self._integers = np.zeros(integers, dtype=np.int64)
         start_blocks(*self._books())
@@ -196,11 +198,11 @@ class BlockBetting(LinearPolicy):
     def _books(self, *more: Any) -> Any:
         """Return everything that the kernels need, packed, and `more` after it."""
         books = (self._packed, self._floats, self._integers)
-        return (*books, *self._shape, self._slots, *more)
+        return (*books, *self._units.shape, self._slots, *more)
 
     def _find_places(self) -> None:
         """Note where things stand in the books: every decision looks there."""
-        arms, candidates, _ = self._shape
+        arms, candidates, _ = self._units.shape
         first = 2 * candidates
         self._finished_at, self._hopeless_at = first + FINISHED, first + HOPELESS
         bets = max(1, self.problem.top * (candidates - self.problem.top))
@@ -218,7 +220,7 @@ class BlockBetting(LinearPolicy):
     def _make_room(self) -> None:
         """Double the number of blocks that can be open at once."""
         old, slots = self._book, self._slots
-        floats, integers = sizes(self._packed, *self._shape, 2 * slots)
+        floats, integers = sizes(self._packed, *self._units.shape, 2 * slots)
         self._floats, self._integers = np.zeros(floats), np.zeros(integers, dtype=np.int64)
         new = self._book
         first, number = int(old.control[FIRST]), int(old.control[OPEN])
@@ -238,7 +240,7 @@ class BlockBetting(LinearPolicy):
         """Take one reward; one that comes after its loss informs plans, and no bet."""
         solicited = pull.number in self._outstanding
         serial = pull.tag if solicited else -1
-        reward = self._reduced(pull.action, outcome)
+        reward = self._units.reward(pull.action, outcome)
         tell_blocks(*self._books(pull.action, serial, reward, solicited))
         if self.is_lost(pull):
             self._late.append(pull.number)
@@ -252,14 +254,14 @@ class BlockBetting(LinearPolicy):
         """Correct the data, and bets of its block; those that were paid stay as they were."""
         bet_on = pull.number != UNSOLICITED and pull.number not in self._late
         serial = pull.tag if bet_on else -1
-        change = (self._reduced(pull.action, old), self._reduced(pull.action, new))
+        change = (self._units.reward(pull.action, old), self._units.reward(pull.action, new))
         correct_in_blocks(*self._books(pull.action, serial, *change))
         self._amended += 1
 
     def _simulate(
         self, environment: ArmEnvironment, generator: np.random.Generator, horizon: int
     ) -> Floats:
-        world = (*environment.source, self._factors, generator, horizon)
+        world = (*environment.source, self._units.factors, generator, horizon)
         self.told = self.asked = run_blocks(*self._books(float(self.batch or 0), *world))
         return np.asarray(self._book.counts)
 
@@ -274,8 +276,16 @@ class BlockBetting(LinearPolicy):
         return bool(self._integers[self._hopeless_at])
 
     @property
+    def _noise_variance(self) -> float:
+        return 1.0
+
+    def metrics(self) -> dict[str, float]:
+        """Return what is noted of a run besides its result: nothing."""
+        return {}
+
+    @property
     def _answer(self) -> Sequence[int] | None:
-        chosen = np.zeros(self._shape[1], dtype=np.int64)
+        chosen = np.zeros(self._units.shape[1], dtype=np.int64)
         if not leaders_in_blocks(*self._books(chosen)):
             return None
         return self._best_first(np.flatnonzero(chosen))
@@ -325,14 +335,17 @@ class BlockBetting(LinearPolicy):
         book = self._book
         return pulls_left(float(book.forecast[0]), float(book.waiting.sum()))
 
-    def _details(self) -> dict[str, Any]:
+    def _rule_details(self) -> dict[str, Any]:
         book = self._book
-        details = {**super()._details(), "blocks": int(book.control[BLOCKS])}
+        details: dict[str, Any] = {"blocks": int(book.control[BLOCKS])}
         if not self._pairwise:
             details["answers"] = [
                 {"answer": label, "log_wealth": float(wealth), "rejected": bool(rejected)}
                 for label, wealth, rejected in zip(
-                    self._labels(range(self._shape[1])), book.wealth[0], book.rejected, strict=True
+                    self._labels(range(self._units.shape[1])),
+                    book.wealth[0],
+                    book.rejected,
+                    strict=True,
                 )
             ]
         return details
@@ -348,4 +361,5 @@ class BlockBetting(LinearPolicy):
             "given the past, the mean of a reward is linear in the features of its arm",
         )
         stated = self._as_it_stands(stated)
-        return self._without(stated, 0 if bounded else self._lost_in_block)
+        lost = 0 if bounded else self._lost_in_block
+        return stated.weakened_by(lost, "pull", "got lost for reasons unrelated to rewards")

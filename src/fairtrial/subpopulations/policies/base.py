@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,34 +10,31 @@ from numpy.typing import NDArray
 from fairtrial.confidence.bounds import NormalMixture
 from fairtrial.confidence.noise_test import FALSE_ALARM, NoiseTest
 from fairtrial.core.fixed_confidence import FixedConfidencePolicy
+from fairtrial.core.policy import Choice
+from fairtrial.core.pull import Pull
 from fairtrial.core.recommendation import Estimate, Guarantee
 from fairtrial.core.validation import check_instance, index_of
 from fairtrial.core.wording import or_within, who_leads
-from fairtrial.subpopulations._kernels.indices import ANY_GROUP, NOISE_FIELDS
-from fairtrial.subpopulations._kernels.model import Model
+from fairtrial.subpopulations._kernels.indices import ANY_GROUP
 from fairtrial.subpopulations.environments import CellEnvironment
+from fairtrial.subpopulations.policies.tracker import Tracker
+from fairtrial.subpopulations.policies.units import unit_of
 from fairtrial.subpopulations.problem import Problem
 
 Floats = NDArray[np.float64]
 
 
-PREDICTABLE = (
-    "nobody's guess of the next pull changes an outcome: the order of pulls is not random, and can "
-    "be predicted from the results"
-)
-"""What a rule without coins assumes of those who see its results."""
-
-
-_USUAL = 20
-"""Powers of two that scales of rewards may differ from 1 by without a unit of their own."""
-
-
 class FloorPolicy(FixedConfidencePolicy):
     """What all policies of the family share: the problem in arrays, and what they report."""
 
+    version = 3
+    state_fields = ("_amended", *(f"_race.{field}" for field in Tracker.fields))
     problem: Problem
     environments = CellEnvironment
     _nothing_yet = "not every cell that matters has a result yet"
+
+    _race: Tracker
+    """The state of the rule, made by its constructor; block betting keeps its own instead."""
 
     def __init__(
         self,
@@ -51,17 +47,74 @@ class FloorPolicy(FixedConfidencePolicy):
         super().__init__(problem, delta, max_pulls, seed)
         # Rewards are maximised, and in units that keep their squares well within a float's range.
         self._inward = problem.sign / unit_of(problem)
-        self._noise = self._noise_records(slots=0)
 
-    def _noise_records(self, slots: int) -> Floats:
-        """Return empty records for the test of the stated noise, if there is one to test."""
-        stated = self.problem.reward_range is None and not self.problem.estimates_noise
-        return np.zeros((1 + slots, self.problem.n_actions, NOISE_FIELDS) if stated else (0, 0, 0))
+    # ------------------------------------------------------------------- contract
+
+    def choose(self, group: str | None = None) -> Choice:
+        """Return the cell that the rule wants next (in the group that arrived, if one did)."""
+        return self._race.choose(self._column(group), self.asked)
+
+    def learn(self, pull: Pull, outcome: float) -> None:
+        """Take one reward and test whether it is enough."""
+        in_flight = pull.number in self._outstanding
+        self._race.learn(pull, self._inward * outcome, in_flight, lambda: self._missing(pull))
+
+    def _missing(self, pull: Pull) -> list[int]:
+        """Return the other pulls of the same cell that have no result."""
+        return [
+            number
+            for waiting in (self._outstanding, self._lost)
+            for number, (action, _) in waiting.items()
+            if action == pull.action and number != pull.number
+        ]
+
+    def on_failure(self, pull: Pull, reason: str) -> None:
+        """Free the cell's place: the rule will pull it again if it still wants it."""
+        self._race.lose(pull)
+
+    def on_amend(self, pull: Pull, old: float, new: float) -> None:
+        """Correct a reward; the evidence is that of the corrected data."""
+        self._amended += self._race.amend(pull, self._inward * old, self._inward * new)
+
+    def _simulate(
+        self, environment: CellEnvironment, generator: np.random.Generator, horizon: int
+    ) -> Floats:
+        self._race.run(environment.source, self._inward, generator, horizon)
+        counts = self._data[0]
+        self.told = self.asked = int(counts.sum())
+        return counts
+
+    # ---------------------------------------------------- what is known of the race
 
     @property
-    @abstractmethod
+    def _finished(self) -> bool:
+        return self._race.finished
+
+    @property
+    def _answer(self) -> int | None:
+        """The index of the answer, or of the leader: K stands for "no arm", None for "no idea"."""
+        return self._race.answer
+
+    @property
     def _data(self) -> tuple[Floats, Floats]:
         """Counts and sums by cell, shape (K, L), rewards as maximised."""
+        return self._race.data
+
+    def _evidence(self) -> tuple[float | None, float | None]:
+        return self._race.evidence
+
+    def _spreads(self) -> list[Floats]:
+        """Return the records of how results spread that are tested, each by itself."""
+        return self._race.spreads
+
+    def _scale(self) -> Floats:
+        """Return the scale of the noise by cell."""
+        return self._race.scale
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The threshold's guarantee, weakened where the data no longer fit its assumptions."""
+        return self._as_results_allow(self._race.guarantee(len(self._lost), self._amended))
 
     def _column(self, group: str | None) -> int:
         """Return the index of the group that arrived, if one did."""
@@ -98,16 +151,12 @@ class FloorPolicy(FixedConfidencePolicy):
     @property
     def _excess(self) -> float | None:
         """How many times as widely as stated the results spread, if that contradicts the noise."""
-        if not self._noise.size:
-            return None
         tests = [NoiseTest(record) for record in self._spreads()]
+        if not tests:
+            return None
         level = math.log(len(tests) / FALSE_ALARM)
         found = [test.estimated_inflation for test in tests if test.log_evidence >= level]
         return max((excess for excess in found if excess is not None), default=None)
-
-    def _spreads(self) -> list[Floats]:
-        """Return the records to be tested, each by itself."""
-        return [self._noise[0]]
 
     def warnings(self) -> tuple[str, ...]:
         """Return what the results contradict: the stated noise, where there is one."""
@@ -128,9 +177,6 @@ class FloorPolicy(FixedConfidencePolicy):
             f"noise_std is right, which the results contradict: they spread {excess:.2g} times as "
             "widely"
         )
-
-    def _scale(self) -> Floats:
-        return self.problem.scale
 
     def _estimates(self) -> tuple[tuple[Estimate, ...], tuple[Estimate, ...]]:
         return self._cell_estimates(), self._arm_estimates()
@@ -189,31 +235,3 @@ class FloorPolicy(FixedConfidencePolicy):
 
 def _none_if_infinite(limit: float) -> float | None:
     return float(limit) if math.isfinite(limit) else None
-
-
-def unit_of(problem: Problem) -> float:
-    """Return the unit in which the kernels are told rewards: 1 unless these are tiny or huge.
-
-    It is a power of two, so that nothing is rounded: decisions are the same in every unit.
-    """
-    exponent = round(math.log2(problem.scale.max()))
-    return 1.0 if abs(exponent) <= _USUAL else 2.0**exponent
-
-
-def model_of(problem: Problem, informative_only: bool) -> Model:
-    """Return the problem as the kernels see it."""
-    needed = np.ones(problem.shape, dtype=bool)
-    if informative_only:
-        matters = problem.shares > 0.0 if len(problem.arms) > 1 else np.zeros_like(problem.shares)
-        needed = problem.constrained | (matters > 0.0)
-    unit = unit_of(problem)
-    return Model(
-        weights=np.array(problem.shares),
-        limits=problem.limits() / unit,
-        own_limits=problem.limits(problem.floor_tolerance) / unit,
-        rival_limits=problem.limits(-problem.floor_tolerance) / unit,
-        variances=(problem.scale / unit) ** 2,
-        costs=np.array(problem.costs),
-        active=needed.astype(np.float64),
-        slack=float(problem.tolerance / unit),
-    )

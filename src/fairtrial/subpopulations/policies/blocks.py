@@ -25,6 +25,7 @@ from fairtrial.subpopulations._kernels.indices import (
     CONTROL,
     FINISHED,
     FIRST,
+    NOISE_FIELDS,
     OPEN,
 )
 from fairtrial.subpopulations._kernels.model import pack_model
@@ -40,7 +41,8 @@ from fairtrial.subpopulations._kernels.runs import (
     wealth_in_blocks,
 )
 from fairtrial.subpopulations.environments import CellEnvironment
-from fairtrial.subpopulations.policies.base import PREDICTABLE, FloorPolicy, model_of
+from fairtrial.subpopulations.policies.base import FloorPolicy
+from fairtrial.subpopulations.policies.units import PREDICTABLE, model_of
 from fairtrial.subpopulations.problem import Problem
 
 __all__ = ["BlockBetting"]
@@ -205,6 +207,11 @@ class BlockBetting(FloorPolicy):
         self._noise = self._noise_records(slots)
         start_blocks(*self._books())
 
+    def _noise_records(self, slots: int) -> Floats:
+        """Return empty records for the test of the stated noise, if there is one to test."""
+        stated = self.problem.reward_range is None
+        return np.zeros((1 + slots, self.problem.n_actions, NOISE_FIELDS) if stated else (0, 0, 0))
+
     def _books(self, *more: Any) -> Any:
         """Return everything that the kernels need, packed, and `more` after it."""
         return self._packed, self._floats, self._integers, *self._sizes, *more
@@ -323,6 +330,12 @@ class BlockBetting(FloorPolicy):
         arms, groups, _ = self._sizes
         counts, sums = self._floats[: 2 * arms * groups].reshape((2, arms, groups))
         return counts, sums + self._packed[-1] * counts
+
+    def _spreads(self) -> list[Floats]:
+        return [self._noise[0]] if self._noise.size else []
+
+    def _scale(self) -> Floats:
+        return self.problem.scale
 
     @property
     def _rejected(self) -> NDArray[np.bool_]:

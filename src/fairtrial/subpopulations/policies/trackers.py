@@ -1,12 +1,12 @@
-"""The rules that choose one draw at a time."""
+"""The rules that choose one pull at a time."""
 
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from fairtrial.confidence.thresholds import Threshold
-from fairtrial.core.validation import check_array
+from fairtrial.core.validation import check_array, check_optional_integer, check_optional_number
 from fairtrial.errors import InvalidArgument
 from fairtrial.subpopulations._kernels.indices import (
     BALANCED,
@@ -17,7 +17,8 @@ from fairtrial.subpopulations._kernels.indices import (
     STATIC,
     UNIFORM,
 )
-from fairtrial.subpopulations.policies.tracking import Tracking
+from fairtrial.subpopulations.policies.base import FloorPolicy
+from fairtrial.subpopulations.policies.tracker import Sampling, Tracker
 from fairtrial.subpopulations.problem import Problem
 
 __all__ = [
@@ -29,8 +30,10 @@ __all__ = [
     "UniformSampling",
 ]
 
+Floats = NDArray[np.float64]
 
-class BalancedTracking(Tracking):
+
+class BalancedTracking(FloorPolicy):
     """Information-balanced sampling: draw what the weakest evidence rests on.
 
     Best of the rules that choose one draw at a time; takes data in any order, in
@@ -72,14 +75,50 @@ class BalancedTracking(Tracking):
     [0, 1, 2]
     """
 
-    rule = BALANCED
-    guard = 1.25
+    def __init__(
+        self,
+        problem: Problem,
+        delta: float = 0.05,
+        stopping: str | Threshold = "certified",
+        initial_pulls: int | None = None,
+        exploration: float | None = None,
+        max_pulls: int | None = None,
+        delays: str = "ignorable",
+        seed: int | np.random.Generator | None = None,
+    ) -> None:
+        super().__init__(problem, delta, max_pulls, seed)
+        self.stopping, self.delays = stopping, delays
+        self.initial_pulls = check_optional_integer("initial_pulls", initial_pulls, low=0)
+        self.exploration = check_optional_number("exploration", exploration, low=0.0)
+        sampling = Sampling(BALANCED, self.seed, self.initial_pulls, self.exploration)
+        self._race = Tracker(problem, self.delta, stopping, delays, sampling)
 
 
-class TrackAndStop(Tracking):
+class TrackAndStop(FloorPolicy):
     """The paper's T-a-SCS: projected gradient steps on floored weights, cumulative tracking.
 
-    Parameters are those of `BalancedTracking`.
+    Parameters
+    ----------
+    problem : Problem
+        The problem.
+    delta : float
+        Probability of a wrong answer that is accepted.
+    stopping : str or Threshold
+        ``"certified"`` (proven, default), ``"kaufmann-koolen"`` (proven),
+        ``"stylised"`` (the paper's, a heuristic), or a threshold object.
+    initial_pulls : int, optional
+        Initial draws of every cell; 5, or 10 if the noise is estimated.
+    exploration : float, optional
+        Pull the least pulled cell while it has fewer than `exploration` times
+        sqrt(t / (K L)) pulls; by default 0.5 with tolerances of both kinds, else none.
+    max_pulls : int, optional
+        Stop undecided after this many results.
+    delays : {"ignorable", "informative"}
+        Whether a result's value may have a say in when it is told, or whether at all. If it
+        may, the tests use of each cell what is complete in the order of issue, at a higher
+        price for pairs; a lost pull then ends the use of its cell. Certified stop only.
+    seed : None, int or numpy.random.Generator
+        Ignored; the rule is deterministic, and its next pull predictable from the results.
 
     Notes
     -----
@@ -92,20 +131,53 @@ class TrackAndStop(Tracking):
     'heuristic'
     """
 
-    rule = PAPER
-    informative_only = False
+    def __init__(
+        self,
+        problem: Problem,
+        delta: float = 0.05,
+        stopping: str | Threshold = "certified",
+        initial_pulls: int | None = None,
+        exploration: float | None = None,
+        max_pulls: int | None = None,
+        delays: str = "ignorable",
+        seed: int | np.random.Generator | None = None,
+    ) -> None:
+        super().__init__(problem, delta, max_pulls, seed)
+        self.stopping, self.delays = stopping, delays
+        self.initial_pulls = check_optional_integer("initial_pulls", initial_pulls, low=0)
+        self.exploration = check_optional_number("exploration", exploration, low=0.0)
+        sampling = Sampling(PAPER, self.seed, self.initial_pulls, self.exploration)
+        self._race = Tracker(problem, self.delta, stopping, delays, sampling)
 
 
-class ExactTracking(Tracking):
+class ExactTracking(FloorPolicy):
     """Tracking of the optimal shares at the estimated means, or of shares given once.
-
-    Parameters are those of `BalancedTracking`, and:
 
     Parameters
     ----------
+    problem : Problem
+        The problem.
+    delta : float
+        Probability of a wrong answer that is accepted.
+    stopping : str or Threshold
+        ``"certified"`` (proven, default), ``"kaufmann-koolen"`` (proven),
+        ``"stylised"`` (the paper's, a heuristic), or a threshold object.
+    initial_pulls : int, optional
+        Initial draws of every cell; 5, or 10 if the noise is estimated.
+    exploration : float, optional
+        Pull the least pulled cell while it has fewer than `exploration` times
+        sqrt(t / (K L)) pulls; by default 0.5 with tolerances of both kinds, else none.
+    max_pulls : int, optional
+        Stop undecided after this many results.
+    delays : {"ignorable", "informative"}
+        Whether a result's value may have a say in when it is told, or whether at all. If it
+        may, the tests use of each cell what is complete in the order of issue, at a higher
+        price for pairs; a lost pull then ends the use of its cell. Certified stop only.
     shares : array-like of shape (K, L), optional
         Track these shares instead, as an oracle would; they must not be negative, and sum
         to one.
+    seed : None, int or numpy.random.Generator
+        Ignored; the rule is deterministic, and its next pull predictable from the results.
 
     Raises
     ------
@@ -123,8 +195,6 @@ class ExactTracking(Tracking):
     0.05
     """
 
-    rule = EXACT
-
     def __init__(
         self,
         problem: Problem,
@@ -137,23 +207,50 @@ class ExactTracking(Tracking):
         shares: ArrayLike | None = None,
         seed: int | np.random.Generator | None = None,
     ) -> None:
-        super().__init__(
-            problem, delta, stopping, initial_pulls, exploration, max_pulls, delays, seed
-        )
+        super().__init__(problem, delta, max_pulls, seed)
+        self.stopping, self.delays = stopping, delays
+        self.initial_pulls = check_optional_integer("initial_pulls", initial_pulls, low=0)
+        self.exploration = check_optional_number("exploration", exploration, low=0.0)
         self.shares = shares
-        if shares is not None:
-            given = check_array("shares", shares, problem.shape)
-            if (given < 0).any() or abs(given.sum() - 1.0) > 1e-6:
-                raise InvalidArgument("shares", "must be non-negative and sum to 1", shares)
-            self._shares = np.array(given)
-            self.rule = STATIC
+        given = None if shares is None else self._given(shares)
+        rule = EXACT if given is None else STATIC
+        sampling = Sampling(rule, self.seed, self.initial_pulls, self.exploration, given)
+        self._race = Tracker(problem, self.delta, stopping, delays, sampling)
+
+    def _given(self, shares: ArrayLike) -> Floats:
+        given = np.array(check_array("shares", shares, self.problem.shape))
+        if (given < 0).any() or abs(given.sum() - 1.0) > 1e-6:
+            raise InvalidArgument("shares", "must be non-negative and sum to 1", shares)
+        return given
 
 
-class PlainTrackAndStop(Tracking):
+class PlainTrackAndStop(FloorPolicy):
     """Ordinary Track-and-Stop on the overall means, blind to floors; groups by their weights.
 
-    Parameters are those of `BalancedTracking`, but that `seed` decides which group is drawn. A
-    baseline: it may need many times the draws.
+    A baseline: it may need many times the pulls.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem.
+    delta : float
+        Probability of a wrong answer that is accepted.
+    stopping : str or Threshold
+        ``"certified"`` (proven, default), ``"kaufmann-koolen"`` (proven),
+        ``"stylised"`` (the paper's, a heuristic), or a threshold object.
+    initial_pulls : int, optional
+        Initial draws of every cell; 5, or 10 if the noise is estimated.
+    exploration : float, optional
+        Pull the least pulled cell while it has fewer than `exploration` times
+        sqrt(t / (K L)) pulls; by default 0.5 with tolerances of both kinds, else none.
+    max_pulls : int, optional
+        Stop undecided after this many results.
+    delays : {"ignorable", "informative"}
+        Whether a result's value may have a say in when it is told, or whether at all. If it
+        may, the tests use of each cell what is complete in the order of issue, at a higher
+        price for pairs; a lost pull then ends the use of its cell. Certified stop only.
+    seed : None, int or numpy.random.Generator
+        Decides which group is pulled.
 
     Notes
     -----
@@ -166,14 +263,50 @@ class PlainTrackAndStop(Tracking):
     '0'
     """
 
-    rule = PLAIN
-    informative_only = False
+    def __init__(
+        self,
+        problem: Problem,
+        delta: float = 0.05,
+        stopping: str | Threshold = "certified",
+        initial_pulls: int | None = None,
+        exploration: float | None = None,
+        max_pulls: int | None = None,
+        delays: str = "ignorable",
+        seed: int | np.random.Generator | None = None,
+    ) -> None:
+        super().__init__(problem, delta, max_pulls, seed)
+        self.stopping, self.delays = stopping, delays
+        self.initial_pulls = check_optional_integer("initial_pulls", initial_pulls, low=0)
+        self.exploration = check_optional_number("exploration", exploration, low=0.0)
+        sampling = Sampling(PLAIN, self.seed, self.initial_pulls, self.exploration)
+        self._race = Tracker(problem, self.delta, stopping, delays, sampling)
 
 
-class UniformSampling(Tracking):
+class UniformSampling(FloorPolicy):
     """Every arm equally often, at random, groups by their weights: a baseline.
 
-    Parameters are those of `BalancedTracking`, but that `seed` decides which cell is drawn.
+    Parameters
+    ----------
+    problem : Problem
+        The problem.
+    delta : float
+        Probability of a wrong answer that is accepted.
+    stopping : str or Threshold
+        ``"certified"`` (proven, default), ``"kaufmann-koolen"`` (proven),
+        ``"stylised"`` (the paper's, a heuristic), or a threshold object.
+    initial_pulls : int, optional
+        Initial draws of every cell; 5, or 10 if the noise is estimated.
+    exploration : float, optional
+        Pull the least pulled cell while it has fewer than `exploration` times
+        sqrt(t / (K L)) pulls; by default 0.5 with tolerances of both kinds, else none.
+    max_pulls : int, optional
+        Stop undecided after this many results.
+    delays : {"ignorable", "informative"}
+        Whether a result's value may have a say in when it is told, or whether at all. If it
+        may, the tests use of each cell what is complete in the order of issue, at a higher
+        price for pairs; a lost pull then ends the use of its cell. Certified stop only.
+    seed : None, int or numpy.random.Generator
+        Decides which cell is pulled.
 
     Examples
     --------
@@ -181,14 +314,47 @@ class UniformSampling(Tracking):
     '0'
     """
 
-    rule = UNIFORM
-    informative_only = False
+    def __init__(
+        self,
+        problem: Problem,
+        delta: float = 0.05,
+        stopping: str | Threshold = "certified",
+        initial_pulls: int | None = None,
+        exploration: float | None = None,
+        max_pulls: int | None = None,
+        delays: str = "ignorable",
+        seed: int | np.random.Generator | None = None,
+    ) -> None:
+        super().__init__(problem, delta, max_pulls, seed)
+        self.stopping, self.delays = stopping, delays
+        self.initial_pulls = check_optional_integer("initial_pulls", initial_pulls, low=0)
+        self.exploration = check_optional_number("exploration", exploration, low=0.0)
+        sampling = Sampling(UNIFORM, self.seed, self.initial_pulls, self.exploration)
+        self._race = Tracker(problem, self.delta, stopping, delays, sampling)
 
 
-class RoundRobin(Tracking):
+class RoundRobin(FloorPolicy):
     """Every cell in turn: a baseline.
 
-    Parameters are those of `BalancedTracking`.
+    Parameters
+    ----------
+    problem : Problem
+        The problem.
+    delta : float
+        Probability of a wrong answer that is accepted.
+    stopping : str or Threshold
+        ``"certified"`` (proven, default), ``"kaufmann-koolen"`` (proven),
+        ``"stylised"`` (the paper's, a heuristic), or a threshold object.
+    initial_pulls : int, optional
+        Initial draws of every cell; 5, or 10 if the noise is estimated.
+    max_pulls : int, optional
+        Stop undecided after this many results.
+    delays : {"ignorable", "informative"}
+        Whether a result's value may have a say in when it is told, or whether at all. If it
+        may, the tests use of each cell what is complete in the order of issue, at a higher
+        price for pairs; a lost pull then ends the use of its cell. Certified stop only.
+    seed : None, int or numpy.random.Generator
+        Ignored; the rule is deterministic, and its next pull predictable from the results.
 
     Examples
     --------
@@ -196,5 +362,18 @@ class RoundRobin(Tracking):
     [0, 1, 2, 3, 0]
     """
 
-    rule = ROUND_ROBIN
-    informative_only = False
+    def __init__(
+        self,
+        problem: Problem,
+        delta: float = 0.05,
+        stopping: str | Threshold = "certified",
+        initial_pulls: int | None = None,
+        max_pulls: int | None = None,
+        delays: str = "ignorable",
+        seed: int | np.random.Generator | None = None,
+    ) -> None:
+        super().__init__(problem, delta, max_pulls, seed)
+        self.stopping, self.delays = stopping, delays
+        self.initial_pulls = check_optional_integer("initial_pulls", initial_pulls, low=0)
+        sampling = Sampling(ROUND_ROBIN, self.seed, self.initial_pulls)
+        self._race = Tracker(problem, self.delta, stopping, delays, sampling)

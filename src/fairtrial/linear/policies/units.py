@@ -1,0 +1,80 @@
+"""A problem in the numbers of the kernels: rewards maximised, noise of one, unknown scales gone."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairtrial.core.seeds import seed_key
+from fairtrial.core.validation import check_choice
+from fairtrial.linear.problem import Problem
+
+__all__ = ["Units", "tie_key"]
+
+Floats = NDArray[np.float64]
+
+_LARGEST = 1e100
+"""What tolerances count as at most, in the units of the reduced problem."""
+
+
+class Units:
+    """The numbers of a problem that its policies hand to the kernels.
+
+    Attributes
+    ----------
+    shape : tuple of int
+        Arms, distinct candidates, and rank.
+    factors : ndarray of shape (K,)
+        What rewards are multiplied by, so that they are maximised and have a noise of one.
+    deviations : ndarray of shape (K,)
+        By how much means may differ from linear ones, in units of each arm's noise.
+    tolerance, misspecification : float
+        Those of the problem, in units of the reduced one.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        reduced = problem.reduced
+        self.problem = problem
+        self.shape = (len(reduced.arms), len(reduced.candidates), reduced.arms.shape[1])
+        self.factors: Floats = problem.sign / problem.scale
+        # In the units of the reduced problem, and within what products of floats can hold.
+        with np.errstate(over="ignore"):
+            self.deviations = np.minimum(problem.misspecification / problem.scale, _LARGEST)
+        self.tolerance = _in_units(problem.tolerance, reduced.unit)
+        self.misspecification = _in_units(problem.misspecification, reduced.unit)
+
+    def reward(self, action: int, outcome: float) -> float:
+        """Return a reward as it is maximised, in units of the noise."""
+        return float(self.factors[action]) * outcome
+
+    def pack(self, rules: Floats) -> Floats:
+        """Return the problem and the numbers that the kernels test by, in one array."""
+        arms, candidates, _, rest, _ = self.problem.reduced
+        start = self.problem.start_arms
+        rows = ([start.size], arms.ravel(), candidates.ravel(), rest.ravel(), start)
+        return np.concatenate((*rows, self.deviations, rules), dtype=np.float64)
+
+    def can_be_fitted(self, counts: Floats) -> bool:
+        """Return whether every arm of a basis has a result."""
+        basis = self.problem.basis_arms
+        return len(basis) > 0 and bool((counts[basis] >= 1.0).all())
+
+
+def _in_units(value: float, unit: float) -> float:
+    """Return a number as a multiple of a unit, which may be too small or large for a float."""
+    if value == 0.0:
+        return 0.0
+    return min(value / unit, _LARGEST) if unit > value / _LARGEST else _LARGEST
+
+
+def tie_key(ties: str, seed: int) -> int:
+    """Return the key of the numbers that break ties, small enough for a float; -1 for the first.
+
+    Raises
+    ------
+    InvalidArgument
+        If `ties` is neither "first" nor "random".
+    """
+    if check_choice("ties", ties, ["first", "random"]) == "first":
+        return -1
+    return int(seed_key(seed)[0] >> np.uint64(12))

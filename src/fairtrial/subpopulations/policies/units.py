@@ -1,0 +1,50 @@
+"""A problem as the kernels see it, and what every rule of the family assumes."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from fairtrial.subpopulations._kernels.model import Model
+from fairtrial.subpopulations.problem import Problem
+
+__all__ = ["PREDICTABLE", "model_of", "unit_of"]
+
+PREDICTABLE = (
+    "nobody's guess of the next pull changes an outcome: the order of pulls is not random, and can "
+    "be predicted from the results"
+)
+"""What a rule without coins assumes of those who see its results."""
+
+
+_USUAL = 20
+"""Powers of two that scales of rewards may differ from 1 by without a unit of their own."""
+
+
+def unit_of(problem: Problem) -> float:
+    """Return the unit in which the kernels are told rewards: 1 unless these are tiny or huge.
+
+    It is a power of two, so that nothing is rounded: decisions are the same in every unit.
+    """
+    exponent = round(math.log2(problem.scale.max()))
+    return 1.0 if abs(exponent) <= _USUAL else 2.0**exponent
+
+
+def model_of(problem: Problem, informative_only: bool) -> Model:
+    """Return the problem as the kernels see it."""
+    needed = np.ones(problem.shape, dtype=bool)
+    if informative_only:
+        matters = problem.shares > 0.0 if len(problem.arms) > 1 else np.zeros_like(problem.shares)
+        needed = problem.constrained | (matters > 0.0)
+    unit = unit_of(problem)
+    return Model(
+        weights=np.array(problem.shares),
+        limits=problem.limits() / unit,
+        own_limits=problem.limits(problem.floor_tolerance) / unit,
+        rival_limits=problem.limits(-problem.floor_tolerance) / unit,
+        variances=(problem.scale / unit) ** 2,
+        costs=np.array(problem.costs),
+        active=needed.astype(np.float64),
+        slack=float(problem.tolerance / unit),
+    )
