@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from fairtrial.plots import _style as style
-from fairtrial.presentation.cuts import cut_by, groups_by
-from fairtrial.presentation.sources import (
-    Floats,
-    Grid,
-    Source,
-    optimal_shares,
-    pulls_of,
-)
+from fairtrial.presentation.charts import Bar, ShareChart, most_pulled, share_chart
+from fairtrial.presentation.sources import Source, pulls_of
 from fairtrial.presentation.words import percent, plural
 
 if TYPE_CHECKING:
@@ -75,85 +69,55 @@ def allocation(
     [0.5, 0.5]
     """
     labels, pulls = pulls_of(source)
-    best = optimal_shares(optimal, len(labels))
-    shares = pulls / max(int(pulls.sum()), 1)
-    shown, note = _most_pulled(Grid.of(labels), pulls)
-    grid = Grid.of([labels[action] for action in shown])
-    size = style.small_multiples_size(len(grid.groups), len(grid.arms))
+    chart = share_chart(labels, pulls.tolist(), optimal, *most_pulled(labels, pulls.tolist()))
+    size = style.small_multiples_size(len(chart.panels), len(chart.arms))
     board = style.canvas(figure, *size)
-    axes = style.small_multiples(board, grid.groups)
-    numbered = len(shown) <= _MOST_LABELLED
-    for ax, (_, actions) in zip(axes, grid.panels(shown), strict=True):
-        _draw_bars(ax, actions, shares)
-        if best is not None:
-            _draw_optimal(ax, actions, best)
+    axes = style.small_multiples(board, [name for name, _ in chart.panels])
+    numbered = sum(bar is not None for _, row in chart.panels for bar in row) <= _MOST_LABELLED
+    for ax, (_, row) in zip(axes, chart.panels, strict=True):
+        bars = [(at, bar) for at, bar in enumerate(row) if bar is not None]
+        _draw_bars(ax, bars)
         if numbered:
-            _write_shares(ax, actions, shares)
-    style.name_rows(axes, grid.arms)
-    _scale(axes, shares[shown], None if best is None else best[shown])
-    _explain(board, int(pulls.sum()), best is not None, note)
+            _write_shares(ax, bars)
+    style.name_rows(axes, chart.arms)
+    _scale(axes, chart.most)
+    _explain(board, chart)
     return style.root(board)
 
 
-def _most_pulled(grid: Grid, pulls: NDArray[np.int64]) -> tuple[list[int], str]:
-    """Return the actions that are drawn, arm by arm, and which these are."""
-    why = "those with the most pulls"
-    by_group = dict(grid.panels(range(len(pulls))))
-    by_arm = dict(zip(grid.arms, zip(*by_group.values(), strict=True), strict=True))
-    cut = cut_by(_ranks(by_arm, pulls), why)
-    groups, note = groups_by(_ranks(by_group, pulls), why)
-    places = [grid.groups.index(group) for group in groups]
-    found = [by_arm[arm][place] for arm in cut.arms for place in places]
-    return [action for action in found if action is not None], f"{cut.note} {note}".strip()
-
-
-def _ranks(parts: Mapping[str, Sequence[int | None]], pulls: NDArray[np.int64]) -> dict[str, int]:
-    return {
-        name: -sum(int(pulls[action]) for action in actions if action is not None)
-        for name, actions in parts.items()
-    }
-
-
-def _draw_bars(ax: Axes, actions: Sequence[int | None], shares: Floats) -> None:
-    rows = [row for row, action in enumerate(actions) if action is not None]
-    widths = [shares[action] for action in actions if action is not None]
+def _draw_bars(ax: Axes, bars: Sequence[tuple[int, Bar]]) -> None:
+    rows, widths = [row for row, _ in bars], [bar.share for _, bar in bars]
     ax.barh(rows, widths, height=0.62, color=style.SKY, edgecolor=style.BLUE, linewidth=0.6)
+    best = [bar.optimal for _, bar in bars if bar.optimal is not None]
+    if best:
+        low, high = np.array(rows) - 0.4, np.array(rows) + 0.4
+        ax.vlines(best, low, high, color=style.INK, linewidth=2, gid="optimal", zorder=3)
 
 
-def _draw_optimal(ax: Axes, actions: Sequence[int | None], best: Floats) -> None:
-    rows = [row for row, action in enumerate(actions) if action is not None]
-    at = [best[action] for action in actions if action is not None]
-    low, high = np.array(rows) - 0.4, np.array(rows) + 0.4
-    ax.vlines(at, low, high, color=style.INK, linewidth=2, gid="optimal", zorder=3)
-
-
-def _write_shares(ax: Axes, actions: Sequence[int | None], shares: Floats) -> None:
+def _write_shares(ax: Axes, bars: Sequence[tuple[int, Bar]]) -> None:
     # In a column of their own, where neither bar nor tick can touch them.
     place = {"transform": ax.get_yaxis_transform(), "ha": "right", "va": "center"}
     paper = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
     look = {"color": style.MUTED, "fontsize": 7, "bbox": paper, "gid": "share"}
-    for row, action in enumerate(actions):
-        if action is not None:
-            style.write(ax, 1.0, row, percent(float(shares[action]), places=1), **look, **place)
+    for row, bar in bars:
+        style.write(ax, 1.0, row, percent(bar.share, places=1), **look, **place)
 
 
-def _scale(axes: Sequence[Axes], shares: Floats, best: Floats | None) -> None:
+def _scale(axes: Sequence[Axes], most: float) -> None:
     from matplotlib.ticker import MaxNLocator
 
-    most = max(float(shares.max()), 0.0 if best is None else float(best.max())) or 1.0
     for ax in axes:
         ax.set_xlim(0, 1.35 * most)
         ax.xaxis.set_major_locator(MaxNLocator(3, steps=[1, 2, 2.5, 5, 10]))
         style.in_percent(ax.xaxis)
 
 
-def _explain(board: Figure | SubFigure, total: int, with_optimal: bool, note: str) -> None:
+def _explain(board: Figure | SubFigure, chart: ShareChart) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
-    marks: list[Patch | Line2D] = [
-        Patch(facecolor=style.SKY, edgecolor=style.BLUE, label=f"share of {plural(total, 'pull')}")
-    ]
-    if with_optimal:
+    share = f"share of {plural(chart.total, 'pull')}"
+    marks: list[Patch | Line2D] = [Patch(facecolor=style.SKY, edgecolor=style.BLUE, label=share)]
+    if chart.has_optimal:
         marks.append(Line2D([], [], label="optimal share", markeredgewidth=2, **style.UPRIGHT))
-    style.key(board, marks, note)
+    style.key(board, marks, chart.note)

@@ -9,10 +9,8 @@ import numpy as np
 
 from fairtrial.core.recommendation import Progress
 from fairtrial.plots import _style as style
-from fairtrial.presentation.alternatives import alternatives, needed, when_ruled_out
-from fairtrial.presentation.evidence import or_nan, series
-from fairtrial.presentation.limits import finite
-from fairtrial.presentation.sources import Floats, Traced, reigns, trace_of
+from fairtrial.presentation.charts import EvidenceChart, evidence_chart
+from fairtrial.presentation.sources import Floats, Reign, Traced, trace_of
 from fairtrial.presentation.words import decimals, fixed, listed, shorten
 
 if TYPE_CHECKING:
@@ -21,7 +19,6 @@ if TYPE_CHECKING:
 
 __all__ = ["evidence"]
 
-_MOST_ALTERNATIVES = 6
 _SHORT = 14
 _DEEPEST = 2.0
 _THIN: dict[str, Any] = {"color": style.MUTED, "linewidth": 0.8, "alpha": 0.8}
@@ -62,16 +59,18 @@ def evidence(source: Traced | Sequence[Progress], *, ax: Axes | None = None) -> 
     >>> evidence(trace).axes[0].get_xlabel()
     'results'
     """
-    trace = trace_of(source)
+    chart = evidence_chart(trace_of(source))
     if ax is None:
         ax = style.new_figure(6.4, 3.4).subplots()
     style.tidy(ax, grid="y")
-    told, gained, needed = series(trace)
-    if not np.isfinite(gained).any():
+    if chart.is_empty:
         ax.set_axis_off()
-        style.message(ax, "no evidence yet" if _is_waited_for(trace) else "no evidence is reported")
+        waits = chart.threshold[-1] is not None
+        style.message(ax, "no evidence yet" if waits else "no evidence is reported")
         return style.root(ax)
-    _draw_alternatives(ax, trace, told)
+    told = np.array(chart.told, dtype=np.float64)
+    gained, needed = np.array(chart.evidence, float), np.array(chart.threshold, float)
+    _draw_rivals(ax, chart, needed[-1])
     ax.plot(told, gained, color=style.BLUE, linewidth=1.8, gid="evidence", zorder=3)
     ax.plot(told[-1:], gained[-1:], "o", color=style.BLUE, markersize=5, zorder=4)
     ax.plot(told, needed, color=style.VERMILLION, linewidth=1.6, linestyle=(0, (5, 2)))
@@ -80,30 +79,22 @@ def evidence(source: Traced | Sequence[Progress], *, ax: Axes | None = None) -> 
     ax.set_ylabel("evidence for the leader\n(in the rule's units)", fontsize=style.SMALL)
     _set_scale(ax, told, gained, needed)
     _name_threshold(ax, told, needed)
-    _mark_leaders(ax, trace)
+    _mark_leaders(ax, chart.reigns)
     return style.root(ax)
 
 
-def _is_waited_for(trace: Sequence[Progress]) -> bool:
-    return finite(trace[-1].threshold) is not None
-
-
-def _draw_alternatives(ax: Axes, trace: Sequence[Progress], told: Floats) -> None:
+def _draw_rivals(ax: Axes, chart: EvidenceChart, threshold: float) -> None:
     """Draw what each answer that is ruled out had against it, until it was."""
-    threshold, crossings = needed(trace[-1]), when_ruled_out(trace)
-    out = [one for one in alternatives(trace[-1]) if one.rejected and one.log_wealth is not None]
-    if threshold is None or len(out) > _MOST_ALTERNATIVES:
-        return
-    for one in out:
-        values = np.array([_against(moment, one.answer) for moment in trace])
-        until = told <= crossings[one.answer]
-        ax.plot(told[until], np.minimum(values, threshold)[until], **_THIN, gid="alternative")
-    for at in sorted({crossings[one.answer] for one in out}):
-        names = [shorten(one.answer, _SHORT) for one in out if crossings[one.answer] == at]
-        ax.plot([at], [threshold], "x", color=style.MUTED, markersize=6, gid="ruled out", zorder=4)
+    for one in chart.rivals:
+        values = np.array(one.against, dtype=np.float64)
+        ax.plot(chart.told[: len(values)], values, **_THIN, gid="alternative")
+    look: dict[str, Any] = {"color": style.MUTED, "markersize": 6, "gid": "ruled out", "zorder": 4}
+    for crossing in chart.crossings:
+        names = [shorten(answer, _SHORT) for answer in crossing.answers]
+        ax.plot([crossing.told], [threshold], "x", **look)
         ax.annotate(
             f"{listed(names, 2)} out",
-            (at, threshold),
+            (crossing.told, threshold),
             xytext=(3, -5),
             textcoords="offset points",
             rotation=90,
@@ -114,11 +105,6 @@ def _draw_alternatives(ax: Axes, trace: Sequence[Progress], told: Floats) -> Non
             color=style.MUTED,
             parse_math=False,
         )
-
-
-def _against(moment: Progress, answer: str) -> float:
-    values = [one.log_wealth for one in alternatives(moment) if one.answer == answer]
-    return or_nan(values[0]) if values else float("nan")
 
 
 def _set_scale(ax: Axes, told: Floats, gained: Floats, needed: Floats) -> None:
@@ -151,9 +137,9 @@ def _name_threshold(ax: Axes, told: Floats, needed: Floats) -> None:
         )
 
 
-def _mark_leaders(ax: Axes, trace: Sequence[Progress]) -> None:
+def _mark_leaders(ax: Axes, reigns: Sequence[Reign]) -> None:
     length = ax.get_xlim()[1]
-    for index, reign in enumerate(reigns(trace)):
+    for index, reign in enumerate(reigns):
         if index:
             line = ax.axvline(reign.start, color=style.MUTED, linewidth=0.9, linestyle=":")
             line.set_gid("leader change")

@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from fairtrial.core.recommendation import Estimate, Progress
+from fairtrial.core.recommendation import Progress
 from fairtrial.plots import _style as style
-from fairtrial.presentation.limits import (
-    Standing,
-    finite,
-    limits_of,
-    name_of_limit,
-    standing,
-    visible_range,
-)
-from fairtrial.presentation.panels import Panel, shown_panels
-from fairtrial.presentation.sources import HasProgress, answered, minimizes, progress_of
+from fairtrial.presentation.charts import Interval, IntervalChart, interval_chart
+from fairtrial.presentation.limits import Standing
+from fairtrial.presentation.panels import shown_panels
+from fairtrial.presentation.sources import HasProgress, minimizes, progress_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,13 +27,6 @@ _MARKS = {
     Standing.LIKELY_KEPT: ("o", "white", style.BLUE),
     Standing.LIKELY_BROKEN: ("X", "white", style.VERMILLION),
     Standing.BROKEN: ("X", style.VERMILLION, style.VERMILLION),
-}
-_MEANINGS = {
-    Standing.FREE: "mean, no {limit}",
-    Standing.KEPT: "{limit} met",
-    Standing.LIKELY_KEPT: "{limit} met so far, not settled",
-    Standing.LIKELY_BROKEN: "{limit} missed so far, not settled",
-    Standing.BROKEN: "{limit} missed",
 }
 
 
@@ -88,46 +75,35 @@ def means(source: Progress | HasProgress, *, figure: Figure | SubFigure | None =
 def draw_means(progress: Progress, minimize: bool, figure: Figure | SubFigure | None) -> Figure:
     """Draw the means of a progress whose direction is known."""
     shown = shown_panels(progress, minimize)
-    panels = shown.all
-    board = style.canvas(figure, *style.small_multiples_size(len(panels), len(shown.arms)))
-    axes = style.small_multiples(board, [name for name, _ in panels])
-    span = visible_range([estimate for _, row in panels for estimate in row])
-    for ax, (_, estimates) in zip(axes, panels, strict=True):
-        ax.set_xlim(*span)
-        _draw_intervals(ax, estimates, span)
-        _draw_limits(ax, estimates)
-        _draw_means(ax, estimates)
+    chart = interval_chart(progress, shown.arms, shown.all, shown.note)
+    board = style.canvas(figure, *style.small_multiples_size(len(chart.panels), len(chart.arms)))
+    axes = style.small_multiples(board, [name for name, _ in chart.panels])
+    for ax, (_, row) in zip(axes, chart.panels, strict=True):
+        ax.set_xlim(*chart.axis)
+        intervals = [(at, one) for at, one in enumerate(row) if one is not None]
+        _draw_intervals(ax, intervals, chart.axis)
+        _draw_limits(ax, intervals)
+        _draw_means(ax, intervals)
     _scale(axes)
-    style.name_rows(axes, shown.arms, answered(progress.recommendation))
-    _explain(board, panels, progress.intervals, shown.note)
+    style.name_rows(axes, chart.arms, chart.best)
+    _explain(board, chart)
     return style.root(board)
 
 
 def _draw_intervals(
-    ax: Axes, estimates: Sequence[Estimate | None], span: tuple[float, float]
+    ax: Axes, intervals: Sequence[tuple[int, Interval]], axis: tuple[float, float]
 ) -> None:
-    rows, lows, highs = [], [], []
-    for row, estimate in enumerate(estimates):
-        if estimate is None or (estimate.lower is None and estimate.upper is None):
-            continue
-        low, high = finite(estimate.lower), finite(estimate.upper)
-        rows.append(row)
-        lows.append(span[0] if low is None else max(low, span[0]))
-        highs.append(span[1] if high is None else min(high, span[1]))
+    known = [(row, *one.ends) for row, one in intervals if one.ends is not None]
+    rows, lows, highs = zip(*known, strict=True) if known else ((), (), ())
     ax.hlines(rows, lows, highs, color=style.BLUE, linewidth=1.6, gid="intervals", zorder=2)
-    for edge, ends, marker in ((span[0], lows, "<"), (span[1], highs, ">")):
+    for edge, ends, marker in ((axis[0], lows, "<"), (axis[1], highs, ">")):
         beyond = [row for row, end in zip(rows, ends, strict=True) if end == edge]
         at = [edge] * len(beyond)
         ax.scatter(at, beyond, 14, style.BLUE, marker=marker, clip_on=False, gid="arrows")
 
 
-def _draw_limits(ax: Axes, estimates: Sequence[Estimate | None]) -> None:
-    at = [
-        (row, limit)
-        for row, estimate in enumerate(estimates)
-        if estimate is not None
-        for limit in limits_of(estimate)
-    ]
+def _draw_limits(ax: Axes, intervals: Sequence[tuple[int, Interval]]) -> None:
+    at = [(row, limit) for row, one in intervals for limit in one.limits]
     ax.vlines(
         [limit for _, limit in at],
         [row - 0.42 for row, _ in at],
@@ -139,20 +115,16 @@ def _draw_limits(ax: Axes, estimates: Sequence[Estimate | None]) -> None:
     )
 
 
-def _draw_means(ax: Axes, estimates: Sequence[Estimate | None]) -> None:
+def _draw_means(ax: Axes, intervals: Sequence[tuple[int, Interval]]) -> None:
     for state, (marker, face, edge) in _MARKS.items():
-        at = [
-            (estimate.mean, row)
-            for row, estimate in enumerate(estimates)
-            if estimate is not None and standing(estimate) is state
-        ]
+        at = [(one.mean, row) for row, one in intervals if one.standing is state]
         if at:
             x, y = zip(*at, strict=True)
             marks = ax.scatter(x, y, 30, marker=marker, facecolor=face, edgecolor=edge, zorder=3)
             marks.set_gid(state.name)
             marks.set_linewidth(1.3)
-    for row, estimate in enumerate(estimates):
-        if estimate is not None and standing(estimate) is Standing.UNKNOWN:
+    for row, one in intervals:
+        if one.mean is None:
             place = {"transform": ax.get_yaxis_transform(), "va": "center", "ha": "right"}
             look = {"color": style.MUTED, "fontsize": 7, "gid": "no result"}
             style.write(ax, 0.98, row, "no result", **place, **look)
@@ -167,34 +139,19 @@ def _scale(axes: Sequence[Axes]) -> None:
     last.set_xlabel("mean outcome", loc="left", fontsize=style.SMALL, color=style.INK)
 
 
-def _explain(
-    board: Figure | SubFigure,
-    panels: Sequence[Panel],
-    intervals: str,
-    note: str,
-) -> None:
+def _explain(board: Figure | SubFigure, chart: IntervalChart) -> None:
     from matplotlib.lines import Line2D
 
-    shown = [e for _, row in panels for e in row if e is not None]
-    limit = name_of_limit(shown)
-    states = {standing(estimate) for estimate in shown}
-    marks = [_mark(state, limit) for state in _MARKS if state in states]
-    marks.append(Line2D([], [], label=f"{intervals} interval", color=style.BLUE, linewidth=1.6))
-    if any(limits_of(estimate) for estimate in shown):
-        marks.append(Line2D([], [], label=limit, markeredgewidth=1.6, **style.UPRIGHT))
-    style.key(board, marks, note)
+    marks = [_mark(state, meaning) for state, meaning in chart.marks]
+    marks.append(Line2D([], [], label=chart.interval, color=style.BLUE, linewidth=1.6))
+    if chart.limit:
+        marks.append(Line2D([], [], label=chart.limit, markeredgewidth=1.6, **style.UPRIGHT))
+    style.key(board, marks, chart.note)
 
 
-def _mark(state: Standing, limit: str) -> Line2D:
+def _mark(state: Standing, meaning: str) -> Line2D:
     from matplotlib.lines import Line2D
 
     marker, face, edge = _MARKS[state]
-    return Line2D(
-        [],
-        [],
-        linestyle="none",
-        marker=marker,
-        markerfacecolor=face,
-        markeredgecolor=edge,
-        label=_MEANINGS[state].format(limit=limit),
-    )
+    look: dict[str, Any] = {"markerfacecolor": face, "markeredgecolor": edge}
+    return Line2D([], [], linestyle="none", marker=marker, label=meaning, **look)

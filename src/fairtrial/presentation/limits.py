@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from enum import Enum
+from enum import StrEnum
 
 import numpy as np
 
@@ -22,7 +22,7 @@ __all__ = [
 ]
 
 
-class Standing(Enum):
+class Standing(StrEnum):
     """How an estimate stands to its limit, in words for readers.
 
     It is settled once the whole interval is on one side of the limit.

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fairtrial.core.recommendation import Estimate
+from fairtrial.presentation.charts import Bar, ShareChart, interval_chart, share_chart
 from fairtrial.presentation.cuts import Cut, cut_of_arms
 from fairtrial.presentation.limits import finite
 from fairtrial.presentation.shares import (
@@ -16,7 +17,7 @@ from fairtrial.presentation.shares import (
     pulls_in,
     shares_of,
 )
-from fairtrial.presentation.sources import Floats, arm_of
+from fairtrial.presentation.sources import arm_of
 from fairtrial.presentation.words import MINUS, count, fixed, listed, number, percent, plural
 from fairtrial.report import charts
 from fairtrial.report.findings import Findings, places_of
@@ -47,13 +48,14 @@ def _qualities(found: Findings) -> Markup | None:
     if not overall:
         return None
     arms = [arm_of(arm.labels) for arm in overall]
-    panels = [("overall mean, all groups" if any(found.grid.groups) else "mean", overall)]
+    title = "overall mean, all groups" if any(found.grid.groups) else "mean"
+    chart = interval_chart(found.progress, arms, [(title, list(overall))])
     return text_of(
         [
             element("h3", "How good each arm is"),
             charts.figure(
-                charts.interval_chart(arms, panels, found.best),
-                charts.interval_key(panels, found.progress.intervals),
+                charts.interval_chart(chart),
+                charts.interval_key(chart),
                 _qualities_caption(found, every, cut.note),
                 folded(
                     f"The numbers: {plural(len(arms), 'arm')}",
@@ -103,20 +105,21 @@ def _interval(estimate: Estimate) -> str:
 
 
 def _allocation(found: Findings) -> Markup:
-    actions, grid = found.progress.actions, found.grid
-    pulls = np.array([action.pulls for action in actions], dtype=np.float64)
-    shares = pulls / max(pulls.sum(), 1.0)
-    panels = [(name or "all pulls", cells) for name, cells in grid.panels(_places(found))]
-    total = plural(int(pulls.sum()), "result")
-    data = _allocation_table(found, shares)
+    actions = found.progress.actions
+    labels, pulls = [action.labels for action in actions], [action.pulls for action in actions]
+    chart = share_chart(labels, pulls, found.optimal, _places(found), found.cut.note)
     return text_of(
         [
             element("h3", "Where the pulls went"),
             charts.figure(
-                charts.bar_chart(grid.arms, panels, shares, found.optimal),
-                charts.bar_key(total, found.optimal is not None),
-                f"{_allocation_caption(found, shares, total)} {found.cut.note}".strip(),
-                folded(f"The numbers: {plural(len(grid.arms), 'arm')}", data, len(grid.arms)),
+                charts.bar_chart(chart),
+                charts.bar_key(chart),
+                f"{_allocation_caption(found, chart.total)} {chart.note}".strip(),
+                folded(
+                    f"The numbers: {plural(len(chart.arms), 'arm')}",
+                    _allocation_table(chart),
+                    len(chart.arms),
+                ),
             ),
         ]
     )
@@ -128,40 +131,35 @@ def _places(found: Findings) -> list[int]:
     return [places[id(action)] for action in found.shown.actions]
 
 
-def _allocation_caption(found: Findings, shares: Floats, total: str) -> str:
-    if not shares.any():
+def _allocation_caption(found: Findings, total: int) -> str:
+    if not total:
         return "No results yet."
-    most = int(shares.argmax())
-    action = found.progress.actions[most]
+    most = max(found.progress.actions, key=lambda action: action.pulls)
     caption = (
-        f"Of {total}, most came from {found.name(action)}: "
-        f"{count(action.pulls)} ({percent(float(shares[most]))})."
+        f"Of {plural(total, 'result')}, most came from {found.name(most)}: "
+        f"{count(most.pulls)} ({percent(most.pulls / total)})."
     )
     if found.optimal is None:
         return caption
+    shares = np.array([action.pulls for action in found.progress.actions]) / total
     misplaced = 0.5 * float(np.abs(shares - found.optimal).sum())
     return f"{caption} {percent(misplaced)} of all went elsewhere than the optimal allocation asks."
 
 
-def _allocation_table(found: Findings, shares: Floats) -> Markup:
-    def cell(action: int | None) -> str:
-        if action is None:
+def _allocation_table(chart: ShareChart) -> Markup:
+    def cell(bar: Bar | None) -> str:
+        if bar is None:
             return ""
-        text = f"{count(found.progress.actions[action].pulls)} ({percent(float(shares[action]))})"
-        return (
-            text if found.optimal is None else f"{text} / {percent(float(found.optimal[action]))}"
-        )
+        text = f"{count(bar.pulls)} ({percent(bar.share)})"
+        return text if bar.optimal is None else f"{text} / {percent(bar.optimal)}"
 
-    panels = found.grid.panels(_places(found))
     rows = [
-        (label(arm), *(cell(cells[row]) for _, cells in panels))
-        for row, arm in enumerate(found.grid.arms)
+        (label(arm), *(cell(bars[row]) for _, bars in chart.panels))
+        for row, arm in enumerate(chart.arms)
     ]
-    what = "Results and share" + (
-        "" if found.optimal is None else ", and after the slash the optimal share"
-    )
-    heads = ("Arm", *(label(name or "all") for name, _ in panels))
-    return table(what, heads, rows, words={0})
+    optimal = ", and after the slash the optimal share" if chart.has_optimal else ""
+    heads = ("Arm", *(label(name or "all") for name, _ in chart.panels))
+    return table(f"Results and share{optimal}", heads, rows, words={0})
 
 
 def _shares(found: Findings) -> Markup:

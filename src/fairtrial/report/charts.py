@@ -5,36 +5,39 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import numpy as np
-
-from fairtrial.core.recommendation import Estimate, Progress
-from fairtrial.presentation.evidence import series
-from fairtrial.presentation.limits import (
-    Standing,
-    finite,
-    limits_of,
-    name_of_limit,
-    standing,
-    visible_range,
+from fairtrial.presentation.charts import (
+    Bar,
+    EvidenceChart,
+    Interval,
+    IntervalChart,
+    ShareChart,
 )
-from fairtrial.presentation.sources import Floats, reigns
-from fairtrial.presentation.words import number, percent
+from fairtrial.presentation.limits import Standing
+from fairtrial.presentation.sources import Reign
+from fairtrial.presentation.words import number, percent, plural
 from fairtrial.report.html import Markup, element, label, text_of
 
-__all__ = ["bar_chart", "evidence_chart", "figure", "interval_chart"]
+__all__ = [
+    "bar_chart",
+    "bar_key",
+    "evidence_chart",
+    "evidence_key",
+    "figure",
+    "interval_chart",
+    "interval_key",
+]
 
-Panel = tuple[str, Sequence[Estimate | None]]
 Span = tuple[float, float]
 
 _CIRCLE = "M-4.5,0a4.5,4.5 0 1,0 9,0a4.5,4.5 0 1,0 -9,0z"
 _CROSS = "M-5,-3L-3,-5L0,-2L3,-5L5,-3L2,0L5,3L3,5L0,2L-3,5L-5,3L-2,0z"
 _DIAMOND = "M0,-5L5,0L0,5L-5,0z"
 _MARKS = {
-    Standing.FREE: (_DIAMOND, "good", "mean, no {limit}"),
-    Standing.KEPT: (_CIRCLE, "good", "{limit} met by the whole interval"),
-    Standing.LIKELY_KEPT: (_CIRCLE, "good open", "{limit} met so far, not settled"),
-    Standing.LIKELY_BROKEN: (_CROSS, "bad open", "{limit} missed so far, not settled"),
-    Standing.BROKEN: (_CROSS, "bad", "{limit} missed by the whole interval"),
+    Standing.FREE: (_DIAMOND, "good"),
+    Standing.KEPT: (_CIRCLE, "good"),
+    Standing.LIKELY_KEPT: (_CIRCLE, "good open"),
+    Standing.LIKELY_BROKEN: (_CROSS, "bad open"),
+    Standing.BROKEN: (_CROSS, "bad"),
 }
 
 
@@ -52,60 +55,48 @@ def figure(chart: Markup, key: Sequence[Markup], caption: str, data: Markup) -> 
 # ------------------------------------------------------------------------ intervals
 
 
-def interval_chart(arms: Sequence[str], panels: Sequence[Panel], best: frozenset[str]) -> Markup:
+def interval_chart(chart: IntervalChart) -> Markup:
     """Return means with intervals and limits: a panel for each group, a row for each arm."""
-    span = visible_range([estimate for _, row in panels for estimate in row])
+    span = chart.axis
     ticks = nice_ticks(*span)
     drawn = []
-    for title, estimates in panels:
+    for title, intervals in chart.panels:
         rows = [
-            _row(arm, _track(_interval(estimate, span), ticks, span), arm in best)
-            for arm, estimate in zip(arms, estimates, strict=True)
+            _row(arm, _track(_interval(one, span), ticks, span), arm in chart.best)
+            for arm, one in zip(chart.arms, intervals, strict=True)
         ]
         drawn.append(_panel(title, rows, _axis([number(tick) for tick in ticks], ticks, span)))
     return element("div", *drawn, class_="panels")
 
 
-def interval_key(panels: Sequence[Panel], intervals: str) -> list[Markup]:
-    """Return what the marks of an interval chart mean: of those that occur in it."""
-    shown = [estimate for _, row in panels for estimate in row if estimate is not None]
-    limit = name_of_limit(shown)
-    states = {standing(estimate) for estimate in shown}
-    items = [
-        _key_item(_mark("50%", state), meaning.format(limit=limit))
-        for state, (_, _, meaning) in _MARKS.items()
-        if state in states
-    ]
+def interval_key(chart: IntervalChart) -> list[Markup]:
+    """Return what the marks of an interval chart mean."""
+    items = [_key_item(_mark("50%", state), meaning) for state, meaning in chart.marks]
     bar = element("line", x1="0", x2="100%", y1="50%", y2="50%", class_="interval")
-    items.append(_key_item(bar, f"{intervals} interval"))
-    if any(limits_of(estimate) for estimate in shown):
-        items.append(_key_item(_upright("50%", "limit"), limit))
+    items.append(_key_item(bar, chart.interval))
+    if chart.limit:
+        items.append(_key_item(_upright("50%", "limit"), chart.limit))
     return items
 
 
-def _interval(estimate: Estimate | None, span: Span) -> Markup:
-    if estimate is None:
+def _interval(one: Interval | None, span: Span) -> Markup:
+    if one is None:
         return Markup("")
-    parts = []
-    if estimate.lower is not None or estimate.upper is not None:
-        parts.append(_whisker(finite(estimate.lower), finite(estimate.upper), span))
-    mean = finite(estimate.mean)
-    parts += [_upright(_place(limit, span), "limit") for limit in limits_of(estimate)]
-    if mean is None:
+    parts = [] if one.ends is None else [_whisker(one.ends, span)]
+    parts += [_upright(_place(limit, span), "limit") for limit in one.limits]
+    if one.mean is None:
         parts.append(element("text", "no result", x="100%", y="50%", dy=".35em", class_="end"))
     else:
-        parts.append(_mark(_place(mean, span), standing(estimate)))
+        parts.append(_mark(_place(one.mean, span), one.standing))
     return text_of(parts)
 
 
-def _whisker(lower: float | None, upper: float | None, span: Span) -> Markup:
-    left = span[0] if lower is None else max(lower, span[0])
-    right = span[1] if upper is None else min(upper, span[1])
-    ends = {"x1": _place(left, span), "x2": _place(right, span)}
-    parts = [element("line", y1="50%", y2="50%", class_="interval", **ends)]
-    if left == span[0]:
+def _whisker(ends: Span, span: Span) -> Markup:
+    at = {"x1": _place(ends[0], span), "x2": _place(ends[1], span)}
+    parts = [element("line", y1="50%", y2="50%", class_="interval", **at)]
+    if ends[0] == span[0]:
         parts.append(_shape("0%", "M-6,0L1,-4L1,4z", "good"))
-    if right == span[1]:
+    if ends[1] == span[1]:
         parts.append(_shape("100%", "M6,0L-1,-4L-1,4z", "good"))
     return text_of(parts)
 
@@ -113,66 +104,59 @@ def _whisker(lower: float | None, upper: float | None, span: Span) -> Markup:
 # ----------------------------------------------------------------------------- bars
 
 
-def bar_chart(
-    arms: Sequence[str],
-    panels: Sequence[tuple[str, Sequence[int | None]]],
-    shares: Floats,
-    best: Floats | None,
-) -> Markup:
+def bar_chart(chart: ShareChart) -> Markup:
     """Return shares as bars, with ticks where the optimal ones are."""
-    most = max(float(shares.max()), 0.0 if best is None else float(best.max())) or 1.0
-    span = (0.0, 1.04 * most)
+    span = (0.0, 1.04 * chart.most)
     ticks = nice_ticks(*span)
     drawn = []
-    for title, actions in panels:
+    for title, bars in chart.panels:
         rows = [
             _row(
                 arm,
-                _track(_bar(action, shares, best, span), ticks, span),
-                value="" if action is None else percent(float(shares[action])),
+                _track(_bar(bar, span), ticks, span),
+                value="" if bar is None else percent(bar.share),
             )
-            for arm, action in zip(arms, actions, strict=True)
+            for arm, bar in zip(chart.arms, bars, strict=True)
         ]
         axis = _axis([percent(tick) for tick in ticks], ticks, span)
-        drawn.append(_panel(title, rows, axis, class_="panel valued"))
+        drawn.append(_panel(title or "all pulls", rows, axis, class_="panel valued"))
     return element("div", *drawn, class_="panels")
 
 
-def bar_key(total: str, with_optimal: bool) -> list[Markup]:
+def bar_key(chart: ShareChart) -> list[Markup]:
     """Return what bars and ticks mean."""
     bar = element("rect", x="0", y="20%", width="100%", height="60%", class_="bar")
-    items = [_key_item(bar, f"share of {total}")]
-    if with_optimal:
+    items = [_key_item(bar, f"share of {plural(chart.total, 'result')}")]
+    if chart.has_optimal:
         items.append(_key_item(_upright("50%", "limit"), "optimal share"))
     return items
 
 
-def _bar(action: int | None, shares: Floats, best: Floats | None, span: Span) -> Markup:
-    if action is None:
+def _bar(bar: Bar | None, span: Span) -> Markup:
+    if bar is None:
         return Markup("")
-    width = _place(float(shares[action]), span)
-    bar = element("rect", x="0", y="18%", width=width, height="64%", class_="bar")
-    tick = None if best is None else _upright(_place(float(best[action]), span), "limit")
-    return text_of([bar, tick])
+    width = _place(bar.share, span)
+    drawn = element("rect", x="0", y="18%", width=width, height="64%", class_="bar")
+    tick = None if bar.optimal is None else _upright(_place(bar.optimal, span), "limit")
+    return text_of([drawn, tick])
 
 
 # ------------------------------------------------------------------------- evidence
 
 
-def evidence_chart(trace: Sequence[Progress]) -> Markup:
+def evidence_chart(chart: EvidenceChart) -> Markup:
     """Return evidence and threshold over the results, with a strip of who led."""
-    told, gained, needed = series(trace)
-    known = np.concatenate([gained[np.isfinite(gained)], needed[np.isfinite(needed)], [0.0]])
-    low, high = float(known.min()), float(known.max())
-    across, up = (0.0, max(float(told[-1]), 1.0)), (low, high + 0.08 * (high - low or 1.0))
+    known = [value for value in (*chart.evidence, *chart.threshold, 0.0) if value is not None]
+    low, high = min(known), max(known)
+    across, up = (0.0, max(float(chart.told[-1]), 1.0)), (low, high + 0.08 * (high - low or 1.0))
     plot = element(
         "svg",
         *(_level(tick, up) for tick in nice_ticks(*up, about=4)),
-        *(_upright(_place(reign.start, across), "change") for reign in reigns(trace)[1:]),
+        *(_upright(_place(reign.start, across), "change") for reign in chart.reigns[1:]),
         element(
             "svg",
-            _path(told, needed, across, up, "threshold"),
-            _path(told, gained, across, up, "evidence"),
+            _path(chart.told, chart.threshold, across, up, "threshold"),
+            _path(chart.told, chart.evidence, across, up, "evidence"),
             viewBox="0 0 1000 1000",
             preserveAspectRatio="none",
             width="100%",
@@ -186,21 +170,21 @@ def evidence_chart(trace: Sequence[Progress]) -> Markup:
         element("div", *_levels(up), class_="levels"),
         plot,
         element("div", "leader", class_="beside"),
-        _strip(trace, across),
+        _strip(chart.reigns, across),
         element("div", "results", class_="beside"),
         _axis([number(tick) for tick in ticks], ticks, across),
         class_="timeline",
     )
 
 
-def evidence_key(with_changes: bool) -> list[Markup]:
+def evidence_key(chart: EvidenceChart) -> list[Markup]:
     """Return what the lines mean."""
     flat = {"x1": "0", "x2": "100%", "y1": "50%", "y2": "50%"}
     items = [
         _key_item(element("line", class_="evidence", **flat), "evidence for the leader"),
         _key_item(element("line", class_="threshold", **flat), "threshold that stops the policy"),
     ]
-    if with_changes:
+    if len(chart.reigns) > 1:
         items.append(_key_item(_upright("50%", "change"), "change of the leader"))
     return items
 
@@ -221,10 +205,12 @@ def _from_top(value: float, up: Span) -> str:
     return _place(up[0] + up[1] - value, up)
 
 
-def _path(told: Floats, values: Floats, across: Span, up: Span, class_: str) -> Markup:
+def _path(
+    told: Sequence[int], values: Sequence[float | None], across: Span, up: Span, class_: str
+) -> Markup:
     steps, pen = [], "M"
     for x, y in zip(told, values, strict=True):
-        if not math.isfinite(y):
+        if y is None:
             pen = "M"
             continue
         right = 1000 * (x - across[0]) / (across[1] - across[0])
@@ -234,14 +220,14 @@ def _path(told: Floats, values: Floats, across: Span, up: Span, class_: str) -> 
     return element("path", d="".join(steps), class_=class_, vector_effect="non-scaling-stroke")
 
 
-def _strip(trace: Sequence[Progress], across: Span) -> Markup:
+def _strip(reigns: Sequence[Reign], across: Span) -> Markup:
     parts = [
         element(
             "span",
             label(reign.leader),
             style=f"width:{_place(reign.end - reign.start, across)}",
         )
-        for reign in reigns(trace)
+        for reign in reigns
     ]
     return element("div", *parts, class_="strip")
 
@@ -295,8 +281,7 @@ def _key_item(content: Markup, text: str) -> Markup:
 
 
 def _mark(x: str, state: Standing) -> Markup:
-    path, class_, _ = _MARKS[state]
-    return _shape(x, path, class_)
+    return _shape(x, *_MARKS[state])
 
 
 def _shape(x: str, path: str, class_: str) -> Markup:

@@ -17,9 +17,10 @@ from fairtrial.presentation.alternatives import (
     when_ruled_out,
 )
 from fairtrial.presentation.alternatives import needed as level_of
+from fairtrial.presentation.charts import evidence_chart
 from fairtrial.presentation.cuts import shown_alternatives
 from fairtrial.presentation.limits import finite, limits_of
-from fairtrial.presentation.sources import answered, reigns
+from fairtrial.presentation.sources import answered
 from fairtrial.presentation.words import (
     because,
     count,
@@ -137,8 +138,8 @@ def _closest_calls(found: Findings) -> list[str]:
 
 
 def _evidence(found: Findings) -> Markup:
-    changes = reigns(found.trace)
-    led = [f"{shorten(one.leader, LABEL_LENGTH)} from {count(one.start)}" for one in changes]
+    chart = evidence_chart(found.trace)
+    led = [f"{shorten(one.leader, LABEL_LENGTH)} from {count(one.start)}" for one in chart.reigns]
     caption = f"{_standing_of_evidence(found.progress)} Who led: {listed(led, 6) or 'nobody yet'}."
     moments = _some(found.trace)
     places = decimals(v for one in moments for v in (one.evidence, one.threshold))
@@ -158,8 +159,8 @@ def _evidence(found: Findings) -> Markup:
         [
             element("h3", "Evidence"),
             charts.figure(
-                charts.evidence_chart(found.trace),
-                charts.evidence_key(len(changes) > 1),
+                charts.evidence_chart(chart),
+                charts.evidence_key(chart),
                 caption,
                 folded(f"The numbers: {plural(len(rows), 'moment')}", data, 1000),
             ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fairtrial.core.recommendation import Estimate
+from fairtrial.presentation.charts import interval_chart
 from fairtrial.presentation.limits import Standing, limits_of, standing
 from fairtrial.presentation.panels import panels_of
 from fairtrial.presentation.shares import shares_of
@@ -23,6 +24,7 @@ def fairness(found: Findings) -> Markup:
     if not found.limited:
         return section("Fairness", element("p", f"No group has a {found.limit}."))
     panels = panels_of(found.shown)
+    chart = interval_chart(found.progress, panels.arms, panels.groups)
     places = places_of(found.limited)
     rows = [_limit_row(found, action, places) for action in found.cut.keep(found.limited)]
     heads = (
@@ -44,8 +46,8 @@ def fairness(found: Findings) -> Markup:
     return section(
         "Fairness",
         charts.figure(
-            charts.interval_chart(panels.arms, panels.groups, found.best),
-            charts.interval_key(panels.groups, found.progress.intervals),
+            charts.interval_chart(chart),
+            charts.interval_key(chart),
             _fairness_caption(found),
             folded(f"The numbers: {plural(len(rows), found.limit)}", data, len(rows)),
         ),

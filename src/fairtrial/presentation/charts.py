@@ -1,0 +1,313 @@
+"""Charts as data, in plain numbers and words: `plots`, `report` and a service draw the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fairtrial.core.recommendation import Estimate, Progress
+from fairtrial.presentation.alternatives import alternatives, needed, when_ruled_out
+from fairtrial.presentation.cuts import cut_by, groups_by
+from fairtrial.presentation.limits import (
+    Standing,
+    finite,
+    limits_of,
+    name_of_limit,
+    standing,
+    visible_range,
+)
+from fairtrial.presentation.panels import Panel
+from fairtrial.presentation.sources import Grid, Reign, answered, optimal_shares, reigns
+
+__all__ = [
+    "Bar",
+    "Crossing",
+    "EvidenceChart",
+    "Interval",
+    "IntervalChart",
+    "Rival",
+    "ShareChart",
+    "evidence_chart",
+    "interval_chart",
+    "most_pulled",
+    "share_chart",
+]
+
+_MOST_RIVALS = 6
+
+# ------------------------------------------------------------------------- intervals
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """An estimate in its place on an axis.
+
+    Parameters
+    ----------
+    mean : float or None
+        The estimate; None before the first result.
+    standing : Standing
+        How it stands to its limits.
+    ends : (float, float) or None
+        The interval as far as the axis reaches: an end on the axis's own end lies beyond it.
+    limits : tuple of float
+        What it is held against.
+    """
+
+    mean: float | None
+    standing: Standing
+    ends: tuple[float, float] | None
+    limits: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IntervalChart:
+    """Means with intervals and limits: a panel for each group, a row for each arm.
+
+    Parameters
+    ----------
+    arms, best : tuple of str
+        What the rows are; those that are the answer, or lead.
+    panels : tuple of (str, tuple of Interval or None)
+        Every panel's title, and what is in its rows.
+    axis : (float, float)
+        The ends of the axis.
+    marks : tuple of (Standing, str)
+        The marks that occur, and what they mean.
+    interval, limit : str
+        What the intervals are, and what a limit is called; empty if there is none.
+    note : str
+        What is said of the arms and groups that are left out; empty if all are shown.
+    """
+
+    arms: tuple[str, ...]
+    best: tuple[str, ...]
+    panels: tuple[tuple[str, tuple[Interval | None, ...]], ...]
+    axis: tuple[float, float]
+    marks: tuple[tuple[Standing, str], ...]
+    interval: str
+    limit: str
+    note: str = ""
+
+
+_MEANINGS = {
+    Standing.FREE: "mean, no {limit}",
+    Standing.KEPT: "{limit} met",
+    Standing.LIKELY_KEPT: "{limit} met so far, not settled",
+    Standing.LIKELY_BROKEN: "{limit} missed so far, not settled",
+    Standing.BROKEN: "{limit} missed",
+}
+
+
+def interval_chart(
+    progress: Progress, arms: Sequence[str], panels: Sequence[Panel], note: str = ""
+) -> IntervalChart:
+    """Return the chart of a progress's estimates, given by panel and arm."""
+    shown = [one for _, row in panels for one in row if one is not None]
+    axis, limit = visible_range(shown), name_of_limit(shown)
+    occurring = {standing(one) for one in shown}
+    return IntervalChart(
+        tuple(arms),
+        tuple(sorted(answered(progress.recommendation))),
+        tuple((title, tuple(_interval(one, axis) for one in row)) for title, row in panels),
+        axis,
+        tuple(
+            (state, meaning.format(limit=limit))
+            for state, meaning in _MEANINGS.items()
+            if state in occurring
+        ),
+        f"{progress.intervals} interval",
+        limit if any(map(limits_of, shown)) else "",
+        note,
+    )
+
+
+def _interval(estimate: Estimate | None, axis: tuple[float, float]) -> Interval | None:
+    if estimate is None:
+        return None
+    ends = None
+    if estimate.lower is not None or estimate.upper is not None:
+        low, high = finite(estimate.lower), finite(estimate.upper)
+        ends = (
+            axis[0] if low is None else max(low, axis[0]),
+            axis[1] if high is None else min(high, axis[1]),
+        )
+    return Interval(finite(estimate.mean), standing(estimate), ends, tuple(limits_of(estimate)))
+
+
+# ---------------------------------------------------------------------------- shares
+
+
+@dataclass(frozen=True, slots=True)
+class Bar:
+    """An action's pulls, the share that they are, and the optimal one where it is known."""
+
+    pulls: int
+    share: float
+    optimal: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class ShareChart:
+    """Where the pulls went: a panel for each group, a bar for each arm.
+
+    Parameters
+    ----------
+    arms : tuple of str
+        What the rows are.
+    panels : tuple of (str, tuple of Bar or None)
+        Every panel's title, and what is in its rows.
+    total : int
+        The pulls of which the shares are.
+    most : float
+        The largest share shown, be it of pulls or optimal.
+    has_optimal : bool
+        Whether the optimal shares are known.
+    note : str
+        What is said of the arms and groups that are left out; empty if all are shown.
+    """
+
+    arms: tuple[str, ...]
+    panels: tuple[tuple[str, tuple[Bar | None, ...]], ...]
+    total: int
+    most: float
+    has_optimal: bool
+    note: str = ""
+
+
+def share_chart(
+    labels: Sequence[Mapping[str, Any]],
+    pulls: Sequence[int],
+    optimal: ArrayLike | None,
+    shown: Sequence[int],
+    note: str = "",
+) -> ShareChart:
+    """Return the chart of the pulls of every action, of which those in `shown` are drawn."""
+    best, total = optimal_shares(optimal, len(labels)), int(sum(pulls))
+    bars = [
+        Bar(
+            int(pulls[action]),
+            float(pulls[action] / max(total, 1)),
+            None if best is None else float(best[action]),
+        )
+        for action in shown
+    ]
+    grid = Grid.of([labels[action] for action in shown])
+    most = max((max(bar.share, bar.optimal or 0.0) for bar in bars), default=0.0) or 1.0
+    panels = tuple((name, tuple(row)) for name, row in grid.panels(bars))
+    return ShareChart(grid.arms, panels, total, most, best is not None, note)
+
+
+def most_pulled(labels: Sequence[Mapping[str, Any]], pulls: Sequence[int]) -> tuple[list[int], str]:
+    """Return the actions of the arms and groups with the most pulls, arm by arm, and the note."""
+    grid, why = Grid.of(labels), "those with the most pulls"
+    by_group = dict(grid.panels(range(len(pulls))))
+    by_arm = dict(zip(grid.arms, zip(*by_group.values(), strict=True), strict=True))
+    cut = cut_by(_ranks(by_arm, pulls), why)
+    groups, note = groups_by(_ranks(by_group, pulls), why)
+    places = [grid.groups.index(group) for group in groups]
+    found = [by_arm[arm][place] for arm in cut.arms for place in places]
+    return [action for action in found if action is not None], f"{cut.note} {note}".strip()
+
+
+def _ranks(parts: Mapping[str, Sequence[int | None]], pulls: Sequence[int]) -> dict[str, int]:
+    return {
+        name: -sum(int(pulls[action]) for action in actions if action is not None)
+        for name, actions in parts.items()
+    }
+
+
+# -------------------------------------------------------------------------- evidence
+
+
+@dataclass(frozen=True, slots=True)
+class Rival:
+    """An answer that is ruled out, and at every moment until then what spoke against it."""
+
+    answer: str
+    against: tuple[float | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Crossing:
+    """Answers that were ruled out by the same result."""
+
+    told: int
+    answers: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EvidenceChart:
+    """The evidence for the leader on its way to the threshold.
+
+    Parameters
+    ----------
+    told : tuple of int
+        The results so far, at every moment.
+    evidence, threshold : tuple of float or None
+        What there was then; None where nothing is reported.
+    reigns : tuple of Reign
+        Who led when.
+    rivals : tuple of Rival
+        The answers that are ruled out, where each has an evidence of its own against it; none
+        if they are many.
+    crossings : tuple of Crossing
+        When they were ruled out.
+    """
+
+    told: tuple[int, ...]
+    evidence: tuple[float | None, ...]
+    threshold: tuple[float | None, ...]
+    reigns: tuple[Reign, ...]
+    rivals: tuple[Rival, ...]
+    crossings: tuple[Crossing, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no evidence at any moment."""
+        return all(value is None for value in self.evidence)
+
+
+def evidence_chart(trace: Sequence[Progress]) -> EvidenceChart:
+    """Return the chart of the moments of one experiment, in order."""
+    rivals, crossings = _ruled_out(trace)
+    return EvidenceChart(
+        tuple(moment.told for moment in trace),
+        tuple(finite(moment.evidence) for moment in trace),
+        tuple(finite(moment.threshold) for moment in trace),
+        tuple(reigns(trace)),
+        rivals,
+        crossings,
+    )
+
+
+def _ruled_out(
+    trace: Sequence[Progress],
+) -> tuple[tuple[Rival, ...], tuple[Crossing, ...]]:
+    threshold, when = needed(trace[-1]), when_ruled_out(trace)
+    out = [
+        one.answer for one in alternatives(trace[-1]) if one.rejected and one.log_wealth is not None
+    ]
+    if threshold is None or len(out) > _MOST_RIVALS:
+        return (), ()
+    found = [{one.answer: one.log_wealth for one in alternatives(moment)} for moment in trace]
+    rivals = tuple(
+        Rival(
+            answer,
+            tuple(
+                None if (value := wealth.get(answer)) is None else min(value, threshold)
+                for moment, wealth in zip(trace, found, strict=True)
+                if moment.told <= when[answer]
+            ),
+        )
+        for answer in out
+    )
+    crossings = tuple(
+        Crossing(int(told), tuple(answer for answer in out if when[answer] == told))
+        for told in np.unique([when[answer] for answer in out])
+    )
+    return rivals, crossings

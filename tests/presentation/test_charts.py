@@ -1,0 +1,79 @@
+"""Charts as data: what every drawing of them has in common."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, replace
+
+import pytest
+
+from fairtrial.core import Progress, Recommendation
+from fairtrial.presentation.charts import (
+    evidence_chart,
+    interval_chart,
+    most_pulled,
+    share_chart,
+)
+from fairtrial.presentation.limits import Standing
+from fairtrial.presentation.panels import shown_panels
+from tests.plots.plot_fakes import cell, progress_of_grid
+
+
+def moment(told, evidence, **answers):
+    rows = [{"answer": a, "rejected": w >= 3.0, "log_wealth": w} for a, w in answers.items()]
+    leads = Recommendation(arm=None, status="running", leader="a")
+    details = {"answers": rows}
+    return Progress(leads, told, told, 0, evidence=evidence, threshold=3.0, details=details)
+
+
+def test_every_chart_is_plain_data():
+    progress = progress_of_grid()
+    shown = shown_panels(progress, minimize=False)
+    pulls = [action.pulls for action in progress.actions]
+    labels = [action.labels for action in progress.actions]
+    charts = [
+        interval_chart(progress, shown.arms, shown.all, shown.note),
+        share_chart(labels, pulls, None, *most_pulled(labels, pulls)),
+        evidence_chart([replace(progress, evidence=math.nan), progress]),
+    ]
+    for chart in charts:
+        data = json.loads(json.dumps(asdict(chart), allow_nan=False))
+        assert data.keys() == asdict(chart).keys()
+
+
+def test_an_interval_ends_where_the_axis_does():
+    progress = replace(progress_of_grid(), actions=(replace(cell(), lower=-math.inf, upper=None),))
+    panels = [("x", list(progress.actions))]
+    chart = interval_chart(progress, ["a"], panels)
+    ((_, (only,)),) = chart.panels
+    assert only.ends == chart.axis
+    assert only.standing in dict(chart.marks)
+    unknown = interval_chart(progress, ["a"], [("x", [None])])
+    assert unknown.panels == (("x", (None,)),)
+    assert unknown.marks == ()
+
+
+def test_shares_are_of_all_pulls_though_some_are_not_drawn():
+    labels = [{"arm": arm} for arm in "abc"]
+    chart = share_chart(labels, [10, 20, 10], [0.5, 0.25, 0.25], [1, 2])
+    ((_, bars),) = chart.panels
+    assert [(bar.share, bar.optimal) for bar in bars] == [(0.5, 0.25), (0.25, 0.25)]
+    assert (chart.total, chart.most) == (40, 0.5)
+
+
+def test_evidence_against_a_rival_ends_where_it_is_ruled_out():
+    trace = [moment(1, None, b=0.5), moment(2, 1.0, b=4.0), moment(3, 2.0, b=3.5)]
+    chart = evidence_chart(trace)
+    (rival,), (crossing,) = chart.rivals, chart.crossings
+    assert rival.against == (0.5, 3.0)
+    assert (crossing.told, crossing.answers) == (2, ("b",))
+    assert chart.evidence == (None, 1.0, 2.0)
+    assert not chart.is_empty
+    many = {f"r{number}": 4.0 for number in range(7)}
+    assert evidence_chart([moment(1, 1.0, **many)]).rivals == ()
+
+
+@pytest.mark.parametrize("state", Standing)
+def test_a_standing_is_its_words(state):
+    assert json.loads(json.dumps(state)) == state.value
