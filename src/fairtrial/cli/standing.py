@@ -18,7 +18,13 @@ from fairtrial.presentation.alternatives import (
     ruling,
 )
 from fairtrial.presentation.cuts import cut_of, cut_of_arms, shown_alternatives
-from fairtrial.presentation.shares import carried_note, cut_of_shares, earlier_note, shares_of
+from fairtrial.presentation.shares import (
+    BEHIND,
+    carried_note,
+    earlier_note,
+    shares_of,
+    shown_shares,
+)
 from fairtrial.presentation.words import percent
 
 __all__ = ["print_standing"]
@@ -87,15 +93,12 @@ def _numbers(one: Alternative, level: float | None) -> tuple[str, ...]:
 
 def _shares(progress: Progress) -> tuple[Table, str]:
     shares = shares_of(progress)
-    cut = cut_of_shares(shares)
+    shown, note = shown_shares(shares)
     table = Table(title="Shares of the pulls", title_justify="left")
     table.add_column("arm")
     for name in ("pulls", "share", "guaranteed", "owed by now", "pulls behind"):
         table.add_column(name, justify="right")
-    for one in shares:
-        if one.arm in cut.arms:
-            behind = shown_number(one.behind)
-            parts = (percent(part) for part in (one.share, one.quota, one.owed))
-            table.add_row(one.arm, f"{one.pulls:,}", *parts, behind)
-    behind = "Pulls behind: what an arm lacks of what it is owed; negative if it is ahead."
-    return table, f"{behind}\n{carried_note(shares)}\n{cut.note}"
+    for one in shown:
+        parts = (percent(part) for part in (one.share, one.quota, one.owed))
+        table.add_row(one.arm, f"{one.pulls:,}", *parts, shown_number(one.behind))
+    return table, f"{BEHIND}\n{carried_note(shares)}\n{note}"

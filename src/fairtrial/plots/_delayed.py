@@ -15,6 +15,7 @@ from fairtrial.plots import _style as style
 from fairtrial.plots._lines import handle, name_axes
 from fairtrial.presentation.sources import Floats, StudyLike, trace_of
 from fairtrial.presentation.words import shorten
+from fairtrial.simulation.summary import error_interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 __all__ = ["cost_of_answers", "race_over_time", "time_ratios"]
 
 _NORMAL_95 = 1.96
-_LEVEL = 0.95
 _WIDE = 8.0
 """Ratio of largest to smallest number beyond which an axis is logarithmic."""
 _MOST_NAMES = 40
@@ -219,11 +219,8 @@ def _draw_cost(ax: Axes, row: int, costs: Floats) -> None:
 
 
 def _draw_wrong(ax: Axes, row: int, correct: NDArray[np.bool_]) -> None:
-    from scipy.special import betaincinv
-
-    runs, wrong, tail = correct.size, int((~correct).sum()), (1.0 - _LEVEL) / 2.0
-    low = betaincinv(wrong, runs - wrong + 1, tail) if wrong else 0.0
-    high = betaincinv(wrong + 1, runs - wrong, 1.0 - tail) if wrong < runs else 1.0
+    runs, wrong = correct.size, int((~correct).sum())
+    low, high = error_interval(wrong, runs)
     ax.hlines(row, low, high, color=style.ORANGE, linewidth=3, gid="interval")
     ax.plot(
         wrong / runs, row, marker="D", color=style.VERMILLION, linestyle="none", gid="wrong",

@@ -9,14 +9,13 @@ import numpy as np
 
 from fairtrial.errors import InvalidArgument
 from fairtrial.plots import _style as style
+from fairtrial.simulation.summary import error_interval
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 __all__ = ["error_by_budget"]
-
-_LEVEL = 0.95
 
 
 def error_by_budget(errors: Mapping[str, Mapping[int, Any]], *, ax: Axes | None = None) -> Figure:
@@ -96,7 +95,7 @@ def _draw_errors(
     look = style.LINES[place]
     budgets = shift * np.array(list(by_budget), dtype=np.float64)
     rates = np.array([wrong / runs for wrong, runs in by_budget.values()])
-    ends = np.array([_clopper_pearson(*found) for found in by_budget.values()])
+    ends = np.array([error_interval(*found) for found in by_budget.values()])
     ax.vlines(budgets, ends[:, 0], ends[:, 1], color=look["color"], linewidth=1.1, alpha=0.6)
     ax.plot(
         budgets,
@@ -109,15 +108,6 @@ def _draw_errors(
         gid="errors",
         **look,
     )
-
-
-def _clopper_pearson(wrong: int, runs: int) -> tuple[float, float]:
-    from scipy.special import betaincinv
-
-    tail = (1.0 - _LEVEL) / 2.0
-    low = betaincinv(wrong, runs - wrong + 1, tail) if wrong else 0.0
-    high = betaincinv(wrong + 1, runs - wrong, 1.0 - tail) if wrong < runs else 1.0
-    return float(low), float(high)
 
 
 def _scale_errors(ax: Axes, budgets: Sequence[int]) -> None:

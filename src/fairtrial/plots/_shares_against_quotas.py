@@ -13,7 +13,7 @@ from fairtrial.errors import InvalidArgument
 from fairtrial.plots import _style as style
 from fairtrial.presentation.cuts import MOST_ARMS
 from fairtrial.presentation.quotas import is_simulation, quotas_of
-from fairtrial.presentation.shares import Share, carried_note, cut_of_shares, pulls_in, shares_of
+from fairtrial.presentation.shares import Share, carried_note, pulls_in, shares_of, shown_shares
 from fairtrial.presentation.sources import Floats, Source, progress_of, pulls_of
 from fairtrial.presentation.words import percent, plural, shorten
 
@@ -68,18 +68,17 @@ def shares_against_quotas(
     [0.3, 0.1, 0.2, 0.4]
     """
     shares = _served(source, quotas)
-    cut = cut_of_shares(shares)
-    shown = [one for one in shares if one.arm in cut.arms]
+    shown, note = shown_shares(shares)
     if ax is None:
         ax = style.new_figure(6.4, shares_height(len(shares))).subplots()
     style.tidy(ax)
     _draw_shares(ax, shown)
     least = _least_shares(source)
     if least is not None:
-        places = [place for place, one in enumerate(shares) if one.arm in cut.arms]
+        places = [place for place, one in enumerate(shares) if one in shown]
         _draw_ticks(ax, least[places], 0.2, style.VERMILLION, "least")
     _finish_shares(ax, shown)
-    _explain_shares(ax, shares, cut.note, least is not None)
+    _explain_shares(ax, shares, note, least is not None)
     return style.root(ax.figure)
 
 

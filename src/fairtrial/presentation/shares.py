@@ -6,11 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from fairtrial.core.recommendation import Progress
-from fairtrial.presentation.cuts import Cut, cut_by
+from fairtrial.presentation.cuts import cut_by
 from fairtrial.presentation.sources import arm_of
 from fairtrial.presentation.words import count
 
-__all__ = ["Share", "carried_note", "cut_of_shares", "earlier_note", "pulls_in", "shares_of"]
+__all__ = [
+    "BEHIND",
+    "Share",
+    "carried_note",
+    "earlier_note",
+    "pulls_in",
+    "shares_of",
+    "shown_shares",
+]
 
 _ROUNDING = 1e-6
 
@@ -93,10 +101,14 @@ def _share(
     return Share(arm, pulls, share, quota, max(0.0, due / rounds), behind, carried=True)
 
 
-def cut_of_shares(shares: Sequence[Share]) -> Cut:
-    """Return the arms nearest to what they are owed, or most below it."""
+BEHIND = "Pulls behind: what an arm lacks of what it is owed; negative if it is ahead."
+
+
+def shown_shares(shares: Sequence[Share]) -> tuple[list[Share], str]:
+    """Return the shares nearest to what is owed, or most below it, and the note on the others."""
     rank = {one.arm: one.share - one.owed for one in shares}
-    return cut_by(rank, "those nearest to what they are owed, or most below it")
+    cut = cut_by(rank, "those nearest to what they are owed, or most below it")
+    return [one for one in shares if one.arm in cut.arms], cut.note
 
 
 def carried_note(shares: Sequence[Share]) -> str:

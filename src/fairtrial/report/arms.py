@@ -11,14 +11,15 @@ from fairtrial.presentation.charts import Bar, ShareChart, interval_chart, share
 from fairtrial.presentation.cuts import Cut, cut_of_arms
 from fairtrial.presentation.limits import finite
 from fairtrial.presentation.shares import (
+    BEHIND,
     carried_note,
-    cut_of_shares,
     earlier_note,
     pulls_in,
     shares_of,
+    shown_shares,
 )
 from fairtrial.presentation.sources import arm_of
-from fairtrial.presentation.words import MINUS, count, fixed, listed, number, percent, plural
+from fairtrial.presentation.words import count, fixed, listed, number, percent, plural
 from fairtrial.report import charts
 from fairtrial.report.findings import Findings, places_of
 from fairtrial.report.html import Markup, element, folded, label, section, table, text_of
@@ -165,7 +166,7 @@ def _allocation_table(chart: ShareChart) -> Markup:
 def _shares(found: Findings) -> Markup:
     """Return the shares of the pulls against what is owed, as a table."""
     shares = shares_of(found.progress)
-    cut = cut_of_shares(shares)
+    shown, note = shown_shares(shares)
     rows = [
         (
             label(one.arm),
@@ -173,15 +174,14 @@ def _shares(found: Findings) -> Markup:
             *(percent(value, places=1) for value in (one.share, one.quota, one.owed)),
             number(one.behind),
         )
-        for one in shares
-        if one.arm in cut.arms
+        for one in shown
     ]
     heads = ("Arm", "Pulls", "Share", "Guaranteed", "Owed by now", "Pulls behind")
     total = plural(pulls_in(shares), "pull")
     said = [
-        f"Pulls behind are those that an arm lacks of what it is owed; {MINUS} if it is ahead.",
+        BEHIND,
         carried_note(shares),
-        cut.note,
+        note,
     ]
     return text_of(
         [

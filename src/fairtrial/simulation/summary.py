@@ -182,7 +182,7 @@ class Summary:
         return listed([f"{name} {_number(mean)}" for name, mean in most])
 
 
-def error_interval(wrong: int, number: int, level: float) -> tuple[float, float]:
+def error_interval(wrong: int, number: int, level: float = 0.95) -> tuple[float, float]:
     """Return the Clopper-Pearson interval of a share: quantiles of two beta distributions."""
     from scipy.special import betaincinv
 
