@@ -21,9 +21,9 @@ from fairtrial.allocation import (
 )
 from fairtrial.allocation._kernels.model import LIMIT, QUEUE, TOLERANCE, UNIT
 from fairtrial.allocation.policies.initial_values import MOST_CREDIT
-from fairtrial.core import run_policy
 from fairtrial.core.specification import policy_from_dict
 from fairtrial.errors import AlreadyTold, InvalidArgument, NotSupported
+from fairtrial.testing import check_policy
 from tests.allocation.adversaries import hostile, quotas
 from tests.allocation.slow import SlowQuotas
 
@@ -496,39 +496,6 @@ BEGUN = [
 ]
 
 
-@pytest.mark.parametrize("policy", BEGUN, ids=repr)
-def test_a_compiled_run_is_the_plain_loop(policy):
-    world = BernoulliEnvironment(PROBLEM, MEANS)
-    compiled = policy.clone().compiled_run(world, np.random.default_rng(8), 160)
-    plain = run_policy(policy.clone(), world, np.random.default_rng(8), 160)
-    assert compiled.pulls.tolist() == plain.pulls.tolist()
-    assert compiled.metrics == pytest.approx(plain.metrics)
-
-
-@pytest.mark.parametrize("policy", BEGUN, ids=repr)
-def test_it_is_written_down_saved_and_restored(policy):
-    again = policy_from_dict(policy.to_dict(), PROBLEM, policy.seed)
-    assert repr(again) == repr(policy)
-    rng, going = np.random.default_rng(2), policy.clone()
-    for step in range(90):
-        if step % 31 == 5:
-            restored = policy.clone()
-            restored.set_state(going.get_state())
-            going = restored
-        pull, other = going.ask(), again.ask()
-        assert pull.action == other.action
-        reward = float(rng.random() < MEANS[pull.action])
-        if rng.random() < 0.1:
-            going.fail(pull)
-            again.fail(other)
-        else:
-            going.tell(pull, reward)
-            again.tell(other, reward)
-    assert going.credits == again.credits
-    assert going.metrics() == again.metrics()
-    assert going.progress().details == again.progress().details
-
-
 def test_a_study_goes_on_in_the_study_of_the_next_epoch(tmp_path):
     url = f"sqlite:///{tmp_path / 'study.db'}"
     rng = np.random.default_rng(5)
@@ -641,3 +608,11 @@ def test_a_tolerance_lets_debts_go_on():
         later = policy.next_epoch(Problem(2, "9/20", unfairness_tolerance=unfairness_tolerance))
         assert later.initial_credits[1] == kept
         assert later.metrics()["violation"] == float(kept)
+
+
+@pytest.mark.parametrize("policy", BEGUN, ids=repr)
+def test_what_has_begun_before_keeps_the_contract(policy):
+    check_policy(policy, BernoulliEnvironment(PROBLEM, MEANS), pulls=60)
+    again = policy_from_dict(policy.to_dict(), PROBLEM, policy.seed)
+    assert repr(again) == repr(policy)
+    assert again.ask(30) == policy.clone().ask(30)

@@ -97,26 +97,6 @@ def test_a_run_in_batches_equals_one_pull_after_another(cls, options):
     assert fast.metrics == slow.metrics
 
 
-@EVERY
-def test_a_restored_policy_goes_on_like_one_that_never_paused(cls, options):
-    problem, world = tiny()
-    generator = np.random.default_rng(4)
-    whole = cls(problem, 120, **options)
-    while not whole.stopped:
-        if whole.told in (1, 47):
-            state = whole.get_state()
-            assert all(isinstance(v, np.ndarray) and not v.dtype.hasobject for v in state.values())
-            fresh = cls(problem, 120, **options)
-            fresh.set_state(state)
-            assert fresh.recommend() == whole.recommend()
-            whole = fresh
-        pull = whole.ask()
-        whole.tell(pull, world.sample(pull, generator))
-    plain = run_policy(cls(problem, 120, **options), world, np.random.default_rng(4))
-    assert whole.recommend().arm == plain.answer
-    assert whole.told == plain.stopping_time
-
-
 def test_a_state_without_the_rows_is_refused_and_changes_nothing():
     policy = ConstraintSuccessiveRejection(tiny()[0], 100, variant=1)
     state = policy.get_state()

@@ -216,28 +216,6 @@ def test_the_order_of_arrival_changes_no_evidence():
     assert found[0][1] == found[1][1]
 
 
-def test_a_policy_that_is_saved_and_restored_at_every_step_is_the_same():
-    plain, rng = BlockBetting(COINS, max_pulls=150), np.random.default_rng(3)
-    restored = BlockBetting(COINS, max_pulls=150)
-    step = 0
-    while not plain.stopped:
-        pulls = plain.ask(5)
-        assert pulls == restored.ask(5)
-        for pull in reversed(pulls):
-            step += 1
-            if step % 7 == 0:
-                plain.fail(pull, "lost")
-                restored.fail(pull, "lost")
-                continue
-            value = toss(rng, pull.arm)
-            plain.tell(pull, value)
-            restored.tell(pull, value)
-        state = restored.get_state()
-        restored = BlockBetting(COINS, max_pulls=150)
-        restored.set_state(state)
-        assert restored.progress() == plain.progress()
-
-
 # ------------------------------------------------------------------- losses and labels
 
 

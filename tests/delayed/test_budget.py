@@ -62,24 +62,6 @@ def test_every_rule_ends_and_names_arms_that_are_clearly_best(rule, parallel, di
     assert policy.to_cancel() == []
 
 
-@pytest.mark.parametrize("rule", list(RULES))
-def test_a_rule_saved_in_the_middle_goes_on_as_if_nothing_had_happened(rule, tmp_path):
-    problem = problem_with(top=2)
-    policy = RULES[rule](problem)
-    rng = np.random.default_rng(3)
-    for _ in range(10):
-        steer(policy, rng)
-    np.savez(tmp_path / "state.npz", **policy.get_state())
-    twin = RULES[rule](problem)
-    twin.set_state(dict(np.load(tmp_path / "state.npz")))
-    for _ in range(12):
-        draws = rng.integers(2**32)
-        steer(policy, np.random.default_rng(draws))
-        steer(twin, np.random.default_rng(draws))
-        assert twin.progress() == policy.progress()
-        assert twin.outstanding() == policy.outstanding()
-
-
 def steer(policy, rng):
     for pull in policy.ask(3):
         for _ in range(3):

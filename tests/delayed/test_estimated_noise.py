@@ -143,19 +143,6 @@ def test_a_compiled_run_is_the_plain_loop(test, more):
     assert "not proven" in fast.guarantee.assumptions[0]
 
 
-def test_a_saved_race_goes_on_with_its_deviations(tmp_path):
-    policy = InformationRacing(UNKNOWN, delta=1e-9)
-    for pull, value in zip(policy.ask(6), (1.0, 9.0, 1.4, 9.5, 0.8, 9.2), strict=True):
-        policy.tell(pull, value)
-    np.savez(tmp_path / "state.npz", **policy.get_state())
-    twin = InformationRacing(UNKNOWN, delta=1e-9)
-    twin.set_state(dict(np.load(tmp_path / "state.npz")))
-    for one in (policy, twin):
-        one.tell(one.ask(), 9.1)
-    assert twin.progress() == policy.progress()
-    assert 0.0 < twin.progress().evidence < twin.progress().threshold
-
-
 def test_evidence_and_threshold_are_what_decides():
     policy, rng = InformationRacing(UNKNOWN), np.random.default_rng(0)
     while not policy.stopped:

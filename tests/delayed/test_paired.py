@@ -347,20 +347,6 @@ def test_pulls_on_decided_arms_are_called_back():
     assert all(pull.arm == "0" for pull in late)
 
 
-@pytest.mark.parametrize("problem", [Problem(3, noise_std=1.0), BOUNDED], ids=["t", "bets"])
-def test_a_race_that_is_saved_and_restored_goes_on_as_if_nothing_had_happened(problem):
-    table = np.clip(noisy([0.2, 0.7, 0.5], 0.05, 0.1), 0, 1)
-    whole = play(PairedRacing(problem), table)
-    half = PairedRacing(problem)
-    for pull in half.ask(20):
-        half.tell(pull, table[pull.tag, pull.action])
-    rest = PairedRacing(problem)
-    rest.set_state(half.get_state())
-    play(rest, table)
-    assert rest.recommend() == whole.recommend()
-    assert (rest.scores[: rest.blocks] == whole.scores[: rest.blocks])[:, 1].all()
-
-
 def test_a_study_of_it_verifies(tmp_path):
     problem = Problem(["a", "b", "c"], reward_range=(0, 1))
     study = ft.Study.create(

@@ -703,29 +703,6 @@ def test_ties_end_within_a_tolerance_and_a_chain_does_not_add_up(cls):
 # --------------------------------------------------------------------- saved, restored
 
 
-@pytest.mark.parametrize(("feedback", "make"), CASES)
-def test_saved_and_restored_it_goes_on_as_if_nothing_had_happened(feedback, make, tmp_path):
-    problem = problem_with(feedback, top=2)
-    policy = make(problem, delta=1e-6)
-    rng = np.random.default_rng(5)
-    for step in range(12):
-        steer(policy, feedback, rng)
-        if step % 4 == 3:
-            np.savez(tmp_path / "state.npz", **policy.get_state())
-            twin = make(problem, delta=1e-6)
-            twin.set_state(dict(np.load(tmp_path / "state.npz")))
-            one, other = policy.get_state(), twin.get_state()
-            assert all(np.array_equal(one[name], other[name]) for name in one)
-            assert twin.progress() == policy.progress()
-            fork = np.random.default_rng(step)
-            again = np.random.default_rng(step)
-            for _ in range(3):
-                steer(twin, feedback, fork)
-                steer(policy, feedback, again)
-            assert twin.progress() == policy.progress()
-            assert twin.outstanding() == policy.outstanding()
-
-
 def test_restored_it_knows_who_is_out(tmp_path):
     policy = InformationRacing(problem_with("full"))
     for pull in policy.ask(8):

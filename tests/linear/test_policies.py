@@ -1,6 +1,5 @@
 """The policies: one code path live and simulated, their tables, and every degenerate input."""
 
-import io
 import math
 
 import numpy as np
@@ -73,34 +72,6 @@ def test_live_and_simulated_runs_are_the_same(make: type[Policy], direction: str
     assert (live.answer, live.status) == (compiled.answer, compiled.status)
     assert np.array_equal(live.pulls, compiled.pulls)
     assert compiled.answer == "0"
-
-
-@pytest.mark.parametrize("make", [*EVERY, oracle, budgeted])
-def test_a_restored_policy_goes_on_as_if_nothing_had_happened(make: type[Policy]) -> None:
-    problem = easy()
-    world = GaussianEnvironment(problem, THETA)
-    policy, rng = make(problem), np.random.default_rng(2)
-    flying = policy.ask(40)
-    for pull in flying[::2]:
-        policy.tell(pull, world.sample(pull, rng))
-    file = io.BytesIO()
-    np.savez(file, **policy.get_state())
-    file.seek(0)
-    other = policy.clone()
-    other.set_state(dict(np.load(file)))
-    flying = flying[1::2]
-    for _ in range(150):
-        if policy.stopped:
-            break
-        if not flying:
-            flying = policy.ask(1)
-            assert other.ask(1) == flying
-        pull = flying.pop()
-        reward = world.sample(pull, rng)
-        policy.tell(pull, reward)
-        other.tell(pull, reward)
-    assert policy.recommend() == other.recommend()
-    assert policy.progress() == other.progress()
 
 
 @pytest.mark.parametrize("make", [*EVERY, oracle, budgeted])

@@ -134,21 +134,6 @@ def test_a_correction_reaches_a_result_in_use_and_one_that_waits() -> None:
     assert policy.progress().actions[0].mean == pytest.approx(4.0)
 
 
-def test_a_saved_policy_goes_on_with_what_it_holds() -> None:
-    problem = Problem(2, 2, noise_std=1.0)
-    whole, rng = informative(problem), np.random.default_rng(5)
-    pulls = whole.ask(40)
-    for i in rng.permutation(40)[:25]:
-        whole.tell(pulls[i], rng.normal())
-    restored = informative(problem)
-    restored.set_state({key: np.array(value) for key, value in whole.get_state().items()})
-    for policy in (whole, restored):
-        for pull in policy.outstanding():
-            policy.tell(pull, pull.number / 40)
-    assert whole.progress() == restored.progress()
-    assert whole.ask(20) == restored.ask(20)
-
-
 def test_with_results_that_come_at_once_only_the_price_differs() -> None:
     problem = Problem(2, 2, noise_std=1.0)
     world = GaussianEnvironment(problem, MEANS)

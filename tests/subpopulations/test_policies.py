@@ -91,29 +91,6 @@ def test_minimising_is_maximising_with_the_signs_turned(cls: type[Policy]) -> No
         assert a.lower_limit == pytest.approx(-b.upper_limit)  # type: ignore[operator]
 
 
-@pytest.mark.parametrize("cls", EVERY)
-def test_a_saved_policy_goes_on_as_if_nothing_had_happened(cls: type[Policy]) -> None:
-    problem = e1()
-    whole, generator = cls(problem, seed=2), np.random.default_rng(8)
-    rewards = generator.normal(size=400)
-    for t in range(200):
-        pull = whole.ask()
-        whole.tell(pull, E1.ravel()[pull.action] + rewards[t])
-    open_pulls = whole.ask(3)
-    restored = cls(problem, seed=2)
-    restored.set_state({key: np.array(value) for key, value in whole.get_state().items()})
-    assert [pull.number for pull in restored.outstanding()] == [p.number for p in open_pulls]
-    for policy in (whole, restored):
-        for offset, pull in enumerate(policy.outstanding()):
-            policy.tell(pull, rewards[200 + offset])
-    for t in range(203, 330):
-        pulls = whole.ask(), restored.ask()
-        assert pulls[0] == pulls[1]
-        for policy, pull in zip((whole, restored), pulls, strict=True):
-            policy.tell(pull, E1.ravel()[pull.action] + rewards[t])
-    assert whole.progress() == restored.progress()
-
-
 def test_asking_for_several_is_asking_several_times() -> None:
     one, many = BalancedTracking(e1()), BalancedTracking(e1())
     assert [one.ask() for _ in range(60)] == many.ask(60)

@@ -170,7 +170,7 @@ class Problem(Parametrized, ABC):
             raise InvalidArgument("schema", f"must be an integer from 1 to {cls.schema}", schema)
         return build(cls, arguments)
 
-    @property
+    @cached_property
     def digest(self) -> str:
         """SHA-256 of the canonical JSON: two problems are equal iff theirs are.
 
