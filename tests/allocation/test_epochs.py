@@ -19,7 +19,6 @@ from fairtrial.allocation import (
     SlidingWindowUCB,
     Thompson,
 )
-from fairtrial.allocation._kernels.model import LIMIT, QUEUE, TOLERANCE, UNIT
 from fairtrial.allocation.policies.initial_values import MOST_CREDIT
 from fairtrial.core.specification import policy_from_dict
 from fairtrial.errors import AlreadyTold, InvalidArgument, NotSupported
@@ -388,7 +387,7 @@ def test_a_result_in_flight_passes_through_epochs_and_contexts():
     restored.set_state(policy.get_state())
     for pull in pulls:
         restored.tell(pull, 1.0)
-    numbers, sums = restored._known_rewards().swapaxes(0, 1)
+    numbers, sums = restored._state.rewards().swapaxes(0, 1)
     assert numbers.sum(axis=1).tolist() == sums.sum(axis=1).tolist() == [1, 1]
 
 
@@ -404,7 +403,7 @@ def test_a_result_of_a_pull_that_was_given_up_is_learned_in_a_later_epoch():
 def test_a_price_begins_with_what_is_owed():
     problem = PROBLEM.clone(unfairness_tolerance=3)
     policy = FairLearn(problem, price=1, initial_credits={"b": 2, "c": -2})
-    assert (policy._state.nodes[QUEUE] / policy._state.control[UNIT]).tolist() == [0, 2, 0]
+    assert (policy._state.nodes.queue / policy._state.control.unit).tolist() == [0, 2, 0]
 
 
 def test_a_published_policy_takes_over_what_is_in_flight():
@@ -561,7 +560,9 @@ def test_a_credit_beyond_what_64_bits_count_is_refused_and_a_surplus_cut_to_it()
 def test_no_product_or_sum_of_the_last_round_is_beyond_64_bits(unfairness_tolerance, credit):
     problem = Problem(2, ["0.000000001", "0.5"], unfairness_tolerance)
     policy = FairLearn(problem, initial_credits=[credit, 0])
-    limit, unit, allowed = (int(policy._state.control[place]) for place in (LIMIT, UNIT, TOLERANCE))
+    control = policy._state.control
+    columns = (control.limit, control.unit, control.tolerance)
+    limit, unit, allowed = (int(column[0]) for column in columns)
     assert unit == 10**9
     assert unit * (limit + allowed + 2 - credit) < 2**63
     assert limit > 10**9

@@ -17,15 +17,13 @@ from fairtrial.allocation import (
     Thompson,
     UnconstrainedLearner,
 )
-from fairtrial.allocation._kernels.model import (
-    QUEUE,
-    RECENT_ISSUED,
-    RECENT_SUM,
-    RECENT_TOLD,
-    TOLD,
-    WINS,
-)
 from tests.allocation.slow import SlowQuotas
+
+
+def recent_of(policy):
+    """Return pulls, rewards and their sum within the window, of the first arm."""
+    cells = policy._state.cells
+    return [column[0] for column in (cells.recent_issued, cells.recent_told, cells.recent_total)]
 
 
 def test_corrections_of_what_nobody_asked_for_never_leave_more_wins_than_rewards():
@@ -37,7 +35,7 @@ def test_corrections_of_what_nobody_asked_for_never_leave_more_wins_than_rewards
             pull = problem.pull(arm=arm)
             policy.tell(pull, 0.5)
             policy.amend(pull, 0.5, float(arm))
-        wins, told = policy._state.cells[WINS], policy._state.cells[TOLD]
+        wins, told = policy._state.cells.wins, policy._state.cells.told
         assert (wins >= 0).all()
         assert (wins <= told).all()
         policy.ask(5)
@@ -53,10 +51,10 @@ def test_what_comes_after_its_window_is_not_taken_for_what_is_in_it(before):
     pulls = policy.ask(7)
     policy.tell(pulls[1], 1.0)
     policy.fail(pulls[2])
-    assert policy._state.cells[[RECENT_ISSUED, RECENT_TOLD, RECENT_SUM], 0].tolist() == [3, 0, 0]
+    assert recent_of(policy) == [3, 0, 0]
     policy.tell(pulls[4], 1.0)
     policy.fail(pulls[5])
-    assert policy._state.cells[[RECENT_ISSUED, RECENT_TOLD, RECENT_SUM], 0].tolist() == [2, 1, 1]
+    assert recent_of(policy) == [2, 1, 1]
 
 
 def test_rewards_that_nobody_asked_for_are_tried_each_by_itself():
@@ -64,7 +62,7 @@ def test_rewards_that_nobody_asked_for_are_tried_each_by_itself():
     policy = UnconstrainedLearner(Problem(1, 0), Thompson(), seed=3)
     for _ in range(400):
         policy.tell(policy.problem.pull(arm="0"), 0.5)
-    assert abs(policy._state.cells[WINS, 0] - 200) < 4 * 10
+    assert abs(policy._state.cells.wins[0] - 200) < 4 * 10
 
 
 @pytest.mark.parametrize(
@@ -87,7 +85,7 @@ def test_a_queue_owes_a_failed_pull_anew(policy):
             policy.tell(pull, float(rng.random() < (0.1, 0.2, 0.9)[pull.action]))
     behind = np.array([0.5, 0.1, 0.1]) * served.sum() - served
     assert behind.max() <= 3
-    assert policy._state.nodes[QUEUE].max() <= 4 * policy.problem.denominator
+    assert policy._state.nodes.queue.max() <= 4 * policy.problem.denominator
 
 
 @pytest.mark.parametrize("learner", [None, Thompson()], ids=repr)
@@ -100,8 +98,8 @@ def test_rounds_that_all_fail_leave_no_queue_behind(learner):
         for _ in range(30):
             for pull in policy.ask(2):
                 policy.fail(pull)
-                assert policy._state.nodes[QUEUE].min() >= 0
-        assert policy._state.nodes[QUEUE].tolist() == [0, 0, 0]
+                assert policy._state.nodes.queue.min() >= 0
+        assert policy._state.nodes.queue.tolist() == [0, 0, 0]
         assert policy.credits == (0, 0, 0)
 
 
@@ -166,7 +164,7 @@ def test_a_price_counts_rounds_not_their_pulls():
     for _ in range(2000):
         pull = policy.ask()
         policy.tell(pull, (0.9, 0.1, 0.1, 0.1)[pull.action])
-    assert policy._state.nodes[QUEUE].max() < 20 * pairs.denominator
+    assert policy._state.nodes.queue.max() < 20 * pairs.denominator
 
 
 @settings(max_examples=30)

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairtrial.allocation import FairLearn, Problem
-from fairtrial.allocation._kernels.lazy import slack
+from fairtrial.allocation._kernels.lazy import spare_rounds
+from fairtrial.allocation._kernels.model import kernel, open_state
 from fairtrial.errors import InvalidArgument
 from tests.allocation.adversaries import hostile, quotas, starving
 from tests.allocation.slow import SlowQuotas, float_rule
@@ -16,6 +17,11 @@ from tests.allocation.slow import SlowQuotas, float_rule
 pytestmark = pytest.mark.filterwarnings("ignore:the shares take every pull")
 
 NAMES = {"due": "due_first", "largest": "largest", "lazy": "lazy"}
+
+
+@kernel
+def spare_rounds_of(words):
+    return spare_rounds(open_state(words))
 
 
 def always(arm):
@@ -153,7 +159,7 @@ def test_slack_is_the_number_of_rounds_that_may_be_wasted(shares, unfairness_tol
     learner = lambda t, c, s, allowed: hostile(slow, choices)(allowed.tolist())  # noqa: E731
     policy = FairLearn(Problem(len(shares), shares, unfairness_tolerance), learner, "lazy")
     for _ in range(25 * any(shares)):
-        room, date = slack(policy._state.control, policy._state.nodes)
+        room, date = spare_rounds_of(policy._state.words)
         assert room == slow.waste(400)
         assert room > 0 or date == slow.slack(400)[1]
         slow.pull(policy.ask().action, False)
@@ -283,14 +289,11 @@ def test_credits_are_exact_with_a_denominator_of_a_thousand_million():
 
 
 def test_rounds_beyond_exact_credits_are_refused_not_wrapped():
-    from fairtrial.allocation._kernels.model import LIMIT, ROUND
     from fairtrial.errors import NotSupported
 
     policy = FairLearn(Problem(2, ["0.100000001", "0.5"]))
-    assert 9.2e9 < policy._state.control[LIMIT] <= (2**63 - 1) // 10**9
-    state = policy.get_state()
-    state["_state.changing"][ROUND] = policy._state.control[LIMIT]
-    policy.set_state(state)
+    assert 9.2e9 < policy._state.control.limit[0] <= (2**63 - 1) // 10**9
+    policy._state.control.rounds[0] = policy._state.control.limit[0]
     with pytest.raises(NotSupported, match="64-bit"):
         policy.ask()
     assert policy.asked == 0

@@ -320,7 +320,7 @@ def refuse(*arguments):
 @settings(max_examples=200)
 @given(st.integers(1, 2000), st.integers(0, 2**32 - 1))
 def test_the_mean_of_readings_is_numpys_to_the_last_bit(number, seed):
-    from fairtrial.delayed._kernels.ledger import total
+    from fairtrial.delayed._kernels.budget_state import total
 
     generator = np.random.default_rng(seed)
     values = (generator.normal(size=number) * 10.0 ** generator.integers(-3, 4, number))[None]

@@ -28,6 +28,7 @@ Words = NDArray[np.int64]
 State = TypeVar("State")
 
 _DIMENSION = re.compile(r"[a-z_]+")
+_NUMBERS = {bool: np.int8, float: np.float64, int: np.int64}
 _WORD = 8
 """Bytes of an entry of the buffer."""
 
@@ -38,7 +39,7 @@ class Table:
 
     name: str
     row: Any
-    """The `NamedTuple` of its columns; `bool` for a table of bits, a byte each."""
+    """The `NamedTuple` of its columns; `float`, or `bool` (a byte each), for plain numbers."""
 
     shape: tuple[str, ...] | None
     """Names of dimensions, or None for a single record."""
@@ -46,7 +47,12 @@ class Table:
     @cached_property
     def dtype(self) -> np.dtype[Any]:
         """The type of a record."""
-        return np.dtype(np.int8) if self.row is bool else record_type(self.row)
+        return np.dtype(_NUMBERS[self.row]) if self.is_plain else record_type(self.row)
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is an array of numbers."""
+        return self.row in _NUMBERS
 
     @property
     def entries(self) -> str:
@@ -75,9 +81,10 @@ class Records(Generic[State]):
     declaration : type
         A `NamedTuple`. A field ``Annotated[Any, Arm, "arms"]`` is a table whose rows `Arm`
         declares, another `NamedTuple` of `int` and `float` columns or of nested ones; its length
-        is that of a dimension. ``Annotated[Any, Arm]`` is a single record, and
-        ``Annotated[Any, bool, "arms arms"]`` a table of bits. Fields of other types are no part
-        of the buffer; they come last, and are handed to `open` and `columns` as they are.
+        is that of a dimension. ``Annotated[Any, Arm]`` is a single record;
+        ``Annotated[Any, bool, "arms arms"]`` and ``Annotated[Any, float, "arms"]`` are arrays of
+        numbers. Fields of other types are no part of the buffer; they come last, and are handed
+        to `open` and `columns` as they are.
     compiler : callable
         The decorator that compiles the function `open`.
 
@@ -133,9 +140,7 @@ class Records(Generic[State]):
         A column is a view of the buffer; that of a single record has one entry.
         """
         views = zip(self.tables, self._tables(words), strict=True)
-        parts = [
-            view if table.row is bool else _columns_of(table.row, view) for table, view in views
-        ]
+        parts = [view if table.is_plain else _columns_of(table.row, view) for table, view in views]
         return self._declaration(*parts, *others)
 
     def _dimensions_of(self, words: Words) -> dict[str, int]:
@@ -157,7 +162,7 @@ class Records(Generic[State]):
         lines += [f"    at = {len(self.dimensions)}"]
         for table in self.tables:
             view = f"words[at : at + {table.words}].view(type_{table.name})"
-            if table.row is bool:
+            if table.is_plain:
                 view = f"{view}[: {table.entries}].reshape(({', '.join(table.shape or ())},))"
             lines += [f"    table_{table.name} = {view}", f"    at += {table.words}"]
         parts = [*(f"table_{table.name}" for table in self.tables), *self._others]

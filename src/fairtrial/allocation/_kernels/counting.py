@@ -2,225 +2,213 @@
 
 from fairtrial.allocation._kernels.credits import credit, true_credit
 from fairtrial.allocation._kernels.model import (
-    ALLOWED,
-    ARMS,
-    ASLEEP,
-    BASE,
-    CARRY,
-    COUNT,
-    FORCED,
-    FREE_UNTIL,
-    GAP,
-    GROUP,
-    INITIAL,
-    ISSUED,
-    KEY,
-    LAST,
-    N_READY,
-    NODES,
     NOWHERE,
-    OVERDUE,
-    PHASE,
-    PLAYS,
-    QUEUE,
-    QUEUES,
-    QUOTA,
-    READY,
-    ROUND,
-    SLEPT,
-    SLOT,
-    TAKEN,
-    TIGHT_UNTIL,
-    TOLERANCE,
-    UNIT,
-    WORST,
-    Integers,
+    State,
     inlined,
     kernel,
-    live,
 )
 from fairtrial.allocation._kernels.waiting import advance, settle_earlier, settle_later
 
 
 @kernel
-def _forget_surplus(control: Integers, book: Integers, node: int) -> None:
+def _forget_surplus(state: State, node: int) -> None:
     """Let nothing be carried over that is beyond the carry when the round is over."""
-    after = book[QUOTA, node] * (control[ROUND] + 1)
-    beyond = book[BASE, node] - after - control[CARRY] * control[UNIT]
+    control = state.control[0]
+    after = state.nodes[node].quota * (control.rounds + 1)
+    beyond = state.nodes[node].offset - after - control.carry * control.unit
     if beyond > 0:
-        book[BASE, node] -= beyond
+        state.nodes[node].offset -= beyond
 
 
 @inlined
-def _count_node(control: Integers, book: Integers, node: int, free: bool) -> None:
+def _count_node(state: State, node: int, free: bool) -> None:
     # A credit only falls at a pull, so its largest values are those just before one.
-    control[WORST] = max(control[WORST], true_credit(control, book, node))
-    book[COUNT, node] += 1
-    book[BASE, node] += control[UNIT]
-    if free and control[CARRY] >= 0:
-        _forget_surplus(control, book, node)
+    control = state.control[0]
+    control.worst = max(control.worst, true_credit(state, node))
+    state.nodes[node].pulls += 1
+    state.nodes[node].offset += control.unit
+    if free and control.carry >= 0:
+        _forget_surplus(state, node)
 
 
 @inlined
-def _count_gap(control: Integers, book: Integers, arm: int) -> None:
-    now = control[ISSUED] + 1
-    if control[PLAYS] > 1:
-        now = control[ISSUED] // control[PLAYS] + 1
-    book[GAP, arm] = max(book[GAP, arm], now - book[LAST, arm])
-    book[LAST, arm] = now
+def _count_gap(state: State, arm: int) -> None:
+    control = state.control[0]
+    now = control.issued + 1
+    if control.plays > 1:
+        now = control.issued // control.plays + 1
+    state.nodes[arm].longest_gap = max(
+        state.nodes[arm].longest_gap, now - state.nodes[arm].last_round
+    )
+    state.nodes[arm].last_round = now
 
 
 @kernel
-def _age_queues(control: Integers, book: Integers) -> None:
-    for arm in range(control[ARMS]):
-        book[QUEUE, arm] = max(0, book[QUEUE, arm] + book[QUOTA, arm])
+def _age_queues(state: State) -> None:
+    for arm in range(state.control[0].arms):
+        state.nodes[arm].queue = max(0, state.nodes[arm].queue + state.nodes[arm].quota)
 
 
 @kernel
-def _let_sleep(control: Integers, book: Integers) -> None:
+def _let_sleep(state: State) -> None:
     """Give no credit for a round that an arm slept through."""
-    for arm in range(control[ARMS]):
-        if not book[ALLOWED, arm]:
-            book[ASLEEP, arm] += 1
-            if book[QUOTA, arm] > 0:
-                book[BASE, arm] += book[QUOTA, arm]
-                settle_later(control, book, arm)
-    control[SLEPT] = 1
-    control[FREE_UNTIL] = control[ROUND]
-    control[TIGHT_UNTIL] = control[ROUND]
+    control = state.control[0]
+    for arm in range(control.arms):
+        if not state.allowed[arm]:
+            state.nodes[arm].asleep += 1
+            if state.nodes[arm].quota > 0:
+                state.nodes[arm].offset += state.nodes[arm].quota
+                settle_later(state, arm)
+    control.has_slept = 1
+    control.free_until = control.rounds
+    control.tight_until = control.rounds
 
 
 @kernel
-def _count_rest(control: Integers, book: Integers, arm: int, group: int, sleeping: bool) -> None:
+def _count_rest(state: State, arm: int, group: int, sleeping: bool) -> None:
     """Do what only some problems and policies need: groups, queues, sleep."""
+    control = state.control[0]
     if group != NOWHERE:
-        settle_later(control, book, group)
-    if control[QUEUES]:
-        book[QUEUE, arm] -= control[UNIT]
-        if control[SLOT] == 0:
-            _age_queues(control, book)
+        settle_later(state, group)
+    if control.has_queues:
+        state.nodes[arm].queue -= control.unit
+        if control.plays_done == 0:
+            _age_queues(state)
     if sleeping:
-        _let_sleep(control, book)
+        _let_sleep(state)
 
 
 @kernel
-def _note_overdue(control: Integers, book: Integers) -> None:
+def _note_overdue(state: State) -> None:
     """Count the round if a node is overdue, also without what `carry` forgave."""
-    limit = control[TOLERANCE] + 1
-    overdue = control[CARRY] < 0
-    for node in range(control[NODES]):
-        overdue = overdue or true_credit(control, book, node) // control[UNIT] >= limit
-    control[OVERDUE] += 1 if overdue else 0
+    control = state.control[0]
+    limit = control.tolerance + 1
+    overdue = control.carry < 0
+    for node in range(control.nodes):
+        overdue = overdue or true_credit(state, node) // control.unit >= limit
+    control.overdue += 1 if overdue else 0
 
 
 @inlined
-def count_pull(control: Integers, book: Integers, arm: int, free: bool, sleeping: bool) -> None:
+def count_pull(state: State, arm: int, free: bool, sleeping: bool) -> None:
     """Count the pull of an arm, and close the round if it was the last one in it."""
-    group = book[GROUP, arm]
-    _count_node(control, book, arm, free)
+    control = state.control[0]
+    group = state.nodes[arm].group
+    _count_node(state, arm, free)
     if group != NOWHERE:
-        _count_node(control, book, group, free)
-    _count_gap(control, book, arm)
-    control[FORCED] += 0 if free else 1
-    control[ISSUED] += 1
-    book[TAKEN, arm] = control[ROUND] + 1
-    control[SLOT] += 1
-    closes = control[SLOT] == control[PLAYS]
+        _count_node(state, group, free)
+    _count_gap(state, arm)
+    control.forced += 0 if free else 1
+    control.issued += 1
+    state.nodes[arm].taken_in = control.rounds + 1
+    control.plays_done += 1
+    closes = control.plays_done == control.plays
     if closes:
-        control[SLOT] = 0
-        control[ROUND] += 1
-    if free and control[CARRY] >= 0:
+        control.plays_done = 0
+        control.rounds += 1
+    if free and control.carry >= 0:
         # What a round that failed took from a credit is forgotten as well: so a base may shrink.
-        settle_earlier(control, book, arm)
+        settle_earlier(state, arm)
     else:
-        settle_later(control, book, arm)
-    if sleeping or control[QUEUES] or group != NOWHERE:
-        _count_rest(control, book, arm, group, sleeping)
+        settle_later(state, arm)
+    if sleeping or control.has_queues or group != NOWHERE:
+        _count_rest(state, arm, group, sleeping)
     if closes:
-        advance(control, book)
-        if control[N_READY] > 0 and book[KEY, book[READY, 0]] <= control[ROUND]:
-            _note_overdue(control, book)
+        advance(state)
+        if control.due > 0 and state.nodes[state.ready[0]].key <= control.rounds:
+            _note_overdue(state)
 
 
 @kernel
-def _take_back_round(control: Integers, book: Integers, arm: int) -> None:
+def _take_back_round(state: State, arm: int) -> None:
     """Take the round of a failed pull out of time; for its arm alone if others share it."""
-    if control[PLAYS] == 1 and not control[SLEPT]:
-        control[ROUND] -= 1
-        if control[QUEUES]:
-            for other in range(control[ARMS]):
-                book[QUEUE, other] = max(0, book[QUEUE, other] - book[QUOTA, other])
+    control = state.control[0]
+    if control.plays == 1 and not control.has_slept:
+        control.rounds -= 1
+        if control.has_queues:
+            for other in range(control.arms):
+                state.nodes[other].queue = max(
+                    0, state.nodes[other].queue - state.nodes[other].quota
+                )
     else:
-        book[ASLEEP, arm] += 1
-        book[BASE, arm] += book[QUOTA, arm]
+        state.nodes[arm].asleep += 1
+        state.nodes[arm].offset += state.nodes[arm].quota
 
 
 @kernel
-def _forgive_once(control: Integers, book: Integers, arm: int) -> None:
+def _forgive_once(state: State, arm: int) -> None:
     """Owe nothing again for a failed pull of which the carry had forgotten that it was ahead."""
-    most = max(control[TOLERANCE] * control[UNIT], true_credit(control, book, arm))
-    beyond = credit(control, book, arm) - most
+    control = state.control[0]
+    most = max(control.tolerance * control.unit, true_credit(state, arm))
+    beyond = credit(state, arm) - most
     if beyond > 0:
-        book[BASE, arm] += beyond
+        state.nodes[arm].offset += beyond
 
 
 @kernel
-def _settle_raised(control: Integers, book: Integers, arm: int) -> None:
+def _settle_raised(state: State, arm: int) -> None:
     """Put an arm and its group where they belong after their credits have risen."""
-    group = book[GROUP, arm]
+    control = state.control[0]
+    group = state.nodes[arm].group
     # A queue that is never below the credit is what keeps a share in the long run.
-    book[QUEUE, arm] = max(book[QUEUE, arm], true_credit(control, book, arm))
-    if control[CARRY] >= 0:
-        _forgive_once(control, book, arm)
-    control[FREE_UNTIL] = control[ROUND]
-    control[TIGHT_UNTIL] = control[ROUND]
-    settle_earlier(control, book, arm)
+    state.nodes[arm].queue = max(state.nodes[arm].queue, true_credit(state, arm))
+    if control.carry >= 0:
+        _forgive_once(state, arm)
+    control.free_until = control.rounds
+    control.tight_until = control.rounds
+    settle_earlier(state, arm)
     if group != NOWHERE:
-        settle_earlier(control, book, group)
-    advance(control, book)
+        settle_earlier(state, group)
+    advance(state)
 
 
 @kernel
-def void_pull(control: Integers, book: Integers, arm: int) -> None:
+def void_pull(state: State, arm: int) -> None:
     """Take back the pull of an arm, and its round."""
     # Other credits fall with the round; how large they were is not taken back.
-    control[WORST] = worst_credit(control, book)
-    group = book[GROUP, arm]
-    book[COUNT, arm] -= 1
-    book[BASE, arm] -= control[UNIT]
+    control = state.control[0]
+    control.worst = worst_credit(state)
+    group = state.nodes[arm].group
+    state.nodes[arm].pulls -= 1
+    state.nodes[arm].offset -= control.unit
     if group != NOWHERE:
-        book[COUNT, group] -= 1
-        book[BASE, group] -= control[UNIT]
-    control[PHASE] = 0
-    _take_back_round(control, book, arm)
-    _settle_raised(control, book, arm)
+        state.nodes[group].pulls -= 1
+        state.nodes[group].offset -= control.unit
+    control.opening_arm = 0
+    _take_back_round(state, arm)
+    _settle_raised(state, arm)
 
 
 @kernel
-def _begin_with_one_more(control: Integers, book: Integers, node: int) -> None:
-    more = min(control[UNIT], control[TOLERANCE] * control[UNIT] - book[INITIAL, node])
-    if control[PLAYS] > 1:
-        more -= more % max(1, book[QUOTA, node])
-    book[INITIAL, node] += more
-    book[BASE, node] -= more
+def _raise_initial(state: State, node: int) -> None:
+    control = state.control[0]
+    more = min(
+        control.unit,
+        control.tolerance * control.unit - state.nodes[node].initial,
+    )
+    if control.plays > 1:
+        more -= more % max(1, state.nodes[node].quota)
+    state.nodes[node].initial += more
+    state.nodes[node].offset -= more
 
 
-@live
-def make_up(control: Integers, book: Integers, arm: int) -> None:
+@kernel
+def begin_with_one_more(state: State, arm: int) -> None:
     """Let an arm and its group have begun with one pull more to their credit, which failed.
 
     No credit begins above the tolerance: so the promise of an epoch stays as it is.
     """
-    _begin_with_one_more(control, book, arm)
-    if book[GROUP, arm] != NOWHERE:
-        _begin_with_one_more(control, book, book[GROUP, arm])
-    _settle_raised(control, book, arm)
+    _raise_initial(state, arm)
+    if state.nodes[arm].group != NOWHERE:
+        _raise_initial(state, state.nodes[arm].group)
+    _settle_raised(state, arm)
 
 
-@live
-def worst_credit(control: Integers, book: Integers) -> int:
+@kernel
+def worst_credit(state: State) -> int:
     """Return the largest credit that any node has had at the end of any round."""
-    worst = control[WORST]
-    for node in range(control[NODES]):
-        worst = max(worst, true_credit(control, book, node))
+    control = state.control[0]
+    worst = control.worst
+    for node in range(control.nodes):
+        worst = max(worst, true_credit(state, node))
     return worst

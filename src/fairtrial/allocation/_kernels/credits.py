@@ -5,58 +5,56 @@ round whose end would see the quota broken. Documentation: docs/explanation/fair
 """
 
 from fairtrial.allocation._kernels.model import (
-    ASLEEP,
-    BASE,
-    COUNT,
-    INITIAL,
     LAZY,
-    PLAYS,
-    QUOTA,
-    ROUND,
-    SCHEDULER,
-    TOLERANCE,
-    UNIT,
-    Integers,
+    State,
     inlined,
 )
 
 
 @inlined
-def credit(control: Integers, book: Integers, node: int) -> int:
+def credit(state: State, node: int) -> int:
     """Return what a node is owed after the rounds done, in units of 1/q pulls."""
-    return book[QUOTA, node] * control[ROUND] - book[BASE, node]
+    return state.nodes[node].quota * state.control[0].rounds - state.nodes[node].offset
 
 
 @inlined
-def true_credit(control: Integers, book: Integers, node: int) -> int:
+def true_credit(state: State, node: int) -> int:
     """Return the same without what `carry` forgave: for reports."""
-    rounds = control[ROUND] - book[ASLEEP, node]
-    return book[INITIAL, node] + book[QUOTA, node] * rounds - control[UNIT] * book[COUNT, node]
+    control = state.control[0]
+    rounds = control.rounds - state.nodes[node].asleep
+    return (
+        state.nodes[node].initial
+        + state.nodes[node].quota * rounds
+        - control.unit * state.nodes[node].pulls
+    )
 
 
 @inlined
-def is_released(control: Integers, book: Integers, node: int) -> bool:
+def is_released(state: State, node: int) -> bool:
     """Return whether a node may be forced in the round to come."""
-    owed = credit(control, book, node)
-    if control[PLAYS] > 1:
+    control = state.control[0]
+    owed = credit(state, node)
+    if control.plays > 1:
         # With several plays a round the credit of the round itself counts already.
-        owed += book[QUOTA, node]
-    return owed > control[TOLERANCE] * control[UNIT]
+        owed += state.nodes[node].quota
+    return owed > control.tolerance * control.unit
 
 
 @inlined
-def release_round(control: Integers, book: Integers, node: int) -> int:
+def release_round(state: State, node: int) -> int:
     """Return the first round in which a node may be forced."""
+    control = state.control[0]
     release = 0
-    if control[SCHEDULER] != LAZY:
-        lead = 2 if control[PLAYS] == 1 else 1
-        slack = control[TOLERANCE] * control[UNIT] + book[BASE, node]
-        release = slack // book[QUOTA, node] + lead
+    if control.scheduler != LAZY:
+        lead = 2 if control.plays == 1 else 1
+        allowed = control.tolerance * control.unit + state.nodes[node].offset
+        release = allowed // state.nodes[node].quota + lead
     return release
 
 
 @inlined
-def due_round(control: Integers, book: Integers, node: int, owed: int) -> int:
+def due_round(state: State, node: int, owed: int) -> int:
     """Return the round by which `owed` further pulls of a node must have been made."""
-    needed = (control[TOLERANCE] + owed) * control[UNIT] + book[BASE, node]
-    return -(-needed // book[QUOTA, node])
+    control = state.control[0]
+    needed = (control.tolerance + owed) * control.unit + state.nodes[node].offset
+    return -(-needed // state.nodes[node].quota)

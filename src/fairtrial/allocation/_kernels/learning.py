@@ -10,46 +10,16 @@ from typing import Any
 import numpy as np
 
 from fairtrial.allocation._kernels.model import (
-    ALLOWED,
-    ARMS,
-    CELL_ISSUED,
-    CONTEXTS,
-    EARLIER,
     EPSILON_GREEDY,
-    ETA,
-    FIRST,
-    FIRST_SETTING,
     GREEDY,
-    INDEXED,
-    ISSUED,
-    KEY0,
-    KEY1,
     KLUCB,
-    LEARNER,
-    MEAN,
     NOWHERE,
-    PLAIN,
-    PRICE,
-    QUEUE,
     QUEUED,
     RANDOM,
-    RECENT_ISSUED,
-    RECENT_SUM,
-    RECENT_TOLD,
-    ROUND,
     ROUND_ROBIN,
-    SCHEDULER,
     SLIDING,
-    STREAM,
-    SUM,
     THOMPSON,
-    TOLD,
-    UNIT,
-    WIDTH,
-    WINDOW,
-    WINS,
-    Floats,
-    Integers,
+    State,
     inlined,
     kernel,
 )
@@ -64,24 +34,27 @@ _WORD = 2.0**53
 
 
 @kernel
-def uniform_of(control: Integers, number: int, lane: int) -> float:
+def uniform_of(state: State, number: int, lane: int) -> float:
     """Return the random number that belongs to a pull, by its number."""
-    key0: Any = np.uint64(control[KEY0])
-    key1: Any = np.uint64(control[KEY1])
+    control = state.control[0]
+    key0: Any = np.uint64(control.key0)
+    key1: Any = np.uint64(control.key1)
     return philox_uniform(key0, key1, number, lane)
 
 
 @kernel
-def _open_stream(control: Integers) -> None:
+def _open_stream(state: State) -> None:
     """Begin the decision's own stream, set by the seed and the number of pulls issued."""
-    control[STREAM] = int(uniform_of(control, control[ISSUED], _DECISION_LANE) * _WORD)
+    control = state.control[0]
+    control.stream = int(uniform_of(state, control.issued, _DECISION_LANE) * _WORD)
 
 
 @kernel
-def _uniform(control: Integers) -> float:
+def _uniform(state: State) -> float:
     """Return the next number of the decision's stream (SplitMix64), in (0, 1)."""
-    word = np.uint64(control[STREAM]) + np.uint64(0x9E3779B97F4A7C15)
-    control[STREAM] = np.int64(word)
+    control = state.control[0]
+    word = np.uint64(control.stream) + np.uint64(0x9E3779B97F4A7C15)
+    control.stream = np.int64(word)
     word = (word ^ (word >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     word = (word ^ (word >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     word = word ^ (word >> np.uint64(31))
@@ -89,171 +62,179 @@ def _uniform(control: Integers) -> float:
 
 
 @kernel
-def _gamma(control: Integers, shape: float) -> float:
+def _gamma(state: State, shape: float) -> float:
     """Draw from a gamma distribution of shape >= 1 (Marsaglia and Tsang 2000)."""
     d = shape - 1.0 / 3.0
     c = 1.0 / math.sqrt(9.0 * d)
     while True:
-        radius = math.sqrt(-2.0 * math.log(_uniform(control)))
-        x = radius * math.cos(2.0 * math.pi * _uniform(control))
+        radius = math.sqrt(-2.0 * math.log(_uniform(state)))
+        x = radius * math.cos(2.0 * math.pi * _uniform(state))
         v = (1.0 + c * x) ** 3
-        if v > 0.0 and math.log(_uniform(control)) < 0.5 * x * x + d - d * v + d * math.log(v):
+        if v > 0.0 and math.log(_uniform(state)) < 0.5 * x * x + d - d * v + d * math.log(v):
             return d * v
 
 
 @kernel
-def _beta(control: Integers, wins: float, losses: float) -> float:
-    left = _gamma(control, 1.0 + wins)
-    return left / (left + _gamma(control, 1.0 + losses))
+def _beta(state: State, wins: float, losses: float) -> float:
+    left = _gamma(state, 1.0 + wins)
+    return left / (left + _gamma(state, 1.0 + losses))
 
 
 # -------------------------------------------------------------------- statistics
 
 
 @kernel
-def refresh(control: Integers, stats: Floats, settings: Floats, cell: int) -> None:
+def refresh(state: State, cell: int) -> None:
     """Recompute what the index of a cell is made of."""
-    sliding = control[LEARNER] == SLIDING
-    issued = stats[RECENT_ISSUED if sliding else CELL_ISSUED, cell]
-    told = stats[RECENT_TOLD if sliding else TOLD, cell]
+    control = state.control[0]
+    sliding = control.learner == SLIDING
+    issued = state.cells[cell].recent_issued if sliding else state.cells[cell].issued
+    told = state.cells[cell].recent_told if sliding else state.cells[cell].told
     if told > 0.0:
-        stats[MEAN, cell] = stats[RECENT_SUM if sliding else SUM, cell] / told
-    elif issued > 0.0 and control[SCHEDULER] != QUEUED:
-        stats[MEAN, cell] = _PRIOR_MEAN
+        state.cells[cell].estimate = (
+            state.cells[cell].recent_total if sliding else state.cells[cell].total
+        ) / told
+    elif issued > 0.0 and control.scheduler != QUEUED:
+        state.cells[cell].estimate = _PRIOR_MEAN
         told = issued
     else:
-        stats[MEAN, cell] = math.inf
-        stats[WIDTH, cell] = 0.0
+        state.cells[cell].estimate = math.inf
+        state.cells[cell].width = 0.0
         return
     if sliding:
-        stats[WIDTH, cell] = math.sqrt(settings[FIRST_SETTING] / told)
-    elif control[LEARNER] == GREEDY or control[LEARNER] == EPSILON_GREEDY:
-        stats[WIDTH, cell] = 0.0
+        state.cells[cell].width = math.sqrt(control.setting / told)
+    elif control.learner == GREEDY or control.learner == EPSILON_GREEDY:
+        state.cells[cell].width = 0.0
     else:
-        stats[WIDTH, cell] = math.sqrt(2.0 / told)
+        state.cells[cell].width = math.sqrt(2.0 / told)
 
 
 @kernel
-def _evict(control: Integers, stats: Floats, ring: Floats, settings: Floats, slot: int) -> None:
-    cell = int(ring[0, slot])
+def _evict(state: State, slot: int) -> None:
+    cell = int(state.window[slot].cell)
     if cell < 0:
         return
-    stats[RECENT_ISSUED, cell] -= 1.0
-    if not math.isnan(ring[1, slot]):
-        stats[RECENT_TOLD, cell] -= 1.0
-        stats[RECENT_SUM, cell] -= ring[1, slot]
-        if stats[RECENT_TOLD, cell] == 0.0:
-            stats[RECENT_SUM, cell] = 0.0
-    ring[0, slot] = -1.0
-    refresh(control, stats, settings, cell)
+    state.cells[cell].recent_issued -= 1.0
+    if not math.isnan(state.window[slot].reward):
+        state.cells[cell].recent_told -= 1.0
+        state.cells[cell].recent_total -= state.window[slot].reward
+        if state.cells[cell].recent_told == 0.0:
+            state.cells[cell].recent_total = 0.0
+    state.window[slot].cell = -1.0
+    refresh(state, cell)
 
 
 @kernel
-def _issue_in_window(
-    control: Integers, stats: Floats, ring: Floats, settings: Floats, cell: int, number: int
-) -> None:
-    slot = number % control[WINDOW]
-    _evict(control, stats, ring, settings, slot)
-    stats[RECENT_ISSUED, cell] += 1.0
-    ring[0, slot] = float(cell)
-    ring[1, slot] = math.nan
-    refresh(control, stats, settings, cell)
+def _issue_in_window(state: State, cell: int, number: int) -> None:
+    slot = number % state.control[0].window
+    _evict(state, slot)
+    state.cells[cell].recent_issued += 1.0
+    state.window[slot].cell = float(cell)
+    state.window[slot].reward = math.nan
+    refresh(state, cell)
 
 
 @inlined
-def note_issue(
-    control: Integers, stats: Floats, ring: Floats, settings: Floats, cell: int, number: int
-) -> None:
+def note_issue(state: State, cell: int, number: int) -> None:
     """Count a pull of a cell when it is issued."""
-    stats[CELL_ISSUED, cell] += 1.0
-    if control[WINDOW] > 0:
-        _issue_in_window(control, stats, ring, settings, cell, number)
-    elif stats[TOLD, cell] == 0.0:
-        refresh(control, stats, settings, cell)
+    state.cells[cell].issued += 1.0
+    if state.control[0].window > 0:
+        _issue_in_window(state, cell, number)
+    elif state.cells[cell].told == 0.0:
+        refresh(state, cell)
 
 
 @kernel
-def note_void(
-    control: Integers, stats: Floats, ring: Floats, settings: Floats, cell: int, number: int
-) -> None:
+def note_void(state: State, cell: int, number: int) -> None:
     """Take a voided pull of a cell back."""
-    stats[CELL_ISSUED, cell] -= 1.0
-    control[FIRST] = min(control[FIRST], cell % control[ARMS])
-    if control[WINDOW] > 0 and number >= control[ISSUED] - control[WINDOW]:
-        _evict(control, stats, ring, settings, number % control[WINDOW])
-    refresh(control, stats, settings, cell)
+    control = state.control[0]
+    state.cells[cell].issued -= 1.0
+    control.first_untried = min(control.first_untried, cell % control.arms)
+    if control.window > 0 and number >= control.issued - control.window:
+        _evict(state, number % control.window)
+    refresh(state, cell)
 
 
 @kernel
-def trial(control: Integers, reward: float, number: int) -> float:
+def trial(state: State, reward: float, number: int) -> float:
     """Return a Bernoulli trial of a reward in [0, 1], always the same for one pull."""
     if reward == 0.0 or reward == 1.0:
         return reward
-    return 1.0 if uniform_of(control, number, _TRIAL_LANE) < reward else 0.0
+    return 1.0 if uniform_of(state, number, _TRIAL_LANE) < reward else 0.0
 
 
 @kernel
-def _reward_in_window(
-    control: Integers, stats: Floats, ring: Floats, cell: int, reward: float, number: int
-) -> None:
-    slot = number % control[WINDOW]
-    recent = number >= 0 and number >= control[ISSUED] - control[WINDOW]
-    if recent and ring[0, slot] == cell and math.isnan(ring[1, slot]):
-        ring[1, slot] = reward
-        stats[RECENT_TOLD, cell] += 1.0
-        stats[RECENT_SUM, cell] += reward
+def _reward_in_window(state: State, cell: int, reward: float, number: int) -> None:
+    control = state.control[0]
+    slot = number % control.window
+    recent = number >= 0 and number >= control.issued - control.window
+    if recent and state.window[slot].cell == cell and math.isnan(state.window[slot].reward):
+        state.window[slot].reward = reward
+        state.cells[cell].recent_told += 1.0
+        state.cells[cell].recent_total += reward
 
 
 @kernel
 def _special_reward(
-    control: Integers, stats: Floats, ring: Floats, settings: Floats,
-    cell: int, reward: float, number: int, address: int,
-) -> None:  # fmt: skip
-    if control[LEARNER] == THOMPSON:
-        stats[WINS, cell] += trial(control, reward, address)
-    if control[WINDOW] > 0:
-        _reward_in_window(control, stats, ring, cell, reward, number)
-    refresh(control, stats, settings, cell)
+    state: State,
+    cell: int,
+    reward: float,
+    number: int,
+    address: int,
+) -> None:
+    control = state.control[0]
+    if control.learner == THOMPSON:
+        state.cells[cell].wins += trial(state, reward, address)
+    if control.window > 0:
+        _reward_in_window(state, cell, reward, number)
+    refresh(state, cell)
 
 
 @inlined
 def note_reward(
-    control: Integers, stats: Floats, ring: Floats, settings: Floats,
-    cell: int, reward: float, number: int, address: int,
-) -> None:  # fmt: skip
+    state: State,
+    cell: int,
+    reward: float,
+    number: int,
+    address: int,
+) -> None:
     """Take a reward in [0, 1]; `number` is negative for data that nobody asked for."""
-    stats[TOLD, cell] += 1.0
-    stats[SUM, cell] += reward
-    if control[PLAIN]:
-        stats[MEAN, cell] = stats[SUM, cell] / stats[TOLD, cell]
-        stats[WIDTH, cell] = math.sqrt(2.0 / stats[TOLD, cell])
+    state.cells[cell].told += 1.0
+    state.cells[cell].total += reward
+    if state.control[0].is_plain:
+        state.cells[cell].estimate = state.cells[cell].total / state.cells[cell].told
+        state.cells[cell].width = math.sqrt(2.0 / state.cells[cell].told)
     else:
-        _special_reward(control, stats, ring, settings, cell, reward, number, address)
+        _special_reward(state, cell, reward, number, address)
 
 
 # ---------------------------------------------------------------------- learners
 
 
 @inlined
-def _growth(control: Integers, t: int) -> float:
+def _growth(state: State, t: int) -> float:
     """Return what all widths have grown by at round t: the root of ln t."""
-    rounds = min(t, control[WINDOW]) if control[LEARNER] == SLIDING else t
+    control = state.control[0]
+    rounds = min(t, control.window) if control.learner == SLIDING else t
     return math.sqrt(math.log(float(rounds)))
 
 
 @inlined
 def _best_index(
-    control: Integers, book: Integers, stats: Floats, settings: Floats,
-    start: int, masked: bool, t: int,
-) -> int:  # fmt: skip
-    growth = _growth(control, t)
-    price = settings[PRICE]
+    state: State,
+    start: int,
+    masked: bool,
+    t: int,
+) -> int:
+    control = state.control[0]
+    growth = _growth(state, t)
+    price = control.price
     best, most = NOWHERE, -math.inf
-    for arm in range(control[ARMS]):
-        value = stats[MEAN, start + arm] + stats[WIDTH, start + arm] * growth
+    for arm in range(control.arms):
+        value = state.cells[start + arm].estimate + state.cells[start + arm].width * growth
         if price > 0.0:
-            value += price * book[QUEUE, arm]
-        if value > most and (not masked or book[ALLOWED, arm]):
+            value += price * state.nodes[arm].queue
+        if value > most and (not masked or state.allowed[arm]):
             best, most = arm, value
     return best
 
@@ -283,21 +264,24 @@ def _kl_bound(mean: float, budget: float) -> float:
 
 @kernel
 def _best_kl(
-    control: Integers, book: Integers, stats: Floats, settings: Floats,
-    start: int, masked: bool, t: int,
-) -> int:  # fmt: skip
+    state: State,
+    start: int,
+    masked: bool,
+    t: int,
+) -> int:
+    control = state.control[0]
     log_t = math.log(float(t))
-    price = settings[PRICE]
+    price = control.price
     best, most = NOWHERE, -math.inf
-    for arm in range(control[ARMS]):
-        if masked and not book[ALLOWED, arm]:
+    for arm in range(control.arms):
+        if masked and not state.allowed[arm]:
             continue
-        mean = stats[MEAN, start + arm]
+        mean = state.cells[start + arm].estimate
         if mean == math.inf:
             return arm
-        extra = price * book[QUEUE, arm]
+        extra = price * state.nodes[arm].queue
         # The width is sqrt(2 / n), so this is ln t / n.
-        budget = 0.5 * log_t * stats[WIDTH, start + arm] ** 2
+        budget = 0.5 * log_t * state.cells[start + arm].width ** 2
         needed = most - extra
         if needed >= mean and (needed >= 1.0 or _divergence(mean, needed) > budget):
             continue
@@ -309,19 +293,24 @@ def _best_kl(
 
 @kernel
 def _best_draw(
-    control: Integers, book: Integers, stats: Floats, settings: Floats,
-    start: int, masked: bool,
-) -> int:  # fmt: skip
-    price = settings[PRICE]
-    _open_stream(control)
+    state: State,
+    start: int,
+    masked: bool,
+) -> int:
+    control = state.control[0]
+    price = control.price
+    _open_stream(state)
     best, most = NOWHERE, -math.inf
-    for arm in range(control[ARMS]):
-        if masked and not book[ALLOWED, arm]:
+    for arm in range(control.arms):
+        if masked and not state.allowed[arm]:
             continue
-        if stats[MEAN, start + arm] == math.inf:
+        if state.cells[start + arm].estimate == math.inf:
             return arm
-        wins = stats[WINS, start + arm]
-        value = _beta(control, wins, stats[TOLD, start + arm] - wins) + price * book[QUEUE, arm]
+        wins = state.cells[start + arm].wins
+        value = (
+            _beta(state, wins, state.cells[start + arm].told - wins)
+            + price * state.nodes[arm].queue
+        )
         if value > most:
             best, most = arm, value
     return best
@@ -329,69 +318,72 @@ def _best_draw(
 
 @kernel
 def _best_queue(
-    control: Integers, book: Integers, stats: Floats, settings: Floats,
-    start: int, masked: bool, t: int,
-) -> int:  # fmt: skip
+    state: State,
+    start: int,
+    masked: bool,
+    t: int,
+) -> int:
     """Return the arm of the largest queue plus eta times optimistic mean, or drawn mean."""
+    control = state.control[0]
     growth = math.sqrt(0.75 * math.log(float(t)))
-    eta, unit = settings[ETA], float(control[UNIT])
-    draws = control[LEARNER] == THOMPSON
-    _open_stream(control)
+    eta, unit = control.eta, float(control.unit)
+    draws = control.learner == THOMPSON
+    _open_stream(state)
     best, most = NOWHERE, -math.inf
-    for arm in range(control[ARMS]):
-        if masked and not book[ALLOWED, arm]:
+    for arm in range(control.arms):
+        if masked and not state.allowed[arm]:
             continue
         cell = start + arm
         if draws:
-            wins = stats[WINS, cell]
-            reward = _beta(control, wins, stats[TOLD, cell] - wins)
+            wins = state.cells[cell].wins
+            reward = _beta(state, wins, state.cells[cell].told - wins)
         else:
-            reward = min(1.0, stats[MEAN, cell] + stats[WIDTH, cell] * growth)
-        value = book[QUEUE, arm] / unit + eta * reward
+            reward = min(1.0, state.cells[cell].estimate + state.cells[cell].width * growth)
+        value = state.nodes[arm].queue / unit + eta * reward
         if value > most:
             best, most = arm, value
     return best
 
 
 @kernel
-def _never_pulled(
-    control: Integers, book: Integers, stats: Floats, start: int, masked: bool
-) -> int:
+def _never_pulled(state: State, start: int, masked: bool) -> int:
     """Return the first arm without a pull; without contexts the search goes on where it was."""
-    plain = control[CONTEXTS] == 1 and not masked
-    arm = control[FIRST] if control[CONTEXTS] == 1 else 0
-    while arm < control[ARMS]:
-        fresh = stats[CELL_ISSUED, start + arm] == 0.0 and stats[TOLD, start + arm] == 0.0
-        if fresh and (not masked or book[ALLOWED, arm]):
+    control = state.control[0]
+    plain = control.contexts == 1 and not masked
+    arm = control.first_untried if control.contexts == 1 else 0
+    while arm < control.arms:
+        fresh = state.cells[start + arm].issued == 0.0 and state.cells[start + arm].told == 0.0
+        if fresh and (not masked or state.allowed[arm]):
             return arm
         arm += 1
         if plain:
-            control[FIRST] = arm
+            control.first_untried = arm
     return NOWHERE
 
 
 @kernel
-def _next_in_turn(control: Integers, book: Integers, masked: bool, t: int) -> int:
-    arm = (t - 1) % control[ARMS]
+def _next_in_turn(state: State, masked: bool, t: int) -> int:
+    control = state.control[0]
+    arm = (t - 1) % control.arms
     if masked:
-        for _ in range(control[ARMS]):
-            if book[ALLOWED, arm]:
+        for _ in range(control.arms):
+            if state.allowed[arm]:
                 break
-            arm = (arm + 1) % control[ARMS]
+            arm = (arm + 1) % control.arms
     return arm
 
 
 @kernel
-def _at_random(control: Integers, book: Integers, masked: bool) -> int:
-    arms = control[ARMS]
+def _at_random(state: State, masked: bool) -> int:
+    arms = state.control[0].arms
     if not masked:
-        return int(_uniform(control) * arms)
+        return int(_uniform(state) * arms)
     number = 0
     for arm in range(arms):
-        number += 1 if book[ALLOWED, arm] else 0
-    left = int(_uniform(control) * number)
+        number += 1 if state.allowed[arm] else 0
+    left = int(_uniform(state) * number)
     for arm in range(arms):
-        if book[ALLOWED, arm]:
+        if state.allowed[arm]:
             if left == 0:
                 return arm
             left -= 1
@@ -399,37 +391,35 @@ def _at_random(control: Integers, book: Integers, masked: bool) -> int:
 
 
 @kernel
-def _other_arm(
-    control: Integers, book: Integers, stats: Floats, settings: Floats, start: int, masked: bool
-) -> int:
-    t = control[ROUND] + 1 + control[EARLIER]
-    learner = control[LEARNER]
-    if control[SCHEDULER] == QUEUED:
-        return _best_queue(control, book, stats, settings, start, masked, t)
+def _other_arm(state: State, start: int, masked: bool) -> int:
+    control = state.control[0]
+    t = control.rounds + 1 + control.earlier_rounds
+    learner = control.learner
+    if control.scheduler == QUEUED:
+        return _best_queue(state, start, masked, t)
     if learner == KLUCB:
-        return _best_kl(control, book, stats, settings, start, masked, t)
+        return _best_kl(state, start, masked, t)
     if learner == THOMPSON:
-        return _best_draw(control, book, stats, settings, start, masked)
+        return _best_draw(state, start, masked)
     if learner in (ROUND_ROBIN, RANDOM, EPSILON_GREEDY):
-        fresh = _never_pulled(control, book, stats, start, masked)
+        fresh = _never_pulled(state, start, masked)
         if fresh != NOWHERE:
             return fresh
         if learner == ROUND_ROBIN:
-            return _next_in_turn(control, book, masked, t)
-        _open_stream(control)
-        if learner == RANDOM or _uniform(control) < settings[FIRST_SETTING]:
-            return _at_random(control, book, masked)
-    return _best_index(control, book, stats, settings, start, masked, t)
+            return _next_in_turn(state, masked, t)
+        _open_stream(state)
+        if learner == RANDOM or _uniform(state) < control.setting:
+            return _at_random(state, masked)
+    return _best_index(state, start, masked, t)
 
 
 @inlined
-def free_arm(
-    control: Integers, book: Integers, stats: Floats, settings: Floats, start: int, masked: bool
-) -> int:
+def free_arm(state: State, start: int, masked: bool) -> int:
     """Return the learner's choice among all arms, or among the allowed ones."""
-    if control[INDEXED]:
-        t = control[ROUND] + 1 + control[EARLIER]
-        arm = _best_index(control, book, stats, settings, start, masked, t)
+    control = state.control[0]
+    if control.is_indexed:
+        t = control.rounds + 1 + control.earlier_rounds
+        arm = _best_index(state, start, masked, t)
     else:
-        arm = _other_arm(control, book, stats, settings, start, masked)
+        arm = _other_arm(state, start, masked)
     return arm

@@ -1,20 +1,17 @@
-"""Where everything stands in the arrays that the kernels work on.
-
-`control` holds single integers; `book` has a row per quantity and a column per node, the arms
-first and then the groups; `stats` has a row per quantity and a column per cell (context times
-arms plus arm); `ring` holds the rounds of a sliding window; `settings` single floats.
+"""The state that the kernels work on: tables of arms and groups, of rewards, and single numbers.
 
 Credits are integers over one denominator q for all shares and initial credits: a node with
-numerator p has ``p t - base`` after t rounds, and its base grows by q with every pull, from the
+numerator p has ``p t - offset`` after t rounds, and its offset grows by q with every pull, from the
 negative of the credit that it started with. This is exact, so there is no drift to test for.
 """
 
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.core.compilation import kernel as compiled
+from fairtrial.core.records import Records
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -29,7 +26,7 @@ decision costs.
 """
 
 inlined = compiled(**_OPTIONS, forceinline=True)
-"""The same for what every round calls: handing on five arrays costs more than the work."""
+"""The same for what every round calls: handing on a state costs more than the work."""
 
 live = compiled(**_OPTIONS, nogil=False)
 """The same for single calls from Python, which keep the lock: they are shorter than its handover,
@@ -38,35 +35,122 @@ and threads that share a policy without a lock of their own do not meet half-cha
 live_inlined = compiled(**_OPTIONS, nogil=False, forceinline=True)
 """Both: what a simulated round calls as well."""
 
-# Control: first what changes, then what the problem and the policy say.
-(
-    ROUND, ISSUED, FORCED, WORST, OVERDUE, FIRST, FREE_UNTIL, TIGHT_UNTIL, SLOT, PHASE,
-    SLEPT, STREAM,
-    N_RELEASE, N_READY,
-    UNIT, TOLERANCE, PERIOD, ARMS, NODES, CARRY, SCHEDULER, LEARNER, PLAYS, LIMIT, EXHAUSTED,
-    CONTEXTS, WINDOW, MASKS, QUEUES, EARLIER, PLAIN,
-    IDLE_IF_NONE_READY, INDEXED, KEY0, KEY1,
-) = range(35)  # fmt: skip
-CONTROLS = 35
-CHANGING = 12
 
-# Book: first what is saved, then what the problem says, then what is rebuilt. ASLEEP counts the
-# rounds that do not count for an arm alone: it slept, or its pull failed beside others.
-(
-    COUNT, BASE, ASLEEP, LAST, GAP, QUEUE, TAKEN, INITIAL,
-    QUOTA, GROUP, MEMBER, BEGIN, END, OPENING,
-    KEY, PLACE, RELEASE, READY, ALLOWED, NEXT, OWED, ORDER,
-) = range(22)  # fmt: skip
-PLANES = 22
-SAVED = 8
+class Control(NamedTuple):
+    """Single numbers: what changes, then what the problem and the policy say.
 
-# Statistics by cell.
-CELL_ISSUED, TOLD, SUM, MEAN, WIDTH, WINS, RECENT_ISSUED, RECENT_TOLD, RECENT_SUM = range(9)
-STATISTICS = 9
+    `worst`: the largest credit so far; `plays_done`: of the round at hand; `opening_arm`: where
+    fixed opening pulls have come to; `waiting`, `due`: sizes of the heaps `release` and `ready`.
+    """
 
-# Settings.
-FIRST_SETTING, ETA, PRICE = range(3)
-SETTINGS = 3
+    rounds: int
+    issued: int
+    forced: int
+    worst: int
+    overdue: int
+    first_untried: int
+    free_until: int
+    tight_until: int
+    plays_done: int
+    opening_arm: int
+    has_slept: int
+    stream: int
+    waiting: int
+    due: int
+
+    unit: int
+    tolerance: int
+    period: int
+    arms: int
+    nodes: int
+    carry: int
+    scheduler: int
+    learner: int
+    plays: int
+    limit: int
+    is_exhausted: int
+    contexts: int
+    window: int
+    confines: int
+    has_queues: int
+    earlier_rounds: int
+    is_plain: int
+    idle_if_none_ready: int
+    is_indexed: int
+    key0: int
+    key1: int
+    setting: float
+    eta: float
+    price: float
+
+
+class Node(NamedTuple):
+    """An arm or a group: what is counted, what the problem says, and what follows from both.
+
+    `asleep` counts the rounds that do not count for an arm alone: it slept, or its pull failed
+    beside others. `place`: in the heap `release`, or beyond all nodes in the heap `ready`. `member`
+    and `order` belong to their place in the table.
+    """
+
+    pulls: int
+    offset: int
+    asleep: int
+    last_round: int
+    longest_gap: int
+    queue: int
+    taken_in: int
+    initial: int
+    quota: int
+    group: int
+    member: int
+    first_member: int
+    end_of_members: int
+    opening: int
+    key: int
+    place: int
+    next_due: int
+    owed: int
+    order: int
+
+
+class Cell(NamedTuple):
+    """The rewards of an arm in a context."""
+
+    issued: float
+    told: float
+    total: float
+    estimate: float
+    width: float
+    wins: float
+    recent_issued: float
+    recent_told: float
+    recent_total: float
+
+
+class Round(NamedTuple):
+    """A round of a sliding window: its cell, -1 for none, and its reward, NaN until it comes."""
+
+    cell: int
+    reward: float
+
+
+class State(NamedTuple):
+    """All that the kernels work on: arms come before groups among the nodes.
+
+    `release`, `ready`: heaps of nodes. `allowed`: which arms may be pulled in this round.
+    """
+
+    control: Annotated[Any, Control]
+    nodes: Annotated[Any, Node, "nodes"]
+    release: Annotated[Any, int, "nodes"]
+    ready: Annotated[Any, int, "nodes"]
+    allowed: Annotated[Any, int, "nodes"]
+    cells: Annotated[Any, Cell, "cells"]
+    window: Annotated[Any, Round, "rounds"]
+
+
+STATE = Records(State, live_inlined)
+open_state = STATE.open
 
 # Schedulers.
 NONE, DUE, LARGEST, LAZY, QUEUED, OPENING_FIRST = range(6)

@@ -1,10 +1,16 @@
 """What policies call: one decision, one reward, one void, or a whole simulated run."""
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from fairtrial.allocation._kernels.counting import count_pull, void_pull
+from fairtrial.allocation._kernels.counting import (
+    begin_with_one_more,
+    count_pull,
+    void_pull,
+    worst_credit,
+)
 from fairtrial.allocation._kernels.draws import draw_awake, draw_context, segment_of
 from fairtrial.allocation._kernels.learning import (
     free_arm,
@@ -15,170 +21,219 @@ from fairtrial.allocation._kernels.learning import (
     trial,
 )
 from fairtrial.allocation._kernels.model import (
-    ALLOWED,
-    ARMS,
     BEYOND_LIMIT,
     CONFINED,
     FREE,
-    ISSUED,
-    LEARNER,
-    LIMIT,
     MASKED,
     NONE,
     QUEUED,
-    ROUND,
-    SCHEDULER,
-    SUM,
     THOMPSON,
-    TOLD,
-    WINS,
     Floats,
     Integers,
+    State,
     kernel,
     live,
     live_inlined,
+    open_state,
 )
 from fairtrial.allocation._kernels.schedulers import forced_arm, largest_awake
+from fairtrial.allocation._kernels.waiting import rebuild
 from fairtrial.core._draws import draw
+from fairtrial.core.records import Words
 
 
 @kernel
-def _awake_ruling(control: Integers, book: Integers) -> int:
-    if control[SCHEDULER] == NONE or control[SCHEDULER] == QUEUED:
+def _awake_ruling(state: State) -> int:
+    control = state.control[0]
+    if control.scheduler == NONE or control.scheduler == QUEUED:
         return MASKED
-    return largest_awake(control, book)
+    return largest_awake(state)
 
 
 @live_inlined
-def ruling(control: Integers, book: Integers, sleeping: bool) -> int:
+def _ruling(state: State, sleeping: bool) -> int:
     """Return the arm that is forced now, or FREE, MASKED, CONFINED, BEYOND_LIMIT."""
-    if control[ROUND] >= control[LIMIT]:
+    control = state.control[0]
+    if control.rounds >= control.limit:
         found = BEYOND_LIMIT
     elif sleeping:
-        found = _awake_ruling(control, book)
+        found = _awake_ruling(state)
     else:
-        found = forced_arm(control, book)
+        found = forced_arm(state)
     return found
 
 
 @live_inlined
-def issue(
-    control: Integers, book: Integers, stats: Floats, ring: Floats, settings: Floats,
-    context: int, arm: int, forced: bool, sleeping: bool,
-) -> None:  # fmt: skip
+def _issue(state: State, context: int, arm: int, forced: bool, sleeping: bool) -> None:
     """Count the pull of an arm."""
-    number = control[ISSUED]
-    cell = context * control[ARMS] + arm
-    count_pull(control, book, arm, not forced, sleeping)
-    note_issue(control, stats, ring, settings, cell, number)
+    control = state.control[0]
+    number = control.issued
+    cell = context * control.arms + arm
+    count_pull(state, arm, not forced, sleeping)
+    note_issue(state, cell, number)
 
 
 @live_inlined
-def decide(
-    control: Integers, book: Integers, stats: Floats, ring: Floats, settings: Floats,
-    context: int, sleeping: bool,
-) -> int:  # fmt: skip
-    """Return the next arm, counted; or BEYOND_LIMIT, and nothing has changed."""
-    arm = ruling(control, book, sleeping)
+def _decide(state: State, context: int, sleeping: bool) -> int:
+    arm = _ruling(state, sleeping)
     if arm != BEYOND_LIMIT:
         forced = arm >= 0 or arm == CONFINED
         if arm < 0:
-            start = context * control[ARMS]
-            arm = free_arm(control, book, stats, settings, start, arm != FREE)
-        issue(control, book, stats, ring, settings, context, arm, forced, sleeping)
+            start = context * state.control[0].arms
+            arm = free_arm(state, start, arm != FREE)
+        _issue(state, context, arm, forced, sleeping)
     return arm
 
 
 @live
-def take_reward(
-    control: Integers, stats: Floats, ring: Floats, settings: Floats,
-    cell: int, reward: float, number: int, address: int,
-) -> None:  # fmt: skip
-    """Take one reward."""
-    note_reward(control, stats, ring, settings, cell, reward, number, address)
+def decide(words: Words, context: int, sleeping: bool) -> int:
+    """Return the next arm, counted; or BEYOND_LIMIT, and nothing has changed."""
+    return _decide(open_state(words), context, sleeping)
 
 
 @live
-def correct_reward(
-    control: Integers, stats: Floats, settings: Floats,
-    cell: int, old: float, new: float, number: int,
-) -> None:  # fmt: skip
+def ruling(words: Words, sleeping: bool) -> int:
+    """Return the arm that is forced now, or FREE, MASKED, CONFINED, BEYOND_LIMIT."""
+    return _ruling(open_state(words), sleeping)
+
+
+@live
+def issue(words: Words, context: int, arm: int, forced: bool, sleeping: bool) -> None:
+    """Count the pull of an arm."""
+    _issue(open_state(words), context, arm, forced, sleeping)
+
+
+@live
+def take_reward(words: Words, cell: int, reward: float, number: int, address: int) -> None:
+    """Take one reward."""
+    note_reward(open_state(words), cell, reward, number, address)
+
+
+@live
+def correct_reward(words: Words, cell: int, old: float, new: float, number: int) -> None:
     """Replace a reward that was taken."""
-    stats[SUM, cell] += new - old
-    if control[LEARNER] == THOMPSON:
+    state = open_state(words)
+    own = state.cells[cell]
+    own.total += new - old
+    if state.control[0].learner == THOMPSON:
         change = new - old
         if number >= 0:
-            change = trial(control, new, number) - trial(control, old, number)
+            change = trial(state, new, number) - trial(state, old, number)
         # The old reward is what the caller says it was: never more wins than rewards.
-        stats[WINS, cell] = min(max(0.0, stats[WINS, cell] + change), stats[TOLD, cell])
-    refresh(control, stats, settings, cell)
+        own.wins = min(max(0.0, own.wins + change), own.told)
+    refresh(state, cell)
 
 
 @live
-def void(
-    control: Integers, book: Integers, stats: Floats, ring: Floats, settings: Floats,
-    cell: int, number: int,
-) -> None:  # fmt: skip
+def void(words: Words, cell: int, number: int) -> None:
     """Take back a pull that will have no result."""
-    void_pull(control, book, cell % control[ARMS])
-    note_void(control, stats, ring, settings, cell, number)
+    state = open_state(words)
+    void_pull(state, cell % state.control[0].arms)
+    note_void(state, cell, number)
+
+
+@live
+def make_up(words: Words, arm: int) -> None:
+    """Let an arm and its group have begun with one pull more to their credit, which failed."""
+    begin_with_one_more(open_state(words), arm)
+
+
+@live
+def worst(words: Words) -> int:
+    """Return the largest credit that any arm or group has had at the end of any round."""
+    return worst_credit(open_state(words))
+
+
+@live
+def prepare(words: Words) -> None:
+    """Set what follows from counts and rewards: heaps, and what indices are made of."""
+    state = open_state(words)
+    for cell in range(state.cells.shape[0]):
+        refresh(state, cell)
+    rebuild(state)
 
 
 @kernel
 def run_rounds(
-    control: Integers, book: Integers, stats: Floats, ring: Floats, settings: Floats,
-    kind: int, first: Floats, second: Floats, starts: Integers, low: float, width: float,
-    generator: np.random.Generator, pulls: int,
-) -> int:  # fmt: skip
-    """Run a policy in a world without contexts; return the pulls made."""
+    words: Words,
+    source: Any,
+    low: float,
+    width: float,
+    generator: np.random.Generator,
+    pulls: int,
+) -> int:
+    """Run a policy in an environment without contexts; return the pulls made."""
+    state = open_state(words)
+    kind, first, second, starts = source
     for number in range(pulls):
-        arm = decide(control, book, stats, ring, settings, 0, False)
+        arm = _decide(state, 0, False)
         if arm < 0:
             return number
         reward = (draw(kind, first, second, starts, arm, generator) - low) / width
-        note_reward(control, stats, ring, settings, arm, reward, number, number)
+        note_reward(state, arm, reward, number, number)
     return pulls
 
 
+class Varied(NamedTuple):
+    """What varies in an environment: by context, by who is awake, or by the round.
+
+    `means`: of the rewards, by row and arm; `changes`: rounds at which the next row begins;
+    `chances`: that an arm is awake; `cumulated`: probabilities of contexts; `contexts`: how many
+    the policy tells apart.
+    """
+
+    means: Floats
+    changes: Integers
+    chances: Floats
+    cumulated: Floats
+    contexts: int
+
+
 @kernel
-def _best_mean(book: Integers, means: Floats, start: int, arms: int, sleeping: bool) -> float:
+def _best_mean(state: State, means: Floats, start: int, arms: int, sleeping: bool) -> float:
     best = -math.inf
     for arm in range(arms):
-        if not sleeping or book[ALLOWED, arm]:
+        if not sleeping or state.allowed[arm]:
             best = max(best, means[start + arm])
     return best
 
 
 @kernel
 def run_varied(
-    control: Integers, book: Integers, stats: Floats, ring: Floats, settings: Floats,
-    kind: int, first: Floats, second: Floats, starts: Integers, low: float, width: float,
-    means: Floats, changes: Integers, chances: Floats, cumulated: Floats, contexts: int,
-    generator: np.random.Generator, pulls: int,
-) -> tuple[float, float]:  # fmt: skip
-    """Run a policy in a world of contexts, sleep or drift.
+    words: Words,
+    source: Any,
+    low: float,
+    width: float,
+    varied: Varied,
+    generator: np.random.Generator,
+    pulls: int,
+) -> tuple[float, float]:
+    """Run a policy in an environment of contexts, sleep or drift.
 
     Returns the sums over all rounds of the best mean that was on offer and of the mean of the
     arm pulled.
     """
-    arms = control[ARMS]
+    state = open_state(words)
+    kind, first, second, starts = source
+    means, changes, chances, cumulated, contexts = varied
+    arms = state.control[0].arms
     sleeping = False
     offered, served = 0.0, 0.0
     for number in range(pulls):
         context = 0
         if len(chances) > 0:
-            sleeping = draw_awake(chances, book[ALLOWED], generator) < arms
+            sleeping = draw_awake(chances, state.allowed, generator) < arms
         elif len(cumulated) > 1:
             context = draw_context(cumulated, generator)
         row = segment_of(changes, number) if len(changes) > 0 else context
         known = context if contexts > 1 else 0
-        best = _best_mean(book, means, row * arms, arms, sleeping)
-        arm = decide(control, book, stats, ring, settings, known, sleeping)
+        best = _best_mean(state, means, row * arms, arms, sleeping)
+        arm = _decide(state, known, sleeping)
         if arm < 0:
             return offered, served
         cell = row * arms + arm
         reward = (draw(kind, first, second, starts, cell, generator) - low) / width
-        note_reward(control, stats, ring, settings, known * arms + arm, reward, number, number)
+        note_reward(state, known * arms + arm, reward, number, number)
         offered += best
         served += means[row * arms + arm]
     return offered, served

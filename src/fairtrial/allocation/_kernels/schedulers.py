@@ -3,34 +3,16 @@
 from fairtrial.allocation._kernels.credits import credit, due_round, is_released, release_round
 from fairtrial.allocation._kernels.lazy import lazy
 from fairtrial.allocation._kernels.model import (
-    ALLOWED,
-    ARMS,
-    BEGIN,
     CONFINED,
-    COUNT,
     DUE,
-    END,
-    EXHAUSTED,
     FREE,
-    GROUP,
-    IDLE_IF_NONE_READY,
     LARGEST,
     LAZY,
     MASKED,
-    MEMBER,
-    N_READY,
     NEVER,
     NOWHERE,
-    OPENING,
     OPENING_FIRST,
-    PHASE,
-    PLAYS,
-    QUOTA,
-    READY,
-    SCHEDULER,
-    TOLERANCE,
-    UNIT,
-    Integers,
+    State,
     inlined,
     kernel,
 )
@@ -39,111 +21,118 @@ from fairtrial.allocation._kernels.waiting import unready
 
 
 @kernel
-def _free(control: Integers, book: Integers) -> int:
+def _free(state: State) -> int:
     """Leave the round to the learner; shares of 1 together leave nothing for other arms."""
+    control = state.control[0]
     ruling = FREE
-    if control[EXHAUSTED]:
+    if control.is_exhausted:
         ruling = MASKED
-        for arm in range(control[ARMS]):
-            book[ALLOWED, arm] = 1 if book[QUOTA, arm] > 0 else 0
+        for arm in range(control.arms):
+            state.allowed[arm] = 1 if state.nodes[arm].quota > 0 else 0
     return ruling
 
 
 @kernel
-def _serve_group(control: Integers, book: Integers, node: int) -> int:
+def _serve_group(state: State, node: int) -> int:
     """Return the member of a group that is due first; without any, confine the learner to it."""
     best = NOWHERE
     earliest = NEVER
-    for position in range(book[BEGIN, node], book[END, node]):
-        arm = book[MEMBER, position]
-        if book[QUOTA, arm] > 0:
-            due = due_round(control, book, arm, 1)
+    for position in range(state.nodes[node].first_member, state.nodes[node].end_of_members):
+        arm = state.nodes[position].member
+        if state.nodes[arm].quota > 0:
+            due = due_round(state, arm, 1)
             if best == NOWHERE or due < earliest:
                 best, earliest = arm, due
     if best == NOWHERE:
         best = CONFINED
-        for arm in range(control[ARMS]):
-            book[ALLOWED, arm] = 1 if book[GROUP, arm] == node else 0
+        for arm in range(state.control[0].arms):
+            state.allowed[arm] = 1 if state.nodes[arm].group == node else 0
     return best
 
 
 @kernel
-def _earliest_due(control: Integers, book: Integers) -> int:
+def _earliest_due(state: State) -> int:
+    control = state.control[0]
     found = NOWHERE
-    while found == NOWHERE and control[N_READY] > 0:
-        node = book[READY, 0]
-        if is_released(control, book, node):
+    while found == NOWHERE and control.due > 0:
+        node = state.ready[0]
+        if is_released(state, node):
             found = node
         else:
             # A voided round took back the credit that had released it.
-            unready(control, book, node, release_round(control, book, node))
+            unready(state, node, release_round(state, node))
     if found == NOWHERE:
-        found = _free(control, book)
-    elif found >= control[ARMS]:
-        found = _serve_group(control, book, found)
+        found = _free(state)
+    elif found >= control.arms:
+        found = _serve_group(state, found)
     return found
 
 
 @kernel
-def _largest_credit(control: Integers, book: Integers) -> int:
-    most = control[TOLERANCE] * control[UNIT]
+def _largest_credit(state: State) -> int:
+    control = state.control[0]
+    most = control.tolerance * control.unit
     best = NOWHERE
-    for place in range(control[N_READY]):
-        node = book[READY, place]
-        owed = credit(control, book, node)
+    for place in range(control.due):
+        node = state.ready[place]
+        owed = credit(state, node)
         if owed > most or (owed == most and best != NOWHERE and node < best):
             best, most = node, owed
     if best == NOWHERE:
-        best = _free(control, book)
+        best = _free(state)
     return best
 
 
 @kernel
-def largest_awake(control: Integers, book: Integers) -> int:
+def largest_awake(state: State) -> int:
     """Return the awake arm of the largest credit above the tolerance, else leave it free."""
-    most = control[TOLERANCE] * control[UNIT]
+    control = state.control[0]
+    most = control.tolerance * control.unit
     best = MASKED
-    for arm in range(control[ARMS]):
-        if book[ALLOWED, arm] and book[QUOTA, arm] > 0:
-            owed = credit(control, book, arm)
+    for arm in range(control.arms):
+        if state.allowed[arm] and state.nodes[arm].quota > 0:
+            owed = credit(state, arm)
             if owed > most:
                 best, most = arm, owed
     return best
 
 
 @kernel
-def _opening(control: Integers, book: Integers) -> int:
-    while control[PHASE] < control[ARMS]:
-        arm = control[PHASE]
-        if book[COUNT, arm] < book[OPENING, arm]:
+def _opening(state: State) -> int:
+    control = state.control[0]
+    while control.opening_arm < control.arms:
+        arm = control.opening_arm
+        if state.nodes[arm].pulls < state.nodes[arm].opening:
             return arm
-        control[PHASE] += 1
+        control.opening_arm += 1
     return FREE
 
 
 @kernel
-def _scheduled(control: Integers, book: Integers) -> int:
-    scheduler = control[SCHEDULER]
+def _scheduled(state: State) -> int:
+    control = state.control[0]
+    scheduler = control.scheduler
     ruling = FREE
-    if control[PLAYS] > 1:
-        ruling = several(control, book)
+    if control.plays > 1:
+        ruling = several(state)
     elif scheduler == DUE:
-        ruling = _earliest_due(control, book)
+        ruling = _earliest_due(state)
     elif scheduler == LARGEST:
-        ruling = _largest_credit(control, book)
+        ruling = _largest_credit(state)
     elif scheduler == LAZY:
-        ruling = lazy(control, book)
+        ruling = lazy(state)
         if ruling == FREE:
-            ruling = _free(control, book)
+            ruling = _free(state)
     elif scheduler == OPENING_FIRST:
-        ruling = _opening(control, book)
+        ruling = _opening(state)
     return ruling
 
 
 @inlined
-def forced_arm(control: Integers, book: Integers) -> int:
+def forced_arm(state: State) -> int:
     """Return the arm that the quotas force now, or FREE, MASKED or CONFINED."""
+    control = state.control[0]
     ruling = FREE
-    if control[N_READY] > 0 or not control[IDLE_IF_NONE_READY]:
-        ruling = _scheduled(control, book)
+    if control.due > 0 or not control.idle_if_none_ready:
+        ruling = _scheduled(state)
     return ruling

@@ -6,166 +6,164 @@ a free pull costs nothing. Stored due rounds are exact.
 
 from fairtrial.allocation._kernels.credits import due_round, is_released, release_round
 from fairtrial.allocation._kernels.model import (
-    KEY,
     LAZY,
-    N_READY,
-    N_RELEASE,
-    NODES,
     NOWHERE,
-    PLACE,
-    QUOTA,
-    READY,
-    RELEASE,
-    ROUND,
-    SCHEDULER,
     Integers,
+    State,
     inlined,
     kernel,
-    live,
 )
 
 
 @kernel
-def _before(book: Integers, left: int, right: int) -> bool:
-    key, other = book[KEY, left], book[KEY, right]
+def _before(state: State, left: int, right: int) -> bool:
+    key, other = state.nodes[left].key, state.nodes[right].key
     return key < other or (key == other and left < right)
 
 
 @kernel
-def _rise(book: Integers, heap: int, shift: int, place: int) -> None:
-    node = book[heap, place]
+def _rise(state: State, heap: Integers, shift: int, place: int) -> None:
+    node = heap[place]
     while place > 0:
         above = (place - 1) >> 1
-        other = book[heap, above]
-        if not _before(book, node, other):
+        other = heap[above]
+        if not _before(state, node, other):
             break
-        book[heap, place] = other
-        book[PLACE, other] = place + shift
+        heap[place] = other
+        state.nodes[other].place = place + shift
         place = above
-    book[heap, place] = node
-    book[PLACE, node] = place + shift
+    heap[place] = node
+    state.nodes[node].place = place + shift
 
 
 @kernel
-def _sink(book: Integers, heap: int, shift: int, size: int, place: int) -> None:
-    node = book[heap, place]
+def _sink(state: State, heap: Integers, shift: int, size: int, place: int) -> None:
+    node = heap[place]
     while True:
         below = 2 * place + 1
         if below >= size:
             break
-        if below + 1 < size and _before(book, book[heap, below + 1], book[heap, below]):
+        if below + 1 < size and _before(state, heap[below + 1], heap[below]):
             below += 1
-        other = book[heap, below]
-        if not _before(book, other, node):
+        other = heap[below]
+        if not _before(state, other, node):
             break
-        book[heap, place] = other
-        book[PLACE, other] = place + shift
+        heap[place] = other
+        state.nodes[other].place = place + shift
         place = below
-    book[heap, place] = node
-    book[PLACE, node] = place + shift
+    heap[place] = node
+    state.nodes[node].place = place + shift
 
 
 @kernel
-def _push_release(control: Integers, book: Integers, node: int, release: int) -> None:
-    book[KEY, node] = release
-    place = control[N_RELEASE]
-    control[N_RELEASE] += 1
-    book[RELEASE, place] = node
-    _rise(book, RELEASE, 0, place)
+def _push_release(state: State, node: int, release: int) -> None:
+    control = state.control[0]
+    state.nodes[node].key = release
+    place = control.waiting
+    control.waiting += 1
+    state.release[place] = node
+    _rise(state, state.release, 0, place)
 
 
 @kernel
-def _push_ready(control: Integers, book: Integers, node: int) -> None:
-    book[KEY, node] = due_round(control, book, node, 1)
-    place = control[N_READY]
-    control[N_READY] += 1
-    book[READY, place] = node
-    _rise(book, READY, control[NODES], place)
+def _push_ready(state: State, node: int) -> None:
+    control = state.control[0]
+    state.nodes[node].key = due_round(state, node, 1)
+    place = control.due
+    control.due += 1
+    state.ready[place] = node
+    _rise(state, state.ready, control.nodes, place)
 
 
 @kernel
-def _remove(book: Integers, heap: int, shift: int, size: int, place: int) -> None:
+def _remove(state: State, heap: Integers, shift: int, size: int, place: int) -> None:
     """Take out what stands at a place of a heap of `size`, which then has one less."""
-    last = book[heap, size - 1]
-    book[PLACE, book[heap, place]] = NOWHERE
+    last = heap[size - 1]
+    state.nodes[heap[place]].place = NOWHERE
     if place < size - 1:
-        book[heap, place] = last
-        book[PLACE, last] = place + shift
-        _sink(book, heap, shift, size - 1, place)
-        _rise(book, heap, shift, book[PLACE, last] - shift)
+        heap[place] = last
+        state.nodes[last].place = place + shift
+        _sink(state, heap, shift, size - 1, place)
+        _rise(state, heap, shift, state.nodes[last].place - shift)
 
 
 @kernel
-def unready(control: Integers, book: Integers, node: int, release: int) -> None:
+def unready(state: State, node: int, release: int) -> None:
     """Let a node that was ready wait for its release round again."""
-    shift = control[NODES]
-    _remove(book, READY, shift, control[N_READY], book[PLACE, node] - shift)
-    control[N_READY] -= 1
-    _push_release(control, book, node, release)
+    control = state.control[0]
+    shift = control.nodes
+    _remove(state, state.ready, shift, control.due, state.nodes[node].place - shift)
+    control.due -= 1
+    _push_release(state, node, release)
 
 
 @kernel
-def _release_all(control: Integers, book: Integers) -> None:
-    coming = control[ROUND] + 1
-    while control[N_RELEASE] > 0:
-        node = book[RELEASE, 0]
-        if book[KEY, node] > coming:
+def _release_all(state: State) -> None:
+    control = state.control[0]
+    coming = control.rounds + 1
+    while control.waiting > 0:
+        node = state.release[0]
+        if state.nodes[node].key > coming:
             break
         # A product tells it sooner than the quotient that the release round is.
-        if control[SCHEDULER] == LAZY or is_released(control, book, node):
-            _remove(book, RELEASE, 0, control[N_RELEASE], 0)
-            control[N_RELEASE] -= 1
-            _push_ready(control, book, node)
+        if control.scheduler == LAZY or is_released(state, node):
+            _remove(state, state.release, 0, control.waiting, 0)
+            control.waiting -= 1
+            _push_ready(state, node)
         else:
-            book[KEY, node] = release_round(control, book, node)
-            _sink(book, RELEASE, 0, control[N_RELEASE], 0)
+            state.nodes[node].key = release_round(state, node)
+            _sink(state, state.release, 0, control.waiting, 0)
 
 
 @inlined
-def advance(control: Integers, book: Integers) -> None:
+def advance(state: State) -> None:
     """Move to the ready nodes what is released in the next round."""
-    if control[N_RELEASE] > 0 and book[KEY, book[RELEASE, 0]] <= control[ROUND] + 1:
-        _release_all(control, book)
+    control = state.control[0]
+    if control.waiting > 0 and state.nodes[state.release[0]].key <= control.rounds + 1:
+        _release_all(state)
 
 
 @kernel
-def _settle_ready(control: Integers, book: Integers, node: int) -> None:
-    release = release_round(control, book, node)
-    if release > control[ROUND] + 1:
-        unready(control, book, node, release)
+def _settle_ready(state: State, node: int) -> None:
+    control = state.control[0]
+    release = release_round(state, node)
+    if release > control.rounds + 1:
+        unready(state, node, release)
     else:
-        shift = control[NODES]
-        book[KEY, node] = due_round(control, book, node, 1)
-        _sink(book, READY, shift, control[N_READY], book[PLACE, node] - shift)
-        _rise(book, READY, shift, book[PLACE, node] - shift)
+        shift = control.nodes
+        state.nodes[node].key = due_round(state, node, 1)
+        _sink(state, state.ready, shift, control.due, state.nodes[node].place - shift)
+        _rise(state, state.ready, shift, state.nodes[node].place - shift)
 
 
 @inlined
-def settle_later(control: Integers, book: Integers, node: int) -> None:
+def settle_later(state: State, node: int) -> None:
     """Put a node where it belongs after its base has grown."""
-    if book[PLACE, node] >= control[NODES]:
-        _settle_ready(control, book, node)
+    if state.nodes[node].place >= state.control[0].nodes:
+        _settle_ready(state, node)
 
 
 @kernel
-def settle_earlier(control: Integers, book: Integers, node: int) -> None:
+def settle_earlier(state: State, node: int) -> None:
     """Put a node where it belongs after its base has shrunk."""
-    place = book[PLACE, node]
-    if place >= control[NODES]:
-        _settle_ready(control, book, node)
+    control = state.control[0]
+    place = state.nodes[node].place
+    if place >= control.nodes:
+        _settle_ready(state, node)
     elif place != NOWHERE:
-        book[KEY, node] = release_round(control, book, node)
-        _rise(book, RELEASE, 0, place)
-        _sink(book, RELEASE, 0, control[N_RELEASE], book[PLACE, node])
+        state.nodes[node].key = release_round(state, node)
+        _rise(state, state.release, 0, place)
+        _sink(state, state.release, 0, control.waiting, state.nodes[node].place)
 
 
-@live
-def rebuild(control: Integers, book: Integers) -> None:
+@kernel
+def rebuild(state: State) -> None:
     """Rebuild the heaps from the credits."""
-    control[N_RELEASE] = 0
-    control[N_READY] = 0
-    for node in range(control[NODES]):
-        book[PLACE, node] = NOWHERE
-        if book[QUOTA, node] > 0:
-            _push_release(control, book, node, release_round(control, book, node))
-    advance(control, book)
+    control = state.control[0]
+    control.waiting = 0
+    control.due = 0
+    for node in range(control.nodes):
+        state.nodes[node].place = NOWHERE
+        if state.nodes[node].quota > 0:
+            _push_release(state, node, release_round(state, node))
+    advance(state)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,6 +13,7 @@ from fairtrial.allocation.fair_schedules import fair_value
 from fairtrial.allocation.problem import Problem
 from fairtrial.core.draws import Source
 from fairtrial.core.environment import Environment, Truth
+from fairtrial.core.records import Words
 from fairtrial.core.validation import check_array
 from fairtrial.errors import InvalidArgument
 
@@ -58,10 +58,8 @@ class AllocationEnvironment(Environment):
         return 0
 
     @abstractmethod
-    def run(
-        self, arrays: tuple[Any, ...], contexts: int, generator: np.random.Generator, pulls: int
-    ) -> Extra:
-        """Run a policy's arrays for that many pulls; return what measures the pulls by arm."""
+    def run(self, words: Words, contexts: int, generator: np.random.Generator, pulls: int) -> Extra:
+        """Run a policy's state for that many pulls; return what measures the pulls by arm."""
 
     @property
     def truth(self) -> Truth:

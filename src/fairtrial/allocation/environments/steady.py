@@ -23,6 +23,7 @@ from fairtrial.allocation.fair_schedules import floored_quotas
 from fairtrial.allocation.problem import Problem
 from fairtrial.core.draws import Source
 from fairtrial.core.pull import Pull
+from fairtrial.core.records import Words
 from fairtrial.core.tables import column_of
 from fairtrial.core.validation import check_array, check_instance
 from fairtrial.core.wording import plural, said_of_rows
@@ -64,11 +65,9 @@ class SteadyEnvironment(AllocationEnvironment):
             }
         return found
 
-    def run(
-        self, arrays: tuple[Any, ...], contexts: int, generator: np.random.Generator, pulls: int
-    ) -> Extra:
-        """Run a policy's arrays in this world."""
-        run_rounds(*arrays, *self.source, *self._scale(), generator, pulls)
+    def run(self, words: Words, contexts: int, generator: np.random.Generator, pulls: int) -> Extra:
+        """Run a policy's state in this environment."""
+        run_rounds(words, self.source, *self._scale(), generator, pulls)
         return self.metrics
 
 

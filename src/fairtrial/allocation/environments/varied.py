@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fairtrial.allocation._kernels.draws import draw_awake, draw_context
-from fairtrial.allocation._kernels.runs import run_varied
+from fairtrial.allocation._kernels.runs import Varied, run_varied
 from fairtrial.allocation.environments.base import (
     AllocationEnvironment,
     Extra,
@@ -26,6 +26,7 @@ from fairtrial.allocation.fair_schedules import fair_value
 from fairtrial.allocation.problem import Problem
 from fairtrial.core.draws import Source
 from fairtrial.core.pull import Pull
+from fairtrial.core.records import Words
 from fairtrial.core.validation import check_array, check_instance, check_integer
 from fairtrial.errors import InvalidArgument
 
@@ -90,22 +91,17 @@ class VariedEnvironment(AllocationEnvironment):
     def _measured(self, offered: float, served: float, pulls: Integers) -> dict[str, float]:
         return {"regret": offered - served}
 
-    def run(
-        self, arrays: tuple[Any, ...], contexts: int, generator: np.random.Generator, pulls: int
-    ) -> Extra:
-        """Run a policy's arrays in this world."""
-        offered, served = run_varied(
-            *arrays,
-            *self.source,
-            *self._scale(),
+    def run(self, words: Words, contexts: int, generator: np.random.Generator, pulls: int) -> Extra:
+        """Run a policy's state in this environment."""
+        varied = Varied(
             np.ascontiguousarray(self.row_means).ravel(),
             self._changes,
             self._chances,
             self._cumulated,
             contexts,
-            generator,
-            pulls,
         )
+        low, width = self._scale()
+        offered, served = run_varied(words, self.source, low, width, varied, generator, pulls)
         return lambda counts: self._measured(offered, served, counts)
 
 

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from operator import index
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.allocation._kernels import runs
 from fairtrial.allocation._kernels.model import (
-    ALLOWED,
     BEYOND_LIMIT,
     CONFINED,
-    COUNT,
     FREE,
-    ISSUED,
-    SUM,
-    TOLD,
 )
 from fairtrial.allocation._kernels.runs import correct_reward, issue, ruling, void
 from fairtrial.allocation.environments import AllocationEnvironment
@@ -70,7 +65,6 @@ class AllocationPolicy(Policy):
         key = self._key.view(np.int64)
         self._state = AllocationState(problem, options or Options(), self._learner, key)
         # Looked up once: a decision takes little more time than these do.
-        self._arrays = self._state.arrays
         self._decide, self._take = runs.decide, runs.take_reward
 
     # -------------------------------------------------------------------- decisions
@@ -94,7 +88,7 @@ class AllocationPolicy(Policy):
                 return None
             sleeping = number < len(self.problem.arms)
         if self._learner.code:
-            arm = self._decide(*self._arrays, cell_row, sleeping)
+            arm = self._decide(self._state.words, cell_row, sleeping)
         else:
             arm = self._decide_in_python(cell_row, sleeping)
         if arm < 0:
@@ -133,12 +127,12 @@ class AllocationPolicy(Policy):
             arms = [self._state.places[str(label)] for label in awake]
         except KeyError as error:
             raise InvalidArgument("awake", "must be labels of arms", error.args[0]) from None
-        self._state.nodes[ALLOWED] = 0
-        self._state.nodes[ALLOWED, arms] = 1
+        self._state.allowed[:] = 0
+        self._state.allowed[arms] = 1
         return len(set(arms))
 
     def _decide_in_python(self, row: int, sleeping: bool) -> int:
-        arm = ruling(self._state.control, self._state.nodes, sleeping)
+        arm = ruling(self._state.words, sleeping)
         if arm == BEYOND_LIMIT:
             return int(arm)
         forced = arm >= 0 or arm == CONFINED
@@ -146,16 +140,16 @@ class AllocationPolicy(Policy):
             if arm == FREE:
                 allowed = np.arange(len(self.problem.arms))
             else:
-                allowed = np.flatnonzero(self._state.nodes[ALLOWED, : len(self.problem.arms)])
+                allowed = np.flatnonzero(self._state.allowed[: len(self.problem.arms)])
             arm = self._ask_learner(row, allowed)
-        issue(*self._arrays, row, arm, forced, sleeping)
+        issue(self._state.words, row, arm, forced, sleeping)
         return int(arm)
 
     def _ask_learner(self, row: int, allowed: Integers) -> int:
         arms = len(self.problem.arms)
         cells = slice(row * arms, (row + 1) * arms)
-        counts = self._state.cells[TOLD, cells].copy()
-        sums = self._state.low * counts + self._state.width * self._state.cells[SUM, cells]
+        counts = self._state.cells.told[cells].copy()
+        sums = self._state.low * counts + self._state.width * self._state.cells.total[cells]
         t = self._state.rounds + 1 + earlier_rounds(self._state.options)
         given = self._learner.choose(t, counts, sums, allowed)
         try:
@@ -176,10 +170,7 @@ class AllocationPolicy(Policy):
         reward = (outcome - state.low) / state.width
         number = pull.number - state.first
         self._take(
-            state.control,
-            state.cells,
-            state.window,
-            state.settings,
+            state.words,
             self._cell(pull),
             reward,
             number,
@@ -188,7 +179,7 @@ class AllocationPolicy(Policy):
 
     def on_failure(self, pull: Pull, reason: str) -> None:
         """Take the pull back: out of its arm's count, and its round out of time."""
-        void(*self._arrays, self._cell(pull), pull.number - self._state.first)
+        void(self._state.words, self._cell(pull), pull.number - self._state.first)
 
     def on_amend(self, pull: Pull, old: Outcome, new: Outcome) -> None:
         """Replace a reward in the statistics."""
@@ -200,8 +191,7 @@ class AllocationPolicy(Policy):
         if UNSOLICITED < pull.number < state.first:
             raise NotSupported("a reward of an earlier epoch cannot be corrected in this one")
         before, after = ((value - state.low) / state.width for value in (old, new))
-        arrays = state.control, state.cells, state.settings
-        correct_reward(*arrays, self._cell(pull), before, after, pull.number - state.first)
+        correct_reward(state.words, self._cell(pull), before, after, pull.number - state.first)
 
     def _cell(self, pull: Pull) -> int:
         return pull.tag * len(self.problem.arms) + pull.action
@@ -228,7 +218,9 @@ class AllocationPolicy(Policy):
         if not self._answers_in(environment):
             return None
         pulls = int(check_horizon(horizon, self))
-        measured = environment.run(self._arrays, self._state.options.contexts, generator, pulls)
+        measured = environment.run(
+            self._state.words, self._state.options.contexts, generator, pulls
+        )
         return self._finish(pulls, measured)
 
     def _answers_in(self, environment: AllocationEnvironment) -> bool:
@@ -238,10 +230,10 @@ class AllocationPolicy(Policy):
         return told_apart and (self._lets_sleep or not environment.is_sleeping)
 
     def _finish(self, pulls: int, measured: Callable[[Integers], dict[str, float]]) -> Run:
-        if self._state.control[ISSUED] < pulls:
+        if self._state.control.issued[0] < pulls:
             raise NotSupported("the horizon is beyond what exact 64-bit credits can count")
         self.asked = self.told = pulls
-        counts = self._state.nodes[COUNT, : len(self.problem.arms)].copy()
+        counts = self._state.pulls.copy()
         return Run(
             answer=None,
             status="running",
@@ -250,11 +242,6 @@ class AllocationPolicy(Policy):
             elapsed=float(pulls),
             metrics={**self.metrics(), **measured(counts)},
         )
-
-    def set_state(self, state: Mapping[str, NDArray[Any]]) -> None:
-        """Continue from a state; the heaps are rebuilt from the counts."""
-        super().set_state(state)
-        self._state.rebuild()
 
     # ---------------------------------------------------------------------- report
 

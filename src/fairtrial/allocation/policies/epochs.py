@@ -7,7 +7,6 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.allocation._kernels.model import BASE, QUOTA
 from fairtrial.allocation.policies.initial_values import MOST_CREDIT, Credits, Rewards, nodes
 from fairtrial.allocation.policies.state import AllocationState
 from fairtrial.allocation.problem import Problem
@@ -22,7 +21,7 @@ def credits_for(state: AllocationState, problem: Problem) -> Credits:
     """Return what every arm and group of a next problem is owed, as far as it may be."""
     rounds, unit = state.rounds, state.parts
     rows = zip(
-        nodes(state.problem), state.nodes[QUOTA].tolist(), state.nodes[BASE].tolist(), strict=True
+        nodes(state.problem), state.nodes.quota.tolist(), state.nodes.offset.tolist(), strict=True
     )
     owed = {node: Fraction(quota * rounds - base, unit) for node, quota, base in rows}
     highest = Fraction(min(problem.unfairness_tolerance, MOST_CREDIT))

@@ -7,8 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from fairtrial.allocation._kernels.counting import make_up
-from fairtrial.allocation._kernels.model import SLEPT, SLOT
+from fairtrial.allocation._kernels.runs import make_up
 from fairtrial.allocation.learners import UCB1, Learner, PullFunction
 from fairtrial.allocation.policies.base import AllocationPolicy, as_learner
 from fairtrial.allocation.policies.epochs import carried_over, credits_for, rewards_for
@@ -225,7 +224,7 @@ class FairLearn(AllocationPolicy):
         (Fraction(-1, 2), Fraction(0, 1))
         """
         check_instance("problem", problem, Problem)
-        if self._state.control[SLOT]:
+        if self._state.control.plays_done[0]:
             raise NotSupported("the round at hand is not complete: ask for the rest of it first")
         kept = {
             "problem": problem,
@@ -269,13 +268,13 @@ class FairLearn(AllocationPolicy):
         if pull.number >= self._state.first:
             super().on_failure(pull, reason)
         else:
-            make_up(self._state.control, self._state.nodes, pull.action)
+            make_up(self._state.words, pull.action)
 
     @property
     def guarantee(self) -> Guarantee:
         """The shares, at every moment."""
         found = self._basic_guarantee()
-        if self._state.control[SLEPT]:
+        if self._state.control.has_slept[0]:
             return found.weakened("arms slept: no rule is proven for that, see the credits")
         return found
 

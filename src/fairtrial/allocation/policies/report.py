@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fairtrial.allocation._kernels.counting import worst_credit
-from fairtrial.allocation._kernels.model import COUNT, FORCED, GAP, LAST, OVERDUE
+from fairtrial.allocation._kernels import runs
 from fairtrial.allocation.policies.state import AllocationState
 from fairtrial.confidence.bounds import NormalMixture
 from fairtrial.core.recommendation import Estimate
@@ -29,13 +28,13 @@ def violations(state: AllocationState, issued: int) -> dict[str, float]:
     issued : int
         Pulls issued in this epoch.
     """
-    worst, unit = int(worst_credit(state.control, state.nodes)), state.parts
+    worst, unit = int(runs.worst(state.words)), state.parts
     gaps = _gaps(state, issued)
     found = {
         "violation": float(Fraction(worst, unit)),
         "floored_violation": float(worst // unit),
-        "rounds_in_violation": float(state.control[OVERDUE]),
-        "forced_share": float(state.control[FORCED]) / max(1, issued),
+        "rounds_in_violation": float(state.control.overdue[0]),
+        "forced_share": float(state.control.forced[0]) / max(1, issued),
         "longest_gap": float(max(gaps)),
     }
     if len(gaps) <= _NAMED_GAPS:
@@ -46,7 +45,9 @@ def violations(state: AllocationState, issued: int) -> dict[str, float]:
 
 def _gaps(state: AllocationState, issued: int) -> list[int]:
     arms, now = len(state.problem.arms), issued // state.problem.plays
-    gaps: list[int] = np.maximum(state.nodes[GAP, :arms], now - state.nodes[LAST, :arms]).tolist()
+    gaps: list[int] = np.maximum(
+        state.nodes.longest_gap[:arms], now - state.nodes.last_round[:arms]
+    ).tolist()
     return gaps
 
 
@@ -76,7 +77,7 @@ def groups(state: AllocationState) -> dict[str, Any]:
     if not wanted:
         return {}
     nodes = slice(len(state.problem.arms), None)
-    counts, owed = state.nodes[COUNT, nodes].tolist(), state.credits(nodes)
+    counts, owed = state.nodes.pulls[nodes].tolist(), state.credits(nodes)
     return {
         "groups": {
             label: {

@@ -5,29 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.allocation._kernels import model
-from fairtrial.allocation._kernels.learning import refresh
-from fairtrial.allocation._kernels.model import (
-    DUE,
-    ETA,
-    FIRST_SETTING,
-    LARGEST,
-    MEAN,
-    PRICE,
-    SETTINGS,
-    STATISTICS,
-    SUM,
-    TOLD,
-    WINS,
-)
-from fairtrial.allocation._kernels.waiting import rebuild
+from fairtrial.allocation._kernels.model import DUE, LARGEST, STATE
+from fairtrial.allocation._kernels.runs import prepare
 from fairtrial.allocation.learners import Learner
 from fairtrial.allocation.policies.initial_values import Credits, Rewards, in_parts, parts_of_a_pull
 from fairtrial.allocation.problem import Problem
+from fairtrial.core.records import Words
 
 __all__ = ["AllocationState", "Options", "earlier_rounds"]
 
@@ -81,16 +70,22 @@ class AllocationState:
 
     Attributes
     ----------
-    control, nodes, cells, window, settings : ndarray
-        Single integers; a row for every quantity of arms and groups; the same of statistics; the
-        rounds of a sliding window; single floats. All are described in `_kernels.model`.
-    arrays : tuple of ndarray
-        All of them, as the kernels take them.
+    words : ndarray
+        The buffer of the tables that the kernels work on.
+    control, nodes, cells : Control, Node, Cell
+        Those tables; in the place of each number, its column.
+    allowed : ndarray of int
+        Which arms may be pulled in this round.
     first : int
         Number of the first pull of this epoch: those before were issued in earlier ones.
     """
 
-    saved = ("changing", "counts", "statistics", "recent", "first")
+    saved = ("words", "first")
+
+    control: Any
+    nodes: Any
+    cells: Any
+    allowed: Integers
 
     def __init__(self, problem: Problem, options: Options, learner: Learner, key: Integers) -> None:
         self.problem = problem
@@ -99,78 +94,57 @@ class AllocationState:
         self.width = problem.reward_range[1] - problem.reward_range[0]
         self.places = {arm: place for place, arm in enumerate(problem.arms)}
         self.first = 0
-        self.nodes = _new_nodes(problem, options, self.places)
-        self.control = _new_control(problem, options, learner, key, self.nodes)
-        self.settings = _new_settings(problem, options, learner)
-        self.cells = _new_cells(problem, options, self.control, self.settings)
-        self.window = np.full((2, learner.window), -1.0)
-        self.arrays = (self.control, self.nodes, self.cells, self.window, self.settings)
-        self.rebuild()
-
-    def rebuild(self) -> None:
-        """Rebuild the heaps from the counts."""
-        rebuild(self.control, self.nodes)
-
-    # ---------------------------------------------------------------- what is saved
-
-    @property
-    def changing(self) -> Integers:
-        """The single integers that change."""
-        return self.control[: model.CHANGING]
-
-    @changing.setter
-    def changing(self, value: Integers) -> None:
-        self.control[: model.CHANGING] = value
+        arms = len(problem.arms)
+        self.words = STATE.allocate(
+            nodes=arms + len(problem.groups or {}),
+            cells=options.contexts * arms,
+            rounds=learner.window,
+        )
+        tables = STATE.columns(self.words)
+        tables.window.cell[:] = -1
+        _set_nodes(tables.nodes, problem, options, self.places)
+        control = _control_of(problem, options, learner, key, tables.nodes)
+        for name, value in control.items():
+            getattr(tables.control, name)[0] = value
+        _set_cells(tables.cells, problem, options)
+        prepare(self.words)
 
     @property
-    def counts(self) -> Integers:
-        """What is counted of arms and groups."""
-        return self.nodes[: model.SAVED]
+    def words(self) -> Words:
+        """The buffer of the tables."""
+        return self._words
 
-    @counts.setter
-    def counts(self, value: Integers) -> None:
-        self.nodes[: model.SAVED] = value
-
-    @property
-    def statistics(self) -> Floats:
-        """Statistics of the rewards."""
-        return self.cells
-
-    @statistics.setter
-    def statistics(self, value: Floats) -> None:
-        self.cells[:] = value
-
-    @property
-    def recent(self) -> Floats:
-        """The rounds of a sliding window."""
-        return self.window
-
-    @recent.setter
-    def recent(self, value: Floats) -> None:
-        self.window[:] = value
+    @words.setter
+    def words(self, words: Words) -> None:
+        self._words = words
+        tables = STATE.columns(words)
+        self.control, self.nodes, self.cells = tables.control, tables.nodes, tables.cells
+        self.allowed = tables.allowed
 
     # ---------------------------------------------------------------- what is known
 
     @property
     def parts(self) -> int:
         """The parts of a pull in which credits are counted: the denominator of them all."""
-        return int(self.control[model.UNIT])
+        return int(self.control.unit[0])
 
     @property
     def rounds(self) -> int:
         """Rounds done."""
-        return int(self.control[model.ROUND])
+        return int(self.control.rounds[0])
 
     @property
     def pulls(self) -> Integers:
         """Pulls that count, by arm."""
-        return self.nodes[model.COUNT, : len(self.problem.arms)]
+        pulls: Integers = self.nodes.pulls[: len(self.problem.arms)]
+        return pulls
 
     def credits(self, nodes: slice) -> tuple[Fraction, ...]:
         """Return what arms and, after them, groups are owed now."""
         unit, rounds = self.parts, self.rounds
-        planes = (model.QUOTA, model.INITIAL, model.ASLEEP, model.COUNT)
-        rows = zip(*(self.nodes[plane, nodes].tolist() for plane in planes), strict=True)
+        own = self.nodes
+        columns = (own.quota, own.initial, own.asleep, own.pulls)
+        rows = zip(*(column[nodes].tolist() for column in columns), strict=True)
         return tuple(
             Fraction(initial + quota * (rounds - asleep) - unit * count, unit)
             for quota, initial, asleep, count in rows
@@ -179,79 +153,76 @@ class AllocationState:
     def rewards(self) -> Floats:
         """Return number and sum of the rewards, shape (contexts, 2, k)."""
         shape = (self.options.contexts, len(self.problem.arms))
-        numbers = self.cells[model.TOLD].reshape(shape)
-        sums = self.low * numbers + self.width * self.cells[model.SUM].reshape(shape)
+        numbers = self.cells.told.reshape(shape)
+        sums = self.low * numbers + self.width * self.cells.total.reshape(shape)
         return np.stack([numbers, sums], axis=1)
 
     def totals(self) -> tuple[Floats, Floats]:
         """Return rewards received and their sums by arm, over all contexts."""
         shape = (self.options.contexts, len(self.problem.arms))
-        counts: Floats = self.cells[model.TOLD].reshape(shape).sum(axis=0)
-        sums = self.cells[model.SUM].reshape(shape).sum(axis=0)
+        counts: Floats = self.cells.told.reshape(shape).sum(axis=0)
+        sums = self.cells.total.reshape(shape).sum(axis=0)
         return counts, self.low * counts + self.width * sums
 
 
-def _new_nodes(problem: Problem, given: Options, places: Mapping[str, int]) -> Integers:
-    """Return quotas and initial credits by node, nothing pulled yet."""
+def _set_nodes(nodes: Any, problem: Problem, given: Options, places: Mapping[str, int]) -> None:
+    """Set quotas and initial credits by node, nothing pulled yet."""
     arms, unit = len(problem.arms), parts_of_a_pull(problem, given.credits)
-    nodes = np.zeros((model.PLANES, arms + len(problem.groups or {})), dtype=np.int64)
-    nodes[model.GROUP] = model.NOWHERE
-    nodes[model.QUOTA, :arms] = [int(share * unit) for share in problem.shares]
+    nodes.group[:] = model.NOWHERE
+    nodes.quota[:arms] = [int(share * unit) for share in problem.shares]
     if given.opening:
-        nodes[model.OPENING, :arms] = given.opening
+        nodes.opening[:arms] = given.opening
     start = 0
     for node, (share, members) in enumerate((problem.groups or {}).values(), start=arms):
         inside = sorted(places[arm] for arm in members)
-        nodes[model.QUOTA, node] = int(share * unit)
-        nodes[model.GROUP, inside] = node
-        nodes[model.MEMBER, start : start + len(inside)] = inside
-        nodes[model.BEGIN, node], nodes[model.END, node] = start, start + len(inside)
+        nodes.quota[node] = int(share * unit)
+        nodes.group[inside] = node
+        nodes.member[start : start + len(inside)] = inside
+        nodes.first_member[node], nodes.end_of_members[node] = start, start + len(inside)
         start += len(inside)
-    quotas = nodes[model.QUOTA].tolist()
-    nodes[model.INITIAL] = in_parts(problem, given.credits, unit, quotas)
+    quotas = nodes.quota.tolist()
+    nodes.initial[:] = in_parts(problem, given.credits, unit, quotas)
     # A surplus beyond the carry is forgotten at the start as it is later.
-    nodes[model.BASE] = np.minimum(-nodes[model.INITIAL], _carry(given, unit) * unit)
-    nodes[model.QUEUE] = np.maximum(0, nodes[model.INITIAL])
-    return nodes
+    nodes.offset[:] = np.minimum(-nodes.initial, _carry(given, unit) * unit)
+    nodes.queue[:] = np.maximum(0, nodes.initial)
 
 
-def _new_control(
-    problem: Problem, given: Options, learner: Learner, key: Integers, nodes: Integers
-) -> Integers:
-    """Return what the kernels are told in single integers, at the start."""
+def _control_of(
+    problem: Problem, given: Options, learner: Learner, key: Integers, nodes: Any
+) -> dict[str, float]:
+    """Return what the kernels are told in single numbers, at the start."""
     unit = parts_of_a_pull(problem, given.credits)
     # A tolerance beyond every round that can be counted never binds, as any such one.
     unfairness_tolerance = min(problem.unfairness_tolerance, _INT64 // (2 * unit))
-    surplus = max(0, -int(nodes[model.INITIAL].min())) // unit + 1
+    surplus = max(0, -int(nodes.initial.min())) // unit + 1
     code, queued = learner.code, given.code == model.QUEUED
-    values = {
-        model.WORST: int(nodes[model.INITIAL].max()),
-        model.UNIT: unit,
-        model.PERIOD: problem.denominator,
-        model.TOLERANCE: unfairness_tolerance,
-        model.ARMS: len(problem.arms),
-        model.NODES: nodes.shape[1],
-        model.CARRY: -1 if given.carry is None else _carry(given, unit),
-        model.SCHEDULER: given.code,
-        model.LEARNER: code,
-        model.PLAYS: problem.plays,
-        model.LIMIT: _INT64 // unit - unfairness_tolerance - surplus - 2,
-        model.EXHAUSTED: problem.is_exhausted,
-        model.CONTEXTS: given.contexts,
-        model.WINDOW: learner.window,
-        model.MASKS: given.mask,
-        model.QUEUES: given.price > 0 or queued,
-        model.EARLIER: earlier_rounds(given),
-        model.IDLE_IF_NONE_READY: _is_idle_if_none_ready(problem, given),
-        model.INDEXED: code in (model.UCB1, model.GREEDY, model.SLIDING) and not queued,
-        model.PLAIN: code in (model.UCB1, model.KLUCB),
-        model.KEY0: int(key[0]),
-        model.KEY1: int(key[1]),
+    return {
+        "worst": int(nodes.initial.max()),
+        "unit": unit,
+        "period": problem.denominator,
+        "tolerance": unfairness_tolerance,
+        "arms": len(problem.arms),
+        "nodes": len(nodes.quota),
+        "carry": -1 if given.carry is None else _carry(given, unit),
+        "scheduler": given.code,
+        "learner": code,
+        "plays": problem.plays,
+        "limit": _INT64 // unit - unfairness_tolerance - surplus - 2,
+        "is_exhausted": problem.is_exhausted,
+        "contexts": given.contexts,
+        "window": learner.window,
+        "confines": given.mask,
+        "has_queues": given.price > 0 or queued,
+        "earlier_rounds": earlier_rounds(given),
+        "idle_if_none_ready": _is_idle_if_none_ready(problem, given),
+        "is_indexed": code in (model.UCB1, model.GREEDY, model.SLIDING) and not queued,
+        "is_plain": code in (model.UCB1, model.KLUCB),
+        "key0": int(key[0]),
+        "key1": int(key[1]),
+        "setting": learner.settings[0],
+        "eta": given.eta,
+        "price": 1.0 / (given.price * unit) if given.price > 0 else 0.0,
     }
-    control = np.zeros(model.CONTROLS, dtype=np.int64)
-    for place, value in values.items():
-        control[place] = value
-    return control
 
 
 def _carry(given: Options, unit: int) -> int:
@@ -271,27 +242,11 @@ def _is_idle_if_none_ready(problem: Problem, given: Options) -> bool:
     return given.code in (DUE, LARGEST) and not shared_out
 
 
-def _new_settings(problem: Problem, given: Options, learner: Learner) -> Floats:
-    """Return what the kernels are told in single floats."""
-    settings = np.zeros(SETTINGS)
-    settings[FIRST_SETTING] = learner.settings[0]
-    settings[ETA] = given.eta
-    if given.price > 0:
-        settings[PRICE] = 1.0 / (given.price * parts_of_a_pull(problem, given.credits))
-    return settings
-
-
-def _new_cells(problem: Problem, given: Options, control: Integers, settings: Floats) -> Floats:
-    """Return the statistics of every cell, from the rewards of before."""
-    cells = given.contexts * len(problem.arms)
-    stats = np.zeros((STATISTICS, cells))
-    stats[MEAN] = np.inf
+def _set_cells(cells: Any, problem: Problem, given: Options) -> None:
+    """Set the statistics of every cell, from the rewards of before."""
     if given.rewards is not None:
         low, high = problem.reward_range
         numbers, totals = np.array(given.rewards).T
-        stats[TOLD] = numbers
-        stats[SUM] = np.clip((totals - low * numbers) / (high - low), 0.0, numbers)
-        stats[WINS] = stats[SUM]
-        for cell in range(cells):
-            refresh(control, stats, settings, cell)
-    return stats
+        cells.told[:] = numbers
+        cells.total[:] = np.clip((totals - low * numbers) / (high - low), 0.0, numbers)
+        cells.wins[:] = cells.total

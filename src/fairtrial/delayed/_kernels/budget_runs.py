@@ -1,7 +1,18 @@
 """What rules with a budget call: one event, or a whole simulated run, by the same functions."""
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
+from fairtrial.core.records import Words, record_type
+from fairtrial.delayed._kernels.budget_state import (
+    OPEN,
+    Budget,
+    average,
+    forecast,
+    has_room,
+    open_budget,
+)
 from fairtrial.delayed._kernels.budgets import (
     READ,
     STOP,
@@ -10,24 +21,6 @@ from fairtrial.delayed._kernels.budgets import (
     is_unwanted,
     set_out,
     start,
-)
-from fairtrial.delayed._kernels.ledger import (
-    ARM,
-    ASKED,
-    BUSY,
-    ISSUED,
-    KEPT,
-    KEY,
-    OPEN,
-    OVER,
-    READINGS,
-    ROWS,
-    STALE,
-    STATE,
-    Ledger,
-    average,
-    forecast,
-    has_room,
 )
 from fairtrial.delayed._kernels.queue import Integers, build, drop_first, rise, schedule, sink
 from fairtrial.delayed._kernels.state import Floats, inlined, kernel
@@ -47,128 +40,123 @@ from fairtrial.delayed._kernels.worlds import READ as READINGS_READ
 
 
 @kernel
-def prepare(
-    rules: Floats, plan: Floats, pulls: Floats, values: Floats, aged: Floats, arms: Floats,
-    control: Floats,
-) -> None:  # fmt: skip
-    """Bring an empty ledger to its first rung or round."""
-    set_out(Ledger(rules, plan, pulls, values, aged, arms, control))
+def prepare(words: Words) -> None:
+    """Bring an empty state to its first rung or round."""
+    set_out(open_budget(words))
 
 
 @kernel
-def ask(
-    rules: Floats, plan: Floats, pulls: Floats, values: Floats, aged: Floats, arms: Floats,
-    control: Floats,
-) -> int:  # fmt: skip
+def ask(words: Words) -> int:
     """Start the next pull; return its row, -1 if there is none now."""
-    return start(Ledger(rules, plan, pulls, values, aged, arms, control))
+    return start(open_budget(words))
 
 
 @kernel
-def act(
-    rules: Floats, plan: Floats, pulls: Floats, values: Floats, aged: Floats, arms: Floats,
-    control: Floats,
-    kind: int, at: int, place: int, value: float,
-) -> None:  # fmt: skip
+def act(words: Words, kind: int, at: int, place: int, value: float) -> None:
     """Let one event happen; see `budgets.happen`."""
-    ledger = Ledger(rules, plan, pulls, values, aged, arms, control)
-    happen(ledger, kind, at, place, value)
+    happen(open_budget(words), kind, at, place, value)
 
 
 @kernel
-def keep_unwanted(
-    rules: Floats, plan: Floats, pulls: Floats, values: Floats, aged: Floats, arms: Floats,
-    control: Floats,
-    rows: Integers,
-) -> int:  # fmt: skip
+def keep_unwanted(words: Words, rows: Integers) -> int:
     """Move those of the rows in flight that are unwanted to the front; return how many."""
-    ledger = Ledger(rules, plan, pulls, values, aged, arms, control)
-    size = 0
+    state, size = open_budget(words), 0
     for row in rows:
-        if control[OVER] > 0.0 or is_unwanted(ledger, row):
+        if state.control[0].over > 0 or is_unwanted(state, row):
             rows[size] = row
             size += 1
     return size
 
 
 @kernel
-def sum_up(
-    rules: Floats, plan: Floats, pulls: Floats, values: Floats, aged: Floats, arms: Floats,
-    control: Floats,
-) -> None:  # fmt: skip
+def sum_up(words: Words) -> None:
     """Set the arms' means and, if all readings are kept, as keys the best forecasts of pulls."""
-    ledger = Ledger(rules, plan, pulls, values, aged, arms, control)
-    average(ledger)
-    if rules[KEPT] < np.inf:
+    state = open_budget(words)
+    average(state)
+    if state.rules[0].kept < np.inf:
         return
-    for arm in range(arms.shape[1]):
-        arms[KEY, arm] = -np.inf
-    for row in range(int(control[ROWS])):
-        value = forecast(ledger, row, np.inf)
-        if value > arms[KEY, int(pulls[row, ARM])]:
-            arms[KEY, int(pulls[row, ARM])] = value
+    arms, pulls = state.arms, state.pulls
+    for arm in range(arms.shape[0]):
+        arms[arm].key = -np.inf
+    for row in range(state.control[0].rows):
+        value = forecast(state, row, np.inf)
+        if value > arms[pulls[row].arm].key:
+            arms[pulls[row].arm].key = value
 
 
 # --------------------------------------------------------------------- whole runs
 
-# What a run remembers when it comes back for more room.
-NOW, IN_MOMENT, HEAP, CANCELLED, CLOCKS = range(5)
 
-# What limits a run, and the sign of outcomes.
-MOST_PULLS, SIGN, LIMITS = range(3)
+class Limits(NamedTuple):
+    """What limits a run, and the sign of outcomes."""
+
+    max_pulls: float
+    sign: float
+
+
+class Clock(NamedTuple):
+    """What a run remembers when it comes back for more room."""
+
+    now: float
+    in_moment: int
+    in_flight: int
+    cancelled: int
+
+
+CLOCK = record_type(Clock)
 
 
 @kernel
 def _fill(
-    ledger: Ledger, world: World, slots: Floats, heap: Integers, clock: Floats, limits: Floats
+    state: Budget, world: World, slots: Floats, heap: Integers, clock: Any, limits: Limits
 ) -> bool:
     """Start pulls up to the limits; return whether there was room to write them down."""
-    control = ledger.control
+    control = state.control
     while (
-        control[OVER] == 0.0
-        and control[BUSY] < slots.shape[0]
-        and control[ASKED] < limits[MOST_PULLS]
+        control[0].over == 0
+        and control[0].in_flight < slots.shape[0]
+        and control[0].asked < limits.max_pulls
     ):
-        if not has_room(ledger):
+        if not has_room(state):
             return False
-        row = start(ledger)
+        row = start(state)
         if row < 0:
             return True
         free = 0
         while slots[free, ROW] >= 0.0:
             free += 1
-        slot, arm = slots[free], int(ledger.pulls[row, ARM])
-        begin(world, slot, arm, int(ledger.arms[ISSUED, arm]) - 1)
-        slot[ROW], slot[STARTED] = row, clock[NOW]
-        schedule(world, slot, ledger.rules[KEPT] == 0.0)
-        size = int(clock[HEAP])
+        slot, arm = slots[free], state.pulls[row].arm
+        begin(world, slot, arm, state.arms[arm].issued - 1)
+        slot[ROW], slot[STARTED] = row, clock[0].now
+        schedule(world, slot, state.rules[0].kept == 0.0)
+        size = clock[0].in_flight
         heap[size] = free
-        clock[HEAP] += 1.0
+        clock[0].in_flight += 1
         rise(slots, heap, size)
     return True
 
 
 @inlined
 def _advance(
-    ledger: Ledger, world: World, slots: Floats, heap: Integers, clock: Floats, limits: Floats
+    state: Budget, world: World, slots: Floats, heap: Integers, clock: Any, limits: Limits
 ) -> None:
     """Let the first event of the heap happen."""
-    slot, size = slots[heap[0]], int(clock[HEAP])
+    slot, size = slots[heap[0]], clock[0].in_flight
     row, place = int(slot[ROW]), int(slot[READINGS_READ])
-    if ledger.rules[KEPT] > 0.0 and next_reading(world, slot) < np.inf:
+    if state.rules[0].kept > 0.0 and next_reading(world, slot) < np.inf:
         read(world, slot)
-        kind, value = READ, limits[SIGN] * slot[VALUE]
+        kind, value = READ, limits.sign * slot[VALUE]
         schedule(world, slot, False)
         sink(slots, heap, size, 0)
     else:
-        if ledger.rules[KEPT] == 0.0:
-            ledger.control[READINGS] += _readings_until_end(world, slot)
-        kind, value = TELL, limits[SIGN] * outcome_of(world, slot)
+        if state.rules[0].kept == 0.0:
+            state.control[0].readings += _readings_until_end(world, slot)
+        kind, value = TELL, limits.sign * outcome_of(world, slot)
         if slot[LOST] > 0.0:
             kind = STOP
         drop_first(slots, heap, size)
-        clock[HEAP] -= 1.0
-    happen(ledger, kind, row, place, value)
+        clock[0].in_flight -= 1
+    happen(state, kind, row, place, value)
 
 
 @inlined
@@ -182,51 +170,57 @@ def _readings_until_end(world: World, slot: Floats) -> float:
 
 
 @kernel
-def _call_back(ledger: Ledger, slots: Floats, heap: Integers, clock: Floats, touched: int) -> None:
+def _call_back(state: Budget, slots: Floats, heap: Integers, clock: Any, touched: int) -> None:
     """Stop what is not wanted any more after an event of a pull; rebuild the heap."""
-    pulls, control = ledger.pulls, ledger.control
-    over = control[OVER] > 0.0
-    own = pulls[touched, STATE] == OPEN and is_unwanted(ledger, touched)
-    if not (over or own or control[STALE] > 0.0):
+    pulls, control = state.pulls, state.control
+    over = control[0].over > 0
+    own = pulls[touched].state == OPEN and is_unwanted(state, touched)
+    if not (over or own or control[0].stale > 0):
         return
-    control[STALE] = 0.0
+    control[0].stale = 0
     size = 0
-    for place in range(int(clock[HEAP])):
+    for place in range(clock[0].in_flight):
         at = heap[place]
         row = int(slots[at, ROW])
-        if over or is_unwanted(ledger, row):
-            happen(ledger, STOP, row, 0, 0.0)
+        if over or is_unwanted(state, row):
+            happen(state, STOP, row, 0, 0.0)
             slots[at, ROW] = -1.0
-            clock[CANCELLED] += 1.0
+            clock[0].cancelled += 1
         else:
             heap[size] = at
             size += 1
-    clock[HEAP] = size
+    clock[0].in_flight = size
     build(slots, heap, size)
 
 
 @kernel
 def run(
-    rules: Floats, plan: Floats, pulls: Floats, values: Floats, aged: Floats, arms: Floats,
-    control: Floats,
-    world: World, slots: Floats, heap: Integers, clock: Floats, limits: Floats,
-) -> bool:  # fmt: skip
-    """Run a rule in a world until it ends; return False if it needs larger arrays to go on."""
-    ledger = Ledger(rules, plan, pulls, values, aged, arms, control)
+    words: Words,
+    world: World,
+    slots: Floats,
+    heap: Integers,
+    clock: Any,
+    limits: Limits,
+) -> bool:
+    """Run a rule in an environment until it ends; return False if it needs larger arrays."""
+    state = open_budget(words)
+    control = state.control
     while True:
-        if clock[IN_MOMENT] == 0.0:
-            if not _fill(ledger, world, slots, heap, clock, limits):
+        if clock[0].in_moment == 0:
+            if not _fill(state, world, slots, heap, clock, limits):
                 return False
-            if clock[HEAP] == 0.0 or control[OVER] > 0.0:
+            if clock[0].in_flight == 0 or control[0].over > 0:
                 return True
-            clock[NOW] = slots[heap[0], NEXT_TIME]
-            clock[IN_MOMENT] = 1.0
+            clock[0].now = slots[heap[0], NEXT_TIME]
+            clock[0].in_moment = 1
         while (
-            clock[HEAP] > 0.0 and slots[heap[0], NEXT_TIME] == clock[NOW] and control[OVER] == 0.0
+            clock[0].in_flight > 0
+            and slots[heap[0], NEXT_TIME] == clock[0].now
+            and control[0].over == 0
         ):
-            if not has_room(ledger):
+            if not has_room(state):
                 return False
             row = int(slots[heap[0], ROW])
-            _advance(ledger, world, slots, heap, clock, limits)
-            _call_back(ledger, slots, heap, clock, row)
-        clock[IN_MOMENT] = 0.0
+            _advance(state, world, slots, heap, clock, limits)
+            _call_back(state, slots, heap, clock, row)
+        clock[0].in_moment = 0

@@ -2,37 +2,16 @@
 
 import numpy as np
 
-from fairtrial.delayed._kernels.ledger import (
+from fairtrial.delayed._kernels.budget_state import (
     ALIVE,
-    ARM,
-    ASKED,
-    BUDGET,
-    BUSY,
     DONE,
-    GOES_TO,
-    ISSUED,
-    LEFT,
     MEDIAN,
-    MISSING,
     NOWHERE,
     OPEN,
-    OUTCOME,
-    OVER,
-    PLACES,
     PROMOTION,
-    REACHED,
-    ROUND,
-    RULE,
     RUNGS,
-    SEEN,
-    STAGE,
-    STATE,
-    STATUS,
     STOPPED,
-    TOLD,
-    TOP,
-    WAITED,
-    Ledger,
+    Budget,
     add_reading,
     close_pull,
     open_pull,
@@ -48,98 +27,96 @@ READ, TELL, STOP, DATA = range(4)
 
 
 @kernel
-def set_out(ledger: Ledger) -> None:
-    """Bring a ledger in which nothing has happened to its first rung or round."""
-    rule, arms, control = ledger.rules[RULE], ledger.arms, ledger.control
-    control[PLACES] = ledger.rules[TOP]
-    control[LEFT] = arms.shape[1]
-    for arm in range(arms.shape[1]):
-        arms[STATUS, arm], arms[GOES_TO, arm] = ALIVE, NOWHERE
-    for rung in range(SEEN, arms.shape[0]):
-        for arm in range(arms.shape[1]):
-            arms[rung, arm] = np.nan
+def set_out(state: Budget) -> None:
+    """Bring a state in which nothing has happened to its first rung or round."""
+    rule, arms, control = state.rules[0].rule, state.arms, state.control
+    control[0].places = state.rules[0].top
+    control[0].left = arms.shape[0]
+    for arm in range(arms.shape[0]):
+        arms[arm].status, arms[arm].rung = ALIVE, NOWHERE
+    state.seen[:] = np.nan
     if rule == RUNGS:
-        enter_bracket(ledger)
+        enter_bracket(state)
     elif rule == PROMOTION:
-        control[WAITED] = arms.shape[1]
+        control[0].waited_for = arms.shape[0]
     elif rule != MEDIAN:
-        settle(ledger)
-    control[OVER] = _is_over(ledger)
+        settle(state)
+    control[0].over = _is_over(state)
 
 
 @kernel
-def start(ledger: Ledger) -> int:
+def start(state: Budget) -> int:
     """Start the pull that the rule chooses; return its row, -1 if there is none now."""
-    rule, arms, control = ledger.rules[RULE], ledger.arms, ledger.control
-    stage = control[ROUND]
+    rule, arms, control = state.rules[0].rule, state.arms, state.control
+    stage = control[0].current
     if rule == RUNGS:
-        arm = lacking(ledger)
+        arm = lacking(state)
     elif rule == PROMOTION:
-        arm = going_on(ledger)
-        stage = arms[GOES_TO, arm]
+        arm = going_on(state)
+        stage = arms[arm].rung
     elif rule == MEDIAN:
-        arm = int(control[ASKED]) % arms.shape[1] if control[ASKED] < ledger.rules[BUDGET] else -1
+        arm = control[0].asked % arms.shape[0] if control[0].asked < state.rules[0].budget else -1
     else:
-        arm = least_pulled(ledger)
+        arm = least_pulled(state)
     if arm < 0:
         return -1
-    control[ASKED] += 1.0
-    arms[ISSUED, arm] += 1.0
-    return open_pull(ledger, arm, stage)
+    control[0].asked += 1
+    arms[arm].issued += 1
+    return open_pull(state, arm, stage)
 
 
 @kernel
-def happen(ledger: Ledger, kind: int, at: int, place: int, value: float) -> None:
+def happen(state: Budget, kind: int, at: int, place: int, value: float) -> None:
     """Let something happen to the pull of a row, and let go on who may."""
-    row, pulls = at, ledger.pulls
+    row, pulls = at, state.pulls
     if kind == READ:
-        add_reading(ledger, row, place, value)
+        add_reading(state, row, place, value)
     elif kind == STOP:
-        close_pull(ledger, row, STOPPED)
+        close_pull(state, row, STOPPED)
     else:
         if kind == DATA:
-            row = open_pull(ledger, at, NOWHERE)
-        close_pull(ledger, row, DONE)
-        pulls[row, OUTCOME] = value
-        ledger.control[TOLD] += 1.0
-    _go_on(ledger, row)
-    ledger.control[OVER] = _is_over(ledger)
+            row = open_pull(state, at, NOWHERE)
+        close_pull(state, row, DONE)
+        pulls[row].outcome = value
+        state.control[0].told += 1
+    _go_on(state, row)
+    state.control[0].over = _is_over(state)
 
 
 @inlined
-def _go_on(ledger: Ledger, row: int) -> None:
-    rule = ledger.rules[RULE]
+def _go_on(state: Budget, row: int) -> None:
+    rule = state.rules[0].rule
     if rule == RUNGS:
-        climb(ledger, row)
+        climb(state, row)
     elif rule == PROMOTION:
-        promote(ledger, row)
+        promote(state, row)
     elif rule == MEDIAN:
-        file_means(ledger, row)
-    elif ledger.pulls[row, STATE] != OPEN:
-        end_rounds(ledger)
+        file_means(state, row)
+    elif state.pulls[row].state != OPEN:
+        end_rounds(state)
 
 
 @inlined
-def _is_over(ledger: Ledger) -> bool:
-    rule, control = ledger.rules[RULE], ledger.control
+def _is_over(state: Budget) -> bool:
+    rule, control = state.rules[0].rule, state.control
     if rule == RUNGS:
-        return control[ROUND] == n_rungs(ledger)
+        return control[0].current == n_rungs(state)
     if rule == PROMOTION:
-        return control[WAITED] == 0.0 and next_up(ledger) < 0
+        return control[0].waited_for == 0 and next_up(state) < 0
     if rule == MEDIAN:
-        return control[ASKED] >= ledger.rules[BUDGET] and control[BUSY] == 0.0
-    return control[LEFT] == 0.0
+        return control[0].asked >= state.rules[0].budget and control[0].in_flight == 0
+    return control[0].left == 0
 
 
 @inlined
-def is_unwanted(ledger: Ledger, row: int) -> bool:
+def is_unwanted(state: Budget, row: int) -> bool:
     """Return whether a pull in flight is to be called back, while the rule goes on."""
-    rule, pulls, control = ledger.rules[RULE], ledger.pulls, ledger.control
+    rule, pulls, control = state.rules[0].rule, state.pulls, state.control
     if rule == RUNGS:
-        on_rung = pulls[row, STAGE] == control[ROUND]
-        return not on_rung or (control[MISSING] > 0.0 and pulls[row, REACHED] > 0.0)
+        on_rung = pulls[row].stage == control[0].current
+        return not on_rung or (control[0].missing > 0 and pulls[row].reached > 0)
     if rule == PROMOTION:
-        return has_reached(ledger, row, int(pulls[row, STAGE]))
+        return has_reached(state, row, pulls[row].stage)
     if rule == MEDIAN:
-        return is_below_median(ledger, row)
-    return ledger.arms[STATUS, int(pulls[row, ARM])] != ALIVE
+        return is_below_median(state, row)
+    return state.arms[pulls[row].arm].status != ALIVE

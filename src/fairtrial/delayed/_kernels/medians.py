@@ -1,29 +1,23 @@
 """The median rule: a pull is given up whose readings are below the median of the others."""
 
-from fairtrial.delayed._kernels.ledger import (
-    COUNT,
+from fairtrial.delayed._kernels.budget_state import (
     DONE,
-    GRACE,
-    LARGEST,
-    LEAST,
-    STALE,
-    STATE,
-    Ledger,
+    Budget,
 )
 from fairtrial.delayed._kernels.state import Floats, inlined, kernel
 
 
 @kernel
-def file_means(ledger: Ledger, row: int) -> None:
+def file_means(state: Budget, row: int) -> None:
     """File the running means of a completed pull by age, each age in order."""
-    count = int(ledger.pulls[row, COUNT])
-    if ledger.pulls[row, STATE] != DONE or count == 0:
+    count = state.pulls[row].readings
+    if state.pulls[row].state != DONE or count == 0:
         return
     running = 0.0
     for age in range(count):
-        running += ledger.values[row, age]
-        _insert(ledger.aged[age], running / (age + 1.0))
-    ledger.control[STALE] = 1.0
+        running += state.values[row, age]
+        _insert(state.aged[age], running / (age + 1.0))
+    state.control[0].stale = 1
 
 
 @inlined
@@ -37,16 +31,16 @@ def _insert(means: Floats, mean: float) -> None:
 
 
 @kernel
-def is_below_median(ledger: Ledger, row: int) -> bool:
+def is_below_median(state: Budget, row: int) -> bool:
     """Return whether the best reading of a pull is below the median of others at its age."""
-    age = int(ledger.pulls[row, COUNT])
-    if age < ledger.rules[GRACE] or age > ledger.aged.shape[0]:
+    age = state.pulls[row].readings
+    if age < state.rules[0].min_readings or age > state.aged.shape[0]:
         return False
-    means = ledger.aged[age - 1]
+    means = state.aged[age - 1]
     number = int(means[0])
-    if number < ledger.rules[LEAST]:
+    if number < state.rules[0].min_completed:
         return False
     middle = means[1 + number // 2]
     if number % 2 == 0:
         middle = (means[number // 2] + middle) / 2.0
-    return ledger.pulls[row, LARGEST] < middle
+    return state.pulls[row].largest < middle

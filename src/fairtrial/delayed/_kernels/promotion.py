@@ -4,17 +4,10 @@ import math
 
 import numpy as np
 
-from fairtrial.delayed._kernels.ledger import (
-    ARM,
-    ETA,
-    GOES_TO,
+from fairtrial.delayed._kernels.budget_state import (
     NOWHERE,
-    SEEN,
-    STAGE,
-    STATE,
     STOPPED,
-    WAITED,
-    Ledger,
+    Budget,
     forecast,
 )
 from fairtrial.delayed._kernels.rungs import age, has_reached, n_rungs
@@ -22,86 +15,86 @@ from fairtrial.delayed._kernels.state import inlined, kernel
 
 
 @inlined
-def _is_waited_for(ledger: Ledger, arm: int) -> bool:
+def _is_waited_for(state: Budget, arm: int) -> bool:
     """Return whether an arm was not tried yet, or is on its way to a rung."""
-    rung = int(ledger.arms[GOES_TO, arm])
-    return rung < 0 or np.isnan(ledger.arms[SEEN + rung, arm])
+    rung = state.arms[arm].rung
+    return rung < 0 or np.isnan(state.seen[rung, arm])
 
 
 @kernel
-def _send(ledger: Ledger, arm: int, rung: float) -> None:
+def _send(state: Budget, arm: int, rung: float) -> None:
     """Send an arm to a rung."""
-    control = ledger.control
-    control[WAITED] -= _is_waited_for(ledger, arm)
-    ledger.arms[GOES_TO, arm] = rung
-    control[WAITED] += _is_waited_for(ledger, arm)
+    control = state.control
+    control[0].waited_for -= _is_waited_for(state, arm)
+    state.arms[arm].rung = rung
+    control[0].waited_for += _is_waited_for(state, arm)
 
 
 @kernel
-def going_on(ledger: Ledger) -> int:
+def going_on(state: Budget) -> int:
     """Return an arm that may go to its next rung, else an untried one, sent there; or -1."""
-    arms = ledger.arms
-    arm = next_up(ledger)
+    arms = state.arms
+    arm = next_up(state)
     if arm >= 0:
-        _send(ledger, arm, arms[GOES_TO, arm] + 1.0)
+        _send(state, arm, arms[arm].rung + 1.0)
         return arm
-    for untried in range(arms.shape[1]):
-        if arms[GOES_TO, untried] == NOWHERE:
-            _send(ledger, untried, 0.0)
+    for untried in range(arms.shape[0]):
+        if arms[untried].rung == NOWHERE:
+            _send(state, untried, 0.0)
             return untried
     return -1
 
 
 @kernel
-def next_up(ledger: Ledger) -> int:
+def next_up(state: Budget) -> int:
     """Return the best arm that waits on a rung and may go on, from the highest rung; or -1."""
-    arms = ledger.arms
-    for rung in range(n_rungs(ledger) - 2, -1, -1):
+    arms = state.arms
+    for rung in range(n_rungs(state) - 2, -1, -1):
         best = -1
-        for arm in range(arms.shape[1]):
-            value = arms[SEEN + rung, arm]
-            waits = arms[GOES_TO, arm] == rung and not np.isnan(value)
-            if waits and (best < 0 or value > arms[SEEN + rung, best]):
+        for arm in range(arms.shape[0]):
+            value = state.seen[rung, arm]
+            waits = arms[arm].rung == rung and not np.isnan(value)
+            if waits and (best < 0 or value > state.seen[rung, best]):
                 best = arm
-        if best >= 0 and _is_among_best(ledger, rung, best):
+        if best >= 0 and _is_among_best(state, rung, best):
             return best
     return -1
 
 
 @kernel
-def _is_among_best(ledger: Ledger, rung: int, arm: int) -> bool:
+def _is_among_best(state: Budget, rung: int, arm: int) -> bool:
     """Return whether an arm is in the best 1 / eta of those that have reached a rung."""
-    arms = ledger.arms
-    own = arms[SEEN + rung, arm]
+    arms = state.arms
+    own = state.seen[rung, arm]
     there, better = 0, 0
-    for other in range(arms.shape[1]):
-        value = arms[SEEN + rung, other]
+    for other in range(arms.shape[0]):
+        value = state.seen[rung, other]
         if not np.isnan(value):
             there += 1
         if value > own or (value == own and other < arm):
             better += 1
-    return better < math.floor(there / ledger.rules[ETA])
+    return better < math.floor(there / state.rules[0].eta)
 
 
 @kernel
-def promote(ledger: Ledger, row: int) -> None:
+def promote(state: Budget, row: int) -> None:
     """Write down which rungs a pull has reached, as far as its arm may go on."""
-    pulls, arms = ledger.pulls, ledger.arms
-    arm = int(pulls[row, ARM])
-    while pulls[row, STAGE] != NOWHERE:
-        rung = int(pulls[row, STAGE])
-        if not has_reached(ledger, row, rung):
-            if pulls[row, STATE] == STOPPED:
-                pulls[row, STAGE] = NOWHERE
-                _send(ledger, arm, rung - 1.0)
+    pulls, arms = state.pulls, state.arms
+    arm = pulls[row].arm
+    while pulls[row].stage != NOWHERE:
+        rung = pulls[row].stage
+        if not has_reached(state, row, rung):
+            if pulls[row].state == STOPPED:
+                pulls[row].stage = NOWHERE
+                _send(state, arm, rung - 1.0)
             return
-        if np.isnan(arms[SEEN + rung, arm]):
-            ledger.control[WAITED] -= _is_waited_for(ledger, arm)
-            arms[SEEN + rung, arm] = forecast(ledger, row, age(ledger, rung))
-            ledger.control[WAITED] += _is_waited_for(ledger, arm)
-        runs_on = pulls[row, STATE] != STOPPED and rung + 1 < n_rungs(ledger)
-        waits = arms[GOES_TO, arm] == rung
-        if not (runs_on and waits and _is_among_best(ledger, rung, arm)):
+        if np.isnan(state.seen[rung, arm]):
+            state.control[0].waited_for -= _is_waited_for(state, arm)
+            state.seen[rung, arm] = forecast(state, row, age(state, rung))
+            state.control[0].waited_for += _is_waited_for(state, arm)
+        runs_on = pulls[row].state != STOPPED and rung + 1 < n_rungs(state)
+        waits = arms[arm].rung == rung
+        if not (runs_on and waits and _is_among_best(state, rung, arm)):
             return
-        pulls[row, STAGE] = rung + 1.0
-        _send(ledger, arm, rung + 1.0)
+        pulls[row].stage = rung + 1.0
+        _send(state, arm, rung + 1.0)

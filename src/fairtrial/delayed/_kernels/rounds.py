@@ -1,23 +1,11 @@
 """Rounds that leave fewer and fewer arms: sequential halving, and successive rejects."""
 
-from fairtrial.delayed._kernels.ledger import (
+from fairtrial.delayed._kernels.budget_state import (
     ACCEPTED,
     ALIVE,
-    IN_FLIGHT,
-    ISSUED,
-    KEY,
-    LEFT,
-    MEAN,
-    ORDER,
     OUT,
-    PLACES,
-    ROUND,
     ROUNDS,
-    RULE,
-    STALE,
-    STATUS,
-    TOP,
-    Ledger,
+    Budget,
     average,
     order_alive,
 )
@@ -26,73 +14,73 @@ from fairtrial.delayed._kernels.state import inlined, kernel
 
 
 @kernel
-def least_pulled(ledger: Ledger) -> int:
+def least_pulled(state: Budget) -> int:
     """Return the arm left that was pulled least, -1 until the round has ended."""
-    arms = ledger.arms
-    found, fewest = -1, ledger.plan[int(ledger.control[ROUND]), 0]
-    for arm in range(arms.shape[1]):
-        if arms[STATUS, arm] == ALIVE and arms[ISSUED, arm] < fewest:
-            found, fewest = arm, arms[ISSUED, arm]
+    arms = state.arms
+    found, fewest = -1, state.plan[state.control[0].current, 0]
+    for arm in range(arms.shape[0]):
+        if arms[arm].status == ALIVE and arms[arm].issued < fewest:
+            found, fewest = arm, arms[arm].issued
     return found
 
 
 @inlined
-def end_rounds(ledger: Ledger) -> None:
+def end_rounds(state: Budget) -> None:
     """Let arms leave for as long as the round has ended."""
-    control = ledger.control
-    while control[LEFT] > 0.0 and _round_is_over(ledger):
-        _cut(ledger)
-        control[ROUND] += 1.0
-        control[STALE] = 1.0
-        settle(ledger)
+    control = state.control
+    while control[0].left > 0 and _round_is_over(state):
+        _cut(state)
+        control[0].current += 1
+        control[0].stale = 1
+        settle(state)
 
 
 @kernel
-def _round_is_over(ledger: Ledger) -> bool:
-    arms, goal = ledger.arms, ledger.plan[int(ledger.control[ROUND]), 0]
-    for arm in range(arms.shape[1]):
-        lacks = arms[ISSUED, arm] < goal or arms[IN_FLIGHT, arm] > 0.0
-        if arms[STATUS, arm] == ALIVE and lacks:
+def _round_is_over(state: Budget) -> bool:
+    arms, goal = state.arms, state.plan[state.control[0].current, 0]
+    for arm in range(arms.shape[0]):
+        lacks = arms[arm].issued < goal or arms[arm].in_flight > 0
+        if arms[arm].status == ALIVE and lacks:
             return False
     return True
 
 
 @kernel
-def _cut(ledger: Ledger) -> None:
+def _cut(state: Budget) -> None:
     """Let arms leave at the end of a round, by the means of all their outcomes."""
-    arms, control = ledger.arms, ledger.control
-    average(ledger)
-    for arm in range(arms.shape[1]):
-        arms[KEY, arm] = arms[MEAN, arm]
-    size = order_alive(ledger)
-    if ledger.rules[RULE] == ROUNDS:
-        keep_best(ledger, size, int(ledger.plan[int(control[ROUND]), 1]))
+    arms, control = state.arms, state.control
+    average(state)
+    for arm in range(arms.shape[0]):
+        arms[arm].key = arms[arm].estimate
+    size = order_alive(state)
+    if state.rules[0].rule == ROUNDS:
+        keep_best(state, size, int(state.plan[control[0].current, 1]))
         return
-    clear = _clearest(ledger, size)
-    arms[STATUS, int(arms[ORDER, clear])] = ACCEPTED if clear == 0 else OUT
-    control[PLACES] -= clear == 0
-    control[LEFT] -= 1.0
+    clear = _clearest(state, size)
+    arms[arms[clear].order].status = ACCEPTED if clear == 0 else OUT
+    control[0].places -= clear == 0
+    control[0].left -= 1
 
 
 @inlined
-def _clearest(ledger: Ledger, size: int) -> int:
+def _clearest(state: Budget, size: int) -> int:
     """Return which place in the order is clear first: the best is in, or the worst is out."""
-    arms, places = ledger.arms, int(ledger.control[PLACES])
-    best, worst = arms[KEY, int(arms[ORDER, 0])], arms[KEY, int(arms[ORDER, size - 1])]
-    last_in = arms[KEY, int(arms[ORDER, places - 1])]
-    first_out = arms[KEY, int(arms[ORDER, places])]
+    arms, places = state.arms, state.control[0].places
+    best, worst = arms[arms[0].order].key, arms[arms[size - 1].order].key
+    last_in = arms[arms[places - 1].order].key
+    first_out = arms[arms[places].order].key
     # With one arm wanted this is the published rule: the worst leaves.
-    return 0 if ledger.rules[TOP] > 1.0 and best - first_out > last_in - worst else size - 1
+    return 0 if state.rules[0].top > 1 and best - first_out > last_in - worst else size - 1
 
 
 @kernel
-def settle(ledger: Ledger) -> None:
+def settle(state: Budget) -> None:
     """Accept all that are left once there is a place for each."""
-    arms, control = ledger.arms, ledger.control
-    if control[LEFT] > control[PLACES] > 0.0:
+    arms, control = state.arms, state.control
+    if control[0].left > control[0].places > 0:
         return
-    status = ACCEPTED if control[PLACES] > 0.0 else OUT
-    for arm in range(arms.shape[1]):
-        if arms[STATUS, arm] == ALIVE:
-            arms[STATUS, arm] = status
-    control[LEFT] = 0.0
+    status = ACCEPTED if control[0].places > 0 else OUT
+    for arm in range(arms.shape[0]):
+        if arms[arm].status == ALIVE:
+            arms[arm].status = status
+    control[0].left = 0

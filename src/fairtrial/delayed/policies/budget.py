@@ -1,10 +1,9 @@
-"""What rules without a guarantee share: a ledger of all pulls, and what they report."""
+"""What rules without a guarantee share: their state, what they take in and what they report."""
 
 from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,12 +13,13 @@ from fairtrial.core.environment import Environment
 from fairtrial.core.policy import Choice, Policy
 from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import Estimate, Guarantee, Progress, Recommendation
+from fairtrial.core.records import Words
 from fairtrial.core.run import Run
 from fairtrial.core.validation import check_instance, check_integer, check_number
-from fairtrial.delayed._kernels import budget_runs, ledger
+from fairtrial.delayed._kernels import budget_runs
 from fairtrial.delayed._kernels.budget_runs import act, ask, keep_unwanted, sum_up
+from fairtrial.delayed._kernels.budget_state import BUDGET, MEDIAN, PARTIALS, PROMOTION
 from fairtrial.delayed._kernels.budgets import DATA, READ, STOP, TELL
-from fairtrial.delayed._kernels.ledger import ARM, KEPT, MOST_READINGS, OVER, ROWS
 from fairtrial.delayed.environments import TimedEnvironment, draw_key
 from fairtrial.delayed.policies.readings import Readings
 from fairtrial.delayed.problem import FEEDBACKS, Problem
@@ -35,14 +35,13 @@ _FIRST_WIDTH = 32
 class BudgetPolicy(Policy):
     """Base of the rules that end when their budget does, and promise nothing.
 
-    They take the same calls as the races, so that both can be compared in one world or on one
-    log. What they decide is in compiled code, which works on the ledger.
+    They take the same calls as the races, so that both can be compared in one environment or on one
+    log. What they decide is in compiled code.
     """
 
     problem: Problem
-    state_fields: ClassVar[tuple[str, ...]] = (
-        "_pulls", "_values", "_aged", "_arms", "_control", "_reported", "duplicates",
-    )  # fmt: skip
+    version = 3
+    state_fields: ClassVar[tuple[str, ...]] = ("_words", "_reported", "duplicates")
 
     def __init__(self, problem: Problem, seed: int | np.random.Generator | None = None) -> None:
         check_instance("problem", problem, Problem)
@@ -69,84 +68,84 @@ class BudgetPolicy(Policy):
     def _source(self) -> str:
         """The paper."""
 
-    # ----------------------------------------------------------------------- the ledger
+    # ------------------------------------------------------------------------ the state
 
-    def _open_ledger(
-        self, rule: int, plan: Floats, kept: float, constants: Mapping[int, float] | None = None
-    ) -> None:
-        """Start an empty ledger with a rule's own plan and constants.
+    def _open(self, rule: int, plan: Floats, kept: float, **constants: float) -> None:
+        """Start an empty state with a rule's own plan and constants.
 
         `kept` is how many readings of a pull matter.
         """
         problem, arms = self.problem, len(self.problem.arms)
-        rules = np.zeros(ledger.CONSTANTS + arms)
-        rules[ledger.RULE], rules[ledger.KEPT] = rule, kept
-        rules[ledger.FEEDBACK] = FEEDBACKS.index(problem.feedback)
-        rules[ledger.TOP] = problem.top
-        for name, value in (constants or {}).items():
-            rules[name] = value
-        rules[ledger.CONSTANTS :] = 0.0 if problem.duration is None else problem.duration
-        self._rules, self._plan = rules, plan
-        rungs = int(plan[0, 0]) if rule == ledger.PROMOTION else 0
-        self._arms = np.zeros((ledger.SEEN + rungs, arms))
-        self._control = np.zeros(ledger.CONTROLS)
-        self._pulls = np.zeros((0, ledger.PULL_COLUMNS))
-        self._values, self._aged = np.zeros((0, 0)), np.zeros((1, 1))
-        self._grow(max(64, 2 * arms), int(max(1, min(kept, _FIRST_WIDTH))))
-        budget_runs.prepare(*self._ledger)
+        rows, width = max(64, 2 * arms), int(max(1, min(kept, _FIRST_WIDTH)))
+        median = rule == MEDIAN
+        self._words = BUDGET.allocate(
+            arms=arms,
+            rows=rows,
+            steps=plan.shape[0],
+            entries=plan.shape[1],
+            width=width,
+            ages=width if median else 1,
+            columns=rows + 1 if median else 1,
+            rungs=int(plan[0, 0]) if rule == PROMOTION else 0,
+            partials=PARTIALS,
+        )
+        tables = self._tables
+        tables.plan[:] = plan
+        tables.arms.duration[:] = 0.0 if problem.duration is None else problem.duration
+        feedback = FEEDBACKS.index(problem.feedback)
+        known = {"rule": rule, "kept": kept, "feedback": feedback, "top": problem.top}
+        for name, value in {**known, **constants}.items():
+            getattr(tables.rules, name)[0] = value
+        budget_runs.prepare(self._words)
 
     @property
-    def _ledger(self) -> Any:
-        """Everything that the kernels work on."""
-        return (
-            self._rules,
-            self._plan,
-            self._pulls,
-            self._values,
-            self._aged,
-            self._arms,
-            self._control,
-        )
+    def _words(self) -> Words:
+        """The buffer of the tables that the kernels work on."""
+        return self._buffer
 
-    def _grow(self, rows: int, width: int) -> None:
-        """Let the arrays grow to that many pulls, and that many readings of each."""
-        self._pulls = _enlarged(self._pulls, rows, ledger.PULL_COLUMNS)
-        self._values = _enlarged(self._values, rows, width)
-        if self._rules[ledger.RULE] == ledger.MEDIAN:
-            self._aged = _enlarged(self._aged, width, rows + 1)
+    @_words.setter
+    def _words(self, words: Words) -> None:
+        self._buffer = words
+        # Columns of the tables: `Any`, as their declaration says what a row is.
+        self._tables: Any = BUDGET.columns(words)
 
     def _make_room(self) -> None:
-        """Let the arrays grow until one more pull, and one more reading of any, fit."""
-        (rows, width), kept = self._values.shape, self._rules[KEPT]
-        full = self._control[ROWS] >= rows
-        short = self._control[MOST_READINGS] >= width and width < kept
-        if full or short:
-            self._grow(2 * rows if full else rows, int(min(2 * width, kept)) if short else width)
+        """Let the tables grow until one more pull, and one more reading of any, fit."""
+        tables = self._tables
+        (rows, width), kept = tables.values.shape, tables.rules.kept[0]
+        full = tables.control.rows[0] >= rows
+        short = tables.control.max_readings[0] >= width and width < kept
+        if not (full or short):
+            return
+        rows = 2 * rows if full else rows
+        width = int(min(2 * width, kept)) if short else width
+        median = tables.rules.rule[0] == MEDIAN
+        aged = {"ages": width, "columns": rows + 1} if median else {}
+        self._words = BUDGET.enlarged(self._words, rows=rows, width=width, **aged)
 
     def _act(self, kind: int, at: int, value: float = 0.0, place: int = 0) -> None:
-        """Let one event happen in the ledger."""
+        """Let one event happen."""
         self._make_room()
-        event: Any = (kind, at, place, value)
-        act(*self._ledger, *event)
+        act(self._words, kind, at, place, value)
 
     # ------------------------------------------------------------------- what goes out
 
     def choose(self) -> Choice:
         """Return the arm to pull and its row, or None while no more can be started."""
         self._make_room()
-        row = int(ask(*self._ledger))
-        return None if row < 0 else (int(self._pulls[row, ARM]), row)
+        row = int(ask(self._words))
+        return None if row < 0 else (int(self._tables.pulls.arm[row]), row)
 
     @property
     def stopped(self) -> bool:
         """Whether the rule has come to its end, and waits for no pull."""
-        return bool(self._control[OVER])
+        return bool(self._tables.control.over[0])
 
     def to_cancel(self) -> list[Pull]:
         """Return the pulls in flight that are not wanted any more; all, once stopped."""
         entries = self._outstanding.values()
         rows = np.fromiter((row for _, row in entries), np.int64, len(entries))
-        number: int = keep_unwanted(*self._ledger, rows)
+        number: int = keep_unwanted(self._words, rows)
         unwanted = set(rows[:number].tolist())
         return [pull for pull in self.outstanding() if pull.tag in unwanted] if unwanted else []
 
@@ -202,12 +201,13 @@ class BudgetPolicy(Policy):
 
     def on_amend(self, pull: Pull, old: float, new: float) -> None:
         """Correct an outcome; arms that have left stay out."""
-        sign, rows = self.problem.sign, self._pulls[: int(self._control[ledger.ROWS])]
-        own = rows if pull.number == UNSOLICITED else rows[pull.tag : pull.tag + 1]
-        fits = (own[:, ledger.ARM] == pull.action) & (own[:, ledger.OUTCOME] == sign * old)
+        sign, pulls = self.problem.sign, self._tables.pulls
+        last = int(self._tables.control.rows[0])
+        rows = np.arange(last) if pull.number == UNSOLICITED else np.arange(last)[[pull.tag]]
+        fits = (pulls.arm[rows] == pull.action) & (pulls.outcome[rows] == sign * old)
         if not fits.any():
             raise UnknownPull(f"{pull!r} was not told with the outcome {old!r}")
-        own[int(np.argmax(fits)), ledger.OUTCOME] = sign * new
+        pulls.outcome[rows[int(np.argmax(fits))]] = sign * new
 
     # ------------------------------------------------------------------------ whole runs
 
@@ -221,7 +221,7 @@ class BudgetPolicy(Policy):
         """Return a whole run from compiled code, with that many pulls in flight at most."""
         if not isinstance(environment, TimedEnvironment) or not environment.compiled:
             return None
-        if self._control[ledger.ROWS]:
+        if self._tables.control.rows[0]:
             return None
         return self._run(environment, draw_key(generator), horizon, parallel)
 
@@ -232,30 +232,30 @@ class BudgetPolicy(Policy):
         horizon: int | None,
         parallel: int,
     ) -> Run:
-        clock, limits = np.zeros(budget_runs.CLOCKS), np.zeros(budget_runs.LIMITS)
-        limits[budget_runs.MOST_PULLS] = math.inf if horizon is None else horizon
-        limits[budget_runs.SIGN] = self.problem.sign
-        rest: Any = (*environment.stage(key, parallel), clock, limits)
-        while not budget_runs.run(*self._ledger, *rest):
+        clock = np.zeros(1, budget_runs.CLOCK)
+        max_pulls = math.inf if horizon is None else float(horizon)
+        limits = budget_runs.Limits(max_pulls, float(self.problem.sign))
+        staged = environment.stage(key, parallel)
+        while not budget_runs.run(self._words, *staged, clock, limits):
             self._make_room()
-        self.asked = int(self._control[ledger.ASKED])
-        self.told = int(self._control[ledger.TOLD])
-        answer, pulls = self.recommend(), self._arms[ledger.ISSUED].astype(np.int64)
+        self.asked = int(self._tables.control.asked[0])
+        self.told = int(self._tables.control.told[0])
+        answer, pulls = self.recommend(), self._tables.arms.issued.astype(np.int64)
         return Run(
             answer=answer.arm,
             status=answer.status,
             stopping_time=self.told,
             pulls=pulls,
-            elapsed=float(clock[budget_runs.NOW]),
+            elapsed=float(clock["now"][0]),
             metrics={**self.metrics(), **environment.metrics(pulls)},
-            cancelled=int(clock[budget_runs.CANCELLED]),
+            cancelled=int(clock["cancelled"][0]),
         )
 
     # --------------------------------------------------------------------- report
 
     def _sum_up(self) -> None:
         """Bring the arms' means up to date, and the best forecasts of their pulls."""
-        sum_up(*self._ledger)
+        sum_up(self._words)
 
     def recommend(self) -> Recommendation:
         """Return the top arms by what was seen, the best first; decided at the end."""
@@ -289,8 +289,8 @@ class BudgetPolicy(Policy):
             Estimate(labels, int(number), mean=self.problem.sign * mean if number else None)
             for labels, number, mean in zip(
                 self.problem.action_labels,
-                self._arms[ledger.COMPLETED].tolist(),
-                self._arms[ledger.MEAN].tolist(),
+                self._tables.arms.completed.tolist(),
+                self._tables.arms.estimate.tolist(),
                 strict=True,
             )
         )
@@ -302,23 +302,16 @@ class BudgetPolicy(Policy):
             actions=estimates,
             arms=estimates,
             details={
-                "readings": int(self._control[ledger.READINGS]),
+                "readings": int(self._tables.control.readings[0]),
                 "duplicates": self.duplicates,
             },
         )
 
     def metrics(self) -> dict[str, float]:
         """Return the number of readings."""
-        return {"readings": float(self._control[ledger.READINGS])}
+        return {"readings": float(self._tables.control.readings[0])}
 
 
 def check_budget(budget: int, arms: int) -> int:
     """Require a budget of one pull an arm at least."""
     return check_integer("budget", budget, low=arms)
-
-
-def _enlarged(array: Floats, rows: int, columns: int) -> Floats:
-    """Return an array of that shape which begins with another one."""
-    larger = np.zeros((rows, columns))
-    larger[: array.shape[0], : array.shape[1]] = array
-    return larger

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.core.validation import check_integer, check_number
-from fairtrial.delayed._kernels import ledger
-from fairtrial.delayed._kernels.ledger import MEAN, PLACE, SEEN
+from fairtrial.delayed._kernels.budget_state import PROMOTION, RUNGS
 from fairtrial.delayed.policies.budget import BudgetPolicy
 from fairtrial.delayed.problem import Problem
 from fairtrial.errors import InvalidArgument
@@ -58,11 +57,10 @@ class RungPolicy(BudgetPolicy):
         return range(arms), ages
 
     def _set_up(self, rule: int, brackets: Sequence[Bracket], pulls: int) -> None:
-        """Start an empty ledger for arms in brackets, with that many pulls of each at a rung."""
+        """Start an empty state for arms in brackets, with that many pulls of each at a rung."""
         ages = [age for _, own in brackets for age in own if age < math.inf]
-        constants: dict[int, float] = {ledger.ETA: self.eta, ledger.EACH: pulls}
         plan = _plan_of(brackets, len(self.problem.arms))
-        self._open_ledger(rule, plan, max(ages, default=0.0), constants)
+        self._open(rule, plan, max(ages, default=0.0), eta=self.eta, pulls_each=pulls)
 
 
 def _plan_of(brackets: Sequence[Bracket], arms: int) -> Floats:
@@ -131,7 +129,7 @@ class SuccessiveHalving(RungPolicy):
     ) -> None:
         super().__init__(problem, eta, min_readings, seed)
         self.pulls = check_integer("pulls", pulls, low=1)
-        self._set_up(ledger.RUNGS, [self._all_arms()], self.pulls)
+        self._set_up(RUNGS, [self._all_arms()], self.pulls)
 
     @property
     def _source(self) -> str:
@@ -141,11 +139,11 @@ class SuccessiveHalving(RungPolicy):
         )
 
     def _order(self) -> NDArray[np.intp]:
-        means, places = self._arms[MEAN], self._arms[PLACE]
+        means, places = self._tables.arms.estimate, self._tables.arms.place
         return np.lexsort((-places, -means, -np.ceil(places)))
 
 
-class Hyperband(SuccessiveHalving):
+class Hyperband(RungPolicy):
     """Several brackets of successive halving, from many arms cut early to few cut late.
 
     Bracket s draws at random ceil((S + 1) / (s + 1) eta^s) of the arms, or all if they are
@@ -190,9 +188,10 @@ class Hyperband(SuccessiveHalving):
         pulls: int = 1,
         seed: int | np.random.Generator | None = None,
     ) -> None:
-        super().__init__(problem, eta, 1, pulls, seed)
+        super().__init__(problem, eta, 1, seed)
         self.max_readings = check_integer("max_readings", max_readings, low=1)
-        self._set_up(ledger.RUNGS, self.brackets, self.pulls)
+        self.pulls = check_integer("pulls", pulls, low=1)
+        self._set_up(RUNGS, self.brackets, self.pulls)
 
     @property
     def brackets(self) -> list[tuple[list[int], list[float]]]:
@@ -217,7 +216,7 @@ class Hyperband(SuccessiveHalving):
         )
 
     def _order(self) -> NDArray[np.intp]:
-        return np.lexsort((-self._arms[PLACE], -self._arms[MEAN]))
+        return np.lexsort((-self._tables.arms.place, -self._tables.arms.estimate))
 
 
 class ASHA(RungPolicy):
@@ -268,7 +267,7 @@ class ASHA(RungPolicy):
         seed: int | np.random.Generator | None = None,
     ) -> None:
         super().__init__(problem, eta, min_readings, seed)
-        self._set_up(ledger.PROMOTION, [self._all_arms()], pulls=1)
+        self._set_up(PROMOTION, [self._all_arms()], pulls=1)
 
     @property
     def _source(self) -> str:
@@ -278,10 +277,10 @@ class ASHA(RungPolicy):
         )
 
     def _order(self) -> NDArray[np.intp]:
-        seen = self._arms[SEEN:]
+        seen = self._tables.seen
         there = ~np.isnan(seen)
         # How many rungs up an arm was seen last, 0 for nowhere.
         height = np.where(there, np.arange(1, len(seen) + 1)[:, None], 0).max(axis=0)
         last = np.take_along_axis(seen, np.maximum(height - 1, 0)[None], axis=0)[0]
         value = np.where(height > 0, last, -math.inf)
-        return np.lexsort((-value, -self._arms[MEAN], -height))
+        return np.lexsort((-value, -self._tables.arms.estimate, -height))

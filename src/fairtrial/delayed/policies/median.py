@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.core.validation import check_integer
-from fairtrial.delayed._kernels import ledger
-from fairtrial.delayed._kernels.ledger import KEY, MEAN
+from fairtrial.delayed._kernels.budget_state import MEDIAN
 from fairtrial.delayed.policies.budget import BudgetPolicy, check_budget
 from fairtrial.delayed.problem import Problem
 from fairtrial.errors import InvalidArgument
@@ -71,12 +70,14 @@ class MedianStopping(BudgetPolicy):
         self.budget = check_budget(budget, len(problem.arms))
         self.min_readings = check_integer("min_readings", min_readings, low=1)
         self.min_completed = check_integer("min_completed", min_completed, low=1)
-        constants: dict[int, float] = {
-            ledger.BUDGET: self.budget,
-            ledger.GRACE: self.min_readings,
-            ledger.LEAST: self.min_completed,
-        }
-        self._open_ledger(ledger.MEDIAN, np.zeros((1, 1)), math.inf, constants)
+        self._open(
+            MEDIAN,
+            np.zeros((1, 1)),
+            math.inf,
+            budget=self.budget,
+            min_readings=self.min_readings,
+            min_completed=self.min_completed,
+        )
 
     @property
     def _source(self) -> str:
@@ -86,4 +87,4 @@ class MedianStopping(BudgetPolicy):
         )
 
     def _order(self) -> NDArray[np.intp]:
-        return np.lexsort((-self._arms[KEY], -self._arms[MEAN]))
+        return np.lexsort((-self._tables.arms.key, -self._tables.arms.estimate))

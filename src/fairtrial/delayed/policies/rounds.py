@@ -8,8 +8,7 @@ from abc import abstractmethod
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.delayed._kernels import ledger
-from fairtrial.delayed._kernels.ledger import ACCEPTED, ALIVE, MEAN, STATUS
+from fairtrial.delayed._kernels.budget_state import ACCEPTED, ALIVE, REJECTS, ROUNDS
 from fairtrial.delayed.policies.budget import BudgetPolicy, check_budget
 from fairtrial.delayed.problem import Problem
 
@@ -29,7 +28,7 @@ class RoundPolicy(BudgetPolicy):
     ) -> None:
         super().__init__(problem, seed)
         self.budget = check_budget(budget, len(problem.arms))
-        self._open_ledger(self._rule, np.array(self._rounds(), dtype=float), kept=0.0)
+        self._open(self._rule, np.array(self._rounds(), dtype=float), kept=0.0)
 
     @property
     @abstractmethod
@@ -41,8 +40,8 @@ class RoundPolicy(BudgetPolicy):
         """Return for every round the pulls that each arm left has had at its end, and who stays."""
 
     def _order(self) -> NDArray[np.intp]:
-        status = self._arms[STATUS]
-        return np.lexsort((-self._arms[MEAN], status != ALIVE, status != ACCEPTED))
+        status = self._tables.arms.status
+        return np.lexsort((-self._tables.arms.estimate, status != ALIVE, status != ACCEPTED))
 
 
 class SequentialHalving(RoundPolicy):
@@ -85,7 +84,7 @@ class SequentialHalving(RoundPolicy):
 
     @property
     def _rule(self) -> int:
-        return ledger.ROUNDS
+        return ROUNDS
 
     def _rounds(self) -> list[tuple[int, int]]:
         top, alive = self.problem.top, len(self.problem.arms)
@@ -142,7 +141,7 @@ class SuccessiveRejects(RoundPolicy):
 
     @property
     def _rule(self) -> int:
-        return ledger.REJECTS
+        return REJECTS
 
     def _rounds(self) -> list[tuple[int, int]]:
         arms = len(self.problem.arms)
