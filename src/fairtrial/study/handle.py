@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Self, cast
+from typing import Any, Self
 
 from fairtrial.core import Pull
 from fairtrial.core.validation import check_instance
 from fairtrial.errors import UnknownPull
 from fairtrial.study.arguments import is_encodable
-from fairtrial.study.log import PullRow
+from fairtrial.study.log import Event, PullRow
 from fairtrial.study.pull import StudyPull
 from fairtrial.study.session import Session
-
-if TYPE_CHECKING:
-    from fairtrial.study.study import Study
 
 __all__ = ["Handle"]
 
 
-class Handle:
+class Handle(ABC):
     """What every part of a study works with.
 
     Parameters
@@ -36,6 +34,14 @@ class Handle:
         self.seed = session.seed
         self._session = session
         self._store = session.store
+
+    @abstractmethod
+    def report(self, pull: Pull | str, value: float, **details: Any) -> Event:
+        """Give a partial reading of a pull."""
+
+    @abstractmethod
+    def should_stop(self, pull: Pull | str) -> bool:
+        """Return whether a pull's outcome no longer matters."""
 
     def close(self) -> None:
         """Keep a snapshot, so that the next opening is quick, and let go of the storage."""
@@ -56,10 +62,9 @@ class Handle:
         return f"Study(name={self.name!r}, storage={self._store.url!r})"
 
     def _bound(self, rows: Sequence[PullRow]) -> list[StudyPull]:
-        study = cast("Study", self)
         return [
             StudyPull(
-                row.number, row.action, self.problem.labels(row.action), row.tag, row.pull_id, study
+                row.number, row.action, self.problem.labels(row.action), row.tag, row.pull_id, self
             )
             for row in rows
         ]
@@ -74,7 +79,7 @@ class Handle:
                 "or the id of that"
             )
         owner = pull.study
-        if owner is not None and owner is not self and self._differs_from(owner):
+        if isinstance(owner, Handle) and owner is not self and self._differs_from(owner):
             raise UnknownPull(f"{pull!r} is a pull of study {owner.name!r}, not of {self.name!r}")
         return pull.id
 

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from fairtrial.core import Pull
 from fairtrial.errors import NotSupported
+from fairtrial.study.log import Event
 
-if TYPE_CHECKING:
-    from fairtrial.study.log import Event
-    from fairtrial.study.study import Study
+__all__ = ["Issuer", "StudyPull"]
 
-__all__ = ["StudyPull"]
+
+class Issuer(Protocol):
+    """What a pull asks of the study that issued it."""
+
+    name: str
+
+    def report(self, pull: Pull | str, value: float, **details: Any) -> Event:
+        """Give a partial reading of a pull."""
+
+    def should_stop(self, pull: Pull | str) -> bool:
+        """Return whether a pull's outcome no longer matters."""
 
 
 class StudyPull(Pull):
@@ -40,7 +49,7 @@ class StudyPull(Pull):
         labels: Mapping[str, Any],
         tag: int,
         id: str,  # noqa: A002 - a pull's id, as users write it
-        study: Study | None = None,
+        study: Issuer | None = None,
     ) -> None:
         super().__init__(number, action, labels, tag)
         self.id = id
@@ -55,7 +64,7 @@ class StudyPull(Pull):
         return self._bound.should_stop(self)
 
     @property
-    def _bound(self) -> Study:
+    def _bound(self) -> Issuer:
         if self.study is None:
             raise NotSupported(f"{self!r} is a copy without its study; call the study's method")
         return self.study
