@@ -540,7 +540,7 @@ def test_contexts_are_told_apart_by_the_learner_alone():
         pull = policy.ask(context=context)
         policy.tell(pull, float(pull.action == best[context]))
     assert policy.metrics()["floored_violation"] == 0
-    assert policy.get_state()["_state.statistics"].shape[1] == 6
+    assert len(policy._state.cells.told) == 6
     for wrong in (None, 2, -1):
         with pytest.raises(InvalidArgument, match="context"):
             policy.ask(context=wrong)
