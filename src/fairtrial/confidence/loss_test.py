@@ -59,7 +59,10 @@ def log_evidence_of_unequal_losses(came: ArrayLike, lost: ArrayLike) -> float:
 def losses_differ(came: ArrayLike, lost: ArrayLike) -> bool:
     """Return whether the evidence is as large as it ever gets with probability 1 in 1,000 at most.
 
-    Parameters are those of `log_evidence_of_unequal_losses`.
+    Parameters
+    ----------
+    came, lost : array-like of shape (arms, groups)
+        Pulls of each cell that brought a result, and that were lost.
 
     Examples
     --------
