@@ -103,8 +103,7 @@ class Records(Generic[State]):
     >>> class Arm(NamedTuple):
     ...     pulls: int
     ...     estimate: float
-    >>> class State(NamedTuple):
-    ...     arms: Annotated[Any, Arm, "arms"]
+    >>> State = NamedTuple("State", [("arms", Annotated[Any, Arm, "arms"])])
     >>> layout = Records(State)
     >>> words = layout.allocate(arms=3)
     >>> layout.columns(words).arms.estimate[:] = 0.5
