@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fairtrial.confidence._betting import (
+from fairtrial.confidence.block_betting.bets import (
     CAP,
-    DRAWS_PER_LOG,
     GRID,
+    RESULTS_PER_LOG,
     bet_weights,
     bounded_stakes,
     flush_products,
@@ -21,6 +21,7 @@ from fairtrial.confidence._betting import (
 )
 from fairtrial.subpopulations import BlockBetting, Problem
 from tests.subpopulations import slow_blocks
+from tests.subpopulations.block_views import ledgers_of, planned_in
 
 REFERENCE_BETS = [
     ((0, 0.1, 1), 0.0134095772),
@@ -71,7 +72,7 @@ class Bet:
         logs, products = self.start.copy(), np.ones(GRID)
         for i, (cell, x) in enumerate(draws, start=1):
             multiply_factor(self.thetas, products, self.step(cell, x))
-            if i % DRAWS_PER_LOG == 0:
+            if i % RESULTS_PER_LOG == 0:
                 flush_products(products, logs)
         flush_products(products, logs)
         return log_mixture(self.cash, self.stakes, logs)
@@ -187,13 +188,13 @@ class TestBoundedBet:
         problem = Problem(1, 1, floors=floor, reward_range=(0, 1))
         policy = BlockBetting(problem, initial_pulls=1, batch=len(draws))
         policy.tell(policy.ask(), 1.0)
-        book = policy._book
-        book.counts[0, 0], book.sums[0, 0] = N, N * m
+        state = policy._blocks.state
+        state.counts[0, 0], state.sums[0, 0] = N, N * m
         # The squares that make the shrunk variance (SS - S^2/N + 2/4)/(N + 2) equal to v.
-        book.squares[0, 0] = v * (N + 2) - 0.5 + N * m**2
+        state.squares[0, 0] = v * (N + 2) - 0.5 + N * m**2
         for x in draws:
             policy.tell(policy.ask(), x)
-        assert policy._book.cells[0, 0, 0] == pytest.approx(value, abs=1e-9)
+        assert ledgers_of(policy).limits[0, 0, 0] == pytest.approx(value, abs=1e-9)
 
     def test_reference_value_of_a_pair(self):
         bet = Bet([4, 5], [1 / 4, -1 / 5], [0.45, 0.45], [0.5, 0.4], [0.25, 0.24], [30, 30])
@@ -312,15 +313,15 @@ class TestBoundedLemma:
         """One block of a real policy, from made-up data: E of every ledger's growth."""
         rng = np.random.default_rng(4)
         # Two arms; the first leads. Floors make a floor ledger, none of them a pair ledger.
-        largest = {"pairs": 0.0, "limits_of": 0.0, "cells": 0.0}
+        largest = {"pairs": 0.0, "own": 0.0, "limits": 0.0}
         for floor in (None, None, 0.4, 0.4, 0.4, 0.4):
             problem = Problem(2, 1, floors=floor, reward_range=(0, 1))
             policy = BlockBetting(problem, initial_pulls=1, batch=int(rng.integers(5, 9)))
             for _ in range(2):
                 policy.tell(policy.ask(), 1.0)
-            made_up(policy._book, rng, low_second=floor is not None and rng.random() < 0.5)
+            made_up(policy._blocks.state, rng, low_second=floor is not None and rng.random() < 0.5)
             first = policy.ask()
-            n = policy._book.planned[1 % policy._slots, :, 0].astype(int)
+            n = planned_in(policy, 1)[:, 0].astype(int)
             state = policy.get_state()
             growth = {}
             for i, j in itertools.product(range(n[0] + 1), range(n[1] + 1)):
@@ -333,27 +334,27 @@ class TestBoundedLemma:
                 }
                 nulls = {
                     "pairs": (floor is None or p[1] >= floor) and p[1] >= p[0],
-                    "limits_of": floor is not None and p[1] >= floor,
-                    "cells": floor is not None and p[0] <= floor,
+                    "own": floor is not None and p[1] >= floor,
+                    "limits": floor is not None and p[0] <= floor,
                 }
                 for name, holds in nulls.items():
                     if holds:
                         mean = sum(w * growth[o][name] for o, w in weights.items())
                         largest[name] = max(largest[name], mean)
-                if nulls["limits_of"] and nulls["cells"]:
+                if nulls["own"] and nulls["limits"]:
                     mean = sum(
-                        w * growth[o]["limits_of"] * growth[o]["cells"] for o, w in weights.items()
+                        w * growth[o]["own"] * growth[o]["limits"] for o, w in weights.items()
                     )
                     assert mean <= 1 + 1e-12
         assert all(0.9 < mean <= 1 + 1e-12 for mean in largest.values()), largest
 
 
-def made_up(book, rng, low_second):
-    """Give the book data in which the first arm leads; the second may miss its floor."""
+def made_up(state, rng, low_second):
+    """Put in data in which the first arm leads; the second may miss its floor."""
     means = np.array([0.75, 0.2 if low_second else 0.5]) + rng.uniform(-0.05, 0.05, 2)
-    book.counts[:, 0] = rng.integers(20, 60, 2)
-    book.sums[:, 0] = book.counts[:, 0] * means
-    book.squares[:, 0] = book.sums[:, 0]
+    state.counts[:, 0] = rng.integers(20, 60, 2)
+    state.sums[:, 0] = state.counts[:, 0] * means
+    state.squares[:, 0] = state.sums[:, 0]
 
 
 def play_block(policy, first, n, successes):
@@ -363,9 +364,9 @@ def play_block(policy, first, n, successes):
     for pull in pulls:
         policy.tell(pull, float(left[pull.action] > 0))
         left[pull.action] -= 1
-    book = policy._book
+    ledgers = ledgers_of(policy)
     return {
-        "pairs": math.exp(book.pairs[1, 0]),
-        "limits_of": math.exp(book.limits_of[1]),
-        "cells": math.exp(book.cells[0, 0, 0]),
+        "pairs": math.exp(ledgers.pairs[1, 0]),
+        "own": math.exp(ledgers.own[1]),
+        "limits": math.exp(ledgers.limits[0, 0, 0]),
     }

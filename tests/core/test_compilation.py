@@ -74,6 +74,31 @@ def test_code_is_kept_until_a_source_changes_that_it_depends_on(toy, monkeypatch
     assert session(toy, monkeypatch) == (30, 1)
 
 
+WITH_A_CLASS = """
+from typing import NamedTuple
+from fairtrial.core.compilation import kernel
+from toy.callee import inner
+
+class {name}(NamedTuple):
+    x: int
+
+@kernel
+def take(pair):
+    return 10 * inner(pair.x)
+
+@kernel
+def outer(x):
+    return take({name}(x))
+"""
+
+
+def test_code_for_a_class_that_is_gone_is_compiled_again(toy, monkeypatch):
+    for name in ("Before", "After"):
+        (toy / "caller.py").write_text(WITH_A_CLASS.format(name=name))
+        assert session(toy, monkeypatch) == (20, 0)
+        assert session(toy, monkeypatch) == (20, 1)
+
+
 @pytest.mark.parametrize(
     "line",
     [

@@ -23,7 +23,7 @@ class Blocks(NamedTuple):
 
     waiting: Annotated[Integers, "slots"]
     planned: Annotated[Floats, "slots arms"]
-    points: Annotated[Floats, "slots arms GRID"]
+    points: Annotated[Floats, f"slots arms {GRID}"]
 
 
 class State(NamedTuple):
@@ -155,7 +155,7 @@ from fairtrial.core.layout import Layout
 WIDTH = {width}
 
 class State(NamedTuple):
-    sums: Annotated[NDArray[np.float64], "arms WIDTH"]
+    sums: Annotated[NDArray[np.float64], f"arms {{WIDTH}}"]
     last: Annotated[NDArray[np.float64], "1"]
 
 STATE = Layout(State)

@@ -12,9 +12,7 @@ from fairtrial.linear import BernoulliEnvironment, BlockBetting, GaussianEnviron
 from fairtrial.simulation import simulate
 from tests.linear.instances import mab, soare, sphere
 from tests.linear.slow_blocks import SLACK, SlowBlocks, log_bet
-
-FIRST, OPEN, FINISHED, BLOCKS = range(4)
-"""What the entries of a book's `control` say."""
+from tests.subpopulations.block_views import serial_of
 
 World = Callable[[np.random.Generator, int], float]
 
@@ -43,14 +41,14 @@ class Twins:
         self.follow()
 
     def follow(self) -> None:
-        book = self.policy._book
-        self.most_open = max(self.most_open, int(book.control[OPEN]))
-        while self.known < book.control[BLOCKS]:
-            planned = book.planned[self.known % book.waiting.size]
+        state = self.policy._blocks.state
+        self.most_open = max(self.most_open, int(state.blocks.number[0]))
+        while self.known < self.policy._blocks.planned:
+            planned = state.blocks.planned[self.known % len(state.blocks.waiting)]
             counts = {int(k): int(planned[k]) for k in np.flatnonzero(planned)}
             leaders = None
             if self.known > 0:
-                leaders = set(map(int, np.flatnonzero(book.chosen)))
+                leaders = set(map(int, np.flatnonzero(state.chosen)))
                 self.compare_plan(leaders, planned)
             self.slow.open(counts, leaders)
             self.known += 1
@@ -64,7 +62,7 @@ class Twins:
             math.ceil(0.04 * len(slow.data)), math.ceil(1.5 * min(rank, live))
         )
         targets = slow.targets(leaders)
-        shares = self.policy._book.shares
+        shares = self.policy._blocks.state.shares
         assert shares.sum() == pytest.approx(1.0)
         plan = slow.worst(targets, shares)
         assert planned.sum() >= size
@@ -79,12 +77,12 @@ class Twins:
         return all(self.slow.worst(targets, counts) <= SLACK * plan for counts in fewer)
 
     def compare_wealth(self) -> None:
-        book, slow = self.policy._book, self.slow
-        assert book.wealth == pytest.approx(slow.wealth, abs=1e-7, rel=1e-7)
-        assert set(np.flatnonzero(book.rejected)) == slow.rejected
-        assert bool(book.control[FINISHED]) == (slow.answer is not None)
+        state, slow = self.policy._blocks.state, self.slow
+        assert self.policy._wealth == pytest.approx(slow.wealth, abs=1e-7, rel=1e-7)
+        assert set(np.flatnonzero(state.rejected)) == slow.rejected
+        assert self.policy._blocks.finished == (slow.answer is not None)
         if slow.answer is not None:
-            assert set(np.flatnonzero(book.chosen)) == slow.answer
+            assert set(np.flatnonzero(state.chosen)) == slow.answer
 
     def ask(self) -> Pull:
         pull = self.policy.ask()
@@ -94,21 +92,21 @@ class Twins:
     def tell(self, pull: Pull, reward: float) -> None:
         lost = pull.number < 0 or self.policy.is_lost(pull)
         self.policy.tell(pull, reward)
-        serial = -1 if lost or pull.number < 0 else pull.tag
+        serial = -1 if lost or pull.number < 0 else serial_of(pull)
         self.slow.tell(serial, pull.action, self.problem.sign * reward)
         self.settle()
 
     def lose(self, pull: Pull) -> None:
         self.policy.fail(pull)
-        if pull.tag >= 0:
-            self.slow.lose(pull.tag, pull.action)
+        if serial_of(pull) >= 0:
+            self.slow.lose(serial_of(pull), pull.action)
         self.settle()
 
     def settle(self) -> None:
         if self.slow.settle():
             self.compare_wealth()
             self.paid = self.slow.settled
-        assert self.policy._book.control[FIRST] == self.slow.settled
+        assert self.policy._blocks.state.blocks.first[0] == self.slow.settled
 
 
 def gaussian(problem: Problem, theta: object) -> World:
@@ -220,7 +218,7 @@ def test_rejected_candidates_stay_out() -> None:
     while not policy.stopped:
         pull = policy.ask()
         policy.tell(pull, world(rng, pull.action))
-        now = set(np.flatnonzero(policy._book.rejected))
+        now = set(np.flatnonzero(policy._blocks.state.rejected))
         assert out <= now
         out = now
     assert policy.recommend().arm == "0"
@@ -254,20 +252,22 @@ def test_a_correction_before_its_block_is_paid_corrects_the_bets(name: str, lost
             right.fail(pull)
         for pull in flying:
             reward, slip = rng.integers(-8, 25, size=2) / 8  # their sums are exact
-            if right._book.waiting[pull.tag % right._slots] > 1:
+            waiting = right._blocks.state.blocks.waiting
+            if waiting[serial_of(pull) % len(waiting)] > 1:
                 mistaken.tell(pull, slip)
                 mistaken.amend(pull, slip, reward)
             else:
                 mistaken.tell(pull, reward)
             right.tell(pull, reward)
-            paid = int(right._book.control[FIRST])
-            assert mistaken._book.wealth == pytest.approx(right._book.wealth)
-            assert mistaken._book.sums == pytest.approx(right._book.sums)
-    before = mistaken._book.wealth.copy()
+            paid = int(right._blocks.state.blocks.first[0])
+            assert mistaken._wealth == pytest.approx(right._wealth)
+            sums = right._blocks.state.sums
+            assert mistaken._blocks.state.sums == pytest.approx(sums)
+    before = mistaken._wealth.copy()
     mistaken.amend(pulls[0], 1.0, 0.5)
     mistaken.tell(problem.pull(arm="0"), 1.0)
     mistaken.amend(problem.pull(arm="0"), 1.0, 0.5)
-    assert (mistaken._book.wealth == before).all()
+    assert (mistaken._wealth == before).all()
     assert mistaken.guarantee.label == "heuristic"
 
 
@@ -280,14 +280,14 @@ def test_leaders_that_have_won_all_their_pairs_are_bet_on_all_the_same() -> None
     planned, met = 1, 0
     while not policy.stopped:
         flying += policy.ask(12)
-        book = policy._book
-        for serial in range(planned, int(book.control[BLOCKS])):
-            slot = serial % len(book.number)
-            number = int(book.number[slot])
+        state = policy._blocks.state
+        for serial in range(planned, policy._blocks.planned):
+            slot = serial % len(state.bets.number)
+            number = int(state.bets.number[slot])
             assert number >= 1
-            pairs = zip(book.winner[slot, :number], book.rival[slot, :number], strict=True)
-            met += all(book.wealth[pair] >= policy._threshold for pair in pairs)
-        planned = int(book.control[BLOCKS])
+            pairs = zip(state.winner[slot, :number], state.rival[slot, :number], strict=True)
+            met += all(policy._wealth[pair] >= policy._threshold for pair in pairs)
+        planned = policy._blocks.planned
         for _ in range(int(rng.integers(1, 8))):
             if flying and not policy.stopped:
                 pull = flying.pop(int(rng.integers(len(flying))))
@@ -313,7 +313,7 @@ def test_where_pairs_are_tested_those_are_live_whom_a_leader_does_not_beat(
         pull = policy.ask()
         policy.tell(pull, world.sample(pull, rng))
         leaders = policy._answer or range(4)
-        open_for = policy._book.wealth[leaders] < math.log(errors / 0.1)
+        open_for = policy._wealth[leaders] < math.log(errors / 0.1)
         assert policy._live() == sorted({*leaders, *np.flatnonzero(open_for.any(axis=0))})
     assert policy.recommend().evidence["not_ruled_out"] == undecided
 
@@ -344,8 +344,8 @@ def test_wealth_against_the_right_answer_has_mean_at_most_one(name: str) -> None
     for run in range(runs):
         policy = template.clone()
         policy.compiled_run(world, np.random.default_rng([17, run]), 250)
-        wealth.append(math.exp(policy._book.wealth[0, right]))
-        rejected += int(policy._book.rejected[right])
+        wealth.append(math.exp(policy._wealth[0, right]))
+        rejected += int(policy._blocks.state.rejected[right])
     # The wealth is at most 10 or so when it stops; 4 standard errors of its mean.
     assert np.mean(wealth) <= 1 + 4 * np.std(wealth) / math.sqrt(runs)
     assert np.mean(wealth) > 0.1

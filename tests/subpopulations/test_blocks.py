@@ -19,16 +19,14 @@ from fairtrial.subpopulations import (
     Problem,
     ReplayEnvironment,
 )
+from tests.subpopulations.block_views import (
+    arrays_of,
+    ledgers_of,
+    planned_in,
+    serial_of,
+    slots_of,
+)
 from tests.subpopulations.slow_blocks import NONE, Cell, Setting, SlowBlocks, log_bet
-
-FIRST, OPEN, LEADER, FINISHED, ANSWER, BLOCKS = range(6)
-"""What the entries of a book's `control` say."""
-
-
-def serial_of(pull: Pull) -> int:
-    """Return the serial of the pull's block, -1 outside every block."""
-    return pull.tag if pull.tag >= -1 else -2 - pull.tag
-
 
 World = Callable[[np.random.Generator, int, int], float]
 
@@ -55,9 +53,8 @@ class Twins:
     # What the policy has planned since the last look.
 
     def follow(self) -> None:
-        book = self.policy._book
-        self.most_open = max(self.most_open, int(book.control[OPEN]))
-        while self.known < book.control[BLOCKS]:
+        self.most_open = max(self.most_open, int(self.policy._blocks.state.blocks.number[0]))
+        while self.known < self.policy._blocks.planned:
             counts = self.planned(self.known)
             if self.known == 0:
                 self.slow.open_first(counts)
@@ -67,14 +64,13 @@ class Twins:
             self.known += 1
 
     def planned(self, serial: int) -> dict[Cell, int]:
-        book = self.policy._book
-        counts = book.planned[serial % book.waiting.size]
+        counts = planned_in(self.policy, serial)
         return {c: int(counts[c]) for c in self.slow.setting.cells if counts[c] > 0}
 
     def compare_plan(self, serial: int, counts: dict[Cell, int]) -> None:
-        book, slow = self.policy._book, self.slow
+        state, slow = self.policy._blocks.state, self.slow
         leader = slow.leader()
-        assert book.target[serial % book.waiting.size] == self.index(leader)
+        assert state.target[serial % len(state.target)] == self.index(leader)
         items = slow.items(leader)
         assert items, "no block is planned where nothing is needed"
         slow.after_losses(leader)
@@ -86,23 +82,21 @@ class Twins:
         if slow.doubts:
             return
         # Shares of cost, as the policy has them; the slow plan goes on from those.
-        shares = {c: float(book.shares[c]) for c in slow.setting.cells}
+        shares = {c: float(state.shares[c]) for c in slow.setting.cells}
         draws = {c: x / slow.cost(c) for c, x in shares.items()}
         best = slow.objective(items, leader, {c: x / slow.cost(c) for c, x in slow.share.items()})
         assert slow.objective(items, leader, draws) >= best * (1 - 1e-3)
         slow.share = shares
 
     def compare_wealth(self) -> None:
-        book, slow = self.policy._book, self.slow
+        ledgers, slow = ledgers_of(self.policy), self.slow
         for k, value in slow.D.items():
-            assert book.limits_of[k] == pytest.approx(value, abs=1e-9, rel=1e-9)
+            assert ledgers.own[k] == pytest.approx(value, abs=1e-9, rel=1e-9)
         for pair, value in slow.P.items():
-            assert book.pairs[pair] == pytest.approx(value, abs=1e-9, rel=1e-9)
+            assert ledgers.pairs[pair] == pytest.approx(value, abs=1e-9, rel=1e-9)
         for cell, value in slow.C.items():
-            assert book.cells[cell] == pytest.approx(value, abs=1e-9, rel=1e-9)
-        assert {int(a) for a in np.flatnonzero(book.rejected)} == set(
-            map(self.index, slow.rejected)
-        )
+            assert ledgers.limits[cell] == pytest.approx(value, abs=1e-9, rel=1e-9)
+        assert set(np.flatnonzero(self.policy._rejected)) == set(map(self.index, slow.rejected))
         wealth = self.policy._wealth()
         for answer in range(slow.setting.arms):
             assert wealth[answer] == pytest.approx(slow.wealth(answer), abs=1e-9, rel=1e-9)
@@ -153,13 +147,13 @@ class Twins:
         if self.slow.settle():
             self.compare_wealth()
             self.paid = self.slow.settled
-        assert self.policy._book.control[FIRST] == self.slow.settled
+        assert self.policy._blocks.state.blocks.first[0] == self.slow.settled
 
     def cell(self, pull: Pull) -> Cell:
         return divmod(pull.action, self.problem.shape[1])
 
     def ledgers(self) -> np.ndarray:
-        return ledgers_of(self.policy)
+        return all_ledgers(self.policy)
 
     def finish(self) -> None:
         """Compare what the two answer."""
@@ -195,10 +189,8 @@ def setting_of(problem: Problem, delta: float) -> Setting:
     )
 
 
-def ledgers_of(policy: BlockBetting) -> np.ndarray:
-    book = policy._book
-    parts = (book.limits_of, book.pairs.ravel(), book.cells.ravel())
-    return np.concatenate(parts).copy()
+def all_ledgers(policy: BlockBetting) -> np.ndarray:
+    return policy._blocks.state.ledgers.copy()
 
 
 def gaussian(means: object, std: object = 1.0) -> World:
@@ -359,10 +351,12 @@ def test_no_other_shares_do_better_where_no_cell_has_a_limit(name: str) -> None:
         planned = twins.plans
         pull = twins.ask()
         if twins.plans > planned:
-            best = progress_of(twins, twins.policy._book.shares)
+            best = progress_of(twins, twins.policy._blocks.state.shares)
             for scale in [0.001, 0.01, 0.1, 1.0] * 5:
                 factors = np.exp(scale * rng.standard_normal(problem.shape))
-                assert progress_of(twins, twins.policy._book.shares * factors) <= best * (1 + 1e-9)
+                assert progress_of(twins, twins.policy._blocks.state.shares * factors) <= best * (
+                    1 + 1e-9
+                )
         twins.tell(pull, world(rng, *twins.cell(pull)))
 
 
@@ -540,9 +534,9 @@ def test_the_order_of_results_does_not_matter(problem: Problem, size: int) -> No
             in_order.tell(pull, reward)
         for i in random.permutation(len(second)):
             shuffled.tell(*second[i])
-    np.testing.assert_allclose(ledgers_of(shuffled), ledgers_of(in_order), rtol=1e-9, atol=1e-9)
-    assert np.abs(ledgers_of(in_order)).max() > 0.1
-    assert np.array_equal(shuffled._book.rejected, in_order._book.rejected)
+    np.testing.assert_allclose(all_ledgers(shuffled), all_ledgers(in_order), rtol=1e-9, atol=1e-9)
+    assert np.abs(all_ledgers(in_order)).max() > 0.1
+    assert np.array_equal(shuffled._blocks.state.rejected, in_order._blocks.state.rejected)
 
 
 @pytest.mark.parametrize(
@@ -552,7 +546,7 @@ def test_the_order_of_results_does_not_matter(problem: Problem, size: int) -> No
 )
 def test_a_block_pays_only_when_all_before_it_are_complete(problem: Problem) -> None:
     twins = Twins(problem, delta=1e-9)
-    for _ in range(int(twins.policy._book.planned.sum())):
+    for _ in range(int(planned_in(twins.policy, 0).sum())):
         pull = twins.ask()
         twins.tell(pull, 0.9 if pull.arm == "0" else 0.1)
     pulls = [twins.ask() for _ in range(40)]
@@ -562,7 +556,9 @@ def test_a_block_pays_only_when_all_before_it_are_complete(problem: Problem) -> 
     for pull in pulls:
         if pull != held:
             twins.tell(pull, 0.8 if pull.arm == "0" else 0.3)
-    assert twins.policy._book.waiting[2 % twins.policy._slots] == 0, "block 2 is complete"
+    assert twins.policy._blocks.state.blocks.waiting[2 % slots_of(twins.policy)] == 0, (
+        "block 2 is complete"
+    )
     assert not twins.ledgers().any()
     twins.tell(held, 0.5)
     assert twins.ledgers().any()
@@ -578,12 +574,9 @@ def at_a_betting_block(problem: Problem, world: World, seed: int) -> BlockBettin
     rng = np.random.default_rng(seed)
     while True:
         pull = policy.ask()
-        book = policy._book
-        if (
-            serial_of(pull) > 1
-            and book.got[serial_of(pull) % policy._slots].sum() == 0
-            and book.ledger.any()
-        ):
+        slot, state = serial_of(pull) % slots_of(policy), policy._blocks.state
+        nothing_told = state.blocks.results[slot].sum() == 0
+        if serial_of(pull) > 1 and nothing_told and state.bets.number.any():
             return policy
         policy.tell(pull, world(rng, *divmod(pull.action, problem.shape[1])))
 
@@ -596,15 +589,15 @@ def fork(policy: BlockBetting) -> BlockBetting:
 
 def finish_block(policy: BlockBetting, told: dict[int, float | None]) -> np.ndarray:
     """Finish the open block, pull by pull as `told` (None: lost); return the ledgers then."""
-    serial = int(policy._book.control[FIRST])
-    while policy._book.control[FIRST] == serial:
+    serial = int(policy._blocks.state.blocks.first[0])
+    while policy._blocks.state.blocks.first[0] == serial:
         pull = policy.outstanding()[0] if policy._outstanding else policy.ask()
         value = told.get(pull.number, 0.6)
         if value is None:
             policy.fail(pull)
         else:
             policy.tell(pull, value)
-    return ledgers_of(policy)
+    return all_ledgers(policy)
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -612,10 +605,10 @@ def test_a_lost_bounded_reward_pays_no_more_than_any_value_would_have(seed: int)
     problem = Problem(3, 2, None, 0.4, reward_range=(0, 1))
     world = uniform([[0.6, 0.55], [0.5, 0.35], [0.3, 0.7]], 0.6)
     policy = at_a_betting_block(problem, world, seed)
-    before = ledgers_of(policy)
+    before = all_ledgers(policy)
     number = policy.outstanding()[0].number
     serial = serial_of(policy.outstanding()[0])
-    size = int(policy._book.planned[serial % policy._slots].sum())
+    size = int(planned_in(policy, serial).sum())
     for lost in range(number, number + size):
         without = finish_block(fork(policy), {lost: None})
         for value in (0.0, 0.3, 1.0):
@@ -637,7 +630,7 @@ def test_a_lost_gaussian_reward_leaves_the_bet_to_those_that_came() -> None:
         twins.lose(pull)
     # Before: mean 2 of 5 draws, standard error 2/sqrt(5). The block: mean 1.5 of 4 draws.
     unit = 2 / math.sqrt(5)
-    assert twins.policy._book.cells[0, 0, 0] == pytest.approx(
+    assert ledgers_of(twins.policy).limits[0, 0, 0] == pytest.approx(
         log_bet(2 / unit, 4 / 5, 1.5 / unit), abs=1e-9
     )
 
@@ -662,11 +655,11 @@ def test_late_and_unsolicited_results_join_the_data(name: str) -> None:
     late_ledgers = lost_ledgers if problem.reward_range is None else paid_ledgers
     for other, expected in ((late, late_ledgers), (extra, lost_ledgers)):
         np.testing.assert_allclose(finish_block(other, {}), expected, rtol=1e-12)
-        assert other._book.counts.ravel()[first.action] == (
-            plain._book.counts.ravel()[first.action] + 1
+        assert other._blocks.state.counts.ravel()[first.action] == (
+            plain._blocks.state.counts.ravel()[first.action] + 1
         )
-        assert other._book.sums.ravel()[first.action] == pytest.approx(
-            plain._book.sums.ravel()[first.action] + problem.sign * value
+        assert other._blocks.state.sums.ravel()[first.action] == pytest.approx(
+            plain._blocks.state.sums.ravel()[first.action] + problem.sign * value
         )
 
 
@@ -730,17 +723,17 @@ class Mistaken:
 
     def may_pay(self, pull: Pull) -> bool:
         """Return whether this pull is the last that its block waits for."""
-        waiting = self.policy._book.waiting
+        waiting = self.policy._blocks.state.blocks.waiting
         return serial_of(pull) >= 0 and waiting[serial_of(pull) % len(waiting)] == 1
 
     def compare(self) -> None:
-        ours, theirs = self.policy._book._asdict(), self.right._book._asdict()
+        ours, theirs = arrays_of(self.policy), arrays_of(self.right)
         bounded = self.problem.reward_range is not None
         if bounded:
             # The rewards' sums are exact; the logarithm of a factor is rounded.
-            for book in (ours, theirs):
-                logs, products = book.pop("logs"), book.pop("products")
-                book["factors"] = logs + np.log(np.where(products > 0, products, 1.0))
+            for arrays in (ours, theirs):
+                logs, products = arrays.pop("logs"), arrays.pop("products")
+                arrays["factors"] = logs + np.log(np.where(products > 0, products, 1.0))
         for name, array in ours.items():
             tolerance = 1e-10 if bounded else 0.0
             np.testing.assert_allclose(array, theirs[name], rtol=tolerance, atol=tolerance)
@@ -800,9 +793,11 @@ def test_a_thousand_typed_for_ten_and_corrected_at_once_rejects_nobody() -> None
     for pull in pulls:
         if pull != slip:
             policy.tell(pull, 10.0 if pull.arm == "0" else 11.0)
-    assert policy._book.control[FIRST] >= 2
-    assert ledgers_of(policy).any()
-    assert policy._book.rejected.tolist() == [0, 0, 1], "no arm is impossible without floors"
+    assert policy._blocks.state.blocks.first[0] >= 2
+    assert all_ledgers(policy).any()
+    assert policy._blocks.state.rejected.tolist() == [0, 0, 1], (
+        "no arm is impossible without floors"
+    )
 
 
 @pytest.mark.parametrize("name", STORMS)
@@ -817,11 +812,11 @@ def test_what_was_paid_stays_paid_when_it_is_corrected(name: str) -> None:
     low, high = problem.reward_range or (-1.0, 1.0)
     finish_block(policy, {pull.number: high})
     # Until the place of the block that was paid is another's.
-    while policy._book.control[OPEN] < policy._slots:
+    while policy._blocks.state.blocks.number[0] < slots_of(policy):
         policy.ask()
-    before = {field: array.copy() for field, array in policy._book._asdict().items()}
+    before = {field: array.copy() for field, array in arrays_of(policy).items()}
     policy.amend(pull, high, low)
-    after = policy._book._asdict()
+    after = arrays_of(policy)
     changed = {field for field in after if not np.array_equal(after[field], before[field])}
     assert "sums" in changed
     assert changed <= {"sums", "squares"}
@@ -909,19 +904,19 @@ def test_a_restored_policy_goes_on_as_one_that_never_paused(
 
 def test_a_restored_policy_keeps_books_that_have_grown() -> None:
     policy = BlockBetting(Problem(2, 1, None, None, reward_range=(0, 1)), delta=1e-9)
-    at_first = policy._slots
+    at_first = slots_of(policy)
     while policy.told < 40:
         pull = policy.ask()
         policy.tell(pull, 0.7 if pull.arm == "0" else 0.2)
     pulls = policy.ask(200)
-    assert policy._slots > at_first
+    assert slots_of(policy) > at_first
     restored = saved(policy)
-    assert restored._slots == policy._slots
+    assert slots_of(restored) == slots_of(policy)
     for p in (policy, restored):
         for pull in pulls:
             p.tell(pull, 0.7 if pull.arm == "0" else 0.2)
-    assert np.array_equal(ledgers_of(restored), ledgers_of(policy))
-    assert ledgers_of(policy).any()
+    assert np.array_equal(all_ledgers(restored), all_ledgers(policy))
+    assert all_ledgers(policy).any()
 
 
 # ------------------------------------------------------------ the promise, by simulation
@@ -980,7 +975,7 @@ def share_rejected(problem: Problem, world: Environment, truth: int, draws: int)
     def rejected(seed: int) -> bool:
         policy = BlockBetting(problem, delta=DELTA)
         policy.compiled_run(world, np.random.default_rng([7, seed]), draws)
-        return bool(policy._book.rejected[truth])
+        return bool(policy._blocks.state.rejected[truth])
 
     # Compiled runs release the interpreter's lock.
     with ThreadPoolExecutor(2) as pool:
@@ -1046,7 +1041,7 @@ def held_back(
             policy.fail(pull)
         else:
             policy.tell(pull, reward)
-    return bool(policy._book.rejected[truth])
+    return bool(policy._blocks.state.rejected[truth])
 
 
 def never(pull: Pull, reward: float, chance: float) -> bool:
@@ -1125,10 +1120,10 @@ def test_a_cell_left_alone_is_drawn_again_however_good_it_looks() -> None:
         pull = problem.pull(arm=problem.arms[arm], group=problem.groups[group])
         for _ in range(counts[arm, group]):
             policy.tell(pull, mean)
-    while policy._book.control[BLOCKS] < 2:
+    while policy._blocks.planned < 2:
         pull = policy.ask()
         policy.tell(pull, means[divmod(pull.action, 2)])
-    assert policy._book.planned[1 % policy._slots][1, 1] > 0
+    assert planned_in(policy, 1)[1, 1] > 0
 
 
 # --------------------------------------------------------------- rewards far from zero
@@ -1211,7 +1206,7 @@ def test_a_result_that_comes_late_still_counts_while_its_block_is_open() -> None
     problem = Problem(2, 1, floors=None, reward_range=(0, 1))
     on_time, late = (BlockBetting(problem, delta=0.01) for _ in range(2))
     for policy in (on_time, late):
-        while policy._book.control[BLOCKS] < 3:
+        while policy._blocks.planned < 3:
             pull = policy.ask()
             policy.tell(pull, 0.9 if pull.arm == "0" else 0.1)
     pulls = [on_time.ask(), *on_time.ask(20)]
@@ -1222,8 +1217,8 @@ def test_a_result_that_comes_late_still_counts_while_its_block_is_open() -> None
     for policy in (on_time, late):
         for pull in pulls[1:]:
             policy.tell(pull, 0.7 if pull.arm == "0" else 0.2)
-    assert ledgers_of(on_time).any()
-    np.testing.assert_allclose(ledgers_of(late), ledgers_of(on_time), rtol=1e-12)
+    assert all_ledgers(on_time).any()
+    np.testing.assert_allclose(all_ledgers(late), all_ledgers(on_time), rtol=1e-12)
 
 
 def test_losses_of_one_arm_alone_weaken_a_guarantee_that_takes_them_for_ignorable() -> None:
@@ -1260,6 +1255,6 @@ def test_losses_by_value_that_are_taken_back_by_value_break_nothing() -> None:
                         policy.tell(pull, reward)
                 else:
                     policy.tell(pull, reward)
-        return bool(policy._book.rejected[0])
+        return bool(policy._blocks.state.rejected[0])
 
     assert sum(map(ever_rejected, range(RUNS))) / RUNS <= TOLERATED

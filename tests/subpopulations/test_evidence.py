@@ -49,7 +49,7 @@ class Case(NamedTuple):
         model = self.model
         found = exact_weakest(
             self.best, self.means, self.precisions,
-            model.weights, model.own_limits, model.rival_limits, model.slack,
+            model.weights, model.own_limits, model.rival_limits, model.tolerance,
         )  # fmt: skip
         return math.inf if found is None else 0.5 * float(found)
 
@@ -58,7 +58,7 @@ def model_of(
     weights: np.ndarray,
     floors: np.ndarray,
     variances: np.ndarray | float = 1.0,
-    slack: float = 0.0,
+    tolerance: float = 0.0,
     floor_tolerance: float = 0.0,
     ceilings: np.ndarray | float = math.inf,
 ) -> Model:
@@ -71,7 +71,7 @@ def model_of(
         variances=np.ascontiguousarray(np.broadcast_to(variances, floors.shape).astype(float)),
         costs=np.ones(floors.shape),
         active=np.ones(floors.shape),
-        slack=slack,
+        tolerance=tolerance,
     )
 
 
@@ -125,7 +125,7 @@ def slow_pair(kind: int, case: Case, b: int, k: int, kappas) -> float:
         return 0.5 * float(
             exact_pair(
                 case.means[b], precisions[b], case.means[k], precisions[k],
-                model.weights, model.rival_limits[:, k], model.slack,
+                model.weights, model.rival_limits[:, k], model.tolerance,
             )
         )  # fmt: skip
 
@@ -172,14 +172,16 @@ def slow_evidence(kind: int, case: Case, kappas) -> float:
 
 @st.composite
 def cases(draw: st.DrawFn, most_pulls: int = 3000) -> Case:
-    """Return a problem and data: feasible and infeasible arms, free cells, slack, idle groups."""
+    """Return a problem and data: feasible and infeasible arms, free cells, idle groups."""
     generator = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     arms, groups = draw(st.integers(1, 4)), draw(st.integers(1, 4))
     weights = generator.dirichlet(np.ones(groups))
     if groups > 1 and draw(st.booleans()):
         weights[int(generator.integers(groups))] = 0.0
     floors = np.where(generator.random((arms, groups)) < 0.3, FREE, 0.0)
-    slack, floor_tolerance = draw(st.sampled_from([(0.0, 0.0), (0.1, 0.0), (0.0, 0.1), (0.1, 0.2)]))
+    tolerance, floor_tolerance = draw(
+        st.sampled_from([(0.0, 0.0), (0.1, 0.0), (0.0, 0.1), (0.1, 0.2)])
+    )
     ceilings = np.where(generator.random((arms, groups)) < 0.5, 0.8, math.inf)
     if draw(st.booleans()):
         ceilings = np.full((arms, groups), math.inf)
@@ -189,7 +191,7 @@ def cases(draw: st.DrawFn, most_pulls: int = 3000) -> Case:
             weights / weights.sum(),
             floors,
             np.exp(generator.normal(0.0, 0.7, (arms, groups))),
-            slack,
+            tolerance,
             floor_tolerance,
             ceilings,
         ),
@@ -307,13 +309,13 @@ def test_more_slack_never_needs_more_evidence() -> None:
             compiled(
                 MIXTURE,
                 Case(
-                    model_of(weights, np.zeros((3, 2)), 1.0, slack, floor_tolerance),
+                    model_of(weights, np.zeros((3, 2)), 1.0, tolerance, floor_tolerance),
                     counts,
                     means,
                     1e9,
                 ),
             )
-            for slack, floor_tolerance in ((0.0, 0.0), (0.1, 0.0), (0.1, 0.1), (0.3, 0.3))
+            for tolerance, floor_tolerance in ((0.0, 0.0), (0.1, 0.0), (0.1, 0.1), (0.3, 0.3))
         ]
         assert (np.diff(found) >= -1e-12).all()
 

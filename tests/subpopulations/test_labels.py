@@ -153,7 +153,7 @@ def test_a_correction_before_its_bet_is_paid_is_an_assumption_and_after_it_voids
     assert policy.guarantee.proven
     assert policy.guarantee.assumptions[-1] == "after 1 correction every value is the true one"
     generator = np.random.default_rng(5)
-    while policy._control[0] <= pull.tag:
+    while policy._blocks.state.blocks.first[0] <= pull.tag:
         other = policy.ask()
         policy.tell(other, mean_of(other) + generator.normal())
     policy.amend(pull, 0.5, 0.6)

@@ -37,7 +37,7 @@ class Pair(NamedTuple):
     precisions: np.ndarray
     weights: np.ndarray
     floors: np.ndarray
-    slack: float = 0.0
+    tolerance: float = 0.0
     ceilings: np.ndarray | float = math.inf
 
     @property
@@ -51,7 +51,7 @@ def solve(pair: Pair) -> tuple[float, float, np.ndarray]:
     lam = np.full((1, 2, pair.weights.size), np.nan)
     value, multiplier = pair_value(
         0, 1, pair.means, pair.precisions, 0, 1,
-        pair.weights, np.stack([pair.limits, pair.limits], axis=1), pair.slack, lam, 0,
+        pair.weights, np.stack([pair.limits, pair.limits], axis=1), pair.tolerance, lam, 0,
     )  # fmt: skip
     return value, multiplier, lam[0]
 
@@ -60,13 +60,13 @@ def exact_value(pair: Pair) -> float:
     return float(
         exact_pair(
             pair.means[0], pair.precisions[0], pair.means[1], pair.precisions[1],
-            pair.weights, pair.limits, pair.slack,
+            pair.weights, pair.limits, pair.tolerance,
         )
     )  # fmt: skip
 
 
 def random_pair(generator: np.random.Generator, ceilings: float = 0.5) -> Pair:
-    """Return a case with clipped and absent limits, zero weights, and sometimes slack.
+    """Return a case with clipped and absent limits, zero weights, and sometimes tolerance.
 
     `ceilings` is the share of cases in which some cells have one.
     """
@@ -87,7 +87,7 @@ def random_pair(generator: np.random.Generator, ceilings: float = 0.5) -> Pair:
         precisions=np.exp(generator.uniform(math.log(1e-3), math.log(1e3), (2, groups))),
         weights=weights / weights.sum(),
         floors=floors,
-        slack=float(generator.choice([0.0, 0.3])),
+        tolerance=float(generator.choice([0.0, 0.3])),
         ceilings=tops,
     )
 
@@ -136,7 +136,7 @@ def test_value_agrees_with_a_conic_solver() -> None:
         if case % 3 == 0:
             pair = zero_precisions(pair, generator)
         alternative = cp.Variable(pair.means.shape)
-        constraints = [pair.weights @ (alternative[1] - alternative[0]) >= pair.slack]
+        constraints = [pair.weights @ (alternative[1] - alternative[0]) >= pair.tolerance]
         for sign, ends in zip((1.0, -1.0), pair.limits, strict=True):
             limited = np.flatnonzero(np.isfinite(ends))
             if limited.size:
@@ -152,7 +152,7 @@ def test_without_limits_it_is_the_squared_gap_over_the_variance() -> None:
     for _ in range(50):
         pair = random_pair(generator)
         pair = pair._replace(floors=np.full(pair.weights.size, FREE), ceilings=math.inf)
-        gap = max(0.0, pair.slack + pair.weights @ (pair.means[0] - pair.means[1]))
+        gap = max(0.0, pair.tolerance + pair.weights @ (pair.means[0] - pair.means[1]))
         variance = (pair.weights**2 / pair.precisions).sum()
         assert solve(pair)[0] == pytest.approx(gap**2 / variance, rel=1e-12)
 
@@ -172,7 +172,7 @@ def test_the_nearest_means_are_in_the_alternative_and_at_that_distance() -> None
         if case % 2:
             pair = zero_precisions(pair, generator)
         value, _, lam = solve(pair)
-        assert pair.weights @ (lam[1] - lam[0]) >= pair.slack - 1e-11
+        assert pair.weights @ (lam[1] - lam[0]) >= pair.tolerance - 1e-11
         assert ((lam[1] >= pair.limits[0]) & (lam[1] <= pair.limits[1])).all()
         distance = (pair.precisions * (pair.means - lam) ** 2).sum()
         assert distance == pytest.approx(value, rel=1e-12, abs=1e-300)
@@ -289,13 +289,13 @@ def instances(draw: st.DrawFn) -> tuple[np.ndarray, ...]:
     first, second = np.exp(generator.normal(0.0, 2.0, (2, *shape)))
     if draw(st.booleans()):
         first = np.where(generator.random(shape) < 0.3, 0.0, first)
-    slack, floor_tolerance = draw(st.sampled_from([(0.0, 0.0), (0.1, 0.0), (0.1, 0.2)]))
+    tolerance, floor_tolerance = draw(st.sampled_from([(0.0, 0.0), (0.1, 0.0), (0.1, 0.2)]))
     limits = limits_of(floors, ceilings)
-    return means, first, second, weights, limits, np.array([slack, floor_tolerance])
+    return means, first, second, weights, limits, np.array([tolerance, floor_tolerance])
 
 
-def wider(limits: np.ndarray, slack: float) -> np.ndarray:
-    return limits + np.array([-slack, slack])[:, None, None]
+def wider(limits: np.ndarray, tolerance: float) -> np.ndarray:
+    return limits + np.array([-tolerance, tolerance])[:, None, None]
 
 
 def weakest(
@@ -306,15 +306,15 @@ def weakest(
     slacks: np.ndarray,
 ) -> tuple[int, int, float, np.ndarray]:
     """Return answer, weakest pitfall, its value and its gradient."""
-    slack, floor_tolerance = map(float, slacks)
+    tolerance, floor_tolerance = map(float, slacks)
     own, rival = wider(limits, floor_tolerance), wider(limits, -floor_tolerance)
     arms, groups = means.shape
     lam, values = np.empty((1, 2, groups)), np.empty(arms + groups)
     gradient = np.zeros((arms, groups))
     best = empirical_best(means, weights, limits)
-    index = all_pitfalls(best, means, precisions, weights, own, rival, slack, lam, values)
+    index = all_pitfalls(best, means, precisions, weights, own, rival, tolerance, lam, values)
     value = pitfall_gradient(
-        index, best, means, precisions, weights, own, rival, slack, lam, gradient
+        index, best, means, precisions, weights, own, rival, tolerance, lam, gradient
     )
     assert value == values[index]
     return best, index, value, gradient
@@ -413,7 +413,7 @@ def test_slack_never_makes_a_pitfall_weaker() -> None:
     generator = np.random.default_rng(8)
     for _ in range(50):
         pair = random_pair(generator)
-        values = [solve(pair._replace(slack=slack))[0] for slack in (0.0, 0.1, 0.5)]
+        values = [solve(pair._replace(tolerance=tolerance))[0] for tolerance in (0.0, 0.1, 0.5)]
         assert values == sorted(values)
 
 

@@ -31,18 +31,18 @@ def model_of(
     weights: np.ndarray,
     floors: np.ndarray,
     variances: np.ndarray,
-    slack: float = 0.0,
+    tolerance: float = 0.0,
     ceilings: np.ndarray | float = math.inf,
 ) -> Model:
     return Model(
         weights=np.asarray(weights, dtype=np.float64),
         limits=limits_of(floors, ceilings),
-        own_limits=limits_of(floors - slack, ceilings + slack),
-        rival_limits=limits_of(floors + slack, ceilings - slack),
+        own_limits=limits_of(floors - tolerance, ceilings + tolerance),
+        rival_limits=limits_of(floors + tolerance, ceilings - tolerance),
         variances=variances,
         costs=np.ones(floors.shape),
         active=np.ones(floors.shape),
-        slack=slack,
+        tolerance=tolerance,
     )
 
 
@@ -176,14 +176,14 @@ def test_gaussian_allocation_is_uniform_where_nothing_can_be_told() -> None:
 
 def test_none_allocation_is_the_best_of_a_linear_programme() -> None:
     generator = np.random.default_rng(3)
-    for slack in (0.0, 0.1):
+    for tolerance in (0.0, 0.1):
         for _ in range(20):
             arms, groups = (int(n) for n in generator.integers(1, 5, 2))
             means = generator.normal(0.0, 0.5, (arms, groups))
             means[np.arange(arms), generator.integers(groups, size=arms)] = -0.2
             floors = np.zeros((arms, groups))
             variances = np.exp(generator.normal(0.0, 1.0, (arms, groups)))
-            model = model_of(np.full(groups, 1.0 / groups), floors, variances, slack, 0.6)
+            model = model_of(np.full(groups, 1.0 / groups), floors, variances, tolerance, 0.6)
             assert empirical_best(means, model.weights, model.limits) == NONE
             gains = (np.clip(means, *model.rival_limits) - means) ** 2 / variances
             rows = np.zeros((arms, arms * groups + 1))
@@ -231,7 +231,7 @@ def random_truth(generator: np.random.Generator) -> tuple[Model, np.ndarray, int
 def exact_f(model: Model, means: np.ndarray, shares: np.ndarray, best: int) -> float:
     found = exact_weakest(
         best, means, shares / model.variances,
-        model.weights, model.own_limits, model.rival_limits, model.slack,
+        model.weights, model.own_limits, model.rival_limits, model.tolerance,
     )  # fmt: skip
     assert found is not None
     return float(found)

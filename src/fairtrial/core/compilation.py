@@ -55,10 +55,31 @@ def kernel(function: Any = None, /, *, nogil: bool = True, **options: Any) -> An
         return functools.partial(kernel, nogil=nogil, **options)
     try:
         with _fresh_caches():
-            compiled = nb.njit(cache=True, nogil=nogil, **options)(function)
+            compiled = _without_leftovers(nb.njit(cache=True, nogil=nogil, **options)(function))
     except RuntimeError:
         compiled = nb.njit(nogil=nogil, **options)(function)
     return _loaded_whole(compiled)
+
+
+def _without_leftovers(compiled: Any) -> Any:
+    """Let a kernel's index on disk count as empty where it names a class that is gone.
+
+    That is what former sources leave behind: numba reads an index whole before it looks at the
+    stamp.
+    """
+    if _config.DISABLE_JIT:
+        return compiled  # it is the plain function
+    index = compiled._cache._cache_file  # noqa: SLF001 - numba has no public way to it
+    read = index._load_index  # noqa: SLF001
+
+    def read_what_is_left() -> Any:
+        try:
+            return read()
+        except (ImportError, AttributeError):
+            return {}
+
+    index._load_index = read_what_is_left  # noqa: SLF001
+    return compiled
 
 
 def _loaded_whole(compiled: Any) -> Any:

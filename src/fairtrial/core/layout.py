@@ -60,9 +60,9 @@ class Layout(Generic[State]):
     ----------
     declaration : type
         A `NamedTuple`. Its fields are arrays, ``Annotated[NDArray[np.float64], "arms groups"]``
-        (or ``np.int64``) with a shape of names of dimensions, numbers and constants of its module
-        in capitals; scalars (`float`, `int` or `bool`), which are read when the buffers are
-        opened, and not written by kernels; or other such declarations.
+        (or ``np.int64``) with a shape of names of dimensions and numbers; scalars (`float`, `int`
+        or `bool`), which are read when the buffers are opened, and not written by kernels; or
+        other such declarations.
     compiler : callable
         The decorator that compiles the function `open`.
 
@@ -143,7 +143,7 @@ class Layout(Generic[State]):
         ValueError
             If arrays disagree about a dimension.
         """
-        leaves = [_leaf(state, array.path) for array in self.arrays]
+        leaves = self.leaves(state)
         buffers = self.allocate(**self._dimensions_in(leaves))
         filled = {"floats": 0, "integers": 0}
         filled[self._buffers[-1]] = len(self.dimensions)
@@ -153,6 +153,14 @@ class Layout(Generic[State]):
             buffer[filled[array.buffer] : filled[array.buffer] + flat.size] = flat
             filled[array.buffer] += flat.size
         return buffers
+
+    def leaves(self, state: State) -> list[Any]:
+        """Return the arrays and scalars of a state, those of nested ones too, in order."""
+        return [_leaf(state, array.path) for array in self.arrays]
+
+    def lengths(self, *buffers: NDArray[Any]) -> dict[str, int]:
+        """Return the value of every dimension, as the buffers have it."""
+        return dict(zip(self.dimensions, map(int, buffers[-1]), strict=False))
 
     def _dimensions_in(self, leaves: list[Any]) -> dict[str, int]:
         found: dict[str, int] = {}
@@ -192,12 +200,11 @@ class Layout(Generic[State]):
 
 
 def _arrays_of(declaration: Any, prefix: str = "") -> Iterator[Array]:
-    constants = vars(sys.modules[declaration.__module__])
     for name, hint in get_type_hints(declaration, include_extras=True).items():
         path = prefix + name
         if get_origin(hint) is Annotated:
             base, shape = get_args(hint)
-            yield Array(path, _kind_of(base), tuple(_resolve(shape, constants).split()))
+            yield Array(path, _kind_of(base), tuple(shape.split()))
         elif hint in _SCALARS:
             yield Array(path, hint, None)
         elif hasattr(hint, "_fields"):
@@ -209,16 +216,6 @@ def _arrays_of(declaration: Any, prefix: str = "") -> Iterator[Array]:
 def _kind_of(base: Any) -> type:
     (number,) = get_args(get_args(base)[1])
     return {np.float64: float, np.int64: int}[number]
-
-
-def _resolve(shape: str, constants: Mapping[str, Any]) -> str:
-    """Put the values of a module's constants, which are in capitals, into a shape."""
-
-    def value(match: re.Match[str]) -> str:
-        name = match.group()
-        return str(int(constants[name])) if name.isupper() else name
-
-    return _NAME.sub(value, shape)
 
 
 def _dimensions_of(arrays: tuple[Array, ...]) -> tuple[str, ...]:

@@ -139,7 +139,7 @@ def _instance(environment: CellEnvironment, arrivals: ArrayLike | None) -> _Inst
         variances=(stds / unit) ** 2 * problem.costs,
         costs=problem.costs,
         active=np.ones(problem.shape),
-        slack=problem.tolerance / unit,
+        tolerance=problem.tolerance / unit,
     )
     means = _on_limits(signed / unit, model.limits)
     best = int(empirical_best(means, model.weights, model.limits))
@@ -204,7 +204,7 @@ def _tie(problem: Problem, instance: _Instance) -> str:
     quality = means @ model.weights
     floors, ceilings = model.rival_limits
     tied = ((means >= floors) & (means <= ceilings)).all(axis=1)
-    tied &= quality[best] + model.slack - quality <= _rounding(means, model.limits)
+    tied &= quality[best] + model.tolerance - quality <= _rounding(means, model.limits)
     tied[best] = False
     if not tied.any():
         return ""

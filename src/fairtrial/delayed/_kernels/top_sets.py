@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.confidence._betting import (
-    DRAWS_PER_LOG,
+from fairtrial.confidence.block_betting.bets import (
     GRID,
+    RESULTS_PER_LOG,
     bounded_stakes,
     flush_products,
     log_bet,
@@ -263,13 +263,13 @@ def _bounded_gain(
         value = 0.0 if math.isnan(values[row]) else values[row]
         multiply_factor(thetas, products, (value - centre_b) / planned_b)
         drawn += 1
-        if drawn % DRAWS_PER_LOG == 0:
+        if drawn % RESULTS_PER_LOG == 0:
             flush_products(products, logs)
     for row in range(starts[j], starts[j + 1]):
         value = 1.0 if math.isnan(values[row]) else values[row]
         multiply_factor(thetas, products, (centre_j - value) / planned_j)
         drawn += 1
-        if drawn % DRAWS_PER_LOG == 0:
+        if drawn % RESULTS_PER_LOG == 0:
             flush_products(products, logs)
     flush_products(products, logs)
     return log_mixture(cash, stakes, logs)

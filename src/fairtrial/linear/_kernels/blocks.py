@@ -3,34 +3,44 @@
 Counts and bets of a block are frozen when it is planned, from what is known then; the block
 alone pays or loses. Proofs: docs/explanation/block-betting.md (noise of known scale) and
 docs/explanation/bounded-rewards.md (rewards in a known range).
+
+The functions that take packed constants and two buffers are what policies call: passing an array
+to compiled code costs more than most decisions. Live and simulated ones go through the same.
 """
 
 import math
 
 import numpy as np
 
-from fairtrial.confidence._betting import (
-    DRAWS_PER_LOG,
-    GRID,
-    flush_products,
-    log_bet,
-    log_mixture,
-    multiply_factor,
+from fairtrial.confidence.block_betting.bets import (
+    LOST,
+    NO_BET,
+    bounded_gain,
+    correct_bet,
+    inlined,
+    known_noise_gain,
+    multiply_bet,
+    value_in_bet,
+)
+from fairtrial.confidence.block_betting.blocks import (
+    OUTSIDE,
+    close_oldest,
+    complete_slot,
+    next_pull,
+    next_slot,
+    note_loss,
+    open_block,
+    receive,
+    reject,
+    serial_of,
+    slot_of,
 )
 from fairtrial.confidence.noise_kernels import record_result, replace_result
+from fairtrial.core._draws import draw
 from fairtrial.core.compilation import kernel
-from fairtrial.linear._kernels.book import (
-    BLOCKS,
-    FINISHED,
-    FIRST,
-    HOPELESS,
-    OPEN,
-    WATCHED,
-    Book,
-    Rules,
-    wealth_of,
-)
+from fairtrial.core.draws import Source
 from fairtrial.linear._kernels.matrices import (
+    Floats,
     Integers,
     add_outer,
     copy_into,
@@ -51,277 +61,336 @@ from fairtrial.linear._kernels.planning import (
     leaders_now,
     plan_block,
 )
+from fairtrial.linear._kernels.state import (
+    STATE,
+    Rules,
+    State,
+    open_constants,
+    open_state,
+    wealth_of,
+)
+
+__all__ = [
+    "STATE",
+    "ask",
+    "correct",
+    "evidence_now",
+    "leaders",
+    "lose",
+    "run",
+    "start",
+    "tell",
+    "tell_late",
+]
 
 LEAST_SPREAD = 0.2
 
 
-# --------------------------------------------------------------------- issuing and telling
+@kernel
+def start(packed: Floats, floats: Floats, integers: Integers) -> None:
+    """Open the first block: the initial pulls of a basis, on which nothing is bet."""
+    model, rules = open_constants(packed)
+    state = open_state(floats, integers)
+    arms = model.arms.shape[0]
+    for k in range(arms):
+        state.shares[k] = 1.0 / arms
+    state.forecast[0] = math.inf
+    if rules.top >= model.candidates.shape[0]:
+        state.finished[0] = 1
+        for k in range(state.chosen.size):
+            state.chosen[k] = 1
+        return
+    planned = np.zeros(arms)
+    for i in range(model.start.size):
+        planned[int(model.start[i])] = max(1.0, rules.initial_pulls)
+    open_block(state.blocks, planned)
 
 
-@kernel(inline="always")
-def next_draw(model: Model, rules: Rules, book: Book, batch: float) -> tuple[int, int]:
-    """Return an arm to draw and the serial of its block; plan a block when none has draws left.
-
-    Before theta can be estimated, draws beyond the first block inform plans and pay into
-    nothing: their serial is -1. The arm is -1 when there is no room for another open block.
-    """
-    slots = book.waiting.size
-    newest = (book.control[BLOCKS] - 1) % slots
-    if book.control[OPEN] == 0 or book.unissued[newest] == 0:
-        if not can_plan(model, book):
-            extra = _least_drawn(model, book)
-            book.pending[extra] += 1.0
-            return extra, -1
-        if book.control[OPEN] == slots:
-            return -1, -1
-        plan_block(model, rules, book, batch)
-        newest = (book.control[BLOCKS] - 1) % slots
-    arm = -1
-    most = 0.0
-    for index in range(book.touched[newest]):
-        k = book.support[newest, index]
-        if book.to_issue[newest, k] > most:
-            most = book.to_issue[newest, k]
-            arm = k
-    book.to_issue[newest, arm] -= 1.0
-    book.unissued[newest] -= 1
-    book.pending[arm] += 1.0
-    return arm, book.control[BLOCKS] - 1
+# ------------------------------------------------------------------------ one pull at a time
 
 
 @kernel
-def _least_drawn(model: Model, book: Book) -> int:
+def ask(packed: Floats, floats: Floats, integers: Integers, batch: float) -> tuple[int, int]:
+    """Return the next arm and its tag; the arm is -1 if there is no room for another block.
+
+    Before theta can be estimated, pulls beyond the first block inform plans and pay into
+    nothing: their tag is -1.
+    """
+    model, rules = open_constants(packed)
+    state = open_state(floats, integers)
+    return _next_arm(model, rules, state, batch)
+
+
+@kernel(inline="always")
+def _next_arm(model: Model, rules: Rules, state: State, batch: float) -> tuple[int, int]:
+    """Return an arm to pull and the serial of its block; plan a block when none has pulls left."""
+    arm, serial = next_pull(state.blocks, -1, 1)
+    if arm < 0 and not can_plan(model, state):
+        arm = _least_pulled(model, state)
+    elif arm < 0 and next_slot(state.blocks) != OUTSIDE:
+        plan_block(model, rules, state, batch)
+        arm, serial = next_pull(state.blocks, -1, 1)
+    if arm >= 0:
+        state.pending[arm] += 1.0
+    return arm, serial
+
+
+@kernel
+def _least_pulled(model: Model, state: State) -> int:
     best = int(model.start[0])
     for i in range(model.start.size):
         k = int(model.start[i])
-        if book.counts[k] + book.pending[k] < book.counts[best] + book.pending[best]:
+        if state.counts[k] + state.pending[k] < state.counts[best] + state.pending[best]:
             best = k
     return best
 
 
-@kernel(inline="always")
-def record_reward(
-    model: Model, rules: Rules, book: Book, arm: int, serial: int, reward: float
+@kernel
+def tell(
+    packed: Floats,
+    floats: Floats,
+    integers: Integers,
+    arm: int,
+    tag: int,
+    reward: float,
+    number: int,
 ) -> None:
-    """Take one reward (serial -1: outside every block) and settle what is complete."""
-    book.counts[arm] += 1.0
-    book.sums[arm] += reward
-    book.squares[arm] += reward * reward
-    record_result(book.record, arm, reward)
-    if not book.control[WATCHED] and can_plan(model, book):
-        book.control[WATCHED] = 1
-        copy_into(book.early, book.record)
-    if serial >= book.control[FIRST]:
-        slot = serial % book.waiting.size
-        book.got[slot, arm] += 1.0
-        book.block_sums[slot, arm] += reward - dot(model.arms[arm], book.prediction[slot])
-        if rules.bounded:
-            _multiply_bets(model, rules, book, slot, arm, reward, False)
-        book.waiting[slot] -= 1
-        if book.waiting[slot] == 0:
-            settle(model, rules, book)
+    """Take one reward, and settle what is complete; a negative number says that nobody asked."""
+    model, rules = open_constants(packed)
+    state = open_state(floats, integers)
+    if number >= 0:
+        state.pending[arm] -= 1.0
+    _take(model, rules, state, arm, serial_of(tag), reward - rules.shift)
 
 
 @kernel
-def record_loss(model: Model, rules: Rules, book: Book, arm: int, serial: int) -> None:
-    """Close the books on a draw that will have no reward."""
-    book.pending[arm] -= 1.0
-    if serial >= book.control[FIRST]:
-        slot = serial % book.waiting.size
-        if rules.bounded:
-            _multiply_bets(model, rules, book, slot, arm, 0.0, True)
-        book.waiting[slot] -= 1
-        settle(model, rules, book)
+def tell_late(
+    packed: Floats,
+    floats: Floats,
+    integers: Integers,
+    arm: int,
+    _tag: int,
+    reward: float,
+    _number: int,
+) -> bool:
+    """Take the reward of a pull given up as lost: it informs plans, and no bet."""
+    model, rules = open_constants(packed)
+    _take(model, rules, open_state(floats, integers), arm, OUTSIDE, reward - rules.shift)
+    return False
+
+
+@kernel(inline="always")
+def _take(model: Model, rules: Rules, state: State, arm: int, serial: int, reward: float) -> None:
+    """Take one reward of a block, or outside of them; settle what is complete."""
+    state.counts[arm] += 1.0
+    state.sums[arm] += reward
+    state.squares[arm] += reward * reward
+    record_result(state.record, arm, reward)
+    if not state.watched[0] and can_plan(model, state):
+        state.watched[0] = 1
+        copy_into(state.early, state.record)
+    slot = slot_of(state.blocks, serial)
+    if slot == OUTSIDE:
+        return
+    receive(state.blocks, slot, arm, reward - dot(model.arms[arm], state.prediction[slot]))
+    if rules.bounded:
+        _multiply_bets(model, rules, state, slot, arm, reward)
+    if state.blocks.waiting[slot] == 0:
+        _settle(model, rules, state)
 
 
 @kernel
-def correct_reward(
-    model: Model, rules: Rules, book: Book, arm: int, serial: int, old: float, new: float
+def lose(packed: Floats, floats: Floats, integers: Integers, arm: int, tag: int) -> None:
+    """Take note that a pull will have no reward."""
+    model, rules = open_constants(packed)
+    state = open_state(floats, integers)
+    state.pending[arm] -= 1.0
+    slot = slot_of(state.blocks, serial_of(tag))
+    if slot == OUTSIDE:
+        return
+    note_loss(state.blocks, slot, arm, False)
+    if rules.bounded:
+        _multiply_bets(model, rules, state, slot, arm, LOST)
+    _settle(model, rules, state)
+
+
+@kernel
+def correct(
+    packed: Floats,
+    floats: Floats,
+    integers: Integers,
+    arm: int,
+    tag: int,
+    old: float,
+    new: float,
+    _number: int,
 ) -> None:
     """Replace a reward in the data, and in the bets of its block if they are not paid yet.
 
-    A negative serial says that nothing was bet on it.
+    The tag is -1 for a reward that is in no bet.
     """
-    book.sums[arm] += new - old
-    book.squares[arm] += new * new - old * old
+    model, rules = open_constants(packed)
+    state = open_state(floats, integers)
+    before, after = old - rules.shift, new - rules.shift
+    state.sums[arm] += after - before
+    state.squares[arm] += after * after - before * before
     # The test of the noise begins again: its first results may have been others.
-    replace_result(book.record, arm, old, new)
-    copy_into(book.early, book.record)
-    if serial < book.control[FIRST]:
+    replace_result(state.record, arm, before, after)
+    copy_into(state.early, state.record)
+    slot = slot_of(state.blocks, serial_of(tag))
+    if slot == OUTSIDE:
         return
-    slot = serial % book.waiting.size
-    book.block_sums[slot, arm] += new - old
+    state.blocks.sums[slot, arm] += after - before
     if rules.bounded:
-        _correct_bets(model, rules, book, slot, arm, old, new)
+        _correct_bets(model, rules, state, slot, arm, before, after)
 
 
-@kernel
-def _correct_bets(
-    model: Model, rules: Rules, book: Book, slot: int, arm: int, old: float, new: float
-) -> None:
-    """Replace one draw's factor in every bet of its block."""
-    row = model.arms[arm]
-    for bet in range(book.number[slot]):
-        if book.variance[slot, bet] == 0.0:
-            continue
-        weight = dot(row, book.coefficients[slot, bet])
-        middle = clipped(rules, dot(row, book.centres[slot, bet]))
-        for point in range(GRID):
-            theta = book.thetas[slot, bet, point] * weight
-            change = (1.0 + theta * (new - middle)) / (1.0 + theta * (old - middle))
-            book.logs[slot, bet, point] += math.log(change)
+@inlined
+def _part_in_bet(
+    model: Model, rules: Rules, state: State, slot: int, bet: int, arm: int
+) -> tuple[float, float]:
+    """Return weight and centre of an arm's results in a bet; the weight is 0 if it has no part."""
+    weight = 0.0
+    centre = 0.0
+    if state.bets.ledger[slot, bet] != NO_BET:
+        row = model.arms[arm]
+        weight = dot(row, state.coefficients[slot, bet])
+        if weight != 0.0:
+            centre = clipped(rules, dot(row, state.centres[slot, bet]))
+    return weight, centre
 
 
 @kernel
 def _multiply_bets(
-    model: Model, rules: Rules, book: Book, slot: int, arm: int, reward: float, lost: bool
+    model: Model, rules: Rules, state: State, slot: int, arm: int, reward: float
 ) -> None:
-    """Multiply one draw's factor into every bet of its block.
+    """Multiply one result's factor into every bet of its block; it may be `LOST`."""
+    for bet in range(state.bets.number[slot]):
+        weight, centre = _part_in_bet(model, rules, state, slot, bet, arm)
+        if weight != 0.0:
+            value = value_in_bet(reward, rules.low, rules.high, weight)
+            multiply_bet(state.bets, slot, bet, weight * (value - centre))
 
-    A lost draw counts as the worst value for each bet: whatever made it get lost.
-    """
-    row = model.arms[arm]
-    for bet in range(book.number[slot]):
-        if book.variance[slot, bet] == 0.0:
-            continue
-        weight = dot(row, book.coefficients[slot, bet])
-        if weight == 0.0:
-            continue
-        value = reward
-        if lost:
-            value = rules.low if weight > 0.0 else rules.high
-        step = weight * (value - clipped(rules, dot(row, book.centres[slot, bet])))
-        multiply_factor(book.thetas[slot, bet], book.products[slot, bet], step)
-        book.drawn[slot, bet] += 1
-        if book.drawn[slot, bet] == DRAWS_PER_LOG:
-            flush_products(book.products[slot, bet], book.logs[slot, bet])
-            book.drawn[slot, bet] = 0
+
+@kernel
+def _correct_bets(
+    model: Model, rules: Rules, state: State, slot: int, arm: int, old: float, new: float
+) -> None:
+    """Replace one result's factor in every bet of its block."""
+    for bet in range(state.bets.number[slot]):
+        weight, centre = _part_in_bet(model, rules, state, slot, bet, arm)
+        if weight != 0.0:
+            correct_bet(state.bets, slot, bet, weight * (old - centre), weight * (new - centre))
 
 
 # ------------------------------------------------------------------- paying and concluding
 
 
 @kernel
-def settle(model: Model, rules: Rules, book: Book) -> None:
+def _settle(model: Model, rules: Rules, state: State) -> None:
     """Pay the bets of every block that is complete, in the order in which they were issued."""
-    while book.control[OPEN] > 0 and not is_over(book):
-        slot = book.control[FIRST] % book.waiting.size
-        if book.waiting[slot] > 0:
-            return
+    slot = complete_slot(state.blocks)
+    while slot != OUTSIDE and not _is_over(state):
         if rules.bounded:
-            _pay_bounded(book, slot)
+            _pay_bounded(state, slot)
         else:
-            _pay_gaussian(model, rules, book, slot)
-        book.control[FIRST] += 1
-        book.control[OPEN] -= 1
-        conclude(model, rules, book)
-        if rules.misspecification > 0.0 and not book.control[FINISHED]:
-            book.control[HOPELESS] = _is_hopeless(model, rules, book)
+            _pay_known_noise(model, rules, state, slot)
+        close_oldest(state.blocks)
+        _conclude(model, rules, state)
+        if rules.misspecification > 0.0 and not state.finished[0]:
+            state.hopeless[0] = _is_hopeless(model, rules, state)
+        slot = complete_slot(state.blocks)
 
 
 @kernel
-def is_over(book: Book) -> bool:
+def _is_over(state: State) -> bool:
     """Return whether there is an answer, or there will be none."""
-    return book.control[FINISHED] == 1 or book.control[HOPELESS] == 1
+    return state.finished[0] == 1 or state.hopeless[0] == 1
 
 
 @kernel
-def _gain(book: Book, slot: int, bet: int, gain: float) -> None:
-    row = book.winner[slot, bet] if book.wealth.shape[0] > 1 else 0
-    book.wealth[row, book.rival[slot, bet]] += gain
+def _pay_bounded(state: State, slot: int) -> None:
+    for bet in range(state.bets.number[slot]):
+        ledger = state.bets.ledger[slot, bet]
+        if ledger != NO_BET:
+            state.ledgers[ledger] += bounded_gain(state.bets, slot, bet)
 
 
 @kernel
-def _pay_bounded(book: Book, slot: int) -> None:
-    for bet in range(book.number[slot]):
-        if book.variance[slot, bet] > 0.0:
-            flush_products(book.products[slot, bet], book.logs[slot, bet])
-            logs = book.logs[slot, bet]
-            _gain(book, slot, bet, log_mixture(book.cash[slot, bet], book.stakes[slot, bet], logs))
-
-
-@kernel
-def _pay_gaussian(model: Model, rules: Rules, book: Book, slot: int) -> None:
-    """Pay on noise of known scale, from the draws of the block that did arrive."""
-    if book.number[slot] == 0:
+def _pay_known_noise(model: Model, rules: Rules, state: State, slot: int) -> None:
+    """Pay on noise of known scale, from the results of the block that did arrive."""
+    blocks, bets = state.blocks, state.bets
+    if bets.number[slot] == 0:
         return
     rank = model.arms.shape[1]
     matrix = np.zeros((rank, rank))
     inverse = np.empty((rank, rank))
     kernel = np.empty((rank, rank))
     right = np.zeros(rank)
-    for index in range(book.touched[slot]):
-        k = book.support[slot, index]
-        add_outer(matrix, model.arms[k], book.got[slot, k])
+    for index in range(blocks.width[slot]):
+        k = blocks.support[slot, index]
+        add_outer(matrix, model.arms[k], blocks.results[slot, k])
         for i in range(rank):
-            right[i] += book.block_sums[slot, k] * model.arms[k, i]
+            right[i] += blocks.sums[slot, k] * model.arms[k, i]
     seen = invert(matrix, inverse, kernel)
     theta = np.empty(rank)
     target = np.empty(rank)
     direction = np.empty(rank)
     # The block's rewards are told apart from the prediction: where they are far larger than the
-    # noise, what rounding leaves of a direction that was not drawn would count otherwise.
+    # noise, what rounding leaves of a direction that was not measured would count otherwise.
     multiply(inverse, right, theta)
     for i in range(rank):
-        theta[i] += book.prediction[slot, i]
-    for bet in range(book.number[slot]):
-        if book.variance[slot, bet] <= 0.0:
+        theta[i] += state.prediction[slot, i]
+    for bet in range(bets.number[slot]):
+        ledger = bets.ledger[slot, bet]
+        if ledger == NO_BET:
             continue
-        difference(model, book.winner[slot, bet], book.rival[slot, bet], target)
+        difference(model, state.winner[slot, bet], state.rival[slot, bet], target)
         if not is_seen(kernel, seen, target):
             continue
         multiply(inverse, target, direction)
         variance = dot(target, direction)
-        earlier = book.variance[slot, bet]
-        slack = rules.tolerance - resolution(
-            model, rules.misspecification, book.got[slot], direction
+        tolerance = rules.tolerance - resolution(
+            model, rules.misspecification, blocks.results[slot], direction
         )
-        effect = (dot(target, theta) + slack) / math.sqrt(earlier)
-        gain = log_bet(book.estimate[slot, bet], earlier / variance, effect)
-        _gain(book, slot, bet, gain)
+        effect = dot(target, theta) + tolerance
+        state.ledgers[ledger] += known_noise_gain(bets, slot, bet, effect, variance)
 
 
 @kernel
-def weakest_evidence(rules: Rules, book: Book, chosen: Integers) -> float:
+def _weakest_evidence(rules: Rules, state: State, chosen: Integers) -> float:
     """Return the least log wealth that still separates the leaders from the others."""
     least = math.inf
     for i in range(chosen.size):
         if chosen[i]:
             for k in range(chosen.size):
-                if not chosen[k] and (rules.pairwise or not book.rejected[k]):
-                    least = min(least, wealth_of(book, i, k))
+                if not chosen[k] and (rules.pairwise or not state.rejected[k]):
+                    least = min(least, wealth_of(state, i, k))
     return least
 
 
 @kernel
-def conclude(model: Model, rules: Rules, book: Book) -> None:
+def _conclude(model: Model, rules: Rules, state: State) -> None:
     """Reject for good what has lost, and finish when one answer is left."""
     if rules.pairwise:
-        chosen = np.empty(book.chosen.size, dtype=np.int64)
-        known = leaders_now(model, rules, book, chosen)
-        if known and weakest_evidence(rules, book, chosen) >= rules.threshold:
-            book.control[FINISHED] = 1
+        chosen = np.empty(state.chosen.size, dtype=np.int64)
+        known = leaders_now(model, rules, state, chosen)
+        if known and _weakest_evidence(rules, state, chosen) >= rules.threshold:
+            state.finished[0] = 1
             for k in range(chosen.size):
-                book.chosen[k] = chosen[k]
+                state.chosen[k] = chosen[k]
         return
-    left = 0
-    last = -1
-    for k in range(book.rejected.size):
-        if not book.rejected[k] and book.wealth[0, k] >= rules.threshold:
-            book.rejected[k] = 1
-        if not book.rejected[k]:
-            left += 1
-            last = k
+    left, last = reject(state.rejected, state.ledgers, rules.threshold)
     if left <= 1:
         # Should the last two fall together, the leader stays.
-        book.control[FINISHED] = 1
+        state.finished[0] = 1
         if last >= 0:
-            for k in range(book.chosen.size):
-                book.chosen[k] = 1 if k == last else 0
+            for k in range(state.chosen.size):
+                state.chosen[k] = 1 if k == last else 0
 
 
 @kernel
-def _is_hopeless(model: Model, rules: Rules, book: Book) -> int:
+def _is_hopeless(model: Model, rules: Rules, state: State) -> int:
     """Return whether some gap of a leader is smaller than what misspecified means can hide.
 
     Judged by an interval that holds at all times; no answer rests on it.
@@ -332,37 +401,85 @@ def _is_hopeless(model: Model, rules: Rules, book: Book) -> int:
     work = np.empty(rank)
     direction = np.empty(rank)
     target = np.empty(rank)
-    noise = fit(model, rules, book, root, theta)
-    height = noise * _interval_height(model, rules, book)
-    chosen = np.empty(book.chosen.size, dtype=np.int64)
-    choose_leaders(model, rules, book, theta, chosen)
+    noise = fit(model, rules, state, root, theta)
+    height = noise * _interval_height(model, rules, state)
+    chosen = np.empty(state.chosen.size, dtype=np.int64)
+    choose_leaders(model, rules, state, theta, chosen)
     for i in range(chosen.size):
         for k in range(chosen.size):
-            if not chosen[i] or chosen[k] or book.rejected[k]:
+            if not chosen[i] or chosen[k] or state.rejected[k]:
                 continue
-            if rules.pairwise and book.wealth[i, k] >= rules.threshold:
+            if rules.pairwise and wealth_of(state, i, k) >= rules.threshold:
                 continue
             difference(model, i, k, target)
             width = math.sqrt(height * whiten_twice(root, target, work, direction))
             most = dot(target, theta) + rules.tolerance + width
-            if most < resolution(model, rules.misspecification, book.counts, direction):
+            if most < resolution(model, rules.misspecification, state.counts, direction):
                 return 1
     return 0
 
 
 @kernel
-def _interval_height(model: Model, rules: Rules, book: Book) -> float:
-    """Return the level of the method of mixtures, its prior a part of the initial draws."""
+def _interval_height(model: Model, rules: Rules, state: State) -> float:
+    """Return the level of the method of mixtures, its prior a part of the initial pulls."""
     rank = model.arms.shape[1]
-    spread = max(LEAST_SPREAD, 1.0 / rules.start)
+    spread = max(LEAST_SPREAD, 1.0 / rules.initial_pulls)
     prior = np.zeros((rank, rank))
     joint = np.empty((rank, rank))
     work = np.empty((rank, rank))
     for i in range(model.start.size):
-        add_outer(prior, model.arms[int(model.start[i])], spread * rules.start)
-    gram(model.arms, book.counts, joint)
+        add_outer(prior, model.arms[int(model.start[i])], spread * rules.initial_pulls)
+    gram(model.arms, state.counts, joint)
     for i in range(rank):
         for j in range(rank):
             joint[i, j] += prior[i, j]
     log_det = log_determinant(joint, work) - log_determinant(prior, work)
     return 2.0 * (1.0 + spread) * (rules.threshold + 0.5 * log_det)
+
+
+# ------------------------------------------------------------------------------- the whole
+
+
+@kernel
+def leaders(packed: Floats, floats: Floats, integers: Integers, chosen: Integers) -> bool:
+    """Mark the leaders by all data so far, or the answer; False before there are enough."""
+    model, rules = open_constants(packed)
+    return leaders_now(model, rules, open_state(floats, integers), chosen)
+
+
+@kernel
+def evidence_now(packed: Floats, floats: Floats, integers: Integers) -> float:
+    """Return the least log wealth that still separates the leaders from others; NaN before."""
+    model, rules = open_constants(packed)
+    state = open_state(floats, integers)
+    chosen = np.empty(state.chosen.size, dtype=np.int64)
+    if not leaders_now(model, rules, state, chosen):
+        return np.nan
+    return _weakest_evidence(rules, state, chosen)
+
+
+@kernel
+def run(
+    packed: Floats,
+    floats: Floats,
+    integers: Integers,
+    batch: float,
+    source: Source,
+    factors: Floats,
+    generator: np.random.Generator,
+    max_pulls: int,
+) -> int:
+    """Run to the stop or to that many pulls; return their number.
+
+    `factors` turn rewards into units of noise.
+    """
+    model, rules = open_constants(packed)
+    state = open_state(floats, integers)
+    pulls = 0
+    while pulls < max_pulls and not _is_over(state):
+        arm, serial = _next_arm(model, rules, state, batch)
+        reward = draw(source.kind, source.first, source.second, source.starts, arm, generator)
+        state.pending[arm] -= 1.0
+        _take(model, rules, state, arm, serial, factors[arm] * reward - rules.shift)
+        pulls += 1
+    return pulls

@@ -1,39 +1,24 @@
 """The problem as the kernels see it: reduced features, packed into one array."""
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 from fairtrial.core.compilation import kernel
+from fairtrial.core.layout import Layout
 from fairtrial.linear._kernels.matrices import Floats, dot
 
 
 class Model(NamedTuple):
-    """Arms and candidates in coordinates of full rank, in units of the noise.
+    """Arms and distinct candidates in coordinates of full rank, in units of the noise."""
 
-    K arms, M distinct candidates, r coordinates.
-    """
-
-    arms: Floats  # (K, r)
-    candidates: Floats  # (M, r)
-    rest: Floats  # (M, r), what rounding took from the candidates
-    start: Floats  # arms that are pulled first: a basis, and a few to test the fit by
-    slack: Floats  # (K,), what an arm's mean may differ by from the linear function
+    arms: Annotated[Floats, "arms rank"]
+    candidates: Annotated[Floats, "candidates rank"]
+    rest: Annotated[Floats, "candidates rank"]  # what rounding took from the candidates
+    start: Annotated[Floats, "starting"]  # arms pulled first: a basis, and a few to test the fit
+    deviations: Annotated[Floats, "arms"]  # by which its mean may differ from linear
 
 
-@kernel
-def open_model(packed: Floats, arms: int, candidates: int, rank: int) -> Model:
-    """Return the named views of a packed problem; its first number is that of the first arms."""
-    starting = int(packed[0])
-    packed = packed[1:]
-    at = arms * rank
-    middle = at + candidates * rank
-    end = middle + candidates * rank
-    return Model(
-        packed[:at].reshape((arms, rank)),
-        packed[at:middle].reshape((candidates, rank)),
-        packed[middle:end].reshape((candidates, rank)),
-        packed[end : end + starting],
-        packed[end + starting : end + starting + arms],
-    )
+MODEL = Layout(Model)
+open_model = MODEL.open
 
 
 @kernel
@@ -64,5 +49,5 @@ def resolution(model: Model, misspecification: float, counts: Floats, direction:
     bias = 2.0 * misspecification
     for k in range(counts.size):
         if counts[k] > 0.0:
-            bias += counts[k] * model.slack[k] * abs(dot(model.arms[k], direction))
+            bias += counts[k] * model.deviations[k] * abs(dot(model.arms[k], direction))
     return bias

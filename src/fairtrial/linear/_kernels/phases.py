@@ -67,12 +67,12 @@ def run_phase(
 @kernel
 def judge(
     arms: Floats, candidates: Floats, rest: Floats, books: Floats, level: float, tolerance: float,
-    misspecification: float, slack: Floats, alive: Integers,
+    misspecification: float, deviations: Floats, alive: Integers,
 ) -> int:  # fmt: skip
     """Take out of `alive` what another candidate beats in this phase; return how it stands.
 
     ENOUGH if one is left, or not worse by `tolerance` than any that is left; HOPELESS if some gap
-    of the leader is smaller than what means misspecified by `slack` can hide; else OPEN.
+    of the leader is smaller than what means misspecified by `deviations` can hide; else OPEN.
     """
     rank = arms.shape[1]
     matrix = np.empty((rank, rank))
@@ -85,7 +85,7 @@ def judge(
     live = np.flatnonzero(alive)
     target = np.empty(rank)
     direction = np.empty(rank)
-    model = Model(arms, candidates, rest, slack, slack)
+    model = Model(arms, candidates, rest, deviations, deviations)
     leader = live[0]
     for j in live:
         if dot(candidates[j], theta) > dot(candidates[leader], theta):

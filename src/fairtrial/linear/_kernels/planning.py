@@ -4,16 +4,9 @@ import math
 
 import numpy as np
 
-from fairtrial.confidence._betting import GRID, bounded_stakes
+from fairtrial.confidence.block_betting.bets import NO_BET, freeze_stakes
+from fairtrial.confidence.block_betting.blocks import next_slot, open_block
 from fairtrial.core.compilation import kernel
-from fairtrial.linear._kernels.book import (
-    BLOCKS,
-    FINISHED,
-    OPEN,
-    Book,
-    Rules,
-    wealth_of,
-)
 from fairtrial.linear._kernels.matrices import (
     Floats,
     Integers,
@@ -30,90 +23,93 @@ from fairtrial.linear._kernels.matrices import (
     whitener_of_rows,
 )
 from fairtrial.linear._kernels.model import Model, difference, is_zero, resolution
+from fairtrial.linear._kernels.state import Rules, State, ledger_of, wealth_of
 
 MOST_ESTIMATE = 1e6
 """An effect is planned for as at most that many standard errors: any plan is valid."""
 
-PRIOR_DRAWS = 2.0
+PRIOR_PULLS = 2.0
 RIDGE = 1e-10
 
 MANY, FEW = 500, 16
 """From that many arms and targets on, plans are made for those that matter: FEW times the rank."""
 
-LIVE_PER_DRAW = 400
-"""Live candidates for which a block has one draw at least: each costs a bet in every block."""
+LIVE_PER_PULL = 400
+"""Live candidates for which a block has one pull at least: each costs a bet in every block."""
 
 
 # ------------------------------------------------------------------------- what is known
 
 
 @kernel
-def can_plan(model: Model, book: Book) -> bool:
+def can_plan(model: Model, state: State) -> bool:
     """Return whether every arm of the basis has a result: theta can then be estimated."""
     least = math.inf
     for i in range(model.start.size):
-        least = min(least, book.counts[int(model.start[i])])
+        least = min(least, state.counts[int(model.start[i])])
     return least >= 1.0
 
 
 @kernel
-def fit(model: Model, rules: Rules, book: Book, root: Floats, theta: Floats) -> float:
+def fit(model: Model, rules: Rules, state: State, root: Floats, theta: Floats) -> float:
     """Fill the whitener of all data and the least-squares estimate; return the noise's variance.
 
-    Bounded rewards take it from the residuals, with two draws of a fair coin for a prior.
+    Bounded rewards take it from the residuals, with two tosses of a fair coin for a prior.
     """
     rank = theta.size
     matrix = np.empty((rank, rank))
     right = np.empty(rank)
     work = np.empty(rank)
-    gram(model.arms, book.counts, matrix)
-    combine(model.arms, book.sums, right)
+    gram(model.arms, state.counts, matrix)
+    combine(model.arms, state.sums, right)
     if not whitener(matrix, root):
-        whitener_of_rows(model.arms, book.counts, root)
+        whitener_of_rows(model.arms, state.counts, root)
     whiten_twice(root, right, work, theta)
     if not rules.bounded:
         return 1.0
     total = 0.0
-    residual = PRIOR_DRAWS * (rules.high - rules.low) ** 2 / 4.0
-    for k in range(book.counts.size):
-        count = book.counts[k]
+    residual = PRIOR_PULLS * (rules.high - rules.low) ** 2 / 4.0
+    for k in range(state.counts.size):
+        count = state.counts[k]
         if count > 0.0:
-            mean = book.sums[k] / count
-            residual += max(0.0, book.squares[k] - count * mean * mean)
+            mean = state.sums[k] / count
+            residual += max(0.0, state.squares[k] - count * mean * mean)
             residual += count * (mean - dot(model.arms[k], theta)) ** 2
             total += count
-    return residual / (total - rank + PRIOR_DRAWS)
+    return residual / (total - rank + PRIOR_PULLS)
 
 
 @kernel
-def choose_leaders(model: Model, rules: Rules, book: Book, theta: Floats, chosen: Integers) -> None:
+def choose_leaders(
+    model: Model, rules: Rules, state: State, theta: Floats, chosen: Integers
+) -> None:
     """Mark the best `top` of the candidates that are not rejected; ties go to the first."""
     scores = np.empty(chosen.size)
     for k in range(chosen.size):
         chosen[k] = 0
-        scores[k] = -math.inf if book.rejected[k] else dot(model.candidates[k], theta)
+        scores[k] = -math.inf if state.rejected[k] else dot(model.candidates[k], theta)
     for _ in range(rules.top):
         best = -1
         for k in range(chosen.size):
-            if not chosen[k] and not book.rejected[k] and (best < 0 or scores[k] > scores[best]):
+            if not chosen[k] and not state.rejected[k] and (best < 0 or scores[k] > scores[best]):
                 best = k
         if best >= 0:
             chosen[best] = 1
 
 
 @kernel
-def leaders_now(model: Model, rules: Rules, book: Book, chosen: Integers) -> bool:
+def leaders_now(model: Model, rules: Rules, state: State, chosen: Integers) -> bool:
     """Mark the leaders by all data so far; False before theta can be estimated."""
-    if book.control[FINISHED]:
+    if state.finished[0]:
         for k in range(chosen.size):
-            chosen[k] = book.chosen[k]
+            chosen[k] = state.chosen[k]
         return True
-    if not can_plan(model, book):
+    if not can_plan(model, state):
         return False
     rank = model.arms.shape[1]
     theta = np.empty(rank)
-    fit(model, rules, book, np.empty((rank, rank)), theta)
-    choose_leaders(model, rules, book, theta, chosen)
+    fit(model, rules, state, np.empty((rank, rank)), theta)
+    choose_leaders(model, rules, state, theta, chosen)
     return True
 
 
@@ -121,79 +117,39 @@ def leaders_now(model: Model, rules: Rules, book: Book, chosen: Integers) -> boo
 
 
 @kernel
-def start_book(model: Model, rules: Rules, book: Book) -> None:
-    """Open the first block: the initial draws of a basis, on which nothing is bet."""
-    arms = model.arms.shape[0]
-    for k in range(arms):
-        book.shares[k] = 1.0 / arms
-    book.forecast[0] = math.inf
-    if rules.top >= model.candidates.shape[0]:
-        book.control[FINISHED] = 1
-        for k in range(book.chosen.size):
-            book.chosen[k] = 1
-        return
-    planned = np.zeros(arms)
-    for i in range(model.start.size):
-        planned[int(model.start[i])] = max(1.0, rules.start)
-    for i in range(model.arms.shape[1]):
-        book.prediction[book.control[BLOCKS] % book.waiting.size, i] = 0.0
-    _open_block(book, planned)
-
-
-@kernel
-def _open_block(book: Book, planned: Floats) -> None:
-    slot = book.control[BLOCKS] % book.waiting.size
-    book.control[OPEN] += 1
-    book.control[BLOCKS] += 1
-    touched = 0
-    draws = 0
-    for k in range(planned.size):
-        book.planned[slot, k] = planned[k]
-        book.to_issue[slot, k] = planned[k]
-        book.got[slot, k] = 0.0
-        book.block_sums[slot, k] = 0.0
-        if planned[k] > 0.0:
-            book.support[slot, touched] = k
-            touched += 1
-            draws += int(planned[k])
-    book.touched[slot] = touched
-    book.unissued[slot] = draws
-    book.waiting[slot] = draws
-
-
-@kernel
-def _list_bets(rules: Rules, book: Book, slot: int) -> int:
+def _list_bets(rules: Rules, state: State, slot: int) -> int:
     """Write down what the next block bets on; return how many candidates are still live."""
-    number = _list_pairs(rules, book, slot, rules.threshold)
+    number = _list_pairs(rules, state, slot, rules.threshold)
     if number == 0:
         # Leaders that data in flight have brought back, and that had won all their pairs.
-        number = _list_pairs(rules, book, slot, math.inf)
-    book.number[slot] = number
+        number = _list_pairs(rules, state, slot, math.inf)
+    state.bets.number[slot] = number
     return number + 1
 
 
 @kernel
-def _list_pairs(rules: Rules, book: Book, slot: int, threshold: float) -> int:
+def _list_pairs(rules: Rules, state: State, slot: int, threshold: float) -> int:
     """Write down the pairs of a leader and another whose wealth is below the threshold."""
-    candidates = book.chosen.size
+    candidates = state.chosen.size
     number = 0
     for i in range(candidates):
-        if not book.chosen[i]:
+        if not state.chosen[i]:
             continue
         for k in range(candidates):
-            if book.chosen[k] or book.rejected[k]:
+            if state.chosen[k] or state.rejected[k]:
                 continue
-            if rules.pairwise and book.wealth[i, k] >= threshold:
+            if rules.pairwise and wealth_of(state, i, k) >= threshold:
                 continue
-            book.winner[slot, number] = i
-            book.rival[slot, number] = k
+            state.winner[slot, number] = i
+            state.rival[slot, number] = k
+            state.bets.ledger[slot, number] = ledger_of(state, i, k)
             number += 1
     return number
 
 
 @kernel
 def find_design(model: Model, steps: int, targets: Floats, shares: Floats, found: Floats) -> float:
-    """Improve the shares of the draws; return the largest target's variance at one draw.
+    """Improve the shares of the pulls; return the largest target's variance at one pull.
 
     Multiplicative steps on the weakest of the targets. Only the size of a plan rests on it.
     """
@@ -241,9 +197,9 @@ def _weakest(root: Floats, targets: Floats) -> tuple[float, int]:
 def block_counts(
     model: Model, shares: Floats, targets: Floats, size: float, enough: float, planned: Floats
 ) -> None:
-    """Fill the draws of a block: whole parts first, then one by one where they help the weakest.
+    """Fill the pulls of a block: whole parts first, then one by one where they help the weakest.
 
-    It has `size` draws, or more until no target's variance exceeds `enough`.
+    It has `size` pulls, or more until no target's variance exceeds `enough`.
     """
     arms, rank = model.arms.shape
     matrix = np.empty((rank, rank))
@@ -286,12 +242,12 @@ def block_counts(
 
 
 @kernel
-def _natural_size(rules: Rules, book: Book, rank: int, live: int) -> float:
-    """Return the draws of a block: a part of those so far, and enough to pay for its planning."""
+def _natural_size(rules: Rules, state: State, rank: int, live: int) -> float:
+    """Return the pulls of a block: a part of those so far, and enough to pay for its planning."""
     total = 0.0
-    for k in range(book.counts.size):
-        total += book.counts[k]
-    least = max(math.ceil(rules.touch * min(rank, live)), live // LIVE_PER_DRAW)
+    for k in range(state.counts.size):
+        total += state.counts[k]
+    least = max(math.ceil(rules.touch * min(rank, live)), live // LIVE_PER_PULL)
     return max(math.ceil(rules.growth * total), float(least))
 
 
@@ -303,7 +259,7 @@ def _plan_large(
 
     Those are found twice: for the shares that there are, and for those found from them. Only the
     size of the plan rests on what is left out. Updates the shares; returns the largest target's
-    variance at one draw.
+    variance at one pull.
     """
     arms, rank = model.arms.shape
     few = FEW * (rank + 4)
@@ -315,7 +271,11 @@ def _plan_large(
     for last in (False, True):
         hardest, useful = _what_matters(model, targets, trial, few)
         part = Model(
-            model.arms[useful], model.candidates[:1], model.rest[:1], model.start, model.slack[:1]
+            model.arms[useful],
+            model.candidates[:1],
+            model.rest[:1],
+            model.start,
+            model.deviations[:1],
         )
         few_targets = targets[hardest]
         before = trial[useful]
@@ -328,7 +288,7 @@ def _plan_large(
             shares[useful[index]] = found[index]
         if last:
             counts = np.empty(useful.size)
-            block_counts(part, found, few_targets, size, rules.slack * value / size, counts)
+            block_counts(part, found, few_targets, size, rules.excess * value / size, counts)
             for index in range(useful.size):
                 planned[useful[index]] = counts[index]
         _mix(model, shares, trial)
@@ -373,90 +333,95 @@ def _what_matters(
 
 
 @kernel
-def plan_block(model: Model, rules: Rules, book: Book, batch: float) -> None:
+def plan_block(model: Model, rules: Rules, state: State, batch: float) -> None:
     """Plan the next block and freeze its counts and bets.
 
-    `batch`: draws wanted in the block; 0 leaves it to the method.
+    `batch`: pulls wanted in the block; 0 leaves it to the method.
     """
     arms, rank = model.arms.shape
     root = np.empty((rank, rank))
     theta = np.empty(rank)
-    noise = fit(model, rules, book, root, theta)
-    choose_leaders(model, rules, book, theta, book.chosen)
+    noise = fit(model, rules, state, root, theta)
+    choose_leaders(model, rules, state, theta, state.chosen)
     work = np.empty(rank)
     direction = np.empty(rank)
-    slot = book.control[BLOCKS] % book.waiting.size
+    slot, bets = next_slot(state.blocks), state.bets
     for i in range(rank):
-        book.prediction[slot, i] = theta[i]
-    live = _list_bets(rules, book, slot)
-    targets = np.empty((book.number[slot], rank))
-    for bet in range(book.number[slot]):
-        winner, rival = book.winner[slot, bet], book.rival[slot, bet]
+        state.prediction[slot, i] = theta[i]
+    live = _list_bets(rules, state, slot)
+    targets = np.empty((bets.number[slot], rank))
+    for bet in range(bets.number[slot]):
+        winner, rival = state.winner[slot, bet], state.rival[slot, bet]
         difference(model, winner, rival, targets[bet])
         variance = noise * whiten_twice(root, targets[bet], work, direction)
         effect = dot(targets[bet], theta) + rules.tolerance
-        effect -= resolution(model, rules.misspecification, book.counts, direction)
+        effect -= resolution(model, rules.misspecification, state.counts, direction)
         estimate = effect / math.sqrt(variance)
-        book.estimate[slot, bet] = min(max(estimate, -MOST_ESTIMATE), MOST_ESTIMATE)
-        book.variance[slot, bet] = variance
-        need = max(0.0, rules.threshold - wealth_of(book, winner, rival)) + rules.cost
+        bets.estimate[slot, bet] = min(max(estimate, -MOST_ESTIMATE), MOST_ESTIMATE)
+        bets.variance[slot, bet] = variance
+        if variance <= 0.0:
+            bets.ledger[slot, bet] = NO_BET
+        need = max(0.0, rules.threshold - wealth_of(state, winner, rival)) + rules.cost
         effect = max(effect, 0.0)
         scale = math.sqrt(need / (effect**2 + rules.kappa * variance))
         for i in range(rank):
             targets[bet, i] *= scale
     size = batch
     if size <= 0.0:
-        size = _natural_size(rules, book, rank, live)
+        size = _natural_size(rules, state, rank, live)
     planned = np.empty(arms)
     if arms + targets.shape[0] > MANY:
-        value = _plan_large(model, rules, targets, size, book.shares, planned)
+        value = _plan_large(model, rules, targets, size, state.shares, planned)
     else:
         shares = np.zeros(arms)
-        value = find_design(model, rules.steps, targets, book.shares, shares)
-        block_counts(model, shares, targets, size, rules.slack * value / size, planned)
+        value = find_design(model, rules.steps, targets, state.shares, shares)
+        block_counts(model, shares, targets, size, rules.excess * value / size, planned)
         for k in range(arms):
-            book.shares[k] = shares[k]
-    book.forecast[0] = 2.0 * noise * value
-    _open_block(book, planned)
+            state.shares[k] = shares[k]
+    state.forecast[0] = 2.0 * noise * value
+    open_block(state.blocks, planned)
     if rules.bounded:
-        _freeze_bounded(model, rules, book, slot, root, theta, noise)
+        _freeze_bounded(model, rules, state, slot, root, theta, noise)
 
 
 @kernel
 def _freeze_bounded(
-    model: Model, rules: Rules, book: Book, slot: int, root: Floats, theta: Floats, noise: float
+    model: Model, rules: Rules, state: State, slot: int, root: Floats, theta: Floats, noise: float
 ) -> None:
     """Freeze coefficients, centres and stakes of the bets on rewards in a known range."""
     rank = theta.size
+    blocks, bets = state.blocks, state.bets
     matrix = np.empty((rank, rank))
     inverse = np.empty((rank, rank))
     kernel = np.empty((rank, rank))
-    gram(model.arms, book.planned[slot], matrix)
+    gram(model.arms, blocks.planned[slot], matrix)
     seen = invert(matrix, inverse, kernel)
     target = np.empty(rank)
     direction = np.empty(rank)
     work = np.empty(rank)
-    for bet in range(book.number[slot]):
-        difference(model, book.winner[slot, bet], book.rival[slot, bet], target)
-        if not is_seen(kernel, seen, target):
-            book.variance[slot, bet] = 0.0
+    for bet in range(bets.number[slot]):
+        if bets.ledger[slot, bet] == NO_BET:
             continue
-        weights = book.coefficients[slot, bet]
-        centre = book.centres[slot, bet]
+        difference(model, state.winner[slot, bet], state.rival[slot, bet], target)
+        if not is_seen(kernel, seen, target):
+            bets.ledger[slot, bet] = NO_BET
+            continue
+        weights = state.coefficients[slot, bet]
+        centre = state.centres[slot, bet]
         multiply(inverse, target, weights)
         square = whiten_twice(root, target, work, direction)
-        slack = rules.tolerance - resolution(
-            model, rules.misspecification, book.planned[slot], weights
+        tolerance = rules.tolerance - resolution(
+            model, rules.misspecification, blocks.planned[slot], weights
         )
-        effect = dot(target, theta) + slack
+        effect = dot(target, theta) + tolerance
         for i in range(rank):
             centre[i] = theta[i] - direction[i] * effect / square
-        at_centre = slack - _left_out(model, rules, book.planned[slot], weights, target)
+        at_centre = tolerance - _left_out(model, rules, blocks.planned[slot], weights, target)
         inside = 0.0
         ruin = 0.0
-        for index in range(book.touched[slot]):
-            k = book.support[slot, index]
-            count = book.planned[slot, k]
+        for index in range(blocks.width[slot]):
+            k = blocks.support[slot, index]
+            count = blocks.planned[slot, k]
             weight = dot(model.arms[k], weights)
             middle = clipped(rules, dot(model.arms[k], centre))
             at_centre += count * weight * middle
@@ -465,25 +430,18 @@ def _freeze_bounded(
             loss = middle - rules.low if weight > 0.0 else middle - rules.high
             ruin = max(ruin, weight * loss)
         if inside <= 0.0:
-            book.variance[slot, bet] = 0.0
+            bets.ledger[slot, bet] = NO_BET
             continue
-        book.cash[slot, bet] = bounded_stakes(
-            book.estimate[slot, bet], math.sqrt(book.variance[slot, bet]), inside, ruin,
-            book.thetas[slot, bet], book.stakes[slot, bet],
-        )  # fmt: skip
-        book.drawn[slot, bet] = 0
-        for point in range(GRID):
-            book.products[slot, bet, point] = 1.0
-            book.logs[slot, bet, point] = book.thetas[slot, bet, point] * at_centre
+        freeze_stakes(bets, slot, bet, at_centre, inside, ruin)
 
 
 @kernel
 def _left_out(
     model: Model, rules: Rules, planned: Floats, weights: Floats, target: Floats
 ) -> float:
-    """Return the most that the draws' effect can exceed the gap by, because of rounding.
+    """Return the most that the pulls' effect can exceed the gap by, because of rounding.
 
-    The draws measure the direction `target` but for a rest. The arms' rows have an average outer
+    The pulls measure the direction `target` but for a rest. The arms' rows have an average outer
     product of one, so theta is no longer than the largest mean, which the range bounds.
     """
     rest = np.empty(target.size)

@@ -9,33 +9,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.confidence.block_betting import carry_over, promise, pulls_left
+from fairtrial.confidence.block_betting import LiveBlocks, promise
+from fairtrial.confidence.block_betting.bets import GRID
 from fairtrial.core.policy import Choice
-from fairtrial.core.pull import UNSOLICITED, Pull
+from fairtrial.core.pull import Pull
 from fairtrial.core.recommendation import Guarantee
 from fairtrial.core.validation import check_integer
 from fairtrial.errors import InvalidArgument
-from fairtrial.linear._kernels.book import (
-    BLOCKS,
-    CONTROLS,
-    FINISHED,
-    FIRST,
-    HOPELESS,
-    OPEN,
-    Rules,
-    open_book,
-    sizes,
-)
-from fairtrial.linear._kernels.runs import (
-    ask_blocks,
-    correct_in_blocks,
-    evidence_in_blocks,
-    leaders_in_blocks,
-    lose_in_blocks,
-    run_blocks,
-    start_blocks,
-    tell_blocks,
-)
+from fairtrial.linear._kernels import blocks
+from fairtrial.linear._kernels.state import CONSTANTS, Constants, Rules
 from fairtrial.linear.environments import ArmEnvironment
 from fairtrial.linear.policies.base import LinearPolicy
 from fairtrial.linear.problem import Problem
@@ -95,7 +77,7 @@ class BlockBetting(LinearPolicy):
     'ab'
     """
 
-    state_fields = ("_floats", "_integers", "_amended", "_lost_in_block", "_late")
+    state_fields = ("_amended", *(f"_blocks.{name}" for name in LiveBlocks.fields))
 
     def __init__(
         self,
@@ -125,11 +107,8 @@ class BlockBetting(LinearPolicy):
                 "with a tolerance or top; LinGapE takes more",
                 self._units.shape[1],
             )
-        self._packed = self._units.pack(self._rules())
-        self._lost_in_block = 0
-        self._late: list[int] = []
-        self._find_places()
-        self._allocate(slots=2)
+        constants, _ = CONSTANTS.pack(Constants(self._units.model, self._rules))
+        self._blocks = LiveBlocks(blocks, constants, **self._dimensions)
 
     @property
     def _pairwise(self) -> bool:
@@ -160,120 +139,93 @@ class BlockBetting(LinearPolicy):
         low, high = self.problem.reward_range
         return float(self._units.factors[0]) * (0.5 * low + 0.5 * high)
 
-    def _rules(self) -> Floats:
+    @property
+    def _rules(self) -> Rules:
         problem = self.problem
         low = high = 0.0
         if problem.reward_range is not None:
             low, high = sorted(
                 self._units.factors[0] * end - self._shift for end in problem.reward_range
             )
-        rules = Rules(
+        return Rules(
             bounded=problem.reward_range is not None,
             low=low,
             high=high,
             threshold=self._threshold,
-            start=float(self._initial),
+            initial_pulls=float(self._initial),
             growth=0.04,
             kappa=0.5,
             cost=1.5,
             touch=1.5,
             steps=80,
-            slack=1.3,
+            excess=1.3,
             tolerance=self._units.tolerance,
             top=problem.top,
             pairwise=self._pairwise,
             misspecification=self._units.misspecification,
             shift=self._shift,
         )
-        return np.array(rules, dtype=np.float64)
-
-    # ---------------------------------------------------------------------- books
-
-    def _allocate(self, slots: int) -> None:
-        floats, integers = sizes(self._packed, *self._units.shape, slots)
-        self._floats = np.zeros(floats)
-        self._integers = np.zeros(integers, dtype=np.int64)
-        start_blocks(*self._books())
-
-    def _books(self, *more: Any) -> Any:
-        """Return everything that the kernels need, packed, and `more` after it."""
-        books = (self._packed, self._floats, self._integers)
-        return (*books, *self._units.shape, self._slots, *more)
-
-    def _find_places(self) -> None:
-        """Note where things stand in the books: every decision looks there."""
-        arms, candidates, _ = self._units.shape
-        first = 2 * candidates
-        self._finished_at, self._hopeless_at = first + FINISHED, first + HOPELESS
-        bets = max(1, self.problem.top * (candidates - self.problem.top))
-        self._before_blocks, self._of_a_block = first + CONTROLS, 4 + arms + 3 * bets
 
     @property
-    def _slots(self) -> int:
-        """Blocks that can be open at once, from the size of the books."""
-        return (self._integers.size - self._before_blocks) // self._of_a_block
-
-    @property
-    def _book(self) -> Any:
-        return open_book(*self._books())
-
-    def _make_room(self) -> None:
-        """Double the number of blocks that can be open at once."""
-        old, slots = self._book, self._slots
-        floats, integers = sizes(self._packed, *self._units.shape, 2 * slots)
-        self._floats, self._integers = np.zeros(floats), np.zeros(integers, dtype=np.int64)
-        new = self._book
-        first, number = int(old.control[FIRST]), int(old.control[OPEN])
-        carry_over(old, new, first, number)
+    def _dimensions(self) -> dict[str, int]:
+        """Those of the state but for how many blocks can be open at once."""
+        arms, candidates, rank = self._units.shape
+        top, bounded = self.problem.top, self.problem.reward_range is not None
+        return {
+            "arms": arms,
+            "actions": arms,
+            "candidates": candidates,
+            "rank": rank,
+            "ledgers": candidates**2 if self._pairwise else candidates,
+            "bets": max(1, top * (candidates - top)),
+            "width": rank if bounded else 0,
+            "points": GRID if bounded else 0,
+        }
 
     # ------------------------------------------------------------------- contract
 
     def choose(self) -> Choice:
-        """Return the next pull of the open block, planning a new one when there is none."""
-        while True:
-            arm, serial = ask_blocks(*self._books(float(self.batch or 0)))
-            if arm >= 0:
-                return arm, serial
-            self._make_room()
+        """Return the next pull of an open block, planning a new one when there is none."""
+        return self._blocks.choose(float(self.batch or 0))
 
     def learn(self, pull: Pull, outcome: float) -> None:
         """Take one reward; one that comes after its loss informs plans, and no bet."""
-        solicited = pull.number in self._outstanding
-        serial = pull.tag if solicited else -1
         reward = self._units.reward(pull.action, outcome)
-        tell_blocks(*self._books(pull.action, serial, reward, solicited))
-        if self.is_lost(pull):
-            self._late.append(pull.number)
+        self._blocks.learn(pull, reward, was_lost=pull.number in self._lost)
 
     def on_failure(self, pull: Pull, reason: str) -> None:
-        """Close the books on a pull: its worst value if rewards have a range, else without it."""
-        self._lost_in_block += pull.tag >= 0 and not self._found_best
-        lose_in_blocks(*self._books(pull.action, pull.tag))
+        """Count a pull as its worst value if rewards have a range, else leave it out."""
+        self._blocks.lose(pull)
 
     def on_amend(self, pull: Pull, old: float, new: float) -> None:
         """Correct the data, and bets of its block; those that were paid stay as they were."""
-        bet_on = pull.number != UNSOLICITED and pull.number not in self._late
-        serial = pull.tag if bet_on else -1
-        change = (self._units.reward(pull.action, old), self._units.reward(pull.action, new))
-        correct_in_blocks(*self._books(pull.action, serial, *change))
+        self._blocks.amend(
+            pull, self._units.reward(pull.action, old), self._units.reward(pull.action, new)
+        )
         self._amended += 1
 
     def _simulate(
         self, environment: ArmEnvironment, generator: np.random.Generator, horizon: int
     ) -> Floats:
-        world = (*environment.source, self._units.factors, generator, horizon)
-        self.told = self.asked = run_blocks(*self._books(float(self.batch or 0), *world))
-        return np.asarray(self._book.counts)
+        simulated = (
+            float(self.batch or 0),
+            environment.source,
+            self._units.factors,
+            generator,
+            horizon,
+        )
+        self.told = self.asked = blocks.run(*self._blocks.arrays, *simulated)
+        return self._data[0]
 
     # --------------------------------------------------------------------- report
 
     @property
     def _found_best(self) -> bool:
-        return bool(self._integers[self._finished_at])
+        return self._blocks.finished
 
     @property
     def _hopeless(self) -> bool:
-        return bool(self._integers[self._hopeless_at])
+        return bool(self._blocks.state.hopeless[0])
 
     @property
     def _noise_variance(self) -> float:
@@ -286,19 +238,24 @@ class BlockBetting(LinearPolicy):
     @property
     def _answer(self) -> Sequence[int] | None:
         chosen = np.zeros(self._units.shape[1], dtype=np.int64)
-        if not leaders_in_blocks(*self._books(chosen)):
+        if not blocks.leaders(*self._blocks.arrays, chosen):
             return None
         return self._best_first(np.flatnonzero(chosen))
 
     @property
     def _data(self) -> tuple[Floats, Floats]:
-        book = self._book
-        return book.counts, book.sums + book.counts * self._shift
+        state = self._blocks.state
+        return state.counts, state.sums + state.counts * self._shift
 
     @property
     def _records(self) -> tuple[Floats, Floats]:
-        book = self._book
-        return book.record, book.early
+        state = self._blocks.state
+        return state.record, state.early
+
+    @property
+    def _wealth(self) -> Floats:
+        """The log wealth against every candidate, shape (1, M), or pair of them, (M, M)."""
+        return np.asarray(self._blocks.state.ledgers.reshape((-1, self._units.shape[1])))
 
     def _confidence_set(self) -> Sequence[int] | None:
         """Return what no wealth has ruled out; of several that are wanted, what may be one.
@@ -306,16 +263,15 @@ class BlockBetting(LinearPolicy):
         Of those, one is ruled out by as many others as are wanted: not all of them can be right.
         With `tolerance` a wealth rules out less than that one is the best.
         """
-        book = self._book
         if not self._pairwise:
-            return np.flatnonzero(book.rejected == 0).tolist()
+            return np.flatnonzero(self._blocks.state.rejected == 0).tolist()
         if self.problem.tolerance > 0.0:
             return None
-        beaten_by = (book.wealth >= self._threshold).sum(axis=0)
+        beaten_by = (self._wealth >= self._threshold).sum(axis=0)
         return np.flatnonzero(beaten_by < self.problem.top).tolist()
 
     def _evidence(self) -> tuple[float | None, float | None]:
-        evidence = evidence_in_blocks(*self._books())
+        evidence = blocks.evidence_now(*self._blocks.arrays)
         if math.isnan(evidence):
             return None, self._threshold
         # Every rival is rejected: what the last of them came to is at least the threshold.
@@ -324,29 +280,26 @@ class BlockBetting(LinearPolicy):
     def _live(self) -> Sequence[int]:
         if self._found_best:
             return list(self._answer or ())
-        book, leaders = self._book, self._answer
-        live = book.rejected == 0
+        leaders = self._answer
+        live = ~np.asarray(self._blocks.state.rejected, dtype=bool)
         if self._pairwise and leaders is not None:
-            live = (book.wealth[leaders] < self._threshold).any(axis=0)
+            live = np.any(self._wealth[leaders] < self._threshold, axis=0)
             live[leaders] = True
         return np.flatnonzero(live).tolist()
 
     def _remaining(self, evidence: float | None, threshold: float | None) -> float | None:
-        book = self._book
-        return pulls_left(float(book.forecast[0]), float(book.waiting.sum()))
+        return self._blocks.pulls_left
 
     def _rule_details(self) -> dict[str, Any]:
-        book = self._book
-        details: dict[str, Any] = {"blocks": int(book.control[BLOCKS])}
+        details: dict[str, Any] = {"blocks": self._blocks.planned}
         if not self._pairwise:
+            labels, rejected = (
+                self._labels(range(self._units.shape[1])),
+                self._blocks.state.rejected,
+            )
             details["answers"] = [
-                {"answer": label, "log_wealth": float(wealth), "rejected": bool(rejected)}
-                for label, wealth, rejected in zip(
-                    self._labels(range(self._units.shape[1])),
-                    book.wealth[0],
-                    book.rejected,
-                    strict=True,
-                )
+                {"answer": label, "log_wealth": float(wealth), "rejected": bool(out)}
+                for label, wealth, out in zip(labels, self._wealth[0], rejected, strict=True)
             ]
         return details
 
@@ -360,6 +313,6 @@ class BlockBetting(LinearPolicy):
             "whatever theta is",
             "given the past, the mean of a reward is linear in the features of its arm",
         )
+        lost = 0 if bounded else self._blocks.lost
         stated = self._as_it_stands(stated)
-        lost = 0 if bounded else self._lost_in_block
         return stated.weakened_by(lost, "pull", "got lost for reasons unrelated to rewards")

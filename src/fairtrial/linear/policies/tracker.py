@@ -25,6 +25,7 @@ from fairtrial.linear._kernels.runs import (
     tell_tracker,
 )
 from fairtrial.linear._kernels.track import (
+    CONSTANTS,
     CONTROLS,
     FINISHED,
     GREEDY,
@@ -35,10 +36,10 @@ from fairtrial.linear._kernels.track import (
     STARTED,
     SUPPORT,
     TOLD,
+    TRACK,
+    Constants,
     Test,
     Track,
-    open_track,
-    track_sizes,
 )
 from fairtrial.linear.environments import ArmEnvironment, GaussianEnvironment
 from fairtrial.linear.policies.designs import plug_in_shares
@@ -111,10 +112,10 @@ class Tracker(Race):
         self._rule = rule
         self.initial_pulls = initial_pulls
         prior = _prior_of(units.problem, level, initial_pulls)
-        self._packed = units.pack(_test_of(units, level, delta, prior, initial_pulls, ties))
-        floats, integers = track_sizes(*units.shape)
-        self.floats = np.zeros(floats)
-        self.integers = np.zeros(integers, dtype=np.int64)
+        test = _test_of(units, level, delta, prior, initial_pulls, ties)
+        self._packed, _ = CONSTANTS.pack(Constants(units.model, test))
+        arms, candidates, rank = units.shape
+        self.floats, self.integers = TRACK.allocate(arms=arms, candidates=candidates, rank=rank)
         self.unasked = 0
         self.track.prior[...] = prior
         self.track.shares[units.problem.start_arms] = initial_pulls
@@ -122,13 +123,12 @@ class Tracker(Race):
 
     def _arrays(self, *more: Any) -> Any:
         """Return everything that the kernels need, packed, and `more` after it."""
-        return (self._packed, self.floats, self.integers, *self._units.shape, *more)
+        return (self._packed, self.floats, self.integers, *more)
 
     @property
     def track(self) -> Track:
         """The named views of the state."""
-        track: Track = open_track(self.floats, self.integers, *self._units.shape)
-        return track
+        return TRACK.view(self.floats, self.integers)
 
     @property
     def _control(self) -> NDArray[np.int64]:
@@ -169,7 +169,7 @@ class Tracker(Race):
         self, environment: ArmEnvironment, generator: np.random.Generator, horizon: int
     ) -> None:
         """Go on, one pull after the other, to the stop or until there are that many results."""
-        world = (*environment.source, self._units.factors, generator, horizon)
+        world = (environment.source, self._units.factors, generator, horizon)
         run_tracker(*self._arrays(self._rule, *world))
 
     # --------------------------------------------------------------- how it stands
@@ -203,7 +203,7 @@ class Tracker(Race):
     @property
     def leaders(self) -> Sequence[int]:
         """The answer, or the best candidates by the data."""
-        return np.flatnonzero(self.integers[: self._units.shape[1]]).tolist()
+        return np.flatnonzero(self.track.chosen).tolist()
 
     @property
     def live(self) -> Sequence[int]:
@@ -390,13 +390,13 @@ def _prior_of(problem: Problem, level: Level, initial_pulls: int) -> Floats:
 
 def _test_of(
     units: Units, level: Level, delta: float, prior: Floats, initial_pulls: int, ties: int
-) -> Floats:
-    """Return the numbers of the stopping test, packed."""
+) -> Test:
+    """Return the numbers of the stopping test."""
     problem, candidates = units.problem, units.shape[1]
     ridge = level if isinstance(level, RidgeLevel) else RidgeLevel(1.0)
     with np.errstate(over="ignore"):
         longest = float(np.square(problem.features / problem.scale[:, None]).sum(axis=1).max())
-    test = Test(
+    return Test(
         kind=level.kind,
         delta=delta,
         errors=float(max(1, problem.top * (candidates - problem.top))),
@@ -413,4 +413,3 @@ def _test_of(
         misspecification=units.misspecification,
         tie_key=ties,
     )
-    return np.array(test, dtype=np.float64)

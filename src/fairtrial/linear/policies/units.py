@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from fairtrial.core.seeds import seed_key
 from fairtrial.core.validation import check_choice
+from fairtrial.linear._kernels.model import Model
 from fairtrial.linear.problem import Problem
 
 __all__ = ["Units", "tie_key"]
@@ -47,12 +48,12 @@ class Units:
         """Return a reward as it is maximised, in units of the noise."""
         return float(self.factors[action]) * outcome
 
-    def pack(self, rules: Floats) -> Floats:
-        """Return the problem and the numbers that the kernels test by, in one array."""
+    @property
+    def model(self) -> Model:
+        """The problem as the kernels see it."""
         arms, candidates, _, rest, _ = self.problem.reduced
-        start = self.problem.start_arms
-        rows = ([start.size], arms.ravel(), candidates.ravel(), rest.ravel(), start)
-        return np.concatenate((*rows, self.deviations, rules), dtype=np.float64)
+        start = self.problem.start_arms.astype(np.float64)
+        return Model(arms, candidates, rest, start, self.deviations)
 
     def can_be_fitted(self, counts: Floats) -> bool:
         """Return whether every arm of a basis has a result."""

@@ -26,11 +26,11 @@ def weakest_gradient(
     divide(precisions, shares, model.variances)
     weakest = all_pitfalls(
         best, means, precisions, model.weights,
-        model.own_limits, model.rival_limits, model.slack, lam, values,
+        model.own_limits, model.rival_limits, model.tolerance, lam, values,
     )  # fmt: skip
     pitfall_gradient(
         weakest, best, means, precisions, model.weights,
-        model.own_limits, model.rival_limits, model.slack, lam, gradient,
+        model.own_limits, model.rival_limits, model.tolerance, lam, gradient,
     )  # fmt: skip
     divide(gradient, gradient, model.variances)
     return values[weakest]

@@ -1,32 +1,33 @@
-"""What lost draws do to the means that bets on rewards in a known range will see."""
+"""What lost pulls do to the means that bets on rewards in a known range will see."""
 
 import math
 
 from fairtrial.core.compilation import kernel
-from fairtrial.subpopulations._kernels.block_book import Book, Rules
+from fairtrial.subpopulations._kernels.block_state import Rules, State
 from fairtrial.subpopulations._kernels.model import CEILING, Floats, Model
 
 
 @kernel
 def discount_losses(
-    model: Model, rules: Rules, book: Book, leader: int, means: Floats, variances: Floats
+    model: Model, rules: Rules, state: State, leader: int, means: Floats, variances: Floats
 ) -> bool:
     """Replace means and variances by those of what the bets will see; return whether they differ.
 
-    A lost draw counts as the worst value for a bet. So the leader's means move down by the share
-    of draws that get lost, and its rivals' up, but not beyond their ceilings. A mean that is above
+    A lost pull counts as the worst value for a bet. So the leader's means move down by the share
+    of pulls that get lost, and its rivals' up, but not beyond their ceilings. A mean that is above
     its ceiling moves down to it.
     """
     differs = False
-    if not rules.bounded or rules.redraws:
+    blocks, groups = state.blocks, means.shape[1]
+    if not rules.bounded or rules.pulls_again:
         return differs
     for k in range(means.shape[0]):
-        for group in range(means.shape[1]):
-            lost = book.lost[k, group]
+        for group in range(groups):
+            lost = blocks.lost[k * groups + group]
             if lost == 0.0:
                 continue
             differs = True
-            share = lost / (lost + book.came[k, group])
+            share = lost / (lost + blocks.came[k * groups + group])
             mean = means[k, group]
             worst = rules.low if k == leader else rules.high
             ceiling = model.limits[CEILING, k, group]
@@ -42,9 +43,10 @@ def discount_losses(
 
 
 @kernel
-def lift_by_losses(rules: Rules, book: Book, k: int, group: int) -> float:
-    """Return how far apart lost draws put the means that floor and ceiling of a cell see."""
-    lost = book.lost[k, group]
-    if lost == 0.0 or not rules.bounded or rules.redraws:
+def lift_by_losses(rules: Rules, state: State, k: int, group: int) -> float:
+    """Return how far apart lost pulls put the means that floor and ceiling of a cell see."""
+    cell = k * state.counts.shape[1] + group
+    lost = state.blocks.lost[cell]
+    if lost == 0.0 or not rules.bounded or rules.pulls_again:
         return 0.0
-    return lost / (lost + book.came[k, group]) * (rules.high - rules.low)
+    return lost / (lost + state.blocks.came[cell]) * (rules.high - rules.low)

@@ -1,11 +1,16 @@
-"""What the next block should draw: the leader, what each item still needs, shares, counts."""
+"""What the next block should pull: the leader, what each item still needs, shares, counts."""
 
 import math
 
 import numpy as np
 
 from fairtrial.core.compilation import kernel
-from fairtrial.subpopulations._kernels.block_book import Book, Rules
+from fairtrial.subpopulations._kernels.block_state import (
+    Rules,
+    State,
+    limit_ledger,
+    pair_ledger,
+)
 from fairtrial.subpopulations._kernels.block_wealth import fill_wealth, term
 from fairtrial.subpopulations._kernels.doubt import doubt_rival
 from fairtrial.subpopulations._kernels.model import (
@@ -29,45 +34,45 @@ from fairtrial.subpopulations._kernels.pitfalls import (
 )
 from fairtrial.subpopulations._kernels.plans_without_limits import has_no_limits, optimal_shares
 
-PRIOR_DRAWS = 2.0
-"""Draws of a fair coin over the range that a cell's variance is shrunk by."""
+PRIOR_PULLS = 2.0
+"""Tosses of a fair coin over the range that a cell's variance is shrunk by."""
 
 NOTHING = 1e-300
 """What is known of an item whose means sit on its border, but for rounding."""
 
 
 @kernel
-def can_plan(model: Model, book: Book) -> bool:
+def can_plan(model: Model, state: State) -> bool:
     """Return whether every cell that matters has a mean, which a plan needs."""
-    for k in range(book.counts.shape[0]):
+    for k in range(state.counts.shape[0]):
         for group in range(model.weights.size):
-            if model.active[k, group] > 0.0 and book.counts[k, group] < 1.0:
+            if model.active[k, group] > 0.0 and state.counts[k, group] < 1.0:
                 return False
     return True
 
 
 @kernel
-def summarise(model: Model, rules: Rules, book: Book, means: Floats, variances: Floats) -> None:
-    """Fill means and variances of a draw from all data; bounded rewards shrink to a fair coin."""
+def summarise(model: Model, rules: Rules, state: State, means: Floats, variances: Floats) -> None:
+    """Fill means and variances of a pull from all data; bounded rewards shrink to a fair coin."""
     for k in range(means.shape[0]):
         for group in range(means.shape[1]):
-            count = max(book.counts[k, group], 1e-300)
-            means[k, group] = book.sums[k, group] / count
+            count = max(state.counts[k, group], 1e-300)
+            means[k, group] = state.sums[k, group] / count
             variances[k, group] = model.variances[k, group]
             if rules.bounded:
-                spread = PRIOR_DRAWS * (rules.high - rules.low) ** 2 / 4.0
-                squares = book.squares[k, group] - book.sums[k, group] ** 2 / count
-                variances[k, group] = (squares + spread) / (book.counts[k, group] + PRIOR_DRAWS)
+                spread = PRIOR_PULLS * (rules.high - rules.low) ** 2 / 4.0
+                squares = state.squares[k, group] - state.sums[k, group] ** 2 / count
+                variances[k, group] = (squares + spread) / (state.counts[k, group] + PRIOR_PULLS)
 
 
 @kernel
-def find_leader(model: Model, book: Book, means: Floats, precisions: Floats) -> int:
+def find_leader(model: Model, state: State, means: Floats, precisions: Floats) -> int:
     """Return the best empirically feasible live answer; else none; else the least infeasible."""
     arms = means.shape[0]
     best = -1
     best_quality = -math.inf
     for k in range(arms):
-        if book.rejected[k] or none_value(k, means, precisions, model.limits) > 0.0:
+        if state.rejected[k] or none_value(k, means, precisions, model.limits) > 0.0:
             continue
         quality = 0.0
         for group in range(means.shape[1]):
@@ -77,11 +82,11 @@ def find_leader(model: Model, book: Book, means: Floats, precisions: Floats) -> 
             best_quality = quality
     if best >= 0:
         return best
-    if not book.rejected[arms]:
+    if not state.rejected[arms]:
         return arms
     least = math.inf
     for k in range(arms):
-        if not book.rejected[k]:
+        if not state.rejected[k]:
             short = none_value(k, means, precisions, model.limits)
             if short < least:
                 least = short
@@ -90,23 +95,23 @@ def find_leader(model: Model, book: Book, means: Floats, precisions: Floats) -> 
 
 
 @kernel
-def leader_now(model: Model, rules: Rules, book: Book) -> int:
+def leader_now(model: Model, rules: Rules, state: State) -> int:
     """Return the leader by all data so far, -1 before every cell that matters has some."""
-    if not can_plan(model, book):
+    if not can_plan(model, state):
         return -1
     means = np.empty(model.active.shape)
     variances = np.empty(model.active.shape)
-    summarise(model, rules, book, means, variances)
+    summarise(model, rules, state, means, variances)
     precisions = np.empty(model.active.shape)
-    divide(precisions, book.counts, variances)
-    return find_leader(model, book, means, precisions)
+    divide(precisions, state.counts, variances)
+    return find_leader(model, state, means, precisions)
 
 
 @kernel
 def doubt_means(
     model: Model,
     rules: Rules,
-    book: Book,
+    state: State,
     leader: int,
     means: Floats,
     precisions: Floats,
@@ -117,13 +122,13 @@ def doubt_means(
     copy_into(doubted, means)
     if not rules.doubts:
         return False
-    average = total(book.counts) / max(1.0, total(model.active))
+    average = total(state.counts) / max(1.0, total(model.active))
     differs = False
     for k in range(arms):
-        if k == leader or book.rejected[k]:
+        if k == leader or state.rejected[k]:
             continue
         none_leads = leader == arms
-        if doubt_rival(model, k, none_leads, book.counts, means, precisions, average, doubted):
+        if doubt_rival(model, k, none_leads, state.counts, means, precisions, average, doubted):
             differs = True
             for group in range(groups):
                 if rules.bounded:
@@ -132,7 +137,7 @@ def doubt_means(
 
 
 @kernel
-def needs_of(model: Model, rules: Rules, book: Book, leader: int, needs: Floats) -> None:
+def needs_of(model: Model, rules: Rules, state: State, leader: int, needs: Floats) -> None:
     """Fill what each item still needs in nats; negative where it is settled or absent.
 
     Items 0 .. K-1: the rival k. Items from K on: the limits of the leader, floors first.
@@ -142,26 +147,27 @@ def needs_of(model: Model, rules: Rules, book: Book, leader: int, needs: Floats)
         needs[item] = -1.0
     cells = np.empty(arms)
     wealth = np.empty(arms + 1)
-    fill_wealth(model, book, cells, wealth)
+    fill_wealth(model, state, cells, wealth)
     least = math.inf
     for answer in range(arms + 1):
-        if book.rejected[answer] or answer == leader:
+        if state.rejected[answer] or answer == leader:
             continue
         if leader == arms:
             needs[answer] = max(0.0, rules.threshold - wealth[answer])
             continue
         # What the answer's wealth has from blocks with other targets.
-        others = wealth[answer] - term(model, book, answer, leader, cells[leader])
+        others = wealth[answer] - term(model, state, answer, leader, cells[leader])
         least = min(least, others)
         if answer < arms:
-            missing = rules.threshold - others - book.pairs[answer, leader]
+            missing = rules.threshold - others - state.ledgers[pair_ledger(state, answer, leader)]
             needs[answer] = missing if missing > 0.0 else -1.0
     if leader == arms:
         return
     for item in range(arms, needs.size):
         end, group = (item - arms) // groups, (item - arms) % groups
         if abs(model.limits[end, leader, group]) < math.inf:
-            missing = rules.threshold - least - book.cells[end, leader, group]
+            ledger = limit_ledger(state, end, leader, group)
+            missing = rules.threshold - least - state.ledgers[ledger]
             needs[item] = missing if missing > 0.0 else -1.0
 
 
@@ -201,7 +207,7 @@ def fill_present(
 ) -> float:
     """Fill what is known of each item that is needed, else 0; return the least of those needed.
 
-    `lossy`: the means are those that lost draws leave. If they put the leader beyond a limit,
+    `lossy`: the means are those that lost pulls leave. If they put the leader beyond a limit,
     no data of the kind can settle that limit.
     """
     arms, groups = means.shape
@@ -251,7 +257,7 @@ def _item_gradient(
 def find_shares(
     model: Model,
     rules: Rules,
-    book: Book,
+    state: State,
     leader: int,
     means: Floats,
     variances: Floats,
@@ -269,7 +275,7 @@ def find_shares(
     if has_no_limits(model.limits):
         return optimal_shares(model, leader, means, variances, needs, urgency, live, number, found)
     return _nearly_optimal_shares(
-        model, rules, book.shares, leader, means, variances, needs, urgency, live, number, found
+        model, rules, state.shares, leader, means, variances, needs, urgency, live, number, found
     )
 
 
@@ -499,14 +505,14 @@ def _mark_cells_of(
 def block_counts(
     model: Model,
     rules: Rules,
-    book: Book,
+    state: State,
     shares: Floats,
     support: Booleans,
     number: int,
     size: float,
     planned: Floats,
 ) -> None:
-    """Fill the draws of the next block: at least one in every cell of the support."""
+    """Fill the pulls of the next block: at least one in every cell of the support."""
     share = 0.0
     for k in range(support.shape[0]):
         for group in range(support.shape[1]):
@@ -515,7 +521,7 @@ def block_counts(
                 planned[k, group] = shares[k, group] / model.costs[k, group]
                 share += planned[k, group]
     if size <= 0.0:
-        size = max(math.ceil(rules.growth * total(book.counts)), rules.touch * number)
+        size = max(math.ceil(rules.growth * total(state.counts)), rules.touch * number)
     for k in range(support.shape[0]):
         for group in range(support.shape[1]):
             if support[k, group]:

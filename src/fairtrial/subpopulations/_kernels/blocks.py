@@ -9,15 +9,31 @@ import math
 
 import numpy as np
 
+from fairtrial.confidence.block_betting.bets import LOST, inlined
+from fairtrial.confidence.block_betting.blocks import (
+    OUTSIDE,
+    close_oldest,
+    complete_slot,
+    next_pull,
+    next_slot,
+    note_loss,
+    open_block,
+    receive,
+    serial_of,
+    slot_of,
+    tag_of,
+    undo_loss,
+)
+from fairtrial.core._draws import draw
 from fairtrial.core.compilation import kernel
+from fairtrial.core.draws import Source
 from fairtrial.subpopulations._kernels.block_bets import (
     correct_bets,
+    is_bet_on,
     multiply_bets,
-    pay,
+    pay_bets,
     place_bets,
-    replace_worst,
 )
-from fairtrial.subpopulations._kernels.block_book import NO_BET, Book, Rules
 from fairtrial.subpopulations._kernels.block_losses import discount_losses, lift_by_losses
 from fairtrial.subpopulations._kernels.block_plans import (
     block_counts,
@@ -27,271 +43,370 @@ from fairtrial.subpopulations._kernels.block_plans import (
     find_leader,
     find_shares,
     find_support,
+    leader_now,
     needs_of,
     summarise,
 )
-from fairtrial.subpopulations._kernels.block_wealth import none_is_possible, reject_answers
-from fairtrial.subpopulations._kernels.indices import (
-    BLOCKS,
-    FINISHED,
-    FIRST,
-    LEADER,
-    OPEN,
+from fairtrial.subpopulations._kernels.block_state import (
+    STATE,
+    Rules,
+    State,
+    open_constants,
+    open_state,
 )
+from fairtrial.subpopulations._kernels.block_wealth import (
+    all_wealth,
+    none_is_possible,
+    reject_answers,
+)
+from fairtrial.subpopulations._kernels.indices import ANY_GROUP
 from fairtrial.subpopulations._kernels.model import (
     CEILING,
     Floats,
+    Integers,
     Model,
     copy_into,
     divide,
     fill,
-    total,
+    with_limits,
 )
+from fairtrial.subpopulations._kernels.spread import (
+    correct_result,
+    in_units,
+    note_as_issued,
+    settle_block,
+)
+
+__all__ = [
+    "STATE",
+    "answer_now",
+    "ask",
+    "correct",
+    "lose",
+    "run",
+    "start",
+    "tell",
+    "tell_late",
+    "wealth_now",
+]
 
 LEADER_NONE_PAUSE = 1.0
 """What stands in for `rules.pause` when "none" leads and rewards are bounded."""
 
 
 @kernel
-def start_book(model: Model, rules: Rules, book: Book) -> None:
-    """Open the first block: the initial draws, on which nothing is bet."""
+def start(packed: Floats, floats: Floats, integers: Integers) -> None:
+    """Open the first block: the initial pulls, on which nothing is bet."""
+    model, rules = open_constants(packed)
+    state = open_state(floats, integers)
     arms, groups = model.active.shape
-    fill(book.shares, 1.0 / (arms * groups))
-    book.control[LEADER] = arms
+    fill(state.shares, 1.0 / (arms * groups))
+    state.leader[0] = arms
     if not none_is_possible(model):
-        book.rejected[arms] = 1
-        book.control[LEADER] = 0
-    book.forecast[0] = math.inf
-    reject_answers(model, rules, book)
-    if not book.control[FINISHED]:
+        state.rejected[arms] = 1
+        state.leader[0] = 0
+    state.forecast[0] = math.inf
+    reject_answers(model, rules, state)
+    if not state.finished[0]:
         planned = np.zeros((arms, groups))
         for k in range(arms):
             for group in range(groups):
                 if model.active[k, group] > 0.0:
-                    planned[k, group] = max(1.0, rules.start)
-        _open_block(book, planned, book.control[LEADER])
+                    planned[k, group] = max(1.0, rules.initial_pulls)
+        _open_block(state, planned)
 
 
 @kernel
-def plan_block(model: Model, rules: Rules, book: Book, batch: float) -> None:
+def _plan_block(model: Model, rules: Rules, state: State, batch: float) -> None:
     """Plan the next block and freeze its counts and bets.
 
-    `batch`: draws wanted in the block; 0 leaves it to the method.
+    `batch`: pulls wanted in the block; 0 leaves it to the method.
     """
     arms, groups = model.active.shape
     means = np.empty((arms, groups))
     variances = np.empty((arms, groups))
-    summarise(model, rules, book, means, variances)
+    summarise(model, rules, state, means, variances)
     precisions = np.empty((arms, groups))
-    divide(precisions, book.counts, variances)
-    leader = find_leader(model, book, means, precisions)
-    book.control[LEADER] = leader
-    needs = np.empty(book.ledger.shape[1])
-    needs_of(model, rules, book, leader, needs)
+    divide(precisions, state.counts, variances)
+    leader = find_leader(model, state, means, precisions)
+    state.leader[0] = leader
+    needs = np.empty(state.rival.shape[1])
+    needs_of(model, rules, state, leader, needs)
     limits = model.limits.copy()
-    lossy = discount_losses(model, rules, book, leader, means, variances)
+    lossy = discount_losses(model, rules, state, leader, means, variances)
     if lossy:
-        divide(precisions, book.counts, variances)
+        divide(precisions, state.counts, variances)
         if leader < arms:
             for group in range(groups):
-                limits[CEILING, leader, group] -= lift_by_losses(rules, book, leader, group)
-    seen = Model(
-        model.weights, limits, model.own_limits, model.rival_limits,
-        model.variances, model.costs, model.active, model.slack,
-    )  # fmt: skip
+                limits[CEILING, leader, group] -= lift_by_losses(rules, state, leader, group)
+    seen = with_limits(model, limits)
     present = np.empty(needs.size)
     weakest = fill_present(seen, leader, means, precisions, lossy, needs, present)
     shares = np.empty((arms, groups))
     doubted = np.empty((arms, groups))
-    doubts = doubt_means(seen, rules, book, leader, means, precisions, doubted)
+    doubts = doubt_means(seen, rules, state, leader, means, precisions, doubted)
     if doubts:
         fill_present(seen, leader, doubted, precisions, lossy, needs, present)
-    forecast = find_shares(seen, rules, book, leader, doubted, variances, needs, present, shares)
-    book.forecast[0] = forecast if weakest > 0.0 else math.inf
+    forecast = find_shares(seen, rules, state, leader, doubted, variances, needs, present, shares)
+    state.forecast[0] = forecast if weakest > 0.0 else math.inf
     if not doubts:
-        copy_into(book.shares, shares)
+        copy_into(state.shares, shares)
     support = np.zeros((arms, groups), dtype=np.bool_)
     number = find_support(seen, leader, doubted, variances, needs, shares, support)
     planned = np.empty((arms, groups))
-    block_counts(model, rules, book, shares, support, number, batch, planned)
-    slot = _open_block(book, planned, leader)
+    block_counts(model, rules, state, shares, support, number, batch, planned)
+    slot = _open_block(state, planned)
     pause = rules.pause**2
     if leader == arms:
         pause = LEADER_NONE_PAUSE**2 if rules.bounded else 0.0
     if weakest >= pause:
-        place_bets(model, rules, book, slot, leader, means, variances)
+        place_bets(model, rules, state, slot, means, variances)
 
 
 @kernel
-def _open_block(book: Book, planned: Floats, target: int) -> int:
-    slot = book.control[BLOCKS] % book.waiting.size
-    book.control[OPEN] += 1
-    book.control[BLOCKS] += 1
-    book.target[slot] = target
-    book.waiting[slot] = int(total(planned))
-    for bet in range(book.ledger.shape[1]):
-        book.ledger[slot, bet] = NO_BET
-    for k in range(planned.shape[0]):
-        for group in range(planned.shape[1]):
-            book.got[slot, k, group] = 0.0
-            book.missed[slot, k, group] = 0.0
-            book.block_sums[slot, k, group] = 0.0
-            book.planned[slot, k, group] = planned[k, group]
-            book.to_issue[slot, k, group] = planned[k, group]
+def _open_block(state: State, planned: Floats) -> int:
+    """Open a block whose target is the leader, and on which nothing is bet; return its slot."""
+    slot = next_slot(state.blocks)
+    open_block(state.blocks, planned.reshape(planned.size))
+    state.target[slot] = state.leader[0]
+    state.bets.number[slot] = 0
     return slot
 
 
-@kernel(inline="always")
-def next_draw(model: Model, rules: Rules, book: Book, group: int, batch: float) -> tuple[int, int]:
-    """Return a cell to draw and the serial of its block; plan a block when none has draws left.
-
-    With a group that arrived by itself, a cell of that group; the serial is -1 if no open
-    block wants one (the draw then informs plans and pays into nothing). The cell is -1
-    when there is no room for another open block.
-    """
-    slots = book.waiting.size
-    groups = model.weights.size
-    while True:
-        for i in range(book.control[OPEN]):
-            serial = book.control[FIRST] + i
-            slot = serial % slots
-            most = 0.0
-            cell = -1
-            for k in range(book.counts.shape[0]):
-                for column in range(groups):
-                    wanted = group < 0 or column == group
-                    if wanted and book.to_issue[slot, k, column] > most:
-                        most = book.to_issue[slot, k, column]
-                        cell = k * groups + column
-            if cell >= 0:
-                book.to_issue[slot, cell // groups, cell % groups] -= 1.0
-                return cell, serial
-        if group >= 0 and book.control[OPEN] > 0:
-            return _best_extra(model, book, group), -1
-        if not can_plan(model, book):
-            return _best_extra(model, book, group), -1
-        if book.control[OPEN] == slots:
-            return -1, -1
-        plan_block(model, rules, book, batch)
+# ------------------------------------------------------------------------ one pull at a time
 
 
 @kernel
-def _best_extra(model: Model, book: Book, group: int) -> int:
-    """Return the cell in which a draw outside the plan is most useful: the least known one."""
+def ask(
+    packed: Floats, floats: Floats, integers: Integers, group: int, batch: float
+) -> tuple[int, int]:
+    """Return the next cell and its tag; the cell is -1 if there is no room for another block.
+
+    With a `group` that arrived by itself, a cell of that group; the tag is -1 if no open block
+    wants one (the pull then informs plans and pays into nothing).
+    """
+    model, rules = open_constants(packed)
+    state = open_state(floats, integers)
+    cell, serial = _next_cell(model, rules, state, group, batch)
+    slot = slot_of(state.blocks, serial)
+    return cell, tag_of(serial, slot != OUTSIDE and is_bet_on(state, slot, cell))
+
+
+@kernel(inline="always")
+def _next_cell(
+    model: Model, rules: Rules, state: State, group: int, batch: float
+) -> tuple[int, int]:
+    """Return a cell to pull and the serial of its block; plan a block when none has pulls left."""
+    groups = model.weights.size
+    while True:
+        cell, serial = next_pull(state.blocks, group, groups)
+        if cell >= 0:
+            return cell, serial
+        arrived = group >= 0 and state.blocks.number[0] > 0
+        if arrived or not can_plan(model, state):
+            return _best_extra(model, state, group), OUTSIDE
+        if next_slot(state.blocks) == OUTSIDE:
+            return -1, OUTSIDE
+        _plan_block(model, rules, state, batch)
+
+
+@kernel
+def _best_extra(model: Model, state: State, group: int) -> int:
+    """Return the cell in which a pull outside the plan is most useful: the least known one."""
     groups = model.weights.size
     least = math.inf
     best = max(group, 0)
-    for k in range(book.counts.shape[0]):
+    for k in range(state.counts.shape[0]):
         for column in range(groups):
             wanted = model.active[k, column] > 0.0 and (group < 0 or column == group)
-            if wanted and book.counts[k, column] < least:
-                least = book.counts[k, column]
+            if wanted and state.counts[k, column] < least:
+                least = state.counts[k, column]
                 best = k * groups + column
     return best
 
 
-@kernel(inline="always")
-def record_reward(
-    model: Model, rules: Rules, book: Book, cell: int, serial: int, reward: float
+@kernel
+def tell(
+    packed: Floats,
+    floats: Floats,
+    integers: Integers,
+    cell: int,
+    tag: int,
+    reward: float,
+    number: int,
 ) -> None:
-    """Take one reward (serial -1: outside every block) and settle what is complete."""
-    groups = model.weights.size
+    """Take one reward, and settle what is complete."""
+    model, rules = open_constants(packed)
+    state = open_state(floats, integers)
+    _take(model, rules, state, cell, slot_of(state.blocks, serial_of(tag)), reward, number)
+
+
+@kernel(inline="always")
+def _take(
+    model: Model, rules: Rules, state: State, cell: int, slot: int, reward: float, number: int
+) -> None:
+    """Take one reward of an open block, or outside of them; settle what is complete."""
+    _take_data(rules, state, cell, reward)
+    if slot == OUTSIDE:
+        return
+    _take_in_block(model, rules, state, cell, slot, reward, number)
+    if rules.bounded:
+        multiply_bets(rules, state, slot, cell, reward - rules.shift)
+    # Handing on a state costs more than all of the above: only where there is something to pay.
+    if state.blocks.waiting[slot] == 0:
+        _settle(model, rules, state)
+
+
+@inlined
+def _take_data(rules: Rules, state: State, cell: int, reward: float) -> None:
+    groups = state.counts.shape[1]
     k, group = cell // groups, cell % groups
-    book.counts[k, group] += 1.0
-    book.sums[k, group] += reward
-    book.squares[k, group] += reward * reward
-    if serial >= book.control[FIRST]:
-        slot = serial % book.waiting.size
-        book.got[slot, k, group] += 1.0
-        book.block_sums[slot, k, group] += reward
-        if rules.bounded:
-            multiply_bets(rules, book, slot, cell, reward, False)
-        book.waiting[slot] -= 1
-        # Passing a book costs more than all of the above: only where there is something to pay.
-        if book.waiting[slot] == 0:
-            settle(model, rules, book)
+    value = reward - rules.shift
+    state.counts[k, group] += 1.0
+    state.sums[k, group] += value
+    state.squares[k, group] += value * value
+
+
+@inlined
+def _take_in_block(
+    model: Model, rules: Rules, state: State, cell: int, slot: int, reward: float, number: int
+) -> None:
+    receive(state.blocks, slot, cell, reward - rules.shift)
+    if state.settled_noise.size:
+        note_as_issued(state.noise[slot], cell, float(number), in_units(model, cell, reward))
 
 
 @kernel
-def record_loss(model: Model, rules: Rules, book: Book, cell: int, serial: int) -> None:
-    """Close the books on a draw that will have no reward, or put it back to be drawn again."""
-    if serial >= book.control[FIRST]:
-        groups = model.weights.size
-        slot = serial % book.waiting.size
-        book.missed[slot, cell // groups, cell % groups] += 1.0
-        if rules.redraws:
-            book.to_issue[slot, cell // groups, cell % groups] += 1.0
-            return
-        if rules.bounded:
-            multiply_bets(rules, book, slot, cell, 0.0, True)
-        book.waiting[slot] -= 1
-        settle(model, rules, book)
-
-
-@kernel
-def record_late(
-    model: Model, rules: Rules, book: Book, cell: int, serial: int, reward: float
+def tell_late(
+    packed: Floats,
+    floats: Floats,
+    integers: Integers,
+    cell: int,
+    tag: int,
+    reward: float,
+    number: int,
 ) -> bool:
-    """Take the reward of a draw given up as lost; return whether it still counts for its block.
+    """Take the reward of a pull given up as lost; return whether it still counts for its block.
 
     It does while the block is open: the worst value that a bet took was at most as good. Where
-    the draw was put back, it does until another has been issued in its place.
+    the pull was to be made again, it does until another has been issued in its place.
     """
-    groups = model.weights.size
-    k, group = cell // groups, cell % groups
-    slot = serial % book.waiting.size
-    counts = serial >= book.control[FIRST]
-    if rules.redraws:
-        counts = counts and book.to_issue[slot, k, group] > 0.0
-    if not counts:
-        record_reward(model, rules, book, cell, -1, reward)
+    model, rules = open_constants(packed)
+    state = open_state(floats, integers)
+    slot = slot_of(state.blocks, serial_of(tag))
+    if slot == OUTSIDE or not undo_loss(state.blocks, slot, cell, rules.pulls_again):
+        _take_data(rules, state, cell, reward)
         return False
-    book.missed[slot, k, group] -= 1.0
-    if rules.redraws:
-        book.to_issue[slot, k, group] -= 1.0
-        record_reward(model, rules, book, cell, serial, reward)
+    if rules.pulls_again:
+        _take(model, rules, state, cell, slot, reward, number)
         return True
-    record_reward(model, rules, book, cell, -1, reward)
-    book.got[slot, k, group] += 1.0
-    book.block_sums[slot, k, group] += reward
+    _take_data(rules, state, cell, reward)
+    _take_in_block(model, rules, state, cell, slot, reward, number)
     if rules.bounded:
-        replace_worst(rules, book, slot, cell, reward)
+        correct_bets(rules, state, slot, cell, LOST, reward - rules.shift)
     return True
 
 
 @kernel
-def correct_reward(
-    rules: Rules, book: Book, cell: int, serial: int, old: float, new: float
-) -> None:
-    """Replace a reward in the data, and in the bets of its block if they are not paid yet.
-
-    The serial is -1 for a reward that is in no bet.
-    """
-    groups = book.counts.shape[1]
-    k, group = cell // groups, cell % groups
-    book.sums[k, group] += new - old
-    book.squares[k, group] += new * new - old * old
-    if serial >= book.control[FIRST]:
-        slot = serial % book.waiting.size
-        book.block_sums[slot, k, group] += new - old
-        if rules.bounded:
-            correct_bets(book, slot, cell, old, new)
+def lose(packed: Floats, floats: Floats, integers: Integers, cell: int, tag: int) -> None:
+    """Take note that a pull will have no reward, or put it back to be made again."""
+    model, rules = open_constants(packed)
+    state = open_state(floats, integers)
+    slot = slot_of(state.blocks, serial_of(tag))
+    if slot == OUTSIDE:
+        return
+    note_loss(state.blocks, slot, cell, rules.pulls_again)
+    if rules.pulls_again:
+        return
+    if rules.bounded:
+        multiply_bets(rules, state, slot, cell, LOST)
+    _settle(model, rules, state)
 
 
 @kernel
-def settle(model: Model, rules: Rules, book: Book) -> None:
+def correct(
+    packed: Floats,
+    floats: Floats,
+    integers: Integers,
+    cell: int,
+    tag: int,
+    old: float,
+    new: float,
+    number: int,
+) -> None:
+    """Replace a reward in the data, and in the bets of its block if they are not paid yet.
+
+    The tag is -1 for a reward that is in no bet.
+    """
+    model, rules = open_constants(packed)
+    state = open_state(floats, integers)
+    groups = model.weights.size
+    k, group = cell // groups, cell % groups
+    before, after = old - rules.shift, new - rules.shift
+    state.sums[k, group] += after - before
+    state.squares[k, group] += after * after - before * before
+    serial = serial_of(tag)
+    slot = slot_of(state.blocks, serial)
+    if slot != OUTSIDE:
+        state.blocks.sums[slot, cell] += after - before
+        if rules.bounded:
+            correct_bets(rules, state, slot, cell, before, after)
+    if state.settled_noise.size and serial >= 0:
+        record = state.noise[slot] if slot != OUTSIDE else state.settled_noise
+        values = in_units(model, cell, old), in_units(model, cell, new)
+        correct_result(record, cell, float(number), values[0], values[1])
+
+
+@kernel
+def _settle(model: Model, rules: Rules, state: State) -> None:
     """Pay the bets of every block that is complete, in the order in which they were issued."""
-    while book.control[OPEN] > 0 and not book.control[FINISHED]:
-        slot = book.control[FIRST] % book.waiting.size
-        if book.waiting[slot] > 0:
-            return
-        for bet in range(book.ledger.shape[1]):
-            if book.ledger[slot, bet] != NO_BET:
-                pay(model, rules, book, slot, bet)
-        for k in range(book.came.shape[0]):
-            for group in range(book.came.shape[1]):
-                book.came[k, group] += book.got[slot, k, group]
-                book.lost[k, group] += book.missed[slot, k, group]
-        book.control[FIRST] += 1
-        book.control[OPEN] -= 1
-        reject_answers(model, rules, book)
+    slot = complete_slot(state.blocks)
+    while slot != OUTSIDE and not state.finished[0]:
+        pay_bets(model, rules, state, slot)
+        close_oldest(state.blocks)
+        if state.settled_noise.size:
+            settle_block(state.settled_noise, state.noise[slot])
+        reject_answers(model, rules, state)
+        slot = complete_slot(state.blocks)
+
+
+# ------------------------------------------------------------------------------- the whole
+
+
+@kernel
+def wealth_now(packed: Floats, floats: Floats, integers: Integers) -> Floats:
+    """Return the log wealth against every answer, "none" last."""
+    model, _ = open_constants(packed)
+    return all_wealth(model, open_state(floats, integers))
+
+
+@kernel
+def answer_now(packed: Floats, floats: Floats, integers: Integers) -> int:
+    """Return the leader by all data so far (K stands for "none"), -1 before there are enough."""
+    model, rules = open_constants(packed)
+    return leader_now(model, rules, open_state(floats, integers))
+
+
+@kernel
+def run(
+    packed: Floats,
+    floats: Floats,
+    integers: Integers,
+    batch: float,
+    source: Source,
+    sign: float,
+    generator: np.random.Generator,
+    max_pulls: int,
+) -> int:
+    """Run to the stop or to that many pulls; return their number."""
+    model, rules = open_constants(packed)
+    state = open_state(floats, integers)
+    pulls = 0
+    while pulls < max_pulls and not state.finished[0]:
+        cell, serial = _next_cell(model, rules, state, ANY_GROUP, batch)
+        reward = sign * draw(
+            source.kind, source.first, source.second, source.starts, cell, generator
+        )
+        _take(model, rules, state, cell, slot_of(state.blocks, serial), reward, pulls)
+        pulls += 1
+    return pulls

@@ -176,7 +176,7 @@ def _iterated_logarithm_pair(
     lam = np.empty((1, 2, means.shape[1]))
     value, _ = pair_value(
         best, k, means, precisions, best, k,
-        model.weights, model.rival_limits, model.slack, lam, 0,
+        model.weights, model.rival_limits, model.tolerance, lam, 0,
     )  # fmt: skip
     penalty = 0.0
     for role in range(2):
@@ -211,7 +211,7 @@ def _mixture_pair(
                 if _takes_part(model, role, arm, cell):
                     penalty += mixture_penalty(count, kappas[j])
         value, _ = pair_value(
-            best, k, means, shrunk, 0, 1, model.weights, model.rival_limits, model.slack, lam, 0
+            best, k, means, shrunk, 0, 1, model.weights, model.rival_limits, model.tolerance, lam, 0
         )
         strongest = max(strongest, 0.5 * value - penalty)
     return strongest

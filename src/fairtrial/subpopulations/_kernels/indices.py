@@ -25,11 +25,3 @@ NOISE_FIELDS = 5
 
 ANY_GROUP = -1
 """The group when none has arrived by itself."""
-
-FIRST, OPEN, LEADER, FINISHED, ANSWER, BLOCKS = range(6)
-"""Entries of a book's `control`: serial number of the oldest open block, number of open ones,
-the present leader, whether the race is over and with which answer, and blocks planned so far.
-A block lives in the slot of its serial number modulo the number of slots."""
-
-CONTROL = 6
-"""How many entries `control` has."""

@@ -1,11 +1,12 @@
 """What the kernels are given: the problem in arrays, and the planes of a tracker's state."""
 
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.core.compilation import kernel
+from fairtrial.core.layout import Layout
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -20,40 +21,36 @@ FLOOR, CEILING = 0, 1
 class Model(NamedTuple):
     """A problem as its kernels see it: maximise, between floors and ceilings.
 
-    `weights` has shape (L,); `variances`, `costs` and `active` have shape (K, L). The
-    answer's own cells are held to `own_limits`, its rivals' to `rival_limits`; both equal
-    `limits` without slack. Inactive cells are never needed.
+    The answer's own cells are held to `own_limits`, its rivals' to `rival_limits`; both equal
+    `limits` without tolerance. Inactive cells are never needed.
     """
 
-    weights: Floats
-    limits: Limits
-    own_limits: Limits
-    rival_limits: Limits
-    variances: Floats
-    costs: Floats
-    active: Floats
-    slack: float
+    weights: Annotated[Floats, "groups"]
+    limits: Annotated[Limits, "2 arms groups"]
+    own_limits: Annotated[Limits, "2 arms groups"]
+    rival_limits: Annotated[Limits, "2 arms groups"]
+    variances: Annotated[Floats, "arms groups"]
+    costs: Annotated[Floats, "arms groups"]
+    active: Annotated[Floats, "arms groups"]
+    tolerance: float
 
 
-def pack_model(model: Model) -> Floats:
-    """Return a model in one array: compiled code unpacks it faster than a tuple is passed."""
-    return np.concatenate([np.ravel(part) for part in model])
+MODEL = Layout(Model)
+open_model = MODEL.open
 
 
 @kernel
-def open_model(packed: Floats, arms: int, groups: int) -> Model:
-    """Return the named views of a packed model."""
-    cells = arms * groups
-    planes = packed[groups : groups + 9 * cells].reshape((9, arms, groups))
+def with_limits(model: Model, limits: Limits) -> Model:
+    """Return a model with other limits for all cells; those of rivals stay what they were."""
     return Model(
-        packed[:groups],
-        planes[0:2],
-        planes[2:4],
-        planes[4:6],
-        planes[6],
-        planes[7],
-        planes[8],
-        packed[groups + 9 * cells],
+        model.weights,
+        limits,
+        model.own_limits,
+        model.rival_limits,
+        model.variances,
+        model.costs,
+        model.active,
+        model.tolerance,
     )
 
 

@@ -60,7 +60,7 @@ def pair_value(
     row_k: int,
     weights: Floats,
     limits: Limits,
-    slack: float,
+    tolerance: float,
     lam: Floats,
     slot: int,
 ) -> tuple[float, float]:
@@ -70,7 +70,7 @@ def pair_value(
     such means of b and k. Exact: the gap between them is piecewise linear, and is followed
     piece by piece. Rows go by index: a slice would cost more than the arithmetic.
     """
-    gap = slack
+    gap = tolerance
     value = 0.0
     free = 0.0
     room = 0.0
@@ -106,7 +106,9 @@ def pair_value(
         if gap <= room:
             return value, 0.0
         gap -= room
-    return _close_gap(gap, b, k, means, precisions, row_b, row_k, weights, limits, slack, lam, slot)
+    return _close_gap(
+        gap, b, k, means, precisions, row_b, row_k, weights, limits, tolerance, lam, slot
+    )
 
 
 @kernel(error_model="numpy")
@@ -120,7 +122,7 @@ def _close_gap(
     row_k: int,
     weights: Floats,
     limits: Limits,
-    slack: float,
+    tolerance: float,
     lam: Floats,
     slot: int,
 ) -> tuple[float, float]:
@@ -134,9 +136,9 @@ def _close_gap(
             lam[slot, 1, cell] = weights[cell] / precisions[row_k, cell]
             slope_b += weights[cell] * lam[slot, 0, cell]
     if lowest_ceiling < math.inf:
-        multiplier = _walk(b, k, means, weights, limits, slack, lam, slot, slope_b)
+        multiplier = _walk(b, k, means, weights, limits, tolerance, lam, slot, slope_b)
     else:
-        multiplier = _newton(gap, b, k, means, weights, limits, slack, lam, slot, slope_b)
+        multiplier = _newton(gap, b, k, means, weights, limits, tolerance, lam, slot, slope_b)
     value = multiplier**2 * slope_b
     for cell in range(weights.size):
         if weights[cell] > 0.0:
@@ -155,13 +157,13 @@ def _newton(
     means: Floats,
     weights: Floats,
     limits: Limits,
-    slack: float,
+    tolerance: float,
     speeds: Floats,
     slot: int,
     slope_b: float,
 ) -> float:
     """Return where a gap closes that floors alone bend: concave, at most one step a piece."""
-    tolerance = -1e-15 * (1.0 + gap)
+    rounding = -1e-15 * (1.0 + gap)
     multiplier = 0.0
     for _ in range(weights.size + 3):
         slope = slope_b
@@ -171,13 +173,13 @@ def _newton(
                 if moved >= limits[FLOOR, k, cell]:
                     slope += weights[cell] * speeds[slot, 1, cell]
         multiplier += gap / slope
-        gap = slack
+        gap = tolerance
         for cell in range(weights.size):
             if weights[cell] > 0.0:
                 low = means[b, cell] - multiplier * speeds[slot, 0, cell]
                 moved = means[k, cell] + multiplier * speeds[slot, 1, cell]
                 gap += weights[cell] * (low - max(limits[FLOOR, k, cell], moved))
-        if gap >= tolerance:
+        if gap >= rounding:
             break
     return multiplier
 
@@ -189,7 +191,7 @@ def _walk(
     means: Floats,
     weights: Floats,
     limits: Limits,
-    slack: float,
+    tolerance: float,
     speeds: Floats,
     slot: int,
     slope_b: float,
@@ -197,7 +199,7 @@ def _walk(
     """Return where a gap closes that floors and ceilings bend: from bend to bend, in order."""
     multiplier = 0.0
     for _ in range(2 * weights.size + 1):
-        gap = slack
+        gap = tolerance
         slope = slope_b
         bend = math.inf
         for cell in range(weights.size):
@@ -244,14 +246,14 @@ def pitfall_value(
     weights: Floats,
     own_limits: Limits,
     rival_limits: Limits,
-    slack: float,
+    tolerance: float,
     lam: Floats,
 ) -> float:
     """Return the value of one pitfall of the answer `best`; infinite where there is none.
 
     Pitfalls 0 .. K-1: arm k should be the answer. Pitfalls K .. K+L-1: `best` fails its
     nearer limit in that cell. `own_limits` are those that the answer is held to,
-    `rival_limits` those that its rivals are (equal unless there is slack). `lam` is scratch
+    `rival_limits` those that its rivals are (equal unless there is tolerance). `lam` is scratch
     of shape (1, 2, L).
     """
     arms = means.shape[0]
@@ -265,7 +267,7 @@ def pitfall_value(
     if best == NONE:
         return none_value(index, means, precisions, rival_limits)
     value, _ = pair_value(
-        best, index, means, precisions, best, index, weights, rival_limits, slack, lam, 0
+        best, index, means, precisions, best, index, weights, rival_limits, tolerance, lam, 0
     )
     return value
 
@@ -279,7 +281,7 @@ def pitfall_gradient(
     weights: Floats,
     own_limits: Limits,
     rival_limits: Limits,
-    slack: float,
+    tolerance: float,
     lam: Floats,
     gradient: Floats,
 ) -> float:
@@ -287,7 +289,7 @@ def pitfall_gradient(
     arms, cells = means.shape
     fill(gradient, 0.0)
     value = pitfall_value(
-        index, best, means, precisions, weights, own_limits, rival_limits, slack, lam
+        index, best, means, precisions, weights, own_limits, rival_limits, tolerance, lam
     )
     if index >= arms:
         cell = index - arms
@@ -311,7 +313,7 @@ def all_pitfalls(
     weights: Floats,
     own_limits: Limits,
     rival_limits: Limits,
-    slack: float,
+    tolerance: float,
     lam: Floats,
     values: Floats,
 ) -> int:
@@ -319,7 +321,7 @@ def all_pitfalls(
     weakest = 0
     for index in range(values.size):
         values[index] = pitfall_value(
-            index, best, means, precisions, weights, own_limits, rival_limits, slack, lam
+            index, best, means, precisions, weights, own_limits, rival_limits, tolerance, lam
         )
         if values[index] < values[weakest]:
             weakest = index

@@ -56,7 +56,7 @@ def cuts_at(
     values = np.empty(arms + groups)
     weakest = all_pitfalls(
         best, means, precisions, model.weights,
-        model.own_limits, model.rival_limits, model.slack, lam, values,
+        model.own_limits, model.rival_limits, model.tolerance, lam, values,
     )  # fmt: skip
     least = values[weakest]
     near = np.flatnonzero((values <= factor * least) & (values < math.inf))
@@ -64,7 +64,7 @@ def cuts_at(
     for i in range(near.size):
         pitfall_gradient(
             near[i], best, means, precisions, model.weights,
-            model.own_limits, model.rival_limits, model.slack, lam, cuts[i],
+            model.own_limits, model.rival_limits, model.tolerance, lam, cuts[i],
         )  # fmt: skip
         cuts[i] /= model.variances
     return least, cuts

@@ -89,7 +89,7 @@ def refresh(model: Model, state: Floats, scan: Integers, values: Floats, changed
         if everything or index == changed:
             values[index] = pitfall_value(
                 index, best, means, precisions, model.weights,
-                model.own_limits, model.rival_limits, model.slack, lam,
+                model.own_limits, model.rival_limits, model.tolerance, lam,
             )  # fmt: skip
     scan[BEST] = best
     scan[WEAKEST] = np.argmin(values)

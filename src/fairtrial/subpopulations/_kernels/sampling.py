@@ -192,7 +192,7 @@ def _gradient_of(
 ) -> float:
     return pitfall_gradient(
         index, best, state[MEANS], state[PRECISIONS], model.weights,
-        model.own_limits, model.rival_limits, model.slack, lam, gradient,
+        model.own_limits, model.rival_limits, model.tolerance, lam, gradient,
     )  # fmt: skip
 
 
@@ -209,7 +209,7 @@ def _doubted_gradient(
         return value
     return pitfall_gradient(
         rival, best, means, state[PRECISIONS], model.weights,
-        model.own_limits, model.rival_limits, model.slack, lam, gradient,
+        model.own_limits, model.rival_limits, model.tolerance, lam, gradient,
     )  # fmt: skip
 
 

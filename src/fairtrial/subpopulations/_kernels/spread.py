@@ -26,7 +26,7 @@ NUMBER = COLUMNS
 """Column, the last of `NOISE_FIELDS`: the number of the pull that gave the first result."""
 
 Records = NDArray[np.float64]
-"""Shape (1 + R, cells, NOISE_FIELDS): of what is settled, and of R open blocks; or empty."""
+"""Shape (1, cells, NOISE_FIELDS), or empty if no noise is stated."""
 
 SETTLED = 0
 
@@ -66,15 +66,12 @@ def correct_result(record: Floats, cell: int, number: float, old: float, new: fl
 
 
 @kernel
-def settle_blocks(records: Records, first: int, until: int) -> None:
-    """Add the open blocks `first` to ``until - 1`` to what is settled, and clear their records."""
-    slots = records.shape[0] - 1
-    for serial in range(first, until):
-        block = records[1 + serial % slots]
-        for cell in range(block.shape[0]):
-            if block[cell, COUNT] > 0.0:
-                _add(records[SETTLED, cell], block[cell])
-                block[cell] = 0.0
+def settle_block(settled: Floats, block: Floats) -> None:
+    """Add the record of a block to that of what is settled, and clear it."""
+    for cell in range(block.shape[0]):
+        if block[cell, COUNT] > 0.0:
+            _add(settled[cell], block[cell])
+            block[cell] = 0.0
 
 
 @kernel

@@ -4,42 +4,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.confidence.block_betting import carry_over, promise, pulls_left
+from fairtrial.confidence.block_betting import LiveBlocks, promise
+from fairtrial.confidence.block_betting.bets import GRID
 from fairtrial.confidence.loss_test import losses_differ
 from fairtrial.core.policy import Choice
-from fairtrial.core.pull import UNSOLICITED, Pull
+from fairtrial.core.pull import Pull
 from fairtrial.core.recommendation import Guarantee
 from fairtrial.core.validation import check_choice, check_integer
-from fairtrial.core.wording import plural
 from fairtrial.errors import InvalidArgument
-from fairtrial.subpopulations._kernels.block_book import Rules, open_book, sizes, slots_in
-from fairtrial.subpopulations._kernels.indices import (
-    ANSWER,
-    BLOCKS,
-    CONTROL,
-    FINISHED,
-    FIRST,
-    NOISE_FIELDS,
-    OPEN,
-)
-from fairtrial.subpopulations._kernels.model import pack_model
-from fairtrial.subpopulations._kernels.runs import (
-    ask_blocks,
-    correct_in_blocks,
-    leader_in_blocks,
-    lose_in_blocks,
-    run_blocks,
-    start_blocks,
-    tell_blocks,
-    tell_late_to_blocks,
-    wealth_in_blocks,
-)
+from fairtrial.subpopulations._kernels import blocks
+from fairtrial.subpopulations._kernels.block_state import CONSTANTS, Constants, Rules
 from fairtrial.subpopulations.environments import CellEnvironment
 from fairtrial.subpopulations.policies.base import FloorPolicy
 from fairtrial.subpopulations.policies.units import PREDICTABLE, model_of
@@ -117,15 +96,7 @@ class BlockBetting(FloorPolicy):
     """
 
     version = 3
-    state_fields = (
-        "_floats",
-        "_integers",
-        "_amended",
-        "_corrected",
-        "_lost_in_bet",
-        "_late",
-        "_noise",
-    )
+    state_fields = tuple(f"_blocks.{name}" for name in LiveBlocks.fields)
 
     def __init__(
         self,
@@ -144,19 +115,15 @@ class BlockBetting(FloorPolicy):
         )
         self.losses = check_choice("losses", losses, ["informative", "ignorable"])
         self._refuse_what_is_not_covered()
-        self._lost_in_bet = 0
-        self._corrected = 0
-        rules = self._rules_of(problem)
+        self._rules = self._rules_of(problem)
         model = model_of(problem, informative_only=True)
         model = model._replace(
-            limits=model.limits - rules.shift,
-            own_limits=model.own_limits - rules.shift,
-            rival_limits=model.rival_limits - rules.shift,
+            limits=model.limits - self._rules.shift,
+            own_limits=model.own_limits - self._rules.shift,
+            rival_limits=model.rival_limits - self._rules.shift,
         )
-        self._packed = np.concatenate([pack_model(model), np.array(rules, dtype=np.float64)])
-        # Pulls told after they were given up: they are in no bet.
-        self._late: list[int] = []
-        self._allocate(slots=2)
+        constants, _ = CONSTANTS.pack(Constants(model, self._rules))
+        self._blocks = LiveBlocks(blocks, constants, **self._dimensions)
 
     def _refuse_what_is_not_covered(self) -> None:
         if self.problem.tolerance > 0.0 or self.problem.floor_tolerance > 0.0:
@@ -179,8 +146,8 @@ class BlockBetting(FloorPolicy):
             low=low - shift,
             high=high - shift,
             threshold=-math.log(self.delta),
-            start=float(
-                self._initial_draws(bounded) if self.initial_pulls is None else self.initial_pulls
+            initial_pulls=float(
+                self._default_initial_pulls if self.initial_pulls is None else self.initial_pulls
             ),
             growth=0.03,
             kappa=1.0,
@@ -190,149 +157,77 @@ class BlockBetting(FloorPolicy):
             precision=0.9,
             doubts=True,
             pause=0.5,
-            redraws=bounded and self.losses == "ignorable",
+            pulls_again=bounded and self.losses == "ignorable",
             shift=shift,
         )
 
-    def _initial_draws(self, bounded: bool) -> int:
+    @property
+    def _default_initial_pulls(self) -> int:
+        bounded = self.problem.reward_range is not None
         return 10 if bounded and self.problem.n_actions <= _MANY_CELLS else 5
 
-    # ---------------------------------------------------------------------- books
-
-    def _allocate(self, slots: int) -> None:
-        arms, groups, bets = self._sizes
-        floats, integers = sizes(arms, groups, slots, bets)
-        self._floats = np.zeros(floats)
-        self._integers = np.zeros(integers, dtype=np.int64)
-        self._noise = self._noise_records(slots)
-        start_blocks(*self._books())
-
-    def _noise_records(self, slots: int) -> Floats:
-        """Return empty records for the test of the stated noise, if there is one to test."""
-        stated = self.problem.reward_range is None
-        return np.zeros((1 + slots, self.problem.n_actions, NOISE_FIELDS) if stated else (0, 0, 0))
-
-    def _books(self, *more: Any) -> Any:
-        """Return everything that the kernels need, packed, and `more` after it."""
-        return self._packed, self._floats, self._integers, *self._sizes, *more
-
     @property
-    def _slots(self) -> int:
-        """Blocks that can be open at once."""
-        arms, _, bets = self._sizes
-        return int(slots_in(self._integers, arms, bets))
-
-    @cached_property
-    def _sizes(self) -> tuple[int, int, int]:
-        """Arms, groups, and bets in a block: on each rival, and on each limit of the leader."""
+    def _dimensions(self) -> dict[str, int]:
+        """Those of the state but for how many blocks can be open at once."""
         arms, groups = self.problem.shape
+        bounded = self.problem.reward_range is not None
+        # A bet on each rival, and on each limit of the leader.
         ends = 2 if np.isfinite(self.problem.ceilings).any() else 1
-        return arms, groups, arms + ends * groups
-
-    @property
-    def _book(self) -> Any:
-        return open_book(self._floats, self._integers, *self._sizes)
-
-    def _make_room(self) -> None:
-        """Double the number of blocks that can be open at once."""
-        old, slots = self._book, self._slots
-        arms, groups, bets = self._sizes
-        floats, integers = sizes(arms, groups, 2 * slots, bets)
-        self._floats, self._integers = np.zeros(floats), np.zeros(integers, dtype=np.int64)
-        new = open_book(self._floats, self._integers, arms, groups, bets)
-        first, number = int(old.control[FIRST]), int(old.control[OPEN])
-        carry_over(old, new, first, number)
-        if self._noise.size:
-            self._move_noise(first, number, slots)
-
-    def _move_noise(self, first: int, number: int, slots: int) -> None:
-        """Keep what is known of the spread in books with twice the room."""
-        old, self._noise = self._noise, self._noise_records(2 * slots)
-        self._noise[0] = old[0]
-        for serial in range(first, first + number):
-            self._noise[1 + serial % (2 * slots)] = old[1 + serial % slots]
+        return {
+            "arms": arms,
+            "groups": groups,
+            "actions": arms * groups,
+            "bets": arms + ends * groups,
+            "points": GRID if bounded else 0,
+            "tested": 0 if bounded else arms * groups,
+        }
 
     # ------------------------------------------------------------------- contract
 
     def choose(self, group: str | None = None) -> Choice:
-        """Return the next draw of the open block, planning a new one when there is none."""
-        column = self._column(group)
-        while True:
-            cell, tag = ask_blocks(*self._books(column, float(self.batch or 0)))
-            if cell >= 0:
-                return cell, tag
-            self._make_room()
+        """Return the next pull of an open block, planning a new one when there is none."""
+        return self._blocks.choose(self._column(group), float(self.batch or 0))
 
     def learn(self, pull: Pull, outcome: float) -> None:
         """Take one reward; after its loss it counts for bets as long as its block is open."""
-        reward = self._inward * outcome
-        if self._lost and self.is_lost(pull):
-            told = (pull.action, pull.tag, reward, pull.number, self._noise)
-            if tell_late_to_blocks(*self._books(*told)):
-                self._lost_in_bet -= pull.tag >= 0 and not self._finished
-            else:
-                self._late.append(pull.number)
-            return
-        tag = pull.tag if pull.number in self._outstanding else -1
-        told = (pull.action, tag, reward, pull.number, self._noise)
-        tell_blocks(*self._books(*told))
+        self._blocks.learn(pull, self._inward * outcome, was_lost=pull.number in self._lost)
 
     def on_failure(self, pull: Pull, reason: str) -> None:
-        """Close the books on a pull: its worst value if rewards have a range, else without it."""
-        # A tag below -1 is of a block in which nothing is bet on the pull's cell.
-        self._lost_in_bet += pull.tag >= 0 and not self._finished
-        lose_in_blocks(*self._books(pull.action, pull.tag, self._noise))
+        """Count a pull as its worst value if rewards have a range, else leave it out."""
+        self._blocks.lose(pull)
 
     def on_amend(self, pull: Pull, old: float, new: float) -> None:
         """Correct the data, and bets of its block; those that were paid stay as they were."""
-        in_block = pull.number != UNSOLICITED and pull.number not in self._late
-        tag = pull.tag if in_block else -1
-        change = (self._inward * old, self._inward * new, pull.number, self._noise)
-        correct_in_blocks(*self._books(pull.action, tag, *change))
-        if tag >= 0:
-            was_paid = tag < self._control[FIRST]
-            self._amended += was_paid
-            self._corrected += not was_paid
+        self._blocks.amend(pull, self._inward * old, self._inward * new)
 
     def _simulate(
         self, environment: CellEnvironment, generator: np.random.Generator, horizon: int
     ) -> Floats:
-        most = 0 if self._finished else horizon
-        world = (*environment.source, self._inward, generator, most, self._noise)
-        self.told = self.asked = run_blocks(*self._books(float(self.batch or 0), *world))
+        simulated = (float(self.batch or 0), environment.source, self._inward, generator, horizon)
+        self.told = self.asked = blocks.run(*self._blocks.arrays, *simulated)
         return self._data[0]
 
     # --------------------------------------------------------------------- report
 
-    @cached_property
-    def _control_start(self) -> int:
-        # After what is rejected: arms and "none".
-        return len(self.problem.arms) + 1
-
-    @property
-    def _control(self) -> NDArray[np.int64]:
-        return self._integers[self._control_start : self._control_start + CONTROL]
-
     @property
     def _finished(self) -> bool:
-        return bool(self._integers[self._control_start + FINISHED])
+        return self._blocks.finished
 
     @property
     def _answer(self) -> int | None:
         if self._finished:
-            return int(self._control[ANSWER])
-        leader = int(leader_in_blocks(*self._books()))
+            return int(self._blocks.state.answer[0])
+        leader = int(blocks.answer_now(*self._blocks.arrays))
         return leader if leader >= 0 else None
 
     @property
     def _data(self) -> tuple[Floats, Floats]:
-        # The first of a book's floats: opening all of it takes as long as several decisions.
-        arms, groups, _ = self._sizes
-        counts, sums = self._floats[: 2 * arms * groups].reshape((2, arms, groups))
-        return counts, sums + self._packed[-1] * counts
+        state = self._blocks.state
+        return state.counts, state.sums + self._rules.shift * state.counts
 
     def _spreads(self) -> list[Floats]:
-        return [self._noise[0]] if self._noise.size else []
+        record = self._blocks.state.settled_noise
+        return [record] if record.size else []
 
     def _scale(self) -> Floats:
         return self.problem.scale
@@ -340,15 +235,15 @@ class BlockBetting(FloorPolicy):
     @property
     def _rejected(self) -> NDArray[np.bool_]:
         """Which answers are ruled out, "no arm" last."""
-        return self._integers[: self._control_start].astype(bool)
+        return np.asarray(self._blocks.state.rejected, dtype=bool)
 
     def _wealth(self) -> Floats:
         """Return the log wealth against every answer, "no arm" last."""
-        return np.asarray(wealth_in_blocks(*self._books()))
+        return np.asarray(blocks.wealth_now(*self._blocks.arrays))
 
     def _candidates(self) -> tuple[str | None, ...]:
         if self._finished:
-            return (self._label(int(self._control[ANSWER])),)
+            return (self._label(int(self._blocks.state.answer[0])),)
         return tuple(map(self._label, np.flatnonzero(~self._rejected).tolist()))
 
     def _evidence(self) -> tuple[float | None, float | None]:
@@ -362,14 +257,13 @@ class BlockBetting(FloorPolicy):
         return float(wealth[rivals].min()) if rivals.any() else threshold, threshold
 
     def _remaining(self, evidence: float | None, threshold: float | None) -> float | None:
-        book = self._book
-        return pulls_left(float(book.forecast[0]), float(book.waiting.sum()))
+        return self._blocks.pulls_left
 
     @property
     def _losses(self) -> tuple[Floats, Floats]:
         """Pulls of settled blocks that brought a result, and that were lost, by cell."""
-        book = self._book
-        return book.came, book.lost
+        settled, shape = self._blocks.state.blocks, self.problem.shape
+        return settled.came.reshape(shape), settled.lost.reshape(shape)
 
     def _details(self) -> Mapping[str, Any]:
         wealth, rejected = self._wealth(), self._rejected
@@ -380,7 +274,7 @@ class BlockBetting(FloorPolicy):
                 "share": float(lost.sum() / max(1.0, came.sum() + lost.sum())),
                 "too_many_to_decide": self._loses_too_many,
             },
-            "blocks": int(self._control[BLOCKS]),
+            "blocks": self._blocks.planned,
             "answers": [
                 {
                     "answer": self._label(answer),
@@ -401,8 +295,8 @@ class BlockBetting(FloorPolicy):
     @property
     def _is_out_of_reach(self) -> bool:
         """Whether results of the kind that came so far cannot settle the leader's answer."""
-        planned = self._control[BLOCKS] > 1
-        return planned and not self._finished and math.isinf(self._book.forecast[0])
+        hopeless = math.isinf(self._blocks.state.forecast[0])
+        return hopeless and self._blocks.planned > 1 and not self._finished
 
     @property
     def _loses_too_many(self) -> bool:
@@ -430,16 +324,10 @@ class BlockBetting(FloorPolicy):
             "the true mean of each arm in each group does not change during the study",
         )
         stated = stated.assuming(PREDICTABLE)
-        if self._corrected:
-            corrections = plural(self._corrected, "correction")
-            stated = stated.assuming(f"after {corrections} every value is the true one")
-        if self.losses == "ignorable":
+        ignorable = self.losses == "ignorable"
+        if ignorable:
             stated = stated.assuming(_LOSSES_IGNORABLE)
             if losses_differ(*self._losses):
                 stated = stated.weakened("some arms lose more results than others by chance alone")
-        elif not bounded:
-            event = "got lost for reasons unrelated to rewards"
-            stated = stated.weakened_by(self._lost_in_bet, "pull", event)
-        event = "came after bets on the values were paid"
-        stated = stated.weakened_by(self._amended, "correction", event)
+        stated = self._blocks.as_it_stands(stated, leaves_out=not (bounded or ignorable))
         return self._as_results_allow(stated)

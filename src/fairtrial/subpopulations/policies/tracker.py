@@ -41,7 +41,7 @@ from fairtrial.subpopulations._kernels.indices import (
     UNIFORM,
     UNKNOWN,
 )
-from fairtrial.subpopulations._kernels.model import pack_model
+from fairtrial.subpopulations._kernels.model import MODEL
 from fairtrial.subpopulations._kernels.runs import (
     ask_tracker,
     correct_in_tracker,
@@ -196,7 +196,7 @@ class Tracker:
                 "stopping", "must be 'certified' with informative delays", stopping
             )
         model = model_of(problem, sampling.rule in _INFORMATIVE_ONLY)
-        self._model, self._needed = pack_model(model), model.active > 0.0
+        (self._model, _), self._needed = MODEL.pack(model), model.active > 0.0
         self._start = float(sampling.initial_pulls_of(problem))
         self._guard = sampling.guard_of(problem)
         self._shares = sampling.shares_of(problem)

@@ -46,5 +46,5 @@ def model_of(problem: Problem, informative_only: bool) -> Model:
         variances=(problem.scale / unit) ** 2,
         costs=np.array(problem.costs),
         active=needed.astype(np.float64),
-        slack=float(problem.tolerance / unit),
+        tolerance=float(problem.tolerance / unit),
     )

@@ -1,13 +1,10 @@
-"""What block betting has in common in every family: its promise, and its open blocks."""
+"""What block betting promises in every family."""
 
 from __future__ import annotations
 
-import math
-from typing import Any
-
 from fairtrial.core.recommendation import Guarantee
 
-__all__ = ["carry_over", "promise", "pulls_left"]
+__all__ = ["promise"]
 
 
 def promise(
@@ -47,23 +44,3 @@ def promise(
         assumptions=(noise, assumption),
         source=f"docs/explanation/{page}.md",
     )
-
-
-def carry_over(old: Any, new: Any, first: int, number: int) -> None:
-    """Copy a book into one with room for more open blocks.
-
-    Arrays of the same shape are copied; of the others, which have a row for every block that
-    can be open, the rows of blocks `first` to ``first + number - 1`` are.
-    """
-    for name in old._fields:
-        before, after = getattr(old, name), getattr(new, name)
-        if before.shape == after.shape:
-            after[...] = before
-            continue
-        for serial in range(first, first + number):
-            after[serial % len(after)] = before[serial % len(before)]
-
-
-def pulls_left(forecast: float, waiting: float) -> float | None:
-    """Return the forecast of the pulls left: no fewer than open blocks still wait for."""
-    return max(forecast, waiting) if math.isfinite(forecast) else None

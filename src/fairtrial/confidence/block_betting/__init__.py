@@ -1,0 +1,10 @@
+"""The one engine of block betting: bets, blocks, what is paid, and what is promised.
+
+`bets` and `blocks` are compiled, and called by the kernels of families; this page loads no
+compiler.
+"""
+
+from fairtrial.confidence.block_betting.guarantee import promise
+from fairtrial.confidence.block_betting.live import BlockKernels, LiveBlocks, pulls_left
+
+__all__ = ["BlockKernels", "LiveBlocks", "promise", "pulls_left"]

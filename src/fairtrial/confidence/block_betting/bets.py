@@ -1,0 +1,221 @@
+"""Bets, compiled: what a block's results pay against a null "effect <= 0", and their state.
+
+An effect is a constant and the sum of weights times means; weights, centres and stakes are frozen
+before the block. A result moves a bet by its *step*: its weight in the bet, times by how much it
+exceeds its centre. Documentation: docs/explanation/block-betting.md and bounded-rewards.md.
+"""
+
+import math
+from typing import Annotated, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairtrial.core.compilation import kernel
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+inlined = kernel(forceinline=True, _nrt=False)
+"""Compiler of what is called for every result, and allocates nothing.
+
+So it needs no reference counts: those of all the arrays of a state cost more than the work.
+"""
+
+GRID = 24
+SPREAD = 1.5
+ROUNDING = 0.5
+CAP = 0.4
+RESULTS_PER_LOG = 16
+
+_REACH = 4.0 * math.sqrt(SPREAD)
+
+
+@kernel
+def _log_density(u: float, m: float, width: float) -> float:
+    return math.log(width) - (u - m) ** 2 / (2.0 * SPREAD) - math.log(abs(u) + ROUNDING)
+
+
+@kernel
+def bet_weights(m: float, points: Floats, weights: Floats) -> float:
+    """Fill the effects that are bet on and their stakes; return the stake kept as cash.
+
+    `m` is the estimated effect in its own standard errors. Stakes and cash sum to one.
+    """
+    low = max(0.0, m - _REACH)
+    width = (max(0.0, m) + _REACH - low) / GRID
+    largest = -math.inf
+    for i in range(GRID):
+        points[i] = low + (i + 0.5) * width
+        weights[i] = _log_density(points[i], m, width)
+        largest = max(largest, weights[i])
+    cash_low = min(0.0, m) - _REACH
+    cash_width = -cash_low / GRID
+    keeps_cash = m < _REACH
+    if keeps_cash:
+        for i in range(GRID):
+            largest = max(largest, _log_density(cash_low + (i + 0.5) * cash_width, m, cash_width))
+    total = 0.0
+    for i in range(GRID):
+        weights[i] = math.exp(weights[i] - largest)
+        total += weights[i]
+    cash = 0.0
+    if keeps_cash:
+        for i in range(GRID):
+            u = cash_low + (i + 0.5) * cash_width
+            cash += math.exp(_log_density(u, m, cash_width) - largest)
+    total += cash
+    for i in range(GRID):
+        weights[i] /= total
+    return cash / total
+
+
+@kernel
+def log_mixture(cash: float, weights: Floats, logs: Floats) -> float:
+    """Return log(cash + sum of weights times exp(logs)), whatever the size of the logs."""
+    largest = 0.0 if cash > 0.0 else -math.inf
+    for i in range(GRID):
+        if weights[i] > 0.0:
+            largest = max(largest, logs[i])
+    total = cash * math.exp(-largest) if cash > 0.0 else 0.0
+    for i in range(GRID):
+        if weights[i] > 0.0:
+            total += weights[i] * math.exp(logs[i] - largest)
+    return largest + math.log(total)
+
+
+@kernel
+def log_bet(m: float, f: float, e: float) -> float:
+    """Return the log of what a block pays: Gaussian or sub-Gaussian noise, known scale.
+
+    `m`: earlier estimate of the effect; `f`: precision of the block; `e`: estimate from
+    the block alone; all in units of the earlier standard error.
+    """
+    points = np.empty(GRID)
+    weights = np.empty(GRID)
+    cash = bet_weights(m, points, weights)
+    for i in range(GRID):
+        points[i] = points[i] * f * (e - 0.5 * points[i])
+    return log_mixture(cash, weights, points)
+
+
+@kernel
+def bounded_stakes(
+    m: float, deviation: float, block_variance: float, ruin: float, thetas: Floats, weights: Floats
+) -> float:
+    """Fill the stakes per unit of coefficient for rewards in a known range; return the cash.
+
+    `m`: estimated effect in its own standard errors; `deviation`: that standard error;
+    `block_variance`: variance of the block's effect; `ruin`: the most that one result
+    can lose per unit of theta. No result takes more than the share `CAP` of a stake.
+    """
+    cash = bet_weights(m, thetas, weights)
+    most = CAP / ruin if ruin > 0.0 else math.inf
+    for i in range(GRID):
+        thetas[i] = min(thetas[i] * deviation / block_variance, most)
+    return cash
+
+
+@kernel
+def multiply_factor(thetas: Floats, products: Floats, step: float) -> None:
+    """Multiply each point's product by 1 + theta * step."""
+    for i in range(GRID):
+        products[i] *= 1.0 + thetas[i] * step
+
+
+@kernel
+def flush_products(products: Floats, logs: Floats) -> None:
+    """Move products into their logarithms, before they can overflow."""
+    for i in range(GRID):
+        logs[i] += math.log(products[i])
+        products[i] = 1.0
+
+
+# ------------------------------------------------------------------ bets of open blocks
+
+NO_BET = -1
+"""The ledger of a bet that is not made."""
+
+LOST = math.nan
+"""The value of a result that got lost."""
+
+
+class Bets(NamedTuple):
+    """The bets of open blocks; what their effects are, their families know.
+
+    With a known noise only estimates and ledgers matter, and there are no points.
+    """
+
+    number: Annotated[Integers, "slots"]  # bets of the block
+    ledger: Annotated[Integers, "slots bets"]  # what they are paid into, or NO_BET
+    received: Annotated[Integers, "slots bets"]  # results since products were turned into logs
+    estimate: Annotated[Floats, "slots bets"]  # of the effect, in its own standard errors
+    variance: Annotated[Floats, "slots bets"]  # of that estimate
+    cash: Annotated[Floats, "slots bets"]  # the stake that no result moves
+    thetas: Annotated[Floats, "slots bets points"]  # what is staked per unit of a step
+    stakes: Annotated[Floats, "slots bets points"]
+    products: Annotated[Floats, "slots bets points"]  # factors of the latest results
+    logs: Annotated[Floats, "slots bets points"]  # logarithms of those before
+
+
+@inlined
+def value_in_bet(value: float, low: float, high: float, weight: float) -> float:
+    """Return a result's value in a bet: of one that got lost the worst that it can have."""
+    if not math.isnan(value):
+        return value
+    return low if weight > 0.0 else high
+
+
+@inlined
+def freeze_stakes(
+    bets: Bets, slot: int, bet: int, at_centre: float, inside: float, ruin: float
+) -> None:
+    """Freeze what is staked on an effect of rewards in a known range; its estimate is written.
+
+    `at_centre`: the effect if every mean were at its centre; `inside`: variance of the block's
+    effect; `ruin`: the most that one result can lose per unit of theta.
+    """
+    thetas, logs = bets.thetas[slot, bet], bets.logs[slot, bet]
+    deviation = math.sqrt(bets.variance[slot, bet])
+    bets.cash[slot, bet] = bounded_stakes(
+        bets.estimate[slot, bet], deviation, inside, ruin, thetas, bets.stakes[slot, bet]
+    )
+    bets.received[slot, bet] = 0
+    for point in range(GRID):
+        bets.products[slot, bet, point] = 1.0
+        logs[point] = thetas[point] * at_centre
+
+
+@inlined
+def multiply_bet(bets: Bets, slot: int, bet: int, step: float) -> None:
+    """Multiply a result's factor into a bet."""
+    multiply_factor(bets.thetas[slot, bet], bets.products[slot, bet], step)
+    bets.received[slot, bet] += 1
+    if bets.received[slot, bet] == RESULTS_PER_LOG:
+        flush_products(bets.products[slot, bet], bets.logs[slot, bet])
+        bets.received[slot, bet] = 0
+
+
+@inlined
+def correct_bet(bets: Bets, slot: int, bet: int, before: float, after: float) -> None:
+    """Replace a result's factor in a bet: its step was `before`, and is `after`."""
+    for point in range(GRID):
+        theta = bets.thetas[slot, bet, point]
+        bets.logs[slot, bet, point] += math.log((1.0 + theta * after) / (1.0 + theta * before))
+
+
+@inlined
+def bounded_gain(bets: Bets, slot: int, bet: int) -> float:
+    """Return the log of what a bet on rewards in a known range pays."""
+    flush_products(bets.products[slot, bet], bets.logs[slot, bet])
+    return log_mixture(bets.cash[slot, bet], bets.stakes[slot, bet], bets.logs[slot, bet])
+
+
+@kernel
+def known_noise_gain(bets: Bets, slot: int, bet: int, effect: float, variance: float) -> float:
+    """Return the log of what a bet pays on noise of known scale.
+
+    `effect`: its estimate from the block alone; `variance`: of that estimate.
+    """
+    earlier = bets.variance[slot, bet]
+    return log_bet(bets.estimate[slot, bet], earlier / variance, effect / math.sqrt(earlier))

@@ -1,0 +1,187 @@
+"""The open blocks of block betting, compiled: their pulls, results, losses and their order.
+
+Everything about a block is frozen when it is opened. Blocks may be open at once; they are settled
+in the order in which they were issued, each when all of its pulls have a result or are lost. A
+block lives in the slot of its serial number modulo the number of slots.
+"""
+
+from typing import Annotated, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairtrial.confidence.block_betting.bets import inlined
+from fairtrial.core.compilation import kernel
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+OUTSIDE = -1
+"""The serial number of a pull that is in no block, and the slot of a block that is not open."""
+
+
+class Blocks(NamedTuple):
+    """The open blocks; an action is what one pull can choose."""
+
+    first: Annotated[Integers, "1"]  # serial number of the oldest open block
+    number: Annotated[Integers, "1"]  # of open blocks
+    waiting: Annotated[Integers, "slots"]  # pulls without a result
+    unissued: Annotated[Integers, "slots"]  # pulls that are still to be issued
+    width: Annotated[Integers, "slots"]  # actions with pulls
+    support: Annotated[Integers, "slots actions"]  # those actions
+    planned: Annotated[Floats, "slots actions"]  # pulls of the block
+    to_issue: Annotated[Floats, "slots actions"]
+    results: Annotated[Floats, "slots actions"]
+    sums: Annotated[Floats, "slots actions"]  # of results
+    losses: Annotated[Floats, "slots actions"]
+    came: Annotated[Floats, "actions"]  # results of the blocks that are settled
+    lost: Annotated[Floats, "actions"]  # pulls of those blocks that got lost
+
+
+@inlined
+def next_slot(blocks: Blocks) -> int:
+    """Return the slot of the next block, `OUTSIDE` if there is no room for one."""
+    slots = blocks.waiting.size
+    if blocks.number[0] == slots:
+        return OUTSIDE
+    return (blocks.first[0] + blocks.number[0]) % slots
+
+
+@kernel
+def open_block(blocks: Blocks, planned: Floats) -> None:
+    """Open a block of so many pulls of every action, in the next slot."""
+    slot = next_slot(blocks)
+    width = 0
+    pulls = 0
+    for action in range(planned.size):
+        blocks.planned[slot, action] = planned[action]
+        blocks.to_issue[slot, action] = planned[action]
+        blocks.results[slot, action] = 0.0
+        blocks.sums[slot, action] = 0.0
+        blocks.losses[slot, action] = 0.0
+        if planned[action] > 0.0:
+            blocks.support[slot, width] = action
+            width += 1
+            pulls += int(planned[action])
+    blocks.width[slot] = width
+    blocks.unissued[slot] = pulls
+    blocks.waiting[slot] = pulls
+    blocks.number[0] += 1
+
+
+@inlined
+def next_pull(blocks: Blocks, column: int, columns: int) -> tuple[int, int]:
+    """Issue a pull of the oldest block that has any; return its action and the block's serial.
+
+    Where an action is a row and a column, only a `column` that is wanted; -1 for every one. The
+    action is -1 if no open block has such a pull.
+    """
+    slots = blocks.waiting.size
+    found = -1
+    serial = blocks.first[0] - 1
+    newest = serial + blocks.number[0]
+    while found < 0 and serial < newest:
+        serial += 1
+        slot = serial % slots
+        if blocks.unissued[slot] == 0:
+            continue
+        most = 0.0
+        for index in range(blocks.width[slot]):
+            action = blocks.support[slot, index]
+            if blocks.to_issue[slot, action] > most and (column < 0 or action % columns == column):
+                most = blocks.to_issue[slot, action]
+                found = action
+        if found >= 0:
+            blocks.to_issue[slot, found] -= 1.0
+            blocks.unissued[slot] -= 1
+    return found, serial if found >= 0 else OUTSIDE
+
+
+@inlined
+def slot_of(blocks: Blocks, serial: int) -> int:
+    """Return the slot of a pull's block, `OUTSIDE` if that is settled, or there is none."""
+    return serial % blocks.waiting.size if serial >= blocks.first[0] else OUTSIDE
+
+
+@inlined
+def receive(blocks: Blocks, slot: int, action: int, value: float) -> None:
+    """Take a result of an open block."""
+    blocks.results[slot, action] += 1.0
+    blocks.sums[slot, action] += value
+    blocks.waiting[slot] -= 1
+
+
+@inlined
+def note_loss(blocks: Blocks, slot: int, action: int, issue_again: bool) -> None:
+    """Take note that a pull of an open block got lost; issue another in its place, or none."""
+    blocks.losses[slot, action] += 1.0
+    if issue_again:
+        blocks.to_issue[slot, action] += 1.0
+        blocks.unissued[slot] += 1
+    else:
+        blocks.waiting[slot] -= 1
+
+
+@inlined
+def undo_loss(blocks: Blocks, slot: int, action: int, issued_again: bool) -> bool:
+    """Undo the loss of a pull of an open block; return whether that can still be done.
+
+    It cannot where another pull has been issued in its place.
+    """
+    if issued_again:
+        if blocks.to_issue[slot, action] <= 0.0:
+            return False
+        blocks.to_issue[slot, action] -= 1.0
+        blocks.unissued[slot] -= 1
+    else:
+        blocks.waiting[slot] += 1
+    blocks.losses[slot, action] -= 1.0
+    return True
+
+
+@inlined
+def complete_slot(blocks: Blocks) -> int:
+    """Return the slot of the oldest open block if it is complete, else `OUTSIDE`."""
+    slot = blocks.first[0] % blocks.waiting.size
+    return slot if blocks.number[0] > 0 and blocks.waiting[slot] == 0 else OUTSIDE
+
+
+@kernel
+def close_oldest(blocks: Blocks) -> None:
+    """Close the oldest open block, whose bets are paid."""
+    slot = blocks.first[0] % blocks.waiting.size
+    for index in range(blocks.width[slot]):
+        action = blocks.support[slot, index]
+        blocks.came[action] += blocks.results[slot, action]
+        blocks.lost[action] += blocks.losses[slot, action]
+    blocks.first[0] += 1
+    blocks.number[0] -= 1
+
+
+@kernel
+def reject(rejected: Integers, wealth: Floats, threshold: float) -> tuple[int, int]:
+    """Reject for good every answer whose log wealth has reached the threshold.
+
+    Return how many are left, and the last of them, -1 if there is none.
+    """
+    left = 0
+    last = -1
+    for answer in range(rejected.size):
+        if not rejected[answer] and wealth[answer] >= threshold:
+            rejected[answer] = 1
+        if not rejected[answer]:
+            left += 1
+            last = answer
+    return left, last
+
+
+@inlined
+def tag_of(serial: int, is_bet_on: bool) -> int:
+    """Return what a pull's tag says of its block: -2 less the serial if there is no bet on it."""
+    return serial if serial == OUTSIDE or is_bet_on else -2 - serial
+
+
+@inlined
+def serial_of(tag: int) -> int:
+    """Return the serial number of a tagged pull's block, `OUTSIDE` for none."""
+    return tag if tag >= OUTSIDE else -2 - tag

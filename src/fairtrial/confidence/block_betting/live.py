@@ -1,0 +1,200 @@
+"""The blocks of a live policy: its arrays, and what became of pulls that are in bets."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairtrial.core.pull import UNSOLICITED, Pull
+from fairtrial.core.recommendation import Guarantee
+from fairtrial.core.wording import plural
+
+if TYPE_CHECKING:
+    from fairtrial.core.layout import Layout
+
+__all__ = ["BlockKernels", "LiveBlocks", "pulls_left"]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+_OUTSIDE = -1
+"""The tag of a pull that is in no block."""
+
+
+class BlockKernels(Protocol):
+    """What a family compiles; every function takes its constants and the two buffers first.
+
+    The tag of a pull says its block: -1 for none, the block's serial number where there are bets
+    on the pull, and -2 less that number where there are none.
+    """
+
+    STATE: Layout[Any]
+    """Of a named tuple with an array `finished`, the engine's `blocks`, and a `forecast`."""
+
+    def start(self, *arguments: Any) -> None:
+        """Open the first block."""
+
+    def ask(self, *arguments: Any) -> tuple[int, int]:
+        """Return an action and a tag; the action is -1 if another block needs more room."""
+
+    def tell(self, *arguments: Any) -> None:
+        """Take a result: action, tag, value, number of the pull (negative if nobody asked)."""
+
+    def tell_late(self, *arguments: Any) -> bool:
+        """Take a result of a lost pull; return whether its block still counts it."""
+
+    def lose(self, *arguments: Any) -> None:
+        """Take note that a pull got lost: action and tag."""
+
+    def correct(self, *arguments: Any) -> None:
+        """Replace a result: action, tag, what it was, what it is, number of the pull."""
+
+
+class LiveBlocks:
+    """The state of a live policy that bets on blocks, and the counts its guarantee rests on.
+
+    Parameters
+    ----------
+    kernels : BlockKernels
+        The family's compiled functions.
+    constants : array
+        What never changes, packed.
+    **dimensions
+        Those of the state but for ``slots``, how many blocks can be open at once.
+
+    Attributes
+    ----------
+    lost : int
+        Pulls in bets that got lost.
+    amended, corrected : int
+        Corrections of results after bets on them were paid, and before.
+    late : list of int
+        Pulls whose results came too late for their blocks.
+    """
+
+    fields = ("floats", "integers", "late", "lost", "amended", "corrected")
+    """What has to be saved."""
+
+    def __init__(self, kernels: BlockKernels, constants: Floats, **dimensions: int) -> None:
+        self._kernels = kernels
+        self._constants = constants
+        self.floats, self.integers = kernels.STATE.allocate(**dimensions, slots=2)
+        self.late: list[int] = []
+        self.lost = 0
+        self.amended = 0
+        self.corrected = 0
+        self._opened: tuple[Floats, Integers] | None = None
+        self._state: Any = None
+        kernels.start(*self.arrays)
+
+    @property
+    def arrays(self) -> tuple[Floats, Floats, Integers]:
+        """What all kernels are given: the constants, and the buffers of the state."""
+        return self._constants, self.floats, self.integers
+
+    @property
+    def state(self) -> Any:
+        """The named views of the buffers."""
+        opened = self._opened
+        if opened is None or opened[0] is not self.floats or opened[1] is not self.integers:
+            self._opened = self.floats, self.integers
+            self._state = self._kernels.STATE.view(self.floats, self.integers)
+        return self._state
+
+    @property
+    def finished(self) -> bool:
+        """Whether there is an answer."""
+        return bool(self.state.finished[0])
+
+    @property
+    def planned(self) -> int:
+        """How many blocks have been planned so far."""
+        blocks = self.state.blocks
+        return int(blocks.first[0] + blocks.number[0])
+
+    @property
+    def pulls_left(self) -> float | None:
+        """The forecast of the pulls left, no fewer than open blocks still wait for."""
+        return pulls_left(float(self.state.forecast[0]), float(self.state.blocks.waiting.sum()))
+
+    # ------------------------------------------------------------- what happens to pulls
+
+    def choose(self, *wanted: Any) -> tuple[int, int]:
+        """Return the action and the tag of the next pull, planning a block if there is none."""
+        while True:
+            action, tag = self._kernels.ask(*self.arrays, *wanted)
+            if action >= 0:
+                return action, tag
+            self._make_room()
+
+    def learn(self, pull: Pull, value: float, *, was_lost: bool) -> None:
+        """Take a result; after its loss it counts for bets if its block can still take it."""
+        if was_lost:
+            told = (pull.action, pull.tag, value, pull.number)
+            if self._kernels.tell_late(*self.arrays, *told):
+                self.lost -= pull.tag >= 0 and not self.finished
+            else:
+                self.late.append(pull.number)
+            return
+        tag = _OUTSIDE if pull.number == UNSOLICITED else pull.tag
+        self._kernels.tell(*self.arrays, pull.action, tag, value, pull.number)
+
+    def lose(self, pull: Pull) -> None:
+        """Take note that a pull got lost."""
+        self.lost += pull.tag >= 0 and not self.finished
+        self._kernels.lose(*self.arrays, pull.action, pull.tag)
+
+    def amend(self, pull: Pull, old: float, new: float) -> None:
+        """Correct a result, and bets of its block; those that were paid stay as they were."""
+        in_block = pull.number != UNSOLICITED and pull.number not in self.late
+        tag = pull.tag if in_block else _OUTSIDE
+        self._kernels.correct(*self.arrays, pull.action, tag, old, new, pull.number)
+        if tag >= 0:
+            was_paid = tag < self.state.blocks.first[0]
+            self.amended += bool(was_paid)
+            self.corrected += not was_paid
+
+    def as_it_stands(self, promise: Guarantee, *, leaves_out: bool) -> Guarantee:
+        """Return a guarantee with what it assumes of the losses and corrections so far.
+
+        Parameters
+        ----------
+        promise : Guarantee
+            What was promised before them.
+        leaves_out : bool
+            Whether bets leave out what got lost.
+        """
+        if self.corrected:
+            corrections = plural(self.corrected, "correction")
+            promise = promise.assuming(f"after {corrections} every value is the true one")
+        if leaves_out:
+            event = "got lost for reasons unrelated to rewards"
+            promise = promise.weakened_by(self.lost, "pull", event)
+        event = "came after bets on the values were paid"
+        return promise.weakened_by(self.amended, "correction", event)
+
+    # ------------------------------------------------------------------------- more room
+
+    def _make_room(self) -> None:
+        """Double the number of blocks that can be open at once."""
+        layout, old = self._kernels.STATE, self.state
+        lengths = layout.lengths(self.floats, self.integers)
+        slots = 2 * lengths.pop("slots")
+        self.floats, self.integers = layout.allocate(**lengths, slots=slots)
+        first, number = int(old.blocks.first[0]), int(old.blocks.number[0])
+        serials = np.arange(first, first + number)
+        for array, before, after in zip(
+            layout.arrays, layout.leaves(old), layout.leaves(self.state), strict=True
+        ):
+            if array.shape is not None and array.shape[0] == "slots":
+                after[serials % slots] = before[serials % (slots // 2)]
+            else:
+                after[...] = before
+
+
+def pulls_left(forecast: float, waiting: float) -> float | None:
+    """Return the forecast of the pulls left: no fewer than open blocks still wait for."""
+    return max(forecast, waiting) if math.isfinite(forecast) else None

@@ -1,0 +1,91 @@
+"""What block betting knows: its constants, data and wealth, and the open blocks."""
+
+from typing import Annotated, NamedTuple
+
+from fairtrial.confidence.block_betting.bets import Bets
+from fairtrial.confidence.block_betting.blocks import Blocks
+from fairtrial.confidence.noise_kernels import COLUMNS
+from fairtrial.core.compilation import kernel
+from fairtrial.core.layout import Layout
+from fairtrial.linear._kernels.matrices import Floats, Integers
+from fairtrial.linear._kernels.model import Model
+
+
+class Rules(NamedTuple):
+    """The constants of the method; `low` and `high` are the reward's range if it has one.
+
+    With `pairwise` there is a wealth against every ordered pair, else against every candidate.
+    """
+
+    bounded: bool
+    low: float
+    high: float
+    threshold: float
+    initial_pulls: float
+    growth: float
+    kappa: float
+    cost: float
+    touch: float
+    steps: int
+    excess: float  # times what a block of the planned shares would leave of a target's variance
+    tolerance: float
+    top: int
+    pairwise: bool
+    misspecification: float  # what a value may differ by from the linear function
+    shift: float  # what is taken off every reward, if the features hold a constant
+
+
+class Constants(NamedTuple):
+    """All that never changes."""
+
+    model: Model
+    rules: Rules
+
+
+class State(NamedTuple):
+    """Everything that changes: data, wealth, and the open blocks.
+
+    Ledgers are the wealth itself: one for every candidate, or for every ordered pair of them.
+    With rewards in a known range, a pull's weight in a bet is its row times `coefficients`.
+    """
+
+    counts: Annotated[Floats, "arms"]
+    sums: Annotated[Floats, "arms"]
+    squares: Annotated[Floats, "arms"]
+    pending: Annotated[Floats, "arms"]  # pulls in flight
+    shares: Annotated[Floats, "arms"]  # the plan that the next one starts from
+    ledgers: Annotated[Floats, "ledgers"]  # see `ledger_of`
+    record: Annotated[Floats, f"arms {COLUMNS}"]  # the spread of results, to test the noise
+    early: Annotated[Floats, f"arms {COLUMNS}"]  # what it was when theta was first estimated
+    forecast: Annotated[Floats, "1"]  # pulls still needed when the last block was planned
+    rejected: Annotated[Integers, "candidates"]
+    chosen: Annotated[Integers, "candidates"]  # the present leaders, or the answer
+    finished: Annotated[Integers, "1"]
+    hopeless: Annotated[Integers, "1"]  # whether there will be no answer
+    watched: Annotated[Integers, "1"]  # whether `early` is noted
+    blocks: Blocks  # their sums are of what rewards exceed the block's prediction by
+    prediction: Annotated[Floats, "slots rank"]  # theta as estimated when the block was planned
+    bets: Bets
+    winner: Annotated[Integers, "slots bets"]
+    rival: Annotated[Integers, "slots bets"]
+    coefficients: Annotated[Floats, "slots bets width"]
+    centres: Annotated[Floats, "slots bets width"]
+
+
+CONSTANTS = Layout(Constants)
+STATE = Layout(State)
+open_constants = CONSTANTS.open
+open_state = STATE.open
+
+
+@kernel
+def ledger_of(state: State, winner: int, rival: int) -> int:
+    """Return the ledger against "the rival is (also) right", as far as the winner tells."""
+    candidates = state.rejected.size
+    return rival if state.ledgers.size == candidates else winner * candidates + rival
+
+
+@kernel
+def wealth_of(state: State, winner: int, rival: int) -> float:
+    """Return the log wealth against "the rival is (also) right", as far as the winner tells."""
+    return state.ledgers[ledger_of(state, winner, rival)]

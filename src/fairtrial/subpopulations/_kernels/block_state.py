@@ -1,0 +1,100 @@
+"""What block betting keeps: its constants, its data and ledgers, and the open blocks."""
+
+from typing import Annotated, NamedTuple
+
+from fairtrial.confidence.block_betting.bets import Bets, inlined
+from fairtrial.confidence.block_betting.blocks import Blocks
+from fairtrial.core.layout import Layout
+from fairtrial.subpopulations._kernels.indices import NOISE_FIELDS
+from fairtrial.subpopulations._kernels.model import Floats, Integers, Model
+
+
+class Rules(NamedTuple):
+    """The constants of the method, as docs/explanation/block-betting.md has them.
+
+    `low` and `high` are the reward's range if it is `bounded`; rewards come less `shift`, limits
+    and range as well. `threshold` is ln(1/delta). A block has `growth` times the pulls so far, and
+    at least `touch` for every cell that matters; `kappa` and `cost` shape the plan, which takes
+    `steps` steps at most, and ends before if it is within the factor `precision` of what any plan
+    could reach. It is made at means that `doubt` has moved if it `doubts`. Nothing is bet while the
+    leader's weakest item has less than `pause` squared. A lost pull is made again if `pulls_again`;
+    else it counts as the worst value, or for known noise as none.
+    """
+
+    bounded: bool
+    low: float
+    high: float
+    threshold: float
+    initial_pulls: float
+    growth: float
+    kappa: float
+    cost: float
+    touch: float
+    steps: int
+    precision: float
+    doubts: bool
+    pause: float
+    pulls_again: bool
+    shift: float
+
+
+class Constants(NamedTuple):
+    """All that never changes."""
+
+    model: Model
+    rules: Rules
+
+
+class State(NamedTuple):
+    """Everything that changes: data, ledgers, and the open blocks.
+
+    A block has ``bets = arms + groups`` bets, or ``arms + 2 groups`` where cells have ceilings:
+    one on each arm but the leader, then one on each limit of the leader, floors first. Row 0 of a
+    bet's last two axes is the leader's arm, row 1 the rival's.
+    """
+
+    counts: Annotated[Floats, "arms groups"]
+    sums: Annotated[Floats, "arms groups"]
+    squares: Annotated[Floats, "arms groups"]
+    shares: Annotated[Floats, "arms groups"]  # the plan that the next one starts from
+    ledgers: Annotated[Floats, "arms+arms*arms+2*arms*groups"]  # see the functions below
+    forecast: Annotated[Floats, "1"]  # pulls still needed when the last block was planned
+    rejected: Annotated[Integers, "arms+1"]  # answers, the last is "none"
+    leader: Annotated[Integers, "1"]
+    finished: Annotated[Integers, "1"]
+    answer: Annotated[Integers, "1"]
+    blocks: Blocks
+    target: Annotated[Integers, "slots"]  # the leader that was bet on
+    bets: Bets
+    rival: Annotated[Integers, "slots bets"]
+    constant: Annotated[Floats, "slots bets"]  # part of the effect
+    coefficients: Annotated[Floats, "slots bets 2 groups"]
+    centres: Annotated[Floats, "slots bets 2 groups"]
+    settled_noise: Annotated[Floats, f"tested {NOISE_FIELDS}"]  # see `spread`
+    noise: Annotated[Floats, f"slots tested {NOISE_FIELDS}"]
+
+
+CONSTANTS = Layout(Constants)
+STATE = Layout(State)
+open_constants = CONSTANTS.open
+open_state = STATE.open
+
+
+@inlined
+def own_ledger(arm: int) -> int:
+    """Return the ledger D[arm]: against the arm being feasible."""
+    return arm
+
+
+@inlined
+def pair_ledger(state: State, rival: int, target: int) -> int:
+    """Return the ledger P[rival, target]: against the rival being as good as the target."""
+    arms = state.counts.shape[0]
+    return arms + rival * arms + target
+
+
+@inlined
+def limit_ledger(state: State, end: int, target: int, group: int) -> int:
+    """Return the ledger C[end, target, group]: against the target failing a limit of a cell."""
+    arms, groups = state.counts.shape
+    return arms + arms * arms + (end * arms + target) * groups + group
