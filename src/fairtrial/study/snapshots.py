@@ -75,10 +75,19 @@ def undeclared(policy: Policy) -> list[str]:
     found = vars(restored)
     return [
         name
-        for name, value in vars(policy).items()
-        if not isinstance(getattr(type(policy), name, None), cached_property)
-        and (name not in found or _differ(value, found[name], _DEPTH))
+        for name, value in _kept(policy).items()
+        if name not in found or _differ(value, found[name], _DEPTH)
     ]
+
+
+def _kept(thing: object) -> dict[str, Any]:
+    """Return the attributes of an object but for those that are computed when first needed."""
+    own = type(thing)
+    return {
+        name: value
+        for name, value in getattr(thing, "__dict__", {}).items()
+        if not isinstance(getattr(own, name, None), cached_property)
+    }
 
 
 def _differ(left: Any, right: Any, depth: int) -> bool:
@@ -99,7 +108,7 @@ def _differ(left: Any, right: Any, depth: int) -> bool:
         return len(left) != len(right) or any(_differ(a, b, depth - 1) for a, b in pairs)
     if isinstance(left, set | frozenset):
         return bool(left != right)
-    return _differ(getattr(left, "__dict__", None), getattr(right, "__dict__", None), depth - 1)
+    return _differ(_kept(left), _kept(right), depth - 1)
 
 
 def _equal(left: Any, right: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -81,28 +82,45 @@ class LiveBlocks:
     def __init__(self, kernels: BlockKernels, constants: Floats, **dimensions: int) -> None:
         self._kernels = kernels
         self._constants = constants
-        self.floats, self.integers = kernels.STATE.allocate(**dimensions, slots=2)
+        self._floats, self._integers = kernels.STATE.allocate(**dimensions, slots=2)
         self.late: list[int] = []
         self.lost = 0
         self.amended = 0
         self.corrected = 0
-        self._opened: tuple[Floats, Integers] | None = None
-        self._state: Any = None
         kernels.start(*self.arrays)
 
     @property
     def arrays(self) -> tuple[Floats, Floats, Integers]:
         """What all kernels are given: the constants, and the buffers of the state."""
-        return self._constants, self.floats, self.integers
+        return self._constants, self._floats, self._integers
 
     @property
+    def floats(self) -> Floats:
+        """The buffer of floats."""
+        return self._floats
+
+    @floats.setter
+    def floats(self, buffer: Floats) -> None:
+        self._floats = buffer
+        self._forget_views()
+
+    @property
+    def integers(self) -> Integers:
+        """The buffer of integers."""
+        return self._integers
+
+    @integers.setter
+    def integers(self, buffer: Integers) -> None:
+        self._integers = buffer
+        self._forget_views()
+
+    @cached_property
     def state(self) -> Any:
         """The named views of the buffers."""
-        opened = self._opened
-        if opened is None or opened[0] is not self.floats or opened[1] is not self.integers:
-            self._opened = self.floats, self.integers
-            self._state = self._kernels.STATE.view(self.floats, self.integers)
-        return self._state
+        return self._kernels.STATE.view(self._floats, self._integers)
+
+    def _forget_views(self) -> None:
+        vars(self).pop("state", None)
 
     @property
     def finished(self) -> bool:
