@@ -1,5 +1,6 @@
 """Every policy, problem and environment of every family keeps the contract."""
 
+import pickle
 from collections.abc import Callable
 
 import pytest
@@ -18,4 +19,5 @@ def test_problems_and_environments_keep_the_contract(instance: Callable[[], Inst
 @pytest.mark.parametrize("row", POLICIES, ids=lambda row: row.name)
 def test_policies_keep_the_contract(row: Row) -> None:
     policy, environment = row.make()
+    assert pickle.loads(pickle.dumps(policy)).to_dict() == policy.to_dict()
     check_policy(policy, environment, pulls=20)

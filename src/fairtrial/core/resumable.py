@@ -115,11 +115,27 @@ class Resumable(Parametrized):
         self._outstanding = _from_rows(state["outstanding"])
         self._lost = _from_rows(state["lost"])
         for name in self.state_fields:
-            *path, own = name.split(".")
-            owner = attrgetter(".".join(path))(self) if path else self
+            owner, own = self._place_of(name)
             is_list = isinstance(getattr(owner, own, None), list)
             value = state[name]
             setattr(owner, own, value.tolist() if is_list or value.ndim == 0 else np.array(value))
+
+    def _place_of(self, field: str) -> tuple[Any, str]:
+        """Return the object that holds a field of the state, and the field's name there."""
+        *path, own = field.split(".")
+        return (attrgetter(".".join(path))(self) if path else self), own
+
+    def __setstate__(self, attributes: dict[str, Any]) -> None:
+        """Become a copy, or what was pickled.
+
+        Views of arrays come out as arrays of their own: assigning the state again lets whatever
+        keeps such views take them from the copied arrays.
+        """
+        vars(self).update(attributes)
+        for field in self.state_fields:
+            owner, own = self._place_of(field)
+            if hasattr(owner, own):
+                setattr(owner, own, getattr(owner, own))
 
     def _check_state(self, state: object) -> None:
         if not isinstance(state, Mapping):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 from collections.abc import Callable
@@ -30,6 +31,7 @@ _BAD_OUTCOMES: tuple[Any, ...] = (math.nan, math.inf, "text", None)
 _LOST_SHARE = 0.1
 _LATE_SHARE = 0.5
 _SAME_CALLS = "the same calls must give the same answers and state; clones must share none"
+_COPIES = "a copy (`copy.deepcopy`) must go on as the policy that it was made of"
 _AS_IF_NEVER_PAUSED = "a policy that was saved and restored must go on as one that never paused"
 _NEVER_ISSUED = "a pull that was never issued"
 
@@ -45,7 +47,8 @@ def check_policy(
     """Check that a policy keeps the contract in a live run, when restored, and when compiled.
 
     - The same problem, parameters, seed and calls give the same pulls.
-    - Saved and restored before every single call, it decides as one that never paused.
+    - Saved and restored before every single call, it decides as one that never paused; so does
+      a copy made by `copy.deepcopy`.
     - Bad input raises an error of `fairtrial.errors` and changes nothing.
     - What it says at every step can be written as JSON and agrees with itself.
     - Once it has stopped it issues no more pulls.
@@ -128,10 +131,17 @@ class _LiveRun:
         return answer
 
     def _check_repeated(self) -> None:
-        """Make all calls again, after the other clones have learned what they could."""
-        for call, answer in self.calls:
+        """Make all calls again, after the other clones have learned what they could.
+
+        Half way the policy is replaced by a copy of itself.
+        """
+        half = len(self.calls) // 2
+        for call, answer in self.calls[:half]:
             assert call(self.repeated) == answer, _SAME_CALLS
-        _require_same_state(self.repeated.get_state(), self.steady.get_state(), _SAME_CALLS)
+        self.repeated = copy.deepcopy(self.repeated)
+        for call, answer in self.calls[half:]:
+            assert call(self.repeated) == answer, _COPIES
+        _require_same_state(self.repeated.get_state(), self.steady.get_state(), _COPIES)
 
     def _fill(self) -> bool:
         while len(self.in_flight) < self.parallel and self.steady.asked < self.most:

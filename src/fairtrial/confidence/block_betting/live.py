@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,10 +57,11 @@ class BlockKernels(Protocol):
 class LiveBlocks:
     """The state of a live policy that bets on blocks, and the counts its guarantee rests on.
 
+    A family's own class names its `kernels`: an attribute of the class, as modules cannot be
+    pickled.
+
     Parameters
     ----------
-    kernels : BlockKernels
-        The family's compiled functions.
     constants : array
         What never changes, packed.
     **dimensions
@@ -79,15 +80,17 @@ class LiveBlocks:
     fields = ("floats", "integers", "late", "lost", "amended", "corrected")
     """What has to be saved."""
 
-    def __init__(self, kernels: BlockKernels, constants: Floats, **dimensions: int) -> None:
-        self._kernels = kernels
+    kernels: ClassVar[BlockKernels]
+    """The family's compiled functions."""
+
+    def __init__(self, constants: Floats, **dimensions: int) -> None:
         self._constants = constants
-        self._floats, self._integers = kernels.STATE.allocate(**dimensions, slots=2)
+        self._floats, self._integers = self.kernels.STATE.allocate(**dimensions, slots=2)
         self.late: list[int] = []
         self.lost = 0
         self.amended = 0
         self.corrected = 0
-        kernels.start(*self.arrays)
+        self.kernels.start(*self.arrays)
 
     @property
     def arrays(self) -> tuple[Floats, Floats, Integers]:
@@ -117,7 +120,7 @@ class LiveBlocks:
     @cached_property
     def state(self) -> Any:
         """The named views of the buffers."""
-        return self._kernels.STATE.view(self._floats, self._integers)
+        return self.kernels.STATE.view(self._floats, self._integers)
 
     def _forget_views(self) -> None:
         vars(self).pop("state", None)
@@ -143,7 +146,7 @@ class LiveBlocks:
     def choose(self, *wanted: Any) -> tuple[int, int]:
         """Return the action and the tag of the next pull, planning a block if there is none."""
         while True:
-            action, tag = self._kernels.ask(*self.arrays, *wanted)
+            action, tag = self.kernels.ask(*self.arrays, *wanted)
             if action >= 0:
                 return action, tag
             self._make_room()
@@ -152,24 +155,24 @@ class LiveBlocks:
         """Take a result; after its loss it counts for bets if its block can still take it."""
         if was_lost:
             told = (pull.action, pull.tag, value, pull.number)
-            if self._kernels.tell_late(*self.arrays, *told):
+            if self.kernels.tell_late(*self.arrays, *told):
                 self.lost -= pull.tag >= 0 and not self.finished
             else:
                 self.late.append(pull.number)
             return
         tag = _OUTSIDE if pull.number == UNSOLICITED else pull.tag
-        self._kernels.tell(*self.arrays, pull.action, tag, value, pull.number)
+        self.kernels.tell(*self.arrays, pull.action, tag, value, pull.number)
 
     def lose(self, pull: Pull) -> None:
         """Take note that a pull got lost."""
         self.lost += pull.tag >= 0 and not self.finished
-        self._kernels.lose(*self.arrays, pull.action, pull.tag)
+        self.kernels.lose(*self.arrays, pull.action, pull.tag)
 
     def amend(self, pull: Pull, old: float, new: float) -> None:
         """Correct a result, and bets of its block; those that were paid stay as they were."""
         in_block = pull.number != UNSOLICITED and pull.number not in self.late
         tag = pull.tag if in_block else _OUTSIDE
-        self._kernels.correct(*self.arrays, pull.action, tag, old, new, pull.number)
+        self.kernels.correct(*self.arrays, pull.action, tag, old, new, pull.number)
         if tag >= 0:
             was_paid = tag < self.state.blocks.first[0]
             self.amended += bool(was_paid)
@@ -198,7 +201,7 @@ class LiveBlocks:
 
     def _make_room(self) -> None:
         """Double the number of blocks that can be open at once."""
-        layout, old = self._kernels.STATE, self.state
+        layout, old = self.kernels.STATE, self.state
         lengths = layout.lengths(self.floats, self.integers)
         slots = 2 * lengths.pop("slots")
         self.floats, self.integers = layout.allocate(**lengths, slots=slots)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.confidence.block_betting import LiveBlocks, promise
+from fairtrial.confidence.block_betting import BlockKernels, LiveBlocks, promise
 from fairtrial.confidence.block_betting.bets import GRID
 from fairtrial.core.policy import Choice
 from fairtrial.core.pull import Pull
@@ -29,6 +29,10 @@ Integers = NDArray[np.int64]
 
 MOST_PAIRS = 25_000_000
 """Pairs of candidates that have a wealth of their own, at most: 200 MB of them."""
+
+
+class _Blocks(LiveBlocks):
+    kernels: ClassVar[BlockKernels] = blocks
 
 
 class BlockBetting(LinearPolicy):
@@ -108,7 +112,7 @@ class BlockBetting(LinearPolicy):
                 self._units.shape[1],
             )
         constants, _ = CONSTANTS.pack(Constants(self._units.model, self._rules))
-        self._blocks = LiveBlocks(blocks, constants, **self._dimensions)
+        self._blocks = _Blocks(constants, **self._dimensions)
 
     @property
     def _pairwise(self) -> bool:

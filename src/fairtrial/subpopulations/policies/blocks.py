@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.confidence.block_betting import LiveBlocks, promise
+from fairtrial.confidence.block_betting import BlockKernels, LiveBlocks, promise
 from fairtrial.confidence.block_betting.bets import GRID
 from fairtrial.confidence.loss_test import losses_differ
 from fairtrial.core.policy import Choice
@@ -35,6 +35,10 @@ _MANY_CELLS = 500
 
 _FAR = 8.0
 """Widths away from zero at which a range counts as far."""
+
+
+class _Blocks(LiveBlocks):
+    kernels: ClassVar[BlockKernels] = blocks
 
 
 class BlockBetting(FloorPolicy):
@@ -123,7 +127,7 @@ class BlockBetting(FloorPolicy):
             rival_limits=model.rival_limits - self._rules.shift,
         )
         constants, _ = CONSTANTS.pack(Constants(model, self._rules))
-        self._blocks = LiveBlocks(blocks, constants, **self._dimensions)
+        self._blocks = _Blocks(constants, **self._dimensions)
 
     def _refuse_what_is_not_covered(self) -> None:
         if self.problem.tolerance > 0.0 or self.problem.floor_tolerance > 0.0:
