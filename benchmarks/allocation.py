@@ -59,8 +59,8 @@ def _simulated(repetitions: int, quick: bool) -> None:
         ("k = 100,000, due + rotation, half", _rotating(100_000), MILLION, "1000"),
     ]
     for what, policy, rounds, target in cases[: 1 if quick else None]:
-        world = _world(policy.problem)
-        work = partial(_simulate, policy, world, rounds)
+        environment = _environment(policy.problem)
+        work = partial(_simulate, policy, environment, rounds)
         work()
         show(what, measure(work, repetitions).per(rounds), 1e9, target)
 
@@ -69,12 +69,12 @@ def _rotating(k: int) -> Policy:
     return FairLearn(_problem(k, "0.5"), RoundRobin())
 
 
-def _world(problem: Any) -> BernoulliEnvironment:
+def _environment(problem: Any) -> BernoulliEnvironment:
     return BernoulliEnvironment(problem, np.linspace(0.7, 0.8, problem.n_actions))
 
 
-def _simulate(template: Policy, world: BernoulliEnvironment, rounds: int) -> None:
-    run = template.clone().compiled_run(world, np.random.default_rng(1), rounds)
+def _simulate(template: Policy, environment: BernoulliEnvironment, rounds: int) -> None:
+    run = template.clone().compiled_run(environment, np.random.default_rng(1), rounds)
     assert run is not None
     assert run.stopping_time == rounds
 

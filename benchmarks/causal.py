@@ -60,28 +60,28 @@ def _runs(repetitions: int, quick: bool) -> None:
     if not quick:
         rules.insert(1, ("two-stage", TwoStageRejection, ""))
     for setting in (TIGHT, HEPAR):
-        world = setting.instances[0].make(BUDGET)
+        environment = setting.instances[0].make(BUDGET)
         for name, rule, target in rules:
-            what = f"{name}, {setting.name}, {world.problem.n_arms} arms"
-            work = partial(_play, rule(world.problem, BUDGET), world)
+            what = f"{name}, {setting.name}, {environment.problem.n_arms} arms"
+            work = partial(_play, rule(environment.problem, BUDGET), environment)
             work()
             show(what, measure(work, repetitions).per(RUNS), 1e3, target)
-            alone = [measure(_prepared(rule, world), 1) for _ in range(repetitions)]
+            alone = [measure(_prepared(rule, environment), 1) for _ in range(repetitions)]
             wall, cpu = [t.wall[0] for t in alone], [t.cpu[0] for t in alone]
             show(f"{what}, the first one", Timing(wall, cpu), 1e3)
 
 
-def _prepared(rule: Callable[..., Policy], world: NetworkEnvironment) -> Callable[[], object]:
+def _prepared(rule: Callable[..., Policy], environment: NetworkEnvironment) -> Callable[[], object]:
     """Return a run for whose problem neither divergences nor allocations are known yet."""
-    fresh = NetworkEnvironment(Problem.from_dict(world.problem.to_dict()))
+    fresh = NetworkEnvironment(Problem.from_dict(environment.problem.to_dict()))
     policy = rule(fresh.problem, BUDGET)
     return partial(policy.compiled_run, fresh, np.random.default_rng(0), None)
 
 
-def _play(template: Policy, world: NetworkEnvironment) -> None:
+def _play(template: Policy, environment: NetworkEnvironment) -> None:
     """Play the same runs each time; later ones find the allocations of earlier ones."""
     for seed in range(RUNS):
-        assert template.clone().compiled_run(world, np.random.default_rng(seed), None)
+        assert template.clone().compiled_run(environment, np.random.default_rng(seed), None)
 
 
 def _estimates(repetitions: int) -> None:
@@ -93,10 +93,10 @@ def _estimates(repetitions: int) -> None:
 
 
 def _log(rows: int) -> tuple[Problem, dict[str, Any]]:
-    world = TIGHT.instances[0].make(BUDGET)
+    environment = TIGHT.instances[0].make(BUDGET)
     generator = np.random.default_rng(1)
-    actions = generator.integers(world.problem.n_actions, size=rows)
-    return world.problem, world.table(actions, generator)
+    actions = generator.integers(environment.problem.n_actions, size=rows)
+    return environment.problem, environment.table(actions, generator)
 
 
 def _memory() -> None:

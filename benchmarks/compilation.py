@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 
 from benchmarks.measuring import heading, measure_process, show
-from benchmarks.start import PROBLEM, WORLD
+from benchmarks.start import ENVIRONMENT, PROBLEM
 
 CASES = {
     "ask and tell, BlockBetting": (
@@ -15,12 +15,12 @@ CASES = {
         "p = ft.subpopulations.BalancedTracking(problem); p.tell(p.ask(), 0.5)"
     ),
     "simulated run, BlockBetting": (
-        f"{WORLD}; ft.simulate(ft.subpopulations.BlockBetting(problem), world, 1)"
+        f"{ENVIRONMENT}; ft.simulate(ft.subpopulations.BlockBetting(problem), environment, 1)"
     ),
     "simulated run, BalancedTracking": (
-        f"{WORLD}; ft.simulate(ft.subpopulations.BalancedTracking(problem), world, 1)"
+        f"{ENVIRONMENT}; ft.simulate(ft.subpopulations.BalancedTracking(problem), environment, 1)"
     ),
-    "complexity": f"{WORLD}; ft.subpopulations.complexity(world)",
+    "complexity": f"{ENVIRONMENT}; ft.subpopulations.complexity(environment)",
 }
 
 

@@ -52,20 +52,25 @@ PLAIN: dict[str, Callable[..., Policy]] = {
 def run(*, quick: bool) -> None:
     repetitions = 10 if quick else 40
     heading(f"a simulated race, {ARMS} arms, {SLOTS} in flight", "ms")
-    world = _free()
+    environment = _free()
     for name, (make, target) in RULES.items():
-        policy = make(world.problem)
-        _race(policy, world)
-        show(name, measure(partial(_race, policy, world), repetitions), 1e3, target)
-    heading("the same world, rules with a budget", "ms")
+        policy = make(environment.problem)
+        _race(policy, environment)
+        show(name, measure(partial(_race, policy, environment), repetitions), 1e3, target)
+    heading("the same environment, rules with a budget", "ms")
     for name, make in BUDGETS.items():
-        policy = make(world.problem)
-        _race(policy, world)
-        show(name, measure(partial(_race, policy, world), repetitions), 1e3, "")
-    heading("the same world, rules in the plain loop", "ms")
+        policy = make(environment.problem)
+        _race(policy, environment)
+        show(name, measure(partial(_race, policy, environment), repetitions), 1e3, "")
+    heading("the same environment, rules in the plain loop", "ms")
     for name, make in PLAIN.items():
-        policy = make(world.problem)
-        show(name, measure(partial(_plain_run, policy, world), max(1, repetitions // 10)), 1e3, "")
+        policy = make(environment.problem)
+        show(
+            name,
+            measure(partial(_plain_run, policy, environment), max(1, repetitions // 10)),
+            1e3,
+            "",
+        )
     heading(f"live, {LIVE_ARMS:,} arms", "us")
     for name, (make, _) in RULES.items():
         _live(name, partial(make, delta=1e-9), max(3, repetitions // 5))
@@ -79,14 +84,14 @@ def _free() -> SimulatedEnvironment:
     return SimulatedEnvironment(problem, means, delay=100.0)
 
 
-def _race(template: Policy, world: SimulatedEnvironment) -> None:
-    run = template.clone().compiled_run(world, np.random.default_rng(1), None, SLOTS)
+def _race(template: Policy, environment: SimulatedEnvironment) -> None:
+    run = template.clone().compiled_run(environment, np.random.default_rng(1), None, SLOTS)
     assert run is not None
     assert run.status == "decided"
 
 
-def _plain_run(template: Policy, world: SimulatedEnvironment) -> None:
-    run = run_policy(template.clone(), world, np.random.default_rng(1), parallel=SLOTS)
+def _plain_run(template: Policy, environment: SimulatedEnvironment) -> None:
+    run = run_policy(template.clone(), environment, np.random.default_rng(1), parallel=SLOTS)
     assert run.status == "decided"
 
 

@@ -33,8 +33,8 @@ def run(*, quick: bool) -> None:
     runs = 50 if quick else 2_000
     print(f"\nlinear arms, {runs} runs: evidence ever at the level .1 / .05 / .001")
     print(f"{'what is true':<50}{'fit':>27}{'noise':>27}")
-    for world in _linear_worlds():
-        _show_evidence(world, runs)
+    for environment in _linear_environments():
+        _show_evidence(environment, runs)
     print(f"\nlinear arms, {runs} runs looked at every 10 pulls: the label ever fell")
     for cls in (LinearBlockBetting, LinGapE):
         for problem in (Problem(LINE, noise_std=1.0), Problem(LINE, reward_range=(0, 1))):
@@ -56,7 +56,7 @@ def _shares(evidence: Floats) -> str:
 
 
 @dataclass(frozen=True)
-class _LinearWorld:
+class _LinearEnvironment:
     """Rewards that keep to the problem's assumptions."""
 
     name: str
@@ -73,7 +73,7 @@ class _LinearWorld:
         return np.asarray(linear + problem.misspecification * signs)
 
 
-def _linear_worlds() -> list[_LinearWorld]:
+def _linear_environments() -> list[_LinearEnvironment]:
     def normal(generator: np.random.Generator, means: Floats, arm: int) -> float:
         return float(generator.normal(means[arm]))
 
@@ -90,12 +90,16 @@ def _linear_worlds() -> list[_LinearWorld]:
     noise = np.linspace(0.5, 3.0, 12)
     line = Problem(LINE, noise_std=1.0)
     return [
-        _LinearWorld("4 arms, 2 features, normal noise", line, normal),
-        _LinearWorld("the same, mean - 1 or mean + 1", line, either_side),
-        _LinearWorld("the same, 0 or 1, in a range", Problem(LINE, reward_range=(0, 1)), coin),
-        _LinearWorld("the same, 600 pulls, normal noise", line, normal, pulls=600),
-        _LinearWorld("12 arms, 4 features, noise by arm", Problem(many, noise_std=noise), by_arm),
-        _LinearWorld(
+        _LinearEnvironment("4 arms, 2 features, normal noise", line, normal),
+        _LinearEnvironment("the same, mean - 1 or mean + 1", line, either_side),
+        _LinearEnvironment(
+            "the same, 0 or 1, in a range", Problem(LINE, reward_range=(0, 1)), coin
+        ),
+        _LinearEnvironment("the same, 600 pulls, normal noise", line, normal, pulls=600),
+        _LinearEnvironment(
+            "12 arms, 4 features, noise by arm", Problem(many, noise_std=noise), by_arm
+        ),
+        _LinearEnvironment(
             "4 arms, off by the misspecification of .5",
             Problem(LINE, noise_std=1.0, misspecification=0.5),
             normal,
@@ -103,25 +107,25 @@ def _linear_worlds() -> list[_LinearWorld]:
     ]
 
 
-def _show_evidence(world: _LinearWorld, runs: int) -> None:
-    found = np.array([_largest_evidence(world, seed) for seed in range(runs)])
-    noise = "-" if world.problem.reward_range is not None else _shares(found[:, 1])
-    print(f"{world.name:<50}{_shares(found[:, 0]):>27}{noise:>27}", flush=True)
+def _show_evidence(environment: _LinearEnvironment, runs: int) -> None:
+    found = np.array([_largest_evidence(environment, seed) for seed in range(runs)])
+    noise = "-" if environment.problem.reward_range is not None else _shares(found[:, 1])
+    print(f"{environment.name:<50}{_shares(found[:, 0]):>27}{noise:>27}", flush=True)
 
 
-def _largest_evidence(world: _LinearWorld, seed: int) -> tuple[float, float]:
+def _largest_evidence(environment: _LinearEnvironment, seed: int) -> tuple[float, float]:
     """Return the most evidence against the fit and against the noise, at twenty looks."""
-    generator, problem = np.random.default_rng([seed, 11]), world.problem
-    means = world.means(generator)
+    generator, problem = np.random.default_rng([seed, 11]), environment.problem
+    means = environment.means(generator)
     record, early = (NoiseTest.empty_record(len(means)) for _ in range(2))
     largest = (-math.inf, -math.inf)
     start = problem.features.shape[1]
-    for pull in range(world.pulls):
+    for pull in range(environment.pulls):
         arm = pull if pull < start else _suspicious(problem, record, generator)
-        record_result(record, arm, world.reward(generator, means, arm) / problem.scale[arm])
+        record_result(record, arm, environment.reward(generator, means, arm) / problem.scale[arm])
         if pull == start - 1:
             early = record.copy()
-        elif pull >= start and pull % (world.pulls // 20) == 0:
+        elif pull >= start and pull % (environment.pulls // 20) == 0:
             now = log_evidence(problem, record, early), NoiseTest(record).log_evidence
             largest = max(largest[0], now[0]), max(largest[1], now[1])
     return largest

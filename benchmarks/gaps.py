@@ -26,20 +26,20 @@ def run(*, quick: bool) -> None:
         "\nwith a mean of its cell that holds it; 'cell' leaves it out."
     )
     names = [f"{name:^20}" for name in ESTIMATORS]
-    print(f"{'world':<14}{'rows':>8}   " + "".join(names))
-    for name, make in WORLDS.items():
+    print(f"{'environment':<14}{'rows':>8}   " + "".join(names))
+    for name, make in ENVIRONMENTS.items():
         for rows in (1_000,) if quick else (300, 1_000, 2_000, 10_000):
             _compare(name, make(rows), rows, runs=20 if quick else 150)
 
 
-def _compare(name: str, world: NetworkEnvironment, rows: int, runs: int) -> None:
-    problem, truth = world.problem, world.truth
+def _compare(name: str, environment: NetworkEnvironment, rows: int, runs: int) -> None:
+    problem, truth = environment.problem, environment.truth
     gaps = np.column_stack(list(truth.gaps.values())) / problem.width
     actions = _actions(problem, rows)
     found: dict[str, list[tuple[np.ndarray, bool]]] = {name: [] for name in ESTIMATORS}
     for seed in range(runs):
         ledger = open_ledger(cell_model_of(problem))
-        ledger.add(world.batch(actions, np.random.default_rng([seed, rows])))
+        ledger.add(environment.batch(actions, np.random.default_rng([seed, rows])))
         records = ledger.records()
         for estimator, estimate in ESTIMATORS.items():
             means, estimated = estimate(problem, records)
@@ -117,11 +117,11 @@ ESTIMATORS: dict[str, Estimator] = {
 }
 
 
-# -------------------------------------------------------------------------------- worlds
+# -------------------------------------------------------------------------------- environments
 
 
 def _thin(states: int) -> NetworkEnvironment:
-    """Return a world of thousands of cells whose sensitive attribute has a parent.
+    """Return an environment of thousands of cells whose sensitive attribute has a parent.
 
     A -> S -> X -> Y <- V, B -> X, B -> V <- X, B -> Y <- A, with many states of B. All gaps
     are about .164, and the bound is .13.
@@ -151,7 +151,7 @@ def _offers(kind: str) -> NetworkEnvironment:
     return NetworkEnvironment(Problem(model, **question))
 
 
-WORLDS: dict[str, Callable[[int], NetworkEnvironment]] = {
+ENVIRONMENTS: dict[str, Callable[[int], NetworkEnvironment]] = {
     "thin, 50": lambda _: _thin(50),
     "thin, 400": lambda _: _thin(400),
     "tight 136": TIGHT.instances[0].make,

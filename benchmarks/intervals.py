@@ -1,4 +1,4 @@
-"""How often approximate intervals miss where overlap is poor: random worlds with rare cells."""
+"""How often approximate intervals miss where overlap is poor, in environments with rare cells."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ FEWEST_GIVEN = 50
 
 
 def run(*, quick: bool) -> None:
-    worlds, runs = (60, 100) if quick else (400, 100)
+    environments, runs = (60, 100) if quick else (400, 100)
     print(
-        f"\nnormal intervals of means and gaps at a nominal {1 - DELTA:.0%}, {worlds} random worlds"
-        f"\nwith rare cells, {runs} logs of each: of each world the interval that misses most often"
+        f"\nnormal intervals of means and gaps at a nominal {1 - DELTA:.0%}, {environments} random "
+        f"environments\nwith rare cells, {runs} logs of each: the interval that misses most often"
     )
     titles = f"{'given':>8}{'median':>9}{'worst':>8}{'above .05 + 3 s.e.':>20}{'worst is':>10}"
     print(f"{'estimator':<12}{titles}")
     for estimator in ("sn", "cell"):
         rates, given = [], []
-        for seed in range(worlds):
+        for seed in range(environments):
             missed, number = _misses(seed, estimator, runs)
             given.append(number.mean() / runs)
             enough = number >= FEWEST_GIVEN
@@ -40,14 +40,14 @@ def run(*, quick: bool) -> None:
 
 def _misses(seed: int, estimator: str, runs: int) -> tuple[np.ndarray, np.ndarray]:
     """Return how often each interval misses, and how often there is one."""
-    world, actions = rare_cells(seed)
-    problem, truth = world.problem, world.truth
+    environment, actions = rare_cells(seed)
+    problem, truth = environment.problem, environment.truth
     gaps = next(iter(truth.gaps.values()))
     missed = np.zeros(2 * problem.n_arms, dtype=int)
     number = np.zeros_like(missed)
     for place in range(runs):
         ledger = open_ledger(cell_model_of(problem))
-        ledger.add(world.batch(actions, np.random.default_rng([seed, place])))
+        ledger.add(environment.batch(actions, np.random.default_rng([seed, place])))
         weighted = Weighted(problem, ledger.records(), estimator)
         means, reach = normal_reach(weighted, DELTA)
         widths = np.append(means, reach[:, 0])
@@ -87,10 +87,10 @@ def rare_cells(seed: int) -> tuple[NetworkEnvironment, np.ndarray]:
     ]
     good = np.clip(kinds[generator.integers(3)], 1e-5, 1.0 - 1e-5)
     rows = int(generator.choice([100, 300, 1000, 3000]))
-    problem, world = chain(float(generator.uniform(0.1, 0.9)), arms, good, fairness_bound=0.2)
+    problem, environment = chain(float(generator.uniform(0.1, 0.9)), arms, good, fairness_bound=0.2)
     spread = [
         np.zeros(rows, dtype=int),
         generator.integers(0, problem.n_actions, rows),
         np.repeat([0, 1, 2], -(-rows // 3))[:rows],
     ]
-    return world, spread[generator.integers(3)]
+    return environment, spread[generator.integers(3)]

@@ -81,9 +81,11 @@ def _lose(seed: int, **problem: Any) -> InformationRacing:
 def _delay(seed: int) -> InformationRacing:
     problem = Problem(2, noise_std=1.0)
     # The better arm's bad outcomes come first, its good ones after the decision.
-    world = SimulatedEnvironment(problem, [0.0, 0.3], delay=OutcomeDelay([50, 1], [50, 20000]))
+    environment = SimulatedEnvironment(
+        problem, [0.0, 0.3], delay=OutcomeDelay([50, 1], [50, 20000])
+    )
     race = InformationRacing(problem, sampling="uniform")
-    run_policy(race, world, _generator(seed), horizon=400, parallel=100)
+    run_policy(race, environment, _generator(seed), horizon=400, parallel=100)
     return race
 
 

@@ -31,8 +31,8 @@ def run(*, quick: bool) -> None:
         "\ngain in expected reward over an even split, half of the traffic guaranteed (+- 2 s.e.)"
     )
     print(f"{'rewards':<50}" + "".join(f"{name:>20}" for name in LEARNERS), flush=True)
-    for what, worlds, rounds in _cases(quick):
-        gains = [_gains(make(), worlds, rounds) for make in LEARNERS.values()]
+    for what, environments, rounds in _cases(quick):
+        gains = [_gains(make(), environments, rounds) for make in LEARNERS.values()]
         print(
             f"{what:<50}" + "".join(f"{gain:>13.1f} +-{error:4.1f}" for gain, error in gains) + " %"
         )
@@ -70,22 +70,24 @@ def _problem(arms: int) -> Problem:
 
 
 def _gains(
-    learner: Learner, worlds: Sequence[AllocationEnvironment], rounds: Sequence[int]
+    learner: Learner, environments: Sequence[AllocationEnvironment], rounds: Sequence[int]
 ) -> tuple[float, float]:
     """Return the gain over an even split in per cent, and twice its standard error."""
 
     def serve(
-        world: AllocationEnvironment, pulls: int, stream: np.random.SeedSequence
+        environment: AllocationEnvironment, pulls: int, stream: np.random.SeedSequence
     ) -> tuple[float, float]:
         rewards, own = map(np.random.default_rng, stream.spawn(2))
-        found = FairLearn(world.problem, learner, seed=own).compiled_run(world, rewards, pulls)
+        found = FairLearn(environment.problem, learner, seed=own).compiled_run(
+            environment, rewards, pulls
+        )
         assert found is not None
-        means = np.asarray(world.truth.means).ravel()
+        means = np.asarray(environment.truth.means).ravel()
         return float(found.pulls @ means), float(pulls * means.mean())
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        streams = spawn_seeds(0, len(worlds))
-        served, even = np.array(list(pool.map(serve, worlds, rounds, streams))).T
+        streams = spawn_seeds(0, len(environments))
+        served, even = np.array(list(pool.map(serve, environments, rounds, streams))).T
     gain = served - even
     error = gain.std(ddof=1) * np.sqrt(gain.size)
     return 100 * gain.sum() / even.sum(), 200 * error / even.sum()

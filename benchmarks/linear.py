@@ -29,7 +29,7 @@ def run(*, quick: bool) -> None:
     repetitions = 5 if quick else 20
     heading("one simulated run", "ms")
     near, far = _soare(5, 0.01), _soare(5, 0.1)
-    for world, name, make, target in (
+    for environment, name, make, target in (
         (far, "soare:5:0.1", BlockBetting, "15"),
         (near, "soare:5:0.01", BlockBetting, "50"),
         (far, "soare:5:0.1", LinGapE, ""),
@@ -41,23 +41,23 @@ def run(*, quick: bool) -> None:
         (far, "soare:5:0.1", Rage, ""),
         (far, "soare:5:0.1", partial(GAllocation, block_draws=True), "5"),
     ):
-        policy: Policy = make(world.problem)
-        work = partial(_run, policy, world)
+        policy: Policy = make(environment.problem)
+        work = partial(_run, policy, environment)
         work()
         show(f"{name}, {type(policy).__name__}", measure(work, repetitions), 1e3, target)
     _pulls(near, repetitions)
     _live(repetitions)
 
 
-def _pulls(world: GaussianEnvironment, repetitions: int) -> None:
+def _pulls(environment: GaussianEnvironment, repetitions: int) -> None:
     heading("one simulated pull", "us")
-    policy = LinGapE(world.problem, max_pulls=MANY)
-    work = partial(_run, policy, world)
+    policy = LinGapE(environment.problem, max_pulls=MANY)
+    work = partial(_run, policy, environment)
     timing = measure(work, max(3, repetitions // 5)).per(MANY)
     show(f"6 arms, 5 features, LinGapE, {MANY:,} pulls", timing, 1e6, "3")
     heading("a static run to the end", "ms")
-    policy = GAllocation(world.problem, delta=1e-300, block_draws=True, max_pulls=MANY)
-    work = partial(_run, policy, world)
+    policy = GAllocation(environment.problem, delta=1e-300, block_draws=True, max_pulls=MANY)
+    work = partial(_run, policy, environment)
     work()
     show(f"GAllocation, {MANY:,} pulls, block draws", measure(work, repetitions), 1e3, "10")
 
@@ -80,8 +80,8 @@ def _live(repetitions: int) -> None:
     show("100,000 arms, 10 features, LinGapE", measure(work, 3).per(10), 1e6, "50000")
 
 
-def _run(template: Policy, world: GaussianEnvironment) -> None:
-    template.clone().compiled_run(world, np.random.default_rng(1), None)
+def _run(template: Policy, environment: GaussianEnvironment) -> None:
+    template.clone().compiled_run(environment, np.random.default_rng(1), None)
 
 
 def _pairs(template: Policy, rewards: list[float]) -> None:

@@ -32,7 +32,7 @@ def report(name: str, found: list[tuple[bool, bool]]) -> None:
 
 
 def main() -> None:
-    """Print one line for every rule and world."""
+    """Print one line for every rule and environment."""
     features = np.array([[1.0, 0.0], [0.0, 1.0], [0.7, 0.7], [0.9, 0.2], [0.2, 0.9]])
     problem = Problem(features, noise_std=1.0)
     means = features @ [1.0, 0.6]

@@ -30,13 +30,13 @@ def run(*, quick: bool) -> None:
 
 
 def _play(losses: str, share: float, seed: int) -> tuple[int, str | None]:
-    world = trial("cd4", 0.0).environment
-    policy = BlockBetting(world.problem, delta=DELTA, losses=losses)
+    environment = trial("cd4", 0.0).environment
+    policy = BlockBetting(environment.problem, delta=DELTA, losses=losses)
     generator = np.random.default_rng(seed)
     while not policy.stopped and policy.asked < MOST_PULLS:
         pull = policy.ask()
         if generator.random() < share:
             policy.fail(pull)
         else:
-            policy.tell(pull, world.sample(pull, generator))
+            policy.tell(pull, environment.sample(pull, generator))
     return policy.asked, policy.recommend().arm

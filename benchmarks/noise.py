@@ -24,14 +24,14 @@ def run(*, quick: bool) -> None:
 
 def _line(means: list[list[float]], share: float, runs: int) -> None:
     problem = Problem(len(means), 2, floors=0.0, noise_std=share)
-    world = GaussianEnvironment(problem, means, std=1.0)
+    environment = GaussianEnvironment(problem, means, std=1.0)
     template = BlockBetting(problem, delta=DELTA)
     pulls, wrong, contradicted, hidden = [], 0, 0, 0
     for seed in range(runs):
         policy = template.clone()
-        policy.compiled_run(world, np.random.default_rng(seed), 50_000)
+        policy.compiled_run(environment, np.random.default_rng(seed), 50_000)
         answer = policy.recommend()
-        errs = answer.decided and answer.arm not in world.truth.acceptable
+        errs = answer.decided and answer.arm not in environment.truth.acceptable
         pulls.append(policy.told)
         wrong += errs
         contradicted += bool(policy.warnings())

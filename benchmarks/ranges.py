@@ -41,12 +41,12 @@ def run(*, quick: bool) -> None:
             )
 
 
-def _line(name: str, world: object, runs: int) -> None:
-    template = BlockBetting(world.problem, delta=DELTA)
+def _line(name: str, environment: object, runs: int) -> None:
+    template = BlockBetting(environment.problem, delta=DELTA)
     pulls = []
     for seed in range(runs):
         policy = template.clone()
-        policy.compiled_run(world, np.random.default_rng(seed), 200_000)
+        policy.compiled_run(environment, np.random.default_rng(seed), 200_000)
         pulls.append(policy.told)
     error = np.std(pulls) / np.sqrt(runs)
     print(f"{name:<28}{np.mean(pulls):>9.0f}{error:>8.1f}", flush=True)

@@ -35,23 +35,23 @@ def run(*, quick: bool) -> None:
     repetitions, number = (3, 5_000) if quick else (9, 20_000)
     for size in (3, 10):
         heading(f"a round at {size} x {size}", "us")
-        world = _world(size)
+        environment = _environment(size)
         for policy, targets in POLICIES[: 1 if quick else None]:
-            template = policy(world.problem, delta=UNREACHABLE, stopping="stylised")
+            template = policy(environment.problem, delta=UNREACHABLE, stopping="stylised")
             rounds = number if policy is not ExactTracking else number // 20
-            work = partial(_play, template, world, rounds)
+            work = partial(_play, template, environment, rounds)
             work()
             timing = measure(work, repetitions).per(rounds)
             show(policy.__name__, timing, 1e6, targets.get(size, ""))
 
 
-def _world(size: int) -> GaussianEnvironment:
+def _environment(size: int) -> GaussianEnvironment:
     """Return arms whose qualities differ a little, some of them short of a floor."""
     means = np.random.default_rng(size).normal(0.5, 0.3, (size, size))
     return GaussianEnvironment(Problem(size, size, floors=0.0, noise_std=1.0), means)
 
 
-def _play(template: BalancedTracking, world: GaussianEnvironment, rounds: int) -> None:
-    run = template.clone().compiled_run(world, np.random.default_rng(1), rounds)
+def _play(template: BalancedTracking, environment: GaussianEnvironment, rounds: int) -> None:
+    run = template.clone().compiled_run(environment, np.random.default_rng(1), rounds)
     assert run is not None
     assert run.stopping_time == rounds

@@ -13,7 +13,8 @@ from benchmarks.measuring import heading, measure_process, show
 
 PROBLEM = "import fairtrial as ft; problem = ft.subpopulations.Problem(3, 3, noise_std=1.0)"
 MEANS = "[[2, 2, 2], [1, 1, 1], [-1, -1, -1]]"
-WORLD = f"world = ft.subpopulations.GaussianEnvironment(problem, {MEANS})"
+RUN = "ft.simulate(policy, environment, 1)"
+ENVIRONMENT = f"environment = ft.subpopulations.GaussianEnvironment(problem, {MEANS})"
 
 PROCESSES = (
     ("python, nothing else", ("-c", "pass"), ""),
@@ -35,7 +36,7 @@ PROCESSES = (
         "first simulated run, BlockBetting",
         (
             "-c",
-            f"{PROBLEM}; {WORLD}; ft.simulate(ft.subpopulations.BlockBetting(problem), world, 1)",
+            f"{PROBLEM}; {ENVIRONMENT}; policy = ft.subpopulations.BlockBetting(problem); {RUN}",
         ),
         "",
     ),

@@ -27,7 +27,7 @@ from fairtrial.subpopulations import (
 )
 from papers.baics.instances import CLICKS, E1, E2, NONE_FEASIBLE, email, trial
 
-World = GaussianEnvironment | BernoulliEnvironment | ReplayEnvironment
+Environment = GaussianEnvironment | BernoulliEnvironment | ReplayEnvironment
 
 DELTA = 0.1
 MOST_PULLS = 300_000
@@ -54,11 +54,11 @@ class AtTheEstimates(BlockBetting):
 
 def run(*, quick: bool) -> None:
     print(f"\npulls at delta {DELTA}: mean (standard error), median, 99 % / median, largest, wrong")
-    for name, world, runs in _worlds():
+    for name, environment, runs in _environments():
         runs = runs // 20 if quick else runs
         for what, policy in (("before", AtTheEstimates), ("after", BlockBetting)):
-            _measure(f"{name}, {what}", policy(world.problem, delta=DELTA), world, runs)
-    for name, world in (
+            _measure(f"{name}, {what}", policy(environment.problem, delta=DELTA), environment, runs)
+    for name, environment in (
         ("ten arms, .5 and nine 0", _gaussian([[0.5]] + [[0.0]] * 9, floors=None)),
         ("E1", E1.environment),
         ("E2", E2.environment),
@@ -67,13 +67,13 @@ def run(*, quick: bool) -> None:
         runs = 20 if quick else 1000 if name != "E2" else 400
         for what, guard in (("before", 0.0), ("after", None)):
             policy = BalancedTracking(
-                world.problem, delta=DELTA, stopping="stylised", exploration=guard
+                environment.problem, delta=DELTA, stopping="stylised", exploration=guard
             )
-            _measure(f"BalancedTracking, {name}, {what}", policy, world, runs)
+            _measure(f"BalancedTracking, {name}, {what}", policy, environment, runs)
 
 
-def _worlds() -> Iterator[tuple[str, World, int]]:
-    """Yield names, worlds, and how many runs there are time for."""
+def _environments() -> Iterator[tuple[str, Environment, int]]:
+    """Yield names, environments, and how many runs there are time for."""
     yield "E1", E1.environment, 1000
     yield "E2", E2.environment, 1000
     yield "N", NONE_FEASIBLE.environment, 4000
@@ -105,7 +105,7 @@ def _gaussian(means: Sequence[Sequence[float]], floors: float | None = 0.0) -> G
     return GaussianEnvironment(problem, means)
 
 
-def _tables(folder: Path) -> Iterator[tuple[str, World, int]]:
+def _tables(folder: Path) -> Iterator[tuple[str, Environment, int]]:
     table = folder / "hillstrom" / "hillstrom.csv.gz"
     yield "e-mail, visits, floor base + .01", email(table).environment, 1000
     yield "e-mail, lift, floor .01", _lift(table), 1000
@@ -144,15 +144,15 @@ def _ligands(folder: Path) -> ReplayEnvironment:
     return ReplayEnvironment(problem, rows)
 
 
-def _measure(name: str, template: Policy, world: World, runs: int) -> None:
+def _measure(name: str, template: Policy, environment: Environment, runs: int) -> None:
     pulls, wrong, open_ = np.empty(runs), 0, 0
     for seed in range(runs):
         policy = template.clone()
-        made = policy.compiled_run(world, np.random.default_rng(seed), MOST_PULLS)
+        made = policy.compiled_run(environment, np.random.default_rng(seed), MOST_PULLS)
         assert made is not None
         pulls[seed] = made.stopping_time
         open_ += made.status != "decided"
-        wrong += made.status == "decided" and made.answer not in world.truth.acceptable
+        wrong += made.status == "decided" and made.answer not in environment.truth.acceptable
     median = float(np.median(pulls))
     print(
         f"{name:<48}{pulls.mean():>9,.0f} ({pulls.std() / math.sqrt(runs):,.0f})"

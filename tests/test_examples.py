@@ -1,4 +1,4 @@
-"""The examples run, and come to the answer that is right in their worlds."""
+"""The examples run, and come to the answer that is right in their environments."""
 
 import importlib.util
 import shutil

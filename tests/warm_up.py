@@ -19,7 +19,7 @@ def warm_subpopulations() -> None:
     """Ask, tell and simulate with one policy of each compiled path."""
     means = [[0.5, 0.4], [0.2, 0.3]]
     known = subpopulations.Problem(2, 2, noise_std=1.0)
-    world = subpopulations.GaussianEnvironment(known, means)
+    environment = subpopulations.GaussianEnvironment(known, means)
     for cls in (subpopulations.BlockBetting, subpopulations.BalancedTracking):
         policy = cls(known, seed=0)
         pulls = policy.ask(2)
@@ -27,15 +27,15 @@ def warm_subpopulations() -> None:
         policy.fail(pulls[1])
         policy.amend(pulls[0], 0.5, 0.4)
         policy.progress()
-        cls(known, seed=0).compiled_run(world, np.random.default_rng(0), 50)
-    subpopulations.complexity(world)
+        cls(known, seed=0).compiled_run(environment, np.random.default_rng(0), 50)
+    subpopulations.complexity(environment)
 
 
 def warm_linear() -> None:
     """Plan, ask, tell and simulate with one policy of each compiled path."""
     problem = linear.Problem([[1, 0], [0, 1], [0.7, 0.7]], noise_std=1.0)
-    world = linear.GaussianEnvironment(problem, [1.0, 0.2])
-    linear.complexity(world)
+    environment = linear.GaussianEnvironment(problem, [1.0, 0.2])
+    linear.complexity(environment)
     linear.xy_optimal_design(problem)
     generator = np.random.default_rng(0)
     for cls in (linear.BlockBetting, linear.LinGapE, linear.LinGame, linear.Rage):
@@ -43,7 +43,7 @@ def warm_linear() -> None:
         pull = policy.ask()
         policy.tell(pull, 0.5)
         policy.progress()
-        cls(problem, seed=0).compiled_run(world, generator, 50)
+        cls(problem, seed=0).compiled_run(environment, generator, 50)
 
 
 def warm_allocation() -> None:
@@ -55,27 +55,27 @@ def warm_allocation() -> None:
     policy.tell(pulls[0], 0.5)
     policy.amend(pulls[0], 0.5, 0.4)
     policy.fail(pulls[1])
-    for world in (
+    for environment in (
         allocation.BernoulliEnvironment(problem, [0.5, 0.4]),
         allocation.SleepingEnvironment(problem, [0.5, 0.4], 0.5),
         allocation.ContextualEnvironment(problem, [[0.5, 0.4], [0.4, 0.5]]),
     ):
         generator = np.random.default_rng(0)
-        world.sample(policy.ask(**world.context(generator)), generator)
-        policy.clone().compiled_run(world, generator, 20)
+        environment.sample(policy.ask(**environment.context(generator)), generator)
+        policy.clone().compiled_run(environment, generator, 20)
 
 
 def warm_delayed() -> None:
     """Ask, report, tell and simulate with one policy of each compiled path."""
     problem = delayed.Problem(2, noise_std=1.0, feedback="unbiased", reading_std=0.5)
-    world = delayed.SimulatedEnvironment(problem, [0.5, 0.4], delay=3.0)
+    environment = delayed.SimulatedEnvironment(problem, [0.5, 0.4], delay=3.0)
     policy = delayed.InformationRacing(problem)
     pull = policy.ask()
     policy.report(pull, 0.5)
     policy.tell(pull, 0.4)
     generator = np.random.default_rng(0)
-    world.trajectory(pull, generator)
-    policy.clone().compiled_run(world, generator, 20)
+    environment.trajectory(pull, generator)
+    policy.clone().compiled_run(environment, generator, 20)
     blocks = delayed.BlockBetting(delayed.Problem(2, reward_range=(0, 1)), initial_pulls=1)
     for value in (0.0, 1.0, 0.0, 1.0, 0.0, 1.0):
         blocks.tell(blocks.ask(), value)
@@ -84,7 +84,7 @@ def warm_delayed() -> None:
     rule.report(pull, 0.5)
     rule.to_cancel()
     rule.progress()
-    rule.clone().compiled_run(world, generator, 20)
+    rule.clone().compiled_run(environment, generator, 20)
 
 
 if __name__ == "__main__":

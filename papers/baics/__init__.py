@@ -1,6 +1,6 @@
 """Best arm identification with fairness constraints on subpopulations (Wu, Zheng, Zhu).
 
-The published tables, the reference's, and ours. Every world is defined once, in `instances`;
+The published tables, the reference's, and ours. Every environment is defined once, in `instances`;
 every comparison once, in the module of its section.
 """
 

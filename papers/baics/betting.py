@@ -10,7 +10,7 @@ import numpy as np
 
 from fairtrial.simulation import Simulation
 from fairtrial.subpopulations import BlockBetting
-from papers.baics import instances as worlds
+from papers.baics import instances as environments
 from papers.baics.cache import SimulationCache
 from papers.baics.instances import CLICKS, E1, E2, NONE_FEASIBLE, Instance
 from papers.report import AGREES, Measured, Row, Section, Table, keeps_level, share
@@ -32,7 +32,7 @@ class BlockBettingRow:
     Parameters
     ----------
     instance : Instance
-        The world.
+        The environment.
     delta : float
         Risk.
     reference : Measured
@@ -124,7 +124,7 @@ _PLAIN = (
     ("1000 (29)", "1636 (36)", "1283 (38)", "2076 (45)"),
     ("1157 (23)", "1883 (30)", "932 (28)", "1545 (35)"),
 )
-"""Plain worlds in order: by the range at delta .1 and .01; told the noise at .1 and .01."""
+"""Plain environments in order: by the range at delta .1 and .01; told the noise at .1 and .01."""
 
 _EMAIL_MEANS = {0.1: "10637 (882)", 0.05: "11761 (806)", 0.01: "15223 (1099)"}
 _EMAIL_MEDIANS = {0.1: 7048, 0.05: 9092, 0.01: 11208}
@@ -132,20 +132,20 @@ _EMAIL_RUNS = 200
 
 
 def grouped_rows() -> Iterator[BlockBettingRow]:
-    """Yield the rows of worlds with groups and floors."""
+    """Yield the rows of environments with groups and floors."""
     yield from _rows(
-        worlds.trial("cd4", 0.0),
+        environments.trial("cd4", 0.0),
         (500, 20),
         {0.1: "1212 (19)", 0.05: "1456 (23)", 0.01: "1883 (27)"},
     )
     yield from _rows(
-        worlds.trial("event_free", 0.75),
+        environments.trial("event_free", 0.75),
         (150, 5),
         {0.1: "35746 (2218)", 0.05: "42930 (2692)", 0.01: "56176 (2718)"},
         horizon=200_000,
     )
     yield from _rows(
-        worlds.trial("event_free", 0.78),
+        environments.trial("event_free", 0.78),
         (150, 8),
         {0.1: "6555 (267)", 0.05: "7309 (272)", 0.01: "9871 (380)"},
     )
@@ -157,10 +157,10 @@ def grouped_rows() -> Iterator[BlockBettingRow]:
 def plain_rows(*, noise_known: bool) -> Iterator[BlockBettingRow]:
     """Yield the rows of plain arms, for a rule that knows the range or the largest noise."""
     for instance, (at_10, at_1, known_at_10, known_at_1) in zip(
-        worlds.plain_worlds(), _PLAIN, strict=True
+        environments.plain_environments(), _PLAIN, strict=True
     ):
         if noise_known:
-            known = worlds.with_noise_known(instance)
+            known = environments.with_noise_known(instance)
             yield from _rows(known, (300, 12), {0.1: known_at_10, 0.01: known_at_1})
         else:
             yield from _rows(instance, (300, 12), {0.1: at_10, 0.01: at_1})

@@ -1,9 +1,9 @@
-"""T* of every world, certified, against the reference."""
+"""T* of every environment, certified, against the reference."""
 
 from __future__ import annotations
 
 from fairtrial.subpopulations.planning import Complexity
-from papers.baics import instances as worlds
+from papers.baics import instances as environments
 from papers.baics.instances import CLICKS, E1, E2, NONE_FEASIBLE, Instance
 from papers.report import AGREES, Row, Section, Table
 
@@ -37,10 +37,10 @@ def complexities(email: Instance | None) -> Section:
 
 
 def _bounded(email: Instance | None) -> list[Instance]:
-    trials = [worlds.trial("cd4", 0.0)]
-    trials += [worlds.trial("event_free", floor) for floor in (0.75, 0.78)]
+    trials = [environments.trial("cd4", 0.0)]
+    trials += [environments.trial("event_free", floor) for floor in (0.75, 0.78)]
     emails = [] if email is None else [email]
-    return [*trials, CLICKS, *emails, *worlds.plain_worlds()]
+    return [*trials, CLICKS, *emails, *environments.plain_environments()]
 
 
 def _complexity_row(instance: Instance) -> Row:

@@ -1,4 +1,4 @@
-"""The worlds of the tables, each defined once, with the complexity that the reference gives."""
+"""The environments of the tables, each defined once, with the reference's complexity."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ __all__ = [
     "coins",
     "email",
     "hard_nulls",
-    "plain_worlds",
+    "plain_environments",
     "trial",
     "with_noise_known",
 ]
 
-World = GaussianEnvironment | BernoulliEnvironment | ReplayEnvironment
+Environment = GaussianEnvironment | BernoulliEnvironment | ReplayEnvironment
 
 SMALL = 1e-6
 """The gap of a hard null: no test can see it."""
@@ -48,14 +48,14 @@ _LEAST_LIFT = 0.01
 
 @dataclass(frozen=True, eq=False)
 class Instance:
-    """One world, and what the reference says of its complexity.
+    """One environment, and what the reference says of its complexity.
 
     Parameters
     ----------
     name : str
         What the tables call it.
     environment : GaussianEnvironment, BernoulliEnvironment or ReplayEnvironment
-        The world; it holds the problem.
+        The environment; it holds the problem.
     characteristic_time : float, optional
         T* by the reference, for Gaussian rewards with the true standard deviations.
     precision : float
@@ -64,7 +64,7 @@ class Instance:
     """
 
     name: str
-    environment: World
+    environment: Environment
     characteristic_time: float | None = None
     precision: float = 1.0
 
@@ -94,7 +94,7 @@ def _gaussian(
     characteristic_time: float | None = None,
     precision: float = 1e-6,
 ) -> Instance:
-    """Return a world of normal rewards with standard deviation 1."""
+    """Return an environment of normal rewards with standard deviation 1."""
     problem = Problem(
         [f"arm {k + 1}" for k in range(len(means))],
         [f"group {column + 1}" for column in range(len(means[0]))],
@@ -102,8 +102,8 @@ def _gaussian(
         floors=floors,
         noise_std=1.0,
     )
-    world = GaussianEnvironment(problem, means)
-    return Instance(name, world, characteristic_time, precision)
+    environment = GaussianEnvironment(problem, means)
+    return Instance(name, environment, characteristic_time, precision)
 
 
 E1 = _gaussian(
@@ -150,10 +150,10 @@ def trial(outcome: Literal["cd4", "event_free"], floor: float) -> Instance:
         floors=floor,
         reward_range=reward_range,
     )
-    world = ReplayEnvironment(problem, actg175(outcome), group="stratum")
+    environment = ReplayEnvironment(problem, actg175(outcome), group="stratum")
     title = {"cd4": "trial, CD4 gain", "event_free": "trial, event-free"}[outcome]
     times = {("cd4", 0.0): 208.0, ("event_free", 0.75): 5884.0, ("event_free", 0.78): 1018.0}
-    return Instance(f"{title}, floor {floor:g}", world, times.get((outcome, floor)))
+    return Instance(f"{title}, floor {floor:g}", environment, times.get((outcome, floor)))
 
 
 CLICKS = Instance(
@@ -200,8 +200,8 @@ def email(path: str | Path) -> Instance:
 
 def coins(name: str, rates: Sequence[float], characteristic_time: float | None = None) -> Instance:
     """Return plain arms, no groups and no floors, that pay 1 or 0."""
-    world = BernoulliEnvironment(_plain(len(rates)), np.reshape(rates, (-1, 1)))
-    return Instance(name, world, characteristic_time)
+    environment = BernoulliEnvironment(_plain(len(rates)), np.reshape(rates, (-1, 1)))
+    return Instance(name, environment, characteristic_time)
 
 
 def _plain(arms: int) -> Problem:
@@ -209,12 +209,12 @@ def _plain(arms: int) -> Problem:
 
 
 def _replay(name: str, cells: Sequence[Sequence[float]], time: float, problem: Problem) -> Instance:
-    """Return a world of plain arms, each of which pays one of its rewards, all equally often."""
+    """Return an environment of plain arms; each pays one of its rewards, all equally often."""
     return Instance(name, _replayed(problem, cells), time)
 
 
 def _replayed(problem: Problem, cells: Sequence[Sequence[float]]) -> ReplayEnvironment:
-    """Return a world in which flat cell i pays one of ``cells[i]``, all equally often."""
+    """Return an environment in which flat cell i pays one of ``cells[i]``, all equally often."""
     labels = problem.action_labels
     rows = [(labels[i], reward) for i, cell in enumerate(cells) for reward in cell]
     return ReplayEnvironment(
@@ -235,8 +235,8 @@ def _uniform(low: float, high: float) -> list[float]:
 
 
 @cache
-def plain_worlds() -> tuple[Instance, ...]:
-    """Return the worlds of plain arms with rewards in [0, 1]."""
+def plain_environments() -> tuple[Instance, ...]:
+    """Return the environments of plain arms with rewards in [0, 1]."""
     narrow = [_uniform(mean - 0.25, mean + 0.25) for mean in (0.5, 0.45, 0.45, 0.4, 0.4)]
     wide = [_uniform(0.0, 1.0), _uniform(0.05, 0.85), _uniform(0.0, 0.8)]
     two_points = [[0.5] * high + [0.3] * (10 - high) for high in (6, 5, 4)]
@@ -252,11 +252,11 @@ def plain_worlds() -> tuple[Instance, ...]:
 
 @cache
 def with_noise_known(instance: Instance) -> Instance:
-    """Return the same world for a rule that is told the largest true standard deviation."""
-    world = instance.environment
-    largest = float(np.max(world.cell_stds))
+    """Return the same environment for a rule that is told the largest true standard deviation."""
+    environment = instance.environment
+    largest = float(np.max(environment.cell_stds))
     problem = instance.problem.clone(reward_range=None, noise_std=largest)
-    return Instance(instance.name, world.clone(problem=problem), instance.characteristic_time)
+    return Instance(instance.name, environment.clone(problem=problem), instance.characteristic_time)
 
 
 # ------------------------------------------------------------------------------ hard nulls
@@ -285,22 +285,22 @@ def _null_means() -> dict[str, tuple[list[list[float]], float | list[float] | No
 
 @cache
 def hard_nulls(noise: Literal["normal", "coins"]) -> tuple[Instance, ...]:
-    """Return the worlds on which a rule that keeps its word hardly ever stops.
+    """Return the environments on which a rule that keeps its word hardly ever stops.
 
     Parameters
     ----------
     noise : {"normal", "coins"}
         Normal noise, or a fair coin that adds or takes 1: both sub-Gaussian with scale 1.
     """
-    worlds = []
+    environments = []
     for name, (means, floors) in _null_means().items():
         problem = Problem(len(means), len(means[0]), floors=floors, noise_std=1.0)
         if noise == "normal":
-            worlds.append(Instance(name, GaussianEnvironment(problem, means)))
+            environments.append(Instance(name, GaussianEnvironment(problem, means)))
         else:
             flips = [[mean - 1.0, mean + 1.0] for row in means for mean in row]
-            worlds.append(Instance(name, _replayed(problem, flips)))
-    return tuple(worlds)
+            environments.append(Instance(name, _replayed(problem, flips)))
+    return tuple(environments)
 
 
 @cache

@@ -1,4 +1,4 @@
-"""Worlds made to break a rule: which one breaks, and which ones do not."""
+"""Environments made to break a rule: which one breaks, and which ones do not."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from fairtrial.simulation import Simulation
 from fairtrial.subpopulations import BlockBetting
-from papers.baics import instances as worlds
+from papers.baics import instances as environments
 from papers.baics.cache import (
     SimulationCache,
     WatchedBlockBetting,
@@ -35,7 +35,7 @@ _TIE_ROWS: tuple[tuple[str, float], ...] = (("stylised", 0.012), ("certified", 0
 
 
 def broken_rule(cache: SimulationCache) -> Section:
-    """Show the world that breaks the stylised rule, and that it breaks no proven one."""
+    """Show the environment that breaks the stylised rule, and that it breaks no proven one."""
     trap = [_trap_row(cache, *row) for row in _TRAP_ROWS]
     ties = [_tie_row(cache, *row) for row in _TIE_ROWS]
     return Section(
@@ -118,25 +118,25 @@ _NULL_REFERENCES = {
         "three arms x 2 groups, coins .05, tied": 0.0015,
     },
 }
-"""Shares of the reference where its world and its rule are the same as here."""
+"""Shares of the reference where its environment and its rule are the same as here."""
 
 
 def hard_nulls(cache: SimulationCache) -> Section:
     """Measure how often the true answer is ever rejected where no test can find it."""
     tables = (
-        _null_table(cache, "Known noise, normal", worlds.hard_nulls("normal"), "normal"),
+        _null_table(cache, "Known noise, normal", environments.hard_nulls("normal"), "normal"),
         _null_table(
-            cache, "Known noise, fair coins of +1 and -1", worlds.hard_nulls("coins"), "coins"
+            cache, "Known noise, fair coins of +1 and -1", environments.hard_nulls("coins"), "coins"
         ),
-        _null_table(cache, "Rewards in [0, 1]", worlds.bounded_nulls(), "bounded"),
+        _null_table(cache, "Rewards in [0, 1]", environments.bounded_nulls(), "bounded"),
     )
     return Section(
         "hard-nulls",
         "Hard nulls",
-        "Worlds in which the answer hangs on a millionth. The proof bounds, by delta = .1, the "
-        "probability that the true answer is EVER rejected, whether or not the run then stops. A "
-        f"row agrees if that share is at most delta + 3 sqrt(delta / runs) within {_NULL_ROUNDS:,} "
-        "pulls; the reference's runs were up to ten times as long.",
+        "Environments in which the answer hangs on a millionth. The proof bounds, by delta = .1, "
+        "the probability that the true answer is EVER rejected, whether or not the run then stops. "
+        "A row agrees if that share is at most delta + 3 sqrt(delta / runs) within "
+        f"{_NULL_ROUNDS:,} pulls; the reference's runs were up to ten times as long.",
         tables,
     )
 
@@ -163,7 +163,7 @@ def _null_row(name: str, simulations: list[Simulation], reference: float | None)
     wrong = sum(int(runs.wrong.sum()) for runs in simulations)
     undecided = sum(int((~runs.decided).sum()) for runs in simulations)
     return {
-        "world": name,
+        "environment": name,
         "runs": number,
         "true answer ever rejected": share(rejected, number),
         "reference": None if reference is None else Measured(reference),

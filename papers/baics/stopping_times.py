@@ -37,7 +37,7 @@ class StoppingTimeRow:
     Parameters
     ----------
     instance : Instance
-        The world.
+        The environment.
     delta : float
         Risk.
     sampling, stopping : str or Threshold

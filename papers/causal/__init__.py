@@ -1,6 +1,6 @@
 """Identifying best fair intervention (Gao, Feng).
 
-The published claims and ours. Every world is defined once, in `instances`; every comparison
+The published claims and ours. Every environment is defined once, in `instances`; every comparison
 once, in the module of its section.
 """
 

@@ -24,7 +24,7 @@ __all__ = ["PAPER_RULES", "PLUG_IN", "PLUG_IN_SN", "RULES", "Errors", "Simulatio
 PAPER_RULES = ("CSR-v1", "CSR-v2", "two-stage v1", "two-stage v2")
 """The rules that the paper compares."""
 
-_QUICK_WORLDS = 2
+_QUICK_ENVIRONMENTS = 2
 
 PLUG_IN = "plug-in"
 """The rule that is recommended here."""
@@ -108,22 +108,22 @@ class SimulationCache:
         return setting.budgets[self.quick]
 
     def instances(self, setting: Setting) -> tuple[Instance, ...]:
-        """Return the worlds that are tried."""
-        return setting.instances[: _QUICK_WORLDS if self.quick else None]
+        """Return the environments that are tried."""
+        return setting.instances[: _QUICK_ENVIRONMENTS if self.quick else None]
 
     def simulate(self, instance: Instance, rule: str, budget: int, runs: int) -> Simulation:
-        """Return replications of a rule in one world."""
+        """Return replications of a rule in one environment."""
         key = (instance, rule, budget, runs)
         if key not in self._made:
-            world = instance.make(budget)
-            policy = _MAKERS[rule](world.problem, budget)
+            environment = instance.make(budget)
+            policy = _MAKERS[rule](environment.problem, budget)
             self._made[key] = simulate(
-                policy, world, runs, seed=self.seed, workers=1, progress=False
+                policy, environment, runs, seed=self.seed, workers=1, progress=False
             )
         return self._made[key]
 
     def errors(self, setting: Setting, rule: str, budget: int) -> Errors:
-        """Return the wrong answers of a rule in all worlds of a setting."""
+        """Return the wrong answers of a rule in all environments of a setting."""
         total = Errors(0, 0)
         for instance in self.instances(setting):
             runs = self.simulate(instance, rule, budget, setting.runs[self.quick])

@@ -23,9 +23,9 @@ def chains(cache: SimulationCache) -> Section:
         "Chains S -> V -> Y (section 5)",
         "30 arms, 20 states, an outcome of 0 or 1; only the first arm is free of cost, the others "
         "together may take sqrt(T) of the T rows. The paper shows curves without numbers, of "
-        "worlds that it does not print: its claims are what can be compared. One rule is called "
-        "below another if its error over all budgets is lower by more than three standard errors. "
-        "The plug-in rule and the uniform one are not the paper's.",
+        "environments that it does not print: its claims are what can be compared. One rule is "
+        "called below another if its error over all budgets is lower by more than three standard "
+        "errors. The plug-in rule and the uniform one are not the paper's.",
         (
             error_table(cache, UNCONSTRAINED, RULES, "5.1 No constraint: E = 2; share of errors"),
             claim_table(_unconstrained(cache)),
@@ -35,7 +35,7 @@ def chains(cache: SimulationCache) -> Section:
                 cache,
                 TIGHT,
                 RULES,
-                "5.3 Tight: E = .03, 9 of 30 arms are fair; four worlds, share of errors",
+                "5.3 Tight: E = .03, 9 of 30 arms are fair; four environments, share of errors",
             ),
             claim_table(_tight(cache)),
         ),

@@ -17,9 +17,9 @@ def recommended(cache: SimulationCache) -> Section:
         "The recommended rule",
         "The plug-in rule spends the budget by one allocation, weighs every row by the mixture "
         "of all rows' sources, and answers by its estimates; CSR-v2 is the better of the paper's "
-        "two rules. Same worlds, same numbers of rows. `ratio` and verdict are of the default "
-        "estimator, which goes by cells where the model allows it; `sn`, which it takes elsewhere, "
-        "is shown beside it. Where no arm is fair CSR asks for a margin before it passes one, and "
-        "is right sooner.",
+        "two rules. Same environments, same numbers of rows. `ratio` and verdict are of the "
+        "default estimator, which goes by cells where the model allows it; `sn`, which it takes "
+        "elsewhere, is shown beside it. Where no arm is fair CSR asks for a margin before it "
+        "passes one, and is right sooner.",
         (quarter_table(cache, (TIGHT, HEPAR, OWN, BINDING, *OFFERS)),),
     )

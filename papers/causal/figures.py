@@ -1,4 +1,4 @@
-"""The paper's Figures 3 and 5: error against budget, in our worlds; and the questions' graphs."""
+"""The paper's Figures 3 and 5, error against budget in our environments; the questions' graphs."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ def write_figures(cache: SimulationCache, folder: Path) -> list[Path]:
         _draw_errors(cache, setting, paths[-1])
     for name, setting in _GRAPHS.items():
         paths.append(folder / f"{name}.png")
-        world = setting.instances[0].make(cache.budgets(setting)[0])
-        causal_graph(world.problem).savefig(paths[-1], dpi=150)
+        environment = setting.instances[0].make(cache.budgets(setting)[0])
+        causal_graph(environment.problem).savefig(paths[-1], dpi=150)
     return paths
 
 

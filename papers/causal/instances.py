@@ -1,4 +1,4 @@
-"""The worlds of the tables: chains as in the paper's simulations, HEPAR-II, and offers.
+"""The environments of the tables: chains as in the paper's simulations, HEPAR-II, and offers.
 
 The paper does not print its tables of probabilities. Ours are drawn from the seeds below by the
 rules stated here, which use the paper's own numbers where it gives any.
@@ -28,8 +28,8 @@ __all__ = [
     "UNCONSTRAINED",
     "Instance",
     "Setting",
+    "liver_environment",
     "liver_network",
-    "liver_world",
 ]
 
 Floats = NDArray[np.float64]
@@ -41,14 +41,14 @@ _CARCINOMA = ("carcinoma", {"present": 1.0, "absent": 0.0})
 
 @dataclass(frozen=True)
 class Instance:
-    """One world, for every budget: what a row may cost on average depends on it.
+    """One environment, for every budget: what a row may cost on average depends on it.
 
     Parameters
     ----------
     name : str
         What the tables call it.
     make : callable
-        Returns the world for a number of rows.
+        Returns the environment for a number of rows.
     """
 
     name: str
@@ -57,20 +57,20 @@ class Instance:
 
 @dataclass(frozen=True)
 class Setting:
-    """Worlds of one kind, whose errors are pooled, and the budgets that they are tried with.
+    """Environments of one kind, whose errors are pooled, and the budgets that they are tried with.
 
-    In quick only the first two worlds are tried.
+    In quick only the first two environments are tried.
 
     Parameters
     ----------
     name : str
         What the tables call it.
     instances : tuple of Instance
-        The worlds.
+        The environments.
     budgets : (tuple of int, tuple of int)
         Numbers of rows, in full and quick.
     runs : (int, int)
-        Replications of each world, in full and quick.
+        Replications of each environment, in full and quick.
     """
 
     name: str
@@ -143,7 +143,7 @@ def liver_network() -> CausalModel:
     return CausalModel.from_bif(hepar2())
 
 
-def liver_world(
+def liver_environment(
     intervened: str, arms: dict[str, Floats], bound: float, budget: int | None = None
 ) -> NetworkEnvironment:
     """Return the question of the paper's section 6, for arms of one of the network's nodes.
@@ -181,7 +181,7 @@ def _liver(
         arms[f"arm {number}"] = np.stack([present, 1.0 - present], axis=-1)
     if deploys_own:
         arms["arm 0"] = own
-    return liver_world(intervened, arms, bound, budget)
+    return liver_environment(intervened, arms, bound, budget)
 
 
 def _livers(

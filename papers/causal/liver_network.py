@@ -14,8 +14,8 @@ from papers.causal.instances import (
     BINDING,
     HEPAR,
     OWN,
+    liver_environment,
     liver_network,
-    liver_world,
 )
 from papers.causal.tables import claim_table, error_table
 from papers.report import AGREES, Row, Section, Table
@@ -71,7 +71,7 @@ def gap_range() -> tuple[float, float]:
     """Return the smallest and the largest gap that an arm for `fibrosis` can have."""
     own = liver_network().tables["fibrosis"]
     ends = {name: _constant(own, share) for name, share in (("never", 0.0), ("always", 1.0))}
-    gaps = np.abs(liver_world("fibrosis", ends, _BOUND).truth.gaps["female", "male"])
+    gaps = np.abs(liver_environment("fibrosis", ends, _BOUND).truth.gaps["female", "male"])
     return float(gaps.min()), float(gaps.max())
 
 
@@ -84,13 +84,13 @@ def _three_arms() -> NetworkEnvironment:
     present = {"half": [0.5, 0.5, 0.5], "mixed": [0.9, 0.1, 0.2]}
     arms = {"own": own}
     arms |= {name: np.column_stack([p, 1.0 - np.array(p)]) for name, p in present.items()}
-    return liver_world("fibrosis", arms, _BOUND)
+    return liver_environment("fibrosis", arms, _BOUND)
 
 
 def _three_arms_on_the_sexes_node() -> NetworkEnvironment:
     own = liver_network().tables["PBC"]
     arms = {"own": own, "half": _constant(own, 0.5), "sexes swapped": own[::-1]}
-    return liver_world("PBC", arms, 0.03)
+    return liver_environment("PBC", arms, 0.03)
 
 
 def _sizes() -> Iterator[Row]:
@@ -103,12 +103,15 @@ def _sizes() -> Iterator[Row]:
 
 
 def _values() -> Iterator[Row]:
-    world, binding = _three_arms(), _three_arms_on_the_sexes_node()
+    environment, binding = _three_arms(), _three_arms_on_the_sexes_node()
     pair, back = ("female", "male"), ("male", "female")
-    far, near = divergences(world.problem), divergences(binding.problem)
+    far, near = divergences(environment.problem), divergences(binding.problem)
     by_arm = {
-        "fibrosis: mean": (world.truth.means, (0.064052, 0.139877, 0.104297)),
-        "fibrosis: gap (female, male)": (world.truth.gaps[pair], (0.043704, 0.040163, 0.041824)),
+        "fibrosis: mean": (environment.truth.means, (0.064052, 0.139877, 0.104297)),
+        "fibrosis: gap (female, male)": (
+            environment.truth.gaps[pair],
+            (0.043704, 0.040163, 0.041824),
+        ),
         "PBC: mean": (binding.truth.means, (0.064052, 0.074205, 0.055487)),
         "PBC: gap (female, male)": (binding.truth.gaps[pair], (0.043704, 0.0, -0.043704)),
     }

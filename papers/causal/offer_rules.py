@@ -57,11 +57,11 @@ def offers(cache: SimulationCache) -> Section:
 
 
 def _truth(setting: Setting) -> Iterator[Row]:
-    world = setting.instances[0].make(0)
-    truth, plan = world.truth, complexity(world)
+    environment = setting.instances[0].make(0)
+    truth, plan = environment.truth, complexity(environment)
     sizes = np.abs(np.array(list(truth.gaps.values()))).max(axis=0)
     for place in np.argsort(-truth.means):
-        arm = world.problem.arm_labels[place]
+        arm = environment.problem.arm_labels[place]
         mean, gap = round(float(truth.means[place]), 4), round(float(sizes[place]), 4)
         yield {
             "arm": arm,

@@ -1,7 +1,7 @@
 """Best arm identification with delayed feedback (Grover and others): theirs and ours.
 
 The paper's figures and what its public code makes of them, what its mistakes cost, how often rules
-that are proven err, and races on recorded learning curves. Every world is defined once, in
+that are proven err, and races on recorded learning curves. Every environment is defined once, in
 `instances`; every comparison once, in the module of its section.
 """
 

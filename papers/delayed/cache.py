@@ -61,7 +61,7 @@ class Runs:
 
     @classmethod
     def of(cls, runs: list[tuple[Run, Truth]]) -> Self:
-        """Return what these runs came to, each judged by its world's truth."""
+        """Return what these runs came to, each judged by its environment's truth."""
         decided = np.array([run.status == "decided" for run, _ in runs])
         right = np.array([truth.accepts(run.answer) for run, truth in runs])
         return cls(
@@ -160,8 +160,8 @@ class SimulationCache:
         make = RULES[rule]
 
         def one(generator: np.random.Generator) -> tuple[Run, Truth]:
-            world = race.world(generator.permutation(len(race.means)))
-            return play(make(race.problem), world, generator, parallel)
+            environment = race.environment(generator.permutation(len(race.means)))
+            return play(make(race.problem), environment, generator, parallel)
 
         return self.once((race, rule, parallel, runs), lambda: Runs.of(self.each(one, runs)))
 
@@ -181,15 +181,15 @@ class SimulationCache:
     def simulate(
         self,
         policy: Policy,
-        world: Environment,
+        environment: Environment,
         runs: int,
         parallel: int = 1,
         horizon: int | None = None,
     ) -> Runs:
-        """Return that many runs of a policy in one world."""
+        """Return that many runs of a policy in one environment."""
 
         def one(generator: np.random.Generator) -> tuple[Run, Truth]:
-            return play(policy.clone(), world, generator, parallel, horizon)
+            return play(policy.clone(), environment, generator, parallel, horizon)
 
         return Runs.of(self.each(one, runs))
 
@@ -204,28 +204,36 @@ class SimulationCache:
 
 def play(
     policy: Policy,
-    world: Environment,
+    environment: Environment,
     generator: np.random.Generator,
     parallel: int,
     horizon: int | None = None,
 ) -> tuple[Run, Truth]:
     """Return one run of a fresh policy, and the truth that judges it."""
-    run = policy.compiled_run(world, generator, horizon, parallel)
+    run = policy.compiled_run(environment, generator, horizon, parallel)
     assert run is not None
-    return run, world.truth
+    return run, environment.truth
 
 
 def _play_public_code(
     race: Race, mode: int, parallel: int, generator: np.random.Generator
 ) -> tuple[Run, Truth]:
-    world = race.world(generator.permutation(len(race.means)))
-    delay = world.delay
+    environment = race.environment(generator.permutation(len(race.means)))
+    delay = environment.delay
     steps, pulls, chosen = public.run(
-        world.means, race.std, race.reading_std, delay, race.top, _DELTA, parallel, mode, generator
+        environment.means,
+        race.std,
+        race.reading_std,
+        delay,
+        race.top,
+        _DELTA,
+        parallel,
+        mode,
+        generator,
     )
-    answer = tuple(world.problem.arms[arm] for arm in np.flatnonzero(chosen))
+    answer = tuple(environment.problem.arms[arm] for arm in np.flatnonzero(chosen))
     started = pulls.astype(np.int64)
-    return Run(answer, "decided", int(started.sum()), started, float(steps)), world.truth
+    return Run(answer, "decided", int(started.sum()), started, float(steps)), environment.truth
 
 
 def most_wrong(runs: int, delta: float) -> float:

@@ -95,5 +95,5 @@ def _one_race(cache: SimulationCache) -> Figure:
     race, generator = free(20), np.random.default_rng([cache.seed, 0])
     policy = _Watched(race.problem, parallel=10)
     policy.moments = [policy.progress()]
-    run_policy(policy, race.world(generator.permutation(20)), generator, parallel=10)
+    run_policy(policy, race.environment(generator.permutation(20)), generator, parallel=10)
     return race_over_time([*policy.moments, policy.progress()])

@@ -76,8 +76,8 @@ class Race:
             reading_std=self.reading_std,
         )
 
-    def world(self, order: NDArray[np.int64]) -> SimulatedEnvironment:
-        """Return the world with the arms in another order, so that their numbers tell nothing."""
+    def environment(self, order: NDArray[np.int64]) -> SimulatedEnvironment:
+        """Return the environment with its arms reordered, so that their numbers tell nothing."""
         means, delay = np.array(self.means)[order], np.array(self.delay)[order]
         return SimulatedEnvironment(self.problem, means, delay=delay)
 
@@ -150,7 +150,9 @@ class Curves:
     noise_std: tuple[float, ...]
     table: dict[str, list[float]]
 
-    def world(self, feedback: str = "full", reading_std: Floats | None = None) -> CurveEnvironment:
+    def environment(
+        self, feedback: str = "full", reading_std: Floats | None = None
+    ) -> CurveEnvironment:
         """Return the race on these curves, its points taken for that kind of reading."""
         problem = Problem(
             list(self.arms),

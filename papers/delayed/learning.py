@@ -153,9 +153,9 @@ def _contests(cache: SimulationCache, task: Curves) -> dict[str, Contest]:
 
 
 def _race(cache: SimulationCache, task: Curves, race: _Race, number: int) -> Contest:
-    world = task.world(race.feedback, race.reading_std(task))
-    policy = race.rule(world.problem)
-    runs = cache.simulate(policy, world, number)
+    environment = task.environment(race.feedback, race.reading_std(task))
+    policy = race.rule(environment.problem)
+    runs = cache.simulate(policy, environment, number)
     return Contest(runs.elapsed, runs.decided & ~runs.wrong, policy.guarantee.label, race.valid)
 
 

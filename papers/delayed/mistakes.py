@@ -197,9 +197,11 @@ def _slower(cache: SimulationCache) -> Iterator[Row]:
         slower = int((runs.elapsed > full.elapsed).sum())
         yield _slower_row("as in Figure 1", "race, published", parallel, runs, full, slower == 0)
     useless = Problem(20, top=4, noise_std=0.03, feedback="unbiased", reading_std=30.0)
-    world = SimulatedEnvironment(useless, race.means, delay=50.0)
-    full = cache.simulate(Racing(useless, variant="full", bound=NormalMixture()), world, number)
-    runs = cache.simulate(Racing(useless), world, number)
+    environment = SimulatedEnvironment(useless, race.means, delay=50.0)
+    full = cache.simulate(
+        Racing(useless, variant="full", bound=NormalMixture()), environment, number
+    )
+    runs = cache.simulate(Racing(useless), environment, number)
     cost = Ratio.of(runs.elapsed, full.elapsed).mean
     yield _slower_row("useless", "race, proven", 1, runs, full, cost <= 1.02)
 
@@ -249,10 +251,10 @@ _CLOSE_RULES: dict[str, tuple[Callable[[], Policy], int]] = {
 
 def _close_arms(cache: SimulationCache) -> Iterator[Row]:
     number = cache.number(2_000, 60)
-    world = SimulatedEnvironment(_CLOSE, [0.0, 0.02], delay=float(_STEPS_OF_A_PULL))
+    environment = SimulatedEnvironment(_CLOSE, [0.0, 0.02], delay=float(_STEPS_OF_A_PULL))
     for name, (make, reference) in _CLOSE_RULES.items():
         policy = make()
-        runs = cache.simulate(policy, world, number, horizon=_STEPS // _STEPS_OF_A_PULL)
+        runs = cache.simulate(policy, environment, number, horizon=_STEPS // _STEPS_OF_A_PULL)
         wrong = int(runs.wrong.sum())
         yield {
             "rule": name,

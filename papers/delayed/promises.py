@@ -1,4 +1,4 @@
-"""How often rules that are proven err, where the world does its worst."""
+"""How often rules that are proven err, where the environment does its worst."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from fairtrial.delayed.environments import TimedEnvironment
 from papers.delayed.cache import Ratio, Runs, SimulationCache, most_wrong
 from papers.report import AGREES, Row, Section, Table, share
 
-__all__ = ["WORLDS", "World", "promises", "stopped_runs"]
+__all__ = ["CASES", "Case", "promises", "stopped_runs"]
 
 _DELTA = 0.05
 _RUNS = (2_000, 60)
@@ -45,15 +45,15 @@ ALL: dict[str, Rule] = {"race, proven": Racing, **INFORMATION}
 
 
 @dataclass(frozen=True)
-class World:
-    """A world made to mislead, and who is tried in it.
+class Case:
+    """An environment made to mislead, and who is tried in it.
 
     Parameters
     ----------
     name : str
         What the tables call it.
     make : callable
-        Returns the world.
+        Returns the environment.
     rules : mapping of str to callable
         Rules that are proven there.
     horizon, parallel : int
@@ -68,13 +68,13 @@ class World:
 
 
 def _simulated(means: tuple[float, ...] = (0.0, _GAP), **settings: Any) -> TimedEnvironment:
-    """Return a world of noise 1; what is not said of the problem is said of the world."""
-    world = {name: settings.pop(name) for name in _OF_WORLD if name in settings}
+    """Return an environment of noise 1; settings that the problem lacks are the environment's."""
+    environment = {name: settings.pop(name) for name in _OF_ENVIRONMENT if name in settings}
     problem = Problem(len(means), noise_std=1.0, **settings)
-    return SimulatedEnvironment(problem, means, **world)
+    return SimulatedEnvironment(problem, means, **environment)
 
 
-_OF_WORLD = ("delay", "loss", "bias")
+_OF_ENVIRONMENT = ("delay", "loss", "bias")
 _LATE: dict[str, Any] = {"delay": UniformDelay(1, 6), "loss": 0.1}
 
 
@@ -110,38 +110,38 @@ def _five() -> TimedEnvironment:
     return SimulatedEnvironment(problem, means, delay=LognormalDelay(2.0, 1.5))
 
 
-WORLDS = (
-    World("outcomes only, late, some lost", lambda: _simulated(**_LATE), OUTCOMES),
-    World(
+CASES = (
+    Case("outcomes only, late, some lost", lambda: _simulated(**_LATE), OUTCOMES),
+    Case(
         "unbiased readings, late, some lost",
         lambda: _simulated(feedback="unbiased", reading_std=0.5, **_LATE),
         ALL,
     ),
-    World(
+    Case(
         "biased readings, +3 and -3",
         lambda: _simulated(feedback="biased", reading_std=0.5, bias=[3.0, -3.0], **_LATE),
         ALL,
     ),
-    World(
+    Case(
         "refining readings, nested",
         lambda: _simulated(feedback="refining", reading_std=1.0, errors="nested", **_LATE),
         INFORMATION,
     ),
-    World("refining, the first good one counts", _first, INFORMATION),
-    World(
+    Case("refining, the first good one counts", _first, INFORMATION),
+    Case(
         "pieces of outcomes",
         lambda: _simulated(feedback="incremental", duration=4, loss=0.1),
         ALL,
     ),
-    World("two of five, heavy-tailed delays", _five, ALL, horizon=150, parallel=10),
-    World(
+    Case("two of five, heavy-tailed delays", _five, ALL, horizon=150, parallel=10),
+    Case(
         "the better arm 25 times slower",
         lambda: _simulated(feedback="unbiased", reading_std=0.5, delay=[1.0, 25.0]),
         ALL,
         horizon=100,
         parallel=20,
     ),
-    World(
+    Case(
         "called back after two readings",
         lambda: _simulated(feedback="unbiased", reading_std=0.5, delay=5.0),
         {
@@ -149,9 +149,9 @@ WORLDS = (
             "information, boxes": partial(InformationRacing, truncate=2, test="box"),
         },
     ),
-    World("coins, outcomes only", lambda: _coins("full"), OUTCOMES),
-    World("coins, with readings", lambda: _coins("unbiased"), {"race, proven": Racing}),
-    World(
+    Case("coins, outcomes only", lambda: _coins("full"), OUTCOMES),
+    Case("coins, with readings", lambda: _coins("unbiased"), {"race, proven": Racing}),
+    Case(
         "the better arm's bad outcomes first",
         lambda: _simulated(
             means=(0.0, _GAP),
@@ -163,7 +163,7 @@ WORLDS = (
         parallel=100,
     ),
 )
-"""Worlds that compiled code can run."""
+"""Environments that compiled code can run."""
 
 
 def promises(cache: SimulationCache) -> Section:
@@ -174,8 +174,8 @@ def promises(cache: SimulationCache) -> Section:
         "Two arms .02 sigma apart, unless it says otherwise: so close that an answer within the "
         f"pulls that a run may make is luck. delta = {_DELTA:g} bounds the share of runs that "
         "ever give a wrong one. A row agrees if it is at most delta and three standard errors. "
-        "Every rule shown calls itself proven in its world. The pulls that are stopped, and the "
-        "results that are held back, go by what was read of them; a rule that counts those "
+        "Every rule shown calls itself proven in its environment. The pulls that are stopped, and "
+        "the results that are held back, go by what was read of them; a rule that counts those "
         "readings cannot be fooled so. The third table shows what happens to whoever breaks an "
         "assumption: there a verdict says whether the rule is fooled as expected.",
         (
@@ -192,18 +192,18 @@ def promises(cache: SimulationCache) -> Section:
 
 def _rows(cache: SimulationCache) -> Iterator[Row]:
     number = cache.number(*_RUNS)
-    for world in WORLDS:
-        environment = world.make()
-        for name, make in world.rules.items():
+    for case in CASES:
+        environment = case.make()
+        for name, make in case.rules.items():
             policy = make(environment.problem)
-            runs = cache.simulate(policy, environment, number, world.parallel, world.horizon)
-            yield _row(world.name, name, policy, runs)
+            runs = cache.simulate(policy, environment, number, case.parallel, case.horizon)
+            yield _row(case.name, name, policy, runs)
 
 
-def _row(world: str, rule: str, policy: Policy, runs: Runs) -> Row:
+def _row(environment: str, rule: str, policy: Policy, runs: Runs) -> Row:
     wrong, decided = int(runs.wrong.sum()), int(runs.decided.sum())
     return {
-        "world": world,
+        "environment": environment,
         "rule": rule,
         "guarantee": policy.guarantee.label,
         "runs": runs.number,
@@ -335,9 +335,9 @@ def _broken(cache: SimulationCache) -> Iterator[Row]:
     for switch, fooled in ((False, True), (True, False)):
         problem = Problem(2, noise_std=1.0, delay_depends_on_outcome=switch)
         delay = OutcomeDelay([50, 1], [50, 20_000])
-        world = SimulatedEnvironment(problem, [0.0, 0.3], delay=delay)
+        environment = SimulatedEnvironment(problem, [0.0, 0.3], delay=delay)
         policy = InformationRacing(problem, sampling="uniform")
-        runs = cache.simulate(policy, world, number, parallel=100, horizon=1_500)
+        runs = cache.simulate(policy, environment, number, parallel=100, horizon=1_500)
         said = "delays grow with outcomes, and that is " + ("said" if switch else "not said")
         yield _broken_row(said, runs, None, fooled)
 
@@ -358,10 +358,10 @@ def _broken_row(said: str, runs: Runs, reference: float | None, fooled: bool) ->
 def _refining_runs(cache: SimulationCache, errors: str, readings: int, number: int) -> Runs:
     """Return runs with readings whose errors keep their size, all said to be nested."""
     problem = Problem(2, noise_std=1.0, feedback="refining", reading_std=2.0, errors="nested")
-    world = SimulatedEnvironment(
+    environment = SimulatedEnvironment(
         problem, [0.0, _GAP], delay=float(readings), errors=errors, shrink=0.0
     )
-    return cache.simulate(InformationRacing(problem), world, number, parallel=10, horizon=60)
+    return cache.simulate(InformationRacing(problem), environment, number, parallel=10, horizon=60)
 
 
 # ------------------------------------------------------------------- what the switch costs
@@ -389,6 +389,6 @@ def _ten_arms(cache: SimulationCache, test: str, switch: bool, number: int) -> R
     """Return races of ten arms, the best one's outcomes late if they are good."""
     problem = Problem(10, noise_std=1.0, delay_depends_on_outcome=switch)
     delay = OutcomeDelay([1, *[50] * 9], [2_000, *[50] * 9])
-    world = SimulatedEnvironment(problem, _TEN_MEANS, delay=delay)
+    environment = SimulatedEnvironment(problem, _TEN_MEANS, delay=delay)
     policy = InformationRacing(problem, test=test, sampling="uniform")
-    return cache.simulate(policy, world, number, parallel=50)
+    return cache.simulate(policy, environment, number, parallel=50)

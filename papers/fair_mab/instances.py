@@ -39,7 +39,7 @@ class Instance:
         return Problem(len(self.means), self.shares, unfairness_tolerance)
 
     def environment(self, unfairness_tolerance: int = 0) -> BernoulliEnvironment:
-        """Return the world that answers it."""
+        """Return the environment that answers it."""
         return BernoulliEnvironment(self.problem(unfairness_tolerance), self.means)
 
 
@@ -87,7 +87,7 @@ class HeadlineTest:
         return Problem(len(self.rates), Fraction(1, 2 * len(self.rates)))
 
     def environment(self) -> BernoulliEnvironment:
-        """Return the world in which a visitor clicks at random, at the headline's rate."""
+        """Return the environment in which a visitor clicks at random, at the headline's rate."""
         return BernoulliEnvironment(self.problem, self.rates)
 
 

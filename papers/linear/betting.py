@@ -26,7 +26,7 @@ class BetRow:
     Parameters
     ----------
     instance : Instance
-        The world.
+        The environment.
     delta : float
         Probability of a wrong answer that is accepted.
     reference : Measured

@@ -1,4 +1,4 @@
-"""The worlds of the tables, each defined once, with what is known of them exactly."""
+"""The environments of the tables, each defined once, with what is known of them exactly."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ SMALL = 1e-6
 
 @dataclass(frozen=True, eq=False)
 class Instance:
-    """One world.
+    """One environment.
 
     Parameters
     ----------
     name : str
         What the tables call it.
     environment : GaussianEnvironment or ReplayEnvironment
-        The world; it holds the problem.
+        The environment; it holds the problem.
     theta : ndarray of shape (d,)
         Its parameter.
     """
@@ -73,7 +73,7 @@ class Instance:
     def evidence_of(self, pulls: Floats) -> Floats:
         """Return the nats that the given pulls of each arm hold against every rival of the best.
 
-        That is the least divergence, over all worlds in which the rival is at least as good,
+        That is the least divergence, over all environments in which the rival is at least as good,
         between what is seen there and here: ``gap^2 / (2 ||y||^2_{A^-1})``.
         """
         rows, values = self.problem.features, self.problem.values(self.theta)
@@ -96,7 +96,7 @@ def _gaussian(name: str, features: Floats, theta: Floats) -> Instance:
     return Instance(name, GaussianEnvironment(problem, theta), theta)
 
 
-# ------------------------------------------------------------------------------ the worlds
+# ------------------------------------------------------------------------------ the environments
 
 
 def _soare(dimension: int, angle: float) -> tuple[Floats, Floats]:
@@ -138,7 +138,7 @@ DIMENSIONS = tuple(range(2, 11))
 """Dimensions of the paper's Figure 4."""
 
 PAPER = paper_instance(5)
-"""The world of the paper's Figure 5."""
+"""The environment of the paper's Figure 5."""
 
 COMMON = (
     *(paper_instance(dimension, 0.1) for dimension in (2, 5, 10)),
@@ -146,10 +146,10 @@ COMMON = (
     _sphere(30, 5, 1),
     _mab(8, 0.5),
 )
-"""Worlds on which all rules are compared."""
+"""Environments on which all rules are compared."""
 
 CROWDED = (_sphere(50, 10, 3), _sphere(50, 4, 4), _mab(50, 1.0))
-"""Worlds with many arms, for block betting."""
+"""Environments with many arms, for block betting."""
 
 
 # ------------------------------------------------------------------------------ hard nulls
@@ -157,7 +157,7 @@ CROWDED = (_sphere(50, 10, 3), _sphere(50, 4, 4), _mab(50, 1.0))
 
 @cache
 def hard_nulls(noise: Literal["normal", "coins"]) -> tuple[Instance, ...]:
-    """Return worlds whose two best arms no test can tell apart, and so hardly ever stop a rule.
+    """Return environments whose two best arms no test can tell apart: a rule hardly ever stops.
 
     Parameters
     ----------
@@ -169,14 +169,14 @@ def hard_nulls(noise: Literal["normal", "coins"]) -> tuple[Instance, ...]:
     # A little less than half way from one of the closest two to the other.
     share = 0.5 - SMALL / (2.0 * (1.0 - cosine))
     theta = arms[first] + share * (arms[second] - arms[first])
-    worlds = {
+    environments = {
         "two arms, gap 1e-6": (np.eye(2), SMALL * np.eye(2)[0]),
         "eight arms, gap 1e-6": (np.eye(8), SMALL * np.eye(8)[0]),
         "soare:3, angle 1e-5": _soare(3, 1e-5),
         "sphere, 12 arms in 3 dimensions, closest two 1e-6 apart": (arms, theta),
     }
     make = _gaussian if noise == "normal" else _flipped
-    return tuple(make(name, *world) for name, world in worlds.items())
+    return tuple(make(name, *environment) for name, environment in environments.items())
 
 
 def _flipped(name: str, features: Floats, theta: Floats) -> Instance:

@@ -1,4 +1,4 @@
-"""Worlds in which the answer hangs on next to nothing: how often the true one is rejected."""
+"""Environments in which the answer hangs on next to nothing: how often the true one is rejected."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _REFERENCES = {
     "normal": (0.0440, 0.0490, 0.0385, None),
     "coins": (0.0355, 0.0460, 0.0340, None),
 }
-"""The reference's shares of 2,000 runs, up to 20,000 pulls long, where its world is the same."""
+"""The reference's shares of 2,000 runs of up to 20,000 pulls, in the same environments."""
 
 
 def nulls(cache: SimulationCache) -> Section:
@@ -49,7 +49,7 @@ def _rows(cache: SimulationCache, noise: Literal["normal", "coins"]) -> Iterator
         number = runs.replications
         rejected = int(runs.metrics["watched_rejected"].sum())
         yield {
-            "world": instance.name,
+            "environment": instance.name,
             "runs": number,
             "true answer ever rejected": share(rejected, number),
             "reference": None if reference is None else Measured(reference),

@@ -1,4 +1,4 @@
-"""The other rules, each with a level that is proven for it, on the same worlds."""
+"""The other rules, each with a level that is proven for it, on the same environments."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def rule_runs(cache: SimulationCache, instance: Instance, name: str) -> Simulati
 
 
 def known_rules(instance: Instance) -> tuple[str, ...]:
-    """Return the rules that are compared in a world."""
+    """Return the rules that are compared in an environment."""
     return (BLOCK_BETTING, *_REFERENCES[instance.name])
 
 

@@ -207,8 +207,8 @@ def test_a_tolerance_of_the_horizon_or_more_is_the_bare_learner(learner, schedul
 
 def test_equal_means_cost_nothing():
     problem = Problem(3, "1/4")
-    world = BernoulliEnvironment(problem, [0.5] * 3)
-    found = ft.simulate(FairLearn(problem), world, 3, horizon=100, progress=False).metrics
+    environment = BernoulliEnvironment(problem, [0.5] * 3)
+    found = ft.simulate(FairLearn(problem), environment, 3, horizon=100, progress=False).metrics
     assert not found["regret"].any()
     assert not found["r_regret"].any()
     assert abs(found["fair_regret"]).max() < 1e-9

@@ -21,7 +21,7 @@ PROBLEM = Problem(["a", "b"], ["1/4", "1/5"])
 
 
 @pytest.mark.parametrize(
-    ("world", "deviations"),
+    ("environment", "deviations"),
     [
         (BernoulliEnvironment(PROBLEM, [0.7, 0.2]), [np.sqrt(0.21), 0.4]),
         (BetaEnvironment(PROBLEM, [0.7, 0.2], 3), [np.sqrt(0.21 / 4), 0.2]),
@@ -33,15 +33,15 @@ PROBLEM = Problem(["a", "b"], ["1/4", "1/5"])
     ids=lambda value: type(value).__name__,
 )
 @pytest.mark.statistical
-def test_rewards_have_the_means_and_spreads_of_their_world(world, deviations):
+def test_rewards_have_the_means_and_spreads_of_their_environment(environment, deviations):
     """20,000 draws; within 4 standard errors."""
     rng = np.random.default_rng(0)
-    assert world.truth.means == pytest.approx([0.7, 0.2])
-    assert world.truth.best == "a"
+    assert environment.truth.means == pytest.approx([0.7, 0.2])
+    assert environment.truth.best == "a"
     for arm, deviation in zip("ab", deviations, strict=True):
         pull = PROBLEM.pull(arm=arm)
-        draws = np.array([world.sample(pull, rng) for _ in range(20_000)])
-        mean = world.truth.means[pull.action]
+        draws = np.array([environment.sample(pull, rng) for _ in range(20_000)])
+        mean = environment.truth.means[pull.action]
         assert abs(draws.mean() - mean) < 4 * deviation / np.sqrt(20_000)
         assert abs(draws.std() - deviation) < 0.02
 
@@ -55,21 +55,21 @@ def test_truth_knows_gaps_ties_and_the_best_fair_value():
 
 def test_regrets_are_those_of_the_counts():
     problem = Problem(3, [0.2, 0.3, 0.25], unfairness_tolerance=2)
-    world = BernoulliEnvironment(problem, [0.7, 0.5, 0.4])
-    found = world.metrics(np.array([100, 60, 40]))
+    environment = BernoulliEnvironment(problem, [0.7, 0.5, 0.4])
+    found = environment.metrics(np.array([100, 60, 40]))
     assert found["regret"] == pytest.approx(0.2 * 60 + 0.3 * 40)
     assert found["r_regret"] == pytest.approx(0.2 * (60 - 58) + 0.3 * (40 - 48))
     assert found["fair_regret"] == pytest.approx(0.2 * (60 - 60) + 0.3 * (40 - 50))
 
 
 def test_drift_changes_at_its_pulls_and_is_measured_against_the_best_of_the_moment():
-    world = DriftingEnvironment(PROBLEM, [[1, 0], [0, 1]], [30])
+    environment = DriftingEnvironment(PROBLEM, [[1, 0], [0, 1]], [30])
     always_a = UnconstrainedLearner(PROBLEM, lambda t, counts, sums, allowed: 0)
-    result = ft.simulate(always_a, world, 1, horizon=100, progress=False)
+    result = ft.simulate(always_a, environment, 1, horizon=100, progress=False)
     assert result.metrics["regret"] == 70
     assert result.metrics["fair_regret"] == pytest.approx(30 * 0.8 + 70 * 0.75 - 30)
     rewards = UnconstrainedLearner(PROBLEM, RoundRobin()).compiled_run(
-        world, np.random.default_rng(0), 100
+        environment, np.random.default_rng(0), 100
     )
     assert rewards.metrics["regret"] == 50
 
@@ -80,9 +80,9 @@ def test_a_sliding_window_follows_drift_where_ucb_does_not():
     problem = Problem(5, 0.05)
     means = np.full((2, 5), 0.5)
     means[0, 0] = means[1, 3] = 0.8
-    world = DriftingEnvironment(problem, means, [4000])
+    environment = DriftingEnvironment(problem, means, [4000])
     lost = [
-        ft.simulate(FairLearn(problem, learner), world, 5, horizon=8000, progress=False)
+        ft.simulate(FairLearn(problem, learner), environment, 5, horizon=8000, progress=False)
         .metrics["fair_regret"]
         .mean()
         for learner in (None, SlidingWindowUCB(800, xi=0.5))
@@ -91,8 +91,8 @@ def test_a_sliding_window_follows_drift_where_ucb_does_not():
 
 
 def test_a_round_without_anyone_awake_is_skipped():
-    world = SleepingEnvironment(PROBLEM, [0.6, 0.4], [0.05, 0.1])
-    result = ft.simulate(FairLearn(PROBLEM), world, 2, horizon=300, progress=False)
+    environment = SleepingEnvironment(PROBLEM, [0.6, 0.4], [0.05, 0.1])
+    result = ft.simulate(FairLearn(PROBLEM), environment, 2, horizon=300, progress=False)
     assert (result.stopping_time == 300).all()
     assert (result.metrics["regret"] < 20).all()
 
@@ -116,17 +116,17 @@ def test_a_simulation_refuses_what_a_policy_cannot_be_told():
 
 def test_pulls_of_a_round_that_is_not_complete_cost_their_part_of_it():
     problem = Problem(3, "1/5", plays=2)
-    world = BernoulliEnvironment(problem, [0.6, 0.6, 0.6])
+    environment = BernoulliEnvironment(problem, [0.6, 0.6, 0.6])
     for pulls in ([10, 9, 8], [10, 9, 9]):
-        found = world.metrics(np.array(pulls))
+        found = environment.metrics(np.array(pulls))
         assert found == pytest.approx({"regret": 0, "fair_regret": 0})
 
 
 def test_the_contextual_value_is_that_of_the_linear_program():
     problem = Problem(2, ["1/2", "1/5"])
-    world = ContextualEnvironment(problem, [[0.2, 0.9], [0.5, 0.6]], [1, 1])
+    environment = ContextualEnvironment(problem, [[0.2, 0.9], [0.5, 0.6]], [1, 1])
     # Arm 0 needs half of the rounds: all of the second context.
-    assert world.fair_value == pytest.approx((0.9 + 0.5) / 2)
+    assert environment.fair_value == pytest.approx((0.9 + 0.5) / 2)
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,7 @@ def test_the_contextual_value_is_that_of_the_linear_program():
         lambda: ReplayEnvironment(PROBLEM, {"arm": ["a"]}),
     ],
 )
-def test_a_world_that_cannot_be_is_refused(make):
+def test_an_environment_that_cannot_be_is_refused(make):
     with pytest.raises((InvalidArgument, InvalidOutcome)):
         make()
 

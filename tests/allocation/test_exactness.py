@@ -109,7 +109,7 @@ def test_a_carry_beyond_all_rounds_is_none(carry):
 def test_compiled_runs_are_the_plain_loop_where_arms_begin_with_a_surplus(
     scheduler, carry, learner
 ):
-    world = BernoulliEnvironment(SURPLUS, [0.9, 0.2, 0.8])
+    environment = BernoulliEnvironment(SURPLUS, [0.9, 0.2, 0.8])
     policy = FairLearn(
         SURPLUS,
         learner,
@@ -119,8 +119,8 @@ def test_compiled_runs_are_the_plain_loop_where_arms_begin_with_a_surplus(
         initial_credits=[-9, "-5/3", -2],
         seed=1,
     )
-    compiled = policy.clone().compiled_run(world, np.random.default_rng(8), 300)
-    plain = run_policy(policy.clone(), world, np.random.default_rng(8), 300)
+    compiled = policy.clone().compiled_run(environment, np.random.default_rng(8), 300)
+    plain = run_policy(policy.clone(), environment, np.random.default_rng(8), 300)
     assert compiled.pulls.tolist() == plain.pulls.tolist()
     assert compiled.metrics == pytest.approx(plain.metrics)
 

@@ -39,7 +39,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:the shares take every pull")
 SHARES = [0.2, 0.3, 0.25]
 MEANS = [0.7, 0.5, 0.4]
 PROBLEM = Problem(3, SHARES)
-WORLD = BernoulliEnvironment(PROBLEM, MEANS)
+ENVIRONMENT = BernoulliEnvironment(PROBLEM, MEANS)
 LEARNERS = [
     UCB1(),
     KLUCB(),
@@ -76,7 +76,7 @@ def name(policy):
 
 @pytest.mark.parametrize("policy", [FairLearn(PROBLEM, Thompson(), seed=1), FairUCB(PROBLEM)])
 @pytest.mark.parametrize(
-    "world",
+    "environment",
     [
         BetaEnvironment(PROBLEM, MEANS, concentration=[2, 4, 8]),
         DriftingEnvironment(PROBLEM, [MEANS, MEANS[::-1]], [70]),
@@ -84,11 +84,11 @@ def name(policy):
         SleepingEnvironment(PROBLEM, MEANS, [0.3, 0.5, 0.9]),
         ContextualEnvironment(PROBLEM, [MEANS, MEANS[::-1]], [1, 3]),
     ],
-    ids=lambda world: type(world).__name__,
+    ids=lambda environment: type(environment).__name__,
 )
-def test_a_compiled_run_in_any_world_is_the_plain_loop(policy, world):
-    compiled = policy.clone().compiled_run(world, np.random.default_rng(8), 160)
-    plain = run_policy(policy.clone(), world, np.random.default_rng(8), 160)
+def test_a_compiled_run_in_any_environment_is_the_plain_loop(policy, environment):
+    compiled = policy.clone().compiled_run(environment, np.random.default_rng(8), 160)
+    plain = run_policy(policy.clone(), environment, np.random.default_rng(8), 160)
     assert compiled.pulls.tolist() == plain.pulls.tolist()
     assert compiled.metrics == pytest.approx(plain.metrics)
     assert compiled.stopping_time == plain.stopping_time == 160
@@ -99,7 +99,7 @@ def test_a_learner_of_ones_own_runs_in_a_simulation_and_keeps_the_shares():
         def choose(self, t, counts, sums, allowed):
             return allowed[-1]
 
-    result = ft.simulate(FairLearn(PROBLEM, LastArm()), WORLD, 3, horizon=200, progress=False)
+    result = ft.simulate(FairLearn(PROBLEM, LastArm()), ENVIRONMENT, 3, horizon=200, progress=False)
     assert (result.metrics["floored_violation"] == 0).all()
     assert result.pulls.tolist() == [[40, 60, 100]] * 3
 
@@ -125,7 +125,7 @@ def test_a_policy_is_written_down_by_name_and_parameters(policy):
 @pytest.mark.parametrize("scheduler", ["due", "largest", "lazy"])
 def test_without_shares_every_scheduler_is_the_bare_learner(learner, scheduler):
     problem = Problem(4, 0)
-    world = BernoulliEnvironment(problem, [0.7, 0.6, 0.5, 0.4])
+    environment = BernoulliEnvironment(problem, [0.7, 0.6, 0.5, 0.4])
     pulls = []
     for policy in (
         FairLearn(problem, learner, scheduler, seed=5),
@@ -135,7 +135,7 @@ def test_without_shares_every_scheduler_is_the_bare_learner(learner, scheduler):
         for _ in range(200):
             pull = policy.ask()
             sequence.append(pull.action)
-            policy.tell(pull, world.sample(pull, generator))
+            policy.tell(pull, environment.sample(pull, generator))
         pulls.append(sequence)
     assert pulls[0] == pulls[1]
 
@@ -555,12 +555,12 @@ def test_a_price_spends_quotas_where_they_cost_little():
     """
     means = np.array([[0.8, 0.75, 0.3], [0.8, 0.3, 0.75], [0.8, 0.3, 0.3]])
     problem = Problem(3, [0, 0.2, 0.2], unfairness_tolerance=20)
-    world = ContextualEnvironment(problem, means)
-    assert world.fair_value == pytest.approx(0.8 - 0.4 * 0.05)
+    environment = ContextualEnvironment(problem, means)
+    assert environment.fair_value == pytest.approx(0.8 - 0.4 * 0.05)
     lost = {}
     for price in (None, 50.0):
         policy = FairLearn(problem, scheduler="lazy", contexts=3, price=price)
-        result = ft.simulate(policy, world, 4, horizon=10_000, progress=False)
+        result = ft.simulate(policy, environment, 4, horizon=10_000, progress=False)
         lost[price] = result.metrics["fair_regret"].mean() / 10
         assert (result.metrics["floored_violation"] <= 20).all()
         assert (result.metrics["rounds_in_violation"] == 0).all()
@@ -622,4 +622,4 @@ def test_a_horizon_too_short_for_the_quotas_is_refused():
     with pytest.raises(InvalidArgument, match="horizon is too short for the quotas"):
         HorizonFairUCB(Problem(5, 0.01), horizon=4)
     with pytest.raises(InvalidArgument, match="horizon is needed"):
-        ft.simulate(FairUCB(PROBLEM), WORLD, 2, progress=False)
+        ft.simulate(FairUCB(PROBLEM), ENVIRONMENT, 2, progress=False)

@@ -19,7 +19,7 @@ from papers.fair_mab.instances import headlines
 pytestmark = pytest.mark.statistical
 
 PROBLEM = Problem(3, [0.2, 0.3, 0.25])
-WORLD = BernoulliEnvironment(PROBLEM, [0.7, 0.5, 0.4])
+ENVIRONMENT = BernoulliEnvironment(PROBLEM, [0.7, 0.5, 0.4])
 MILLION = 10**6
 
 
@@ -44,7 +44,7 @@ INSTANCE_2 = [
 def test_instance_2_has_the_published_regret_and_violation(row):
     """1,000 runs; means within 4 combined standard errors."""
     policy, regret, half_width, violation, worst, share = row
-    found = ft.simulate(policy, WORLD, 1000, seed=1, horizon=200, progress=False).metrics
+    found = ft.simulate(policy, ENVIRONMENT, 1000, seed=1, horizon=200, progress=False).metrics
     own = found["r_regret"].std() / np.sqrt(1000)
     assert abs(found["r_regret"].mean() - regret) < 4 * np.hypot(own, half_width / 1.96)
     spread = max(found["violation"].std(), 0.05)
@@ -99,9 +99,9 @@ def test_instance_1_pays_for_its_tolerance_as_published(
 ):
     """Fair-UCB for a million rounds, 6 runs; within 4 combined standard errors."""
     runs = 6
-    problem, world = instance_1(index, unfairness_tolerance)
+    problem, environment = instance_1(index, unfairness_tolerance)
     policy = FairUCB(problem)
-    found = ft.simulate(policy, world, runs, seed=2, horizon=MILLION, progress=False).metrics
+    found = ft.simulate(policy, environment, runs, seed=2, horizon=MILLION, progress=False).metrics
     assert abs(found["regret"].mean() - regret) < tolerated(half_width, runs)
     assert (found["floored_violation"] <= unfairness_tolerance).all()
     if index == "A":
@@ -134,11 +134,11 @@ OVER_TIME = {
 def test_r_regret_over_time_is_the_published_hump_or_climb(eta):
     """6 runs up to each time; within 4 combined standard errors, and the rounding of the table."""
     runs = 6
-    problem, world = instance_1("A")
+    problem, environment = instance_1("A")
     policy = FairUCB(problem) if eta is None else LearningWithFairness(problem, eta)
     means, half_widths, violation = OVER_TIME[eta]
     for time, mean, half_width in zip(TIMES, means, half_widths, strict=True):
-        found = ft.simulate(policy, world, runs, seed=5, horizon=time, progress=False).metrics
+        found = ft.simulate(policy, environment, runs, seed=5, horizon=time, progress=False).metrics
         rounding = 0.5 if mean > 100 else 0.05
         own = max(half_width, 0.3)
         assert abs(found["r_regret"].mean() - mean) < tolerated(own, runs) + rounding, time
@@ -156,7 +156,7 @@ def test_queues_leave_an_arm_behind_by_about_eta_times_its_gap_for_good(eta):
     runs = 100
     policy = LearningWithFairness(PROBLEM, eta)
     for time, published in zip((200, 2_000, 20_000), LATE[eta], strict=True):
-        result = ft.simulate(policy, WORLD, runs, seed=9, horizon=time, progress=False)
+        result = ft.simulate(policy, ENVIRONMENT, runs, seed=9, horizon=time, progress=False)
         owed = time * np.array([float(share) for share in PROBLEM.shares])
         behind = (owed - result.pulls).max(axis=1)
         error = 4 * behind.std(ddof=1) * np.sqrt(2 / runs)

@@ -44,8 +44,8 @@ def log_of(problem, rows, seed=0):
 
 def direct(rows=900, seed=0):
     """Return a log in which the attribute also leads to the outcome directly."""
-    problem, world = tiny()
-    log = world.table(np.resize(np.arange(9), rows), np.random.default_rng(seed))
+    problem, environment = tiny()
+    log = environment.table(np.resize(np.arange(9), rows), np.random.default_rng(seed))
     log["Y"] = [1 - y if s == "s" else y for s, y in zip(log["S"], log["Y"], strict=True)]
     return problem, log
 
@@ -92,8 +92,8 @@ def test_a_wrong_table_is_noticed_unless_it_was_counted():
 
 
 def test_an_arm_that_does_not_do_what_its_table_says_is_noticed():
-    problem, world = tiny()
-    log = world.table([0] * 1000, np.random.default_rng(0))
+    problem, environment = tiny()
+    log = environment.table([0] * 1000, np.random.default_rng(0))
     relabelled = {**log, "arm": ["k2"] * 1000}
     assert statements(problem, relabelled) == [
         "V given the arm, S is not distributed as in the model"
@@ -137,22 +137,22 @@ def test_logs_of_the_model_itself_hardly_ever_contradict_it():
     assert LEVEL == 0.001
     wrong = 0
     for problem in (tiny()[0], rare(), diamond(3), confounded(3)):
-        world = NetworkEnvironment(problem)
+        environment = NetworkEnvironment(problem)
         for seed in range(500):
             generator = np.random.default_rng([31, seed])
             actions = generator.choice([0, 0, 0, 1, problem.n_actions - 1], 150)
             ledger = open_ledger(cell_model_of(problem))
-            ledger.add(world.batch(actions, generator))
+            ledger.add(environment.batch(actions, generator))
             wrong += bool(contradictions(problem, ledger.records()))
     assert wrong <= 10
 
 
 def test_which_arm_gets_which_value_may_be_chosen():
     problem = diamond(5)
-    world = NetworkEnvironment(problem)
+    environment = NetworkEnvironment(problem)
     modes = len(problem.modes)
     actions = np.repeat([1, modes + 2], 3000)
-    assert statements(problem, world.table(actions, np.random.default_rng(0))) == []
+    assert statements(problem, environment.table(actions, np.random.default_rng(0))) == []
 
 
 def test_rows_may_be_selected_by_the_value_where_it_has_parents():
@@ -176,9 +176,9 @@ def test_real_values_and_outcomes_without_a_range_are_left_out():
 
 
 def test_a_single_row_and_strata_of_single_rows_contradict_nothing():
-    problem, world = tiny()
+    problem, environment = tiny()
     for rows in (1, 2, 3):
-        log = world.table([0] * rows, np.random.default_rng(rows))
+        log = environment.table([0] * rows, np.random.default_rng(rows))
         assert found_in(problem, log) == ()
 
 

@@ -14,7 +14,7 @@ from fairtrial.causal import (
 from fairtrial.causal._cell_model import cell_model_of
 from fairtrial.errors import InvalidArgument, InvalidOutcome
 from tests.causal.slow import assignments, diamond, joint, means_by_value, tiny, with_value
-from tests.causal.test_estimation import gaussian_world
+from tests.causal.test_estimation import gaussian_environment
 
 
 def test_the_textbook_chain_has_the_reference_truth():
@@ -44,9 +44,9 @@ def test_means_and_gaps_equal_those_of_the_full_joint_distribution(attributes, c
 @pytest.mark.parametrize("mode", [0, 1, 2])
 def test_rows_have_the_networks_distribution(mode):
     problem = diamond(7, intervened_is_carrier=True)
-    world = NetworkEnvironment(problem)
+    environment = NetworkEnvironment(problem)
     n = 20_000
-    rows = world.batch(np.full(n, 3 + mode), np.random.default_rng(mode))
+    rows = environment.batch(np.full(n, 3 + mode), np.random.default_rng(mode))
     nodes = ["S", "A", "X", "V"]
     expected = np.zeros((2, cell_model_of(problem).n_cells))
     for row in assignments(problem, nodes):
@@ -65,7 +65,9 @@ def test_rows_have_the_networks_distribution(mode):
     assert counts[~possible].sum() == 0
     # By chance one sample in a thousand gives a smaller p-value.
     assert chisquare(counts[possible], n * expected[possible]).pvalue > 1e-3
-    mean = world.truth.means[1] if mode == 0 else world.truth.means_by_value[1, mode - 1]
+    mean = (
+        environment.truth.means[1] if mode == 0 else environment.truth.means_by_value[1, mode - 1]
+    )
     assert abs(rows.outcome.mean() - mean) < 4 * rows.outcome.std() / math.sqrt(n)
 
 
@@ -98,13 +100,13 @@ def test_the_common_part_of_the_cells_is_that_of_the_joint_distribution():
     assert found == pytest.approx(slow)
 
 
-def test_a_world_may_know_more_than_the_problem():
-    problem, world = tiny()
+def test_an_environment_may_know_more_than_the_problem():
+    problem, environment = tiny()
     bare = problem.clone(model=problem.model.clone(tables={"S": [0.4, 0.6]}))
     with pytest.raises(ModelError, match="distribution of Y is needed"):
         NetworkEnvironment(bare)
     other = NetworkEnvironment(bare, problem.model)
-    assert other.truth.means == pytest.approx(world.truth.means)
+    assert other.truth.means == pytest.approx(environment.truth.means)
 
 
 def test_a_network_of_another_shape_is_refused():
@@ -117,16 +119,16 @@ def test_a_network_of_another_shape_is_refused():
 
 
 def test_densities_have_no_batches():
-    assert not gaussian_world()[1].answers_in_batches
+    assert not gaussian_environment()[1].answers_in_batches
 
 
 # ----------------------------------------------------------------------------- replay
 
 
 def log_of(size=600, seed=0):
-    problem, world = tiny()
+    problem, environment = tiny()
     actions = np.tile(np.arange(9), size // 9)
-    return problem, world.table(actions, np.random.default_rng(seed))
+    return problem, environment.table(actions, np.random.default_rng(seed))
 
 
 def test_a_replays_truth_is_that_of_its_rows():
@@ -143,26 +145,28 @@ def test_a_replays_truth_is_that_of_its_rows():
 @pytest.mark.statistical
 def test_a_replay_draws_rows_of_the_action():
     problem, log = log_of()
-    world = ReplayEnvironment(problem, log)
+    environment = ReplayEnvironment(problem, log)
     n = 4000
     for action in (3, 4):
-        rows = world.batch(np.full(n, action), np.random.default_rng(action))
+        rows = environment.batch(np.full(n, action), np.random.default_rng(action))
         value = action - 4
-        mean = world.truth.means[1] if value < 0 else world.truth.means_by_value[1, value]
+        mean = (
+            environment.truth.means[1] if value < 0 else environment.truth.means_by_value[1, value]
+        )
         assert abs(rows.outcome.mean() - mean) < 4 * rows.outcome.std() / math.sqrt(n)
         assert value < 0 or (rows.value == value).all()
 
 
 def test_a_replay_in_batches_equals_one_row_after_another():
     problem, log = log_of()
-    world = ReplayEnvironment(problem, log)
+    environment = ReplayEnvironment(problem, log)
     actions = np.random.default_rng(1).integers(0, 9, 50)
-    rows = world.batch(actions, np.random.default_rng(2))
+    rows = environment.batch(actions, np.random.default_rng(2))
     generator = np.random.default_rng(2)
     for place, action in enumerate(actions):
         pull = problem.pull(**problem.labels(int(action)))
         value, cell, outcome = cell_model_of(problem).encode(
-            problem.check_outcome(world.sample(pull, generator))
+            problem.check_outcome(environment.sample(pull, generator))
         )
         assert (value, cell, outcome) == (rows.value[place], rows.cells[place], rows.outcome[place])
 
@@ -186,7 +190,7 @@ def test_a_bad_row_is_named():
 
 def test_a_state_of_probability_zero_never_comes():
     # Ten tenths add to less than one in floating point; the eleventh state is impossible.
-    _, world = chain(0.5, {"a": [[0.1] * 10 + [0.0]] * 2}, np.full(11, 0.5), 0.9)
+    _, environment = chain(0.5, {"a": [[0.1] * 10 + [0.0]] * 2}, np.full(11, 0.5), 0.9)
 
     class Highest:
         """The largest uniform number, which rounding could carry over the last border."""
@@ -194,11 +198,11 @@ def test_a_state_of_probability_zero_never_comes():
         def random(self, size):
             return np.full(size, np.nextafter(1.0, 0.0))
 
-    assert world._sampler.draw(np.array([0]), np.array([0]), Highest())["V"].tolist() == [9]
+    assert environment._sampler.draw(np.array([0]), np.array([0]), Highest())["V"].tolist() == [9]
 
 
 @pytest.mark.parametrize("actions", [[99], [-1], [0.5], "all", 0], ids=str)
 def test_a_log_of_actions_that_do_not_exist_is_refused(actions):
-    world = tiny()[1]
+    environment = tiny()[1]
     with pytest.raises(InvalidArgument, match=r"^actions must be"):
-        world.table(actions, np.random.default_rng(0))
+        environment.table(actions, np.random.default_rng(0))

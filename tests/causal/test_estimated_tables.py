@@ -12,8 +12,8 @@ from tests.causal.slow import diamond
 
 def fitted(problem, n, generator):
     """Return the problem with P(X | A, S) estimated from n rows of other people."""
-    world = NetworkEnvironment(problem)
-    log = world.table(np.zeros(n, dtype=int), generator)
+    environment = NetworkEnvironment(problem)
+    log = environment.table(np.zeros(n, dtype=int), generator)
     return problem.clone(model=problem.model.fit(log, ["X"]))
 
 
@@ -44,15 +44,15 @@ def test_redrawn_tables_have_the_mean_and_variance_of_the_dirichlet_distribution
 @pytest.mark.statistical
 def test_intervals_cover_where_few_observations_are_behind_a_table():
     truth_problem = diamond(1)
-    world = NetworkEnvironment(truth_problem)
-    truth = np.column_stack([*world.truth.gaps.values()])
+    environment = NetworkEnvironment(truth_problem)
+    truth = np.column_stack([*environment.truth.gaps.values()])
     generator = np.random.default_rng(2)
     actions = np.repeat(np.arange(truth_problem.n_actions), 800)
     covered = {"exact": 0, "bootstrap": 0}
     runs = 24
     for _ in range(runs):
         problem = fitted(truth_problem, 150, generator)
-        log = world.table(actions, generator)
+        log = environment.table(actions, generator)
         for tables in covered:
             found = estimate(problem, log, tables=tables)
             inside = (found.gaps_normal[..., 0] <= truth) & (truth <= found.gaps_normal[..., 1])

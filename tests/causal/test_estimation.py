@@ -93,9 +93,9 @@ def test_plug_in_estimates_of_fixed_rows(estimator, at_s, at_other):
 @pytest.mark.parametrize("make", [tiny, diamond, confounded])
 def test_cell_estimates_compare_every_row_with_the_other_rows_of_its_class(make):
     problem = make()[0] if make is tiny else make(3)
-    world = NetworkEnvironment(problem)
+    environment = NetworkEnvironment(problem)
     generator = np.random.default_rng(25)
-    table = world.table(generator.integers(0, problem.n_actions, 40), generator)
+    table = environment.table(generator.integers(0, problem.n_actions, 40), generator)
     rows = [dict(zip(table, row, strict=True)) for row in zip(*table.values(), strict=True)]
     expected = cell_estimates(problem, rows, predictors(problem), STRENGTHS)
     assert estimate(problem, rows, "cell").means_by_value == pytest.approx(expected, abs=1e-12)
@@ -136,16 +136,16 @@ def test_ratios_beyond_the_clip_count_as_zero_until_the_clip_has_grown():
 
 @pytest.mark.statistical
 def test_clipped_estimates_are_unbiased_once_nothing_is_clipped():
-    problem, world = tiny()
+    problem, environment = tiny()
     actions = np.repeat(np.arange(problem.n_actions), 12)
     generator = np.random.default_rng(5)
     found = []
     for _ in range(400):
         ledger = open_ledger(cell_model_of(problem))
-        ledger.add(world.batch(actions, generator))
+        ledger.add(environment.batch(actions, generator))
         clipped = Clipped(problem, ledger.records(), 1e9)
         found.append([clipped.means(), clipped.gaps(0, False), clipped.gaps(1, False)])
-    sample, truth = np.array(found), world.truth
+    sample, truth = np.array(found), environment.truth
     expected = np.array([truth.means, *truth.gaps.values()])
     scores = (sample.mean(axis=0) - expected) / (sample.std(axis=0) / math.sqrt(len(sample)))
     assert np.abs(scores).max() < SIGMAS
@@ -155,16 +155,16 @@ def test_clipped_estimates_are_unbiased_once_nothing_is_clipped():
 @pytest.mark.parametrize("carrier", [False, True])
 def test_mixture_weights_are_unbiased_with_confounders_and_mediators(carrier):
     problem = diamond(3, intervened_is_carrier=carrier)
-    world = NetworkEnvironment(problem)
+    environment = NetworkEnvironment(problem)
     actions = np.repeat([0, 1, 5], 30)
     generator = np.random.default_rng(6)
     found = []
     for _ in range(400):
         ledger = open_ledger(cell_model_of(problem))
-        ledger.add(world.batch(actions, generator))
+        ledger.add(environment.batch(actions, generator))
         found.append(Weighted(problem, ledger.records(), "mis").by_value)
     sample = np.array(found)
-    error = sample.mean(axis=0) - world.truth.means_by_value
+    error = sample.mean(axis=0) - environment.truth.means_by_value
     scores = error / (sample.std(axis=0) / math.sqrt(len(sample)))
     assert np.abs(scores).max() < SIGMAS
 
@@ -177,13 +177,13 @@ def test_gaps_are_not_drawn_towards_zero_where_hardly_any_cell_holds_two_rows(ro
     Dividing by the sum of the weights leaves a bias of order 1/n, below 2 % here.
     """
     problem = thin()
-    world = NetworkEnvironment(problem)
-    truth = np.column_stack([*world.truth.gaps.values()])
+    environment = NetworkEnvironment(problem)
+    truth = np.column_stack([*environment.truth.gaps.values()])
     generator = np.random.default_rng(22)
     found = []
     for _ in range(runs):
         ledger = open_ledger(cell_model_of(problem))
-        ledger.add(world.batch(generator.integers(0, problem.n_actions, rows), generator))
+        ledger.add(environment.batch(generator.integers(0, problem.n_actions, rows), generator))
         found.append(Weighted(problem, ledger.records(), "cell").gaps / truth)
     sample = np.mean(found, axis=1)
     reach = SIGMAS * sample.std(axis=0) / math.sqrt(runs)
@@ -193,19 +193,19 @@ def test_gaps_are_not_drawn_towards_zero_where_hardly_any_cell_holds_two_rows(ro
 @pytest.mark.parametrize("estimator", ["sn", "mis", "cell"])
 def test_every_estimator_comes_to_the_truth(estimator):
     problem = diamond(4)
-    world = NetworkEnvironment(problem)
+    environment = NetworkEnvironment(problem)
     generator = np.random.default_rng(8)
     actions = generator.integers(0, problem.n_actions, 40_000)
-    found = estimate(problem, world.table(actions, generator), estimator)
+    found = estimate(problem, environment.table(actions, generator), estimator)
     # The largest standard error of a mean here is .006.
-    assert found.means_by_value == pytest.approx(world.truth.means_by_value, abs=0.025)
-    truth = np.column_stack([*world.truth.gaps.values()])
+    assert found.means_by_value == pytest.approx(environment.truth.means_by_value, abs=0.025)
+    truth = np.column_stack([*environment.truth.gaps.values()])
     assert found.gaps == pytest.approx(truth, abs=0.03)
 
 
 def test_minimising_and_other_ranges_are_a_change_of_units():
-    first, world = tiny()
-    log = world.table(np.tile(np.arange(9), 50), np.random.default_rng(0))
+    first, environment = tiny()
+    log = environment.table(np.tile(np.arange(9), 50), np.random.default_rng(0))
     other = first.clone(
         outcome_range=(-10, 30), fairness_bound=8.0, direction="minimize", outcome="Y"
     )
@@ -223,14 +223,14 @@ def test_minimising_and_other_ranges_are_a_change_of_units():
 
 @pytest.mark.statistical
 def test_intervals_cover_the_truth():
-    problem, world = tiny()
+    problem, environment = tiny()
     actions = np.repeat([0, 1, 2, 3, 6], 60)
     generator = np.random.default_rng(9)
     runs, normal, bernstein = 300, np.zeros(3), np.zeros(3)
-    gaps = world.truth.gaps[problem.pairs[0]]
+    gaps = environment.truth.gaps[problem.pairs[0]]
     for _ in range(runs):
         ledger = open_ledger(cell_model_of(problem))
-        ledger.add(world.batch(actions, generator))
+        ledger.add(environment.batch(actions, generator))
         weighted = Weighted(problem, ledger.records(), "mis")
         error = np.abs(weighted.gaps[:, 0] - gaps)
         normal += error <= normal_reach(weighted, 0.05)[1][:, 0]
@@ -256,8 +256,8 @@ def test_strata_of_two_rows_count_with_the_largest_variance_that_their_range_all
 
 
 def test_fewer_than_thirty_rows_have_no_normal_interval():
-    problem, world = tiny()
-    log = world.table([0] * 40, np.random.default_rng(4))
+    problem, environment = tiny()
+    log = environment.table([0] * 40, np.random.default_rng(4))
     alone = problem.clone(arms={"k0": problem.arms["k0"]})
     assert np.isfinite(estimate(alone, log).gaps_normal).all()
     fewer = estimate(alone, {name: column[:29] for name, column in log.items()})
@@ -271,13 +271,13 @@ def test_fewer_than_thirty_rows_have_no_normal_interval():
 def rarely_overlapping(rows, seed, share=1e-4):
     """Return a log of an arm that hardly ever does what the other one nearly always does to s."""
     arms = {"now": [[1 - share, share]] * 2, "new": [[0.05, 0.95], [1.0, 0.0]]}
-    problem, world = chain(0.5, arms, [0.0, 0.9], 0.2)
-    return problem, world, world.table([0] * rows, np.random.default_rng(seed))
+    problem, environment = chain(0.5, arms, [0.0, 0.9], 0.2)
+    return problem, environment, environment.table([0] * rows, np.random.default_rng(seed))
 
 
 def test_an_arm_that_the_rows_hardly_overlap_with_has_no_normal_interval():
-    problem, world, log = rarely_overlapping(1000, 1)
-    assert world.truth.gaps["s", "s'"][1] == pytest.approx(0.855)
+    problem, environment, log = rarely_overlapping(1000, 1)
+    assert environment.truth.gaps["s", "s'"][1] == pytest.approx(0.855)
     with pytest.warns(ThinOverlap, match=r"of 'new' as much as 0.11 rows of its own"):
         found = estimate(problem, log)
     assert np.isfinite(found.gaps_normal[0]).all()
@@ -325,22 +325,22 @@ def test_effective_rows_without_the_models_parts_are_counted_from_the_rows():
 
 
 @pytest.mark.statistical
-def test_normal_intervals_hold_in_worlds_with_rare_cells():
-    """60 logs of each of 14 worlds; four and a half standard errors above .05 are .177.
+def test_normal_intervals_hold_in_environments_with_rare_cells():
+    """60 logs of each of 14 environments; four and a half standard errors above .05 are .177.
 
     Without what might have come, the interval that misses most often does so in 9 of 10 logs.
     """
     worst = 0
     for seed in range(14):
-        world, actions = rare_cells(seed)
-        gaps = next(iter(world.truth.gaps.values()))
-        missed = np.zeros((2, world.problem.n_arms), dtype=int)
+        environment, actions = rare_cells(seed)
+        gaps = next(iter(environment.truth.gaps.values()))
+        missed = np.zeros((2, environment.problem.n_arms), dtype=int)
         for place in range(60):
-            ledger = open_ledger(cell_model_of(world.problem))
-            ledger.add(world.batch(actions, np.random.default_rng([seed, place])))
-            weighted = Weighted(world.problem, ledger.records(), ("sn", "cell")[seed % 2])
+            ledger = open_ledger(cell_model_of(environment.problem))
+            ledger.add(environment.batch(actions, np.random.default_rng([seed, place])))
+            weighted = Weighted(environment.problem, ledger.records(), ("sn", "cell")[seed % 2])
             means, reach = normal_reach(weighted, 0.05)
-            missed[0] += np.abs(weighted.means - world.truth.means) > means + 1e-12
+            missed[0] += np.abs(weighted.means - environment.truth.means) > means + 1e-12
             missed[1] += np.abs(weighted.gaps[:, 0] - gaps) > reach[:, 0] + 1e-12
         worst = max(worst, missed.max())
     assert worst <= 0.177 * 60
@@ -348,14 +348,14 @@ def test_normal_intervals_hold_in_worlds_with_rare_cells():
 
 @pytest.mark.statistical
 def test_a_gap_near_the_bound_is_left_undecided():
-    problem, world = tiny(fairness_bound=0.081)
-    log = world.table(np.repeat(np.arange(9), 300), np.random.default_rng(16))
+    problem, environment = tiny(fairness_bound=0.081)
+    log = environment.table(np.repeat(np.arange(9), 300), np.random.default_rng(16))
     assert estimate(problem, log).verdicts == ("undecided", "undecided", "unfair")
 
 
 def test_verdicts_share_the_error_probability():
-    problem, world = tiny()
-    log = world.table(np.repeat(np.arange(9), 300), np.random.default_rng(16))
+    problem, environment = tiny()
+    log = environment.table(np.repeat(np.arange(9), 300), np.random.default_rng(16))
 
     def largest_gap(delta):
         return np.abs(estimate(problem, log, "mis", delta).gaps_bernstein[0]).max()
@@ -368,8 +368,8 @@ def test_verdicts_share_the_error_probability():
 
 
 def test_a_gap_on_the_bound_is_unfair():
-    problem, world = tiny()
-    log = world.table(np.repeat(np.arange(9), 50), np.random.default_rng(3))
+    problem, environment = tiny()
+    log = environment.table(np.repeat(np.arange(9), 50), np.random.default_rng(3))
     found = estimate(problem, log)
     assert found.best == "k1"
     on_the_bound = problem.clone(fairness_bound=np.abs(found.gaps[1]).max())
@@ -382,12 +382,12 @@ def test_a_gap_on_the_bound_is_unfair():
 def test_one_row_per_stratum_is_not_taken_for_certainty():
     # Three hundred equal arms, one row each: no stratum shows a variance.
     arms = {f"k{k}": [[0.5, 0.5]] * 2 for k in range(300)}
-    problem, world = chain(0.5, arms, [0.5, 0.5], 0.2)
+    problem, environment = chain(0.5, arms, [0.5, 0.5], 0.2)
     generator = np.random.default_rng(10)
     missed, runs = 0, 25
     for _ in range(runs):
         ledger = open_ledger(cell_model_of(problem))
-        ledger.add(world.batch(np.arange(300) * 3, generator))
+        ledger.add(environment.batch(np.arange(300) * 3, generator))
         weighted = Weighted(problem, ledger.records(), "mis")
         missed += abs(weighted.means[0] - 0.5) > bernstein_reach(weighted, 0.05)[0][0]
     assert missed == 0
@@ -395,19 +395,19 @@ def test_one_row_per_stratum_is_not_taken_for_certainty():
 
 @pytest.mark.statistical
 def test_verdicts_are_hardly_ever_wrong_and_get_settled():
-    problem, world = tiny()
+    problem, environment = tiny()
     generator = np.random.default_rng(11)
     actions = np.repeat(np.arange(9), 250)
     for _ in range(20):
-        found = estimate(problem, world.table(actions, generator), fixed_allocation=True)
+        found = estimate(problem, environment.table(actions, generator), fixed_allocation=True)
         assert found.verdicts == ("fair", "fair", "unfair")
-    few = estimate(problem, world.table(np.arange(9), generator))
+    few = estimate(problem, environment.table(np.arange(9), generator))
     assert few.verdicts == ("undecided",) * 3
 
 
 def test_the_guarantee_says_what_it_stands_on():
-    problem, world = tiny()
-    log = world.table(np.arange(9), np.random.default_rng(0))
+    problem, environment = tiny()
+    log = environment.table(np.arange(9), np.random.default_rng(0))
     assert estimate(problem, log, fixed_allocation=True).guarantee.proven
     assert not estimate(problem, log).guarantee.proven
     fitted = problem.clone(model=problem.model.clone(fitted=True))
@@ -421,8 +421,8 @@ def test_the_guarantee_says_what_it_stands_on():
 
 def test_an_arm_that_no_row_tells_of_has_no_estimate():
     arms = {"k0": [[0.5, 0.5, 0]] * 2, "k1": [[0.2, 0.3, 0.5]] * 2}
-    problem, world = chain(0.4, arms, [0.1, 0.1, 0.9], 0.2)
-    found = estimate(problem, world.table([0] * 50, np.random.default_rng(0)))
+    problem, environment = chain(0.4, arms, [0.1, 0.1, 0.9], 0.2)
+    found = estimate(problem, environment.table([0] * 50, np.random.default_rng(0)))
     assert math.isnan(found["k1"].mean)
     assert found["k1"].verdict == "undecided"
     assert found.best == "k0"
@@ -433,9 +433,9 @@ def test_an_arm_that_no_row_tells_of_has_no_estimate():
 def test_a_value_that_nobody_has_is_not_known_from_rows_that_never_reach_its_cells(estimator):
     # Had they been "1", arm a would lead to the third state, where no row of the log is.
     arms = {"a": [[0.5, 0.5, 0], [0.5, 0, 0.5]], "b": [[0.5, 0.5, 0]] * 2}
-    problem, world = chain([1.0, 0.0], arms, [0.1, 0.1, 0.9], 0.2)
-    assert world.truth.gaps["1", "0"] == pytest.approx([0.4, 0.0])
-    log = world.table([0] * 500 + [3] * 500, np.random.default_rng(0))
+    problem, environment = chain([1.0, 0.0], arms, [0.1, 0.1, 0.9], 0.2)
+    assert environment.truth.gaps["1", "0"] == pytest.approx([0.4, 0.0])
+    log = environment.table([0] * 500 + [3] * 500, np.random.default_rng(0))
     found = estimate(problem, log, estimator, fixed_allocation=True)
     assert found.verdicts == ("undecided", "fair")
     assert np.isnan(found.gaps[0]).all()
@@ -443,8 +443,8 @@ def test_a_value_that_nobody_has_is_not_known_from_rows_that_never_reach_its_cel
 
 
 def test_an_arm_that_there_is_not_is_refused():
-    problem, world = tiny()
-    found = estimate(problem, world.table(np.arange(9), np.random.default_rng(0)))
+    problem, environment = tiny()
+    found = estimate(problem, environment.table(np.arange(9), np.random.default_rng(0)))
     with pytest.raises(InvalidArgument, match="arm must be one of"):
         found["k7"]
 
@@ -452,26 +452,28 @@ def test_an_arm_that_there_is_not_is_refused():
 @pytest.mark.statistical
 def test_hard_interventions_can_be_judged_from_rows_of_soft_ones():
     arms = {"soft": [[0.5, 0.5], [0.4, 0.6]], "never": [[1, 0]] * 2, "always": [[0, 1]] * 2}
-    problem, world = chain(0.4, arms, [0.1, 0.9], 0.2)
-    found = estimate(problem, world.table([0] * 5000, np.random.default_rng(17)))
+    problem, environment = chain(0.4, arms, [0.1, 0.9], 0.2)
+    found = estimate(problem, environment.table([0] * 5000, np.random.default_rng(17)))
     # The largest standard error is .007.
-    assert found.means == pytest.approx(world.truth.means, abs=0.03)
-    assert found.gaps == pytest.approx(np.column_stack([*world.truth.gaps.values()]), abs=0.03)
+    assert found.means == pytest.approx(environment.truth.means, abs=0.03)
+    assert found.gaps == pytest.approx(
+        np.column_stack([*environment.truth.gaps.values()]), abs=0.03
+    )
     assert (found.best, found.verdicts[1:]) == ("always", ("fair", "fair"))
 
 
 def test_arms_that_are_the_same_tie_and_the_first_is_named():
     arms = {"first": [[0.5, 0.5]] * 2, "second": [[0.5, 0.5]] * 2}
-    problem, world = chain(0.4, arms, [0.2, 0.8], 0.2)
-    found = estimate(problem, world.table([0, 3] * 20, np.random.default_rng(0)))
+    problem, environment = chain(0.4, arms, [0.2, 0.8], 0.2)
+    found = estimate(problem, environment.table([0, 3] * 20, np.random.default_rng(0)))
     assert (found.best, found.tie) == ("first", True)
 
 
 def test_shares_of_the_attribute_are_estimated_where_the_model_has_none():
-    problem, world = tiny()
+    problem, environment = tiny()
     tables = {"Y": problem.model.tables["Y"]}
     bare = problem.clone(model=problem.model.clone(tables=tables))
-    log = world.table([0] * 100 + [1] * 100, np.random.default_rng(0))
+    log = environment.table([0] * 100 + [1] * 100, np.random.default_rng(0))
     found = estimate(bare, log)
     share = log["S"][:100].count("s") / 100
     assert found.means == pytest.approx(found.means_by_value @ [share, 1 - share])
@@ -482,13 +484,13 @@ def test_shares_of_the_attribute_are_estimated_where_the_model_has_none():
 
 def test_several_attributes_and_values_give_every_ordered_pair():
     problem = diamond(5, attributes=2)
-    world = NetworkEnvironment(problem)
+    environment = NetworkEnvironment(problem)
     assert problem.values == ("0, 0", "0, 1", "1, 0", "1, 1")
     assert len(problem.pairs) == 12
     generator = np.random.default_rng(12)
     actions = generator.integers(0, problem.n_actions, 40_000)
-    found = estimate(problem, world.table(actions, generator))
-    truth = np.column_stack([*world.truth.gaps.values()])
+    found = estimate(problem, environment.table(actions, generator))
+    truth = np.column_stack([*environment.truth.gaps.values()])
     assert found.gaps == pytest.approx(truth, abs=0.04)
     pair = ("0, 1", "1, 0")
     assert found["arm0"].gaps[pair] == pytest.approx(-found["arm0"].gaps[pair[::-1]])
@@ -501,18 +503,18 @@ def test_an_outcome_that_the_attribute_reaches_directly_is_weighed_too():
         {"S": [0.4, 0.6], "Y": [[[0.9, 0.1], [0.4, 0.6]], [[0.7, 0.3], [0.5, 0.5]]]},
     )
     problem = Problem(model, "S", "V", "Y", {"a": [0.5, 0.5], "b": [0.1, 0.9]}, 0.1)
-    world = NetworkEnvironment(problem)
-    assert world.truth.means_by_value[1] == pytest.approx([0.1 * 0.1 + 0.9 * 0.6, 0.48])
-    log = world.table([0] * 20_000, np.random.default_rng(13))
+    environment = NetworkEnvironment(problem)
+    assert environment.truth.means_by_value[1] == pytest.approx([0.1 * 0.1 + 0.9 * 0.6, 0.48])
+    log = environment.table([0] * 20_000, np.random.default_rng(13))
     found = estimate(problem, log, "mis")
     # Ratios up to 3 on 20,000 rows: standard errors below .01.
-    assert found.means_by_value == pytest.approx(world.truth.means_by_value, abs=0.04)
+    assert found.means_by_value == pytest.approx(environment.truth.means_by_value, abs=0.04)
 
 
 # --------------------------------------------------------------------- real values
 
 
-def gaussian_world():
+def gaussian_environment():
     """V is normal around the arm's mean plus .5 S; Y = 1 with probability Phi(V)."""
     from scipy.stats import norm
 
@@ -555,8 +557,8 @@ def test_ratios_of_densities_are_exact_up_to_where_numbers_end():
 def test_densities_are_weighed_like_tables(estimator):
     from scipy.stats import norm
 
-    problem, world = gaussian_world()
-    log = world.table(np.repeat(np.arange(6), 2500), np.random.default_rng(14))
+    problem, environment = gaussian_environment()
+    log = environment.table(np.repeat(np.arange(6), 2500), np.random.default_rng(14))
     found = estimate(problem, log, estimator)
     # E Phi(V) = Phi(mean / sqrt 2) for a normal V of variance 1.
     truth = norm.cdf(np.array([[-0.3, 0.2], [0.3, 0.8]]) / math.sqrt(2))
@@ -567,26 +569,26 @@ def test_densities_are_weighed_like_tables(estimator):
 
 @pytest.mark.statistical
 def test_normal_intervals_hold_where_most_cells_are_hardly_ever_seen():
-    """40 runs of a world of some thousand cells: at least .95 - 3 sqrt(.95 * .05 / 40) hold."""
+    """40 runs with some thousand cells: at least .95 - 3 sqrt(.95 * .05 / 40) hold."""
     question = adult_offer("easy")
     problem = Problem(CausalModel.from_bif(question.pop("network")), **question)
-    world = NetworkEnvironment(problem)
+    environment = NetworkEnvironment(problem)
     held = {"sn": [], "cell": []}
     for seed in range(40):
         generator = np.random.default_rng([21, seed])
         ledger = open_ledger(cell_model_of(problem))
-        ledger.add(world.batch(generator.integers(0, problem.n_actions, 3000), generator))
+        ledger.add(environment.batch(generator.integers(0, problem.n_actions, 3000), generator))
         for estimator, runs in held.items():
             weighted = Weighted(problem, ledger.records(), estimator)
             reach = normal_reach(weighted, 0.05)[0]
-            runs.append(np.abs(weighted.means - world.truth.means) <= reach)
+            runs.append(np.abs(weighted.means - environment.truth.means) <= reach)
     assert np.mean(held["sn"], axis=0).min() >= 0.95 - 3 * math.sqrt(0.95 * 0.05 / 40)
     assert np.mean(held["cell"], axis=0).min() >= 0.95 - 3 * math.sqrt(0.95 * 0.05 / 40)
 
 
 def test_the_cell_estimator_needs_cells():
-    problem, world = gaussian_world()
-    log = world.table([0, 1, 2], np.random.default_rng(0))
+    problem, environment = gaussian_environment()
+    log = environment.table([0, 1, 2], np.random.default_rng(0))
     with pytest.raises(ModelError, match="needs cells that can be listed"):
         estimate(problem, log, "cell")
 
@@ -607,9 +609,9 @@ def test_the_cell_estimator_needs_parents_that_nothing_influences():
 
 def test_too_many_cells_for_a_table_give_the_same_estimates(monkeypatch):
     problem = diamond(4)
-    world = NetworkEnvironment(problem)
+    environment = NetworkEnvironment(problem)
     generator = np.random.default_rng(15)
-    log = world.table(generator.integers(0, problem.n_actions, 500), generator)
+    log = environment.table(generator.integers(0, problem.n_actions, 500), generator)
     tabulated = estimate(problem, log)
     monkeypatch.setattr("fairtrial.causal._cell_model._MOST_WEIGHTS", 1)
     row_by_row = estimate(problem.clone(), log)

@@ -65,11 +65,11 @@ def test_with_causes_the_others_are_those_of_the_group_observed(seed):
 @pytest.mark.parametrize("observed", [False, True])
 def test_estimates_come_to_the_truth(observed):
     problem = confounded(3, attributes=2, gap_set="attributes") if observed else by_attribute(3)
-    world = NetworkEnvironment(problem)
+    environment = NetworkEnvironment(problem)
     generator = np.random.default_rng(12)
     actions = generator.integers(0, problem.n_actions, 40_000)
-    found = estimate(problem, world.table(actions, generator))
-    truth = np.column_stack([*world.truth.gaps.values()])
+    found = estimate(problem, environment.table(actions, generator))
+    truth = np.column_stack([*environment.truth.gaps.values()])
     reach = found.gaps_normal[..., 1] - found.gaps
     # The half-widths are two standard errors.
     assert (np.abs(found.gaps - truth) < 2.5 * reach).all()
@@ -88,12 +88,14 @@ def test_estimates_come_to_the_truth(observed):
 )
 def test_policies_judge_by_the_gaps_of_attributes(cls, options):
     problem = by_attribute(4, fairness_bound=0.4)
-    world = NetworkEnvironment(problem)
-    fast = cls(problem, 400, **options).compiled_run(world, np.random.default_rng(3), None)
-    slow = run_policy(cls(problem, 400, **options), world, np.random.default_rng(3))
+    environment = NetworkEnvironment(problem)
+    fast = cls(problem, 400, **options).compiled_run(environment, np.random.default_rng(3), None)
+    slow = run_policy(cls(problem, 400, **options), environment, np.random.default_rng(3))
     assert fast.answer == slow.answer
-    large = cls(problem, 20_000, **options).compiled_run(world, np.random.default_rng(4), None)
-    assert large.answer == world.truth.best
+    large = cls(problem, 20_000, **options).compiled_run(
+        environment, np.random.default_rng(4), None
+    )
+    assert large.answer == environment.truth.best
 
 
 def test_verdicts_by_attribute_are_no_proof_where_the_others_shares_are_estimated():

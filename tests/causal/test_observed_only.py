@@ -69,20 +69,20 @@ def with_an_empty_group():
 
 def test_a_group_that_nobody_is_in_has_no_gap_and_no_part_in_the_mean():
     problem = with_an_empty_group()
-    world = NetworkEnvironment(problem)
+    environment = NetworkEnvironment(problem)
     slow, shares = effects(problem)
-    truth = world.truth
+    truth = environment.truth
     assert truth.means == pytest.approx(slow[:, 0, 0] * shares[0] + slow[:, 1, 1] * shares[1])
     assert truth.gaps["none", "a"] == pytest.approx(slow[:, 2, 0] - slow[:, 0, 0])
     assert truth.gaps["a", "none"].tolist() == [0.0, 0.0]
     assert truth.best == "k"
-    log = world.table([0, 1] * 4000, np.random.default_rng(1))
+    log = environment.table([0, 1] * 4000, np.random.default_rng(1))
     for estimator in ("sn", "mis", "cell"):
         found = estimate(problem, log, estimator)
         assert found.best == "k"
         assert found["k"].gaps["a", "none"] == 0.0
         assert found.verdicts == ("fair", "fair")
-    assert None not in complexity(world).certifying_budget
+    assert None not in complexity(environment).certifying_budget
 
 
 @pytest.mark.parametrize(
@@ -96,8 +96,8 @@ def test_a_group_that_nobody_is_in_has_no_gap_and_no_part_in_the_mean():
 @pytest.mark.filterwarnings("error")
 def test_a_group_that_nobody_is_in_keeps_no_policy_from_an_answer(cls, options):
     policy = cls(with_an_empty_group(), 4000, **options)
-    world = NetworkEnvironment(policy.problem)
-    assert policy.compiled_run(world, np.random.default_rng(2), None).answer == "k"
+    environment = NetworkEnvironment(policy.problem)
+    assert policy.compiled_run(environment, np.random.default_rng(2), None).answer == "k"
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -130,10 +130,10 @@ def test_the_two_directions_are_no_longer_opposite():
 
 
 def test_a_root_that_is_never_forced_has_the_gaps_of_one_that_is():
-    forced, world = tiny()
+    forced, environment = tiny()
     observed = forced.clone(forcing="never", costs=None)
     truth = NetworkEnvironment(observed).truth
-    assert truth.gaps[("s", "s'")] == pytest.approx(world.truth.gaps[("s", "s'")])
+    assert truth.gaps[("s", "s'")] == pytest.approx(environment.truth.gaps[("s", "s'")])
     assert observed.n_actions == 3
     assert [dict(labels) for labels in observed.action_labels] == [
         {"arm": arm, "sensitive": "natural"} for arm in forced.arm_labels
@@ -207,14 +207,14 @@ def test_natural_rows_are_allocated_for_the_gaps():
 @pytest.mark.statistical
 def test_mixture_and_clipped_estimates_are_unbiased():
     problem = confounded(5)
-    world = NetworkEnvironment(problem)
-    truth = np.column_stack([world.truth.means, *world.truth.gaps.values()])
+    environment = NetworkEnvironment(problem)
+    truth = np.column_stack([environment.truth.means, *environment.truth.gaps.values()])
     actions = np.repeat([0, 1], 60)
     generator = np.random.default_rng(6)
     mixture, clipped = [], []
     for _ in range(400):
         ledger = open_ledger(cell_model_of(problem))
-        ledger.add(world.batch(actions, generator))
+        ledger.add(environment.batch(actions, generator))
         records = ledger.records()
         found = Weighted(problem, records, "mis")
         mixture.append(np.column_stack([found.means, found.gaps]))
@@ -231,28 +231,28 @@ def test_mixture_and_clipped_estimates_are_unbiased():
 @pytest.mark.parametrize("estimator", ["sn", "mis", "cell"])
 def test_every_estimator_comes_to_the_truth(estimator):
     problem = confounded(7)
-    world = NetworkEnvironment(problem)
-    log = world.table(np.tile([0, 1, 2], 15_000), np.random.default_rng(8))
+    environment = NetworkEnvironment(problem)
+    log = environment.table(np.tile([0, 1, 2], 15_000), np.random.default_rng(8))
     found = estimate(problem, log, estimator)
-    truth = np.column_stack([*world.truth.gaps.values()])
+    truth = np.column_stack([*environment.truth.gaps.values()])
     reach = np.abs(found.gaps_normal[..., 1] - found.gaps)
     # The half-widths are two standard errors.
     assert (np.abs(found.gaps - truth) < 2.5 * reach).all()
     assert reach.max() < 0.02
-    assert found.means == pytest.approx(world.truth.means, abs=0.015)
-    assert found.means_by_value == pytest.approx(world.truth.means_by_value, abs=0.02)
+    assert found.means == pytest.approx(environment.truth.means, abs=0.015)
+    assert found.means_by_value == pytest.approx(environment.truth.means_by_value, abs=0.02)
 
 
 @pytest.mark.statistical
 def test_intervals_cover_the_truth():
     problem = confounded(9)
-    world = NetworkEnvironment(problem)
-    truth = np.column_stack([*world.truth.gaps.values()])
+    environment = NetworkEnvironment(problem)
+    truth = np.column_stack([*environment.truth.gaps.values()])
     generator = np.random.default_rng(10)
     runs, normal, bernstein = 300, np.zeros((3, 2)), np.zeros((3, 2))
     for _ in range(runs):
         ledger = open_ledger(cell_model_of(problem))
-        ledger.add(world.batch(np.repeat([0, 1, 2], 80), generator))
+        ledger.add(environment.batch(np.repeat([0, 1, 2], 80), generator))
         weighted = Weighted(problem, ledger.records(), "mis")
         error = np.abs(weighted.gaps - truth)
         normal += error <= normal_reach(weighted, 0.05)[1]
@@ -287,10 +287,10 @@ def test_a_forced_row_is_refused():
 
 def test_shares_are_estimated_where_the_model_has_none():
     problem = confounded(12)
-    world = NetworkEnvironment(problem)
+    environment = NetworkEnvironment(problem)
     tables = {node: problem.model.tables[node] for node in ("X",)}
     bare = problem.clone(model=problem.model.clone(tables=tables))
-    log = world.table([0, 1, 2] * 300, np.random.default_rng(1))
+    log = environment.table([0, 1, 2] * 300, np.random.default_rng(1))
     found = estimate(bare, log)
     share = log["S"].count("0") / len(log["S"])
     assert found.means == pytest.approx(found.means_by_value @ [share, 1 - share])
@@ -312,9 +312,9 @@ POLICIES = [
 @pytest.mark.parametrize(("cls", "options"), POLICIES)
 def test_a_run_in_batches_equals_one_pull_after_another(cls, options):
     problem = confounded(1, fairness_bound=0.3, costs=[0, 1, 1], mean_budget=0.6)
-    world = NetworkEnvironment(problem)
-    fast = cls(problem, 150, **options).compiled_run(world, np.random.default_rng(3), None)
-    slow = run_policy(cls(problem, 150, **options), world, np.random.default_rng(3))
+    environment = NetworkEnvironment(problem)
+    fast = cls(problem, 150, **options).compiled_run(environment, np.random.default_rng(3), None)
+    slow = run_policy(cls(problem, 150, **options), environment, np.random.default_rng(3))
     assert (fast.answer, fast.status) == (slow.answer, slow.status)
     assert (fast.pulls == slow.pulls).all()
     assert fast.metrics == slow.metrics
@@ -339,8 +339,8 @@ def separated(**options):
 @pytest.mark.statistical
 def test_confounding_is_not_taken_for_unfairness():
     problem = separated()
-    world = NetworkEnvironment(problem)
-    truth = world.truth
+    environment = NetworkEnvironment(problem)
+    truth = environment.truth
     raw = truth.means_by_value[:, 0] - truth.means_by_value[:, 1]
     assert abs(raw[0]) > problem.fairness_bound
     assert truth.best == "fair"
@@ -349,9 +349,9 @@ def test_confounding_is_not_taken_for_unfairness():
         PlugIn(problem, 8000),
         UniformSampling(problem, 8000),
     ):
-        assert policy.compiled_run(world, np.random.default_rng(2), None).answer == "fair"
+        assert policy.compiled_run(environment, np.random.default_rng(2), None).answer == "fair"
     policy = PlugIn(problem, 20_000, estimator="mis")
-    policy.compiled_run(world, np.random.default_rng(3), None)
+    policy.compiled_run(environment, np.random.default_rng(3), None)
     found = policy.certificate()
     assert found.guarantee.proven
     assert found.verdicts == ("fair", "unfair")
@@ -360,12 +360,12 @@ def test_confounding_is_not_taken_for_unfairness():
 @pytest.mark.statistical
 def test_a_replays_gaps_are_those_of_its_weighed_rows():
     problem = separated()
-    world = NetworkEnvironment(problem)
-    log = world.table([0, 1] * 10_000, np.random.default_rng(4))
+    environment = NetworkEnvironment(problem)
+    log = environment.table([0, 1] * 10_000, np.random.default_rng(4))
     replay = ReplayEnvironment(problem, log)
     for pair, gap in replay.truth.gaps.items():
         # The largest standard error is .01.
-        assert gap == pytest.approx(world.truth.gaps[pair], abs=0.04)
+        assert gap == pytest.approx(environment.truth.gaps[pair], abs=0.04)
     run = PlugIn(problem, 8000).compiled_run(replay, np.random.default_rng(5), None)
     assert run.answer == replay.truth.best == "fair"
 
@@ -373,27 +373,27 @@ def test_a_replays_gaps_are_those_of_its_weighed_rows():
 def test_a_gap_that_a_log_cannot_tell_is_unknown():
     arms = {"hard": [[0.0, 1.0], [0.8, 0.2]]}
     problem = separated(arms=arms)
-    world = NetworkEnvironment(problem)
-    log = world.table([0] * 500, np.random.default_rng(6))
+    environment = NetworkEnvironment(problem)
+    log = environment.table([0] * 500, np.random.default_rng(6))
     gaps = ReplayEnvironment(problem, log).truth.gaps
     # Of those observed with s none ever has V = 0, which they would mostly have had with t.
     assert np.isnan(gaps[("t", "s")][0])
-    assert gaps[("s", "t")][0] == pytest.approx(world.truth.gaps[("s", "t")][0], abs=0.2)
+    assert gaps[("s", "t")][0] == pytest.approx(environment.truth.gaps[("s", "t")][0], abs=0.2)
     assert math.isnan(estimate(problem, log)["hard"].mean)
 
 
 @pytest.mark.statistical
 def test_the_certifying_budget_matches_the_width_of_intervals():
     problem = separated()
-    world = NetworkEnvironment(problem)
-    plan = complexity(world)
+    environment = NetworkEnvironment(problem)
+    plan = complexity(environment)
     # The fair arm's gaps have weight zero: one row is as good as a thousand.
     assert plan.certifying_budget[0] == 1
-    truth = np.abs(np.column_stack([*world.truth.gaps.values()]))
+    truth = np.abs(np.column_stack([*environment.truth.gaps.values()]))
     margin = np.abs(truth[1] - problem.fairness_bound)
     counts = np.round(plan.allocation[:, 0] * plan.certifying_budget[1]).astype(int)
     ledger = open_ledger(cell_model_of(problem))
-    ledger.add(world.batch(np.repeat([0, 1], counts), np.random.default_rng(7)))
+    ledger.add(environment.batch(np.repeat([0, 1], counts), np.random.default_rng(7)))
     weighted = Weighted(problem, ledger.records(), "mis")
     reach = bernstein_reach(weighted, 0.05 / problem.n_statements)[1][1]
     # Estimated variances of thousands of rows are within a few percent.
@@ -455,7 +455,7 @@ def test_an_attribute_may_be_the_parent_of_another():
     assert np.column_stack([*truth.gaps.values()]) == pytest.approx(gaps_of(problem, slow))
 
 
-def test_a_world_in_which_a_root_has_parents_is_refused():
+def test_an_environment_in_which_a_root_has_parents_is_refused():
     problem, _ = tiny()
     states = {**problem.model.states, "A": ("0", "1")}
     tables = {**problem.model.tables, "A": [0.5, 0.5], "S": [[0.4, 0.6], [0.5, 0.5]]}

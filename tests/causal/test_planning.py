@@ -21,18 +21,18 @@ from tests.causal.slow import diamond, tiny
 @pytest.mark.statistical
 @pytest.mark.parametrize("build", [lambda: tiny(0.09)[1], lambda: NetworkEnvironment(diamond(1))])
 def test_the_certifying_budget_makes_the_interval_as_wide_as_the_margin(build):
-    world = build()
-    problem = world.problem
-    plan = complexity(world)
+    environment = build()
+    problem = environment.problem
+    plan = complexity(environment)
     together = 0.05 / (2 * problem.n_arms)
-    gaps = np.abs(world.truth.gaps[problem.pairs[0]])
+    gaps = np.abs(environment.truth.gaps[problem.pairs[0]])
     for k, budget in enumerate(plan.certifying_budget):
         counts = np.maximum(np.round(plan.allocation.ravel() * budget), 0).astype(int)
         actions = np.repeat(np.arange(problem.n_actions), counts)
         reach = []
         for seed in range(20):
             ledger = open_ledger(cell_model_of(problem))
-            ledger.add(world.batch(actions, np.random.default_rng(seed)))
+            ledger.add(environment.batch(actions, np.random.default_rng(seed)))
             weighted = Weighted(problem, ledger.records(), "mis")
             reach.append(bernstein_reach(weighted, together)[1][k, 0])
         # The sample's variance differs from the true one; the median of 20 is within 4 %.
@@ -41,34 +41,34 @@ def test_the_certifying_budget_makes_the_interval_as_wide_as_the_margin(build):
 
 
 def test_information_is_the_programmes_value():
-    problem, world = tiny(costs=[0, 1, 1], mean_budget=0.1)
-    plan = complexity(world)
+    problem, environment = tiny(costs=[0, 1, 1], mean_budget=0.1)
+    plan = complexity(environment)
     assert plan.information == allocate(problem, pool_natural=True).value
     assert plan.allocation.sum() == pytest.approx(1.0)
     ConstraintSuccessiveRejection(problem, plan.least_budget)
 
 
 def test_an_arm_on_the_bound_can_never_be_certified():
-    world = tiny()[1]
-    bound = float(abs(world.truth.gaps[("s", "s'")][0]))
+    environment = tiny()[1]
+    bound = float(abs(environment.truth.gaps[("s", "s'")][0]))
     assert complexity(tiny(fairness_bound=bound)[1]).certifying_budget[0] is None
 
 
 def test_an_arm_without_overlap_can_never_be_certified():
     arms = {"k0": [[0.5, 0.5, 0], [0.4, 0.6, 0]], "k1": [[0.2, 0.3, 0.5], [0.3, 0.3, 0.4]]}
     costs = [[0, 0, 0], [math.inf] * 3]
-    _, world = chain(0.4, arms, [0.1, 0.1, 0.9], 0.2, costs=costs)
+    _, environment = chain(0.4, arms, [0.1, 0.1, 0.9], 0.2, costs=costs)
     with pytest.warns(UserWarning, match="'k1'"):
-        found = complexity(world).certifying_budget
+        found = complexity(environment).certifying_budget
     assert found[0] is not None
     assert found[1] is None
 
 
 def test_too_many_pairs_leave_the_budget_open():
     arms = {"a": np.full((5, 2), 0.5), "b": np.tile([0.2, 0.8], (5, 1))}
-    _, world = chain([0.2] * 5, arms, [0.1, 0.9], 0.2)
+    _, environment = chain([0.2] * 5, arms, [0.1, 0.9], 0.2)
     with pytest.raises(NotSupported, match="20 pairs"):
-        complexity(world)
+        complexity(environment)
 
 
 def test_without_a_range_nothing_can_be_planned():

@@ -87,9 +87,9 @@ def test_the_clip_grows_with_the_phase():
 @EVERY
 def test_a_run_in_batches_equals_one_pull_after_another(cls, options):
     problem = diamond(1).clone(fairness_bound=0.3, costs=[0, 1, 1], mean_budget=0.6)
-    world = NetworkEnvironment(problem)
-    fast = cls(problem, 150, **options).compiled_run(world, np.random.default_rng(3), None)
-    slow = run_policy(cls(problem, 150, **options), world, np.random.default_rng(3))
+    environment = NetworkEnvironment(problem)
+    fast = cls(problem, 150, **options).compiled_run(environment, np.random.default_rng(3), None)
+    slow = run_policy(cls(problem, 150, **options), environment, np.random.default_rng(3))
     assert fast.answer == slow.answer
     assert fast.status == slow.status
     assert (fast.pulls == slow.pulls).all()
@@ -109,9 +109,9 @@ def test_a_state_without_the_rows_is_refused_and_changes_nothing():
 
 @EVERY
 def test_the_budget_is_kept_in_rows_and_in_cost(cls, options):
-    problem, world = tiny(costs=[0, 1, 1], mean_budget=0.3)
+    problem, environment = tiny(costs=[0, 1, 1], mean_budget=0.3)
     policy = cls(problem, 300, **options)
-    run = policy.compiled_run(world, np.random.default_rng(5), None)
+    run = policy.compiled_run(environment, np.random.default_rng(5), None)
     assert run.pulls.sum() <= 300
     assert run.pulls.reshape(3, 3)[1:].sum() == run.metrics["cost"]
     assert run.metrics["cost"] <= 0.3 * run.pulls.sum() + 1e-9
@@ -133,8 +133,10 @@ def test_the_budget_is_kept_in_rows_and_in_cost(cls, options):
     ],
 )
 def test_the_best_fair_arm_is_found(cls, options, most_errors):
-    problem, world = tiny()
-    error = simulate(cls(problem, 1000, **options), world, replications=100, seed=0).error_rate
+    problem, environment = tiny()
+    error = simulate(
+        cls(problem, 1000, **options), environment, replications=100, seed=0
+    ).error_rate
     assert error <= most_errors
 
 
@@ -149,9 +151,11 @@ def test_the_best_fair_arm_is_found(cls, options, most_errors):
     ],
 )
 def test_no_fair_arm_is_named_where_there_is_none(cls, options, least):
-    problem, world = tiny(fairness_bound=0.05)
-    assert world.truth.best is None
-    error = simulate(cls(problem, 1000, **options), world, replications=100, seed=0).error_rate
+    problem, environment = tiny(fairness_bound=0.05)
+    assert environment.truth.best is None
+    error = simulate(
+        cls(problem, 1000, **options), environment, replications=100, seed=0
+    ).error_rate
     assert 1 - error >= least
 
 
@@ -159,14 +163,14 @@ def test_no_fair_arm_is_named_where_there_is_none(cls, options, least):
 def test_pooled_rows_err_far_less_than_those_of_one_phase():
     generator = np.random.default_rng(20)
     arms = generator.dirichlet(np.ones(6), size=(8, 2))
-    problem, world = chain(0.5, arms, generator.random(6), 0.12)
+    problem, environment = chain(0.5, arms, generator.random(6), 0.12)
     errors = [
         simulate(
-            ConstraintSuccessiveRejection(problem, 2000, variant), world, 60, seed=0
+            ConstraintSuccessiveRejection(problem, 2000, variant), environment, 60, seed=0
         ).error_rate
         for variant in (1, 2)
     ]
-    plug_in = simulate(PlugIn(problem, 2000), world, 60, seed=0).error_rate
+    plug_in = simulate(PlugIn(problem, 2000), environment, 60, seed=0).error_rate
     # They are .37 and .07 when measured; four standard errors of a difference are .28.
     assert errors[1] < errors[0]
     assert errors[0] > 0.1
@@ -175,21 +179,23 @@ def test_pooled_rows_err_far_less_than_those_of_one_phase():
 
 def test_successive_rejection_takes_no_notice_of_fairness():
     arms = {"fair": [[0.6, 0.4], [0.6, 0.4]], "unfair": [[0.0, 1.0], [0.5, 0.5]]}
-    problem, world = chain(0.5, arms, [0.1, 0.9], 0.1)
-    assert world.truth.best == "fair"
-    run = SuccessiveRejection(problem, 2000).compiled_run(world, np.random.default_rng(0), None)
+    problem, environment = chain(0.5, arms, [0.1, 0.9], 0.1)
+    assert environment.truth.best == "fair"
+    run = SuccessiveRejection(problem, 2000).compiled_run(
+        environment, np.random.default_rng(0), None
+    )
     assert run.answer == "unfair"
-    run = TwoStageRejection(problem, 2000).compiled_run(world, np.random.default_rng(0), None)
+    run = TwoStageRejection(problem, 2000).compiled_run(environment, np.random.default_rng(0), None)
     assert run.answer == "fair"
 
 
 def test_a_single_arm_is_returned_with_what_its_test_said():
-    problem, world = chain(0.5, {"only": [[0.9, 0.1], [0.1, 0.9]]}, [0.0, 1.0], 0.3)
+    problem, environment = chain(0.5, {"only": [[0.9, 0.1], [0.1, 0.9]]}, [0.0, 1.0], 0.3)
     policy = ConstraintSuccessiveRejection(problem, 500)
-    run = policy.compiled_run(world, np.random.default_rng(0), None)
+    run = policy.compiled_run(environment, np.random.default_rng(0), None)
     assert (run.answer, run.pulls.sum()) == ("only", phase_lengths(500)[0])
     assert policy.recommend().evidence["passed_margin"] is False
-    tested = PlugIn(problem, 500).compiled_run(world, np.random.default_rng(0), None)
+    tested = PlugIn(problem, 500).compiled_run(environment, np.random.default_rng(0), None)
     assert (tested.answer, tested.status) == (None, "decided")
 
 
@@ -200,17 +206,17 @@ def test_without_carriers_every_arm_is_fair():
         {"S": [0.5, 0.5], "Y": [[0.8, 0.2], [0.3, 0.7]]},
     )
     problem = Problem(model, "S", "V", "Y", {"a": [0.5, 0.5], "b": [0.9, 0.1]}, 1e-6)
-    world = NetworkEnvironment(problem)
-    assert world.truth.best == "a"
+    environment = NetworkEnvironment(problem)
+    assert environment.truth.best == "a"
     for cls, options in POLICIES:
-        run = cls(problem, 400, **options).compiled_run(world, np.random.default_rng(1), None)
+        run = cls(problem, 400, **options).compiled_run(environment, np.random.default_rng(1), None)
         assert run.answer == "a"
         assert run.pulls.reshape(2, 3)[:, 1:].sum() == 0
 
 
 def test_where_the_attribute_cannot_be_forced_natural_rows_have_to_do():
     costs = [[0, math.inf, math.inf]] * 3
-    problem, world = tiny(costs=costs)
+    problem, environment = tiny(costs=costs)
     with pytest.raises(InvalidArgument, match="pool_natural must be True"):
         ConstraintSuccessiveRejection(problem, 1000)
     with pytest.raises(InvalidArgument, match="must allow forced rows"):
@@ -220,7 +226,7 @@ def test_where_the_attribute_cannot_be_forced_natural_rows_have_to_do():
         PlugIn(problem, 2000),
         UniformSampling(problem, 2000),
     ):
-        run = policy.compiled_run(world, np.random.default_rng(2), None)
+        run = policy.compiled_run(environment, np.random.default_rng(2), None)
         assert run.answer == "k1"
         assert run.pulls.reshape(3, 3)[:, 1:].sum() == 0
 
@@ -234,10 +240,10 @@ def test_a_model_without_all_tables_is_sampled_evenly():
     arms = {"a": [0.8, 0.2], "b": [0.3, 0.7]}
     problem = Problem(CausalModel(edges, sizes, known), "S", "V", "Y", arms, 0.3)
     network = CausalModel(edges, sizes, {**known, "A": [0.5, 0.5], "Y": outcome})
-    world = NetworkEnvironment(problem, network)
-    run = PlugIn(problem, 600).compiled_run(world, np.random.default_rng(0), None)
+    environment = NetworkEnvironment(problem, network)
+    run = PlugIn(problem, 600).compiled_run(environment, np.random.default_rng(0), None)
     assert run.pulls.tolist() == [100] * 6
-    assert run.answer == world.truth.best == "b"
+    assert run.answer == environment.truth.best == "b"
     with pytest.raises(ModelError, match="must give the distributions"):
         ConstraintSuccessiveRejection(problem, 600).ask()
 
@@ -285,12 +291,12 @@ def slow_estimates(problem, rows, level):
     return [mean(k) for k in everyone], gaps
 
 
-def draw_phase(policy, world, length, generator):
+def draw_phase(policy, environment, length, generator):
     """Return the rows of a phase as `slow_estimates` takes them, and tell them to the policy."""
     rows = []
     for pull in policy.ask(length):
-        row = world.sample(pull, generator)
-        value = world.problem.values.index(row["S"])
+        row = environment.sample(pull, generator)
+        value = environment.problem.values.index(row["S"])
         rows.append((pull.arm, pull.sensitive, value, int(row["V"]), row["Y"]))
         policy.tell(pull, row)
     return rows
@@ -313,13 +319,13 @@ def slow_rejection(live, means, gaps, bound, level):
 def test_arms_are_rejected_as_the_algorithm_says(seed, variant):
     generator = np.random.default_rng(seed)
     arms = 0.8 * generator.dirichlet(np.ones(3), size=(5, 2)) + 0.2 / 3
-    problem, world = chain(0.5, arms, [0.0, 0.5, 1.0], 0.15)
+    problem, environment = chain(0.5, arms, [0.0, 0.5, 1.0], 0.15)
     policy = ConstraintSuccessiveRejection(problem, 3000, variant)
     live, passed, rows = list(range(5)), [], []
     rejected = 0
     for level, length in enumerate(phase_lengths(3000), start=1):
         rows = rows if variant == 2 else []
-        rows = rows + draw_phase(policy, world, length, generator)
+        rows = rows + draw_phase(policy, environment, length, generator)
         means, gaps = slow_estimates(problem, rows, level)
         if len(live) == 1:
             assert policy.recommend().arm == problem.arm_labels[live[0]]
@@ -340,11 +346,11 @@ def test_arms_are_rejected_as_the_algorithm_says(seed, variant):
 def test_the_first_stage_rejects_unfair_arms_and_the_second_bad_ones(seed):
     generator = np.random.default_rng(seed)
     arms = 0.9 * generator.dirichlet(np.ones(3) / 3, size=(5, 2)) + 0.1 / 3
-    problem, world = chain(0.5, arms, [0.0, 0.5, 1.0], 0.15)
+    problem, environment = chain(0.5, arms, [0.0, 0.5, 1.0], 0.15)
     policy = TwoStageRejection(problem, 2000)
     live, rows, lengths = list(range(5)), [], phase_lengths(1000)
     for phase, length in enumerate([*lengths, *lengths]):
-        rows += draw_phase(policy, world, length, generator)
+        rows += draw_phase(policy, environment, length, generator)
         level = phase % len(lengths) + 1
         means, gaps = slow_estimates(problem, rows, level)
         if phase < len(lengths):
@@ -365,13 +371,13 @@ def test_the_first_stage_rejects_unfair_arms_and_the_second_bad_ones(seed):
 def test_the_phased_plug_in_rejects_by_its_own_estimates(seed):
     generator = np.random.default_rng(seed)
     arms = 0.8 * generator.dirichlet(np.ones(3), size=(5, 2)) + 0.2 / 3
-    problem, world = chain(0.5, arms, [0.0, 0.5, 1.0], 0.15)
+    problem, environment = chain(0.5, arms, [0.0, 0.5, 1.0], 0.15)
     policy = PlugIn(problem, 3000, estimator="sn", phased=True)
     live, log = set(range(5)), []
     lengths = phase_lengths(3000)
     for level, length in enumerate(lengths, start=1):
         for pull in policy.ask(length):
-            row = world.sample(pull, generator)
+            row = environment.sample(pull, generator)
             mode = "natural" if pull.sensitive == "natural" else "forced"
             log.append({"arm": pull.arm, "s_mode": mode, **row})
             policy.tell(pull, row)
@@ -398,28 +404,28 @@ def test_the_phased_plug_in_rejects_by_its_own_estimates(seed):
 
 
 def test_rows_in_flight_wait_for_the_end_of_their_phase():
-    problem, world = tiny()
+    problem, environment = tiny()
     policy = ConstraintSuccessiveRejection(problem, 100)
     pulls = policy.ask(1000)
     assert len(pulls) == phase_lengths(100)[0]
     assert policy.ask(1) == []
     generator = np.random.default_rng(0)
     for pull in reversed(pulls):
-        policy.tell(pull, world.sample(pull, generator))
+        policy.tell(pull, environment.sample(pull, generator))
     assert policy.ask().tag == 2
 
 
 def test_a_lost_row_is_drawn_again_and_still_counts_if_it_comes_late():
-    problem, world = tiny()
+    problem, environment = tiny()
     policy = PlugIn(problem, 20)
     generator = np.random.default_rng(0)
     first = policy.ask()
     policy.fail(first)
     again = policy.ask()
     assert again.action == first.action
-    policy.tell(first, world.sample(first, generator))
+    policy.tell(first, environment.sample(first, generator))
     for pull in [again, *policy.ask(100)]:
-        policy.tell(pull, world.sample(pull, generator))
+        policy.tell(pull, environment.sample(pull, generator))
     assert policy.stopped
     assert policy.told == 21
     assert policy.estimates().rows == 21
@@ -440,11 +446,11 @@ def test_the_plug_in_rule_goes_by_cells_where_the_model_allows_it():
 @pytest.mark.statistical
 def test_an_unfair_arm_is_hardly_ever_named_where_cells_are_thin():
     """All gaps are .164 and the bound is .13, two and a half standard deviations below."""
-    world = NetworkEnvironment(thin(fairness_bound=0.13))
+    environment = NetworkEnvironment(thin(fairness_bound=0.13))
     named, runs = 0, 60
     for seed in range(runs):
-        run = PlugIn(world.problem, 1000).compiled_run(
-            world, np.random.default_rng([23, seed]), None
+        run = PlugIn(environment.problem, 1000).compiled_run(
+            environment, np.random.default_rng([23, seed]), None
         )
         named += run.answer is not None
     # An arm is named in about 10 %; four standard errors more is 26 %.
@@ -452,11 +458,11 @@ def test_an_unfair_arm_is_hardly_ever_named_where_cells_are_thin():
 
 
 def test_a_certificate_is_proven_when_all_went_as_planned():
-    problem, world = tiny()
+    problem, environment = tiny()
     policy = PlugIn(problem, 4000)
     with pytest.raises(InvalidArgument, match="must be spent first"):
         policy.certificate()
-    policy.compiled_run(world, np.random.default_rng(0), None)
+    policy.compiled_run(environment, np.random.default_rng(0), None)
     found = policy.certificate(delta=0.05)
     assert found.guarantee.proven
     assert found.verdicts == ("fair", "fair", "unfair")
@@ -505,13 +511,13 @@ def test_an_impossible_row_is_refused():
 
 @EVERY
 def test_progress_says_how_far_it_has_come(cls, options):
-    problem, world = tiny(fairness_bound=0.8)
+    problem, environment = tiny(fairness_bound=0.8)
     policy = cls(problem, 60, **options)
     assert policy.progress().arms[0].mean is None
     generator = np.random.default_rng(1)
     for _ in range(30):
         pull = policy.ask()
-        policy.tell(pull, world.sample(pull, generator))
+        policy.tell(pull, environment.sample(pull, generator))
     progress = policy.progress()
     json.dumps(progress.to_dict())
     assert (progress.told, progress.remaining) == (30, 30)
@@ -571,9 +577,9 @@ def test_too_many_values_for_pairs_are_left_to_the_plug_in():
     problem = diamond(6, sensitive=5).clone(fairness_bound=0.5)
     with pytest.raises(ft.errors.NotSupported, match="use PlugIn"):
         ConstraintSuccessiveRejection(problem, 1000).ask()
-    world = NetworkEnvironment(problem)
-    run = PlugIn(problem, 20_000).compiled_run(world, np.random.default_rng(0), None)
-    assert run.answer == world.truth.best
+    environment = NetworkEnvironment(problem)
+    run = PlugIn(problem, 20_000).compiled_run(environment, np.random.default_rng(0), None)
+    assert run.answer == environment.truth.best
 
 
 @EVERY
@@ -588,9 +594,9 @@ def test_policy_and_problem_are_written_down_and_read_back(cls, options):
 
 
 def test_a_simulation_gives_the_same_with_either_engine():
-    problem, world = tiny()
+    problem, environment = tiny()
     policy = PlugIn(problem, 60)
-    fast = ft.simulate(policy, world, replications=8, progress=False)
-    slow = ft.simulate(policy, world, replications=8, progress=False, engine="python")
+    fast = ft.simulate(policy, environment, replications=8, progress=False)
+    slow = ft.simulate(policy, environment, replications=8, progress=False, engine="python")
     assert list(fast.answer) == list(slow.answer)
     assert fast.error_rate == slow.error_rate

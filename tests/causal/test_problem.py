@@ -175,9 +175,9 @@ def test_a_problem_is_frozen():
 
 def test_a_chain_takes_shares_in_every_form():
     for shares in (0.4, [0.4, 0.6], {"f": 0.4, "m": 0.6}):
-        found, world = chain(shares, ARMS, [0.1, 0.9], 0.2)
+        found, environment = chain(shares, ARMS, [0.1, 0.9], 0.2)
         assert found.model.tables["S"].tolist() == [0.4, 0.6]
-        assert world.truth.means == pytest.approx([0.548])
+        assert environment.truth.means == pytest.approx([0.548])
     assert chain([0.2, 0.3, 0.5], np.full((4, 3, 2), 0.5), [0, 1], 0.1)[0].arm_labels == tuple(
         "0123"
     )

@@ -1,4 +1,4 @@
-"""Worlds with densities: divergences and truth by integration, or by a large sample."""
+"""Environments with densities: divergences and truth by integration, or by a large sample."""
 
 import math
 
@@ -16,7 +16,7 @@ from fairtrial.causal import (
     Problem,
     divergences,
 )
-from tests.causal.test_estimation import gaussian_world
+from tests.causal.test_estimation import gaussian_environment
 
 # Four standard errors: by chance one score in 16,000 lies beyond.
 SIGMAS = 4.0
@@ -92,9 +92,9 @@ def test_densities_that_are_wrong_or_not_found_are_refused():
         return generator.laplace(size=n)
 
     wrong = Density(lambda x, parents: laplace.logpdf(x) - 1.0, sample)
-    world = NetworkEnvironment(laplace_chain().clone(arms={"wrong": wrong}))
+    environment = NetworkEnvironment(laplace_chain().clone(arms={"wrong": wrong}))
     with pytest.raises(ModelError, match=r"must integrate to one; got 0\.36"):
-        _ = world.truth
+        _ = environment.truth
     far = laplace_chain(location=3000.0, sampled=False)
     with pytest.raises(ModelError, match="must integrate to one; got 0"):
         divergences(far)
@@ -107,8 +107,8 @@ def test_a_density_without_a_sampler_is_integrated_around_zero():
 
 
 def test_the_truth_of_a_density_is_its_integral():
-    _, world = gaussian_world()
-    truth = world.truth
+    _, environment = gaussian_environment()
+    truth = environment.truth
     # E Phi(V) = Phi(mean / sqrt 2) for a normal V of variance 1.
     expected = norm.cdf(np.array([[-0.3, 0.2], [0.3, 0.8]]) / math.sqrt(2))
     assert truth.means_by_value == pytest.approx(expected, abs=1e-7)
@@ -151,7 +151,7 @@ def test_more_real_valued_nodes_are_sampled_with_a_stated_error():
     assert np.abs(truth.means_by_value - expected).max() < SIGMAS * truth.details["error"]
 
 
-def observed_world():
+def observed_environment():
     """A -> S -> V -> Y <- A with a normal V; S is never forced."""
     table = [[0.7, 0.3], [0.2, 0.8]]
     outcome = Density(
@@ -172,7 +172,7 @@ def observed_world():
 @pytest.mark.parametrize("dimensions", [0, 2])
 def test_an_attribute_with_causes_has_its_own_gaps(monkeypatch, dimensions):
     monkeypatch.setattr("fairtrial.causal._quadrature._MOST_DIMENSIONS", dimensions)
-    truth = NetworkEnvironment(observed_world()).truth
+    truth = NetworkEnvironment(observed_environment()).truth
     # By S the probability that A = 1, and by A and the value of S the mean of Phi.
     causes = np.array([0.2 / 0.9, 0.8 / 1.1])
     rise = norm.cdf((np.array([0, 1])[:, None] + np.array([0.0, 0.5])) / math.sqrt(2))
@@ -185,12 +185,12 @@ def test_an_attribute_with_causes_has_its_own_gaps(monkeypatch, dimensions):
 
 
 @pytest.mark.statistical
-def test_policies_run_in_worlds_of_densities():
+def test_policies_run_in_environments_of_densities():
     problem = laplace_chain()
-    world = NetworkEnvironment(problem)
+    environment = NetworkEnvironment(problem)
     policy = PlugIn(problem, 600)
     generator = np.random.default_rng(0)
     while not policy.stopped:
         pull = policy.ask()
-        policy.tell(pull, world.sample(pull, generator))
-    assert policy.recommend().arm == world.truth.best == "high"
+        policy.tell(pull, environment.sample(pull, generator))
+    assert policy.recommend().arm == environment.truth.best == "high"

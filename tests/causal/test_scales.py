@@ -11,8 +11,8 @@ ARMS = {"a": [[0.5, 0.5], [0.4, 0.6]], "b": [[0.2, 0.8], [0.7, 0.3]]}
 
 def scaled(scale, shift=0.0, known_range=True, arms=ARMS, bound=0.2):
     """Return the same question and log with outcomes times `scale`, plus `shift`."""
-    problem, world = chain(0.4, arms, [0.1, 0.9], 0.2)
-    log = world.table([0] * 1000 + [3] * 1000, np.random.default_rng(1))
+    problem, environment = chain(0.4, arms, [0.1, 0.9], 0.2)
+    log = environment.table([0] * 1000 + [3] * 1000, np.random.default_rng(1))
     ends = sorted((shift, shift + scale))
     question = problem.clone(
         outcome=("Y", {"0": shift, "1": shift + scale}),

@@ -24,20 +24,20 @@ QUESTIONS = [
 @pytest.mark.parametrize(("make", "cls", "options"), QUESTIONS)
 def test_a_study_is_reopened_audited_and_carried_away(tmp_path, make, cls, options):
     problem = make()
-    world = NetworkEnvironment(problem)
+    environment = NetworkEnvironment(problem)
     generator = np.random.default_rng(2)
     storage = f"sqlite:///{tmp_path / 'trial.db'}"
     study = ft.Study.create(problem, cls(problem, 40, **options), storage=storage, name="fair")
     rows = 0
     while not study.recommend().decided:
         pull = study.ask()
-        study.tell(pull, world.sample(pull, generator))
+        study.tell(pull, environment.sample(pull, generator))
         rows += 1
         if rows in (1, 17):
             study.close()
             study = ft.Study.open(storage, "fair")
             assert study.problem == problem
-    plain = run_policy(cls(problem, 40, **options), world, np.random.default_rng(2))
+    plain = run_policy(cls(problem, 40, **options), environment, np.random.default_rng(2))
     answer = study.recommend()
     assert (answer.arm, rows) == (plain.answer, plain.stopping_time)
     assert study.verify().ok

@@ -64,27 +64,27 @@ def mistakes(load):
 def test_one_row_for_each_arm_is_planned_with_what_the_problem_says(load, problem, source, std):
     sections = {} if source is None else {"source": source}
     with pytest.warns(UserWarning, match="one row.* for 2 of 2 .*std in \\[plan\\] says otherwise"):
-        world = load(ONE_EACH, problem, **sections).world
-    own = world.arm_stds if problem is LINEAR else world.cell_stds
-    assert np.ravel(world.truth.means) == pytest.approx([0.75, 0.25], abs=1e-12)
+        environment = load(ONE_EACH, problem, **sections).planned
+    own = environment.arm_stds if problem is LINEAR else environment.cell_stds
+    assert np.ravel(environment.truth.means) == pytest.approx([0.75, 0.25], abs=1e-12)
     # Of 200 rows one may lie between the ends of the range.
     assert np.ravel(own) == pytest.approx(std, rel=0.01 if problem is BOUNDED else 1e-9)
 
 
 def test_only_cells_with_a_single_row_are_given_noise(load):
     with pytest.warns(UserWarning, match="for 1 of 2 cells"):
-        world = load(REPEATED, KNOWN).world
-    assert world.cell_stds.ravel() == pytest.approx([0.05, 0.1])
+        environment = load(REPEATED, KNOWN).planned
+    assert environment.cell_stds.ravel() == pytest.approx([0.05, 0.1])
     with pytest.warns(UserWarning, match="the spread of the other rows, 0.0707"):
-        world = load(REPEATED, GUESSED).world
+        environment = load(REPEATED, GUESSED).planned
     # One degree of freedom: 2 * 0.05^2 is the variance.
-    assert world.cell_stds.ravel() == pytest.approx([0.05, math.sqrt(0.005)])
+    assert environment.cell_stds.ravel() == pytest.approx([0.05, math.sqrt(0.005)])
 
 
 def test_rows_that_never_differ_say_nothing_of_the_noise(load):
     with pytest.warns(UserWarning, match="rows that are all the same, for 2 of 2 cells"):
-        world = load(ONE_EACH * 2, KNOWN).world
-    assert world.cell_stds.ravel() == pytest.approx([0.1, 0.1])
+        environment = load(ONE_EACH * 2, KNOWN).planned
+    assert environment.cell_stds.ravel() == pytest.approx([0.1, 0.1])
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_noise_of_which_nothing_is_known_has_to_be_given(mistakes, problem, mean
 def test_a_run_and_a_table_with_repeats_need_no_assumption(load):
     assert load(ONE_EACH, GUESSED, "run").assumed is None
     configuration = load([*ONE_EACH, ("a", "x", 0.5), ("b", "x", 0.5)], KNOWN)
-    assert configuration.world is configuration.environment
+    assert configuration.planned is configuration.environment
 
 
 def test_one_row_for_each_arm_makes_no_nonsense_of_a_plan(folder, document):
@@ -122,19 +122,19 @@ def test_one_row_for_each_arm_makes_no_nonsense_of_a_plan(folder, document):
 @pytest.mark.filterwarnings("error")
 def test_the_plans_std_is_the_noise_around_the_tables_means(load, rows):
     given = {"std": [[0.3], [0.4]]}
-    world = load(rows, KNOWN, plan=given).world
-    assert world.cell_stds.ravel() == pytest.approx([0.3, 0.4])
-    assert world.truth.means.ravel() == pytest.approx([0.75, 0.25])
-    world = load(rows, BOUNDED, plan={"std": 0.25}).world
-    assert world.cell_stds.ravel() == pytest.approx([0.25, 0.25])
+    environment = load(rows, KNOWN, plan=given).planned
+    assert environment.cell_stds.ravel() == pytest.approx([0.3, 0.4])
+    assert environment.truth.means.ravel() == pytest.approx([0.75, 0.25])
+    environment = load(rows, BOUNDED, plan={"std": 0.25}).planned
+    assert environment.cell_stds.ravel() == pytest.approx([0.25, 0.25])
 
 
 @pytest.mark.filterwarnings("error")
 def test_noise_may_be_added_to_the_rows_of_a_linear_problem(load, mistakes):
     source = {**BY_ARM, "noise_std": 0.2}
     configuration = load(ONE_EACH, LINEAR, source=source)
-    assert configuration.world.arm_stds == pytest.approx([0.2, 0.2])
-    both = load(ONE_EACH, LINEAR, source=source, plan={"std": 0.3}).world
+    assert configuration.planned.arm_stds == pytest.approx([0.2, 0.2])
+    both = load(ONE_EACH, LINEAR, source=source, plan={"std": 0.3}).planned
     assert both.arm_stds == pytest.approx([0.3, 0.3])
     noisy = {**replayed()["source"], "noise_std": 0.2}
     assert mistakes(ONE_EACH, KNOWN, source=noisy) == [

@@ -37,7 +37,7 @@ def changed(section, **keys):
 # ------------------------------------------------------------------- what is accepted
 
 
-def test_a_file_becomes_problem_policy_and_world(folder):
+def test_a_file_becomes_problem_policy_and_environment(folder):
     configuration = load(folder)
     assert configuration.problem.arms == ("a", "b")
     assert configuration.problem.shares.tolist() == [0.5, 0.5]
@@ -66,8 +66,8 @@ def test_paths_are_relative_to_the_file(folder):
 
 
 def test_a_replay_finds_columns_that_are_called_by_their_names(folder):
-    world = load(folder, source={"kind": "replay", "table": "rows.csv"}).environment
-    assert (world.arm, world.group, world.reward) == ("arm", "group", "reward")
+    environment = load(folder, source={"kind": "replay", "table": "rows.csv"}).environment
+    assert (environment.arm, environment.group, environment.reward) == ("arm", "group", "reward")
 
 
 def test_a_study_in_memory_stays_there(folder):
@@ -92,9 +92,11 @@ NOISY = {"family": "subpopulations", "arms": ["a", "b"], "groups": ["x", "y"], "
     ],
 )
 def test_means_are_given_by_label_or_in_the_order_of_the_labels(folder, means):
-    world = load(folder, problem=NOISY, source={"kind": "simulate", "means": means}).environment
-    assert type(world).__name__ == "GaussianEnvironment"
-    assert world.truth.means.tolist() == [[1, 2], [3, 4]]
+    environment = load(
+        folder, problem=NOISY, source={"kind": "simulate", "means": means}
+    ).environment
+    assert type(environment).__name__ == "GaussianEnvironment"
+    assert environment.truth.means.tolist() == [[1, 2], [3, 4]]
 
 
 def test_bounded_rewards_are_simulated_as_zeros_and_ones_or_with_the_given_spread(folder):
@@ -108,19 +110,19 @@ def test_bounded_rewards_are_simulated_as_zeros_and_ones_or_with_the_given_sprea
 
 def test_planning_takes_the_plans_means_before_the_sources(folder):
     configuration = load(folder, "plan", plan={"means": [[0.1, 0.1], [0.2, 0.2]]})
-    assert configuration.world.truth.best == "b"
-    assert load(folder, "plan").world.truth.best == "a"
+    assert configuration.planned.truth.best == "b"
+    assert load(folder, "plan").planned.truth.best == "a"
 
 
 def test_what_the_plan_leaves_out_is_that_of_the_simulated_source(folder):
     source = {"kind": "simulate", "means": [[1, 2], [3, 4]], "std": 0.5}
 
-    def world(**plan):
-        return load(folder, "plan", problem=NOISY, source=source, plan=plan).world
+    def environment(**plan):
+        return load(folder, "plan", problem=NOISY, source=source, plan=plan).planned
 
-    assert (world(std=2.0).cell_stds == 2.0).all()
-    assert world(std=2.0).truth.means.tolist() == [[1, 2], [3, 4]]
-    other = world(means=[[4, 3], [2, 1]])
+    assert (environment(std=2.0).cell_stds == 2.0).all()
+    assert environment(std=2.0).truth.means.tolist() == [[1, 2], [3, 4]]
+    other = environment(means=[[4, 3], [2, 1]])
     assert other.truth.means.tolist() == [[4, 3], [2, 1]]
     assert (other.cell_stds == 0.5).all()
 
@@ -128,11 +130,11 @@ def test_what_the_plan_leaves_out_is_that_of_the_simulated_source(folder):
 def test_the_plans_kind_of_noise_replaces_that_of_the_source(folder):
     means = [[0.5, 0.25], [0.5, 0.25]]
     coins = {"kind": "simulate", "means": means, "noise": "bernoulli"}
-    world = load(folder, "plan", source=coins, plan={"std": 0.2}).world
-    assert world.cell_stds == pytest.approx(np.full((2, 2), 0.2))
+    environment = load(folder, "plan", source=coins, plan={"std": 0.2}).planned
+    assert environment.cell_stds == pytest.approx(np.full((2, 2), 0.2))
     spread = {"kind": "simulate", "means": means, "std": 0.2}
-    world = load(folder, "plan", source=spread, plan={"noise": "bernoulli"}).world
-    assert world.cell_stds[0, 0] == 0.5
+    environment = load(folder, "plan", source=spread, plan={"noise": "bernoulli"}).planned
+    assert environment.cell_stds[0, 0] == 0.5
 
 
 ARMS = {"family": "linear", "arms": ["a", "b"], "features": [[1, 0], [0, 1]]}
@@ -141,9 +143,9 @@ ARMS = {"family": "linear", "arms": ["a", "b"], "features": [[1, 0], [0, 1]]}
 def test_bounded_linear_rewards_are_planned_with_the_spread_that_is_given(folder):
     problem = {**ARMS, "candidates": [[1, 0], [0.5, 0.5]], "reward_range": [0, 1]}
     plan = {"theta": [0.5, 0.25], "std": 0.25}
-    world = load(folder, "plan", problem=problem, source=None, plan=plan).world
-    assert world.arm_stds.tolist() == [0.25, 0.25]
-    assert world.values.tolist() == [0.5, 0.375]
+    environment = load(folder, "plan", problem=problem, source=None, plan=plan).planned
+    assert environment.arm_stds.tolist() == [0.25, 0.25]
+    assert environment.values.tolist() == [0.5, 0.375]
 
 
 # ------------------------------------------------------------------- what is refused
@@ -341,7 +343,7 @@ def test_a_command_cannot_be_planned_for_without_means(folder, purpose):
     command = {"kind": "command", "run": "measure {arm}"}
     assert mistakes(folder, purpose, source=command)[0].startswith("plan.means: is required")
     means = {"means": [[0.5, 0.5], [0.1, 0.1]]}
-    assert load(folder, purpose, source=command, plan=means).world.truth.best == "a"
+    assert load(folder, purpose, source=command, plan=means).planned.truth.best == "a"
 
 
 @pytest.mark.parametrize(

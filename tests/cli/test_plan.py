@@ -368,8 +368,8 @@ def late(width):
 @pytest.mark.parametrize("make", [in_groups, by_features, late])
 def test_a_range_that_costs_more_than_the_noise_is_warned_of(make):
     def said(width):
-        world = make(width)
-        return range_warning(world, complexity_in(world).allocation)
+        environment = make(width)
+        return range_warning(environment, complexity_in(environment).allocation)
 
     # Two arms: the noise asks for 8 * 16 / 25 results a unit, the range for 4 * width / 5.
     assert said(19) is None
@@ -392,12 +392,12 @@ def test_candidates_that_no_arm_is_near_cost_as_much_as_what_measures_them():
     problem = linear.Problem(
         [[1, 0], [0, 1]], candidates=[[3, 0], [0, 1]], answers=["far", "near"], reward_range=(0, 1)
     )
-    world = linear.BernoulliEnvironment(problem, [0.5, 0.5])
-    price = world.evidence_price(linear.complexity(world).allocation)
+    environment = linear.BernoulliEnvironment(problem, [0.5, 0.5])
+    price = environment.evidence_price(linear.complexity(environment).allocation)
     # Three means and one, over a gap of 1; T* = 2 * (3 * .5 + 1 * .5)^2.
     assert price.reach == pytest.approx(4.0)
     assert price.spread == pytest.approx(8.0)
-    assert price.spread == pytest.approx(linear.complexity(world).value)
+    assert price.spread == pytest.approx(linear.complexity(environment).value)
 
 
 # ------------------------------------------------------------------ what a plan stands on
@@ -492,12 +492,12 @@ def test_a_race_on_outcomes_in_a_range_is_planned(folder, document):
 
 def test_outcomes_in_a_range_are_the_mean_plus_or_minus_the_std(folder):
     plan = {**BOUNDED_RACE["plan"], "std": 0.05, "delay": [1, 2, 3]}
-    world = load_configuration(
+    environment = load_configuration(
         write(folder, replayed(**{**BOUNDED_RACE, "plan": plan})), "plan"
-    ).world
-    assert world.arm_means == pytest.approx([0.9, 0.8, 0.3])
-    assert world.arm_stds == pytest.approx([0.05] * 3)
-    assert [curves[0][-1, 0] for curves in world.curves] == [1.0, 2.0, 3.0]
+    ).planned
+    assert environment.arm_means == pytest.approx([0.9, 0.8, 0.3])
+    assert environment.arm_stds == pytest.approx([0.05] * 3)
+    assert [curves[0][-1, 0] for curves in environment.curves] == [1.0, 2.0, 3.0]
 
 
 @pytest.mark.parametrize(
@@ -516,7 +516,7 @@ def test_outcomes_in_a_range_are_the_mean_plus_or_minus_the_std(folder):
     ],
     ids=["distribution", "too few", "probability", "range", "std", "readings"],
 )
-def test_a_mistake_in_a_world_of_late_outcomes_in_a_range_is_named(
+def test_a_mistake_in_an_environment_of_late_outcomes_in_a_range_is_named(
     folder, invoke, plan, problem, mistake
 ):
     sections = {

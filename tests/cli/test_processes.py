@@ -77,12 +77,12 @@ def test_an_interrupted_run_of_replayed_rows_ends_like_one_without_a_break(folde
     program = (
         "import os, signal\n"
         "from fairtrial.cli import main\n"
-        "from fairtrial.cli.sources import WorldRewards\n"
-        "reward = WorldRewards.reward\n"
+        "from fairtrial.cli.sources import EnvironmentRewards\n"
+        "reward = EnvironmentRewards.reward\n"
         "def asked_to_end(self, pull):\n"
         "    if pull.number == 20: os.kill(os.getpid(), signal.SIGTERM)\n"
         "    return reward(self, pull)\n"
-        "WorldRewards.reward = asked_to_end\n"
+        "EnvironmentRewards.reward = asked_to_end\n"
         "main()\n"
     )
     code, _, _ = finish(start("run", path, program=["-c", program]))

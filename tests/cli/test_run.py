@@ -98,7 +98,7 @@ def test_no_arm_is_an_answer(folder, invoke):
     assert "Answer: no arm is acceptable" in result.stdout
 
 
-def test_another_policy_and_a_simulated_world_do_as_well(folder, document):
+def test_another_policy_and_a_simulated_environment_do_as_well(folder, document):
     changes = {
         "problem": {
             "family": "subpopulations",

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairtrial import delayed
-from fairtrial.cli.sources import CommandRewards, WorldRewards
+from fairtrial.cli.sources import CommandRewards, EnvironmentRewards
 from fairtrial.core import Pull
 from fairtrial.errors import SourceError
 from fairtrial.subpopulations import GaussianEnvironment, Problem
@@ -29,26 +29,29 @@ def failure(text, **options):
     return str(caught.value)
 
 
-# ------------------------------------------------------------------ simulated worlds
+# ------------------------------------------------------------------ simulated environments
 
 
-def gaussian_world():
+def gaussian_environment():
     problem = Problem(2, 2, noise_std=1.0)
     return GaussianEnvironment(problem, [[0, 1], [2, 3]])
 
 
 @given(st.integers(0, 2**40), st.integers(0, 2**31))
-def test_a_worlds_reward_is_a_function_of_seed_and_pull_number_alone(seed, number):
-    world, pull = gaussian_world(), Pull(number, 1, {})
-    first = WorldRewards(world, seed)
+def test_an_environments_reward_is_a_function_of_seed_and_pull_number_alone(seed, number):
+    environment, pull = gaussian_environment(), Pull(number, 1, {})
+    first = EnvironmentRewards(environment, seed)
     first.reward(Pull(number + 1, 0, {}))
-    assert first.reward(pull) == WorldRewards(world, seed).reward(pull)
+    assert first.reward(pull) == EnvironmentRewards(environment, seed).reward(pull)
 
 
 def test_rewards_of_different_pulls_and_seeds_are_independent_draws_of_the_cell():
-    world = gaussian_world()
+    environment = gaussian_environment()
     draws = np.array(
-        [[WorldRewards(world, seed).reward(Pull(n, 1, {})) for n in range(200)] for seed in (0, 1)]
+        [
+            [EnvironmentRewards(environment, seed).reward(Pull(n, 1, {})) for n in range(200)]
+            for seed in (0, 1)
+        ]
     )
     # 400 standard normal draws around 1: four standard errors of mean, correlation and spread.
     assert abs(draws.mean() - 1.0) < 4 / 20

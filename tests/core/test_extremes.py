@@ -11,16 +11,16 @@ from fairtrial.core import Policy, run_policy
 from fairtrial.core.seeds import spawn_seeds
 from tests.core.toys import (
     ArrivalBalance,
-    DelayedWorld,
+    DelayedEnvironment,
     FairChoice,
-    GaussianWorld,
+    GaussianEnvironment,
     GroupProblem,
     Halving,
     LeadRace,
     PartialRace,
     QuotaKeeper,
+    RecordEnvironment,
     RecordProblem,
-    RecordWorld,
     ToyProblem,
 )
 
@@ -37,7 +37,9 @@ def generators(number: int) -> list[np.random.Generator]:
 @pytest.mark.statistical
 def test_the_race_errs_no_more_often_than_it_claims() -> None:
     runs = [
-        run_policy(LeadRace(PROBLEM, delta=0.2, seed=1), GaussianWorld(PROBLEM, [0, 0.7, 1.4]), g)
+        run_policy(
+            LeadRace(PROBLEM, delta=0.2, seed=1), GaussianEnvironment(PROBLEM, [0, 0.7, 1.4]), g
+        )
         for g in generators(200)
     ]
     errors = np.mean([run.answer != "c" for run in runs])
@@ -46,9 +48,9 @@ def test_the_race_errs_no_more_often_than_it_claims() -> None:
 
 
 def test_the_race_shows_how_far_it_is() -> None:
-    policy, world, generator = (
+    policy, environment, generator = (
         LeadRace(PROBLEM, seed=1),
-        GaussianWorld(PROBLEM, [0, 0, 2]),
+        GaussianEnvironment(PROBLEM, [0, 0, 2]),
         generators(1)[0],
     )
     while not policy.stopped:
@@ -56,7 +58,7 @@ def test_the_race_shows_how_far_it_is() -> None:
         if progress.told and progress.told % 3 == 0:
             assert progress.evidence <= progress.threshold
         pull = policy.ask()
-        policy.tell(pull, world.sample(pull, generator))
+        policy.tell(pull, environment.sample(pull, generator))
     final = policy.progress()
     assert final.evidence > final.threshold
     assert final.recommendation.arm == "c"
@@ -118,12 +120,13 @@ def test_pulls_of_an_arm_that_is_out_are_called_back_and_their_results_still_tak
 
 @pytest.mark.statistical
 def test_the_asynchronous_race_finds_the_two_best() -> None:
-    world = DelayedWorld(PROBLEM, [0, 3, 4], k=2)
+    environment = DelayedEnvironment(PROBLEM, [0, 3, 4], k=2)
     runs = [
-        run_policy(PartialRace(PROBLEM, k=2, seed=1), world, g, parallel=4) for g in generators(50)
+        run_policy(PartialRace(PROBLEM, k=2, seed=1), environment, g, parallel=4)
+        for g in generators(50)
     ]
     # The margin of 2 / sqrt(n) is wide against a gap of 3: a wrong set is a matter of 1e-4.
-    assert all(world.truth.accepts(run.answer) for run in runs)
+    assert all(environment.truth.accepts(run.answer) for run in runs)
 
 
 # ---------------------------------------------- one that never stops and counts at issue
@@ -176,9 +179,9 @@ def test_a_correction_reaches_the_learner() -> None:
 @pytest.mark.statistical
 def test_the_fair_choice_is_found_in_records() -> None:
     problem = RecordProblem(["unfair", "fair"], bound=0.3)
-    world = RecordWorld(problem, [[0.5, 1.0], [0.5, 0.6]])
-    assert world.truth.best == "fair"
-    answers = [run_policy(FairChoice(problem, 1200), world, g).answer for g in generators(20)]
+    environment = RecordEnvironment(problem, [[0.5, 1.0], [0.5, 0.6]])
+    assert environment.truth.best == "fair"
+    answers = [run_policy(FairChoice(problem, 1200), environment, g).answer for g in generators(20)]
     # Gaps of .5 and .1 against .3, standard error .045 at 200 records each: beyond 4 errors.
     assert answers == ["fair"] * 20
 

@@ -8,7 +8,7 @@ import pytest
 from fairtrial.core import Estimate, Guarantee, Pull
 from fairtrial.core.fixed_confidence import FixedConfidencePolicy
 from fairtrial.errors import InvalidArgument
-from tests.core.toys import GaussianWorld, ToyProblem
+from tests.core.toys import GaussianEnvironment, ToyProblem
 
 ENOUGH = 3
 
@@ -16,7 +16,7 @@ ENOUGH = 3
 class FirstToThree(FixedConfidencePolicy):
     """The answer is the first arm with three successes."""
 
-    environments = GaussianWorld
+    environments = GaussianEnvironment
     state_fields = ("_successes",)
 
     def __init__(
@@ -125,7 +125,7 @@ def test_a_compiled_run_ends_at_the_least_of_its_limits(
     horizon: int | None, cap: int | None, results: int
 ) -> None:
     policy = policy_after(max_pulls=cap)
-    environment = GaussianWorld(policy.problem, [0.5, 0.1])
+    environment = GaussianEnvironment(policy.problem, [0.5, 0.1])
     run = policy.compiled_run(environment, np.random.default_rng(0), horizon)
     assert run is not None
     assert (run.stopping_time, run.pulls.tolist()) == (results, [results, 0])
@@ -135,7 +135,10 @@ def test_a_compiled_run_ends_at_the_least_of_its_limits(
 
 def test_a_run_is_compiled_for_a_fresh_policy_and_one_pull_at_a_time_only() -> None:
     policy = policy_after()
-    environment, generator = GaussianWorld(policy.problem, [0.5, 0.1]), np.random.default_rng(0)
+    environment, generator = (
+        GaussianEnvironment(policy.problem, [0.5, 0.1]),
+        np.random.default_rng(0),
+    )
     assert policy.compiled_run(environment, generator, 5, parallel=2) is None
     policy.ask()
     assert policy.compiled_run(environment, generator, 5) is None

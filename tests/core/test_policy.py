@@ -133,7 +133,7 @@ def test_a_choice_that_is_no_action_is_refused(choice: Any) -> None:
     assert unchanged(policy) == (0, 0, [], [], [])
 
 
-def test_what_the_world_says_beforehand_reaches_the_policy() -> None:
+def test_what_the_environment_says_beforehand_reaches_the_policy() -> None:
     policy = ArrivalBalance(GroupProblem(["a", "b"], ["x", "y"]))
     pulls = policy.ask(3, group="y")
     assert [(pull.arm, pull.group) for pull in pulls] == [("a", "y"), ("b", "y"), ("a", "y")]

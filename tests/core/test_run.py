@@ -20,19 +20,19 @@ from fairtrial.core import (
 from fairtrial.errors import InvalidArgument
 from tests.core.toys import (
     ArrivalBalance,
-    ArrivalWorld,
-    DelayedWorld,
+    ArrivalEnvironment,
+    DelayedEnvironment,
     FairChoice,
-    GaussianWorld,
+    GaussianEnvironment,
     GroupProblem,
     Halving,
     LeadRace,
     PartialRace,
     QuotaKeeper,
+    RecordEnvironment,
     RecordProblem,
-    RecordWorld,
     ToyProblem,
-    UsedUpWorld,
+    UsedUpEnvironment,
 )
 
 PROBLEM = ToyProblem(["a", "b", "c"])
@@ -104,14 +104,18 @@ def diary(paths: list[Trajectory], limit: int = 99) -> Diary:
 
 
 def test_a_run_is_the_loop_that_a_user_would_write() -> None:
-    run = run_policy(LeadRace(PROBLEM, seed=1), GaussianWorld(PROBLEM, MEANS), generator())
+    run = run_policy(LeadRace(PROBLEM, seed=1), GaussianEnvironment(PROBLEM, MEANS), generator())
 
-    policy, world, numbers = LeadRace(PROBLEM, seed=1), GaussianWorld(PROBLEM, MEANS), generator()
+    policy, environment, numbers = (
+        LeadRace(PROBLEM, seed=1),
+        GaussianEnvironment(PROBLEM, MEANS),
+        generator(),
+    )
     pulls = np.zeros(3, dtype=int)
     while not policy.stopped:
         pull = policy.ask()
         pulls[pull.action] += 1
-        policy.tell(pull, world.sample(pull, numbers))
+        policy.tell(pull, environment.sample(pull, numbers))
 
     assert (run.answer, run.status) == (policy.recommend().arm, "decided")
     assert run.stopping_time == policy.told == run.elapsed
@@ -123,7 +127,7 @@ def test_a_run_is_the_loop_that_a_user_would_write() -> None:
 @given(horizon=st.integers(1, 40), parallel=st.integers(1, 6))
 def test_the_horizon_limits_the_pulls_that_are_issued(horizon: int, parallel: int) -> None:
     policy = QuotaKeeper(PROBLEM, [1, 2, 0], 7, seed=1)
-    run = run_policy(policy, GaussianWorld(PROBLEM, MEANS), generator(), horizon, parallel)
+    run = run_policy(policy, GaussianEnvironment(PROBLEM, MEANS), generator(), horizon, parallel)
     assert run.pulls.sum() == horizon == run.stopping_time
     assert (run.answer, run.status) == (None, "running")
     assert run.elapsed == math.ceil(horizon / parallel)
@@ -131,14 +135,14 @@ def test_the_horizon_limits_the_pulls_that_are_issued(horizon: int, parallel: in
 
 def test_a_policy_that_has_nothing_to_do_ends_at_once() -> None:
     policy = FairChoice(RecordProblem(["a"], bound=0.5), budget=0)
-    run = run_policy(policy, RecordWorld(policy.problem, [[0.5, 0.5]]), generator())
+    run = run_policy(policy, RecordEnvironment(policy.problem, [[0.5, 0.5]]), generator())
     assert (run.stopping_time, run.elapsed, run.pulls.sum(), run.status) == (0, 0, 0, "decided")
 
 
 def test_an_answer_of_no_arm_is_a_decision() -> None:
     problem = RecordProblem(["a", "b"], bound=0.1)
-    world = RecordWorld(problem, [[0.1, 0.9], [0.9, 0.1]])
-    run = run_policy(FairChoice(problem, budget=600), world, generator())
+    environment = RecordEnvironment(problem, [[0.1, 0.9], [0.9, 0.1]])
+    run = run_policy(FairChoice(problem, budget=600), environment, generator())
     assert (run.answer, run.status, run.stopping_time) == (None, "decided", 600)
     assert run.pulls.tolist() == [100] * 6
 
@@ -260,8 +264,8 @@ def test_the_policys_own_limit_holds_too() -> None:
 @given(seed=st.integers(0, 10**6), parallel=st.integers(1, 8))
 def test_every_pull_of_an_asynchronous_run_ends_in_one_way(seed: int, parallel: int) -> None:
     policy = PartialRace(PROBLEM, k=2, margin=1.5, seed=seed)
-    world = DelayedWorld(PROBLEM, MEANS, k=2, loss=0.3)
-    run = run_policy(policy, world, generator(seed), parallel=parallel)
+    environment = DelayedEnvironment(PROBLEM, MEANS, k=2, loss=0.3)
+    run = run_policy(policy, environment, generator(seed), parallel=parallel)
     assert run.status == "decided"
     assert policy.outstanding() == []
     assert len(policy.kept) == len(policy.get_state()["lost"])
@@ -273,22 +277,23 @@ def test_every_pull_of_an_asynchronous_run_ends_in_one_way(seed: int, parallel: 
 def test_pulls_in_parallel_save_time() -> None:
     def mean_time(parallel: int) -> float:
         policy = PartialRace(PROBLEM, max_in_flight=8, max_per_arm=8, seed=1)
-        world = DelayedWorld(PROBLEM, MEANS)
+        environment = DelayedEnvironment(PROBLEM, MEANS)
         runs = [
-            run_policy(policy.clone(), world, generator(i), parallel=parallel) for i in range(12)
+            run_policy(policy.clone(), environment, generator(i), parallel=parallel)
+            for i in range(12)
         ]
         return float(np.mean([run.elapsed for run in runs]))
 
     assert mean_time(8) < mean_time(2) / 2 < mean_time(1) / 2
 
 
-# ----------------------------------------------------------------- worlds of their own
+# ----------------------------------------------------------------- environments of their own
 
 
 def test_arrivals_are_asked_for_by_group() -> None:
     problem = GroupProblem(["a", "b"], ["x", "y"])
-    world = ArrivalWorld(problem, [[0, 1], [1, 0]], [0.25, 0.75])
-    run = run_policy(ArrivalBalance(problem, per_cell=50), world, generator())
+    environment = ArrivalEnvironment(problem, [[0, 1], [1, 0]], [0.25, 0.75])
+    run = run_policy(ArrivalBalance(problem, per_cell=50), environment, generator())
     by_group = run.pulls.reshape(2, 2).sum(axis=0)
     share = by_group[1] / by_group.sum()
     assert run.pulls.min() == 50
@@ -298,22 +303,24 @@ def test_arrivals_are_asked_for_by_group() -> None:
 def test_batches_do_not_depend_on_how_many_run_at_once() -> None:
     rows = [[0.0] * 20, [1.0] * 20, [2.0] * 20]
     runs = [
-        run_policy(Halving(PROBLEM), UsedUpWorld(PROBLEM, rows), generator(), parallel=parallel)
+        run_policy(
+            Halving(PROBLEM), UsedUpEnvironment(PROBLEM, rows), generator(), parallel=parallel
+        )
         for parallel in (1, 3, 20)
     ]
     assert [run.answer for run in runs] == ["c"] * 3
     assert len({tuple(run.pulls) for run in runs}) == 1
 
 
-def test_a_world_that_remembers_begins_anew_in_every_run() -> None:
+def test_an_environment_that_remembers_begins_anew_in_every_run() -> None:
     rows = [[float(i) for i in range(20)]] * 3
-    world = UsedUpWorld(PROBLEM, rows)
+    environment = UsedUpEnvironment(PROBLEM, rows)
     for _ in range(3):
         policy = Diary(PROBLEM, [0] * 20)
-        run = run_policy(policy, world, generator())
+        run = run_policy(policy, environment, generator())
         assert sorted(entry[2] for entry in policy.entries if entry[0] == "tell") == rows[0]
         assert run.metrics == {"repeats": 19.0}
-    assert world.metrics(run.pulls) == {"repeats": 0.0}
+    assert environment.metrics(run.pulls) == {"repeats": 0.0}
 
 
 # ---------------------------------------------------------------------------- watching
@@ -321,10 +328,10 @@ def test_a_world_that_remembers_begins_anew_in_every_run() -> None:
 
 def test_whoever_watches_sees_every_result() -> None:
     seen: list[int] = []
-    world = DelayedWorld(PROBLEM, MEANS)
+    environment = DelayedEnvironment(PROBLEM, MEANS)
     run = run_policy(
         PartialRace(PROBLEM, seed=1),
-        world,
+        environment,
         generator(),
         parallel=3,
         watch=lambda policy: seen.append(policy.told),
@@ -348,7 +355,7 @@ def test_whoever_watches_sees_every_result() -> None:
 def test_bad_limits_are_refused(arguments: dict[str, Any], message: str) -> None:
     policy = LeadRace(PROBLEM)
     with pytest.raises(InvalidArgument) as caught:
-        run_policy(policy, GaussianWorld(PROBLEM, MEANS), generator(), **arguments)
+        run_policy(policy, GaussianEnvironment(PROBLEM, MEANS), generator(), **arguments)
     assert str(caught.value) == message
     assert policy.asked == 0
 
@@ -358,7 +365,7 @@ def test_a_policy_that_never_stops_needs_a_horizon() -> None:
     with pytest.raises(
         InvalidArgument, match=r"^horizon is needed: QuotaKeeper never stops by itse"
     ):
-        run_policy(policy, GaussianWorld(PROBLEM, MEANS), generator())
+        run_policy(policy, GaussianEnvironment(PROBLEM, MEANS), generator())
 
 
 def test_a_policy_in_use_is_refused() -> None:
@@ -367,7 +374,7 @@ def test_a_policy_in_use_is_refused() -> None:
     with pytest.raises(
         InvalidArgument, match=r"^policy must be fresh, with nothing asked yet; got LeadRace"
     ):
-        run_policy(policy, GaussianWorld(PROBLEM, MEANS), generator())
+        run_policy(policy, GaussianEnvironment(PROBLEM, MEANS), generator())
 
 
 def test_data_from_before_may_be_given_to_a_fresh_policy() -> None:
@@ -375,7 +382,7 @@ def test_data_from_before_may_be_given_to_a_fresh_policy() -> None:
     for arm in "abc":
         for _ in range(50):
             policy.tell(PROBLEM.pull(arm=arm), float(arm == "b") * 5)
-    run = run_policy(policy, GaussianWorld(PROBLEM, MEANS), generator())
+    run = run_policy(policy, GaussianEnvironment(PROBLEM, MEANS), generator())
     assert (run.answer, run.stopping_time) == ("b", 0)
 
 
@@ -383,7 +390,7 @@ def test_data_from_before_are_no_results_of_the_run() -> None:
     policy = LeadRace(PROBLEM)
     for arm in "abc":
         policy.tell(PROBLEM.pull(arm=arm), 0.0)
-    run = run_policy(policy, GaussianWorld(PROBLEM, MEANS), generator())
+    run = run_policy(policy, GaussianEnvironment(PROBLEM, MEANS), generator())
     assert policy.told == run.stopping_time + 3 == run.pulls.sum() + 3
 
 
@@ -396,7 +403,7 @@ def test_data_from_before_are_no_results_of_the_run() -> None:
     ],
 )
 def test_what_is_none_of_the_three_is_refused_by_name(place: int, message: str) -> None:
-    arguments: list[Any] = [Halving(PROBLEM), GaussianWorld(PROBLEM, MEANS), generator()]
+    arguments: list[Any] = [Halving(PROBLEM), GaussianEnvironment(PROBLEM, MEANS), generator()]
     arguments[place] = None
     with pytest.raises(InvalidArgument) as caught:
         run_policy(*arguments)

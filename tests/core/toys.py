@@ -1,4 +1,4 @@
-"""Toy problems, policies and worlds in plain Python: the contract's extremes, one of each.
+"""Toy problems, policies and environments in plain Python: the contract's extremes, one of each.
 
 | policy          | the extreme                                                           |
 |-----------------|-----------------------------------------------------------------------|
@@ -6,7 +6,7 @@
 | `PartialRace`   | many pulls in flight, readings, cancellations, lost and late results  |
 | `QuotaKeeper`   | never stops, draws at random, counts a pull when it is issued         |
 | `FairChoice`    | outcomes are rows of named fields; fixed budget; may answer "no arm"  |
-| `ArrivalBalance`| the world says which group comes next, the policy chooses the arm     |
+| `ArrivalBalance`| the environment says which group comes next, the policy chooses the arm     |
 | `Halving`       | batches within a fixed budget: waits for a whole batch                |
 """
 
@@ -506,7 +506,7 @@ class Halving(Policy):
 # ---------------------------------------------------------------------- environments
 
 
-class GaussianWorld(Environment):
+class GaussianEnvironment(Environment):
     """Immediate Gaussian rewards with known means."""
 
     def __init__(self, problem: ToyProblem, means: Any) -> None:
@@ -523,7 +523,7 @@ class GaussianWorld(Environment):
         return Truth(best[0], tuple(best), self._means)
 
 
-class DelayedWorld(GaussianWorld):
+class DelayedEnvironment(GaussianEnvironment):
     """Results after 1 to 9 steps, noisy readings at every step before; some are lost."""
 
     def __init__(self, problem: ToyProblem, means: Any, k: int = 1, loss: float = 0.1) -> None:
@@ -550,7 +550,7 @@ class DelayedWorld(GaussianWorld):
         return TopTruth(best, (best,), self._means, good=good)
 
 
-class RecordWorld(Environment):
+class RecordEnvironment(Environment):
     """Records with y in {0, 1}; the mean of y depends on the arm and the sensitive value."""
 
     def __init__(self, problem: RecordProblem, means: Any) -> None:
@@ -571,7 +571,7 @@ class RecordWorld(Environment):
         return Truth(best, (best,), overall)
 
 
-class ArrivalWorld(Environment):
+class ArrivalEnvironment(Environment):
     """Patients of a random group arrive one by one; rewards are Gaussian. It hides the truth."""
 
     def __init__(self, problem: GroupProblem, means: Any, shares: Any) -> None:
@@ -590,8 +590,8 @@ class ArrivalWorld(Environment):
         return float(generator.normal(self._means[pull.action]))
 
 
-class UsedUpWorld(Environment):
-    """Real data, each row used once per run: a world that remembers."""
+class UsedUpEnvironment(Environment):
+    """Real data, each row used once per run: an environment that remembers."""
 
     def __init__(self, problem: ToyProblem, rows: Any) -> None:
         self.problem = problem
@@ -600,10 +600,10 @@ class UsedUpWorld(Environment):
         self._repeats = 0
         self._last = -1
 
-    def begin(self, generator: np.random.Generator) -> UsedUpWorld:
-        world = copy(self)
-        world._left = [list(generator.permutation(values)) for values in self.rows]
-        return world
+    def begin(self, generator: np.random.Generator) -> UsedUpEnvironment:
+        environment = copy(self)
+        environment._left = [list(generator.permutation(values)) for values in self.rows]
+        return environment
 
     def sample(self, pull: Pull, generator: np.random.Generator) -> float:
         self._repeats += pull.action == self._last

@@ -52,19 +52,19 @@ def test_all_classifiers_and_splits_are_there(task, by_arm):
 
 
 def test_the_truth_is_the_catalogues(task, curves):
-    world = CurveEnvironment(Problem(**curves["problem"], top=2), curves["table"])
+    environment = CurveEnvironment(Problem(**curves["problem"], top=2), curves["table"])
     best, mean, second, other, std = TRUTH[task]
-    assert world.truth.best == (best, second)
+    assert environment.truth.best == (best, second)
     place = [curves["problem"]["arms"].index(arm) for arm in (best, second)]
-    assert world.arm_means[place] == pytest.approx([mean, other], abs=5e-5)
-    assert world.arm_stds[place[0]] * np.sqrt(125 / 124) == pytest.approx(std, abs=6e-5)
+    assert environment.arm_means[place] == pytest.approx([mean, other], abs=5e-5)
+    assert environment.arm_stds[place[0]] * np.sqrt(125 / 124) == pytest.approx(std, abs=6e-5)
 
 
 def test_the_stated_noise_is_that_of_the_records_and_never_zero(curves):
     problem = Problem(**curves["problem"])
-    world = CurveEnvironment(problem, curves["table"])
-    assert (problem.scale >= world.arm_stds - 1e-12).all()
-    assert ((problem.scale <= world.arm_stds + 1e-12) | (problem.scale < 0.006)).all()
+    environment = CurveEnvironment(problem, curves["table"])
+    assert (problem.scale >= environment.arm_stds - 1e-12).all()
+    assert ((problem.scale <= environment.arm_stds + 1e-12) | (problem.scale < 0.006)).all()
 
 
 def test_sizes_grow_and_so_does_the_time_of_every_curve(curves):
@@ -108,8 +108,8 @@ def test_early_accuracies_are_biased_low_by_amounts_that_differ(by_arm):
 
 def test_a_race_on_the_outcomes_finds_the_best(task, curves):
     problem = Problem(**curves["problem"])
-    world = CurveEnvironment(problem, curves["table"])
-    run = InformationRacing(problem).compiled_run(world, np.random.default_rng(1), None)
+    environment = CurveEnvironment(problem, curves["table"])
+    run = InformationRacing(problem).compiled_run(environment, np.random.default_rng(1), None)
     assert run.answer == (TRUTH[task][0],)
     assert run.elapsed > max(curves["table"]["elapsed"][:7])
 

@@ -1,4 +1,4 @@
-"""People and worlds that want the worse of two arms to win, within what a guarantee allows.
+"""People and environments that want the worse of two arms to win, within what a guarantee allows.
 
 ``python -m tests.delayed.adversaries 2000`` plays every rule that calls itself proven against
 every adversary whom it covers, that many times, and prints how often the worse arm won.

@@ -194,10 +194,12 @@ def test_candidates_shrink_to_the_answer_and_keep_the_best():
 
 def test_delays_may_depend_on_outcomes():
     problem = Problem(2, noise_std=1.0, delay_depends_on_outcome=True)
-    world = SimulatedEnvironment(problem, [0.0, 0.3], delay=OutcomeDelay([50, 1], [50, 20000]))
+    environment = SimulatedEnvironment(
+        problem, [0.0, 0.3], delay=OutcomeDelay([50, 1], [50, 20000])
+    )
     for seed in range(8):
         policy = BlockBetting(problem)
-        run = run_policy(policy, world, np.random.default_rng([seed, 5]), 400, parallel=60)
+        run = run_policy(policy, environment, np.random.default_rng([seed, 5]), 400, parallel=60)
         # What a race without the switch gets wrong nearly always.
         assert run.answer in (None, ("1",))
 

@@ -40,7 +40,7 @@ RULES = {
 }
 
 
-def world_of(problem, spread=4.0, **more):
+def environment_of(problem, spread=4.0, **more):
     means = spread * np.arange(len(problem.arms))
     more.setdefault("delay", 10.0)
     return SimulatedEnvironment(problem, means if problem.sign > 0 else -means, **more)
@@ -52,8 +52,8 @@ def world_of(problem, spread=4.0, **more):
 def test_every_rule_ends_and_names_arms_that_are_clearly_best(rule, parallel, direction):
     problem = problem_with(top=2, direction=direction)
     policy = RULES[rule](problem)
-    world = world_of(problem, delay=LognormalDelay(10.0, 0.3), loss=0.05)
-    run = run_policy(policy, world, np.random.default_rng(0), 500, parallel)
+    environment = environment_of(problem, delay=LognormalDelay(10.0, 0.3), loss=0.05)
+    run = run_policy(policy, environment, np.random.default_rng(0), 500, parallel)
     assert run.status == "decided"
     # Hyperband may not draw the best arms where they are given to one bracket only.
     assert set(run.answer) == {"7", "8"}
@@ -78,7 +78,7 @@ def test_two_processes_make_the_same_run(rule):
     problem = problem_with()
     found = [
         ft.simulate(
-            RULES[rule](problem), world_of(problem), 3, seed=1, horizon=300, parallel=3,
+            RULES[rule](problem), environment_of(problem), 3, seed=1, horizon=300, parallel=3,
             progress=False,
         )
         for _ in range(2)
@@ -287,7 +287,7 @@ def test_sequential_halving_spends_equal_shares_on_its_rounds():
 def test_no_budget_is_overspent(cls, arms, top, budget):
     problem = problem_with(arms, top=top)
     policy = cls(problem, budget)
-    run = run_policy(policy, world_of(problem), np.random.default_rng(0), None, 3)
+    run = run_policy(policy, environment_of(problem), np.random.default_rng(0), None, 3)
     assert run.status == "decided"
     assert run.pulls.sum() <= budget
     assert set(run.answer) == set(problem.arms[-top:])

@@ -194,8 +194,8 @@ def walk():
         for _ in range(150):
             kind, value = generator.choice(KINDS), generator.choice(VALUES)
             both.happen(str(kind), int(generator.integers(40)), float(value))
-        world = SimulatedEnvironment(problem, generator.normal(size=7), 40.0, loss=0.1)
-        require_equal(runs_of(name, parameters, problem, world, 1, None, 3))
+        environment = SimulatedEnvironment(problem, generator.normal(size=7), 40.0, loss=0.1)
+        require_equal(runs_of(name, parameters, problem, environment, 1, None, 3))
 
 
 def test_no_kernel_reads_or_writes_beyond_its_arrays():
@@ -211,14 +211,14 @@ def test_no_kernel_reads_or_writes_beyond_its_arrays():
 # ------------------------------------------------------------------------- whole runs
 
 
-def runs_of(name, parameters, problem, world, seed, horizon, parallel):
+def runs_of(name, parameters, problem, environment, seed, horizon, parallel):
     """Return the compiled run, that of the plain loop, and that of the slow twin."""
     fast, slow = getattr(delayed, name), getattr(slow_budgets, name)
     generators = [np.random.default_rng(seed) for _ in range(3)]
     return [
-        fast(problem, **parameters).compiled_run(world, generators[0], horizon, parallel),
-        run_policy(fast(problem, **parameters), world, generators[1], horizon, parallel),
-        run_policy(slow(problem, **parameters), world, generators[2], horizon, parallel),
+        fast(problem, **parameters).compiled_run(environment, generators[0], horizon, parallel),
+        run_policy(fast(problem, **parameters), environment, generators[1], horizon, parallel),
+        run_policy(slow(problem, **parameters), environment, generators[2], horizon, parallel),
     ]
 
 
@@ -255,9 +255,9 @@ def test_a_compiled_run_is_the_run_of_the_plain_loop_and_of_the_slow_twin(
             own = None
         problem = Problem(arms, **details)
         means = generator.normal(size=arms)
-        world = SimulatedEnvironment(problem, means, own, loss=(0.0, 0.2)[number % 2])
+        environment = SimulatedEnvironment(problem, means, own, loss=(0.0, 0.2)[number % 2])
         horizon = (None, 9)[number == 3]
-        require_equal(runs_of(name, parameters, problem, world, number, horizon, parallel))
+        require_equal(runs_of(name, parameters, problem, environment, number, horizon, parallel))
 
 
 @pytest.mark.parametrize(("name", "parameters"), VARIANTS, ids=IDS)
@@ -271,23 +271,27 @@ def test_recorded_curves_run_compiled_too(name, parameters):
     ]
     columns = {key: [row[key] for row in table] for key in table[0]}
     problem = Problem(6, noise_std=1.0, feedback="unbiased", reading_std=0.5, top=2)
-    world = CurveEnvironment(problem, columns)
-    require_equal(runs_of(name, parameters, problem, world, 3, None, 4))
+    environment = CurveEnvironment(problem, columns)
+    require_equal(runs_of(name, parameters, problem, environment, 3, None, 4))
 
 
 @pytest.mark.parametrize("name", ["SequentialHalving", "SuccessiveRejects"])
 def test_rounds_run_compiled_where_there_are_no_readings(name):
     problem = Problem(9, noise_std=1.0)
-    world = SimulatedEnvironment(problem, np.linspace(0.0, 1.0, 9), delay=LognormalDelay(5.0, 1.0))
-    require_equal(runs_of(name, {"budget": 100}, problem, world, 2, None, 6))
+    environment = SimulatedEnvironment(
+        problem, np.linspace(0.0, 1.0, 9), delay=LognormalDelay(5.0, 1.0)
+    )
+    require_equal(runs_of(name, {"budget": 100}, problem, environment, 2, None, 6))
 
 
 @pytest.mark.parametrize("name", list(RULES))
-def test_a_world_that_only_python_knows_takes_the_plain_loop(name):
+def test_an_environment_that_only_python_knows_takes_the_plain_loop(name):
     problem = Problem(5, noise_std=1.0, feedback="unbiased", reading_std=0.5)
-    world = SimulatedEnvironment(problem, np.arange(5.0), delay=lambda arm, outcome, chance: 3.0)
+    environment = SimulatedEnvironment(
+        problem, np.arange(5.0), delay=lambda arm, outcome, chance: 3.0
+    )
     policy, generator = getattr(delayed, name)(problem, **RULES[name][0]), np.random.default_rng(1)
-    assert policy.compiled_run(world, generator, None) is None
+    assert policy.compiled_run(environment, generator, None) is None
     assert generator.random() == np.random.default_rng(1).random()
     begun = getattr(delayed, name)(problem, **RULES[name][0])
     begun.ask()
@@ -299,9 +303,9 @@ def test_a_world_that_only_python_knows_takes_the_plain_loop(name):
 def test_a_simulation_is_compiled(name, monkeypatch):
     monkeypatch.setattr("fairtrial.simulation._replications.run_policy", refuse)
     problem = Problem(30, noise_std=1.0, feedback="unbiased", reading_std=0.5)
-    world = SimulatedEnvironment(problem, 3.0 * np.arange(30.0), delay=20.0)
+    environment = SimulatedEnvironment(problem, 3.0 * np.arange(30.0), delay=20.0)
     policy = getattr(delayed, name)(problem, **{**RULES[name][0], **budget_of(name)})
-    found = ft.simulate(policy, world, 4, parallel=6, progress=False)
+    found = ft.simulate(policy, environment, 4, parallel=6, progress=False)
     assert set(found.status) == {"decided"}
     assert (found.metrics["readings"] > 0).all()
 

@@ -94,11 +94,13 @@ def test_a_lost_pull_on_a_decided_arm_takes_no_proof_away():
 def test_delays_by_outcome_with_the_switch_off_do_not_end_in_a_proven_wrong_answer():
     problem = Problem(2, noise_std=1.0)
     # The better arm's bad outcomes come first, its good ones after the decision.
-    world = SimulatedEnvironment(problem, [0.0, 0.3], delay=OutcomeDelay([50, 1], [50, 20000]))
+    environment = SimulatedEnvironment(
+        problem, [0.0, 0.3], delay=OutcomeDelay([50, 1], [50, 20000])
+    )
     wrong = proven = 0
     for seed in range(6):
         race = InformationRacing(problem, sampling="uniform")
-        run_policy(race, world, np.random.default_rng([seed, 5]), 300, parallel=100)
+        run_policy(race, environment, np.random.default_rng([seed, 5]), 300, parallel=100)
         answer = race.recommend()
         wrong += answer.arm == ("0",)
         proven += answer.arm == ("0",) and answer.guarantee.proven
@@ -108,25 +110,25 @@ def test_delays_by_outcome_with_the_switch_off_do_not_end_in_a_proven_wrong_answ
 
 def test_delays_by_outcome_are_found_while_the_race_runs():
     problem = Problem(2, noise_std=1.0)
-    world = SimulatedEnvironment(problem, [0.0, 0.0], delay=OutcomeDelay(1, 60))
+    environment = SimulatedEnvironment(problem, [0.0, 0.0], delay=OutcomeDelay(1, 60))
     race = InformationRacing(problem, delta=1e-9, max_pulls=150)
-    run_policy(race, world, np.random.default_rng(4), 400, parallel=10)
+    run_policy(race, environment, np.random.default_rng(4), 400, parallel=10)
     assert any("late ones differ" in text for text in race.guarantee.assumptions)
     assert not race.guarantee.proven
     careful = Problem(2, noise_std=1.0, delay_depends_on_outcome=True)
-    world = SimulatedEnvironment(careful, [0.0, 0.0], delay=OutcomeDelay(1, 60))
+    environment = SimulatedEnvironment(careful, [0.0, 0.0], delay=OutcomeDelay(1, 60))
     race = InformationRacing(careful, delta=1e-9, max_pulls=100)
-    run_policy(race, world, np.random.default_rng(4), 400, parallel=10)
+    run_policy(race, environment, np.random.default_rng(4), 400, parallel=10)
     assert race.guarantee.proven
 
 
 def test_chance_delays_leave_the_label_alone():
     problem = Problem(3, noise_std=1.0)
-    world = SimulatedEnvironment(problem, [0.0, 1.0, 2.0], delay=UniformDelay(1, 60))
+    environment = SimulatedEnvironment(problem, [0.0, 1.0, 2.0], delay=UniformDelay(1, 60))
     labels = []
     for seed in range(5):
         race = InformationRacing(problem, delta=0.01)
-        run_policy(race, world, np.random.default_rng(seed), 400, parallel=4)
+        run_policy(race, environment, np.random.default_rng(seed), 400, parallel=4)
         assert race.recommend().decided
         labels.append(race.guarantee.label)
     assert labels == ["proven"] * 5

@@ -1,4 +1,4 @@
-"""The family inside the house: simulations, durable studies, and two policies on one world."""
+"""The family inside the house: simulations, durable studies, two policies on one environment."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from fairtrial.delayed import (
 PROBLEM = Problem(
     ["a", "b", "c"], top=2, noise_std=1.0, feedback="unbiased", reading_std=0.5, tolerance=0.1
 )
-WORLD = SimulatedEnvironment(PROBLEM, [0.0, 3.0, 6.0], delay=8.0)
+ENVIRONMENT = SimulatedEnvironment(PROBLEM, [0.0, 3.0, 6.0], delay=8.0)
 
 
 @pytest.mark.parametrize("parallel", [1, 5])
 def test_a_simulation_is_the_same_by_any_engine(parallel):
-    world = SimulatedEnvironment(PROBLEM, [0.0, 3.0, 6.0], delay=LognormalDelay(8.0, 1.0))
+    environment = SimulatedEnvironment(PROBLEM, [0.0, 3.0, 6.0], delay=LognormalDelay(8.0, 1.0))
     found = [
         ft.simulate(
-            InformationRacing(PROBLEM), world, 12, seed=4, parallel=parallel, engine=engine,
+            InformationRacing(PROBLEM), environment, 12, seed=4, parallel=parallel, engine=engine,
             progress=False,
         )
         for engine in ("auto", "python")
@@ -39,7 +39,7 @@ def test_a_simulation_is_the_same_by_any_engine(parallel):
 
 def test_a_simulation_says_what_was_started_completed_read_and_called_back(monkeypatch):
     monkeypatch.setattr("fairtrial.simulation._replications.run_policy", refuse)
-    found = ft.simulate(InformationRacing(PROBLEM), WORLD, 8, parallel=6, progress=False)
+    found = ft.simulate(InformationRacing(PROBLEM), ENVIRONMENT, 8, parallel=6, progress=False)
     # Every pull takes 8 steps, with a reading at each of the first 7.
     assert (found.elapsed > 0).all()
     assert (found.pulls.sum(axis=1) >= found.stopping_time + found.cancelled).all()
@@ -55,11 +55,11 @@ def test_two_policies_see_the_same_outcomes_of_the_same_pulls():
     seen = []
     for cls in (InformationRacing, Racing):
         outcomes = {}
-        world = WORLD.begin(np.random.default_rng(7))
+        environment = ENVIRONMENT.begin(np.random.default_rng(7))
         policy = cls(PROBLEM)
         counts = dict.fromkeys(PROBLEM.arms, 0)
         for pull in policy.ask(20):
-            path = world.trajectory(pull, np.random.default_rng())
+            path = environment.trajectory(pull, np.random.default_rng())
             outcomes[pull.arm, counts[pull.arm]] = path
             counts[pull.arm] += 1
         seen.append(outcomes)

@@ -1,4 +1,4 @@
-"""Worlds keep their promises: the same pull for everybody, distributions, truth, curves."""
+"""Environments keep their promises: the same pull for everybody, distributions, truth, curves."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ UNBIASED = Problem(2, noise_std=1.0, feedback="unbiased", reading_std=0.5)
 
 
 def paths(environment, arm, number, seed=0):
-    world = environment.begin(np.random.default_rng(seed))
+    begun = environment.begin(np.random.default_rng(seed))
     pull = Pull(0, arm, environment.problem.labels(arm))
     generator = np.random.default_rng(0)
-    return [world.trajectory(pull, generator) for _ in range(number)]
+    return [begun.trajectory(pull, generator) for _ in range(number)]
 
 
 def test_the_same_pull_comes_out_the_same_whatever_came_before():
     environment = SimulatedEnvironment(UNBIASED, [0.0, 1.0], delay=UniformDelay(2, 9))
     alone = paths(environment, 1, 5)
-    world = environment.begin(np.random.default_rng(0))
+    begun = environment.begin(np.random.default_rng(0))
     generator = np.random.default_rng(99)
     for path in alone:
-        world.trajectory(Pull(0, 0, environment.problem.labels(0)), generator)
-        assert world.trajectory(Pull(0, 1, environment.problem.labels(1)), generator) == path
+        begun.trajectory(Pull(0, 0, environment.problem.labels(0)), generator)
+        assert begun.trajectory(Pull(0, 1, environment.problem.labels(1)), generator) == path
     assert paths(environment, 1, 5, seed=1) != alone
     assert len({path.outcome for path in alone}) == 5
 
@@ -205,15 +205,15 @@ def test_a_bad_table_is_refused_where_it_is_bad(change, name):
 def test_recorded_deviations_do_not_grow_where_errors_are_nested():
     problem = Problem(["a"], noise_std=1.0, feedback="refining", errors="nested")
 
-    def world(*stds):
+    def environment(*stds):
         points = {"elapsed": range(1, len(stds) + 1), "value": [0.0] * len(stds), "std": stds}
         rows = {"arm": ["a"] * len(stds), "curve": [1] * len(stds), **points}
         return CurveEnvironment(problem, rows, std="std")
 
     # Of the outcome no deviation is asked.
-    world(0.5, 0.5, 0.2, 9.0)
+    environment(0.5, 0.5, 0.2, 9.0)
     with pytest.raises(InvalidArgument, match="do not grow"):
-        world(0.5, 0.2, 0.3, 0.0)
+        environment(0.5, 0.2, 0.3, 0.0)
 
 
 def test_a_recorded_outcome_outside_of_the_range_is_refused():
@@ -247,12 +247,12 @@ def test_a_recorded_outcome_outside_of_the_range_is_refused():
         {"shrink": -1.0},
     ],
 )
-def test_a_bad_argument_of_a_world_is_refused(arguments):
+def test_a_bad_argument_of_an_environment_is_refused(arguments):
     with pytest.raises(InvalidArgument):
         SimulatedEnvironment(**{"problem": UNBIASED, "means": [0.0, 1.0], **arguments})
 
 
-def test_worlds_that_contradict_their_problem_are_refused():
+def test_environments_that_contradict_their_problem_are_refused():
     with pytest.raises(InvalidArgument, match="noise_std"):
         SimulatedEnvironment(Problem(2, reward_range=(0, 1)), [0.0, 1.0])
     with pytest.raises(InvalidArgument, match="duration"):

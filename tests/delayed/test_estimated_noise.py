@@ -128,12 +128,12 @@ def test_nothing_is_said_before_two_outcomes_of_both_arms():
 @pytest.mark.parametrize("more", [{}, {"delay_depends_on_outcome": True}, {"tolerance": 1.0}])
 def test_a_compiled_run_is_the_plain_loop(test, more):
     problem = Problem(4, top=2, noise_std="estimated", feedback="unbiased", reading_std=0.5, **more)
-    world = SimulatedEnvironment(
+    environment = SimulatedEnvironment(
         problem, [0.0, 4.0, 0.0, 5.0], std=[1.0, 0.3, 2.0, 1.0], delay=LognormalDelay(5.0, 0.5)
     )
     slow, fast = (InformationRacing(problem, test=test) for _ in range(2))
-    expected = run_policy(slow, world, np.random.default_rng(2), 400, 4)
-    found = fast.compiled_run(world, np.random.default_rng(2), 400, 4)
+    expected = run_policy(slow, environment, np.random.default_rng(2), 400, 4)
+    found = fast.compiled_run(environment, np.random.default_rng(2), 400, 4)
     assert found.answer == expected.answer
     assert set(found.answer) == {"1", "3"}
     assert found.elapsed == expected.elapsed
@@ -169,10 +169,10 @@ def test_what_contradicts_unknown_deviations_is_refused():
 @pytest.mark.parametrize("std", [[1.0, 1.0], [0.2, 5.0]])
 def test_it_seldom_errs_on_normal_outcomes(test, std):
     policy = InformationRacing(UNKNOWN, test=test)
-    world = SimulatedEnvironment(UNKNOWN, [0.0, 0.01], std=std)
+    environment = SimulatedEnvironment(UNKNOWN, [0.0, 0.01], std=std)
     wrong = 0
     for seed in range(400):
-        run = policy.clone().compiled_run(world, np.random.default_rng([seed, 8]), 150, 2)
+        run = policy.clone().compiled_run(environment, np.random.default_rng([seed, 8]), 150, 2)
         wrong += run.answer == ("0",)
     # Four standard errors above delta = .05.
     assert wrong <= 400 * 0.05 + 4 * math.sqrt(400 * 0.05 * 0.95)

@@ -468,14 +468,14 @@ def test_a_pull_may_have_more_readings_than_there_are_pulls():
     problem, policy = race("proven")
     enact(policy, problem, [(0, [1.0] * 600, None)])
     assert box(policy) == pytest.approx((1.0, proven_radius(1, [(0.1 / 2, 600)])))
-    world = SimulatedEnvironment(problem, [0.0, 0.0], delay=600.0)
+    environment = SimulatedEnvironment(problem, [0.0, 0.0], delay=600.0)
     runs = []
     for compiled in (True, False):
         own = Racing(problem)
         if compiled:
-            own.compiled_run(world, np.random.default_rng(0), 2)
+            own.compiled_run(environment, np.random.default_rng(0), 2)
         else:
-            run_policy(own, world, np.random.default_rng(0), 2)
+            run_policy(own, environment, np.random.default_rng(0), 2)
         runs.append(arms_of(own))
     assert np.array_equal(*runs)
 

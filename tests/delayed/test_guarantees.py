@@ -58,9 +58,9 @@ def test_stopping_times_are_those_of_an_independent_implementation(case):
         for name, make in RULES.items():
             generator = np.random.default_rng([run, 11])
             order = generator.permutation(arms)
-            world = SimulatedEnvironment(problem, means[order], delay=delay)
-            found = make(problem).compiled_run(world, generator, None, parallel)
-            assert world.truth.accepts(found.answer)
+            environment = SimulatedEnvironment(problem, means[order], delay=delay)
+            found = make(problem).compiled_run(environment, generator, None, parallel)
+            assert environment.truth.accepts(found.answer)
             times[name][run] = found.elapsed
     for (name, found), (mean, error) in zip(times.items(), TIMES[case], strict=True):
         own = found.std(ddof=1) / math.sqrt(runs)
@@ -92,16 +92,16 @@ def test_nearly_equal_arms_are_seldom_told_apart_wrongly(feedback, rule):
     policy = Racing(problem) if rule == "proven" else InformationRacing(problem, test=rule)
     delay = None if feedback == "incremental" else UniformDelay(1, 20)
     bias = {"bias": [3.0, -3.0]} if feedback == "biased" else {}
-    world = SimulatedEnvironment(problem, [0.0, 0.02], delay=delay, loss=0.1, **bias)
-    assert wrong(policy, world, runs=200, horizon=150, parallel=4) <= most_wrong(200)
+    environment = SimulatedEnvironment(problem, [0.0, 0.02], delay=delay, loss=0.1, **bias)
+    assert wrong(policy, environment, runs=200, horizon=150, parallel=4) <= most_wrong(200)
 
 
-def wrong(policy, world, runs, horizon, parallel):
+def wrong(policy, environment, runs, horizon, parallel):
     found = 0
     for run in range(runs):
         generator = np.random.default_rng([run, 5])
-        result = policy.clone().compiled_run(world, generator, horizon, parallel)
-        found += result.status == "decided" and not world.truth.accepts(result.answer)
+        result = policy.clone().compiled_run(environment, generator, horizon, parallel)
+        found += result.status == "decided" and not environment.truth.accepts(result.answer)
     return found
 
 
@@ -111,9 +111,9 @@ def test_delays_that_depend_on_outcomes_mislead_only_who_does_not_say_so(test):
         problem = Problem(2, noise_std=1.0, delay_depends_on_outcome=flag)
         # The better arm's bad outcomes come first, its good ones after a decision.
         delay = OutcomeDelay([50, 1], [50, 20000])
-        world = SimulatedEnvironment(problem, [0.0, 0.3], delay=delay)
+        environment = SimulatedEnvironment(problem, [0.0, 0.3], delay=delay)
         policy = InformationRacing(problem, test=test, sampling="uniform")
-        return wrong(policy, world, runs=60, horizon=1500, parallel=100)
+        return wrong(policy, environment, runs=60, horizon=1500, parallel=100)
 
     assert with_flag(True) <= most_wrong(60)
     assert with_flag(False) > 30

@@ -62,8 +62,8 @@ def test_it_is_what_a_general_solver_finds(top, seed):
 def test_the_best_arm_is_as_hard_as_in_the_family_of_groups():
     means = [0.1, 0.5, 0.9, 0.7]
     plain = subpopulations.Problem(4, ["all"], floors=None, noise_std=1.0)
-    world = subpopulations.GaussianEnvironment(plain, np.array(means)[:, None])
-    other = subpopulations.complexity(world)
+    environment = subpopulations.GaussianEnvironment(plain, np.array(means)[:, None])
+    other = subpopulations.complexity(environment)
     found = complexity_of(Problem(4, noise_std=1.0), means)
     assert found.value == pytest.approx(other.value, rel=1e-4)
     assert np.allclose(found.allocation, np.ravel(other.allocation), atol=1e-2)
@@ -97,9 +97,9 @@ def test_ties_at_the_border_are_infinitely_hard_and_others_are_not():
 
 def test_the_true_spread_counts_and_the_delays_do_not():
     problem = Problem(3, noise_std=2.0)
-    world = SimulatedEnvironment(problem, [0.0, 1.0, 3.0], std=1.0, delay=OutcomeDelay(1, 9))
+    environment = SimulatedEnvironment(problem, [0.0, 1.0, 3.0], std=1.0, delay=OutcomeDelay(1, 9))
     known = problem.clone(noise_std=1.0)
-    assert complexity(world).value == complexity_of(known, [0.0, 1.0, 3.0]).value
+    assert complexity(environment).value == complexity_of(known, [0.0, 1.0, 3.0]).value
     assert 0.0 < complexity_of(problem, [0.0, 1.0, 3.0], std=0.0).value < 1e-9
 
 

@@ -59,10 +59,10 @@ def race(seed=0, **more):
 
 
 def test_a_race_ends_with_the_best_arms_and_keeps_its_guarantee():
-    world = SimulatedEnvironment(PROBLEM, [0.0, 3.0, 1.0, 5.0, 2.0], delay=4.0, loss=0.1)
+    environment = SimulatedEnvironment(PROBLEM, [0.0, 3.0, 1.0, 5.0, 2.0], delay=4.0, loss=0.1)
     for seed in range(5):
-        run = run_policy(race(seed), world, np.random.default_rng(seed), None, 7)
-        assert world.truth.accepts(run.answer)
+        run = run_policy(race(seed), environment, np.random.default_rng(seed), None, 7)
+        assert environment.truth.accepts(run.answer)
         assert (run.pulls > 0).all()
     assert race().guarantee.proven
 

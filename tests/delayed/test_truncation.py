@@ -121,8 +121,8 @@ def test_nothing_is_called_back_where_readings_are_not_as_stated(wrong):
 def test_equal_pieces_are_never_called_back():
     problem = Problem(2, noise_std=1.0, feedback="incremental", duration=12.0)
     policy = InformationRacing(problem, delta=1e-12, truncate="auto", setup_time=1.0)
-    world = SimulatedEnvironment(problem, [0.0, 0.0])
-    run_policy(policy, world, np.random.default_rng(0), horizon=40)
+    environment = SimulatedEnvironment(problem, [0.0, 0.0])
+    run_policy(policy, environment, np.random.default_rng(0), horizon=40)
     assert policy.told == 40
     assert policy.progress().details["truncate"] is None
 
@@ -143,11 +143,11 @@ def test_a_saved_race_keeps_what_it_has_learned(tmp_path):
 
 def test_it_saves_time_where_starting_is_cheap_and_ending_late():
     problem = Problem(4, noise_std=1.0, feedback="refining", reading_std=0.5, errors="nested")
-    world = SimulatedEnvironment(problem, [0.0, 0.3, 0.6, 1.4], delay=40.0)
+    environment = SimulatedEnvironment(problem, [0.0, 0.3, 0.6, 1.4], delay=40.0)
     times = {}
     for truncate in (None, "auto"):
         policy = InformationRacing(problem, truncate=truncate)
-        found = ft.simulate(policy, world, 12, parallel=2, progress=False)
+        found = ft.simulate(policy, environment, 12, parallel=2, progress=False)
         assert found.error_rate == 0.0
         times[truncate] = found.elapsed.mean()
     assert times["auto"] < 0.8 * times[None]

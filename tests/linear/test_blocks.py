@@ -14,7 +14,7 @@ from tests.linear.instances import mab, soare, sphere
 from tests.linear.slow_blocks import SLACK, SlowBlocks, log_bet
 from tests.subpopulations.block_views import serial_of
 
-World = Callable[[np.random.Generator, int], float]
+Environment = Callable[[np.random.Generator, int], float]
 
 
 class Twins:
@@ -109,12 +109,12 @@ class Twins:
         assert self.policy._blocks.state.blocks.first[0] == self.slow.settled
 
 
-def gaussian(problem: Problem, theta: object) -> World:
+def gaussian(problem: Problem, theta: object) -> Environment:
     means, std = problem.features @ np.asarray(theta), problem.scale
     return lambda rng, k: float(rng.normal(means[k], std[k]))
 
 
-def coins(problem: Problem, theta: object) -> World:
+def coins(problem: Problem, theta: object) -> Environment:
     means = problem.features @ np.asarray(theta)
     return lambda rng, k: float(rng.random() < means[k])
 
@@ -162,11 +162,11 @@ INSTANCES = {
 @pytest.mark.parametrize("name", INSTANCES)
 def test_every_block_is_that_of_the_slow_twin(name: str) -> None:
     problem, kind, theta = INSTANCES[name]
-    world, rng = kind(problem, theta), np.random.default_rng(3)
+    environment, rng = kind(problem, theta), np.random.default_rng(3)
     twins = Twins(problem)
     while not twins.policy.stopped and twins.policy.asked < 250:
         pull = twins.ask()
-        twins.tell(pull, world(rng, pull.action))
+        twins.tell(pull, environment(rng, pull.action))
     assert twins.paid >= 5
 
 
@@ -174,7 +174,7 @@ def test_every_block_is_that_of_the_slow_twin(name: str) -> None:
 @pytest.mark.parametrize("batch", [None, 12])
 def test_late_lost_and_unasked_results_count_as_in_the_slow_twin(name: str, batch: int) -> None:
     problem, kind, theta = INSTANCES[name]
-    world, rng = kind(problem, theta), np.random.default_rng(5)
+    environment, rng = kind(problem, theta), np.random.default_rng(5)
     twins = Twins(problem, batch=batch)
     flying: list[Pull] = []
     gone: list[Pull] = []
@@ -191,12 +191,12 @@ def test_late_lost_and_unasked_results_count_as_in_the_slow_twin(name: str, batc
         elif fate < 0.15 and gone:
             flying.append(pull)
             late = gone.pop()
-            twins.tell(late, world(rng, late.action))
+            twins.tell(late, environment(rng, late.action))
         elif fate < 0.2:
             flying.append(pull)
-            twins.tell(problem.pull(arm=pull.arm), world(rng, pull.action))
+            twins.tell(problem.pull(arm=pull.arm), environment(rng, pull.action))
         else:
-            twins.tell(pull, world(rng, pull.action))
+            twins.tell(pull, environment(rng, pull.action))
     assert twins.paid >= 3
     assert twins.most_open >= 2
 
@@ -212,12 +212,12 @@ def test_the_bet_has_its_published_values() -> None:
 
 def test_rejected_candidates_stay_out() -> None:
     problem, kind, theta = INSTANCES["plain arms"]
-    world, rng = kind(problem, theta), np.random.default_rng(1)
+    environment, rng = kind(problem, theta), np.random.default_rng(1)
     policy = BlockBetting(problem, delta=0.1)
     out: set[int] = set()
     while not policy.stopped:
         pull = policy.ask()
-        policy.tell(pull, world(rng, pull.action))
+        policy.tell(pull, environment(rng, pull.action))
         now = set(np.flatnonzero(policy._blocks.state.rejected))
         assert out <= now
         out = now
@@ -308,10 +308,10 @@ def test_where_pairs_are_tested_those_are_live_whom_a_leader_does_not_beat(
 ) -> None:
     problem = Problem(np.eye(4), noise_std=0.3, **wanted)
     policy = BlockBetting(problem, delta=0.1, max_pulls=300)
-    world, rng = GaussianEnvironment(problem, theta), np.random.default_rng(1)
+    environment, rng = GaussianEnvironment(problem, theta), np.random.default_rng(1)
     while not policy.stopped:
         pull = policy.ask()
-        policy.tell(pull, world.sample(pull, rng))
+        policy.tell(pull, environment.sample(pull, rng))
         leaders = policy._answer or range(4)
         open_for = policy._wealth[leaders] < math.log(errors / 0.1)
         assert policy._live() == sorted({*leaders, *np.flatnonzero(open_for.any(axis=0))})
@@ -337,13 +337,13 @@ HARD = {
 @pytest.mark.parametrize("name", HARD)
 def test_wealth_against_the_right_answer_has_mean_at_most_one(name: str) -> None:
     problem, theta, cls = HARD[name]
-    world = cls(problem, theta)
-    right = problem.answers.index(world.truth.best)
+    environment = cls(problem, theta)
+    right = problem.answers.index(environment.truth.best)
     template = BlockBetting(problem, delta=0.1)
     wealth, rejected, runs = [], 0, 300
     for run in range(runs):
         policy = template.clone()
-        policy.compiled_run(world, np.random.default_rng([17, run]), 250)
+        policy.compiled_run(environment, np.random.default_rng([17, run]), 250)
         wealth.append(math.exp(policy._wealth[0, right]))
         rejected += int(policy._blocks.state.rejected[right])
     # The wealth is at most 10 or so when it stops; 4 standard errors of its mean.
@@ -381,8 +381,8 @@ def test_stopping_times_on_coins_are_the_published_ones() -> None:
     problem = Problem(features, reward_range=(0, 1))
     theta = [0.1, 0.1, *[0.0] * 7]
     runs = 60
-    world = BernoulliEnvironment(problem, theta)
-    found = simulate(BlockBetting(problem, delta=0.1), world, runs, seed=2)
+    environment = BernoulliEnvironment(problem, theta)
+    found = simulate(BlockBetting(problem, delta=0.1), environment, runs, seed=2)
     # 1657 (73) of 100 runs
     allowed = 4 * math.sqrt(73**2 + 730**2 / runs)
     assert abs(float(np.mean(found.stopping_time)) - 1657) <= allowed
@@ -394,25 +394,25 @@ def test_stopping_times_on_coins_are_the_published_ones() -> None:
 @pytest.mark.parametrize("name", ["soare", "two of the best", "clicks"])
 def test_a_restored_policy_goes_on_as_if_nothing_had_happened(name: str) -> None:
     problem, kind, theta = INSTANCES[name]
-    world = kind(problem, theta)
+    environment = kind(problem, theta)
     policy = BlockBetting(problem, delta=0.1)
     rng = np.random.default_rng(2)
     flying = [policy.ask() for _ in range(40)]
     for pull in flying[:30]:
-        policy.tell(pull, world(rng, pull.action))
+        policy.tell(pull, environment(rng, pull.action))
     file = io.BytesIO()
     np.savez(file, **policy.get_state())
     file.seek(0)
     other = policy.clone()
     other.set_state(dict(np.load(file)))
     for pull in flying[30:]:
-        reward = world(rng, pull.action)
+        reward = environment(rng, pull.action)
         policy.tell(pull, reward)
         other.tell(pull, reward)
     while not policy.stopped and policy.asked < 300:
         pull = policy.ask()
         assert other.ask() == pull
-        reward = world(rng, pull.action)
+        reward = environment(rng, pull.action)
         policy.tell(pull, reward)
         other.tell(pull, reward)
     assert policy.recommend() == other.recommend()

@@ -1,4 +1,4 @@
-"""Worlds: what they draw and what they know."""
+"""Environments: what they draw and what they know."""
 
 import itertools
 import math
@@ -64,32 +64,32 @@ def test_draws_have_the_stated_means_and_deviations() -> None:
     draws = 4_000  # tolerance: 5 standard errors of a mean, and of a deviation
     gaussian = Problem(ROWS, noise_std=[0.5, 1.0, 2.0, 1.0])
     table = {"arm": [0, 1, 2, 3, 3], "reward": [0.3, 0.2, 0.9, 0.1, 0.5]}
-    worlds = [
+    environments = [
         GaussianEnvironment(gaussian, THETA),
         GaussianEnvironment(gaussian, THETA, std=0.3),
         BernoulliEnvironment(Problem(ROWS, reward_range=(0, 1)), THETA),
         ReplayEnvironment(gaussian, table, noise_std=0.4),
         ReplayEnvironment(gaussian, table),
     ]
-    for world in worlds:
+    for environment in environments:
         generator = np.random.default_rng(1)
         for action in range(4):
-            pull = world.problem.pull(arm=str(action))
-            sample = np.array([world.sample(pull, generator) for _ in range(draws)])
-            spread = world.arm_stds[action]
+            pull = environment.problem.pull(arm=str(action))
+            sample = np.array([environment.sample(pull, generator) for _ in range(draws)])
+            spread = environment.arm_stds[action]
             error = 5 * spread / math.sqrt(draws) + 1e-12
-            assert abs(sample.mean() - world.arm_means[action]) < error
+            assert abs(sample.mean() - environment.arm_means[action]) < error
             assert abs(sample.std() - spread) < error
 
 
 def test_replay_knows_what_was_measured_though_it_is_not_linear() -> None:
     problem = Problem(ROWS, arms=LABELS, noise_std=1.0)
     table = pd.DataFrame({"row": list("aabcd"), "gain": [0.0, 1.0, 0.7, 0.1, 0.2]})
-    world = ReplayEnvironment(problem, table, "row", "gain")
-    assert world.truth.best == "b"
-    assert world.truth.acceptable == ("b",)
+    environment = ReplayEnvironment(problem, table, "row", "gain")
+    assert environment.truth.best == "b"
+    assert environment.truth.acceptable == ("b",)
     fitted, *_ = np.linalg.lstsq(np.array(ROWS), np.array([0.5, 0.7, 0.1, 0.2]), rcond=None)
-    assert world.theta == pytest.approx(fitted)
+    assert environment.theta == pytest.approx(fitted)
 
 
 def test_candidates_that_cannot_be_pulled_may_be_measured_in_the_table() -> None:
@@ -115,12 +115,12 @@ def test_candidates_that_cannot_be_pulled_may_be_measured_in_the_table() -> None
         (lambda p: ReplayEnvironment(p, {"arm": ["a"], "reward": []}), "columns of equal length"),
     ],
 )
-def test_worlds_refuse_what_does_not_fit(make, message: str) -> None:
+def test_environments_refuse_what_does_not_fit(make, message: str) -> None:
     with pytest.raises(InvalidArgument, match=message):
         make(Problem(ROWS, arms=LABELS, noise_std=1.0))
 
 
-def test_worlds_respect_the_range_of_rewards() -> None:
+def test_environments_respect_the_range_of_rewards() -> None:
     bounded = Problem(ROWS, arms=LABELS, reward_range=(0, 1))
     table = {"arm": LABELS, "reward": [0.1, 0.2, 0.3, 1.4]}
     with pytest.raises(InvalidOutcome, match=r"table row 3: reward must be in \[0, 1\]; got 1.4"):
@@ -136,10 +136,10 @@ def test_worlds_respect_the_range_of_rewards() -> None:
 def test_reactions_measured_and_fitted_have_different_winners() -> None:
     table = direct_arylation()
     problem = Problem(table["features"], arms=table["arm"], noise_std=0.156)
-    world = ReplayEnvironment(problem, table, noise_std=0.156)
+    environment = ReplayEnvironment(problem, table, noise_std=0.156)
     assert problem.rank == 20
-    assert world.truth.best == table["arm"][1552]
-    fitted = problem.values(world.theta)
+    assert environment.truth.best == table["arm"][1552]
+    fitted = problem.values(environment.theta)
     assert int(fitted.argmax()) == 785
     assert fitted[785] == pytest.approx(0.7365, abs=1e-4)
     assert int((fitted > fitted[1552]).sum()) + 1 == 20

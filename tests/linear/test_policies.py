@@ -45,8 +45,8 @@ def easy(**changes: object) -> Problem:
     return Problem(SOARE, **{"noise_std": 0.5, **changes})  # type: ignore[arg-type]
 
 
-def run(policy: Policy, world: object, seed: int = 0, horizon: int | None = None):
-    return policy.compiled_run(world, np.random.default_rng(seed), horizon)  # type: ignore[arg-type]
+def run(policy: Policy, environment: object, seed: int = 0, horizon: int | None = None):
+    return policy.compiled_run(environment, np.random.default_rng(seed), horizon)  # type: ignore[arg-type]
 
 
 def budgeted(problem: Problem) -> ODLinBAI:
@@ -64,10 +64,10 @@ def oracle(problem: Problem) -> XYOracle:
 @pytest.mark.parametrize("direction", ["maximize", "minimize"])
 def test_live_and_simulated_runs_are_the_same(make: type[Policy], direction: str) -> None:
     problem = easy(direction=direction)
-    world = GaussianEnvironment(problem, problem.sign * THETA)
+    environment = GaussianEnvironment(problem, problem.sign * THETA)
     policy = make(problem)
-    compiled = run(policy.clone(), world, seed=3, horizon=700)
-    live = run_policy(policy.clone(), world, np.random.default_rng(3), horizon=700)
+    compiled = run(policy.clone(), environment, seed=3, horizon=700)
+    live = run_policy(policy.clone(), environment, np.random.default_rng(3), horizon=700)
     assert live.stopping_time == compiled.stopping_time
     assert (live.answer, live.status) == (compiled.answer, compiled.status)
     assert np.array_equal(live.pulls, compiled.pulls)
@@ -79,7 +79,7 @@ def test_any_order_with_losses_and_many_in_flight_ends_with_the_right_answer(
     make: type[Policy],
 ) -> None:
     problem = easy()
-    world = GaussianEnvironment(problem, THETA)
+    environment = GaussianEnvironment(problem, THETA)
     policy, rng = make(problem), np.random.default_rng(4)
     flying: list = []
     for _ in range(4000):
@@ -90,7 +90,7 @@ def test_any_order_with_losses_and_many_in_flight_ends_with_the_right_answer(
         if rng.random() < 0.05:
             policy.fail(pull)
         else:
-            policy.tell(pull, world.sample(pull, rng))
+            policy.tell(pull, environment.sample(pull, rng))
     assert policy.recommend().arm == "0"
     assert policy.guarantee.label == "heuristic"  # losses need an assumption
 
@@ -164,8 +164,8 @@ def test_the_ridge_holds_in_one_dimension_too() -> None:
         policy.tell(problem.pull(arm="0"), reward)
     needed = math.log(1 + 3) + 2 * math.log(100)
     assert policy._evidence()[1] == pytest.approx((math.sqrt(needed) + 1e-6) ** 2 / 2)
-    world = GaussianEnvironment(problem, [1e-6])
-    runs = simulate(policy.clone(), world, replications=1000, seed=1)
+    environment = GaussianEnvironment(problem, [1e-6])
+    runs = simulate(policy.clone(), environment, replications=1000, seed=1)
     assert runs.error_rate <= 0.01 + 3 * math.sqrt(0.01 / 1000)
 
 
@@ -295,8 +295,8 @@ def test_candidates_that_cannot_be_pulled(cls: type[Policy]) -> None:
 
 def test_noisier_arms_are_weighed_less() -> None:
     problem = Problem(np.eye(2), noise_std=[0.5, 1.0])
-    world = GaussianEnvironment(problem, [0.3, 0.0])
-    pulls = sum(run(LinGapE(problem), world, seed=seed).pulls for seed in range(10))
+    environment = GaussianEnvironment(problem, [0.3, 0.0])
+    pulls = sum(run(LinGapE(problem), environment, seed=seed).pulls for seed in range(10))
     # The best shares are in the ratio of the standard deviations.
     assert pulls[1] / pulls[0] == pytest.approx(2.0, rel=0.25)
 
@@ -314,14 +314,14 @@ def test_rewards_in_a_known_range(cls: type[Policy]) -> None:
 
 def test_block_draws_are_another_way_to_the_same_distribution() -> None:
     problem = Problem(soare(2, 0.3)[0], noise_std=1.0)
-    world = GaussianEnvironment(problem, soare(2, 0.3)[1])
+    environment = GaussianEnvironment(problem, soare(2, 0.3)[1])
     runs = 150
-    plain = simulate(GAllocation(problem), world, runs, seed=1)
-    fast = simulate(GAllocation(problem, block_draws=True), world, runs, seed=1)
+    plain = simulate(GAllocation(problem), environment, runs, seed=1)
+    fast = simulate(GAllocation(problem, block_draws=True), environment, runs, seed=1)
     times = [np.asarray(found.stopping_time, dtype=float) for found in (plain, fast)]
     error = math.sqrt(sum(time.var() for time in times) / runs)
     assert abs(times[0].mean() - times[1].mean()) <= 4 * error
-    assert run(GAllocation(problem, block_draws=True), world).metrics["block_draws"] == 1.0
+    assert run(GAllocation(problem, block_draws=True), environment).metrics["block_draws"] == 1.0
     with pytest.raises(InvalidArgument, match="block_draws"):
         GAllocation(problem, stopping="static", block_draws=True)
 
@@ -333,21 +333,21 @@ def test_pulls_drawn_in_blocks_are_those_that_are_asked_one_by_one(seed: int) ->
     shares = rng.dirichlet(np.full(7, 0.3)) if seed else None
     policy = GAllocation(problem, delta=1e-300, shares=shares, block_draws=True)
     asked = [pull.action for pull in policy.clone().ask(3000)]
-    world = GaussianEnvironment(problem, [1.0, 0.0, 0.0])
+    environment = GaussianEnvironment(problem, [1.0, 0.0, 0.0])
     for most in (4, 17, 230, 3000):
-        pulls = run(policy.clone(), world, horizon=most).pulls
+        pulls = run(policy.clone(), environment, horizon=most).pulls
         assert pulls.tolist() == np.bincount(asked[:most], minlength=7).tolist()
 
 
 def test_the_budget_is_spent_to_the_last_pull() -> None:
     problem = Problem(sphere(12, 5, 2)[0], noise_std=0.01)
-    world = GaussianEnvironment(problem, sphere(12, 5, 2)[1])
+    environment = GaussianEnvironment(problem, sphere(12, 5, 2)[1])
     for budget in (15, 31, 200):
         policy = ODLinBAI(problem, budget)
-        assert run(policy, world).stopping_time == budget
+        assert run(policy, environment).stopping_time == budget
         answer = policy.recommend()
         assert (answer.status, answer.confidence) == ("decided", None)
-    assert answer.arm == world.truth.best
+    assert answer.arm == environment.truth.best
     with pytest.raises(InvalidArgument, match="budget"):
         ODLinBAI(problem, 14)
 
@@ -386,7 +386,7 @@ TABLE = {  # mean and standard error of 20 runs, delta .05
     ("mab:8:0.5", XYAllocation): (5055, 260),
     ("soare:5:0.01", LinGapE): (317772, 27497),
 }
-WORLDS = {
+ENVIRONMENTS = {
     "soare:2:0.1": soare(2, 0.1),
     "soare:5:0.1": soare(5, 0.1),
     "soare:10:0.1": soare(10, 0.1),
@@ -399,13 +399,13 @@ WORLDS = {
 @pytest.mark.statistical
 @pytest.mark.parametrize(("name", "cls"), TABLE)
 def test_stopping_times_are_the_published_ones(name: str, cls: type[Policy]) -> None:
-    arms, theta = WORLDS[name]
+    arms, theta = ENVIRONMENTS[name]
     mean, error = TABLE[name, cls]
     problem = Problem(arms, noise_std=1.0)
     runs = 10 if cls in (LazyTrackAndStop, Rage) else 8 if name == "soare:5:0.01" else 40
     options = {"stopping": "mixture"} if cls in STATIC else {}
-    world = GaussianEnvironment(problem, theta)
-    found = simulate(cls(problem, **options), world, runs, seed=3)
+    environment = GaussianEnvironment(problem, theta)
+    found = simulate(cls(problem, **options), environment, runs, seed=3)
     allowed = 4 * math.sqrt(error**2 + 20 * error**2 / runs)
     assert abs(float(np.mean(found.stopping_time)) - mean) <= allowed
     assert found.error_rate <= 0.1
@@ -422,9 +422,9 @@ def test_a_tie_at_the_estimate_counts_as_a_gap_of_a_thousandth_of_the_range() ->
 def test_an_oracle_needs_fewer_pulls_than_any_static_design() -> None:
     arms, theta = soare(5, 0.2)
     problem = Problem(arms, noise_std=1.0)
-    world = GaussianEnvironment(problem, theta)
-    fixed = simulate(XYAllocation(problem), world, 30, seed=1).stopping_time
-    knows = simulate(XYOracle(problem, theta), world, 30, seed=1).stopping_time
+    environment = GaussianEnvironment(problem, theta)
+    fixed = simulate(XYAllocation(problem), environment, 30, seed=1).stopping_time
+    knows = simulate(XYOracle(problem, theta), environment, 30, seed=1).stopping_time
     assert np.mean(knows) < 0.5 * np.mean(fixed)
 
 

@@ -70,9 +70,11 @@ def test_a_zero_arm_is_warned_of_once_and_never_pulled_by_any_rule() -> None:
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         problem = Problem(rows, arms=list("abcd"), noise_std=0.5)
-        world = GaussianEnvironment(problem, [0.5, -0.5])
+        environment = GaussianEnvironment(problem, [0.5, -0.5])
         for cls in EVERY:
-            found = cls(problem, max_pulls=3000).compiled_run(world, np.random.default_rng(1), None)
+            found = cls(problem, max_pulls=3000).compiled_run(
+                environment, np.random.default_rng(1), None
+            )
             assert found is not None
             assert found.pulls[1] == found.pulls[3] == 0
             assert found.answer == "a"

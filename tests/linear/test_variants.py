@@ -38,11 +38,11 @@ ARMS = np.vstack([np.eye(3), [0.8, 0.6, 0.0]])
 THETA = np.array([0.4, 0.1, 0.0])  # values .4, .1, 0, .38
 
 
-def run(policy: Policy, world: object, seed: int = 0, horizon: int | None = None):
-    return policy.compiled_run(world, np.random.default_rng(seed), horizon)  # type: ignore[arg-type]
+def run(policy: Policy, environment: object, seed: int = 0, horizon: int | None = None):
+    return policy.compiled_run(environment, np.random.default_rng(seed), horizon)  # type: ignore[arg-type]
 
 
-def world_of(problem: Problem, means: np.ndarray, noise: float) -> ReplayEnvironment:
+def environment_of(problem: Problem, means: np.ndarray, noise: float) -> ReplayEnvironment:
     table = {"arm": list(problem.arms), "reward": list(means)}
     return ReplayEnvironment(problem, table, noise_std=noise)
 
@@ -90,11 +90,11 @@ def test_a_gap_above_the_resolution_is_found_and_one_below_ends_undecided(
     off = 0.004 * np.array([1.0, -1.0, 1.0, -1.0])
     means = ARMS @ THETA
     near = Problem(ARMS[:3], noise_std=0.1, misspecification=0.02)
-    found = run(cls(near), world_of(near, means[:3] + 5 * off[:3], 0.1))
+    found = run(cls(near), environment_of(near, means[:3] + 5 * off[:3], 0.1))
     assert (found.status, found.answer) == ("decided", "0")
     hidden = Problem(ARMS, noise_std=0.1, misspecification=0.1)
     policy = cls(hidden)
-    found = run(policy, world_of(hidden, means + off, 0.1), horizon=200_000)
+    found = run(policy, environment_of(hidden, means + off, 0.1), horizon=200_000)
     assert (found.status, found.answer) == ("undecided", None)
     answer = policy.recommend()
     assert found.stopping_time < 200_000
@@ -107,9 +107,9 @@ def test_a_gap_above_the_resolution_is_found_and_one_below_ends_undecided(
 @pytest.mark.parametrize("cls", [BlockBetting, LinGapE, Rage])
 def test_live_and_simulated_runs_are_the_same_when_there_is_no_answer(cls: type[Policy]) -> None:
     problem = Problem(ARMS, noise_std=0.1, misspecification=0.05)
-    world = world_of(problem, ARMS @ THETA, 0.1)
-    compiled = run(cls(problem), world, seed=4)
-    live = run_policy(cls(problem), world, np.random.default_rng(4))
+    environment = environment_of(problem, ARMS @ THETA, 0.1)
+    compiled = run(cls(problem), environment, seed=4)
+    live = run_policy(cls(problem), environment, np.random.default_rng(4))
     assert (live.stopping_time, live.status) == (compiled.stopping_time, "undecided")
     assert np.array_equal(live.pulls, compiled.pulls)
 
@@ -128,7 +128,7 @@ def test_means_that_are_not_linear_mislead_only_who_takes_them_for_linear(
     wrong = {}
     for gamma in (0.0, float(np.abs(off).max())):
         problem = Problem(ARMS, noise_std=0.1, misspecification=gamma)
-        found = simulate(cls(problem, delta), world_of(problem, means, 0.1), runs, seed=1)
+        found = simulate(cls(problem, delta), environment_of(problem, means, 0.1), runs, seed=1)
         wrong[gamma > 0] = found.error_rate
     assert wrong[False] > 0.5
     assert wrong[True] <= delta + 3 * math.sqrt(delta / runs)
@@ -138,15 +138,15 @@ def test_means_that_are_not_linear_mislead_only_who_takes_them_for_linear(
 def test_reactions_that_are_not_linear_are_not_given_a_winner(data) -> None:
     table = data()
     problem = Problem(table["features"], arms=table["arm"], noise_std=0.03)
-    world = ReplayEnvironment(problem, table, noise_std=0.03)
-    off = float(np.abs(world.arm_means - problem.features @ world.theta).max())
+    environment = ReplayEnvironment(problem, table, noise_std=0.03)
+    off = float(np.abs(environment.arm_means - problem.features @ environment.theta).max())
     assert off > 0.3
     honest = problem.clone(misspecification=off)
     policy = BlockBetting(honest, batch=96)
-    world = ReplayEnvironment(honest, table, noise_std=0.03)
-    found = run(policy, world, horizon=3 * 1728)
+    environment = ReplayEnvironment(honest, table, noise_std=0.03)
+    found = run(policy, environment, horizon=3 * 1728)
     assert (found.status, found.answer) == ("undecided", None)
-    assert world.truth.best in policy.recommend().evidence["not_ruled_out"]
+    assert environment.truth.best in policy.recommend().evidence["not_ruled_out"]
     assert policy.guarantee.label == "proven"
 
 
@@ -157,8 +157,8 @@ def test_bounded_rewards_whose_means_are_not_linear() -> None:
     for arm, mean in (("0", 0.2), ("1", 0.8), ("2", 0.52)):
         table["arm"] += [arm] * 100
         table["reward"] += (np.arange(100) < 100 * mean).astype(float).tolist()
-    world = ReplayEnvironment(problem, table)
-    assert run(BlockBetting(problem), world).answer == "1"
+    environment = ReplayEnvironment(problem, table)
+    assert run(BlockBetting(problem), environment).answer == "1"
     coarse = problem.clone(misspecification=0.3)
     found = run(BlockBetting(coarse), ReplayEnvironment(coarse, table))
     assert found.status == "undecided"
@@ -179,9 +179,9 @@ def test_a_wealth_does_not_grow_against_the_truth_that_misleading_means_hide(
         problem = Problem(
             features, candidates=ends, answers=["low", "high"], misspecification=gamma, **noise
         )
-        world = ReplayEnvironment(problem, table)
+        environment = ReplayEnvironment(problem, table)
         policy = BlockBetting(problem, delta=0.2, max_pulls=3000)
-        answers[gamma] = [run(policy.clone(), world, seed=seed).answer for seed in range(60)]
+        answers[gamma] = [run(policy.clone(), environment, seed=seed).answer for seed in range(60)]
     assert answers[0.0].count("high") > 50
     assert answers[0.1].count("high") <= 60 * (0.2 + 3 * math.sqrt(0.2 / 60))
 
@@ -214,9 +214,9 @@ def test_intervals_are_wider_by_what_the_means_may_differ() -> None:
 @pytest.mark.parametrize("cls", TRACKING)
 def test_an_unknown_noise_is_estimated_and_nothing_is_proven(cls: type[Policy]) -> None:
     problem = Problem(soare(3, 0.4)[0], noise_std="estimated")
-    world = GaussianEnvironment(problem, soare(3, 0.4)[1], std=0.5)
+    environment = GaussianEnvironment(problem, soare(3, 0.4)[1], std=0.5)
     policy = cls(problem)
-    found = run(policy, world)
+    found = run(policy, environment)
     assert found.answer == "0"
     assert policy.guarantee.label == "heuristic"
     assert "the estimated noise is the true one" in policy.guarantee.assumptions[-1]
@@ -256,9 +256,9 @@ def test_levels_and_sampling_do_not_change_with_the_unit_of_the_rewards() -> Non
     found = []
     for unit in (1.0, 1000.0):
         problem = Problem(ARMS, noise_std="estimated")
-        world = GaussianEnvironment(problem, unit * THETA, std=0.2 * unit)
+        environment = GaussianEnvironment(problem, unit * THETA, std=0.2 * unit)
         policy = LinGapE(problem)
-        run(policy, world, seed=7)
+        run(policy, environment, seed=7)
         found.append((policy.told, policy._evidence()))
     assert found[0][0] == found[1][0]
     assert found[0][1] == pytest.approx(found[1][1])
@@ -267,9 +267,9 @@ def test_levels_and_sampling_do_not_change_with_the_unit_of_the_rewards() -> Non
 @pytest.mark.statistical
 def test_estimated_noise_errs_rarely_on_ties() -> None:
     problem = Problem(np.eye(2), noise_std="estimated")
-    world = GaussianEnvironment(problem, [1e-6, 0.0], std=1.0)
+    environment = GaussianEnvironment(problem, [1e-6, 0.0], std=1.0)
     runs, delta = 400, 0.1
-    found = simulate(LinGapE(problem, delta, max_pulls=500), world, runs, seed=2)
+    found = simulate(LinGapE(problem, delta, max_pulls=500), environment, runs, seed=2)
     assert float(np.mean(found.status == "decided")) <= delta + 3 * math.sqrt(delta / runs)
 
 
@@ -413,9 +413,9 @@ def test_random_ties_are_broken_by_the_seed_and_first_ones_by_the_order(cls: typ
 @pytest.mark.parametrize("cls", [FullyAdaptiveXY, XYAdaptive])
 def test_random_ties_end_with_the_same_answer_live_and_simulated(cls: type[Policy]) -> None:
     problem = Problem(np.eye(4), noise_std=0.5)
-    world = GaussianEnvironment(problem, [1.0, 0.2, 0.0, 0.0])
+    environment = GaussianEnvironment(problem, [1.0, 0.2, 0.0, 0.0])
     policy = cls(problem, ties="random", seed=5)
-    compiled = run(policy.clone(), world, seed=1)
-    live = run_policy(policy.clone(), world, np.random.default_rng(1))
+    compiled = run(policy.clone(), environment, seed=1)
+    live = run_policy(policy.clone(), environment, np.random.default_rng(1))
     assert compiled.answer == live.answer == "0"
     assert np.array_equal(live.pulls, compiled.pulls)

@@ -12,7 +12,7 @@ import pytest
 
 from fairtrial.errors import InvalidArgument
 from papers.baics import PAPER, with_email
-from papers.baics import instances as worlds
+from papers.baics import instances as environments
 from papers.baics.betting import block_betting, bounded_rewards
 from papers.baics.cache import SimulationCache
 from papers.baics.complexities import complexities
@@ -42,7 +42,11 @@ def find(rows, **values):
 
 @pytest.mark.parametrize(
     ("instance", "reference"),
-    [(worlds.E1, 190.883590), (worlds.E2, 16700 / 9), (worlds.NONE_FEASIBLE, 20.5)],
+    [
+        (environments.E1, 190.883590),
+        (environments.E2, 16700 / 9),
+        (environments.NONE_FEASIBLE, 20.5),
+    ],
 )
 def test_complexity_of_the_papers_examples_is_exact_to_a_millionth(instance, reference):
     found = instance.complexity()
@@ -130,7 +134,7 @@ def test_true_answer_is_hardly_ever_rejected_on_hard_nulls(cache):
     for table in section.tables:
         pooled = table.rows[-1]
         assert pooled["runs"] >= 250
-        # Reference: at most .05 in any of its worlds. A union of mistakes would show here.
+        # Reference: at most .05 in any of its environments. A union of mistakes would show here.
         assert pooled["true answer ever rejected"].mean <= 0.05 + 3 * (0.05 / pooled["runs"]) ** 0.5
 
 

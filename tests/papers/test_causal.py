@@ -14,7 +14,7 @@ import pytest
 from fairtrial.causal import divergences
 from fairtrial.errors import InvalidArgument
 from papers.causal import PAPER
-from papers.causal import instances as worlds
+from papers.causal import instances as environments
 from papers.causal.cache import Errors, SimulationCache
 from papers.causal.liver_network import gap_range
 from papers.causal.tables import within_a_quarter
@@ -40,38 +40,38 @@ def find(rows, **values):
     return row
 
 
-# ----------------------------------------------------------------------- the worlds
+# ----------------------------------------------------------------------- the environments
 
 
-def two_best_fair(world):
-    fair = world.truth.details["fair"]
-    return np.sort(np.where(fair, world.truth.means, -1.0))[::-1][:2]
+def two_best_fair(environment):
+    fair = environment.truth.details["fair"]
+    return np.sort(np.where(fair, environment.truth.means, -1.0))[::-1][:2]
 
 
-def sizes(world):
-    return np.abs(np.array(list(world.truth.gaps.values()))).max(axis=0)
+def sizes(environment):
+    return np.abs(np.array(list(environment.truth.gaps.values()))).max(axis=0)
 
 
 CHAINS = [
-    *((i, 30, 0.0) for i in worlds.UNCONSTRAINED.instances),
-    *((i, 22, 0.0025) for i in worlds.LOOSE.instances),
-    *((i, 9, 0.0025) for i in worlds.TIGHT.instances),
+    *((i, 30, 0.0) for i in environments.UNCONSTRAINED.instances),
+    *((i, 22, 0.0025) for i in environments.LOOSE.instances),
+    *((i, 9, 0.0025) for i in environments.TIGHT.instances),
 ]
 
 
 @pytest.mark.parametrize(("instance", "n_fair", "margin"), CHAINS, ids=lambda x: str(x)[:30])
 def test_chains_are_as_the_paper_describes_them(instance, n_fair, margin):
-    world = instance.make(2_000)
-    problem = world.problem
+    environment = instance.make(2_000)
+    problem = environment.problem
     assert problem.n_arms == 30
     assert problem.model.size("V") == 20
     assert problem.mean_budget == pytest.approx(2_000**-0.5)
     assert problem.row_costs[:, 0].tolist() == [0.0, *[1.0] * 29]
-    assert world.truth.details["fair"].sum() == n_fair
-    best, next_best = two_best_fair(world)
+    assert environment.truth.details["fair"].sum() == n_fair
+    best, next_best = two_best_fair(environment)
     assert 0.05 < best - next_best < 0.07
-    assert (best < world.truth.means.max()) == (n_fair < 30)
-    assert np.abs(sizes(world) - problem.fairness_bound).min() > margin
+    assert (best < environment.truth.means.max()) == (n_fair < 30)
+    assert np.abs(sizes(environment) - problem.fairness_bound).min() > margin
     found = divergences(problem)
     from_first = [found.outcome[:, 0], *(matrix[:, 0] for matrix in found.gap.values())]
     assert np.max(from_first) < 30 * math.sqrt(30)
@@ -79,36 +79,36 @@ def test_chains_are_as_the_paper_describes_them(instance, n_fair, margin):
     assert (arms / arms[0]).max() <= 150
 
 
-@pytest.mark.parametrize("instance", worlds.HEPAR.instances, ids=lambda i: i.name)
+@pytest.mark.parametrize("instance", environments.HEPAR.instances, ids=lambda i: i.name)
 def test_no_set_of_arms_for_fibrosis_has_an_unfair_one(instance):
-    world = instance.make(2_000)
-    assert world.truth.details["fair"].all()
-    best, next_best = two_best_fair(world)
+    environment = instance.make(2_000)
+    assert environment.truth.details["fair"].all()
+    best, next_best = two_best_fair(environment)
     assert best - next_best >= 0.01
-    line = 0.046695 - 0.046694 * world.truth.means
-    assert world.truth.gaps["female", "male"] == pytest.approx(line, abs=2e-6)
+    line = 0.046695 - 0.046694 * environment.truth.means
+    assert environment.truth.gaps["female", "male"] == pytest.approx(line, abs=2e-6)
 
 
 def test_gaps_of_arms_for_fibrosis_lie_between_fixed_ends():
     assert gap_range() == pytest.approx((0.0363, 0.0440), abs=5e-5)
 
 
-@pytest.mark.parametrize("instance", worlds.BINDING.instances, ids=lambda i: i.name)
+@pytest.mark.parametrize("instance", environments.BINDING.instances, ids=lambda i: i.name)
 def test_the_binding_bound_excludes_the_best_arm_and_leaves_a_choice(instance):
-    world = instance.make(2_000)
-    best, next_best = two_best_fair(world)
+    environment = instance.make(2_000)
+    best, next_best = two_best_fair(environment)
     assert next_best > 0.0
     assert best - next_best >= 0.005
-    assert world.truth.means.max() - best >= 0.005
-    assert np.abs(sizes(world) - 0.02).min() >= 0.002
+    assert environment.truth.means.max() - best >= 0.005
+    assert np.abs(sizes(environment) - 0.02).min() >= 0.002
 
 
 def test_the_deployed_arm_may_be_the_networks_own_table():
-    world = worlds.OWN.instances[0].make(2_000)
-    own = world.problem.model.tables["fibrosis"]
-    np.testing.assert_array_equal(world.problem.arms["arm 0"], own)
-    other = worlds.HEPAR.instances[0].make(2_000).problem.arms
-    np.testing.assert_array_equal(world.problem.arms["arm 3"], other["arm 3"])
+    environment = environments.OWN.instances[0].make(2_000)
+    own = environment.problem.model.tables["fibrosis"]
+    np.testing.assert_array_equal(environment.problem.arms["arm 0"], own)
+    other = environments.HEPAR.instances[0].make(2_000).problem.arms
+    np.testing.assert_array_equal(environment.problem.arms["arm 3"], other["arm 3"])
 
 
 # ------------------------------------------------------------------------ the report
@@ -156,7 +156,7 @@ def test_the_recommended_rule_errs_a_quarter_as_often_as_the_papers_on_tight_cha
     # 100 runs. CSR-v2 errs in .080 of 400 runs, the recommended rule in .0025: about one seed in
     # fifty would fail.
     cache = SimulationCache(quick=False, seed=1)
-    setting = replace(worlds.TIGHT, runs=(25, 25))
+    setting = replace(environments.TIGHT, runs=(25, 25))
     theirs, ours = (cache.errors(setting, rule, 50_000) for rule in ("CSR-v2", "plug-in"))
     assert theirs.runs == ours.runs == 100
     assert theirs.wrong > 0
@@ -216,18 +216,18 @@ def test_a_quarter_of_nothing_is_nothing():
     assert not within_a_quarter(0.1, 0.0)
 
 
-def test_errors_pool_all_worlds_and_are_made_once():
+def test_errors_pool_all_environments_and_are_made_once():
     cache = SimulationCache(quick=True, seed=3)
-    setting = worlds.TIGHT
+    setting = environments.TIGHT
     one = cache.errors(setting, "plug-in", 2_000)
     assert cache.instances(setting) == setting.instances[:2]
     assert one.runs == 2 * setting.runs[1]
     first = cache.simulate(setting.instances[0], "plug-in", 2_000, setting.runs[1])
     assert cache.simulate(setting.instances[0], "plug-in", 2_000, setting.runs[1]) is first
-    by_world = [
+    by_environment = [
         cache.simulate(instance, "plug-in", 2_000, setting.runs[1])
         for instance in setting.instances[:2]
     ]
-    assert one.wrong == sum(int((~runs.correct).sum()) for runs in by_world)
+    assert one.wrong == sum(int((~runs.correct).sum()) for runs in by_environment)
     both = cache.overall(setting, "plug-in")
     assert both == one + cache.errors(setting, "plug-in", 10_000)

@@ -49,7 +49,7 @@ def find(rows, **values):
     return row
 
 
-# ---------------------------------------------------------------------------- the worlds
+# ---------------------------------------------------------------------------- the environments
 
 
 def test_the_races_are_those_of_the_public_code():
@@ -68,9 +68,9 @@ def test_the_races_are_those_of_the_public_code():
 def test_the_arms_change_places_and_keep_their_truth():
     race = batteries(5.0, 1.0)
     order = np.random.default_rng(0).permutation(40)
-    world = race.world(order)
-    assert world.truth.best == (str(int(np.flatnonzero(order == 0)[0])),)
-    assert world.delay == pytest.approx(world.means / 10)
+    environment = race.environment(order)
+    assert environment.truth.best == (str(int(np.flatnonzero(order == 0)[0])),)
+    assert environment.delay == pytest.approx(environment.means / 10)
 
 
 def test_every_rule_sees_the_same_noise():
@@ -327,9 +327,9 @@ def test_curves_hold_the_means_and_the_cost_of_everything():
     assert task.means.tolist() == [0.7, 0.8, 0.9, 0.3]
     assert task.everything == 28.0
     assert task.early_errors[2] == pytest.approx(math.sqrt((0.5**2 + 0.1**2) / 2))
-    assert task.world().truth.best == ("c",)
+    assert task.environment().truth.best == ("c",)
     real = curves("letter")
-    assert real.world().arm_means == pytest.approx(real.means)
+    assert real.environment().arm_means == pytest.approx(real.means)
 
 
 # ------------------------------------------------------------------------ battery cells
@@ -371,10 +371,10 @@ def lives(cells, top):
 
 
 def test_the_cells_are_the_catalogues(cells):
-    world = lives(cells, top=5)
-    found = (LONGEST * world.arm_means).round()
+    environment = lives(cells, top=5)
+    found = (LONGEST * environment.arm_means).round()
     assert found.tolist() == [755, 884, 890, 912, 880, 870, 702, 584, 496]
-    assert set(world.truth.best) == {f"policy {number}" for number in range(1, 6)}
+    assert set(environment.truth.best) == {f"policy {number}" for number in range(1, 6)}
 
 
 def test_forecasts_of_lives_are_readings_of_no_proven_kind(cells):
@@ -397,10 +397,10 @@ def test_lives_are_seen_to_depend_on_their_delays(cells):
 
 @pytest.mark.statistical
 def test_the_five_longest_lived_policies_are_found_though_short_lives_come_first(cells):
-    world = lives(cells, top=5)
-    policy = InformationRacing(world.problem, sampling="uniform")
+    environment = lives(cells, top=5)
+    policy = InformationRacing(environment.problem, sampling="uniform")
     cache = SimulationCache(quick=True, seed=1)
-    runs = cache.simulate(policy, world, 40, parallel=45)
+    runs = cache.simulate(policy, environment, 40, parallel=45)
     assert policy.guarantee.proven
     assert runs.decided.all()
     assert runs.wrong.sum() <= most_wrong(40, 0.05)

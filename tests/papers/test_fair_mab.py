@@ -44,7 +44,7 @@ def find(rows, **values):
     return row
 
 
-# ---------------------------------------------------------------------------- the worlds
+# ---------------------------------------------------------------------------- the environments
 
 
 def test_the_instances_are_the_papers():

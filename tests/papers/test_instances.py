@@ -3,17 +3,17 @@ import gzip
 import numpy as np
 import pytest
 
-from papers.baics import instances as worlds
+from papers.baics import instances as environments
 
 
 @pytest.mark.parametrize(
     ("instance", "best"),
     [
-        (worlds.E1, "arm 1"),
-        (worlds.E2, "arm 2"),
-        (worlds.NONE_FEASIBLE, None),
-        (worlds.TRAP, "arm 2"),
-        (worlds.CLICKS, "1"),
+        (environments.E1, "arm 1"),
+        (environments.E2, "arm 2"),
+        (environments.NONE_FEASIBLE, None),
+        (environments.TRAP, "arm 2"),
+        (environments.CLICKS, "1"),
     ],
 )
 def test_answers_are_those_of_the_paper_and_the_reference(instance, best):
@@ -25,13 +25,13 @@ def test_answers_are_those_of_the_paper_and_the_reference(instance, best):
     [("cd4", 0.0, "zdv_ddi"), ("event_free", 0.75, "zdv_ddi"), ("event_free", 0.78, None)],
 )
 def test_trial_has_the_answers_of_the_catalogue(outcome, floor, best):
-    instance = worlds.trial(outcome, floor)
+    instance = environments.trial(outcome, floor)
     assert instance.environment.truth.best == best
     assert len(instance.environment.table["reward"]) == 2139
 
 
 def test_optimal_shares_of_e1_are_the_reference():
-    shares = worlds.E1.complexity().allocation
+    shares = environments.E1.complexity().allocation
     reference = [
         [0.26194, 0.07935, 0.13226],
         [0.05290, 0.07935, 0.13226],
@@ -42,36 +42,42 @@ def test_optimal_shares_of_e1_are_the_reference():
 
 @pytest.mark.parametrize("noise", ["normal", "coins"])
 def test_both_noises_of_a_hard_null_have_mean_and_deviation_alike(noise):
-    for instance, normal in zip(worlds.hard_nulls(noise), worlds.hard_nulls("normal"), strict=True):
-        world = instance.environment
-        np.testing.assert_allclose(world.cell_means, normal.environment.cell_means, atol=1e-12)
-        np.testing.assert_allclose(world.cell_stds, 1.0)
-        assert world.truth.best == normal.environment.truth.best
+    for instance, normal in zip(
+        environments.hard_nulls(noise), environments.hard_nulls("normal"), strict=True
+    ):
+        environment = instance.environment
+        np.testing.assert_allclose(
+            environment.cell_means, normal.environment.cell_means, atol=1e-12
+        )
+        np.testing.assert_allclose(environment.cell_stds, 1.0)
+        assert environment.truth.best == normal.environment.truth.best
 
 
 def test_hard_nulls_hang_on_a_millionth():
-    truths = {i.name: i.environment.truth.best for i in worlds.hard_nulls("normal")}
+    truths = {i.name: i.environment.truth.best for i in environments.hard_nulls("normal")}
     assert truths["better arm infeasible by 1e-6"] == "1"
     assert truths["better arm feasible by 1e-6"] == "0"
     assert truths["answer on all its floors"] == "0"
     assert truths["none, all short by 1e-6"] is None
-    bounded = {i.name: i.environment.truth.best for i in worlds.bounded_nulls()}
+    bounded = {i.name: i.environment.truth.best for i in environments.bounded_nulls()}
     assert bounded["answer on all its floors, coins .9"] == "0"
     assert bounded["better arm infeasible by 1e-6, losses 2 % of 0"] == "1"
     assert bounded["none, all short by 1e-6, coins"] is None
 
 
-def test_plain_worlds_have_the_means_they_are_named_after():
-    means = [instance.environment.cell_means.ravel() for instance in worlds.plain_worlds()]
+def test_plain_environments_have_the_means_they_are_named_after():
+    means = [
+        instance.environment.cell_means.ravel() for instance in environments.plain_environments()
+    ]
     np.testing.assert_allclose(means[3], [0.5, 0.45, 0.45, 0.4, 0.4])
     np.testing.assert_allclose(means[4], [0.5, 0.45, 0.4])
     np.testing.assert_allclose(means[5], [0.42, 0.40, 0.38])
-    uniform = worlds.plain_worlds()[4].environment.cell_stds.ravel()
+    uniform = environments.plain_environments()[4].environment.cell_stds.ravel()
     np.testing.assert_allclose(uniform, np.array([1.0, 0.8, 0.8]) / np.sqrt(12), rtol=1e-6)
 
 
-def test_noise_told_is_the_largest_of_the_world():
-    known = worlds.with_noise_known(worlds.plain_worlds()[2])
+def test_noise_told_is_the_largest_of_the_environment():
+    known = environments.with_noise_known(environments.plain_environments()[2])
     np.testing.assert_allclose(known.problem.scale, np.sqrt(0.06 * 0.94))
     assert known.problem.reward_range is None
 
@@ -84,7 +90,7 @@ def test_email_floors_stand_above_each_groups_own_rate(tmp_path):
     path = tmp_path / "email.csv.gz"
     with gzip.open(path, "wt") as file:
         file.write("\n".join(lines))
-    instance = worlds.email(path)
+    instance = environments.email(path)
     assert instance.problem.groups == ("both/1", "mens/0")
     np.testing.assert_allclose(instance.problem.shares, [2 / 3, 1 / 3])
     np.testing.assert_allclose(instance.problem.floors, [[0.135, 0.26]] * 3)

@@ -14,7 +14,7 @@ from scipy.optimize import minimize
 from fairtrial.errors import InvalidArgument
 from fairtrial.linear import ConstantLevel, GAllocation
 from papers.linear import PAPER, with_most_runs
-from papers.linear import instances as worlds
+from papers.linear import instances as environments
 from papers.linear.betting import BET_ROWS, block_betting
 from papers.linear.cache import (
     SimulationCache,
@@ -51,11 +51,11 @@ def find(rows, **values):
     return row
 
 
-# ----------------------------------------------------------------------------- the worlds
+# ----------------------------------------------------------------------------- the environments
 
 
 def test_the_instance_is_the_papers():
-    features, theta = worlds.PAPER.problem.features, worlds.PAPER.theta
+    features, theta = environments.PAPER.problem.features, environments.PAPER.theta
     assert features[:5].tolist() == np.eye(5).tolist()
     assert features[5] == pytest.approx([math.cos(0.01), math.sin(0.01), 0, 0, 0])
     assert theta.tolist() == [2, 0, 0, 0, 0]
@@ -65,19 +65,19 @@ def test_the_instance_is_the_papers():
 
 @pytest.mark.parametrize("noise", ["normal", "coins"])
 def test_no_test_can_see_the_gap_of_a_hard_null(noise):
-    nulls = worlds.hard_nulls(noise)
+    nulls = environments.hard_nulls(noise)
     assert len(nulls) == 4
     for instance in nulls:
         values = np.sort(instance.problem.values(instance.theta))
         assert 0 < values[-1] - values[-2] <= 1.001e-6
-        world = instance.environment
-        assert world.truth.acceptable == (world.truth.best,)
-        assert world.arm_stds == pytest.approx(1.0)
-        assert world.arm_means == pytest.approx(instance.problem.features @ instance.theta)
+        environment = instance.environment
+        assert environment.truth.acceptable == (environment.truth.best,)
+        assert environment.arm_stds == pytest.approx(1.0)
+        assert environment.arm_means == pytest.approx(instance.problem.features @ instance.theta)
 
 
-def test_evidence_is_the_least_divergence_of_a_world_in_which_a_rival_is_best():
-    instance = worlds.paper_instance(2, 0.3)
+def test_evidence_is_the_least_divergence_of_an_environment_in_which_a_rival_is_best():
+    instance = environments.paper_instance(2, 0.3)
     pulls = np.array([7.0, 11.0, 3.0])
     rows, theta = instance.problem.features, instance.theta
 
@@ -91,7 +91,7 @@ def test_evidence_is_the_least_divergence_of_a_world_in_which_a_rival_is_best():
 
 
 def test_hardness_under_the_best_shares_is_the_least():
-    instance = worlds.PAPER
+    instance = environments.PAPER
     assert instance.hardness_at(instance.oracle_shares) == pytest.approx(10100.83625, rel=1e-5)
     assert instance.hardness_at([0.2] * 5 + [0.0]) == pytest.approx(50000.4167, rel=1e-6)
 
@@ -169,8 +169,8 @@ def test_the_printed_formula_gives_budgets_far_from_the_printed_ones(report):
 def test_a_constant_level_of_4_12_errs_far_more_often_than_delta():
     # Of 600 runs .18 are wrong within 5,000 pulls: .1 of 200 would be three deviations off.
     cache = SimulationCache(quick=True, seed=1)
-    rule = GAllocation(worlds.PAPER.problem, stopping=ConstantLevel(4.12))
-    runs = cache.simulate(worlds.PAPER, rule, (200, 200), horizon=5000)
+    rule = GAllocation(environments.PAPER.problem, stopping=ConstantLevel(4.12))
+    runs = cache.simulate(environments.PAPER, rule, (200, 200), horizon=5000)
     assert runs.error_rate > 0.1
 
 
@@ -190,8 +190,8 @@ def test_static_budgets_grow_with_the_dimension_and_the_oracles_does_not():
     cache = SimulationCache(quick=True, seed=2)
     mean = {
         (name, dimension): cache.simulate(
-            worlds.paper_instance(dimension, 0.1),
-            policy(name, worlds.paper_instance(dimension, 0.1)),
+            environments.paper_instance(dimension, 0.1),
+            policy(name, environments.paper_instance(dimension, 0.1)),
             (30, 30),
         ).stopping_time.mean()
         for name in ("XY-oracle", "G")
@@ -232,7 +232,7 @@ def test_every_row_of_the_reference_is_compared():
 @pytest.mark.statistical
 def test_block_betting_needs_fewer_pulls_than_every_other_rule():
     cache = SimulationCache(quick=True, seed=1, most_runs=5)
-    (instance,) = [one for one in worlds.COMMON if one.name == "soare:10:0.1"]
+    (instance,) = [one for one in environments.COMMON if one.name == "soare:10:0.1"]
     found = compared(cache, [instance])
     assert all(found.verdicts)
     rows = found.tables[0].rows
@@ -245,7 +245,7 @@ def test_block_betting_needs_fewer_pulls_than_every_other_rule():
 
 def test_all_rules_claim_a_proven_guarantee():
     for name in RULES:
-        rule = policy(name, worlds.COMMON[0])
+        rule = policy(name, environments.COMMON[0])
         assert rule.guarantee.proven, name
         assert rule.delta == 0.05
 
@@ -254,11 +254,11 @@ def test_all_rules_claim_a_proven_guarantee():
 
 
 def test_a_watched_answer_is_rejected_if_another_is_the_answer():
-    problem, world = worlds.COMMON[0].problem, worlds.COMMON[0].environment
-    best, other = world.truth.best, problem.answers[1]
+    problem, environment = environments.COMMON[0].problem, environments.COMMON[0].environment
+    best, other = environment.truth.best, problem.answers[1]
     cache = SimulationCache(quick=True, seed=1)
     for watched, rejected in ((best, 0.0), (other, 1.0)):
-        runs = cache.simulate(worlds.COMMON[0], WatchedBlockBetting(problem, watched), (5, 5))
+        runs = cache.simulate(environments.COMMON[0], WatchedBlockBetting(problem, watched), (5, 5))
         assert runs.correct.all()
         assert runs.metrics["watched_rejected"].tolist() == [rejected] * 5
 
@@ -267,7 +267,7 @@ def test_a_watched_answer_is_rejected_if_another_is_the_answer():
 def test_the_true_answer_of_a_hard_null_is_seldom_rejected(report):
     cache = SimulationCache(quick=True, seed=4)
     for noise in ("normal", "coins"):
-        instance = worlds.hard_nulls(noise)[0]
+        instance = environments.hard_nulls(noise)[0]
         rule = WatchedBlockBetting(instance.problem, instance.environment.truth.best, 0.1)
         runs = cache.simulate(instance, rule, (100, 100), horizon=1000)
         rejected = int(runs.metrics["watched_rejected"].sum())
@@ -300,7 +300,7 @@ def test_shares_without_a_spread_have_no_standard_error():
 
 def test_simulations_are_made_once_and_know_the_bound():
     cache = SimulationCache(quick=True, seed=3, most_runs=2)
-    instance = worlds.COMMON[0]
+    instance = environments.COMMON[0]
     first = cache.simulate(instance, policy("BlockBetting", instance), (50, 40))
     assert cache.simulate(instance, policy("BlockBetting", instance), (50, 40)) is first
     assert first.replications == 2

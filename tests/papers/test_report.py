@@ -8,7 +8,7 @@ from papers.report import Measured, Report, Section, Table
 
 def a_report(*verdicts):
     rows = tuple(
-        {"world": f"w{i}", "ours": Measured(730.4, 11.2), "runs": 1000, "agrees": verdict}
+        {"environment": f"w{i}", "ours": Measured(730.4, 11.2), "runs": 1000, "agrees": verdict}
         for i, verdict in enumerate(verdicts)
     )
     section = Section("times", "Stopping times", "What they are.", (Table(rows, "One table"),))
@@ -39,7 +39,7 @@ def test_numbers_are_written_as_tables_print_them(text):
 def test_table_is_a_table_of_markdown():
     lines = str(a_report(True, False).sections[0].tables[0]).splitlines()
     assert lines[0] == "One table"
-    assert lines[2] == "| world |     ours |  runs | agrees |"
+    assert lines[2] == "| environment |     ours |  runs | agrees |"
     assert lines[3] == "| ----- | -------: | ----: | ------ |"
     assert lines[4] == "| w0    | 730 (11) | 1,000 | yes    |"
     assert lines[5] == "| w1    | 730 (11) | 1,000 | NO     |"

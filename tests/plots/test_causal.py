@@ -34,8 +34,8 @@ def chain():
 
 @pytest.fixture(scope="module")
 def estimates(chain):
-    problem, world = chain
-    log = world.table(np.repeat([0, 1, 5, 6], 500), np.random.default_rng(1))
+    problem, environment = chain
+    log = environment.table(np.repeat([0, 1, 5, 6], 500), np.random.default_rng(1))
     return causal.estimate(problem, log, fixed_allocation=True)
 
 
@@ -188,7 +188,7 @@ def test_a_bound_that_nothing_comes_near_does_not_squeeze_the_marks():
     assert high - low < 0.2
 
 
-def test_an_interval_as_wide_as_the_world_does_not_squeeze_the_others():
+def test_an_interval_as_wide_as_the_environment_does_not_squeeze_the_others():
     tidy = made_up(question(10), repeated(np.linspace(-0.05, 0.05, 10)))
     tidy.gaps_normal[0] = [[-50, 50], [-50, 50]]
     low, high = fair_outcomes(tidy).axes[0].get_xlim()
@@ -203,8 +203,8 @@ def test_a_problem_without_gaps_stands_at_zero():
         {"S": [0.5, 0.5], "Y": [[0.9, 0.1], [0.1, 0.9]]},
     )
     problem = causal.Problem(model, "S", "V", "Y", {"a": [0.5, 0.5], "b": [0.1, 0.9]}, 0.1)
-    world = causal.NetworkEnvironment(problem)
-    log = world.table([0] * 50 + [3] * 50, np.random.default_rng(0))
+    environment = causal.NetworkEnvironment(problem)
+    log = environment.table([0] * 50 + [3] * 50, np.random.default_rng(0))
     (ax,) = fair_outcomes(causal.estimate(problem, log)).axes
     assert ax.get_xlabel() == "counterfactual gap: none, nothing carries it"
 
@@ -222,9 +222,9 @@ def test_the_legend_says_that_verdicts_stand_on_wider_intervals_than_normal_ones
 
 def test_arms_without_an_interval_are_drawn_as_marks():
     arms = {"now": [[0.9999, 0.0001]] * 2, "new": [[0.05, 0.95], [1.0, 0.0]]}
-    problem, world = causal.chain(0.5, arms, [0.0, 0.9], 0.2)
+    problem, environment = causal.chain(0.5, arms, [0.0, 0.9], 0.2)
     with pytest.warns(causal.ThinOverlap):
-        found = causal.estimate(problem, world.table([0] * 1000, np.random.default_rng(1)))
+        found = causal.estimate(problem, environment.table([0] * 1000, np.random.default_rng(1)))
     figure = fair_outcomes(found)
     figure.draw_without_rendering()
     marks = [c for c in figure.axes[0].collections if c.get_gid() in ("fair", "inside, undecided")]
@@ -253,8 +253,8 @@ def test_rates_and_exact_intervals_are_drawn_at_every_budget():
 
 
 def test_simulations_count_their_wrong_answers(chain):
-    problem, world = chain
-    runs = simulate(causal.PlugIn(problem, budget=30), world, 40, progress=False)
+    problem, environment = chain
+    runs = simulate(causal.PlugIn(problem, budget=30), environment, 40, progress=False)
     assert runs.correct is not None
     (ax,) = error_by_budget({"plug-in": {30: runs}}).axes
     assert ax.lines[0].get_ydata().tolist() == [1 - runs.correct.mean()]
@@ -336,9 +336,9 @@ def test_worse_depends_on_the_direction(direction, expected):
 
 
 def test_a_real_run_shows_the_arms_that_its_policy_rejected(chain):
-    problem, world = chain
+    problem, environment = chain
     policy = causal.TwoStageRejection(problem, budget=2000)
-    moments = trace(policy, world, seed=3, points=50)
+    moments = trace(policy, environment, seed=3, points=50)
     (ax,) = rejections(moments, problem).axes
     last = moments[-1]
     ends = lives_of(ax)

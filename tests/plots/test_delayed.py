@@ -112,8 +112,8 @@ def test_axes_of_costs_begin_at_zero_wrong_answers_and_their_labels_do_not_touch
 
 def test_a_simulation_is_a_result():
     problem = Problem(2, noise_std=1.0)
-    world = SimulatedEnvironment(problem, [0.0, 5.0], delay=3.0)
-    runs = ft.simulate(InformationRacing(problem), world, 5, progress=False)
+    environment = SimulatedEnvironment(problem, [0.0, 5.0], delay=3.0)
+    runs = ft.simulate(InformationRacing(problem), environment, 5, progress=False)
     left, other = cost_of_answers({"race": runs}).axes
     assert with_gid(left, "cost")[0].get_xdata()[0] == pytest.approx(runs.elapsed.mean())
     assert with_gid(other, "wrong")[0].get_xdata()[0] == 0.0
@@ -135,8 +135,8 @@ def test_what_has_no_cost_is_refused(results):
 @pytest.fixture(scope="module")
 def moments():
     problem = Problem(["a", "b", "c"], noise_std=1.0, feedback="unbiased", reading_std=0.5)
-    world = SimulatedEnvironment(problem, [0.0, 1.0, 4.0], delay=4.0)
-    return trace(InformationRacing(problem), world, seed=1, parallel=2)
+    environment = SimulatedEnvironment(problem, [0.0, 1.0, 4.0], delay=4.0)
+    return trace(InformationRacing(problem), environment, seed=1, parallel=2)
 
 
 def test_arms_end_where_they_are_decided_the_accepted_one_on_top(moments):

@@ -197,7 +197,7 @@ def test_budget_by_dimension_refuses_what_is_no_budget(budgets):
 # ------------------------------------------------------------------------------ the bound
 
 
-def test_times_the_bound_draws_ratios_by_world_and_rule():
+def test_times_the_bound_draws_ratios_by_environment_and_rule():
     simulations = {
         "easy": {"BlockBetting": runs([150, 250], 100.0), "Rage": runs([900, 900], 100.0)},
         "hard": {"BlockBetting": runs([3000, 3000], 1000.0)},
@@ -208,7 +208,7 @@ def test_times_the_bound_draws_ratios_by_world_and_rule():
     block, rage = ax.containers
     assert block.lines[0].get_xdata().tolist() == [2.0, 3.0]
     assert rage.lines[0].get_xdata().tolist() == [9.0]
-    # Each mark is in the row of its world.
+    # Each mark is in the row of its environment.
     assert np.round(block.lines[0].get_ydata()).tolist() == [0, 1]
     (segment, _) = block.lines[2][0].get_segments()
     assert segment[1, 0] - segment[0, 0] == pytest.approx(4 * 50 / 100)
@@ -237,7 +237,7 @@ def test_twelve_rules_are_told_apart_and_more_are_refused():
     assert len({(mark.get_marker(), mark.get_color()) for mark in marks}) == 12
 
 
-def test_runs_by_rule_without_their_world_are_refused():
+def test_runs_by_rule_without_their_environment_are_refused():
     with pytest.raises(InvalidArgument, match=r"simulations\['Rage'\] must map rules to runs"):
         times_the_bound({"Rage": runs([5, 6], 1.0)})
 

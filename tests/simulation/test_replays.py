@@ -1,4 +1,4 @@
-"""What a simulation says of a world that is nothing but recorded rows, in every family."""
+"""What a simulation says of an environment that is nothing but recorded rows, in every family."""
 
 from collections.abc import Callable
 
@@ -39,8 +39,8 @@ def served() -> tuple[Policy, Environment]:
 
 def counterfactual() -> tuple[Policy, Environment]:
     arms = {"a": [[0.5, 0.5], [0.4, 0.6]], "b": [[0.2, 0.8], [0.1, 0.9]]}
-    problem, world = causal.chain(0.4, arms, [0.1, 0.9], fairness_bound=0.2)
-    rows = world.table([0, 1, 2, 3, 4, 5] * 5, np.random.default_rng(1))
+    problem, environment = causal.chain(0.4, arms, [0.1, 0.9], fairness_bound=0.2)
+    rows = environment.table([0, 1, 2, 3, 4, 5] * 5, np.random.default_rng(1))
     return causal.PlugIn(problem, 200), causal.ReplayEnvironment(problem, rows)
 
 
@@ -57,11 +57,11 @@ def counterfactual() -> tuple[Policy, Environment]:
 def test_recorded_rows_are_said_to_be_all_that_the_runs_know(
     make: Callable[[], tuple[Policy, Environment]], rows: str
 ) -> None:
-    policy, world = make()
+    policy, environment = make()
     said = f"About {rows}, drawn again and again: their means count as the truth in these runs."
-    assert world.about == said
+    assert environment.about == said
     horizon = 50 if policy.endless else None
-    summary = simulate(policy, world, 2, horizon=horizon, progress=False).summary()
+    summary = simulate(policy, environment, 2, horizon=horizon, progress=False).summary()
     assert str(summary).startswith(f"{said}\n2 runs of ")
 
 

@@ -18,21 +18,21 @@ from fairtrial.errors import InvalidArgument, MissingExtra, NotSupported
 from fairtrial.simulation import Simulation, Statistics, simulate
 from tests.core.toys import (
     ArrivalBalance,
-    ArrivalWorld,
-    DelayedWorld,
+    ArrivalEnvironment,
+    DelayedEnvironment,
     FairChoice,
-    GaussianWorld,
+    GaussianEnvironment,
     GroupProblem,
     LeadRace,
     PartialRace,
     QuotaKeeper,
+    RecordEnvironment,
     RecordProblem,
-    RecordWorld,
     ToyProblem,
 )
 
 PROBLEM = ToyProblem(["a", "b", "c"])
-WORLD = GaussianWorld(PROBLEM, [0.0, 1.0, 2.0])
+ENVIRONMENT = GaussianEnvironment(PROBLEM, [0.0, 1.0, 2.0])
 OUTCOMES = {
     "right": ("c", "decided"),
     "wrong": ("a", "decided"),
@@ -51,7 +51,7 @@ def made_of(kinds: list[str], times: list[int] | None = None, **changes: Any) ->
     ]
     arguments = {
         "policy": LeadRace(PROBLEM, seed=1),
-        "environment": WORLD,
+        "environment": ENVIRONMENT,
         "seed": 7,
         "horizon": None,
         "parallel": 1,
@@ -78,19 +78,19 @@ def test_every_run_is_right_or_wrong_or_undecided() -> None:
 
 def test_no_arm_is_right_where_it_is_the_truth() -> None:
     problem = RecordProblem(["a"], bound=0.1)
-    world = RecordWorld(problem, [[0.0, 1.0]])
-    result = simulate(FairChoice(problem, budget=60), world, 4)
+    environment = RecordEnvironment(problem, [[0.0, 1.0]])
+    result = simulate(FairChoice(problem, budget=60), environment, 4)
     assert result.answer.tolist() == [None] * 4
     assert result.correct.all()
     assert result.error_rate == 0
-    cut_short = simulate(FairChoice(problem, budget=60), world, 4, horizon=30)
+    cut_short = simulate(FairChoice(problem, budget=60), environment, 4, horizon=30)
     assert cut_short.answer.tolist() == [None] * 4
     assert not cut_short.correct.any()
     assert (cut_short.error_rate, cut_short.undecided_rate) == (0, 1)
 
 
 def test_the_arrays_have_the_types_that_are_promised() -> None:
-    result = simulate(LeadRace(PROBLEM), WORLD, 6)
+    result = simulate(LeadRace(PROBLEM), ENVIRONMENT, 6)
     assert (result.stopping_time.dtype, result.pulls.dtype) == (np.int64, np.int64)
     assert (result.elapsed.dtype, result.cancelled.dtype) == (np.float64, np.int64)
     assert (result.answer.dtype, result.correct.dtype) == (object, bool)
@@ -104,8 +104,8 @@ def test_the_arrays_have_the_types_that_are_promised() -> None:
 
 
 def test_answers_that_are_sets_stay_whole() -> None:
-    world = DelayedWorld(PROBLEM, [0.0, 3.0, 6.0], k=2)
-    result = simulate(PartialRace(PROBLEM, k=2), world, 5, parallel=3)
+    environment = DelayedEnvironment(PROBLEM, [0.0, 3.0, 6.0], k=2)
+    result = simulate(PartialRace(PROBLEM, k=2), environment, 5, parallel=3)
     assert result.answer.shape == (5,)
     assert all(set(answer) == {"b", "c"} for answer in result.answer)
     assert result.correct.all()
@@ -124,7 +124,7 @@ def test_what_a_run_lacks_is_not_a_number() -> None:
     result = Simulation.from_runs(
         runs,
         policy=LeadRace(PROBLEM),
-        environment=WORLD,
+        environment=ENVIRONMENT,
         seed=1,
         horizon=None,
         parallel=1,
@@ -136,7 +136,9 @@ def test_what_a_run_lacks_is_not_a_number() -> None:
 
 
 def test_what_was_run_is_written_down() -> None:
-    result = simulate(LeadRace(PROBLEM, delta=0.3), WORLD, 2, seed=5, horizon=9, lower_bound=4)
+    result = simulate(
+        LeadRace(PROBLEM, delta=0.3), ENVIRONMENT, 2, seed=5, horizon=9, lower_bound=4
+    )
     assert result.problem is PROBLEM
     assert result.policy == "LeadRace(delta=0.3)"
     assert result.truth.best == "c"
@@ -147,8 +149,8 @@ def test_what_was_run_is_written_down() -> None:
 
 def test_without_a_truth_no_answer_is_judged() -> None:
     problem = GroupProblem(["a", "b"], ["x", "y"])
-    world = ArrivalWorld(problem, [[0, 1], [1, 0]], [0.5, 0.5])
-    result = simulate(ArrivalBalance(problem), world, 4)
+    environment = ArrivalEnvironment(problem, [[0, 1], [1, 0]], [0.5, 0.5])
+    result = simulate(ArrivalBalance(problem), environment, 4)
     assert result.truth is None
     assert result.correct is None
     for judge in ("wrong", "error_rate"):
@@ -225,7 +227,7 @@ def test_runs_are_held_against_the_lower_bound_only_if_all_of_them_decide() -> N
 
 
 def test_of_arms_that_are_as_good_as_each_other_it_is_said_which_were_named() -> None:
-    tied = GaussianWorld(PROBLEM, [2.0, 1.0, 2.0])
+    tied = GaussianEnvironment(PROBLEM, [2.0, 1.0, 2.0])
     assert tied.truth.interchangeable == ("a", "c")
     summary = made_of(["right", "wrong", "right", "no answer"], environment=tied).summary()
     assert (summary.wrong, summary.answers) == (0, {"c": 2, "a": 1})
@@ -238,13 +240,13 @@ def test_of_arms_that_are_as_good_as_each_other_it_is_said_which_were_named() ->
 
 
 def test_sets_of_arms_are_counted_in_any_order() -> None:
-    world = DelayedWorld(PROBLEM, [0.0, 3.0, 3.0], k=2)
-    result = simulate(PartialRace(PROBLEM, k=2), world, 8, parallel=3)
+    environment = DelayedEnvironment(PROBLEM, [0.0, 3.0, 3.0], k=2)
+    result = simulate(PartialRace(PROBLEM, k=2), environment, 8, parallel=3)
     assert result.summary().answers == {"b and c": 8}
 
 
-def test_the_summary_says_first_what_the_world_says_of_itself() -> None:
-    class Recorded(GaussianWorld):
+def test_the_summary_says_first_what_the_environment_says_of_itself() -> None:
+    class Recorded(GaussianEnvironment):
         about = "About 3 rows."
 
     summary = made_of(["right"], environment=Recorded(PROBLEM, [0.0, 1.0, 2.0])).summary()
@@ -260,14 +262,14 @@ def test_the_summary_shows_what_is_there_to_see_only() -> None:
     assert str(one.summary()).startswith("1 run of ")
     assert repr(one).startswith("<Simulation: 1 run of ")
     assert str(Statistics.of(np.array([1.0, 3.0]), [])) == "2 ± 1, median 2"
-    world = DelayedWorld(PROBLEM, [0.0, 3.0, 6.0], k=2)
-    text = str(simulate(PartialRace(PROBLEM, k=2), world, 3, parallel=3).summary())
+    environment = DelayedEnvironment(PROBLEM, [0.0, 3.0, 6.0], k=2)
+    text = str(simulate(PartialRace(PROBLEM, k=2), environment, 3, parallel=3).summary())
     assert "elapsed" in text
     assert "late_readings  0" in text
 
 
 def test_nothing_is_said_of_answers_where_the_policy_never_gives_one() -> None:
-    result = simulate(QuotaKeeper(PROBLEM, [1, 1, 1], 9), WORLD, 2, horizon=30)
+    result = simulate(QuotaKeeper(PROBLEM, [1, 1, 1], 9), ENVIRONMENT, 2, horizon=30)
     assert result.endless
     text = str(result.summary())
     assert "mean pulls" in text
@@ -277,8 +279,8 @@ def test_nothing_is_said_of_answers_where_the_policy_never_gives_one() -> None:
 
 def test_a_long_list_of_actions_is_cut() -> None:
     problem = ToyProblem(20, noise_std=0.1)
-    world = GaussianWorld(problem, np.arange(20))
-    text = str(simulate(LeadRace(problem), world, 2).summary())
+    environment = GaussianEnvironment(problem, np.arange(20))
+    text = str(simulate(LeadRace(problem), environment, 2).summary())
     assert ", and 8 more\n" in text
 
 
@@ -324,8 +326,8 @@ def test_the_table_has_a_row_per_replication() -> None:
 
 def test_pulls_of_cells_are_named_by_all_labels() -> None:
     problem = GroupProblem(["a", "b"], ["x", "y"])
-    world = ArrivalWorld(problem, [[0, 1], [1, 0]], [0.5, 0.5])
-    frame = simulate(ArrivalBalance(problem), world, 2).to_frame()
+    environment = ArrivalEnvironment(problem, [[0, 1], [1, 0]], [0.5, 0.5])
+    frame = simulate(ArrivalBalance(problem), environment, 2).to_frame()
     assert list(frame.columns)[-4:] == ["pulls a/x", "pulls a/y", "pulls b/x", "pulls b/y"]
 
 

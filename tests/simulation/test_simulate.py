@@ -22,18 +22,18 @@ from fairtrial.core import Environment, Policy, Pull, Recommendation, Run, run_p
 from fairtrial.errors import InvalidArgument
 from fairtrial.simulation import Simulation, simulate
 from tests.core.toys import (
-    DelayedWorld,
-    GaussianWorld,
+    DelayedEnvironment,
+    GaussianEnvironment,
     LeadRace,
     PartialRace,
     QuotaKeeper,
     ToyProblem,
-    UsedUpWorld,
+    UsedUpEnvironment,
 )
 
 PROBLEM = ToyProblem(["a", "b", "c"])
 MEANS = [0.0, 1.0, 2.0]
-WORLD = GaussianWorld(PROBLEM, MEANS)
+ENVIRONMENT = GaussianEnvironment(PROBLEM, MEANS)
 
 
 class CoinToss(Policy):
@@ -97,28 +97,28 @@ def assert_same(left: Simulation, right: Simulation) -> None:
 
 
 CASES: dict[str, dict[str, Any]] = {
-    "stops by itself": {"policy": LeadRace(PROBLEM, delta=0.5), "environment": WORLD},
+    "stops by itself": {"policy": LeadRace(PROBLEM, delta=0.5), "environment": ENVIRONMENT},
     "asynchronous": {
         "policy": PartialRace(PROBLEM, k=2, margin=1.5),
-        "environment": DelayedWorld(PROBLEM, MEANS, k=2),
+        "environment": DelayedEnvironment(PROBLEM, MEANS, k=2),
         "parallel": 3,
     },
     "never stops": {
         "policy": QuotaKeeper(PROBLEM, [1, 2, 0], 10),
-        "environment": WORLD,
+        "environment": ENVIRONMENT,
         "horizon": 20,
     },
     "remembers": {
         "policy": CoinToss(PROBLEM),
-        "environment": UsedUpWorld(PROBLEM, [[1.0, 2.0, 3.0, 4.0, 5.0]] * 3),
+        "environment": UsedUpEnvironment(PROBLEM, [[1.0, 2.0, 3.0, 4.0, 5.0]] * 3),
     },
-    "of the user": {"policy": CoinToss(PROBLEM), "environment": WORLD},
+    "of the user": {"policy": CoinToss(PROBLEM), "environment": ENVIRONMENT},
 }
 
 
 @pytest.fixture(params=CASES.values(), ids=CASES)
 def case(request: pytest.FixtureRequest) -> dict[str, Any]:
-    if isinstance(request.param["environment"], UsedUpWorld):
+    if isinstance(request.param["environment"], UsedUpEnvironment):
         return {**request.param, "replications": 11}
     return {**request.param, "replications": 17}
 
@@ -127,39 +127,41 @@ def case(request: pytest.FixtureRequest) -> dict[str, Any]:
 
 
 def test_a_replication_is_a_run_with_two_seeds_of_its_own() -> None:
-    result = simulate(LeadRace(PROBLEM), WORLD, replications=5, seed=9)
+    result = simulate(LeadRace(PROBLEM), ENVIRONMENT, replications=5, seed=9)
     for index, stream in enumerate(np.random.SeedSequence(9).spawn(5)):
-        world, own = stream.spawn(2)
+        environment, own = stream.spawn(2)
         seed = int(own.generate_state(1, np.uint64)[0]) // 2
-        run = run_policy(LeadRace(PROBLEM, seed=seed), WORLD, np.random.default_rng(world))
+        run = run_policy(
+            LeadRace(PROBLEM, seed=seed), ENVIRONMENT, np.random.default_rng(environment)
+        )
         assert result.stopping_time[index] == run.stopping_time
         assert result.answer[index] == run.answer
         assert result.pulls[index].tolist() == run.pulls.tolist()
 
 
 def test_replications_differ_and_so_do_seeds() -> None:
-    one = simulate(LeadRace(PROBLEM), WORLD, replications=30, seed=1)
-    other = simulate(LeadRace(PROBLEM), WORLD, replications=30, seed=2)
+    one = simulate(LeadRace(PROBLEM), ENVIRONMENT, replications=30, seed=1)
+    other = simulate(LeadRace(PROBLEM), ENVIRONMENT, replications=30, seed=2)
     assert len(set(one.stopping_time)) > 5
     assert (one.stopping_time != other.stopping_time).any()
 
 
 def test_the_policys_own_randomness_differs_between_replications() -> None:
-    constant = GaussianWorld(PROBLEM.clone(noise_std=1e-9), [0, 0, 0])
+    constant = GaussianEnvironment(PROBLEM.clone(noise_std=1e-9), [0, 0, 0])
     result = simulate(CoinToss(constant.problem), constant, replications=20)
     assert len({tuple(pulls) for pulls in result.pulls}) > 5
 
 
 def test_more_replications_begin_with_the_same_ones() -> None:
-    few = simulate(LeadRace(PROBLEM), WORLD, replications=7, seed=3)
-    many = simulate(LeadRace(PROBLEM), WORLD, replications=20, seed=3)
+    few = simulate(LeadRace(PROBLEM), ENVIRONMENT, replications=7, seed=3)
+    many = simulate(LeadRace(PROBLEM), ENVIRONMENT, replications=20, seed=3)
     assert many.stopping_time[:7].tolist() == few.stopping_time.tolist()
 
 
 def test_the_template_and_its_seed_do_not_matter() -> None:
     template = LeadRace(PROBLEM, seed=99)
     template.tell(template.ask(), 3.0)
-    assert_same(simulate(template, WORLD, 5), simulate(LeadRace(PROBLEM), WORLD, 5))
+    assert_same(simulate(template, ENVIRONMENT, 5), simulate(LeadRace(PROBLEM), ENVIRONMENT, 5))
     assert (template.asked, template.told) == (1, 1)
 
 
@@ -206,7 +208,7 @@ def test_any_executor_will_do(case: dict[str, Any]) -> None:
 )
 def test_the_work_is_cut_into_chunks(arguments: dict[str, int], sizes: list[int]) -> None:
     executor = Immediate()
-    simulate(CoinToss(PROBLEM), WORLD, 20, executor=executor, **arguments)
+    simulate(CoinToss(PROBLEM), ENVIRONMENT, 20, executor=executor, **arguments)
     assert executor.sizes == sizes
 
 
@@ -227,8 +229,8 @@ def test_results_do_not_depend_on_processes(case: dict[str, Any], processes: Exe
 @pytest.mark.slow
 def test_an_error_comes_back_from_a_process_as_it_was(processes: Executor) -> None:
     with pytest.raises(ZeroDivisionError, match=r"^seed \d+$"):
-        simulate(Failing(PROBLEM), WORLD, 20, executor=processes)
-    assert simulate(CoinToss(PROBLEM), WORLD, 3, executor=processes).replications == 3
+        simulate(Failing(PROBLEM), ENVIRONMENT, 20, executor=processes)
+    assert simulate(CoinToss(PROBLEM), ENVIRONMENT, 3, executor=processes).replications == 3
 
 
 def class_that_no_worker_can_import(monkeypatch: pytest.MonkeyPatch) -> type[CoinToss]:
@@ -246,14 +248,14 @@ def test_a_class_that_a_process_cannot_import_is_named(
 ) -> None:
     hidden = class_that_no_worker_can_import(monkeypatch)
     with pytest.raises(ModuleNotFoundError, match="module_of_this_process_only"):
-        simulate(hidden(PROBLEM), WORLD, 20, executor=processes)
-    assert simulate(CoinToss(PROBLEM), WORLD, 3, executor=processes).replications == 3
+        simulate(hidden(PROBLEM), ENVIRONMENT, 20, executor=processes)
+    assert simulate(CoinToss(PROBLEM), ENVIRONMENT, 3, executor=processes).replications == 3
 
 
 def test_packing_does_with_what_python_brings(monkeypatch: pytest.MonkeyPatch) -> None:
-    expected = simulate(CoinToss(PROBLEM), WORLD, 4, executor=Immediate())
+    expected = simulate(CoinToss(PROBLEM), ENVIRONMENT, 4, executor=Immediate())
     monkeypatch.setitem(sys.modules, "cloudpickle", None)
-    assert_same(simulate(CoinToss(PROBLEM), WORLD, 4, executor=Immediate()), expected)
+    assert_same(simulate(CoinToss(PROBLEM), ENVIRONMENT, 4, executor=Immediate()), expected)
 
 
 def test_threads_need_nothing_that_can_be_packed() -> None:
@@ -262,7 +264,7 @@ def test_threads_need_nothing_that_can_be_packed() -> None:
             super().__init__(problem, pulls, seed)
             self.rule = lambda: None
 
-    assert simulate(Local(PROBLEM), WORLD, 3).replications == 3
+    assert simulate(Local(PROBLEM), ENVIRONMENT, 3).replications == 3
 
 
 @pytest.mark.slow
@@ -286,7 +288,7 @@ def test_results_do_not_depend_on_a_cluster_of_dask(
             assert_same(simulate(**arguments, executor=executor, workers=2), simulate(**arguments))
         hidden = class_that_no_worker_can_import(monkeypatch)
         with pytest.raises(ModuleNotFoundError, match="module_of_this_process_only"):
-            simulate(hidden(PROBLEM), WORLD, 20, executor=executor)
+            simulate(hidden(PROBLEM), ENVIRONMENT, 20, executor=executor)
         assert len({os.getpid(), *client.run(os.getpid).values()}) == 3
     assert cluster.status.name == "closed"
 
@@ -295,22 +297,22 @@ def test_results_do_not_depend_on_a_cluster_of_dask(
 
 
 def test_compiled_code_is_used_where_there_is_some() -> None:
-    compiled = simulate(Compiled(PROBLEM), WORLD, 8)
+    compiled = simulate(Compiled(PROBLEM), ENVIRONMENT, 8)
     assert compiled.metrics["mark"].tolist() == [1.0] * 8
-    plain = simulate(Compiled(PROBLEM), WORLD, 8, engine="python")
+    plain = simulate(Compiled(PROBLEM), ENVIRONMENT, 8, engine="python")
     assert plain.metrics == {}
     assert compiled.stopping_time.tolist() == plain.stopping_time.tolist()
     assert compiled.pulls.tolist() == plain.pulls.tolist()
 
 
 def test_compiled_code_may_decline() -> None:
-    assert simulate(Compiled(PROBLEM), WORLD, 3, horizon=1).metrics == {}
+    assert simulate(Compiled(PROBLEM), ENVIRONMENT, 3, horizon=1).metrics == {}
 
 
 def test_compiled_code_is_told_how_many_pulls_run_in_parallel() -> None:
-    found = simulate(Compiled(PROBLEM), WORLD, 3, parallel=2)
+    found = simulate(Compiled(PROBLEM), ENVIRONMENT, 3, parallel=2)
     assert found.metrics["mark"].tolist() == [1.0, 1.0, 1.0]
-    plain = simulate(CoinToss(PROBLEM), WORLD, 3, parallel=2)
+    plain = simulate(CoinToss(PROBLEM), ENVIRONMENT, 3, parallel=2)
     assert found.elapsed.tolist() == plain.elapsed.tolist()
     assert (found.elapsed < found.stopping_time).all()
 
@@ -335,12 +337,12 @@ def test_one_failure_ends_the_simulation_and_cancels_the_rest() -> None:
 
         pool.submit = counting
         with pytest.raises(ZeroDivisionError, match="seed"):
-            simulate(Failing(PROBLEM), WORLD, 400, executor=pool, chunk_size=1)
+            simulate(Failing(PROBLEM), ENVIRONMENT, 400, executor=pool, chunk_size=1)
         raised.set()
         assert len(submitted) == 400
         assert any(future.cancelled() for future in submitted)
         pool.submit = submit
-        assert simulate(CoinToss(PROBLEM), WORLD, 3, executor=pool).replications == 3
+        assert simulate(CoinToss(PROBLEM), ENVIRONMENT, 3, executor=pool).replications == 3
 
 
 @pytest.mark.parametrize(
@@ -360,11 +362,14 @@ def test_one_failure_ends_the_simulation_and_cancels_the_rest() -> None:
         ({"engine": "fast"}, "engine must be one of 'auto', 'python'; got 'fast'"),
         ({"policy": LeadRace}, "policy must be an object, not its class: LeadRace(...)"),
         ({"policy": "LeadRace"}, "policy must be a fairtrial.Policy; got 'LeadRace'"),
-        ({"policy": WORLD}, "policy must be a fairtrial.Policy; got GaussianWorld("),
-        ({"environment": GaussianWorld}, "environment must be an object, not its class: Gaussian"),
+        ({"policy": ENVIRONMENT}, "policy must be a fairtrial.Policy; got GaussianEnvironment("),
+        (
+            {"environment": GaussianEnvironment},
+            "environment must be an object, not its class: Gaussian",
+        ),
         ({"environment": None}, "environment must be a fairtrial.Environment; got None"),
         (
-            {"environment": GaussianWorld(ToyProblem(["a", "b"]), [1, 2])},
+            {"environment": GaussianEnvironment(ToyProblem(["a", "b"]), [1, 2])},
             "environment must be made for the policy's problem, ToyProblem(arms=",
         ),
         (
@@ -381,7 +386,7 @@ def test_bad_input_is_refused_before_anything_runs(changes: dict[str, Any], mess
     executor = Immediate()
     arguments: dict[str, Any] = {
         "policy": LeadRace(PROBLEM),
-        "environment": WORLD,
+        "environment": ENVIRONMENT,
         "replications": 3,
         "executor": executor,
     }
@@ -392,14 +397,14 @@ def test_bad_input_is_refused_before_anything_runs(changes: dict[str, Any], mess
 
 
 def test_an_equal_problem_is_the_same_problem() -> None:
-    assert simulate(LeadRace(ToyProblem(("a", "b", "c"))), WORLD, 2).replications == 2
+    assert simulate(LeadRace(ToyProblem(("a", "b", "c"))), ENVIRONMENT, 2).replications == 2
 
 
 def test_a_seed_may_be_anything_that_numpy_users_have() -> None:
-    by_generator = simulate(CoinToss(PROBLEM), WORLD, 3, seed=np.random.default_rng(4))
-    again = simulate(CoinToss(PROBLEM), WORLD, 3, seed=by_generator.seed)
+    by_generator = simulate(CoinToss(PROBLEM), ENVIRONMENT, 3, seed=np.random.default_rng(4))
+    again = simulate(CoinToss(PROBLEM), ENVIRONMENT, 3, seed=by_generator.seed)
     assert_same(by_generator, again)
-    assert simulate(CoinToss(PROBLEM), WORLD, 1, seed=None).seed >= 0
+    assert simulate(CoinToss(PROBLEM), ENVIRONMENT, 1, seed=None).seed >= 0
 
 
 # ------------------------------------------------------------------------ progress bar
@@ -408,12 +413,12 @@ def test_a_seed_may_be_anything_that_numpy_users_have() -> None:
 def test_a_bar_is_shown_on_a_terminal_only(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    simulate(CoinToss(PROBLEM), WORLD, 20, progress=True)
+    simulate(CoinToss(PROBLEM), ENVIRONMENT, 20, progress=True)
     assert capsys.readouterr() == ("", "")
     monkeypatch.setattr("rich.console.Console.is_terminal", True)
-    simulate(CoinToss(PROBLEM), WORLD, 20, progress=False)
+    simulate(CoinToss(PROBLEM), ENVIRONMENT, 20, progress=False)
     assert capsys.readouterr() == ("", "")
-    simulate(CoinToss(PROBLEM), WORLD, 20, progress=True)
+    simulate(CoinToss(PROBLEM), ENVIRONMENT, 20, progress=True)
     output, bar = capsys.readouterr()
     assert output == ""
     assert "replications" in bar
@@ -424,9 +429,9 @@ def test_elsewhere_a_long_simulation_writes_a_line_now_and_then(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("fairtrial.simulation._bar._LINE_SECONDS", 0.0)
-    simulate(CoinToss(PROBLEM), WORLD, 20, progress=False)
+    simulate(CoinToss(PROBLEM), ENVIRONMENT, 20, progress=False)
     assert capsys.readouterr() == ("", "")
-    simulate(CoinToss(PROBLEM), WORLD, 20, progress=True, chunk_size=10)
+    simulate(CoinToss(PROBLEM), ENVIRONMENT, 20, progress=True, chunk_size=10)
     output, lines = capsys.readouterr()
     assert output == ""
     assert lines.splitlines() == ["10 of 20 replications", "20 of 20 replications"]

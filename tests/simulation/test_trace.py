@@ -7,8 +7,8 @@ import pytest
 from fairtrial.errors import InvalidArgument
 from fairtrial.simulation import simulate, trace
 from tests.core.toys import (
-    DelayedWorld,
-    GaussianWorld,
+    DelayedEnvironment,
+    GaussianEnvironment,
     LeadRace,
     PartialRace,
     QuotaKeeper,
@@ -16,12 +16,12 @@ from tests.core.toys import (
 )
 
 PROBLEM = ToyProblem(["a", "b", "c"])
-WORLD = GaussianWorld(PROBLEM, [0.0, 1.0, 1.5])
+ENVIRONMENT = GaussianEnvironment(PROBLEM, [0.0, 1.0, 1.5])
 
 
 def test_a_trace_is_replication_0_of_the_simulation() -> None:
-    result = simulate(LeadRace(PROBLEM), WORLD, 1, seed=4)
-    looks = trace(LeadRace(PROBLEM), WORLD, seed=4)
+    result = simulate(LeadRace(PROBLEM), ENVIRONMENT, 1, seed=4)
+    looks = trace(LeadRace(PROBLEM), ENVIRONMENT, seed=4)
     assert looks[-1].told == result.stopping_time[0]
     assert looks[-1].recommendation.arm == result.answer[0]
     assert [estimate.pulls for estimate in looks[-1].actions] == result.pulls[0].tolist()
@@ -30,18 +30,18 @@ def test_a_trace_is_replication_0_of_the_simulation() -> None:
 @pytest.mark.parametrize("points", [2, 3, 7, 21])
 def test_looks_are_evenly_spaced_from_the_start_to_the_end(points: int) -> None:
     policy = QuotaKeeper(PROBLEM, [1, 1, 1], 9)
-    looks = trace(policy, WORLD, horizon=420, points=points)
+    looks = trace(policy, ENVIRONMENT, horizon=420, points=points)
     step = 420 // (points - 1)
     assert [look.told for look in looks] == list(range(0, 421, step))
 
 
 def test_a_short_run_is_seen_whole() -> None:
-    looks = trace(QuotaKeeper(PROBLEM, [1, 1, 1], 9), WORLD, horizon=5)
+    looks = trace(QuotaKeeper(PROBLEM, [1, 1, 1], 9), ENVIRONMENT, horizon=5)
     assert [look.told for look in looks] == [0, 1, 2, 3, 4, 5]
 
 
 def test_the_evidence_crosses_the_threshold_at_the_end_only() -> None:
-    looks = trace(LeadRace(PROBLEM), WORLD, points=20)
+    looks = trace(LeadRace(PROBLEM), ENVIRONMENT, points=20)
     assert len(looks) == 20
     assert [look.recommendation.status for look in looks] == ["running"] * 19 + ["decided"]
     assert looks[-1].evidence > looks[-1].threshold
@@ -49,8 +49,8 @@ def test_the_evidence_crosses_the_threshold_at_the_end_only() -> None:
 
 @pytest.mark.parametrize("seed", range(5))
 def test_the_last_look_is_at_the_stop_even_if_a_reading_brought_it(seed: int) -> None:
-    world = DelayedWorld(PROBLEM, [0.0, 3.0, 6.0])
-    looks = trace(PartialRace(PROBLEM), world, seed=seed, parallel=3)
+    environment = DelayedEnvironment(PROBLEM, [0.0, 3.0, 6.0])
+    looks = trace(PartialRace(PROBLEM), environment, seed=seed, parallel=3)
     assert looks[-1].recommendation.decided
     assert looks[-1].outstanding == 0
     assert looks[0].told == 0
@@ -58,7 +58,7 @@ def test_the_last_look_is_at_the_stop_even_if_a_reading_brought_it(seed: int) ->
 
 def test_the_template_is_left_alone() -> None:
     policy = LeadRace(PROBLEM)
-    trace(policy, WORLD)
+    trace(policy, ENVIRONMENT)
     assert policy.asked == 0
 
 
@@ -75,7 +75,7 @@ def test_the_template_is_left_alone() -> None:
     ],
 )
 def test_bad_input_is_refused(changes: dict[str, Any], message: str) -> None:
-    arguments: dict[str, Any] = {"policy": LeadRace(PROBLEM), "environment": WORLD}
+    arguments: dict[str, Any] = {"policy": LeadRace(PROBLEM), "environment": ENVIRONMENT}
     with pytest.raises(InvalidArgument) as caught:
         trace(**{**arguments, **changes})
     assert str(caught.value).startswith(message)

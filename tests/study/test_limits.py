@@ -1,4 +1,4 @@
-"""What a study refuses because of its size, its depth, or the world it would take place in."""
+"""What a study refuses because of its size, its depth, or the system that it would run on."""
 
 import json
 import math

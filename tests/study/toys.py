@@ -7,7 +7,7 @@
 | `Timed`       | ended by the clock                                                        |
 | `Serving`     | never stops, draws at random, counts at issue, hands lost pulls out again |
 | `Averaging`   | outcomes are rows of named fields                                         |
-| `Arrivals`    | the world says which group comes next                                     |
+| `Arrivals`    | the environment says which group comes next                                     |
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from tests.subpopulations.block_views import (
 )
 from tests.subpopulations.slow_blocks import NONE, Cell, Setting, SlowBlocks, log_bet
 
-World = Callable[[np.random.Generator, int, int], float]
+RewardOf = Callable[[np.random.Generator, int, int], float]
 
 
 # ------------------------------------------------------------------- the two, side by side
@@ -193,27 +193,27 @@ def all_ledgers(policy: BlockBetting) -> np.ndarray:
     return policy._blocks.state.ledgers.copy()
 
 
-def gaussian(means: object, std: object = 1.0) -> World:
+def gaussian(means: object, std: object = 1.0) -> RewardOf:
     means = np.asarray(means)
     std = np.broadcast_to(np.asarray(std), means.shape)
     return lambda rng, k, i: float(rng.normal(means[k, i], std[k, i]))
 
 
-def coins(means: object, low: float = 0.0, high: float = 1.0) -> World:
+def coins(means: object, low: float = 0.0, high: float = 1.0) -> RewardOf:
     means = np.asarray(means)
     return lambda rng, k, i: high if rng.random() < means[k, i] else low
 
 
-def uniform(means: object, width: float) -> World:
+def uniform(means: object, width: float) -> RewardOf:
     means = np.asarray(means)
     return lambda rng, k, i: float(means[k, i] + width * (rng.random() - 0.5))
 
 
-def one_at_a_time(twins: Twins, world: World, seed: int, most: int) -> None:
+def one_at_a_time(twins: Twins, reward_of: RewardOf, seed: int, most: int) -> None:
     rng = np.random.default_rng(seed)
     while not twins.policy.stopped and twins.policy.asked < most:
         pull = twins.ask()
-        twins.tell(pull, world(rng, *twins.cell(pull)))
+        twins.tell(pull, reward_of(rng, *twins.cell(pull)))
     twins.finish()
 
 
@@ -303,13 +303,13 @@ INSTANCES = {
 
 @pytest.mark.parametrize("name", INSTANCES)
 def test_every_block_is_planned_and_paid_as_the_mathematics_says(name: str) -> None:
-    problem, world = INSTANCES[name]
+    problem, reward_of = INSTANCES[name]
     twins = Twins(problem)
-    one_at_a_time(twins, world, seed=1, most=400)
+    one_at_a_time(twins, reward_of, seed=1, most=400)
     assert twins.paid > 5
 
 
-def random_instance(rng: np.random.Generator) -> tuple[Problem, World]:
+def random_instance(rng: np.random.Generator) -> tuple[Problem, RewardOf]:
     shape = (int(rng.integers(1, 5)), int(rng.integers(1, 4)))
     weights = rng.integers(0, 4, shape[1]).astype(float)
     weights[rng.integers(shape[1])] += 1.0
@@ -337,15 +337,15 @@ def random_instance(rng: np.random.Generator) -> tuple[Problem, World]:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_random_instances_agree_with_the_slow_implementation(seed: int) -> None:
-    problem, world = random_instance(np.random.default_rng(seed))
-    one_at_a_time(Twins(problem, delta=0.2), world, seed, most=250)
+    problem, reward_of = random_instance(np.random.default_rng(seed))
+    one_at_a_time(Twins(problem, delta=0.2), reward_of, seed, most=250)
 
 
 @pytest.mark.parametrize(
     "name", [name for name, (problem, _) in INSTANCES.items() if not problem.constrained.any()]
 )
 def test_no_other_shares_do_better_where_no_cell_has_a_limit(name: str) -> None:
-    problem, world = INSTANCES[name]
+    problem, reward_of = INSTANCES[name]
     twins, rng = Twins(problem), np.random.default_rng(2)
     while twins.plans < 5:
         planned = twins.plans
@@ -357,7 +357,7 @@ def test_no_other_shares_do_better_where_no_cell_has_a_limit(name: str) -> None:
                 assert progress_of(twins, twins.policy._blocks.state.shares * factors) <= best * (
                     1 + 1e-9
                 )
-        twins.tell(pull, world(rng, *twins.cell(pull)))
+        twins.tell(pull, reward_of(rng, *twins.cell(pull)))
 
 
 def progress_of(twins: Twins, spending: np.ndarray) -> float:
@@ -420,7 +420,7 @@ def test_a_mean_exactly_on_its_border_does_not_end_the_experiment(
 
 def storm(
     twins: Twins,
-    world: World,
+    reward_of: RewardOf,
     rng: np.random.Generator,
     steps: int,
     losses: bool,
@@ -434,7 +434,7 @@ def storm(
     problem = twins.problem
 
     def tell(pull: Pull) -> None:
-        told.append((pull, world(rng, *twins.cell(pull))))
+        told.append((pull, reward_of(rng, *twins.cell(pull))))
         twins.tell(*told[-1])
 
     for _ in range(steps):
@@ -442,7 +442,7 @@ def storm(
             break
         if corrections and told and rng.random() < 0.2:
             pull, old = told.pop(int(rng.integers(max(0, len(told) - 20), len(told))))
-            told.append((pull, world(rng, *twins.cell(pull))))
+            told.append((pull, reward_of(rng, *twins.cell(pull))))
             twins.amend(pull, old, told[-1][1])
         chance = rng.random()
         if chance < 0.5 and len(in_flight) < (15 if passive else 80):
@@ -483,10 +483,10 @@ STORMS = {
 def test_open_blocks_pay_as_the_mathematics_says_whatever_comes_when(
     name: str, losses: str, passive: bool
 ) -> None:
-    problem, world = STORMS[name]
+    problem, reward_of = STORMS[name]
     options = {} if losses == "none" else {"losses": losses}
     twins = Twins(problem, delta=1e-6, **options)
-    storm(twins, world, np.random.default_rng(5), 700, losses != "none", passive)
+    storm(twins, reward_of, np.random.default_rng(5), 700, losses != "none", passive)
     assert passive or twins.most_open > 3
     assert twins.paid > 2
     # What gets lost may rightly leave nothing to bet on.
@@ -497,9 +497,9 @@ def test_open_blocks_pay_as_the_mathematics_says_whatever_comes_when(
 @pytest.mark.parametrize("passive", [False, True], ids=["chosen", "passive"])
 @pytest.mark.parametrize("name", STORMS)
 def test_corrections_change_the_bets_that_are_not_paid_yet(name: str, passive: bool) -> None:
-    problem, world = STORMS[name]
+    problem, reward_of = STORMS[name]
     twins = Twins(problem, delta=1e-6)
-    storm(twins, world, np.random.default_rng(6), 400, True, passive, corrections=True)
+    storm(twins, reward_of, np.random.default_rng(6), 400, True, passive, corrections=True)
     assert passive or twins.most_open > 3
     assert twins.paid > 2
     assert np.abs(twins.ledgers()).max() > 0.01
@@ -568,7 +568,7 @@ def test_a_block_pays_only_when_all_before_it_are_complete(problem: Problem) -> 
 # ---------------------------------------------------------------- lost, late, unsolicited
 
 
-def at_a_betting_block(problem: Problem, world: World, seed: int) -> BlockBetting:
+def at_a_betting_block(problem: Problem, reward_of: RewardOf, seed: int) -> BlockBetting:
     """Return a policy with a block open that bets, nothing of it told."""
     policy = BlockBetting(problem, delta=1e-4)
     rng = np.random.default_rng(seed)
@@ -578,7 +578,7 @@ def at_a_betting_block(problem: Problem, world: World, seed: int) -> BlockBettin
         nothing_told = state.blocks.results[slot].sum() == 0
         if serial_of(pull) > 1 and nothing_told and state.bets.number.any():
             return policy
-        policy.tell(pull, world(rng, *divmod(pull.action, problem.shape[1])))
+        policy.tell(pull, reward_of(rng, *divmod(pull.action, problem.shape[1])))
 
 
 def fork(policy: BlockBetting) -> BlockBetting:
@@ -603,8 +603,8 @@ def finish_block(policy: BlockBetting, told: dict[int, float | None]) -> np.ndar
 @pytest.mark.parametrize("seed", range(6))
 def test_a_lost_bounded_reward_pays_no_more_than_any_value_would_have(seed: int) -> None:
     problem = Problem(3, 2, None, 0.4, reward_range=(0, 1))
-    world = uniform([[0.6, 0.55], [0.5, 0.35], [0.3, 0.7]], 0.6)
-    policy = at_a_betting_block(problem, world, seed)
+    reward_of = uniform([[0.6, 0.55], [0.5, 0.35], [0.3, 0.7]], 0.6)
+    policy = at_a_betting_block(problem, reward_of, seed)
     before = all_ledgers(policy)
     number = policy.outstanding()[0].number
     serial = serial_of(policy.outstanding()[0])
@@ -638,11 +638,11 @@ def test_a_lost_gaussian_reward_leaves_the_bet_to_those_that_came() -> None:
 @pytest.mark.parametrize("name", STORMS)
 def test_late_and_unsolicited_results_join_the_data(name: str) -> None:
     """A late one counts for the bet too, if its loss was counted at its worst value."""
-    problem, world = STORMS[name]
-    policy = at_a_betting_block(problem, world, seed=1)
+    problem, reward_of = STORMS[name]
+    policy = at_a_betting_block(problem, reward_of, seed=1)
     plain, late, extra = fork(policy), fork(policy), fork(policy)
     first = policy.outstanding()[0]
-    value = world(np.random.default_rng(0), *divmod(first.action, problem.shape[1]))
+    value = reward_of(np.random.default_rng(0), *divmod(first.action, problem.shape[1]))
 
     plain.fail(first)
     late.fail(first)
@@ -667,17 +667,17 @@ def test_losing_every_initial_draw_of_a_cell_only_delays_the_plan() -> None:
     problem = Problem(2, 2, None, 0.0, 1.0)
     twins = Twins(problem)
     rng = np.random.default_rng(0)
-    world = gaussian([[0.9, 0.8], [1.5, -0.9]])
+    reward_of = gaussian([[0.9, 0.8], [1.5, -0.9]])
     for _ in range(20):
         pull = twins.ask()
         if pull.action == 2:
             twins.lose(pull)
         else:
-            twins.tell(pull, world(rng, *twins.cell(pull)))
+            twins.tell(pull, reward_of(rng, *twins.cell(pull)))
     assert twins.policy.recommend().status == "running"
     while not twins.policy.stopped and twins.policy.asked < 400:
         pull = twins.ask()
-        twins.tell(pull, world(rng, *twins.cell(pull)))
+        twins.tell(pull, reward_of(rng, *twins.cell(pull)))
     twins.finish()
     assert twins.policy.recommend().arm == "0"
 
@@ -802,12 +802,12 @@ def test_a_thousand_typed_for_ten_and_corrected_at_once_rejects_nobody() -> None
 
 @pytest.mark.parametrize("name", STORMS)
 def test_what_was_paid_stays_paid_when_it_is_corrected(name: str) -> None:
-    problem, world = STORMS[name]
-    policy = at_a_betting_block(problem, world, seed=1)
+    problem, reward_of = STORMS[name]
+    policy = at_a_betting_block(problem, reward_of, seed=1)
     pull, rng = policy.outstanding()[0], np.random.default_rng(2)
     while pull.tag < 0:
         # Nothing is bet on it.
-        policy.tell(pull, world(rng, *divmod(pull.action, problem.shape[1])))
+        policy.tell(pull, reward_of(rng, *divmod(pull.action, problem.shape[1])))
         pull = policy.ask()
     low, high = problem.reward_range or (-1.0, 1.0)
     finish_block(policy, {pull.number: high})
@@ -830,14 +830,14 @@ def test_passive_arrivals_close_blocks_and_their_surplus_pays_into_nothing() -> 
     problem = Problem(2, ["often", "seldom"], None, 0.0, 1.0)
     twins = Twins(problem)
     rng = np.random.default_rng(2)
-    world = gaussian([[0.8, 0.7], [1.6, -0.8]])
+    reward_of = gaussian([[0.8, 0.7], [1.6, -0.8]])
     surplus = 0
     while not twins.policy.stopped and twins.policy.asked < 1500:
         group = "often" if rng.random() < 0.8 else "seldom"
         before, settled = twins.ledgers(), twins.slow.settled
         pull = twins.ask(group=group)
         assert pull.group == group
-        twins.tell(pull, world(rng, *twins.cell(pull)))
+        twins.tell(pull, reward_of(rng, *twins.cell(pull)))
         if serial_of(pull) < 0:
             surplus += 1
             assert twins.slow.settled == settled
@@ -969,12 +969,12 @@ INTERVALS = {
 }
 
 
-def share_rejected(problem: Problem, world: Environment, truth: int, draws: int) -> float:
+def share_rejected(problem: Problem, reward_of: Environment, truth: int, draws: int) -> float:
     """Return the share of runs in which the right answer was ever rejected."""
 
     def rejected(seed: int) -> bool:
         policy = BlockBetting(problem, delta=DELTA)
-        policy.compiled_run(world, np.random.default_rng([7, seed]), draws)
+        policy.compiled_run(reward_of, np.random.default_rng([7, seed]), draws)
         return bool(policy._blocks.state.rejected[truth])
 
     # Compiled runs release the interpreter's lock.
@@ -997,8 +997,8 @@ def test_the_right_answer_is_seldom_rejected_with_known_noise(name: str, noise: 
 def test_the_right_answer_is_seldom_rejected_with_bounded_rewards(name: str) -> None:
     arms, groups, floors, means, truth = BOUNDED[name]
     problem = Problem(arms, groups, None, floors, reward_range=(0, 1))
-    world = BernoulliEnvironment(problem, means)
-    assert share_rejected(problem, world, truth, 1200) <= TOLERATED
+    reward_of = BernoulliEnvironment(problem, means)
+    assert share_rejected(problem, reward_of, truth, 1200) <= TOLERATED
 
 
 @pytest.mark.statistical
@@ -1016,7 +1016,7 @@ def test_the_right_answer_is_seldom_rejected_between_floors_and_ceilings(
 
 def held_back(
     problem: Problem,
-    world: World,
+    reward_of: RewardOf,
     truth: int,
     rank: Callable[[Pull, float], float],
     is_lost: Callable[[Pull, float, float], bool],
@@ -1032,7 +1032,7 @@ def held_back(
     while not policy.stopped and policy.asked < 250:
         while len(flight) < 25 and not policy.stopped:
             pull = policy.ask()
-            flight.append((pull, world(rng, *divmod(pull.action, problem.shape[1]))))
+            flight.append((pull, reward_of(rng, *divmod(pull.action, problem.shape[1]))))
         place = 0
         if flight[0][0].number > policy.asked - 75:
             place = max(range(len(flight)), key=lambda i: rank(*flight[i]))
@@ -1054,14 +1054,14 @@ def never(pull: Pull, reward: float, chance: float) -> bool:
 def test_delays_that_depend_on_the_results_break_nothing(name: str, against: float) -> None:
     # Arm 0 is the answer, on all its floors; its results are told in an order that misleads.
     if name == "Gaussian":
-        problem, world = Problem(2, 1, None, 0.0, 1.0), gaussian([[0.0], [-0.2]])
+        problem, reward_of = Problem(2, 1, None, 0.0, 1.0), gaussian([[0.0], [-0.2]])
     else:
-        problem, world = Problem(2, 1, None, 0.1, reward_range=(0, 1)), coins([[0.1], [0.06]])
+        problem, reward_of = Problem(2, 1, None, 0.1, reward_range=(0, 1)), coins([[0.1], [0.06]])
 
     def rank(pull: Pull, reward: float) -> float:
         return against * reward if pull.arm == "0" else -against * reward
 
-    wrong = sum(held_back(problem, world, 0, rank, never, seed) for seed in range(RUNS))
+    wrong = sum(held_back(problem, reward_of, 0, rank, never, seed) for seed in range(RUNS))
     assert wrong / RUNS <= TOLERATED
 
 
@@ -1072,7 +1072,7 @@ def test_losses_that_depend_on_the_results_break_nothing_with_bounded_rewards(
 ) -> None:
     # Half of the right arm's successes and of the wrong one's failures never come.
     problem = Problem(2, 1, None, floor, reward_range=(0, 1))
-    world = coins([[0.5 + TINY], [0.5 if floor is None else 0.45]])
+    reward_of = coins([[0.5 + TINY], [0.5 if floor is None else 0.45]])
 
     def is_lost(pull: Pull, reward: float, chance: float) -> bool:
         return chance < 0.5 and reward == (1.0 if pull.arm == "0" else 0.0)
@@ -1080,19 +1080,22 @@ def test_losses_that_depend_on_the_results_break_nothing_with_bounded_rewards(
     def rank(pull: Pull, reward: float) -> float:
         return 0.0
 
-    wrong = sum(held_back(problem, world, 0, rank, is_lost, seed) for seed in range(RUNS))
+    wrong = sum(held_back(problem, reward_of, 0, rank, is_lost, seed) for seed in range(RUNS))
     assert wrong / RUNS <= TOLERATED
 
 
 # ------------------------------------------------------------- plans that doubt themselves
 
 
-def stopping_times(problem: Problem, world: Environment, runs: int, **options: object) -> list[int]:
+def stopping_times(
+    problem: Problem, reward_of: Environment, runs: int, **options: object
+) -> list[int]:
     template = BlockBetting(problem, delta=DELTA, **options)
     made = [
-        template.clone().compiled_run(world, np.random.default_rng(r), 10**5) for r in range(runs)
+        template.clone().compiled_run(reward_of, np.random.default_rng(r), 10**5)
+        for r in range(runs)
     ]
-    assert all(run is not None and run.answer == world.truth.best for run in made)
+    assert all(run is not None and run.answer == reward_of.truth.best for run in made)
     return sorted(run.stopping_time for run in made if run is not None)
 
 
@@ -1102,10 +1105,10 @@ def test_a_lucky_start_of_a_cell_does_not_lock_the_plan_in() -> None:
     # lucky, a plan at the estimates settles on the other, at a hundred times the price. Planned so,
     # 1 run in 20 takes more than thirty times the median; 400 runs are enough to see one in 100.
     problem = Problem(3, 3, floors=0.0, noise_std=1.0)
-    world = GaussianEnvironment(
+    reward_of = GaussianEnvironment(
         problem, [[-0.05, -0.5, 0.5], [-0.5, -0.05, 0.5], [0.5, -0.05, -0.5]]
     )
-    pulls = stopping_times(problem, world, 400)
+    pulls = stopping_times(problem, reward_of, 400)
     assert pulls[int(0.97 * len(pulls))] < 4 * pulls[len(pulls) // 2]
     assert pulls[-1] < 20 * pulls[len(pulls) // 2]
 
@@ -1134,12 +1137,12 @@ def test_a_range_far_from_zero_decides_as_the_range_from_zero_to_one(low: float)
     near = Problem(3, 1, floors=0.3, reward_range=(0, 1))
     far = Problem(3, 1, floors=low + 0.25, reward_range=(low, low + 1.0))
     near = near.clone(floors=0.25)
-    world, rng = coins([[0.9], [0.5], [0.1]]), np.random.default_rng(3)
+    reward_of, rng = coins([[0.9], [0.5], [0.1]]), np.random.default_rng(3)
     policies = [BlockBetting(problem, delta=0.05) for problem in (near, far)]
     while not policies[0].stopped:
         pulls = [policy.ask() for policy in policies]
         assert pulls[0].action == pulls[1].action
-        reward = world(rng, *divmod(pulls[0].action, 1))
+        reward = reward_of(rng, *divmod(pulls[0].action, 1))
         policies[0].tell(pulls[0], reward)
         policies[1].tell(pulls[1], low + reward)
     assert policies[1].recommend().arm == policies[0].recommend().arm == "0"
@@ -1152,7 +1155,7 @@ def test_a_range_far_from_zero_decides_as_the_range_from_zero_to_one(low: float)
 
 def run_with_losses(
     policy: BlockBetting,
-    world: World,
+    reward_of: RewardOf,
     seed: int,
     is_lost: Callable[[np.random.Generator, Pull, float], bool],
     most: int,
@@ -1161,7 +1164,7 @@ def run_with_losses(
     rng = np.random.default_rng([13, seed])
     while not policy.stopped and policy.asked < most:
         pull = policy.ask()
-        reward = world(rng, *divmod(pull.action, policy.problem.shape[1]))
+        reward = reward_of(rng, *divmod(pull.action, policy.problem.shape[1]))
         if is_lost(rng, pull, reward):
             policy.fail(pull)
         else:
@@ -1241,14 +1244,14 @@ def test_losses_of_one_arm_alone_weaken_a_guarantee_that_takes_them_for_ignorabl
 @pytest.mark.statistical
 def test_losses_by_value_that_are_taken_back_by_value_break_nothing() -> None:
     # Half of what speaks against the wrong arm gets lost. Of that, what speaks for it comes late.
-    problem, world = Problem(2, 1, None, 0.3, reward_range=(0, 1)), coins([[0.3], [0.29]])
+    problem, reward_of = Problem(2, 1, None, 0.3, reward_range=(0, 1)), coins([[0.3], [0.29]])
 
     def ever_rejected(seed: int) -> bool:
         policy = BlockBetting(problem, delta=DELTA)
         rng = np.random.default_rng([17, seed])
         while not policy.stopped and policy.asked < 250:
             for pull in policy.ask(8):
-                reward = world(rng, *divmod(pull.action, 1))
+                reward = reward_of(rng, *divmod(pull.action, 1))
                 if rng.random() < 0.5:
                     policy.fail(pull)
                     if (reward == 1.0) == (pull.arm == "1"):

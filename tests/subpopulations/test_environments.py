@@ -1,4 +1,4 @@
-"""Worlds: what they draw and what they know."""
+"""Environments: what they draw and what they know."""
 
 import math
 
@@ -80,14 +80,14 @@ def test_draws_have_the_stated_means_and_deviations() -> None:
     draws = 20_000  # tolerance: 5 standard errors
     gaussian = GaussianEnvironment(Problem(3, 2, noise_std=0.7), MEANS)
     binary = BernoulliEnvironment(Problem(1, 2, reward_range=(0, 1)), [[0.3, 0.9]])
-    for world in (gaussian, binary):
+    for environment in (gaussian, binary):
         generator = np.random.default_rng(1)
-        for action in range(world.problem.n_actions):
-            pull = world.problem.pull(**world.problem.labels(action))
-            sample = np.array([world.sample(pull, generator) for _ in range(draws)])
-            cell = np.unravel_index(action, world.problem.shape)
-            spread = world.cell_stds[cell]
-            assert abs(sample.mean() - world.cell_means[cell]) < 5 * spread / math.sqrt(draws)
+        for action in range(environment.problem.n_actions):
+            pull = environment.problem.pull(**environment.problem.labels(action))
+            sample = np.array([environment.sample(pull, generator) for _ in range(draws)])
+            cell = np.unravel_index(action, environment.problem.shape)
+            spread = environment.cell_stds[cell]
+            assert abs(sample.mean() - environment.cell_means[cell]) < 5 * spread / math.sqrt(draws)
             assert abs(sample.std() - spread) < 5 * spread / math.sqrt(draws)
 
 
@@ -100,17 +100,17 @@ def test_replay_draws_only_rows_of_the_cell_and_knows_their_means() -> None:
             "gain": [0.1, 0.2, 0.3, 0.4, 0.8, 0.5],
         }
     )
-    world = ReplayEnvironment(problem, table, "treatment", "stratum", "gain")
-    assert np.allclose(world.truth.means, [[0.3, 0.2], [0.3, 0.6]])
+    environment = ReplayEnvironment(problem, table, "treatment", "stratum", "gain")
+    assert np.allclose(environment.truth.means, [[0.3, 0.2], [0.3, 0.6]])
     generator = np.random.default_rng(0)
     pull = problem.pull(arm="b", group="y")
-    assert {world.sample(pull, generator) for _ in range(60)} == {0.4, 0.8}
+    assert {environment.sample(pull, generator) for _ in range(60)} == {0.4, 0.8}
 
 
 def test_a_mapping_of_columns_is_a_table_too() -> None:
     problem = Problem(["a"], ["x"], reward_range=(0, 1))
-    world = ReplayEnvironment(problem, {"arm": ["a"], "group": ["x"], "reward": [1]})
-    assert world.truth.means.tolist() == [[1.0]]
+    environment = ReplayEnvironment(problem, {"arm": ["a"], "group": ["x"], "reward": [1]})
+    assert environment.truth.means.tolist() == [[1.0]]
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_a_row_with_an_impossible_reward_is_named(reward: object) -> None:
         ReplayEnvironment(problem, {"arm": ["a"] * 2, "group": ["x"] * 2, "reward": [1, reward]})
 
 
-def test_worlds_refuse_means_that_cannot_be() -> None:
+def test_environments_refuse_means_that_cannot_be() -> None:
     problem = Problem(2, 2, noise_std=1.0)
     with pytest.raises(InvalidArgument, match=r"means must have shape \(2 arms, 2 groups\)"):
         GaussianEnvironment(problem, [[1.0]])
@@ -150,5 +150,5 @@ def test_worlds_refuse_means_that_cannot_be() -> None:
         GaussianEnvironment(problem, np.zeros((2, 2)), std=[1.0, 2.0, 3.0])
     with pytest.raises(InvalidArgument, match="must give noise_std"):
         GaussianEnvironment(Problem(1, 1, reward_range=(0, 1)), [[0.0]])
-    with pytest.raises(InvalidOutcome, match="reward of this world"):
+    with pytest.raises(InvalidOutcome, match="reward of this environment"):
         BernoulliEnvironment(Problem(1, 1, reward_range=(0, 0.5)), [[0.5]])

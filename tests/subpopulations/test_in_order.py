@@ -136,15 +136,17 @@ def test_a_correction_reaches_a_result_in_use_and_one_that_waits() -> None:
 
 def test_with_results_that_come_at_once_only_the_price_differs() -> None:
     problem = Problem(2, 2, noise_std=1.0)
-    world = GaussianEnvironment(problem, MEANS)
-    live = run_policy(informative(problem), world, np.random.default_rng(3))
+    environment = GaussianEnvironment(problem, MEANS)
+    live = run_policy(informative(problem), environment, np.random.default_rng(3))
     policy = informative(problem)
-    compiled = policy.compiled_run(world, np.random.default_rng(3), None)
+    compiled = policy.compiled_run(environment, np.random.default_rng(3), None)
     assert compiled is not None
     assert (compiled.answer, compiled.stopping_time) == (live.answer, live.stopping_time)
     assert np.array_equal(compiled.pulls, live.pulls)
     assert policy.progress().actions[0].pulls == live.pulls[0]
-    plain = run_policy(BalancedTracking(problem, delta=DELTA), world, np.random.default_rng(3))
+    plain = run_policy(
+        BalancedTracking(problem, delta=DELTA), environment, np.random.default_rng(3)
+    )
     assert plain.stopping_time <= live.stopping_time
 
 

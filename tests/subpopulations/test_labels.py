@@ -100,13 +100,13 @@ def test_the_right_answer_is_ever_excluded_in_at_most_delta_of_studies(settings,
     delta, runs = 0.1, 2000
     own = Problem(["a", "b"], len(means[0]), **settings)
     kind = "Bernoulli" if "reward_range" in settings else "Gaussian"
-    world = getattr(ft.subpopulations, f"{kind}Environment")(own, means)
+    environment = getattr(ft.subpopulations, f"{kind}Environment")(own, means)
     template = BlockBetting(own, delta=delta, batch=40)
     excluded = 0
     for seed in range(runs):
         policy = template.clone()
         # Answers are rejected for good: whoever is left at the end was never excluded.
-        policy.compiled_run(world, np.random.default_rng(seed), 240)
+        policy.compiled_run(environment, np.random.default_rng(seed), 240)
         excluded += not right & set(policy.recommend().candidates)
     # At most delta, and three standard errors of the Monte Carlo.
     assert excluded / runs <= delta + 3 * math.sqrt(delta * (1 - delta) / runs)
@@ -254,13 +254,13 @@ def test_the_record_of_the_spread_is_saved_and_restored_at_every_step(make) -> N
 @pytest.mark.parametrize("make", RULES, ids=NAMES)
 def test_compiled_and_live_runs_record_the_same_spread(make) -> None:
     own = problem(noise_std=[[0.5, 1.0], [2.0, 1.0], [1.0, 1.5]])
-    world = GaussianEnvironment(own, MEANS)
+    environment = GaussianEnvironment(own, MEANS)
     compiled, live = make(own), make(own)
-    compiled.compiled_run(world, np.random.default_rng(2), 250)
+    compiled.compiled_run(environment, np.random.default_rng(2), 250)
     generator = np.random.default_rng(2)
     while not live.stopped and live.told < 250:
         pull = live.ask()
-        live.tell(pull, world.sample(pull, generator))
+        live.tell(pull, environment.sample(pull, generator))
     assert compiled.told == live.told
     assert np.array_equal(compiled._spreads(), live._spreads())
 
@@ -319,12 +319,12 @@ def test_there_is_nothing_to_test_without_a_stated_noise() -> None:
 @pytest.mark.parametrize(("std", "runs"), [(1.0, 2000), (3.0, 200)], ids=["right", "a third"])
 def test_the_noise_is_contradicted_when_it_is_wrong_and_not_when_it_is_right(std, runs) -> None:
     own = Problem(["a", "b"], 2, noise_std=1.0, floors=None)
-    world = GaussianEnvironment(own, [[0.8, 0.8], [0.0, 0.0]], std=std)
+    environment = GaussianEnvironment(own, [[0.8, 0.8], [0.0, 0.0]], std=std)
     template = BlockBetting(own, delta=0.05)
     alarms = 0
     for seed in range(runs):
         policy = template.clone()
-        policy.compiled_run(world, np.random.default_rng(seed), 2000)
+        policy.compiled_run(environment, np.random.default_rng(seed), 2000)
         alarms += not policy.guarantee.proven
     # A false alarm has a probability of at most .001: more than 8 in 2,000 one of .0003. At a
     # third of the true value all but a few runs are to be found out before they stop.

@@ -142,8 +142,8 @@ def trial(outcome: str, floor: float, reward_range: tuple[float, float]) -> Repl
 
 
 def test_the_clinical_trial() -> None:
-    world = trial("cd4", 0.0, (-1, 1))
-    found = complexity(world)
+    environment = trial("cd4", 0.0, (-1, 1))
+    found = complexity(environment)
     assert found.answer == "zdv_ddi"
     assert found.value == pytest.approx(208.0, rel=1e-3)
 
@@ -151,18 +151,18 @@ def test_the_clinical_trial() -> None:
 @pytest.mark.parametrize("floor", [0.70, 0.75])
 def test_the_harder_questions_to_the_clinical_trial(floor: float) -> None:
     pytest.importorskip("cvxpy")
-    world = trial("event_free", floor, (0, 1))
-    found = complexity(world)
+    environment = trial("event_free", floor, (0, 1))
+    found = complexity(environment)
     assert found.answer == "zdv_ddi"
-    known = world.problem.clone(noise_std=world.cell_stds, reward_range=None)
-    assert found.value == pytest.approx(conic_value(known, world.cell_means, 1), rel=1e-4)
+    known = environment.problem.clone(noise_std=environment.cell_stds, reward_range=None)
+    assert found.value == pytest.approx(conic_value(known, environment.cell_means, 1), rel=1e-4)
     # More than the trial had, for any acceptable error.
     assert found.lower_bound(0.05) > 2139
 
 
 def test_the_clinical_trial_without_an_acceptable_arm() -> None:
-    world = trial("event_free", 0.78, (0, 1))
-    found = complexity(world)
+    environment = trial("event_free", 0.78, (0, 1))
+    found = complexity(environment)
     assert found.answer is None
     assert found.lower > 0.0
 
@@ -381,9 +381,9 @@ def test_known_standard_deviations_replace_those_of_the_problem() -> None:
 
 def test_rewards_in_a_range_count_as_normal_ones_of_their_spread() -> None:
     means = np.array([[0.2, 0.6], [0.4, 0.8]])
-    world = BernoulliEnvironment(Problem(2, 2, floors=0.1, reward_range=(0, 1)), means)
+    environment = BernoulliEnvironment(Problem(2, 2, floors=0.1, reward_range=(0, 1)), means)
     normal = Problem(2, 2, floors=0.1, noise_std=np.sqrt(means * (1.0 - means)))
-    found, wanted = complexity(world), complexity_of(normal, means)
+    found, wanted = complexity(environment), complexity_of(normal, means)
     assert found.value == pytest.approx(wanted.value, rel=1e-12)
     assert "no bound" in found.assumes
     assert "no bound" not in wanted.assumes
@@ -441,10 +441,10 @@ def test_a_group_without_weight_and_floor_gets_no_pulls() -> None:
 
 def test_a_cell_without_spread_costs_next_to_nothing() -> None:
     problem = Problem(2, 2, floors=0.5, reward_range=(0, 1))
-    world = BernoulliEnvironment(problem, [[1.0, 0.8], [0.9, 0.6]])
-    found = complexity(world)
-    normal = problem.clone(reward_range=None, noise_std=np.maximum(world.cell_stds, 1e-5))
-    small = complexity_of(normal, world.cell_means)
+    environment = BernoulliEnvironment(problem, [[1.0, 0.8], [0.9, 0.6]])
+    found = complexity(environment)
+    normal = problem.clone(reward_range=None, noise_std=np.maximum(environment.cell_stds, 1e-5))
+    small = complexity_of(normal, environment.cell_means)
     assert found.value == pytest.approx(small.value, rel=1e-4)
 
 

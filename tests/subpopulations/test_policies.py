@@ -39,8 +39,8 @@ def e1(**changes: object) -> Problem:
     return Problem(3, 3, group_weights=E1_WEIGHTS, noise_std=1.0, **changes)  # type: ignore[arg-type]
 
 
-def run(policy: Policy, world: object, seed: int = 0, horizon: int | None = None):
-    return policy.compiled_run(world, np.random.default_rng(seed), horizon)  # type: ignore[arg-type]
+def run(policy: Policy, environment: object, seed: int = 0, horizon: int | None = None):
+    return policy.compiled_run(environment, np.random.default_rng(seed), horizon)  # type: ignore[arg-type]
 
 
 # ------------------------------------------------------------------ one code path
@@ -51,10 +51,10 @@ def run(policy: Policy, world: object, seed: int = 0, horizon: int | None = None
 def test_live_and_simulated_runs_are_the_same(cls: type[Policy], direction: str) -> None:
     sign = 1.0 if direction == "maximize" else -1.0
     problem = Problem(3, 3, group_weights=E1_WEIGHTS, noise_std=1.0, direction=direction)
-    world = GaussianEnvironment(problem, sign * 1.5 * E1)
+    environment = GaussianEnvironment(problem, sign * 1.5 * E1)
     policy = cls(problem, delta=0.1, seed=11)
-    compiled = run(policy.clone(), world, seed=3, horizon=900)
-    live = run_policy(policy.clone(), world, np.random.default_rng(3), horizon=900)
+    compiled = run(policy.clone(), environment, seed=3, horizon=900)
+    live = run_policy(policy.clone(), environment, np.random.default_rng(3), horizon=900)
     assert live.stopping_time == compiled.stopping_time
     assert live.answer == compiled.answer
     assert live.status == compiled.status
@@ -63,9 +63,9 @@ def test_live_and_simulated_runs_are_the_same(cls: type[Policy], direction: str)
 
 def test_live_and_simulated_runs_are_the_same_for_bounded_rewards() -> None:
     problem = Problem(2, 2, floors=0.3, reward_range=(0, 1))
-    world = BernoulliEnvironment(problem, [[0.9, 0.8], [0.5, 0.6]])
-    compiled = run(BlockBetting(problem), world, seed=4)
-    live = run_policy(BlockBetting(problem), world, np.random.default_rng(4))
+    environment = BernoulliEnvironment(problem, [[0.9, 0.8], [0.5, 0.6]])
+    compiled = run(BlockBetting(problem), environment, seed=4)
+    live = run_policy(BlockBetting(problem), environment, np.random.default_rng(4))
     assert (live.answer, live.stopping_time) == (compiled.answer, compiled.stopping_time)
     assert compiled.answer == "0"
 
@@ -145,9 +145,9 @@ def test_balanced_draws_shift_away_from_what_is_dear() -> None:
     # One run may be led astray: the shares are those of twenty.
     shares = []
     for problem in (e1(), e1(costs=dear)):
-        world = GaussianEnvironment(problem, E1)
+        environment = GaussianEnvironment(problem, E1)
         policy = BalancedTracking(problem, stopping="stylised")
-        pulls = sum(run(policy.clone(), world, seed, 2000).pulls for seed in range(20))
+        pulls = sum(run(policy.clone(), environment, seed, 2000).pulls for seed in range(20))
         shares.append(pulls[0] / pulls.sum())
     assert shares[1] < shares[0]
 
@@ -157,10 +157,10 @@ def test_with_slack_of_both_kinds_the_certified_rule_stops_on_ties_and_floors() 
     """Two equal arms, both exactly on a floor: without tolerance no rule may stop; 20 runs."""
     means = [[0.0, 1.0], [0.0, 1.0]]
     problem = Problem(2, 2, noise_std=0.2, tolerance=0.3, floor_tolerance=0.3)
-    world = GaussianEnvironment(problem, means)
-    runs = [run(BalancedTracking(problem, 0.1), world, seed, 20_000) for seed in range(20)]
+    environment = GaussianEnvironment(problem, means)
+    runs = [run(BalancedTracking(problem, 0.1), environment, seed, 20_000) for seed in range(20)]
     assert all(r.status == "decided" for r in runs)
-    assert sum(r.answer not in world.truth.acceptable for r in runs) <= 2 + 3 * math.sqrt(2)
+    assert sum(r.answer not in environment.truth.acceptable for r in runs) <= 2 + 3 * math.sqrt(2)
     strict = Problem(2, 2, noise_std=0.2)
     stuck = run(BalancedTracking(strict, 0.1, max_pulls=3000), GaussianEnvironment(strict, means))
     assert stuck.status == "undecided"
@@ -179,9 +179,9 @@ def test_block_betting_refuses_what_its_proof_does_not_cover() -> None:
 def test_estimated_noise_decides_and_says_that_it_is_not_proven() -> None:
     """20 easy runs at delta = .1: at most 2 + 3 sqrt(2) = 6 wrong."""
     problem = Problem(3, 3, group_weights=E1_WEIGHTS, noise_std="estimated")
-    world = GaussianEnvironment(problem, 2 * E1, std=0.5)
+    environment = GaussianEnvironment(problem, 2 * E1, std=0.5)
     policies = [BalancedTracking(problem, 0.1) for _ in range(20)]
-    answers = [run(policy, world, seed).answer for seed, policy in enumerate(policies)]
+    answers = [run(policy, environment, seed).answer for seed, policy in enumerate(policies)]
     assert sum(answer != "0" for answer in answers) <= 6
     assert not policies[0].guarantee.proven
     estimated = policies[0]._scale()
@@ -259,9 +259,9 @@ def test_without_floors_no_arm_is_never_the_answer(cls: type[Policy]) -> None:
 
 def test_a_group_of_weight_zero_matters_only_through_its_floor() -> None:
     problem = Problem(2, 2, group_weights=[1, 0], floors=[[None, 0.0], [None, None]], noise_std=1.0)
-    world = GaussianEnvironment(problem, [[1.0, -2.0], [0.0, 0.0]])
+    environment = GaussianEnvironment(problem, [[1.0, -2.0], [0.0, 0.0]])
     for cls in (BlockBetting, BalancedTracking):
-        result = run(cls(problem), world)
+        result = run(cls(problem), environment)
         assert result.answer == "1"
         assert result.pulls[2 + 1] == 0
 

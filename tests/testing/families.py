@@ -182,13 +182,13 @@ def biased_readings() -> Instance:
         direction="minimize",
         tolerance=0.2,
     )
-    world = delayed.SimulatedEnvironment(
+    environment = delayed.SimulatedEnvironment(
         problem,
         [0.1, 1.9, 2.6],
         delay=delayed.UniformDelay(2, 6),
         bias=[0.4, -0.3, 0.2],
     )
-    return problem, world
+    return problem, environment
 
 
 def pieces() -> Instance:
@@ -215,18 +215,18 @@ def late_by_outcome() -> Instance:
         failure="outcome",
         failure_value=-1.0,
     )
-    world = delayed.SimulatedEnvironment(
+    environment = delayed.SimulatedEnvironment(
         problem, [0.0, 1.0, 2.4], delay=delayed.OutcomeDelay(1, 5), loss=0.05
     )
-    return problem, world
+    return problem, environment
 
 
 def late_unknown_noise() -> Instance:
     problem = delayed.Problem(["a", "b", "c"], noise_std="estimated")
-    world = delayed.SimulatedEnvironment(
+    environment = delayed.SimulatedEnvironment(
         problem, [0.1, 0.7, 1.9], std=[0.5, 0.6, 0.4], delay=delayed.GeometricDelay(3.0)
     )
-    return problem, world
+    return problem, environment
 
 
 def late_scores() -> Instance:
@@ -245,9 +245,9 @@ def late_scores() -> Instance:
 
 def late_scores_minimized() -> Instance:
     """Lost pulls have a value, and an answer that is nearly the best will do."""
-    problem, world = late_scores()
+    problem, environment = late_scores()
     changed = problem.clone(top=1, direction="minimize", tolerance=0.1, failure_value=0.95)
-    return changed, world.clone(problem=changed)
+    return changed, environment.clone(problem=changed)
 
 
 # ------------------------------------------------------------------------------- paired

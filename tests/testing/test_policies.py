@@ -142,7 +142,7 @@ def test_arguments_of_the_check_are_checked() -> None:
     used.ask()
     for arguments in (
         ("policy", ENVIRONMENT),
-        (EqualShares(PROBLEM), "world"),
+        (EqualShares(PROBLEM), "environment"),
         (used, ENVIRONMENT),
     ):
         with pytest.raises(InvalidArgument):

@@ -48,7 +48,7 @@ class Allocation:
     Examples
     --------
     >>> from fairtrial.causal import chain
-    >>> problem, world = chain(0.5, {"a": [[0.5, 0.5], [0.5, 0.5]]}, [0.1, 0.9], 0.2)
+    >>> problem, environment = chain(0.5, {"a": [[0.5, 0.5], [0.5, 0.5]]}, [0.1, 0.9], 0.2)
     >>> allocate(problem).shares.round(3)
     array([[0.419, 0.29 , 0.29 ]])
     """
@@ -129,7 +129,7 @@ def allocate(
     --------
     >>> from fairtrial.causal import chain
     >>> arms = {"a": [[0.5, 0.5], [0.4, 0.6]], "b": [[0.2, 0.8], [0.1, 0.9]]}
-    >>> problem, world = chain(0.4, arms, [0.1, 0.9], fairness_bound=0.2)
+    >>> problem, environment = chain(0.4, arms, [0.1, 0.9], fairness_bound=0.2)
     >>> best = allocate(problem)
     >>> round(best.value, 4), round(float(best.shares.sum()), 6)
     (0.3277, 1.0)

@@ -117,7 +117,7 @@ def divergences(problem: Problem, samples: int = 10_000, seed: int = 0) -> Diver
     --------
     >>> from fairtrial.causal import chain
     >>> arms = {"a": [[0.5, 0.3, 0.2], [0.4, 0.3, 0.3]], "b": [[0.2, 0.3, 0.5], [0.1, 0.3, 0.6]]}
-    >>> problem, world = chain(0.4, arms, [0.1, 0.1, 0.9], fairness_bound=0.2)
+    >>> problem, environment = chain(0.4, arms, [0.1, 0.1, 0.9], fairness_bound=0.2)
     >>> divergences(problem).outcome.round(4)
     array([[1.    , 2.8197],
            [1.8097, 1.    ]])

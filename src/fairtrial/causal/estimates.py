@@ -114,8 +114,8 @@ class Estimates:
     Examples
     --------
     >>> from fairtrial.causal import chain, estimate
-    >>> problem, world = chain(0.4, {"a": [[0.5, 0.5], [0.4, 0.6]]}, [0.1, 0.9], 0.2)
-    >>> found = estimate(problem, world.table([0] * 400, np.random.default_rng(1)))
+    >>> problem, environment = chain(0.4, {"a": [[0.5, 0.5], [0.4, 0.6]]}, [0.1, 0.9], 0.2)
+    >>> found = estimate(problem, environment.table([0] * 400, np.random.default_rng(1)))
     >>> found["a"].verdict, found["a"].mean_normal[0] < 0.55 < found["a"].mean_normal[1]
     ('fair', True)
     """

@@ -127,8 +127,8 @@ def estimate(
     --------
     >>> from fairtrial.causal import chain
     >>> arms = {"a": [[0.5, 0.5], [0.4, 0.6]], "b": [[0.2, 0.8], [0.1, 0.9]]}
-    >>> problem, world = chain(0.4, arms, [0.1, 0.9], fairness_bound=0.2)
-    >>> log = world.table([0] * 4000 + [3] * 4000, np.random.default_rng(1))
+    >>> problem, environment = chain(0.4, arms, [0.1, 0.9], fairness_bound=0.2)
+    >>> log = environment.table([0] * 4000 + [3] * 4000, np.random.default_rng(1))
     >>> result = estimate(problem, log, fixed_allocation=True)
     >>> result.means.round(2), result.verdicts, result.best, result.guarantee.proven
     (array([0.54, 0.79]), ('fair', 'fair'), 'b', True)

@@ -45,8 +45,8 @@ class Complexity:
     --------
     >>> from fairtrial.causal import chain
     >>> arms = {"on the bound": [[0.75, 0.25], [0.25, 0.75]], "blind": [[0.5, 0.5]] * 2}
-    >>> problem, world = chain(0.4, arms, [0.0, 1.0], fairness_bound=0.5)
-    >>> complexity(world).certifying_budget
+    >>> problem, environment = chain(0.4, arms, [0.0, 1.0], fairness_bound=0.5)
+    >>> complexity(environment).certifying_budget
     (None, 1)
     """
 
@@ -58,12 +58,12 @@ class Complexity:
 
 
 def complexity(environment: NetworkEnvironment, delta: float = 0.05) -> Complexity:
-    """Return how many rows a question needs, in a world whose truth is known.
+    """Return how many rows a question needs, in an environment whose truth is known.
 
     Parameters
     ----------
     environment : NetworkEnvironment
-        A guess of the world, with tables only.
+        A guess of the environment, with tables only.
     delta : float
         Level 1 - delta of the certificates.
 
@@ -90,8 +90,8 @@ def complexity(environment: NetworkEnvironment, delta: float = 0.05) -> Complexi
     --------
     >>> from fairtrial.causal import chain
     >>> arms = {"a": [[0.5, 0.5], [0.4, 0.6]], "b": [[0.2, 0.8], [0.1, 0.9]]}
-    >>> problem, world = chain(0.4, arms, [0.1, 0.9], fairness_bound=0.2)
-    >>> plan = complexity(world)
+    >>> problem, environment = chain(0.4, arms, [0.1, 0.9], fairness_bound=0.2)
+    >>> plan = complexity(environment)
     >>> plan.least_budget, plan.certifying_budget
     (10, (84, 84))
     """

@@ -276,7 +276,7 @@ class Problem(Outcomes):
         Examples
         --------
         >>> from fairtrial.causal import chain
-        >>> problem, world = chain(0.4, {"a": [[1, 0], [0, 1]]}, [0.1, 0.9], 0.2)
+        >>> problem, environment = chain(0.4, {"a": [[1, 0], [0, 1]]}, [0.1, 0.9], 0.2)
         >>> problem.is_fair([[0.1, -0.1]]).tolist()
         [True]
         """

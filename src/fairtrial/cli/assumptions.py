@@ -25,8 +25,8 @@ Cell = tuple[str, ...]
 _ROWS_OF_NOISE = 200
 
 
-def replay_to_plan_in(world: Any, std: Any, mistakes: list[str]) -> Environment | None:
-    """Return the world to plan in around the means of a table, or None after adding a mistake.
+def replay_to_plan_in(environment: Any, std: Any, mistakes: list[str]) -> Environment | None:
+    """Return the environment to plan in, around a table's means, or None after adding a mistake.
 
     A cell of the table with a single row says nothing of the noise, nor does a table in which
     no cell's rows differ. The problem says it then: by its `noise_std`, or by its
@@ -35,37 +35,37 @@ def replay_to_plan_in(world: Any, std: Any, mistakes: list[str]) -> Environment 
 
     Parameters
     ----------
-    world : Environment
-        The table's world: a ReplayEnvironment of any family.
+    environment : Environment
+        The table's environment: a ReplayEnvironment of any family.
     std : object
         The plan's own standard deviation: a number, or one per cell; None to use what is known.
     mistakes : list of str
         Takes what is wrong.
     """
-    rows = _rows_by_cell(world)
+    rows = _rows_by_cell(environment)
     if std is not None:
-        return _with_noise_given(world, rows, std, mistakes)
+        return _with_noise_given(environment, rows, std, mistakes)
     silent = _silent(rows)
-    if world.get_params().get("noise_std", 0.0) > 0.0 or not any(silent.values()):
-        own: Environment = world
+    if environment.get_params().get("noise_std", 0.0) > 0.0 or not any(silent.values()):
+        own: Environment = environment
         return own
-    known = _known_noise(world.problem, rows, silent)
+    known = _known_noise(environment.problem, rows, silent)
     if known is None:
-        mistakes.append(_needed(world.problem, silent))
+        mistakes.append(_needed(environment.problem, silent))
         return None
     noisy, said = known
     warnings.warn(_assumed(silent, said), stacklevel=2)
-    return _replay(world, noisy)
+    return _replay(environment, noisy)
 
 
 # ---------------------------------------------------------------------- what is known
 
 
-def _rows_by_cell(world: Any) -> dict[Cell, Floats]:
+def _rows_by_cell(environment: Any) -> dict[Cell, Floats]:
     """Return the rewards of every action, by its labels."""
-    rows: dict[Cell, list[float]] = {cell: [] for cell in _cells(world.problem)}
-    rewards = column_of(world.table, world.reward)
-    for cell, reward in zip(_cells_of_rows(world), rewards, strict=True):
+    rows: dict[Cell, list[float]] = {cell: [] for cell in _cells(environment.problem)}
+    rewards = column_of(environment.table, environment.reward)
+    for cell, reward in zip(_cells_of_rows(environment), rewards, strict=True):
         if cell in rows:
             rows[cell].append(float(reward))
     return {cell: np.array(own) for cell, own in rows.items()}
@@ -75,9 +75,11 @@ def _cells(problem: Problem) -> list[Cell]:
     return [tuple(map(str, labels.values())) for labels in problem.action_labels]
 
 
-def _cells_of_rows(world: Any) -> list[Cell]:
-    names = world.get_params()
-    columns = [column_of(world.table, names[key]) for key in world.problem.action_labels[0]]
+def _cells_of_rows(environment: Any) -> list[Cell]:
+    names = environment.get_params()
+    columns = [
+        column_of(environment.table, names[key]) for key in environment.problem.action_labels[0]
+    ]
     return [tuple(map(str, labels)) for labels in zip(*columns, strict=True)]
 
 
@@ -136,10 +138,10 @@ def _needed(problem: Problem, silent: Mapping[Cell, bool]) -> str:
 
 
 def _with_noise_given(
-    world: Any, rows: Mapping[Cell, Floats], std: Any, mistakes: list[str]
+    environment: Any, rows: Mapping[Cell, Floats], std: Any, mistakes: list[str]
 ) -> Environment | None:
-    """Return a world with the table's means and the noise that the plan gives."""
-    problem = world.problem
+    """Return an environment with the table's means and the noise that the plan gives."""
+    problem = environment.problem
     shape = tuple(len(labels) for _, labels in axes_of(problem))
     try:
         spread = np.broadcast_to(np.asarray(std, dtype=np.float64), shape).ravel().tolist()
@@ -156,8 +158,8 @@ def _with_noise_given(
         for (cell, own), off in zip(rows.items(), spread, strict=True)
     }
     try:
-        own = {"noise_std"} & world.get_params().keys()
-        return _replay(world, noisy, **dict.fromkeys(own, 0.0))
+        own = {"noise_std"} & environment.get_params().keys()
+        return _replay(environment, noisy, **dict.fromkeys(own, 0.0))
     except REFUSALS as error:
         if not bounded:
             mistakes.append(in_words("plan", error))
@@ -171,22 +173,22 @@ def _with_noise_given(
         return None
 
 
-def _replay(world: Any, noisy: Mapping[Cell, Floats], **changes: Any) -> Environment:
-    """Return the world with other rows for some cells."""
-    keys = list(world.problem.action_labels[0])
-    rewards = column_of(world.table, world.reward)
+def _replay(environment: Any, noisy: Mapping[Cell, Floats], **changes: Any) -> Environment:
+    """Return the environment with other rows for some cells."""
+    keys = list(environment.problem.action_labels[0])
+    rewards = column_of(environment.table, environment.reward)
     kept = [
         (cell, reward)
-        for cell, reward in zip(_cells_of_rows(world), rewards, strict=True)
+        for cell, reward in zip(_cells_of_rows(environment), rewards, strict=True)
         if cell not in noisy
     ]
     kept += [(cell, reward) for cell, own in noisy.items() for reward in own.tolist()]
-    names = world.get_params()
+    names = environment.get_params()
     table: dict[str, Any] = {
         names[key]: [cell[place] for cell, _ in kept] for place, key in enumerate(keys)
     }
-    table[world.reward] = [reward for _, reward in kept]
-    replayed: Environment = world.clone(table=table, **changes)
+    table[environment.reward] = [reward for _, reward in kept]
+    replayed: Environment = environment.clone(table=table, **changes)
     return replayed
 
 

@@ -72,11 +72,11 @@ class Configuration:
     source : ReplaySource, SimulatedSource, CommandSource or None
         Where rewards come from.
     environment : Environment or None
-        The world of a simulated or replayed source.
+        The environment of a simulated or replayed source.
     plan : PlanSection
         What to assume when planning.
     assumed : Environment or None
-        The world to plan in, if it is not that of the source.
+        The environment to plan in, if it is not that of the source.
     """
 
     folder: Path
@@ -89,11 +89,11 @@ class Configuration:
     assumed: Environment | None
 
     @property
-    def world(self) -> Environment:
-        """The world to plan and simulate in: as the plan assumes, else the source's."""
-        world = self.assumed or self.environment
-        assert world is not None, "checked when the file was loaded"
-        return world
+    def planned(self) -> Environment:
+        """The environment to plan and simulate in: as the plan assumes, else the source's."""
+        environment = self.assumed or self.environment
+        assert environment is not None, "checked when the file was loaded"
+        return environment
 
     @property
     def rows(self) -> str | None:
@@ -105,10 +105,10 @@ class Configuration:
 
     @property
     def about(self) -> str | None:
-        """What has to be said first of runs in `world`; None where it is no table's."""
+        """What has to be said first of runs in `planned`; None where it is no table's."""
         if self.rows is None or family_of(self.problem.family).means_key in self.plan.given:
             return None
-        if self.world is self.environment:
+        if self.planned is self.environment:
             return said_of_rows(self.rows)
         return f"About the means of {self.rows}: they count as the truth in these runs."
 
@@ -121,7 +121,7 @@ def load_configuration(path: str | Path, purpose: Purpose) -> Configuration:
     path : str or Path
         A TOML file.
     purpose : {"run", "plan", "simulate"}
-        What it is needed for: to run needs a source, the others a world to simulate.
+        What it is needed for: to run needs a source, the others an environment to simulate.
 
     Raises
     ------
@@ -133,9 +133,9 @@ def load_configuration(path: str | Path, purpose: Purpose) -> Configuration:
     if draft.mistakes:
         raise ConfigurationError(draft.mistakes, str(file))
     configuration = draft.finished()
-    world = configuration.environment if purpose == "run" else configuration.world
-    if world is not None:
-        warn_of(world)
+    environment = configuration.environment if purpose == "run" else configuration.planned
+    if environment is not None:
+        warn_of(environment)
     return configuration
 
 
@@ -317,7 +317,7 @@ class _Draft:
         return self._family.environment(self._problem, given, mistakes)
 
     def _build_assumed_replay(self, plan: PlanSection, purpose: Purpose) -> Environment | None:
-        """Return the world of the source's table as it is planned with."""
+        """Return the environment of the source's table as it is planned with."""
         mistakes = self._found["plan"]
         std = plan.given.get("std")
         misplaced = [key for key in plan.given if key != "std"]
@@ -339,8 +339,8 @@ class _Draft:
             self._found["plan"].append(
                 "plan.max_pulls: is required: this policy never stops by itself"
             )
-        has_world = "source" in self._data and not isinstance(self._source, CommandSource)
-        if not has_world and self._plan is not None and not self._plan_gives_means:
+        has_environment = "source" in self._data and not isinstance(self._source, CommandSource)
+        if not has_environment and self._plan is not None and not self._plan_gives_means:
             key = "means" if self._family is None else self._family.means_key
             self._found["plan"].append(
                 f"plan.{key}: is required to simulate: the means to assume, "

@@ -11,7 +11,7 @@ import numpy as np
 
 from fairtrial.cli.display import reporter
 from fairtrial.cli.running import Interruption, drive
-from fairtrial.cli.sources import WorldRewards
+from fairtrial.cli.sources import EnvironmentRewards
 from fairtrial.core import Progress, run_policy
 from fairtrial.data import actg175
 from fairtrial.errors import MissingExtra, StudyNotFound
@@ -119,13 +119,13 @@ def demonstrate(folder: Path, *, seed: int, delta: float, keep: bool) -> Demonst
         Continue the study in the folder, instead of starting over.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    world = _trial("cd4", floors=0.0, reward_range=(-1.0, 1.0))
-    needed = complexity(world)
+    environment = _trial("cd4", floors=0.0, reward_range=(-1.0, 1.0))
+    needed = complexity(environment)
     lower_bound = needed.lower_bound(delta)
-    with _study(folder, world.problem, seed=seed, delta=delta, keep=keep) as study:
-        ending = _run(study, world)
+    with _study(folder, environment.problem, seed=seed, delta=delta, keep=keep) as study:
+        ending = _run(study, environment)
         progress = study.progress()
-        result = Demonstration(ending, progress, needed, lower_bound, world.truth.best)
+        result = Demonstration(ending, progress, needed, lower_bound, environment.truth.best)
         if ending == "interrupted":
             return result
         facts = _facts(progress, lower_bound)
@@ -146,10 +146,10 @@ def variants(*, seed: int, delta: float) -> list[Variant]:
 
 
 def _variant(floor: float, budget: int | None, *, seed: int, delta: float) -> Variant:
-    world = _trial("event_free", floors=floor, reward_range=(0.0, 1.0))
-    policy = BlockBetting(world.problem, delta=delta, max_pulls=budget)
-    run_policy(policy, world, np.random.default_rng(seed))
-    bound = complexity(world).lower_bound(delta)
+    environment = _trial("event_free", floors=floor, reward_range=(0.0, 1.0))
+    policy = BlockBetting(environment.problem, delta=delta, max_pulls=budget)
+    run_policy(policy, environment, np.random.default_rng(seed))
+    bound = complexity(environment).lower_bound(delta)
     return Variant(floor, budget, policy.progress(), bound)
 
 
@@ -179,8 +179,8 @@ def _storage(folder: Path) -> str:
     return f"sqlite:///{(folder / 'study.db').absolute()}"
 
 
-def _run(study: Study, world: ReplayEnvironment) -> Ending:
-    source = WorldRewards(world, study.seed)
+def _run(study: Study, environment: ReplayEnvironment) -> Ending:
+    source = EnvironmentRewards(environment, study.seed)
     with Interruption() as interruption, reporter(_NAME) as display:
         return drive(study, source, display, interruption, None, ACTOR)
 

@@ -37,7 +37,7 @@ _CAPS = ("max_pulls", "budget", "max_time")
 
 @dataclass(frozen=True)
 class Plan:
-    """What an experiment will take, if the world is as assumed.
+    """What an experiment will take, if the environment is as assumed.
 
     Parameters
     ----------
@@ -46,15 +46,15 @@ class Plan:
     delta : float or None
         The probability of a wrong answer that is accepted; None where nothing depends on it.
     truth : Truth
-        What holds in the assumed world: the right answer, and others that are as right.
+        What holds in the assumed environment: the right answer, and others that are as right.
     complexity : Complexity or None
         T*, certified from both sides, and the optimal allocation; None in a family without.
     certifying : mapping of str to int or None
         By arm, on a fixed budget: rows with which its verdict is expected to be certain; None
         where no number will do, or in a family without.
     simulation : Simulation or None
-        Runs of the policy in that world; None where no number of pulls is enough, and no cap ends
-        a run.
+        Runs of the policy in that environment; None where no number of pulls is enough and
+        `max_pulls` is not set.
     range_warning : str or None
         What a reward range that is wider than the rewards need costs, where it costs more than
         their spread does.
@@ -73,7 +73,7 @@ class Plan:
 
     @property
     def answer(self) -> Any:
-        """The right answer in the assumed world; None for "no arm"."""
+        """The right answer in the assumed environment; None for "no arm"."""
         return self.truth.best
 
     @property
@@ -146,11 +146,11 @@ def make_plan(configuration: Configuration, delta: float | None = None) -> Plan:
     InvalidArgument
         If a delta is given, and neither the policy nor any bound depends on one.
     """
-    world = configuration.world
+    environment = configuration.planned
     given = configuration.plan.delta if delta is None else delta
     delta = _delta(configuration) if delta is None else delta
-    complexity = complexity_in(world)
-    certifying = family_of(configuration.problem.family).certifying_budgets(world, delta)
+    complexity = complexity_in(environment)
+    certifying = family_of(configuration.problem.family).certifying_budgets(environment, delta)
     own = "delta" in configuration.policy.get_params()
     has_delta = own or complexity is not None or certifying is not None
     if given is not None and not has_delta:
@@ -164,11 +164,11 @@ def make_plan(configuration: Configuration, delta: float | None = None) -> Plan:
     return Plan(
         configuration.problem,
         delta if has_delta else None,
-        world.truth,
+        environment.truth,
         complexity,
         certifying,
         simulation,
-        None if complexity is None else range_warning(world, complexity.allocation),
+        None if complexity is None else range_warning(environment, complexity.allocation),
         configuration.about,
     )
 
@@ -182,7 +182,7 @@ def _reason_for_a_cap(configuration: Configuration, complexity: Complexity | Non
         return None
     if complexity is not None:
         return complexity.reason or None
-    tied = configuration.world.truth.interchangeable
+    tied = configuration.planned.truth.interchangeable
     if not tied or _allows_several(configuration.problem):
         return None
     return f"{' and '.join(map(repr, tied))} tie for best"
@@ -193,17 +193,17 @@ def _allows_several(problem: Problem) -> bool:
     return problem.tolerance > 0.0 or problem.floor_tolerance > 0.0
 
 
-def range_warning(world: Any, weights: Any) -> str | None:
+def range_warning(environment: Any, weights: Any) -> str | None:
     """Return what a range costs that is too wide for the means assumed; None if it costs little.
 
     A unit of evidence takes as many results as the larger of two terms asks for, one of the
     rewards' spread and one of the range: see `EvidencePrice`. No range can be narrower than the
     rewards are apart.
     """
-    stated = world.problem.reward_range
+    stated = environment.problem.reward_range
     if stated is None or weights is None:
         return None
-    price, (low, high) = world.evidence_price(weights), world.reward_span
+    price, (low, high) = environment.evidence_price(weights), environment.reward_span
     width = stated[1] - stated[0]
     if not 0.0 < price.reach < math.inf:
         return None
@@ -231,7 +231,7 @@ def simulate_configuration(
     replications: int | None = None,
     complexity: Complexity | None = None,
 ) -> Simulation:
-    """Return runs of the configuration's policy in its assumed world.
+    """Return runs of the configuration's policy in its assumed environment.
 
     Without a cap in the file a run ends after 100 times the bound that no rule beats, for the
     noise that the policy reckons with if that is more; never before 100 times its first pulls.
@@ -239,13 +239,13 @@ def simulate_configuration(
     Raises
     ------
     InvalidArgument
-        If no number of pulls is enough in that world, and no cap ends a run.
+        If no number of pulls is enough in that environment, and no cap ends a run.
     """
     if delta is None:
         delta = _delta(configuration)
-    world, plan, policy = configuration.world, configuration.plan, configuration.policy
+    environment, plan, policy = configuration.planned, configuration.plan, configuration.policy
     if complexity is None:
-        complexity = complexity_in(world)
+        complexity = complexity_in(environment)
     if reason := _reason_for_a_cap(configuration, complexity):
         raise InvalidArgument("plan.max_pulls", f"is required: {reason}, so a run may never end")
     bound = _finite_bound(complexity, delta)
@@ -254,10 +254,10 @@ def simulate_configuration(
     say(f"Simulating {runs} of {type(policy).__name__} ...", err=True)
     found = simulate(
         policy.clone(delta=delta) if delta != _own_delta(policy, delta) else policy,
-        world,
+        environment,
         replications=number,
         seed=seed,
-        horizon=plan.max_pulls or (None if bound is None else _cap(bound, world, policy)),
+        horizon=plan.max_pulls or (None if bound is None else _cap(bound, environment, policy)),
         parallel=plan.parallel,
         progress=True,
         lower_bound=bound,
@@ -265,29 +265,31 @@ def simulate_configuration(
     return replace(found, about=configuration.about)
 
 
-def _cap(bound: float, world: Environment, policy: Policy) -> int:
+def _cap(bound: float, environment: Environment, policy: Policy) -> int:
     """Return the longest run: far more pulls than a policy that can decide needs."""
     given = policy.get_params()
-    first = world.problem.n_actions * (given.get("initial_pulls") or 1) + (given.get("batch") or 0)
-    reckoned = _HORIZON_IN_BOUNDS * bound * _noise_reckoned_with(world)
+    first = environment.problem.n_actions * (given.get("initial_pulls") or 1) + (
+        given.get("batch") or 0
+    )
+    reckoned = _HORIZON_IN_BOUNDS * bound * _noise_reckoned_with(environment)
     return max(math.ceil(reckoned), _HORIZON_IN_STARTS * first)
 
 
-def _noise_reckoned_with(world: Any) -> float:
-    """Return how many times the world's variance the problem's is, if it is more."""
-    if world.problem.estimates_noise:
+def _noise_reckoned_with(environment: Any) -> float:
+    """Return how many times the environment's variance the problem's is, if it is more."""
+    if environment.problem.estimates_noise:
         return 1.0
-    stds = np.maximum(family_of(world.problem.family).stds(world), _SMALLEST_SPREAD)
-    return max(1.0, float(np.max(world.problem.scale) ** 2 / np.mean(stds**2)))
+    stds = np.maximum(family_of(environment.problem.family).stds(environment), _SMALLEST_SPREAD)
+    return max(1.0, float(np.max(environment.problem.scale) ** 2 / np.mean(stds**2)))
 
 
-def complexity_in(world: Environment) -> Complexity | None:
-    """Return the complexity of finding the answer in a world; None in a family without."""
-    family = family_of(world.problem.family)
-    if family.complexity is None or not family.has_bound(world.problem):
+def complexity_in(environment: Environment) -> Complexity | None:
+    """Return the complexity of finding the answer in an environment; None in a family without."""
+    family = family_of(environment.problem.family)
+    if family.complexity is None or not family.has_bound(environment.problem):
         return None
     say("Looking for the bound that no rule beats ...", err=True)
-    return family.complexity(world)
+    return family.complexity(environment)
 
 
 def _finite_bound(complexity: Complexity | None, delta: float) -> float | None:

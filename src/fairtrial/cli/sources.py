@@ -1,4 +1,4 @@
-"""Where a study's rewards come from: a simulated or replayed world, or a shell command."""
+"""Where a study's rewards come from: a simulated or replayed environment, or a shell command."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ __all__ = [
     "CommandFailed",
     "CommandRewards",
     "CommandTimedOut",
+    "EnvironmentRewards",
     "RewardSource",
-    "WorldRewards",
 ]
 
 _REWARD_STREAM = 1
@@ -56,8 +56,8 @@ class RewardSource(Protocol):
         ...
 
 
-class WorldRewards:
-    """Rewards of a simulated or replayed world, each a function of study seed and pull number.
+class EnvironmentRewards:
+    """Rewards of an environment, each a function of the study's seed and the pull's number.
 
     A pull that is repeated after an interruption gives the same reward again, so a resumed
     study is the study that was never interrupted.
@@ -65,7 +65,7 @@ class WorldRewards:
     Parameters
     ----------
     environment : Environment
-        The world.
+        The environment.
     seed : int
         The study's seed. The policy's own randomness uses another stream of it.
     """

@@ -1,4 +1,4 @@
-"""The world that answers pulls: simulated, replayed from data, or a user's function."""
+"""The environment that answers pulls: simulated, replayed from data, or a user's function."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["Environment", "Reading", "TopTruth", "Trajectory", "Truth"]
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """What a simulated or replayed world knows and a policy does not.
+    """What a simulated or replayed environment knows and a policy does not.
 
     Parameters
     ----------
@@ -121,9 +121,9 @@ class Trajectory:
 
 
 class Environment(Parametrized, ABC):
-    """Base of every world; a subclass writes `sample`, and `truth` if it knows it.
+    """Base of every environment; a subclass writes `sample`, and `truth` if it knows it.
 
-    One environment serves many runs at a time, in several threads. A world that remembers
+    One environment serves many runs at a time, in several threads. An environment that remembers
     (data that are used up, means that drift, a context that the outcome depends on) does
     so in the copy that its `begin` returns.
     """
@@ -131,7 +131,7 @@ class Environment(Parametrized, ABC):
     problem: Problem
 
     def begin(self, generator: np.random.Generator) -> Environment:
-        """Return the world of one run: this one, or for a world that remembers a fresh copy."""
+        """Return the environment of one run: this one, or a fresh copy of one that remembers."""
         return self
 
     @abstractmethod
@@ -143,14 +143,14 @@ class Environment(Parametrized, ABC):
         return Trajectory(self.sample(pull, generator))
 
     def context(self, generator: np.random.Generator) -> dict[str, Any]:
-        """Return what the world says before the next decision; by default nothing."""
+        """Return what the environment says before the next decision; by default nothing."""
         return {}
 
     @property
     def about(self) -> str | None:
-        """What has to be said first of runs in this world, in a sentence; by default nothing.
+        """What has to be said first of runs in this environment, in a sentence; by default nothing.
 
-        A world that draws recorded rows says so: its truth is that of the rows, no more.
+        An environment that draws recorded rows says so: its truth is that of the rows, no more.
         """
         return None
 
@@ -162,7 +162,7 @@ class Environment(Parametrized, ABC):
     def metrics(self, pulls: np.ndarray[Any, np.dtype[np.int64]]) -> dict[str, float]:
         """Return what a family measures of a run; by default nothing.
 
-        What the numbers of pulls by action do not tell (their order, say) a world that
+        What the numbers of pulls by action do not tell (their order, say) an environment that
         `begin` made for this run has seen.
         """
         return {}

@@ -69,9 +69,9 @@ def run_policy(
     policy : Policy
         Changed by the run.
     environment : Environment
-        The world that answers.
+        The environment that answers.
     generator : numpy.random.Generator
-        The world's randomness.
+        The environment's randomness.
     horizon : int, optional
         Most pulls to issue; needed if the policy never stops by itself.
     parallel : int
@@ -97,18 +97,18 @@ def run_policy(
         raise InvalidArgument("policy", "must be fresh, with nothing asked yet", policy)
     check_integer("parallel", parallel, low=1)
     limit = check_horizon(horizon, policy)
-    world = _World(policy, environment.begin(generator), generator, limit, watch)
-    while world.fill(parallel):
-        world.advance()
+    simulation = _Simulation(policy, environment.begin(generator), generator, limit, watch)
+    while simulation.fill(parallel):
+        simulation.advance()
     answer = policy.recommend()
     return Run(
         answer=answer.arm if answer.status == "decided" else None,
         status=answer.status,
-        stopping_time=world.results,
-        pulls=world.pulls,
-        elapsed=world.now,
-        metrics={**policy.metrics(), **world.environment.metrics(world.pulls)},
-        cancelled=world.cancelled,
+        stopping_time=simulation.results,
+        pulls=simulation.pulls,
+        elapsed=simulation.now,
+        metrics={**policy.metrics(), **simulation.environment.metrics(simulation.pulls)},
+        cancelled=simulation.cancelled,
     )
 
 
@@ -122,7 +122,7 @@ def check_horizon(horizon: int | None, policy: Policy) -> float:
     return math.inf
 
 
-class _World:
+class _Simulation:
     """Simulated time: the pulls in flight and the events they still have ahead of them."""
 
     def __init__(

@@ -119,7 +119,7 @@ def _part(name: str, family: str) -> type[Parametrized] | None:
 
 
 def _public_part(name: str, module: Any) -> type[Parametrized] | None:
-    """Return a public class that policies are made with: no policy, and no world or problem.
+    """Return a public class that policies are made with: no policy, and no environment or problem.
 
     A file must not name any class: some read other files when they are made.
     """

@@ -79,8 +79,8 @@ def learning_curves(
     >>> len(curves["problem"]["arms"]), len(curves["table"]["value"])
     (20, 17465)
     >>> from fairtrial.delayed import CurveEnvironment, Problem
-    >>> world = CurveEnvironment(Problem(**curves["problem"]), curves["table"])
-    >>> world.truth.best
+    >>> environment = CurveEnvironment(Problem(**curves["problem"]), curves["table"])
+    >>> environment.truth.best
     ('ExtraTreesClassifier',)
     """
     check_choice("task", task, TASKS)

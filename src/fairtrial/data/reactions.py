@@ -17,7 +17,7 @@ def direct_arylation() -> dict[str, list[Any]]:
 
     Every combination of 4 bases, 12 ligands, 4 solvents, 3 concentrations and 3
     temperatures was measured once. A linear model explains 60 per cent of the variance: it
-    shows what a linear policy makes of a world that is linear only roughly.
+    shows what a linear policy makes of an environment that is linear only roughly.
 
     Returns
     -------

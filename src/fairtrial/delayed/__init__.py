@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         UniformDelay,
     )
     from fairtrial.delayed.environments import CurveEnvironment, SimulatedEnvironment
-    from fairtrial.delayed.fitting import fit_world
+    from fairtrial.delayed.fitting import fit_environment
     from fairtrial.delayed.planning import Complexity, complexity
     from fairtrial.delayed.policies import (
         ASHA,
@@ -69,7 +69,7 @@ __all__ = [
     "UniformDelay",
     "complexity",
     "diagnose",
-    "fit_world",
+    "fit_environment",
 ]
 
 # These import compiled code.

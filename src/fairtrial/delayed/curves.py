@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fairtrial.core.tables import column_of
 from fairtrial.core.validation import check_instance, check_number
 from fairtrial.core.wording import plural, said_of_rows
-from fairtrial.delayed._kernels.worlds import CURVES, World
+from fairtrial.delayed._kernels.environments import CURVES, CompiledEnvironment
 from fairtrial.delayed.problem import FEEDBACKS, Problem
 from fairtrial.delayed.timed import TimedEnvironment
 from fairtrial.errors import InvalidArgument, InvalidOutcome
@@ -155,13 +155,13 @@ class CurveEnvironment(TimedEnvironment):
 
     @property
     def reward_span(self) -> tuple[float, float]:
-        """The smallest and the largest outcome that this world can give."""
+        """The smallest and the largest outcome that this environment can give."""
         outcomes = np.concatenate(self._outcomes)
         return float(outcomes.min()), float(outcomes.max())
 
-    def world(self, key: NDArray[np.int64]) -> World:
-        """Return the world of one run as the kernels see it."""
+    def begin_compiled(self, key: NDArray[np.int64]) -> CompiledEnvironment:
+        """Return the environment of one run as the kernels see it."""
         settings = np.zeros(6)
         settings[:2] = CURVES, FEEDBACKS.index(self.problem.feedback)
         arms, words = np.zeros((6, len(self.problem.arms))), np.zeros(4, np.uint64)
-        return World(settings, arms, self._rows, self._starts, key, words)
+        return CompiledEnvironment(settings, arms, self._rows, self._starts, key, words)

@@ -1,4 +1,4 @@
-"""How long a pull takes, in a simulated world: one distribution by name each."""
+"""How long a pull takes, in a simulated environment: one distribution by name each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fairtrial.core.parameters import Parametrized
 from fairtrial.core.validation import as_floats, check_array
-from fairtrial.delayed._kernels.worlds import (
+from fairtrial.delayed._kernels.environments import (
     CONSTANT,
     EMPIRICAL,
     GEOMETRIC,

@@ -1,4 +1,4 @@
-"""Simulated worlds; what all worlds share is in `timed`, recorded ones are in `curves`."""
+"""Simulated environments; what all share is in `timed`, recorded ones are in `curves`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairtrial.core.validation import check_array, check_choice, check_instance, check_number
-from fairtrial.delayed._kernels.worlds import CALLER, CHANCE, DELAY, OUTCOME, World
+from fairtrial.delayed._kernels.environments import (
+    CALLER,
+    CHANCE,
+    DELAY,
+    OUTCOME,
+    CompiledEnvironment,
+)
 from fairtrial.delayed.curves import CurveEnvironment
 from fairtrial.delayed.delays import ConstantDelay, Delay, PackedDelay
 from fairtrial.delayed.problem import FEEDBACKS, Problem
@@ -158,7 +164,7 @@ class SimulatedEnvironment(TimedEnvironment):
 
     @property
     def compiled(self) -> bool:
-        """Whether compiled code can run this world: not with a delay of the caller's own."""
+        """Whether compiled code can run this environment: not with a delay of the caller's own."""
         return isinstance(self.delay, Delay) or not callable(self.delay)
 
     def _set_delay(self, slot: Floats, arm: int) -> None:
@@ -178,8 +184,8 @@ class SimulatedEnvironment(TimedEnvironment):
         """Standard deviation of an outcome by arm, shape (n,)."""
         return self.problem.scale if self.std is None else self.std
 
-    def world(self, key: NDArray[np.int64]) -> World:
-        """Return the world of one run as the kernels see it."""
+    def begin_compiled(self, key: NDArray[np.int64]) -> CompiledEnvironment:
+        """Return the environment of one run as the kernels see it."""
         problem, zeros = self.problem, np.zeros(len(self.problem.arms))
         reading_std = problem.reading_std if self.reading_std is None else self.reading_std
         arms = np.stack(
@@ -203,4 +209,6 @@ class SimulatedEnvironment(TimedEnvironment):
             ]
         )
         nowhere = np.zeros(1, dtype=np.int64)
-        return World(settings, arms, self._delay.sample, nowhere, key, np.zeros(4, np.uint64))
+        return CompiledEnvironment(
+            settings, arms, self._delay.sample, nowhere, key, np.zeros(4, np.uint64)
+        )

@@ -1,4 +1,4 @@
-"""A simulated world like one that was seen: to plan the next study by the last."""
+"""A simulated environment like one that was seen: to plan the next study by the last."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from fairtrial.delayed.environments import CurveEnvironment, SimulatedEnvironmen
 from fairtrial.delayed.problem import Problem
 from fairtrial.errors import InvalidArgument
 
-__all__ = ["fit_world"]
+__all__ = ["fit_environment"]
 
 Floats = NDArray[np.float64]
 
@@ -23,7 +23,7 @@ _BINS = 10
 _LEAST_LEFT = 1e-3
 
 
-def fit_world(
+def fit_environment(
     problem: Problem,
     table: Any,
     lost: int = 0,
@@ -33,7 +33,7 @@ def fit_world(
     value: str = "value",
     std: str | None = None,
 ) -> SimulatedEnvironment:
-    """Return a simulated world with the means, noise, delays and readings of a finished study.
+    """Return an environment with the means, noise, delays and readings of a finished study.
 
     ============ ======================================================================
     means, noise mean and standard deviation of every arm's outcomes; the deviation of all
@@ -73,8 +73,8 @@ def fit_world(
     >>> problem = Problem(["a", "b"], noise_std=1.0)
     >>> rows = {"arm": ["a", "a", "b", "b"], "curve": [1, 2, 1, 2],
     ...         "elapsed": [3.0, 5.0, 4.0, 5.0], "value": [0.0, 2.0, 5.0, 7.0]}
-    >>> world = fit_world(problem, rows)
-    >>> world.means.tolist(), world.std.round(3).tolist()
+    >>> environment = fit_environment(problem, rows)
+    >>> environment.means.tolist(), environment.std.round(3).tolist()
     ([1.0, 6.0], [1.414, 1.414])
     """
     seen = CurveEnvironment(problem, table, arm, curve, elapsed, value, std)

@@ -1,4 +1,4 @@
-"""Worlds in which a pull takes time: what they share, and their truth."""
+"""Environments in which a pull takes time: what they share, and their truth."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from numpy.typing import NDArray
 from fairtrial.confidence.complexity import EvidencePrice
 from fairtrial.core.environment import Environment, Reading, TopTruth, Trajectory
 from fairtrial.core.pull import Pull
-from fairtrial.delayed._kernels.worlds import (
+from fairtrial.delayed._kernels.environments import (
     DELAY,
     LOST,
     ROW,
     SLOT_COLUMNS,
-    World,
+    CompiledEnvironment,
     begin_pull,
     follow_pull,
 )
@@ -31,7 +31,7 @@ Floats = NDArray[np.float64]
 
 
 class TimedEnvironment(Environment):
-    """A world in which the m-th pull of an arm is the same for every policy, whenever it asks.
+    """An environment whose m-th pull of an arm is the same for every policy, whenever it asks.
 
     One run draws a key from its generator; everything else follows from the key, the arm,
     and m. So two policies that run with the same seed see the same outcomes.
@@ -47,8 +47,8 @@ class TimedEnvironment(Environment):
         """Mean outcome by arm, shape (n,)."""
 
     @abstractmethod
-    def world(self, key: NDArray[np.int64]) -> World:
-        """Return the world of one run as the kernels see it."""
+    def begin_compiled(self, key: NDArray[np.int64]) -> CompiledEnvironment:
+        """Return the environment of one run as the kernels see it."""
 
     @property
     @abstractmethod
@@ -57,7 +57,7 @@ class TimedEnvironment(Environment):
 
     @property
     def reward_span(self) -> tuple[float, float]:
-        """The smallest and the largest outcome that this world can give; may be infinite."""
+        """The smallest and the largest outcome that this environment can give; may be infinite."""
         return -np.inf, np.inf
 
     def evidence_price(self, weights: Floats) -> EvidencePrice:
@@ -77,19 +77,21 @@ class TimedEnvironment(Environment):
 
     @property
     def compiled(self) -> bool:
-        """Whether compiled code can run this world."""
+        """Whether compiled code can run this environment."""
         return True
 
-    def stage(self, key: NDArray[np.int64], places: int) -> tuple[World, Floats, NDArray[np.int64]]:
-        """Return the world of one run, free slots for that many pulls in flight, and a heap."""
+    def stage(
+        self, key: NDArray[np.int64], places: int
+    ) -> tuple[CompiledEnvironment, Floats, NDArray[np.int64]]:
+        """Return one run's environment, free slots for that many pulls in flight, and a heap."""
         slots = np.zeros((places, SLOT_COLUMNS))
         slots[:, ROW] = -1.0
-        return self.world(key), slots, np.zeros(places, dtype=np.int64)
+        return self.begin_compiled(key), slots, np.zeros(places, dtype=np.int64)
 
     def begin(self, generator: np.random.Generator) -> Self:
-        """Return the world of one run, with a key of its own."""
+        """Return the environment of one run, with a key of its own."""
         fresh = copy(self)
-        state = {"_packed": self.world(draw_key(generator)), "_started": defaultdict(int)}
+        state = {"_packed": self.begin_compiled(draw_key(generator)), "_started": defaultdict(int)}
         vars(fresh).update(state)
         return fresh
 
@@ -108,14 +110,14 @@ class TimedEnvironment(Environment):
 
     def _follow(self, arm: int, index: int) -> Trajectory:
         """Return all that happens to the pull of that index of an arm."""
-        slot, world = np.zeros(SLOT_COLUMNS), self._packed
-        begin: Any = (*world, slot, arm, index)
+        slot, environment = np.zeros(SLOT_COLUMNS), self._packed
+        begin: Any = (*environment, slot, arm, index)
         begin_pull(*begin)
         self._set_delay(slot, arm)
         before = slot.copy()
         readings = np.empty((64, 3))
         while True:
-            path: Any = (*world, slot, readings)
+            path: Any = (*environment, slot, readings)
             number, outcome = follow_pull(*path)
             if number <= len(readings):
                 break
@@ -155,5 +157,5 @@ def _details(stage: int, elapsed: float, std: float) -> dict[str, float]:
 
 
 def draw_key(generator: np.random.Generator) -> NDArray[np.int64]:
-    """Return the key of one run's world."""
+    """Return the key of one run's environment."""
     return generator.integers(2**63, size=2)

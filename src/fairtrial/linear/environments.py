@@ -1,4 +1,4 @@
-"""Worlds: linear with Gaussian or binary rewards, or replayed; each knows its truth."""
+"""Environments: linear with Gaussian or binary rewards, or replayed; each knows its truth."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _ROUNDING = 1e-12
 
 
 class ArmEnvironment(Environment):
-    """A world in which every arm has its own distribution, whatever happened before."""
+    """An environment in which every arm has its own distribution, whatever happened before."""
 
     problem: Problem
 
@@ -53,7 +53,7 @@ class ArmEnvironment(Environment):
     @property
     @abstractmethod
     def source(self) -> Source:
-        """The world as the kernels see it."""
+        """The environment as the kernels see it."""
 
     def sample(self, pull: Pull, generator: np.random.Generator) -> float:
         """Return one reward of the pull's arm."""
@@ -61,7 +61,7 @@ class ArmEnvironment(Environment):
 
     @property
     def reward_span(self) -> tuple[float, float]:
-        """The smallest and the largest reward that this world can give; may be infinite."""
+        """The smallest and the largest reward that this environment can give; may be infinite."""
         return -np.inf, np.inf
 
     def evidence_price(self, weights: Floats) -> EvidencePrice:
@@ -164,7 +164,7 @@ class GaussianEnvironment(ArmEnvironment):
 
     @cached_property
     def source(self) -> Source:
-        """The world as the kernels see it."""
+        """The environment as the kernels see it."""
         return Source.gaussian(self.arm_means, self._stds)
 
 
@@ -189,7 +189,7 @@ class BernoulliEnvironment(ArmEnvironment):
         self.problem = check_instance("problem", problem, Problem)
         self.theta = problem.check_theta(theta)
         for reward in (0.0, 1.0):
-            problem.check_outcome(reward, "reward_range: a reward of this world")
+            problem.check_outcome(reward, "reward_range: a reward of this environment")
         means = problem.features @ self.theta
         wrong = np.flatnonzero((means < -_ROUNDING) | (means > 1.0 + _ROUNDING))
         if wrong.size:
@@ -213,7 +213,7 @@ class BernoulliEnvironment(ArmEnvironment):
 
     @property
     def reward_span(self) -> tuple[float, float]:
-        """The smallest and the largest reward that this world can give."""
+        """The smallest and the largest reward that this environment can give."""
         return 0.0, 1.0
 
     @cached_property
@@ -223,7 +223,7 @@ class BernoulliEnvironment(ArmEnvironment):
 
     @cached_property
     def source(self) -> Source:
-        """The world as the kernels see it."""
+        """The environment as the kernels see it."""
         return Source.bernoulli(self._means)
 
 
@@ -231,7 +231,7 @@ class ReplayEnvironment(ArmEnvironment):
     """Measured rewards, drawn with replacement from the rows of a table; linear or not.
 
     The truth is what was measured, not a fit of it: so one sees what a linear policy makes
-    of a world that is linear only roughly.
+    of an environment that is linear only roughly.
 
     Runs show what a policy does with these rows; `about` says so, and a simulation's summary does.
 
@@ -325,7 +325,7 @@ class ReplayEnvironment(ArmEnvironment):
 
     @property
     def reward_span(self) -> tuple[float, float]:
-        """The smallest and the largest reward that this world can give; may be infinite."""
+        """The smallest and the largest reward that this environment can give; may be infinite."""
         if self.noise_std > 0.0:
             return -np.inf, np.inf
         return min(rows.min() for rows in self._rows), max(rows.max() for rows in self._rows)
@@ -352,5 +352,5 @@ class ReplayEnvironment(ArmEnvironment):
 
     @cached_property
     def source(self) -> Source:
-        """The world as the kernels see it."""
+        """The environment as the kernels see it."""
         return Source.replay(self._rows, self.noise_std)

@@ -56,7 +56,7 @@ def causal_graph(problem: QuestionLike, *, ax: Axes | None = None) -> Figure:
     Examples
     --------
     >>> import fairtrial as ft
-    >>> problem, world = ft.causal.chain(0.4, {"a": [[1, 0], [0, 1]]}, [0.1, 0.9], 0.2)
+    >>> problem, environment = ft.causal.chain(0.4, {"a": [[1, 0], [0, 1]]}, [0.1, 0.9], 0.2)
     >>> [text.get_text() for text in causal_graph(problem).axes[0].texts]
     ['S', 'V', 'Y']
     """

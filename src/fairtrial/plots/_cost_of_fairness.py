@@ -42,7 +42,7 @@ def cost_of_fairness(
     Parameters
     ----------
     simulations : sequence of Simulation
-        Of the same policy and world, each for a problem with another tolerance.
+        Of the same policy and environment, each for a problem with another tolerance.
     bounds : mapping of str to callable, optional
         Upper bounds on the regret, by name: functions of the tolerance.
     figure : matplotlib.figure.Figure or SubFigure, optional

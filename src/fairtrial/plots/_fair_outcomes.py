@@ -70,8 +70,8 @@ def fair_outcomes(
     --------
     >>> import fairtrial as ft
     >>> arms = {"a": [[0.5, 0.5], [0.4, 0.6]], "b": [[0.2, 0.8], [0.1, 0.9]]}
-    >>> problem, world = ft.causal.chain(0.4, arms, [0.1, 0.9], fairness_bound=0.2)
-    >>> log = world.table([0] * 500 + [3] * 500, np.random.default_rng(1))
+    >>> problem, environment = ft.causal.chain(0.4, arms, [0.1, 0.9], fairness_bound=0.2)
+    >>> log = environment.table([0] * 500 + [3] * 500, np.random.default_rng(1))
     >>> fair_outcomes(ft.causal.estimate(problem, log)).axes[0].get_ylabel()
     'mean Y'
     """

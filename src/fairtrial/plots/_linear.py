@@ -177,8 +177,8 @@ def survivors_over_time(
     >>> import fairtrial as ft
     >>> from fairtrial.simulation import trace
     >>> problem = ft.linear.Problem([[1, 0], [0, 1], [0.6, 0.6]], noise_std=0.5)
-    >>> world = ft.linear.GaussianEnvironment(problem, [1.0, 0.0])
-    >>> moments = trace(ft.linear.BlockBetting(problem), world, points=20)
+    >>> environment = ft.linear.GaussianEnvironment(problem, [1.0, 0.0])
+    >>> moments = trace(ft.linear.BlockBetting(problem), environment, points=20)
     >>> figure = survivors_over_time({"BlockBetting": moments})
     >>> [float(y) for y in figure.axes[0].lines[0].get_ydata()[[0, -1]]]
     [3.0, 1.0]
@@ -357,7 +357,7 @@ def _scale_budgets(ax: Axes, dimensions: Sequence[int]) -> None:
 def times_the_bound(
     simulations: Mapping[str, Mapping[str, SimulationLike]], *, ax: Axes | None = None
 ) -> Figure:
-    """Draw how many times the bound rules spend, world by world.
+    """Draw how many times the bound rules spend, environment by environment.
 
     A mark for each rule, on a logarithmic axis; bars are two standard errors of the mean.
     Nothing proven can stand left of the line at 1.
@@ -365,7 +365,7 @@ def times_the_bound(
     Parameters
     ----------
     simulations : mapping of str to mapping of str to Simulation
-        By world and rule; every simulation has its `lower_bound`; at most twelve rules.
+        By environment and rule; every simulation has its `lower_bound`; at most twelve rules.
     ax : matplotlib.axes.Axes, optional
         Where to draw; by default on a new figure.
 
@@ -376,7 +376,7 @@ def times_the_bound(
     Raises
     ------
     InvalidArgument
-        If there is no world, there are more than twelve rules, or a simulation has no bound.
+        If there is no environment, there are more than twelve rules, or a simulation has no bound.
     MissingExtra
         If matplotlib is not installed.
 
@@ -389,10 +389,14 @@ def times_the_bound(
     [2.0]
     """
     if not isinstance(simulations, Mapping) or not simulations:
-        raise InvalidArgument("simulations", "must map at least one world to rules", simulations)
-    for world, by_rule in simulations.items():
+        raise InvalidArgument(
+            "simulations", "must map at least one environment to rules", simulations
+        )
+    for environment, by_rule in simulations.items():
         if not isinstance(by_rule, Mapping):
-            raise InvalidArgument(f"simulations[{world!r}]", "must map rules to runs", by_rule)
+            raise InvalidArgument(
+                f"simulations[{environment!r}]", "must map rules to runs", by_rule
+            )
     rules = list(dict.fromkeys(rule for by_rule in simulations.values() for rule in by_rule))
     _check_names("simulations", dict.fromkeys(rules), len(style.MARKERS))
     if ax is None:

@@ -67,9 +67,9 @@ def rejections(
     >>> import fairtrial as ft
     >>> from fairtrial.simulation import trace
     >>> arms = {"a": [[0.5, 0.5], [0.4, 0.6]], "b": [[0.9, 0.1], [0.1, 0.9]]}
-    >>> problem, world = ft.causal.chain(0.4, arms, [0.1, 0.9], fairness_bound=0.2)
+    >>> problem, environment = ft.causal.chain(0.4, arms, [0.1, 0.9], fairness_bound=0.2)
     >>> policy = ft.causal.ConstraintSuccessiveRejection(problem, budget=400)
-    >>> figure = rejections(trace(policy, world, seed=1, points=40), problem)
+    >>> figure = rejections(trace(policy, environment, seed=1, points=40), problem)
     >>> [label.get_text() for label in figure.axes[0].get_yticklabels()]
     ['a', 'b']
     """

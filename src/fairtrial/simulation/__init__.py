@@ -1,4 +1,4 @@
-"""Replications of a policy in a simulated world, on any executor; results as tables."""
+"""Replications of a policy in a simulated environment, on any executor; results as tables."""
 
 from fairtrial.simulation.replicate import simulate
 from fairtrial.simulation.results import Simulation

@@ -53,15 +53,15 @@ def replicate(task: Task | bytes, first: int, number: int) -> list[Run]:
 
 
 def start(template: Policy, seed: int, index: int) -> tuple[Policy, np.random.Generator]:
-    """Return a fresh policy for one replication, and the randomness of its world.
+    """Return a fresh policy for one replication, and the randomness of its environment.
 
     Both depend on the seed and the replication's number only: not on the worker, the size
     of the chunks, or the engine.
     """
     (stream,) = spawn_seeds(seed, 1, start=index)
-    world, own = stream.spawn(2)
+    environment, own = stream.spawn(2)
     own_seed = int(own.generate_state(1, np.uint64)[0] >> np.uint64(1))
-    return template.clone(seed=own_seed), np.random.default_rng(world)
+    return template.clone(seed=own_seed), np.random.default_rng(environment)
 
 
 def _run(task: Task, index: int) -> Run:

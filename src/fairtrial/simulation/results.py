@@ -27,7 +27,7 @@ __all__ = ["Simulation"]
 
 @dataclass(frozen=True, eq=False)
 class Simulation:
-    """Many runs of one policy in one world; every array has one entry per replication.
+    """Many runs of one policy in one environment; every array has one entry per replication.
 
     Parameters
     ----------
@@ -67,8 +67,8 @@ class Simulation:
     endless : bool
         Whether the policy never stops by itself.
     about : str or None
-        What has to be said first of runs in this world: that recorded rows were drawn again and
-        again.
+        What has to be said first of runs in this environment: that recorded rows were sampled
+        repeatedly, with replacement.
     """
 
     stopping_time: NDArray[np.int64]

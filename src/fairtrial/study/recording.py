@@ -76,7 +76,7 @@ class Recording(Viewing):
         request_id : str, optional
             A key of your own: the same request again gets the same pulls.
         **context
-            What the world says beforehand: ``group=`` for passive arrivals.
+            What the environment says beforehand: ``group=`` for passive arrivals.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""Worlds: Gaussian, Bernoulli, or replayed from the rows of a table; each knows its truth."""
+"""Environments: Gaussian, Bernoulli, or replayed from the rows of a table; each knows its truth."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 
 
 class CellEnvironment(Environment):
-    """A world in which every cell has its own distribution, whatever happened before."""
+    """An environment in which every cell has its own distribution, whatever happened before."""
 
     problem: Problem
 
@@ -43,7 +43,7 @@ class CellEnvironment(Environment):
     @property
     @abstractmethod
     def source(self) -> Source:
-        """The world as the kernels see it."""
+        """The environment as the kernels see it."""
 
     def sample(self, pull: Pull, generator: np.random.Generator) -> float:
         """Return one reward of the pull's cell."""
@@ -51,7 +51,7 @@ class CellEnvironment(Environment):
 
     @property
     def reward_span(self) -> tuple[float, float]:
-        """The smallest and the largest reward that this world can give; may be infinite."""
+        """The smallest and the largest reward that this environment can give; may be infinite."""
         return -np.inf, np.inf
 
     def evidence_price(self, weights: Floats) -> EvidencePrice:
@@ -161,7 +161,7 @@ class GaussianEnvironment(CellEnvironment):
 
     @cached_property
     def source(self) -> Source:
-        """The world as the kernels see it."""
+        """The environment as the kernels see it."""
         return Source.gaussian(self.means, self._stds)
 
 
@@ -189,7 +189,7 @@ class BernoulliEnvironment(CellEnvironment):
         axes = (problem.arms, problem.groups)
         require_each("means", self.means, fine, "must be a probability in [0, 1]", axes)
         for reward in (0.0, 1.0):
-            problem.check_outcome(reward, "reward_range: a reward of this world")
+            problem.check_outcome(reward, "reward_range: a reward of this environment")
 
     @property
     def cell_means(self) -> Floats:
@@ -203,12 +203,12 @@ class BernoulliEnvironment(CellEnvironment):
 
     @property
     def reward_span(self) -> tuple[float, float]:
-        """The smallest and the largest reward that this world can give."""
+        """The smallest and the largest reward that this environment can give."""
         return 0.0, 1.0
 
     @cached_property
     def source(self) -> Source:
-        """The world as the kernels see it."""
+        """The environment as the kernels see it."""
         return Source.bernoulli(self.means)
 
 
@@ -303,10 +303,10 @@ class ReplayEnvironment(CellEnvironment):
 
     @property
     def reward_span(self) -> tuple[float, float]:
-        """The smallest and the largest reward that this world can give."""
+        """The smallest and the largest reward that this environment can give."""
         return min(rows.min() for rows in self._rows), max(rows.max() for rows in self._rows)
 
     @cached_property
     def source(self) -> Source:
-        """The world as the kernels see it."""
+        """The environment as the kernels see it."""
         return Source.replay(self._rows)

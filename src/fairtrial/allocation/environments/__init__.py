@@ -1,4 +1,4 @@
-"""Worlds: binary, bounded, drifting, with sleeping arms or contexts, or replayed from a log."""
+"""Environments: binary, bounded, drifting, with sleeping arms or contexts, or a replayed log."""
 
 from fairtrial.allocation.environments.base import AllocationEnvironment
 from fairtrial.allocation.environments.steady import (

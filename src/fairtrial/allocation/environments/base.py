@@ -1,4 +1,4 @@
-"""What all worlds share: what a pull pays, and what serving could have got at best."""
+"""What all environments share: what a pull pays, and what serving could have got at best."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Extra = Callable[[Integers], dict[str, float]]
 
 
 class AllocationEnvironment(Environment):
-    """A world of the family: what a pull pays, and what serving could have got at best."""
+    """An environment of the family: what a pull pays, and what serving could have got at best."""
 
     problem: Problem
 
@@ -111,4 +111,4 @@ def one_for_each(name: str, value: ArrayLike, problem: Problem) -> Floats:
 def require_binary(problem: Problem) -> None:
     """Raise if the problem refuses a 0 or a 1."""
     for reward in (0.0, 1.0):
-        problem.check_outcome(reward, "reward_range: a reward of this world")
+        problem.check_outcome(reward, "reward_range: a reward of this environment")

@@ -1,4 +1,4 @@
-"""Worlds in which every arm has its own distribution, whatever happened before."""
+"""Environments in which every arm has its own distribution, whatever happened before."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ __all__ = ["BernoulliEnvironment", "BetaEnvironment", "ReplayEnvironment"]
 
 
 class SteadyEnvironment(AllocationEnvironment):
-    """A world in which every arm has its own distribution, whatever happened before."""
+    """An environment in which every arm has its own distribution, whatever happened before."""
 
     def sample(self, pull: Pull, generator: np.random.Generator) -> float:
         """Return one reward of the pull's arm."""

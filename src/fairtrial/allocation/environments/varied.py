@@ -1,4 +1,4 @@
-"""Worlds in which rounds differ: by drift, by who is awake, or by context."""
+"""Environments in which rounds differ: by drift, by who is awake, or by context."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ __all__ = ["ContextualEnvironment", "DriftingEnvironment", "SleepingEnvironment"
 
 
 class VariedEnvironment(AllocationEnvironment):
-    """A world in which rounds differ: by drift, by who is awake, or by context."""
+    """An environment in which rounds differ: by drift, by who is awake, or by context."""
 
     _offered = 0.0
     _served = 0.0

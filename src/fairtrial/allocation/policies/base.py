@@ -224,7 +224,7 @@ class AllocationPolicy(Policy):
         return self._finish(pulls, measured)
 
     def _answers_in(self, environment: AllocationEnvironment) -> bool:
-        """Whether `choose` takes all that the world may say before a pull; else it says why not."""
+        """Whether `choose` takes all that may be said before a pull; else it says why not."""
         contexts = self._state.options.contexts
         told_apart = contexts == 1 or 0 < environment.contexts <= contexts
         return told_apart and (self._lets_sleep or not environment.is_sleeping)

@@ -1,4 +1,4 @@
-"""What the worlds of the family share: their truth, and rows in batches."""
+"""What the environments of the family share: their truth, and rows in batches."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class CausalTruth(Truth):
-    """What a world knows: every arm's mean and gaps, and the best fair arm.
+    """What an environment knows: every arm's mean and gaps, and the best fair arm.
 
     `means` has shape (K,): mean outcome by arm. `details` holds ``means_by_value``, shape
     (K, values), ``gaps`` and ``fair``, shape (K,).
@@ -75,7 +75,7 @@ def truth_of(
 
 
 class RowEnvironment(Environment):
-    """A world that can answer many pulls at once, exactly as one after another."""
+    """An environment that can answer many pulls at once, exactly as one after another."""
 
     problem: Problem
 

@@ -34,7 +34,7 @@ def enumerated_effects(
     problem : Problem
         The problem; its outcome's states have numbers.
     network : CausalModel
-        The world's network.
+        The environment's network.
     nodes : frozenset of str
         What leads to the outcome.
     shares : ndarray of shape (values,)

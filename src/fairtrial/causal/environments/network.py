@@ -1,4 +1,4 @@
-"""A world that draws its rows from a network."""
+"""An environment that draws its rows from a network."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class NetworkEnvironment(RowEnvironment):
     problem : Problem
         The problem.
     network : CausalModel, optional
-        The world's own network, with the problem's nodes; the problem's model by default.
+        The environment's own network, with the problem's nodes; the problem's model by default.
 
     Raises
     ------
@@ -47,10 +47,11 @@ class NetworkEnvironment(RowEnvironment):
     Examples
     --------
     >>> from fairtrial.causal import chain
-    >>> problem, world = chain(0.4, {"a": [[1, 0], [0, 1]], "b": [[0, 1], [0, 1]]}, [0.1, 0.9], 0.2)
-    >>> world.truth.means, world.truth.best
+    >>> arms = {"a": [[1, 0], [0, 1]], "b": [[0, 1], [0, 1]]}
+    >>> problem, environment = chain(0.4, arms, [0.1, 0.9], 0.2)
+    >>> environment.truth.means, environment.truth.best
     (array([0.58, 0.9 ]), 'b')
-    >>> world.truth.gaps[("s", "s'")]
+    >>> environment.truth.gaps[("s", "s'")]
     array([-0.8,  0. ])
     """
 
@@ -91,8 +92,8 @@ class NetworkEnvironment(RowEnvironment):
         Examples
         --------
         >>> from fairtrial.causal import chain
-        >>> problem, world = chain(0.4, {"a": [[1, 0], [0, 1]]}, [0.0, 1.0], 0.2)
-        >>> world.table([1, 2], np.random.default_rng(0))["V"]
+        >>> problem, environment = chain(0.4, {"a": [[1, 0], [0, 1]]}, [0.0, 1.0], 0.2)
+        >>> environment.table([1, 2], np.random.default_rng(0))["V"]
         ['0', '1']
         """
         wanted = as_floats("actions", actions, "must be integers")

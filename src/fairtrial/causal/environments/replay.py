@@ -1,4 +1,4 @@
-"""A world replayed from the rows of a log."""
+"""An environment replayed from the rows of a log."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class ReplayEnvironment(RowEnvironment):
     Examples
     --------
     >>> from fairtrial.causal import chain
-    >>> problem, world = chain(0.5, {"a": [[1, 0], [0, 1]]}, [0.0, 1.0], 0.2)
+    >>> problem, environment = chain(0.5, {"a": [[1, 0], [0, 1]]}, [0.0, 1.0], 0.2)
     >>> log = {"arm": "aaaa", "S": ["s", "s", "s'", "s'"], "V": "0011", "Y": [0, 0, 0, 1]}
     >>> replay = ReplayEnvironment(problem, log)
     >>> replay.truth.means, replay.truth.gaps[("s", "s'")]

@@ -1,4 +1,4 @@
-"""The textbook problem, S -> V -> Y, with its world."""
+"""The textbook problem, S -> V -> Y, with its environment."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def chain(
     fairness_bound: float,
     **options: Any,
 ) -> tuple[Problem, NetworkEnvironment]:
-    """Return the textbook problem S -> V -> Y with an outcome of 0 or 1, and its world.
+    """Return the textbook problem S -> V -> Y with an outcome of 0 or 1, and its environment.
 
     Parameters
     ----------
@@ -46,13 +46,13 @@ def chain(
 
     Examples
     --------
-    >>> problem, world = chain(
+    >>> problem, environment = chain(
     ...     0.4,
     ...     {"now": [[0.5, 0.3, 0.2], [0.4, 0.3, 0.3]], "new": [[0.2, 0.3, 0.5], [0.1, 0.3, 0.6]]},
     ...     reward=[0.1, 0.1, 0.9],
     ...     fairness_bound=0.2,
     ... )
-    >>> world.truth.means.round(3), world.truth.best
+    >>> environment.truth.means.round(3), environment.truth.best
     (array([0.308, 0.548]), 'new')
     """
     shares = _shares(p_sensitive)

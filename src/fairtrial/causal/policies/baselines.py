@@ -42,14 +42,15 @@ class TwoStageRejection(PhasedPolicy):
     variant : {1, 2}
         1 uses the current phase's rows only, 2 all rows so far.
     seed : None, int or numpy.random.Generator
-        Not used: the rule draws nothing at random.
+        Ignored; the rule is deterministic.
 
     Examples
     --------
     >>> from fairtrial.causal import chain
-    >>> problem, world = chain(0.5, {"fair": [[0.6, 0.4]] * 2, "unfair": [[0, 1], [0.5, 0.5]]},
-    ...                        reward=[0.1, 0.9], fairness_bound=0.1)
-    >>> TwoStageRejection(problem, 2000).compiled_run(world, np.random.default_rng(0), None).answer
+    >>> arms = {"fair": [[0.6, 0.4]] * 2, "unfair": [[0, 1], [0.5, 0.5]]}
+    >>> problem, environment = chain(0.5, arms, reward=[0.1, 0.9], fairness_bound=0.1)
+    >>> rule = TwoStageRejection(problem, 2000)
+    >>> rule.compiled_run(environment, np.random.default_rng(0), None).answer
     'fair'
     """
 
@@ -122,14 +123,15 @@ class SuccessiveRejection(PhasedPolicy):
     variant : {1, 2}
         1 uses the current phase's rows only, 2 all rows so far.
     seed : None, int or numpy.random.Generator
-        Not used: the rule draws nothing at random.
+        Ignored; the rule is deterministic.
 
     Examples
     --------
     >>> from fairtrial.causal import chain
-    >>> problem, world = chain(0.5, [[[0.6, 0.4]] * 2, [[0, 1], [0.5, 0.5]]], [0.1, 0.9], 0.1)
+    >>> problem, environment = chain(0.5, [[[0.6, 0.4]] * 2, [[0, 1], [0.5, 0.5]]], [0.1, 0.9], 0.1)
     >>> rule = SuccessiveRejection(problem, 2000)
-    >>> rule.compiled_run(world, np.random.default_rng(0), None).answer, world.truth.best
+    >>> run = rule.compiled_run(environment, np.random.default_rng(0), None)
+    >>> run.answer, environment.truth.best
     ('1', '0')
     """
 
@@ -159,12 +161,12 @@ class UniformSampling(FixedBudgetPolicy):
     budget : int
         Number T of rows.
     seed : None, int or numpy.random.Generator
-        Not used: the rule draws nothing at random.
+        Ignored; the rule is deterministic.
 
     Examples
     --------
     >>> from fairtrial.causal import chain
-    >>> problem, world = chain(0.5, [[[0.6, 0.4]] * 2, [[0.2, 0.8]] * 2], [0.1, 0.9], 0.3)
+    >>> problem, environment = chain(0.5, [[[0.6, 0.4]] * 2, [[0.2, 0.8]] * 2], [0.1, 0.9], 0.3)
     >>> [pull.arm for pull in UniformSampling(problem, 6).ask(6)]
     ['0', '0', '0', '1', '1', '1']
     """

@@ -65,9 +65,9 @@ class ConstraintSuccessiveRejection(PhasedPolicy):
     --------
     >>> from fairtrial.causal import chain
     >>> arms = {"a": [[0.5, 0.5], [0.4, 0.6]], "b": [[0.2, 0.8], [0.1, 0.9]]}
-    >>> problem, world = chain(0.4, arms, [0.1, 0.9], fairness_bound=0.2)
+    >>> problem, environment = chain(0.4, arms, [0.1, 0.9], fairness_bound=0.2)
     >>> policy = ConstraintSuccessiveRejection(problem, budget=1000)
-    >>> policy.compiled_run(world, np.random.default_rng(0), None).answer
+    >>> policy.compiled_run(environment, np.random.default_rng(0), None).answer
     'b'
     """
 

@@ -71,12 +71,12 @@ class PlugIn(FixedBudgetPolicy):
     --------
     >>> from fairtrial.causal import chain
     >>> arms = {"a": [[0.5, 0.5], [0.4, 0.6]], "b": [[0.2, 0.8], [0.1, 0.9]]}
-    >>> problem, world = chain(0.4, arms, [0.1, 0.9], fairness_bound=0.2)
+    >>> problem, environment = chain(0.4, arms, [0.1, 0.9], fairness_bound=0.2)
     >>> policy = PlugIn(problem, budget=1000)
     >>> generator = np.random.default_rng(0)
     >>> while not policy.stopped:
     ...     pull = policy.ask()
-    ...     policy.tell(pull, world.sample(pull, generator))
+    ...     policy.tell(pull, environment.sample(pull, generator))
     >>> policy.recommend().arm, policy.certificate().verdicts
     ('b', ('fair', 'fair'))
     """

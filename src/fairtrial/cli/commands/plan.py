@@ -27,7 +27,7 @@ __all__ = ["plan"]
 )
 @json_option
 def plan(config: Path, delta: float | None, as_json: bool) -> None:
-    """Say how many pulls an experiment will take, if the world is as assumed.
+    """Say how many pulls an experiment will take, if the environment is as assumed.
 
     The means to assume are those of [plan] in the file CONFIG, or else of its source.
     """

@@ -105,7 +105,7 @@ def _drive(
 ) -> Ending:
     from fairtrial.cli.running import drive, drive_commands
     from fairtrial.cli.sections import CommandSource
-    from fairtrial.cli.sources import CommandRewards, WorldRewards
+    from fairtrial.cli.sources import CommandRewards, EnvironmentRewards
     from fairtrial.presentation.sources import replay_actor
 
     section = configuration.source
@@ -120,9 +120,9 @@ def _drive(
         )
         return drive_commands(study, commands, display, interruption, pulls, parallel)
     assert configuration.environment is not None, "checked when the file was loaded"
-    world = WorldRewards(configuration.environment, study.seed)
+    environment = EnvironmentRewards(configuration.environment, study.seed)
     actor = None if configuration.rows is None else replay_actor(configuration.rows)
-    return drive(study, world, display, interruption, pulls, actor)
+    return drive(study, environment, display, interruption, pulls, actor)
 
 
 def _document(

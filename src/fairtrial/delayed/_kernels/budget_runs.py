@@ -22,21 +22,21 @@ from fairtrial.delayed._kernels.budgets import (
     set_out,
     start,
 )
-from fairtrial.delayed._kernels.queue import Integers, build, drop_first, rise, schedule, sink
-from fairtrial.delayed._kernels.state import Floats, inlined, kernel
-from fairtrial.delayed._kernels.worlds import (
+from fairtrial.delayed._kernels.environments import (
     LOST,
     NEXT_TIME,
     ROW,
     STARTED,
     VALUE,
-    World,
+    CompiledEnvironment,
     begin,
     next_reading,
     outcome_of,
     read,
 )
-from fairtrial.delayed._kernels.worlds import READ as READINGS_READ
+from fairtrial.delayed._kernels.environments import READ as READINGS_READ
+from fairtrial.delayed._kernels.queue import Integers, build, drop_first, rise, schedule, sink
+from fairtrial.delayed._kernels.state import Floats, inlined, kernel
 
 
 @kernel
@@ -108,7 +108,12 @@ CLOCK = record_type(Clock)
 
 @kernel
 def _fill(
-    state: Budget, world: World, slots: Floats, heap: Integers, clock: Any, limits: Limits
+    state: Budget,
+    environment: CompiledEnvironment,
+    slots: Floats,
+    heap: Integers,
+    clock: Any,
+    limits: Limits,
 ) -> bool:
     """Start pulls up to the limits; return whether there was room to write them down."""
     control = state.control
@@ -126,9 +131,9 @@ def _fill(
         while slots[free, ROW] >= 0.0:
             free += 1
         slot, arm = slots[free], state.pulls[row].arm
-        begin(world, slot, arm, state.arms[arm].issued - 1)
+        begin(environment, slot, arm, state.arms[arm].issued - 1)
         slot[ROW], slot[STARTED] = row, clock[0].now
-        schedule(world, slot, state.rules[0].kept == 0.0)
+        schedule(environment, slot, state.rules[0].kept == 0.0)
         size = clock[0].in_flight
         heap[size] = free
         clock[0].in_flight += 1
@@ -138,20 +143,25 @@ def _fill(
 
 @inlined
 def _advance(
-    state: Budget, world: World, slots: Floats, heap: Integers, clock: Any, limits: Limits
+    state: Budget,
+    environment: CompiledEnvironment,
+    slots: Floats,
+    heap: Integers,
+    clock: Any,
+    limits: Limits,
 ) -> None:
     """Let the first event of the heap happen."""
     slot, size = slots[heap[0]], clock[0].in_flight
     row, place = int(slot[ROW]), int(slot[READINGS_READ])
-    if state.rules[0].kept > 0.0 and next_reading(world, slot) < np.inf:
-        read(world, slot)
+    if state.rules[0].kept > 0.0 and next_reading(environment, slot) < np.inf:
+        read(environment, slot)
         kind, value = READ, limits.sign * slot[VALUE]
-        schedule(world, slot, False)
+        schedule(environment, slot, False)
         sink(slots, heap, size, 0)
     else:
         if state.rules[0].kept == 0.0:
-            state.control[0].readings += _readings_until_end(world, slot)
-        kind, value = TELL, limits.sign * outcome_of(world, slot)
+            state.control[0].readings += _readings_until_end(environment, slot)
+        kind, value = TELL, limits.sign * outcome_of(environment, slot)
         if slot[LOST] > 0.0:
             kind = STOP
         drop_first(slots, heap, size)
@@ -160,9 +170,9 @@ def _advance(
 
 
 @inlined
-def _readings_until_end(world: World, slot: Floats) -> float:
+def _readings_until_end(environment: CompiledEnvironment, slot: Floats) -> float:
     """Return how many readings a pull has, none of which was drawn as none matters."""
-    while next_reading(world, slot) < np.inf:
+    while next_reading(environment, slot) < np.inf:
         slot[READINGS_READ] += 1.0
     number = slot[READINGS_READ]
     slot[READINGS_READ] = 0.0
@@ -196,7 +206,7 @@ def _call_back(state: Budget, slots: Floats, heap: Integers, clock: Any, touched
 @kernel
 def run(
     words: Words,
-    world: World,
+    environment: CompiledEnvironment,
     slots: Floats,
     heap: Integers,
     clock: Any,
@@ -207,7 +217,7 @@ def run(
     control = state.control
     while True:
         if clock[0].in_moment == 0:
-            if not _fill(state, world, slots, heap, clock, limits):
+            if not _fill(state, environment, slots, heap, clock, limits):
                 return False
             if clock[0].in_flight == 0 or control[0].over > 0:
                 return True
@@ -221,6 +231,6 @@ def run(
             if not has_room(state):
                 return False
             row = int(slots[heap[0], ROW])
-            _advance(state, world, slots, heap, clock, limits)
+            _advance(state, environment, slots, heap, clock, limits)
             _call_back(state, slots, heap, clock, row)
         clock[0].in_moment = 0

@@ -3,23 +3,23 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.delayed._kernels.state import Floats, inlined, kernel
-from fairtrial.delayed._kernels.worlds import (
+from fairtrial.delayed._kernels.environments import (
     DELAY,
     NEXT_TIME,
     ROW,
     STARTED,
-    World,
+    CompiledEnvironment,
     next_reading,
 )
+from fairtrial.delayed._kernels.state import Floats, inlined, kernel
 
 Integers = NDArray[np.int64]
 
 
 @inlined
-def schedule(world: World, slot: Floats, skip: bool) -> None:
+def schedule(environment: CompiledEnvironment, slot: Floats, skip: bool) -> None:
     """Set when the next event of a pull comes; with `skip` its readings are none."""
-    elapsed = np.inf if skip else next_reading(world, slot)
+    elapsed = np.inf if skip else next_reading(environment, slot)
     slot[NEXT_TIME] = slot[STARTED] + min(elapsed, slot[DELAY])
 
 

@@ -5,6 +5,20 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fairtrial.core.records import Words, record_type
+from fairtrial.delayed._kernels.environments import (
+    LOST,
+    NEXT_TIME,
+    READ,
+    ROW,
+    VALUE,
+    VALUE_STD,
+    CompiledEnvironment,
+    begin,
+    next_reading,
+    outcome_of,
+    read,
+)
+from fairtrial.delayed._kernels.environments import STARTED as STARTED_AT
 from fairtrial.delayed._kernels.events import READ as READING
 from fairtrial.delayed._kernels.events import START, STOP, TELL, happen
 from fairtrial.delayed._kernels.queue import Integers, build, drop_first, rise, schedule, sink
@@ -18,20 +32,6 @@ from fairtrial.delayed._kernels.state import (
     kernel,
     open_race,
 )
-from fairtrial.delayed._kernels.worlds import (
-    LOST,
-    NEXT_TIME,
-    READ,
-    ROW,
-    VALUE,
-    VALUE_STD,
-    World,
-    begin,
-    next_reading,
-    outcome_of,
-    read,
-)
-from fairtrial.delayed._kernels.worlds import STARTED as STARTED_AT
 
 
 @kernel
@@ -107,7 +107,12 @@ def _has_room(race: Race) -> bool:
 
 @kernel
 def _fill(
-    race: Race, world: World, slots: Floats, heap: Integers, clock: Any, limits: Limits
+    race: Race,
+    environment: CompiledEnvironment,
+    slots: Floats,
+    heap: Integers,
+    clock: Any,
+    limits: Limits,
 ) -> bool:
     """Start pulls up to the limits; return whether there was room to write them down."""
     while (
@@ -125,11 +130,11 @@ def _fill(
         while slots[free, ROW] >= 0.0:
             free += 1
         slot = slots[free]
-        begin(world, slot, arm, race.arms[arm].started)
+        begin(environment, slot, arm, race.arms[arm].started)
         duration = race.arms[arm].duration
         slot[ROW] = happen(race, START, arm, race.control[0].rows, duration, 0.0)
         slot[STARTED_AT] = clock[0].now
-        schedule(world, slot, limits.ignores_readings)
+        schedule(environment, slot, limits.ignores_readings)
         size = clock[0].in_flight
         heap[size] = free
         clock[0].in_flight += 1
@@ -139,18 +144,23 @@ def _fill(
 
 @inlined
 def _advance(
-    race: Race, world: World, slots: Floats, heap: Integers, clock: Any, limits: Limits
+    race: Race,
+    environment: CompiledEnvironment,
+    slots: Floats,
+    heap: Integers,
+    clock: Any,
+    limits: Limits,
 ) -> None:
     """Let the first event of the heap happen."""
     slot = slots[heap[0]]
     row, sign = int(slot[ROW]), limits.sign
-    if not limits.ignores_readings and next_reading(world, slot) < np.inf:
-        read(world, slot)
+    if not limits.ignores_readings and next_reading(environment, slot) < np.inf:
+        read(environment, slot)
         kind, first, second, third = READING, slot[READ], sign * slot[VALUE], slot[VALUE_STD]
-        schedule(world, slot, False)
+        schedule(environment, slot, False)
         sink(slots, heap, clock[0].in_flight, 0)
     else:
-        kind, first, second, third = TELL, sign * outcome_of(world, slot), 0.0, 0.0
+        kind, first, second, third = TELL, sign * outcome_of(environment, slot), 0.0, 0.0
         if slot[LOST] > 0.0 and limits.failure == COUNT_IT:
             first = limits.failure_value
             race.control[0].results -= 1
@@ -193,7 +203,7 @@ def _cancel(
 def run(
     words: Words,
     radii: Floats,
-    world: World,
+    environment: CompiledEnvironment,
     slots: Floats,
     heap: Integers,
     clock: Any,
@@ -203,7 +213,7 @@ def run(
     race = open_race(words, radii)
     while True:
         if clock[0].in_moment == 0:
-            if not _fill(race, world, slots, heap, clock, limits):
+            if not _fill(race, environment, slots, heap, clock, limits):
                 return NEEDS_ROOM
             if clock[0].in_flight == 0 or _stopped(race, limits, clock):
                 return FINISHED
@@ -221,7 +231,7 @@ def run(
             if not _has_room(race):
                 return NEEDS_ROOM
             row = int(slots[heap[0], ROW])
-            _advance(race, world, slots, heap, clock, limits)
+            _advance(race, environment, slots, heap, clock, limits)
             stopped = _stopped(race, limits, clock)
             if (
                 stopped

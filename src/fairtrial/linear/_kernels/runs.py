@@ -153,7 +153,7 @@ def run_static_blocks(
     generator: np.random.Generator,
     most: int,
 ) -> None:
-    """Run fixed shares in a Gaussian world, with one draw for all of an arm's between looks."""
+    """Run fixed shares with Gaussian rewards, one draw for all of an arm's between looks."""
     model, test = open_constants(packed)
     track = open_track(floats, integers)
     arms = track.counts.size

@@ -228,7 +228,7 @@ class LinearPolicy(FixedConfidencePolicy):
         return [order[index] for index in np.argsort(-values, kind="stable")]
 
     def _as_it_stands(self, promise: Guarantee) -> Guarantee:
-        """Return the guarantee with what is stated of the world, and weakened by what happened."""
+        """Return the guarantee with its assumptions, weakened by what happened."""
         problem = self.problem
         model = _MODEL
         if not problem.has_intercept:

@@ -171,8 +171,8 @@ class Phases(Race):
         while not (self.found or self.given_up) and told < horizon:
             self._begin()
             support = np.flatnonzero(self.results[TO_ISSUE])
-            world = (*environment.source, self.units.factors, generator, horizon - told)
-            pulls = run_phase(self.results, self.record, support, *world)
+            source = (*environment.source, self.units.factors, generator, horizon - told)
+            pulls = run_phase(self.results, self.record, support, *source)
             told += pulls
             self.waiting -= pulls
             self._settle()

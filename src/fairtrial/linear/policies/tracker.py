@@ -169,8 +169,8 @@ class Tracker(Race):
         self, environment: ArmEnvironment, generator: np.random.Generator, horizon: int
     ) -> None:
         """Go on, one pull after the other, to the stop or until there are that many results."""
-        world = (environment.source, self._units.factors, generator, horizon)
-        run_tracker(*self._arrays(self._rule, *world))
+        source = (environment.source, self._units.factors, generator, horizon)
+        run_tracker(*self._arrays(self._rule, *source))
 
     # --------------------------------------------------------------- how it stands
 
@@ -313,8 +313,8 @@ class StaticTracker(Tracker):
             super().run(environment, generator, horizon)
             return
         _, means, stds, _ = environment.source
-        world = (means, stds, self._units.factors, generator, horizon)
-        run_static_blocks(*self._arrays(*world))
+        source = (means, stds, self._units.factors, generator, horizon)
+        run_static_blocks(*self._arrays(*source))
 
     @property
     def metrics(self) -> dict[str, float]:

@@ -279,8 +279,10 @@ class Tracker:
         if self.certain:
             return
         rule = (self._rule, self._guard, self._shares, *self._key)
-        world = (*source, sign, generator, horizon, self.noise)
-        _, self.certain = run_tracker(self._model, *self.results.arrays, *self._test, *rule, *world)
+        environment = (*source, sign, generator, horizon, self.noise)
+        _, self.certain = run_tracker(
+            self._model, *self.results.arrays, *self._test, *rule, *environment
+        )
         if self.waits_for_order:
             # Every result came at once, and so in order.
             self.in_order.copy_from(self.results)

@@ -1,4 +1,4 @@
-"""Worlds, compiled: what will happen to a pull, each number by its address.
+"""Environments, compiled: what will happen to a pull, each number by its address.
 
 The m-th pull of an arm has the same outcome, delay and readings for every policy, whenever it asks:
 they are functions of the key, the arm, m, and the number of the reading.
@@ -25,8 +25,8 @@ Integers = NDArray[np.int64]
 Words = NDArray[np.uint64]
 
 
-class World(NamedTuple):
-    """A world as the kernels see it.
+class CompiledEnvironment(NamedTuple):
+    """An environment as the kernels see it.
 
     `settings`: the constants named below. `arms`, shape (6, n): mean, std, report std, bias,
     and two parameters of the delay. `rows`: the sample of delays, or the rows (elapsed, value,
@@ -60,10 +60,10 @@ _ONE = np.uint64(1)
 
 
 @inlined
-def _draw_words(world: World, arm: int, index: int, block: int) -> None:
+def _draw_words(environment: CompiledEnvironment, arm: int, index: int, block: int) -> None:
     # 20 bits of arm, 21 of pull, 22 of block: every address is its own counter.
     counter = (arm << 43) | (index << 22) | block
-    philox_words(world.key[0], world.key[1], counter, world.words)
+    philox_words(environment.key[0], environment.key[1], counter, environment.words)
 
 
 @kernel
@@ -81,38 +81,40 @@ def _two_normals(radial: np.uint64, angular: np.uint64) -> tuple[float, float]:
 
 
 @inlined
-def _reading_noise(world: World, slot: Floats, reading: int) -> float:
+def _reading_noise(environment: CompiledEnvironment, slot: Floats, reading: int) -> float:
     """Return the standard normal noise of a pull's reading, asked for from 1 on, one by one."""
     lane = (reading - 1) % 4
     if lane == 0:
-        _draw_words(world, int(slot[ARM]), int(slot[INDEX]), 1 + (reading - 1) // 4)
-        words = world.words
+        _draw_words(environment, int(slot[ARM]), int(slot[INDEX]), 1 + (reading - 1) // 4)
+        words = environment.words
         slot[NORMALS], slot[NORMALS + 1] = _two_normals(words[0], words[1])
         slot[NORMALS + 2], slot[NORMALS + 3] = _two_normals(words[2], words[3])
     return slot[NORMALS + lane]
 
 
 @kernel
-def begin(world: World, slot: Floats, arm: int, index: int) -> None:
+def begin(environment: CompiledEnvironment, slot: Floats, arm: int, index: int) -> None:
     """Draw how long a pull of an arm takes and, if that is known then, what comes of it."""
-    _draw_words(world, arm, index, 0)
-    words = world.words
+    _draw_words(environment, arm, index, 0)
+    words = environment.words
     noise, other = _two_normals(words[0], words[1])
     slot[ARM], slot[INDEX] = arm, index
     slot[READ], slot[ERROR], slot[ERROR_STD], slot[SOFAR] = 0.0, 0.0, np.inf, 0.0
     slot[CHANCE] = _uniform(words[2])
-    slot[LOST] = 1.0 if _uniform(words[3]) <= world.settings[LOSS] else 0.0
-    if world.settings[KIND] == CURVES:
-        _begin_curve(world, slot, arm)
+    slot[LOST] = 1.0 if _uniform(words[3]) <= environment.settings[LOSS] else 0.0
+    if environment.settings[KIND] == CURVES:
+        _begin_curve(environment, slot, arm)
         return
-    slot[OUTCOME] = world.arms[MEAN, arm] + world.arms[STD, arm] * noise
-    slot[DELAY] = _delay(world, arm, noise, slot[CHANCE], other)
+    slot[OUTCOME] = environment.arms[MEAN, arm] + environment.arms[STD, arm] * noise
+    slot[DELAY] = _delay(environment, arm, noise, slot[CHANCE], other)
 
 
 @kernel
-def _delay(world: World, arm: int, noise: float, chance: float, other: float) -> float:
-    kind = world.settings[KIND]
-    first, second = world.arms[FIRST, arm], world.arms[SECOND, arm]
+def _delay(
+    environment: CompiledEnvironment, arm: int, noise: float, chance: float, other: float
+) -> float:
+    kind = environment.settings[KIND]
+    first, second = environment.arms[FIRST, arm], environment.arms[SECOND, arm]
     if kind == UNIFORM:
         return first + min(math.floor(chance * (second - first + 1.0)), second - first)
     if kind == GEOMETRIC:
@@ -122,7 +124,7 @@ def _delay(world: World, arm: int, noise: float, chance: float, other: float) ->
     if kind == LOGNORMAL:
         return first * math.exp(second * other)
     if kind == EMPIRICAL:
-        return world.rows[min(int(chance * world.rows.size), world.rows.size - 1)]
+        return environment.rows[min(int(chance * environment.rows.size), environment.rows.size - 1)]
     if kind == OUTCOME_RANK:
         rank = 0.5 * math.erfc(-noise * math.sqrt(0.5))
         return first + math.floor(rank * (second - first))
@@ -130,64 +132,65 @@ def _delay(world: World, arm: int, noise: float, chance: float, other: float) ->
 
 
 @kernel
-def _begin_curve(world: World, slot: Floats, arm: int) -> None:
-    first, after = world.starts[arm], world.starts[arm + 1]
+def _begin_curve(environment: CompiledEnvironment, slot: Floats, arm: int) -> None:
+    first, after = environment.starts[arm], environment.starts[arm + 1]
     curve = first + min(int(slot[CHANCE] * (after - first)), after - first - 1)
-    last = world.starts[world.arms.shape[1] + 2 + curve] - 1
+    last = environment.starts[environment.arms.shape[1] + 2 + curve] - 1
     slot[CURVE] = curve
-    slot[DELAY], slot[OUTCOME] = world.rows[3 * last], world.rows[3 * last + 1]
+    slot[DELAY], slot[OUTCOME] = environment.rows[3 * last], environment.rows[3 * last + 1]
 
 
 @inlined
-def next_reading(world: World, slot: Floats) -> float:
+def next_reading(environment: CompiledEnvironment, slot: Floats) -> float:
     """Return when the next reading of a pull comes, counted from its start; infinity if never."""
-    if world.settings[FEEDBACK] == FULL:
+    if environment.settings[FEEDBACK] == FULL:
         return np.inf
-    if world.settings[KIND] == CURVES:
-        starts = world.arms.shape[1] + 1 + int(slot[CURVE])
-        row = world.starts[starts] + int(slot[READ])
-        return world.rows[3 * row] if row < world.starts[starts + 1] - 1 else np.inf
-    elapsed = (slot[READ] + 1.0) * world.settings[EVERY]
+    if environment.settings[KIND] == CURVES:
+        starts = environment.arms.shape[1] + 1 + int(slot[CURVE])
+        row = environment.starts[starts] + int(slot[READ])
+        return environment.rows[3 * row] if row < environment.starts[starts + 1] - 1 else np.inf
+    elapsed = (slot[READ] + 1.0) * environment.settings[EVERY]
     return elapsed if elapsed < slot[DELAY] else np.inf
 
 
 @inlined
-def read(world: World, slot: Floats) -> None:
+def read(environment: CompiledEnvironment, slot: Floats) -> None:
     """Draw the next reading of a pull into its slot: value and, negative if not its own, std."""
     slot[READ] += 1.0
     arm, number = int(slot[ARM]), int(slot[READ])
-    if world.settings[KIND] == CURVES:
-        row = world.starts[world.arms.shape[1] + 1 + int(slot[CURVE])] + number - 1
-        slot[VALUE], slot[VALUE_STD] = world.rows[3 * row + 1], world.rows[3 * row + 2]
+    if environment.settings[KIND] == CURVES:
+        row = environment.starts[environment.arms.shape[1] + 1 + int(slot[CURVE])] + number - 1
+        slot[VALUE], slot[VALUE_STD] = environment.rows[3 * row + 1], environment.rows[3 * row + 2]
         return
-    noise = _reading_noise(world, slot, number)
-    kind = world.settings[FEEDBACK]
+    noise = _reading_noise(environment, slot, number)
+    kind = environment.settings[FEEDBACK]
     slot[VALUE_STD] = -1.0
     if kind == INCREMENTAL:
-        slot[VALUE] = _piece(world, slot, noise)
+        slot[VALUE] = _piece(environment, slot, noise)
         slot[SOFAR] += slot[VALUE]
     elif kind == REFINING:
-        _refine(world, slot, noise)
+        _refine(environment, slot, noise)
     else:
-        shift = world.arms[BIAS, arm] if kind == BIASED else 0.0
-        slot[VALUE] = slot[OUTCOME] + shift + world.arms[REPORT_STD, arm] * noise
+        shift = environment.arms[BIAS, arm] if kind == BIASED else 0.0
+        slot[VALUE] = slot[OUTCOME] + shift + environment.arms[REPORT_STD, arm] * noise
 
 
 @inlined
-def _piece(world: World, slot: Floats, noise: float) -> float:
+def _piece(environment: CompiledEnvironment, slot: Floats, noise: float) -> float:
     arm = int(slot[ARM])
     return (
-        world.arms[MEAN, arm] / slot[DELAY] + world.arms[STD, arm] / math.sqrt(slot[DELAY]) * noise
+        environment.arms[MEAN, arm] / slot[DELAY]
+        + environment.arms[STD, arm] / math.sqrt(slot[DELAY]) * noise
     )
 
 
 @inlined
-def _refine(world: World, slot: Floats, noise: float) -> None:
+def _refine(environment: CompiledEnvironment, slot: Floats, noise: float) -> None:
     """Draw an error that shrinks: nested in the one before, or fresh."""
-    elapsed = slot[READ] * world.settings[EVERY]
+    elapsed = slot[READ] * environment.settings[EVERY]
     left = max(0.0, 1.0 - elapsed / slot[DELAY])
-    std = world.arms[REPORT_STD, int(slot[ARM])] * left ** world.settings[SHRINK]
-    if world.settings[NESTED] > 0.0 and slot[READ] > 1.0:
+    std = environment.arms[REPORT_STD, int(slot[ARM])] * left ** environment.settings[SHRINK]
+    if environment.settings[NESTED] > 0.0 and slot[READ] > 1.0:
         share = (std / slot[ERROR_STD]) ** 2 if slot[ERROR_STD] > 0.0 else 0.0
         slot[ERROR] = share * slot[ERROR] + std * math.sqrt(max(0.0, 1.0 - share)) * noise
     else:
@@ -197,29 +200,29 @@ def _refine(world: World, slot: Floats, noise: float) -> None:
 
 
 @kernel
-def outcome_of(world: World, slot: Floats) -> float:
+def outcome_of(environment: CompiledEnvironment, slot: Floats) -> float:
     """Return the outcome of a pull all of whose readings have been drawn."""
-    if world.settings[FEEDBACK] != INCREMENTAL or world.settings[KIND] == CURVES:
+    if environment.settings[FEEDBACK] != INCREMENTAL or environment.settings[KIND] == CURVES:
         return slot[OUTCOME]
     total = slot[SOFAR]
     for number in range(int(slot[READ]) + 1, int(slot[DELAY]) + 1):
-        noise = _reading_noise(world, slot, number)
-        total += _piece(world, slot, noise)
+        noise = _reading_noise(environment, slot, number)
+        total += _piece(environment, slot, noise)
     return total
 
 
 @kernel
-def follow(world: World, slot: Floats, readings: Floats) -> int:
+def follow(environment: CompiledEnvironment, slot: Floats, readings: Floats) -> int:
     """Draw all readings of a pull that has begun: elapsed, value, std. Return their number.
 
     A number larger than the rows of `readings` says how many rows are needed.
     """
     number = 0
     while True:
-        elapsed = next_reading(world, slot)
+        elapsed = next_reading(environment, slot)
         if elapsed == np.inf:
             return number
-        read(world, slot)
+        read(environment, slot)
         if number < readings.shape[0]:
             readings[number, 0] = elapsed
             readings[number, 1] = slot[VALUE]
@@ -233,7 +236,7 @@ def begin_pull(
     words: Words, slot: Floats, arm: int, index: int,
 ) -> None:  # fmt: skip
     """Begin a pull for a caller outside compiled code."""
-    begin(World(settings, arms, rows, starts, key, words), slot, arm, index)
+    begin(CompiledEnvironment(settings, arms, rows, starts, key, words), slot, arm, index)
 
 
 @kernel
@@ -242,6 +245,6 @@ def follow_pull(
     words: Words, slot: Floats, readings: Floats,
 ) -> tuple[int, float]:  # fmt: skip
     """Draw a pull's readings and its outcome for a caller outside compiled code."""
-    world = World(settings, arms, rows, starts, key, words)
-    number = follow(world, slot, readings)
-    return number, outcome_of(world, slot)
+    environment = CompiledEnvironment(settings, arms, rows, starts, key, words)
+    number = follow(environment, slot, readings)
+    return number, outcome_of(environment, slot)
