@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairtrial.core.documentation import documented_by
 from fairtrial.core.validation import check_array, check_instance, check_integer, check_number
 from fairtrial.errors import FairtrialError, InvalidArgument
 from fairtrial.linear._kernels.designs import (
@@ -102,7 +103,7 @@ def g_optimal_design(
     Parameters
     ----------
     problem : Problem
-        The problem; its candidates do not matter.
+        The problem.
     tol : float
         Relative distance from the optimum to be reached.
     max_seconds : float, optional
@@ -139,6 +140,7 @@ def g_optimal_design(
     return _finished(problem, shares, Search(arms), float(problem.rank), goal)
 
 
+@documented_by(g_optimal_design)
 def xy_optimal_design(
     problem: Problem,
     candidates: ArrayLike | None = None,
@@ -153,16 +155,8 @@ def xy_optimal_design(
 
     Parameters
     ----------
-    problem : Problem
-        The problem.
     candidates : array-like of int, optional
         Which candidates, by index, if not all: those that are still in the race.
-    tol : float
-        Relative distance from the optimum to be reached.
-    max_seconds : float, optional
-        When to stop short of it. The result then depends on the speed of the machine.
-    require : bool
-        Whether to raise if `tol` is not reached; else the design's `gap` tells.
 
     Returns
     -------
@@ -203,6 +197,7 @@ def _reduced_xy_design(problem: Problem, candidates: Integers, goal: _Goal) -> D
     return _min_max(problem, problem.reduced.candidates[candidates], True, goal)
 
 
+@documented_by(g_optimal_design)
 def oracle_design(
     problem: Problem,
     theta: ArrayLike,
@@ -218,16 +213,8 @@ def oracle_design(
 
     Parameters
     ----------
-    problem : Problem
-        The problem.
     theta : array-like of shape (d,)
         What the parameter is assumed to be.
-    tol : float
-        Relative distance from the optimum to be reached.
-    max_seconds : float, optional
-        When to stop short of it. The result then depends on the speed of the machine.
-    require : bool
-        Whether to raise if `tol` is not reached; else the design's `gap` tells.
 
     Returns
     -------

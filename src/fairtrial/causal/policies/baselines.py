@@ -20,6 +20,7 @@ from fairtrial.causal.policies.schedule import (
     phase_lengths,
 )
 from fairtrial.causal.problem import Problem
+from fairtrial.core.documentation import documented_by
 from fairtrial.errors import InvalidArgument
 
 __all__ = ["SuccessiveRejection", "TwoStageRejection", "UniformSampling"]
@@ -108,6 +109,7 @@ class TwoStageRejection(PhasedPolicy):
             self._decide(int(np.argmax(self._live)))
 
 
+@documented_by(TwoStageRejection)
 class SuccessiveRejection(PhasedPolicy):
     """The best arm whatever its fairness: successive rejection with importance sampling.
 
@@ -120,10 +122,6 @@ class SuccessiveRejection(PhasedPolicy):
         The problem; its fairness bound plays no part.
     budget : int
         Number T of rows; at least 10.
-    variant : {1, 2}
-        1 uses the current phase's rows only, 2 all rows so far.
-    seed : None, int or numpy.random.Generator
-        Ignored; the rule is deterministic.
 
     Examples
     --------
@@ -147,6 +145,7 @@ class SuccessiveRejection(PhasedPolicy):
         return f"{leader!r} has the best estimated mean; fairness was not asked for"
 
 
+@documented_by(TwoStageRejection)
 class UniformSampling(FixedBudgetPolicy):
     """Rows spread evenly over all affordable actions, and each arm judged by its own rows.
 
@@ -160,8 +159,6 @@ class UniformSampling(FixedBudgetPolicy):
         The problem.
     budget : int
         Number T of rows.
-    seed : None, int or numpy.random.Generator
-        Ignored; the rule is deterministic.
 
     Examples
     --------

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.core.documentation import documented_by
 from fairtrial.core.validation import check_integer, check_number
 from fairtrial.delayed._kernels.budget_state import PROMOTION, RUNGS
 from fairtrial.delayed.policies.budget import BudgetPolicy
@@ -143,6 +144,7 @@ class SuccessiveHalving(RungPolicy):
         return np.lexsort((-places, -means, -np.ceil(places)))
 
 
+@documented_by(SuccessiveHalving)
 class Hyperband(RungPolicy):
     """Several brackets of successive halving, from many arms cut early to few cut late.
 
@@ -152,14 +154,10 @@ class Hyperband(RungPolicy):
 
     Parameters
     ----------
-    problem : Problem
-        With readings.
     max_readings : int
         Readings of a whole pull.
     eta : float
         One in `eta` goes on, more than 1.
-    pulls : int
-        Pulls of every arm at a rung, whose values are averaged.
     seed : None, int or numpy.random.Generator
         Which arms go into which bracket.
 
@@ -219,6 +217,7 @@ class Hyperband(RungPolicy):
         return np.lexsort((-self._tables.arms.place, -self._tables.arms.estimate))
 
 
+@documented_by(SuccessiveHalving)
 class ASHA(RungPolicy):
     """Halving that never waits: an arm goes on as soon as it is among the best of its rung.
 
@@ -228,15 +227,8 @@ class ASHA(RungPolicy):
 
     Parameters
     ----------
-    problem : Problem
-        With readings.
     eta : float
         One in `eta` goes on, more than 1.
-    min_readings : int
-        Readings at the first rung; every later one has `eta` times as many. The last rung is
-        the outcome.
-    seed : None, int or numpy.random.Generator
-        Ignored; the policy is deterministic.
 
     Raises
     ------

@@ -7,6 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.core.documentation import documented_by
 from fairtrial.core.environment import Environment
 from fairtrial.core.recommendation import Guarantee
 from fairtrial.core.run import Run
@@ -24,6 +25,7 @@ __all__ = ["InformationRacing"]
 Floats = NDArray[np.float64]
 
 
+@documented_by(Race)
 class InformationRacing(Race):
     """Race on the exact likelihood of completed, stopped and running pulls; the default.
 
@@ -35,12 +37,6 @@ class InformationRacing(Race):
     ----------
     problem : Problem
         With normal noise, or without readings.
-    delta : float
-        Probability of a wrong answer that is accepted.
-    parallel : int, optional
-        Most pulls in flight; by default as many as are asked for.
-    per_arm : int, optional
-        Most pulls of one arm in flight; by default no limit.
     test : {"pairwise", "box"}
         Compare every two arms, or an interval of each.
     sampling : {"lucb", "uniform", "top_two"}
@@ -54,11 +50,6 @@ class InformationRacing(Race):
         Readings after which a pull is called back; by default it runs to its end. ``"auto"``
         learns it from pulls that were followed to their end, ten at least: where precision per
         time is best, of the ages at which their readings were as good as stated.
-    max_pulls, max_reports : int, optional
-        Stop undecided after this many results, or readings.
-    max_time : float, optional
-        Stop undecided when so much time has passed: in a simulation in the units of its
-        delays, in a study in seconds since its first event, else as `pass_time` tells.
     setup_time : float
         Time that it costs to start a pull, for ``truncate="auto"``, in the units of `elapsed`.
     seed : None, int or numpy.random.Generator

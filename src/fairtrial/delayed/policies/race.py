@@ -58,7 +58,8 @@ class Race(FixedConfidencePolicy):
     max_pulls, max_reports : int, optional
         Stop undecided after this many results, or readings.
     max_time : float, optional
-        Stop undecided when so much time has passed.
+        Stop undecided when that much time has passed: in a simulation in the units of its
+        delays, in a study in seconds since its first event, else as `pass_time` tells.
     seed : None, int or numpy.random.Generator
         Source of the policy's own randomness, if it has any.
     """

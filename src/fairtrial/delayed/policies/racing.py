@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.confidence.bounds import Bound, FiniteLIL, NormalMixture
+from fairtrial.core.documentation import documented_by
 from fairtrial.core.recommendation import Guarantee
 from fairtrial.core.validation import check_choice
 from fairtrial.delayed._kernels.state import RACE_FULL, RACE_PARTIAL, RACE_PROVEN, UNIFORM
@@ -23,6 +24,7 @@ _RULES = {"full": RACE_FULL, "partial": RACE_PARTIAL, "proven": RACE_PROVEN}
 _ONE_PULL = ("unbiased", "biased")
 
 
+@documented_by(Race)
 class Racing(Race):
     """Race on a confidence box for every arm: sub-Gaussian noise suffices.
 
@@ -34,8 +36,6 @@ class Racing(Race):
     problem : Problem
         The problem; of its kinds of readings, ``refining`` counts in no variant but "full",
         which ignores readings.
-    delta : float
-        Probability of a wrong answer that is accepted.
     variant : {"proven", "partial", "full"}
         ``full``: completed pulls only. ``partial``: the published estimator, which splits
         delta again at every step; it is not proven. ``proven``: a split fixed in advance, and
@@ -47,11 +47,6 @@ class Racing(Race):
         Most pulls in flight, in all and on one arm; by default no limits.
     running_intersection : bool
         Whether an arm's box may only shrink.
-    max_pulls, max_reports : int, optional
-        Stop undecided after this many results, or readings.
-    max_time : float, optional
-        Stop undecided when so much time has passed: in a simulation in the units of its
-        delays, in a study in seconds since its first event, else as `pass_time` tells.
     seed : None, int or numpy.random.Generator
         Ignored; the policy is deterministic.
 

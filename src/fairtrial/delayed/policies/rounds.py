@@ -8,6 +8,7 @@ from abc import abstractmethod
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.core.documentation import documented_by
 from fairtrial.delayed._kernels.budget_state import ACCEPTED, ALIVE, REJECTS, ROUNDS
 from fairtrial.delayed.policies.budget import BudgetPolicy, check_budget
 from fairtrial.delayed.problem import Problem
@@ -100,19 +101,11 @@ class SequentialHalving(RoundPolicy):
         return found
 
 
+@documented_by(SequentialHalving)
 class SuccessiveRejects(RoundPolicy):
     """One arm leaves in every round; with several wanted, the clearest one, in or out.
 
     Readings change nothing. No guarantee for any given number of arms.
-
-    Parameters
-    ----------
-    problem : Problem
-        The problem.
-    budget : int
-        Most pulls, at least one an arm.
-    seed : None, int or numpy.random.Generator
-        Ignored; the policy is deterministic.
 
     Raises
     ------

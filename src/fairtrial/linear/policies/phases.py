@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.core.documentation import documented_by
 from fairtrial.core.recommendation import Guarantee, Status
 from fairtrial.core.validation import check_integer, check_probability
 from fairtrial.errors import InvalidArgument
@@ -108,6 +109,7 @@ class XYAdaptive(LinearPolicy):
         self._race = _elimination(self._units, level, self.delta, plan)
 
 
+@documented_by(XYAdaptive)
 class Rage(LinearPolicy):
     """Phases of an XY-optimal design on the survivors, four times as long each.
 
@@ -117,12 +119,6 @@ class Rage(LinearPolicy):
     ----------
     problem : Problem
         With one answer wanted.
-    delta : float
-        Probability of a wrong answer that is accepted.
-    stopping : str or Level
-        ``"phase"`` (proven, default), or a `ConstantLevel`.
-    max_pulls : int, optional
-        Stop undecided after this many results.
     seed : None, int or numpy.random.Generator
         Ignored; the policy is deterministic.
 

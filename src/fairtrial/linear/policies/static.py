@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairtrial.core.documentation import documented_by
 from fairtrial.core.validation import check_optional_integer
 from fairtrial.linear.policies.base import LinearPolicy
 from fairtrial.linear.policies.designs import g_shares, oracle_shares, xy_shares
@@ -77,32 +78,12 @@ class GAllocation(LinearPolicy):
         )
 
 
+@documented_by(GAllocation)
 class XYAllocation(LinearPolicy):
     """XY-optimal shares, fixed beforehand: measure every difference of candidates.
 
     With more than 20,000 candidates `GAllocation` is the better choice: the design here takes
     minutes.
-
-    Parameters
-    ----------
-    problem : Problem
-        The problem.
-    delta : float
-        Probability of a wrong answer that is accepted.
-    stopping : str or Level
-        ``"static-checks"`` (default), ``"static"``, ``"mixture"``, ``"soare2014"``, or a level
-        object; all proven but `ConstantLevel`.
-    initial_pulls : int, optional
-        Initial pulls of every arm of a basis: 10 with the mixture level, else 1.
-    max_pulls : int, optional
-        Stop undecided after this many results.
-    shares : array-like of shape (K,), optional
-        Shares of one's own instead; not negative, with sum one.
-    block_draws : bool
-        In a simulation with Gaussian noise draw the sum of an arm's rewards from one look to the
-        next at once: far faster, other random numbers. The run's `metrics` say so.
-    seed : None, int or numpy.random.Generator
-        Ignored; the policy is deterministic.
 
     Notes
     -----
@@ -138,29 +119,14 @@ class XYAllocation(LinearPolicy):
         )
 
 
+@documented_by(GAllocation)
 class XYOracle(LinearPolicy):
     """The best fixed shares for a theta that is known beforehand: a yardstick.
 
     Parameters
     ----------
-    problem : Problem
-        The problem.
     theta : array-like of shape (d,)
         The parameter that the shares are best for; only the speed rests on its being true.
-    delta : float
-        Probability of a wrong answer that is accepted.
-    stopping : str or Level
-        ``"static-checks"`` (default), ``"static"``, ``"mixture"``, ``"soare2014"``, or a level
-        object; all proven but `ConstantLevel`.
-    initial_pulls : int, optional
-        Initial pulls of every arm of a basis: 10 with the mixture level, else 1.
-    max_pulls : int, optional
-        Stop undecided after this many results.
-    block_draws : bool
-        In a simulation with Gaussian noise draw the sum of an arm's rewards from one look to the
-        next at once: far faster, other random numbers. The run's `metrics` say so.
-    seed : None, int or numpy.random.Generator
-        Ignored; the policy is deterministic.
 
     Notes
     -----

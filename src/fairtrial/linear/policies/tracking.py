@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from fairtrial.core.documentation import documented_by
 from fairtrial.core.validation import check_optional_integer
 from fairtrial.linear._kernels.track import FRANK_WOLFE, GAME, GAP_INDEX, GREEDY
 from fairtrial.linear.policies.base import LinearPolicy, refuse_several_answers
@@ -70,24 +71,9 @@ class LinGapE(LinearPolicy):
         self._race = Tracker(self._units, level, self.delta, GAP_INDEX, self.initial_pulls)
 
 
+@documented_by(LinGapE)
 class LinGame(LinearPolicy):
     """Let a learner of arms play against the closest alternative, and track what it plays.
-
-    Parameters
-    ----------
-    problem : Problem
-        The problem.
-    delta : float
-        Probability of a wrong answer that is accepted.
-    stopping : str or Level
-        ``"mixture"`` (proven, default), or a level object: `RidgeLevel` (proven) or
-        `ConstantLevel`.
-    initial_pulls : int, optional
-        Initial pulls of every arm of a basis; 10 by default.
-    max_pulls : int, optional
-        Stop undecided after this many results.
-    seed : None, int or numpy.random.Generator
-        Ignored; the policy is deterministic.
 
     Notes
     -----
@@ -119,24 +105,9 @@ class LinGame(LinearPolicy):
         self._race = Tracker(self._units, level, self.delta, GAME, self.initial_pulls)
 
 
+@documented_by(LinGapE)
 class FrankWolfeSampling(LinearPolicy):
     """Steps towards the steepest ascent of the evidence, averaged over near alternatives.
-
-    Parameters
-    ----------
-    problem : Problem
-        The problem.
-    delta : float
-        Probability of a wrong answer that is accepted.
-    stopping : str or Level
-        ``"mixture"`` (proven, default), or a level object: `RidgeLevel` (proven) or
-        `ConstantLevel`.
-    initial_pulls : int, optional
-        Initial pulls of every arm of a basis; 10 by default.
-    max_pulls : int, optional
-        Stop undecided after this many results.
-    seed : None, int or numpy.random.Generator
-        Ignored; the policy is deterministic.
 
     Notes
     -----
@@ -168,26 +139,11 @@ class FrankWolfeSampling(LinearPolicy):
         self._race = Tracker(self._units, level, self.delta, FRANK_WOLFE, self.initial_pulls)
 
 
+@documented_by(LinGapE)
 class LazyTrackAndStop(LinearPolicy):
     """Track the best shares for the estimated theta, redesigned when there is 25 % more data.
 
     The choice for batches among the one-at-a-time rules: it seldom changes its mind.
-
-    Parameters
-    ----------
-    problem : Problem
-        The problem.
-    delta : float
-        Probability of a wrong answer that is accepted.
-    stopping : str or Level
-        ``"mixture"`` (proven, default), or a level object: `RidgeLevel` (proven) or
-        `ConstantLevel`.
-    initial_pulls : int, optional
-        Initial pulls of every arm of a basis; 10 by default.
-    max_pulls : int, optional
-        Stop undecided after this many results.
-    seed : None, int or numpy.random.Generator
-        Ignored; the policy is deterministic.
 
     Notes
     -----
@@ -219,6 +175,7 @@ class LazyTrackAndStop(LinearPolicy):
         self._race = RedesigningTracker(self._units, level, self.delta, self.initial_pulls)
 
 
+@documented_by(LinGapE)
 class FullyAdaptiveXY(LinearPolicy):
     """Greedy XY allocation on the candidates not ruled out, chosen again at every pull.
 
@@ -227,14 +184,8 @@ class FullyAdaptiveXY(LinearPolicy):
     problem : Problem
         With one answer wanted. All pairs of candidates are weighed at every pull: not for
         more than a few dozen.
-    delta : float
-        Probability of a wrong answer that is accepted.
     stopping : str or Level
         A `RidgeLevel`, as in the paper; ``"mixture"`` by default, which needs no bound on theta.
-    initial_pulls : int, optional
-        Initial pulls of every arm of a basis; 10 by default.
-    max_pulls : int, optional
-        Stop undecided after this many results.
     ties : {"first", "random"}
         Which of the arms that help equally is pulled: the first, or a random one.
     seed : None, int or numpy.random.Generator

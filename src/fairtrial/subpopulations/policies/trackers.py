@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairtrial.confidence.thresholds import Threshold
+from fairtrial.core.documentation import documented_by
 from fairtrial.core.validation import check_array, check_optional_integer, check_optional_number
 from fairtrial.errors import InvalidArgument
 from fairtrial.subpopulations._kernels.indices import (
@@ -34,9 +35,9 @@ Floats = NDArray[np.float64]
 
 
 class BalancedTracking(FloorPolicy):
-    """Information-balanced sampling: draw what the weakest evidence rests on.
+    """Information-balanced sampling: pull what the weakest evidence rests on.
 
-    Best of the rules that choose one draw at a time; takes data in any order, in
+    Best of the rules that choose one pull at a time; takes data in any order, in
     batches, from passive arrivals (``ask(group=...)``), with costs and with tolerances.
 
     Parameters
@@ -49,11 +50,11 @@ class BalancedTracking(FloorPolicy):
         ``"certified"`` (proven, default), ``"kaufmann-koolen"`` (proven),
         ``"stylised"`` (the paper's, a heuristic), or a threshold object.
     initial_pulls : int, optional
-        Initial draws of every cell; 5, or 10 if the noise is estimated.
+        Initial pulls of every cell; 5, or 10 if the noise is estimated.
     exploration : float, optional
-        Draw the least drawn cell while it has fewer than `exploration` times
-        sqrt(t / (K L)) draws; by default 1.25, for the other trackers 0.5 with tolerances of both
-        kinds, else none.
+        Pull the least pulled cell while it has fewer than `exploration` times
+        sqrt(t / (K L)) pulls; by default 1.25 for `BalancedTracking`, for the others 0.5 with
+        tolerances of both kinds, else none.
     max_pulls : int, optional
         Stop undecided after this many results.
     delays : {"ignorable", "informative"}
@@ -94,36 +95,14 @@ class BalancedTracking(FloorPolicy):
         self._race = Tracker(problem, self.delta, stopping, delays, sampling)
 
 
+@documented_by(BalancedTracking)
 class TrackAndStop(FloorPolicy):
     """The paper's T-a-SCS: projected gradient steps on floored weights, cumulative tracking.
-
-    Parameters
-    ----------
-    problem : Problem
-        The problem.
-    delta : float
-        Probability of a wrong answer that is accepted.
-    stopping : str or Threshold
-        ``"certified"`` (proven, default), ``"kaufmann-koolen"`` (proven),
-        ``"stylised"`` (the paper's, a heuristic), or a threshold object.
-    initial_pulls : int, optional
-        Initial draws of every cell; 5, or 10 if the noise is estimated.
-    exploration : float, optional
-        Pull the least pulled cell while it has fewer than `exploration` times
-        sqrt(t / (K L)) pulls; by default 0.5 with tolerances of both kinds, else none.
-    max_pulls : int, optional
-        Stop undecided after this many results.
-    delays : {"ignorable", "informative"}
-        Whether a result's value may have a say in when it is told, or whether at all. If it
-        may, the tests use of each cell what is complete in the order of issue, at a higher
-        price for pairs; a lost pull then ends the use of its cell. Certified stop only.
-    seed : None, int or numpy.random.Generator
-        Ignored; the rule is deterministic, and its next pull predictable from the results.
 
     Notes
     -----
     Source: Wu, Zheng, Zhu, Algorithm 1, with step size 1 on the floored weights. Kept for
-    replication; `BalancedTracking` needs fewer draws.
+    replication; `BalancedTracking` needs fewer pulls.
 
     Examples
     --------
@@ -150,34 +129,15 @@ class TrackAndStop(FloorPolicy):
         self._race = Tracker(problem, self.delta, stopping, delays, sampling)
 
 
+@documented_by(BalancedTracking)
 class ExactTracking(FloorPolicy):
     """Tracking of the optimal shares at the estimated means, or of shares given once.
 
     Parameters
     ----------
-    problem : Problem
-        The problem.
-    delta : float
-        Probability of a wrong answer that is accepted.
-    stopping : str or Threshold
-        ``"certified"`` (proven, default), ``"kaufmann-koolen"`` (proven),
-        ``"stylised"`` (the paper's, a heuristic), or a threshold object.
-    initial_pulls : int, optional
-        Initial draws of every cell; 5, or 10 if the noise is estimated.
-    exploration : float, optional
-        Pull the least pulled cell while it has fewer than `exploration` times
-        sqrt(t / (K L)) pulls; by default 0.5 with tolerances of both kinds, else none.
-    max_pulls : int, optional
-        Stop undecided after this many results.
-    delays : {"ignorable", "informative"}
-        Whether a result's value may have a say in when it is told, or whether at all. If it
-        may, the tests use of each cell what is complete in the order of issue, at a higher
-        price for pairs; a lost pull then ends the use of its cell. Certified stop only.
     shares : array-like of shape (K, L), optional
         Track these shares instead, as an oracle would; they must not be negative, and sum
         to one.
-    seed : None, int or numpy.random.Generator
-        Ignored; the rule is deterministic, and its next pull predictable from the results.
 
     Raises
     ------
@@ -224,6 +184,7 @@ class ExactTracking(FloorPolicy):
         return given
 
 
+@documented_by(BalancedTracking)
 class PlainTrackAndStop(FloorPolicy):
     """Ordinary Track-and-Stop on the overall means, blind to floors; groups by their weights.
 
@@ -231,24 +192,6 @@ class PlainTrackAndStop(FloorPolicy):
 
     Parameters
     ----------
-    problem : Problem
-        The problem.
-    delta : float
-        Probability of a wrong answer that is accepted.
-    stopping : str or Threshold
-        ``"certified"`` (proven, default), ``"kaufmann-koolen"`` (proven),
-        ``"stylised"`` (the paper's, a heuristic), or a threshold object.
-    initial_pulls : int, optional
-        Initial draws of every cell; 5, or 10 if the noise is estimated.
-    exploration : float, optional
-        Pull the least pulled cell while it has fewer than `exploration` times
-        sqrt(t / (K L)) pulls; by default 0.5 with tolerances of both kinds, else none.
-    max_pulls : int, optional
-        Stop undecided after this many results.
-    delays : {"ignorable", "informative"}
-        Whether a result's value may have a say in when it is told, or whether at all. If it
-        may, the tests use of each cell what is complete in the order of issue, at a higher
-        price for pairs; a lost pull then ends the use of its cell. Certified stop only.
     seed : None, int or numpy.random.Generator
         Decides which group is pulled.
 
@@ -282,29 +225,12 @@ class PlainTrackAndStop(FloorPolicy):
         self._race = Tracker(problem, self.delta, stopping, delays, sampling)
 
 
+@documented_by(BalancedTracking)
 class UniformSampling(FloorPolicy):
     """Every arm equally often, at random, groups by their weights: a baseline.
 
     Parameters
     ----------
-    problem : Problem
-        The problem.
-    delta : float
-        Probability of a wrong answer that is accepted.
-    stopping : str or Threshold
-        ``"certified"`` (proven, default), ``"kaufmann-koolen"`` (proven),
-        ``"stylised"`` (the paper's, a heuristic), or a threshold object.
-    initial_pulls : int, optional
-        Initial draws of every cell; 5, or 10 if the noise is estimated.
-    exploration : float, optional
-        Pull the least pulled cell while it has fewer than `exploration` times
-        sqrt(t / (K L)) pulls; by default 0.5 with tolerances of both kinds, else none.
-    max_pulls : int, optional
-        Stop undecided after this many results.
-    delays : {"ignorable", "informative"}
-        Whether a result's value may have a say in when it is told, or whether at all. If it
-        may, the tests use of each cell what is complete in the order of issue, at a higher
-        price for pairs; a lost pull then ends the use of its cell. Certified stop only.
     seed : None, int or numpy.random.Generator
         Decides which cell is pulled.
 
@@ -333,28 +259,9 @@ class UniformSampling(FloorPolicy):
         self._race = Tracker(problem, self.delta, stopping, delays, sampling)
 
 
+@documented_by(BalancedTracking)
 class RoundRobin(FloorPolicy):
     """Every cell in turn: a baseline.
-
-    Parameters
-    ----------
-    problem : Problem
-        The problem.
-    delta : float
-        Probability of a wrong answer that is accepted.
-    stopping : str or Threshold
-        ``"certified"`` (proven, default), ``"kaufmann-koolen"`` (proven),
-        ``"stylised"`` (the paper's, a heuristic), or a threshold object.
-    initial_pulls : int, optional
-        Initial draws of every cell; 5, or 10 if the noise is estimated.
-    max_pulls : int, optional
-        Stop undecided after this many results.
-    delays : {"ignorable", "informative"}
-        Whether a result's value may have a say in when it is told, or whether at all. If it
-        may, the tests use of each cell what is complete in the order of issue, at a higher
-        price for pairs; a lost pull then ends the use of its cell. Certified stop only.
-    seed : None, int or numpy.random.Generator
-        Ignored; the rule is deterministic, and its next pull predictable from the results.
 
     Examples
     --------
