@@ -5,6 +5,7 @@ import signal
 import sys
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
@@ -22,6 +23,19 @@ for name in ("FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "CO
 
 # Worker processes inherit the path: so they find the tests' own policies and problems.
 sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from tests import effort  # noqa: E402 - only now is it on the path
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--long`, by which statistical and repetitive tests run whole."""
+    parser.addoption("--long", action="store_true", help="run costly tests whole")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Say how long costly tests are, before any test reads it."""
+    effort.long = config.getoption("--long")
+
 
 # A shell ignores Ctrl-C for what it starts in the background, and so would all that tests start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

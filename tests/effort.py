@@ -1,0 +1,19 @@
+"""How many runs costly tests make: enough to fail if the code is clearly wrong, or all of them."""
+
+import math
+
+long = False
+"""Whether pytest was called with `--long`; set before tests are collected."""
+
+
+def runs(short: int, *, whole: int) -> int:
+    """Return how many runs or examples a test makes: `short`, or `whole` under `--long`."""
+    return whole if long else short
+
+
+def tolerated(probability: float, number: int) -> float:
+    """Return the largest share of `number` runs that still agrees with at most that probability.
+
+    That is three standard errors more, so a correct test fails for one seed in 700 at most.
+    """
+    return probability + 3.0 * math.sqrt(probability * (1.0 - probability) / number)
