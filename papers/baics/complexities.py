@@ -29,7 +29,7 @@ def complexities(email: Instance | None) -> Section:
         "complexity",
         "Complexity",
         "T* counts pulls for each nat of evidence; T* kl(delta, 1 - delta) pulls are needed on "
-        "average by any rule that errs with probability at most delta. Lower and upper ends are "
+        "average by any rule that is wrong with probability at most delta. Both ends are "
         "certified. For rewards in a range T* is that of normal rewards with the same standard "
         "deviations: a yardstick, not a bound; its reference is given to a whole pull or so.",
         (Table(tuple(rows), decimals={"T* lower": 6, "T* upper": 6, "bound at .1": 1}),),

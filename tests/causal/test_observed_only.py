@@ -272,7 +272,7 @@ def test_rows_one_by_one_give_the_same_estimates_as_cells(monkeypatch):
     # Without the list of cells only the rows that came say how much they tell.
     normal = np.diff(row_by_row.gaps_normal) / np.diff(tabulated.gaps_normal)
     assert ((normal > 0.9) & (normal < 1.5)).all()
-    # What one group tells of another value has no bound that is known without the cells.
+    # What one group says about another value has no bound that is known without the cells.
     assert np.isinf(row_by_row.gaps_bernstein).all()
     assert row_by_row.verdicts == ("undecided",) * 3
 

@@ -66,7 +66,7 @@ def test_classes_are_made_of_what_leads_to_the_outcome():
     assert predictors(tiny()[0]) == ("V",)
     assert predictors(diamond(1)) == ("A", "X", "V")
     assert predictors(thin()) == ("B", "X", "V")
-    # H is in no cell, and A tells of it.
+    # H is in no cell, and A is informative about it.
     assert predictors(confounded(1)) == ("A", "X", "V")
     edges = [("S", "X"), ("A", "X"), ("A", "V"), ("X", "V"), ("X", "Y"), ("V", "Y")]
     tables = {"X": np.full((2, 2, 2), 0.5)}

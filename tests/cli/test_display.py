@@ -47,11 +47,11 @@ def test_an_answer_says_what_speaks_against_the_others_and_not_a_clipped_evidenc
 def test_a_policy_that_never_stops_serves_on_under_its_guarantee():
     progress = progress_of_grid(status="running", told=40)
     text = answer_text(progress, endless=True)
-    assert text.startswith("Serving goes on: 44 pulls so far; the leader is zdv_ddi\n")
+    assert text.startswith("Serving continues: 44 pulls so far; the leader is zdv_ddi\n")
     assert "Guarantee" in text
     assert "No answer" not in text
     before = progress_of_grid(status="running", told=0, answer=None)
-    assert answer_text(before, endless=True).startswith("Serving goes on: 4 pulls so far\n")
+    assert answer_text(before, endless=True).startswith("Serving continues: 4 pulls so far\n")
 
 
 def test_labels_are_printed_as_they_are(capsys):

@@ -128,7 +128,7 @@ def test_a_command_that_fails_is_a_failed_pull_and_the_others_are_waited_for(
     assert trouble in found["error"]["message"]
     said = "the command" if reason == "error" else f"{reason}: the command"
     assert f" failed: {said}" in found["error"]["message"]
-    assert f"To go on: fairtrial run {path}" in found["error"]["message"]
+    assert f"To continue: fairtrial run {path}" in found["error"]["message"]
     failed = [event for event in events() if event.kind == "fail"]
     assert [(event.number, event.body["reason"]) for event in failed] == [(1, reason)]
     with Study.open(STORAGE, "small") as study:

@@ -451,7 +451,7 @@ def test_a_plan_of_linear_arms_says_that_means_are_linear_and_one_of_shares_has_
 def test_a_plan_around_a_table_says_so_first(folder, invoke, document):
     path = write(folder, replayed(plan={"replications": 3}))
     said = (
-        "About 8 rows of rows.csv, drawn again and again: their means count as the truth in "
+        "About 8 rows of rows.csv, sampled repeatedly: their means count as the truth in "
         "these runs."
     )
     for command in ("plan", "simulate"):

@@ -61,7 +61,7 @@ def test_ctrl_c_is_safe_and_the_run_goes_on_from_there(folder, invoke):
     code, stdout, stderr = finish(process)
     assert code == ExitCode.INTERRUPTED
     assert stdout.startswith("No answer yet: running")
-    assert f"To go on: fairtrial run {path}" in stderr
+    assert f"To continue: fairtrial run {path}" in stderr
     assert list_studies(STORAGE)[0].status == "running"
     (folder / "go").touch()
     code, stdout, _ = finish(start("run", path))

@@ -9,7 +9,7 @@ from fairtrial.study import Study
 from tests.cli.configurations import ROWS, replayed, write, write_table
 
 STORAGE = "sqlite:///small.db"
-ABOUT = f"About {len(ROWS)} rows of rows.csv, drawn again and again: this says nothing beyond them."
+ABOUT = f"About {len(ROWS)} rows of rows.csv, sampled repeatedly: this says nothing beyond them."
 
 
 def log(name="small", storage=STORAGE):
@@ -123,7 +123,7 @@ def test_a_policy_that_never_stops_has_served_when_the_session_ends(folder, invo
     }
     result = invoke("run", write(folder, replayed(**changes)), "--pulls", 20)
     assert result.exit_code == ExitCode.OK
-    assert result.stdout.startswith("Serving goes on: 20 pulls so far; the leader is a\n")
+    assert result.stdout.startswith("Serving continues: 20 pulls so far; the leader is a\n")
     assert "never stops" not in result.stderr
 
 
@@ -257,7 +257,7 @@ def test_a_source_that_fails_stops_the_run_and_its_pull_is_measured_again(
     assert found["error"]["type"] == "SourceError"
     assert "pull 5 (arm a, group y): the command" in found["error"]["message"]
     assert trouble in found["error"]["message"]
-    assert f"To go on: fairtrial run {path}" in found["error"]["message"]
+    assert f"To continue: fairtrial run {path}" in found["error"]["message"]
     assert log()[-1][:2] == ("ask", 5)
     (folder / "hangs").unlink(missing_ok=True)
     (folder / "fixed").touch()

@@ -125,7 +125,7 @@ def test_show_says_the_answer_the_estimates_and_the_health(decided, invoke, docu
 def test_show_says_what_speaks_against_the_other_answers(decided, invoke):
     text = " ".join(invoke("study", "show", decided).stdout.split())
     for part in (
-        "What speaks against every answer",
+        "Evidence against each answer",
         "log needed",
         "ruled out",
         "An e-value is what a stake of 1",
@@ -162,7 +162,7 @@ def test_show_of_a_policy_that_never_stops_shows_shares_and_succeeds(folder, inv
             study.tell(pull, float(pull.arm == "d"))
     result = invoke("study", "show", "epoch", "--storage", STORAGE)
     assert result.exit_code == ExitCode.OK
-    assert result.stdout.startswith("Serving goes on: 20 pulls so far; the leader is d\n")
+    assert result.stdout.startswith("Serving continues: 20 pulls so far; the leader is d\n")
     assert "No answer" not in result.stdout
     text = " ".join(result.stdout.split())
     assert re.search(r"│ d │ \d+ │ [\d.]+ % │ 10 % │ 0 % │ -", text)

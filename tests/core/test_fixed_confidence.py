@@ -107,7 +107,7 @@ def test_a_cap_ends_it_undecided() -> None:
     answer = policy.recommend()
     assert policy.stopped
     assert (answer.arm, answer.leader, answer.status) == (None, "a", "undecided")
-    assert answer.reason == "the cap of 2 pulls is reached; 'a' leads so far"
+    assert answer.reason == "the maximum of 2 pulls is reached; 'a' leads so far"
 
 
 def test_corrections_weaken_the_guarantee_by_their_number() -> None:

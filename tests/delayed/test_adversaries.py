@@ -137,7 +137,7 @@ def test_what_a_guarantee_takes_on_trust_is_said():
     policy.tell(first, 0.9)
     assert any("1 pulls had failed" in text for text in policy.guarantee.assumptions)
     policy.tell(problem.pull(arm="1"), 0.5)
-    assert any("1 results came unasked" in text for text in policy.guarantee.assumptions)
+    assert any("1 results were unsolicited" in text for text in policy.guarantee.assumptions)
 
 
 @pytest.mark.parametrize("variant", ["full", "partial"])

@@ -210,10 +210,10 @@ def test_one_outcome_that_contradicts_its_reading_takes_the_proof_away(more):
     assert race.guarantee.proven
     assert race.warnings() == ()
     race.tell(pull, 0.0)
-    assert "readings err as stated" in race.guarantee.assumptions[-1]
+    assert "readings are as accurate as stated" in race.guarantee.assumptions[-1]
     assert not race.guarantee.proven
     (warning,) = race.warnings()
-    assert "readings err as stated" in warning
+    assert "readings are as accurate as stated" in warning
 
 
 def test_readings_of_one_pull_that_contradict_each_other_do_so_before_its_outcome():

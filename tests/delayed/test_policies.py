@@ -417,7 +417,7 @@ def test_after_a_cap_no_failure_counts_as_a_value():
     late = policy.ask()
     for pull in pulls:
         policy.tell(pull, 0.5)
-    assert "a cap" in policy.recommend().reason
+    assert "a maximum" in policy.recommend().reason
     policy.fail(late, "timeout")
     assert means(policy)[:2] == [0.5, 0.5]
 

@@ -186,7 +186,7 @@ def test_a_wealth_does_not_grow_against_the_truth_that_misleading_means_hide(
     assert answers[0.1].count("high") <= 60 * (0.2 + 3 * math.sqrt(0.2 / 60))
 
 
-def test_the_slack_of_zero_changes_nothing() -> None:
+def test_the_distance_of_zero_changes_nothing() -> None:
     problem = Problem(ARMS, noise_std=0.3)
     assert problem == Problem(ARMS, noise_std=0.3, misspecification=0.0)
     assert Problem.from_dict(problem.clone(misspecification=0.2).to_dict()).misspecification == 0.2

@@ -178,7 +178,7 @@ def test_arms_without_information_are_left_out():
     assert [name.get_text() for name in having(ax, "name")] == ["arm 0"]
     nothing = made_up(question(1), repeated([np.nan]), [np.nan])
     figure = fair_outcomes(nothing)
-    assert figure.axes[0].texts[0].get_text() == "no row tells of any arm yet"
+    assert figure.axes[0].texts[0].get_text() == "no row is informative about any arm yet"
     assert drawn(figure)
 
 

@@ -452,7 +452,7 @@ def serving():
 def test_overview_of_a_policy_that_never_stops_shows_shares_where_evidence_would_be():
     figure = overview(serving())
     said = " ".join(texts(figure))
-    assert "Serving goes on" in said
+    assert "Serving continues" in said
     assert "never stops by itself" in said
     assert "decision" not in said
     assert "40 results of 44 pulls" in " ".join(said.split())

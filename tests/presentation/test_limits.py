@@ -7,7 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fairtrial.core import Estimate
-from fairtrial.presentation.limits import Standing, slack, standing, sure_slack, visible_range
+from fairtrial.presentation.limits import (
+    Standing,
+    distance_to_limit,
+    standing,
+    sure_distance,
+    visible_range,
+)
 from tests.plots.plot_fakes import cell
 
 numbers = st.floats(-1e3, 1e3)
@@ -31,7 +37,7 @@ def test_standing_against_a_floor_at_zero(mean, half, expected):
 
 
 @pytest.mark.parametrize(
-    ("mean", "half", "expected", "slack_of_mean", "slack_of_interval"),
+    ("mean", "half", "expected", "distance_of_mean", "distance_of_interval"),
     [
         (0.5, 0.2, Standing.KEPT, 0.5, 0.3),
         (0.9, 0.2, Standing.LIKELY_KEPT, 0.1, -0.1),
@@ -41,11 +47,11 @@ def test_standing_against_a_floor_at_zero(mean, half, expected):
         (-0.5, 0.2, Standing.BROKEN, -0.5, -0.7),
     ],
 )
-def test_standing_in_an_interval(mean, half, expected, slack_of_mean, slack_of_interval):
+def test_standing_in_an_interval(mean, half, expected, distance_of_mean, distance_of_interval):
     estimate = Estimate({}, 9, mean, mean - half, mean + half, 0.0, 1.0)
     assert standing(estimate) is expected
-    assert slack(mean, estimate) == pytest.approx(slack_of_mean)
-    assert sure_slack(estimate) == pytest.approx(slack_of_interval)
+    assert distance_to_limit(mean, estimate) == pytest.approx(distance_of_mean)
+    assert sure_distance(estimate) == pytest.approx(distance_of_interval)
 
 
 @given(numbers, st.floats(0, 100), numbers)

@@ -14,11 +14,11 @@ from fairtrial.errors import InvalidArgument
 from fairtrial.presentation.sources import (
     Grid,
     answered,
+    lead_periods,
     minimizes,
     optimal_shares,
     progress_of,
     pulls_of,
-    reigns,
     trace_of,
 )
 from tests.plots.plot_fakes import FakeSimulation, FakeStudy, GridProblem, progress_of_grid
@@ -106,7 +106,7 @@ def test_the_answer_is_emphasised_and_before_it_the_leader():
 
 def test_reigns_follow_the_leader_and_meet_without_gaps():
     leaders = ["a", "a", "b", None, None, "b"]
-    found = reigns([moment(10 * (i + 1), leader) for i, leader in enumerate(leaders)])
+    found = lead_periods([moment(10 * (i + 1), leader) for i, leader in enumerate(leaders)])
     assert [(r.leader, r.start, r.end) for r in found] == [
         ("a", 0, 30),
         ("b", 30, 40),
@@ -116,7 +116,7 @@ def test_reigns_follow_the_leader_and_meet_without_gaps():
 
 
 def test_nobody_leads_before_the_first_result():
-    assert reigns([moment(0, "a")]) == []
+    assert lead_periods([moment(0, "a")]) == []
 
 
 def test_direction_is_the_problems():

@@ -91,9 +91,9 @@ def test_support_says_what_is_promised_of_studies_like_this_one():
 
 def test_support_never_calls_a_leader_a_decision():
     running = progress_of_grid(status="running")
-    assert support(running) == "By the data so far: zdv_ddi. That is not yet a decision."
+    assert support(running) == "zdv_ddi leads so far. That is not yet a decision."
     undecided = progress_of_grid(status="undecided")
-    assert support(undecided) == "By the data so far: zdv_ddi. That is not a decision."
+    assert support(undecided) == "zdv_ddi leads so far. That is not a decision."
     assert support(replace(running, told=0)) == "There are no results yet."
 
 

@@ -237,7 +237,7 @@ def test_many_arms_and_groups_stay_a_page_of_moderate_size(tmp_path):
     page = parse(path.read_text(encoding="utf-8"))
     assert path.stat().st_size < 600_000
     assert len(page.of_class("panel")) == 1 + 10 + 10
-    assert len(table_named(page, "Floors with their slack")) == 1 + 10 * MOST_ARMS
+    assert len(table_named(page, "Floors with their distance")) == 1 + 10 * MOST_ARMS
 
 
 def test_of_thousands_of_arms_the_page_shows_the_best_and_says_how_many_it_leaves_out(report):
@@ -267,7 +267,7 @@ def weighed(**wealth):
 def test_the_page_says_what_speaks_against_every_other_answer_and_what_that_means(report):
     end = weighed(zdv=3.5, zdv_ddi=-1.0, zdv_ddc=7.4, ddi=40.0, none=3.1)
     page = report(FakeStudy(end))
-    head, *rows = table_named(page, "What speaks against every answer")
+    head, *rows = table_named(page, "Evidence against each answer")
     assert head == [
         "Answer",
         "Evidence against it (20 or more rules it out)",
@@ -293,7 +293,7 @@ def test_the_moment_of_a_ruling_is_that_of_the_first_progress_that_says_it(repor
         for n in (0, 400)
     ]  # fmt: skip
     study.trace = lambda points=200: [*early, replace(study.end, told=700), study.end]
-    rows = table_named(report(study), "What speaks against every answer")
+    rows = table_named(report(study), "Evidence against each answer")
     assert ["zdv", "33.1", "3.5", "ruled out by result 700"] in rows
 
 
@@ -307,7 +307,7 @@ def test_a_policy_that_never_stops_serves_on_and_its_shares_are_shown(report):
     end = replace(running, arms=shares, actions=cells, quantity="share", remaining=None)
     study = FakeStudy(end, GridProblem("ab", []), policy=Endless())
     page = report(study)
-    assert page.of_class("answer")[0].text == "Serving goes on"
+    assert page.of_class("answer")[0].text == "Serving continues"
     assert "not yet a decision" not in section(page, "Decision").text
     assert "No evidence" not in page.text
     _, *rows = table_named(page, "Shares of 40 pulls")
@@ -461,7 +461,7 @@ def test_allocation_bars_and_ticks_are_to_scale(report):
     assert f"{misplaced:.3g} % of all went elsewhere" in figure.all("figcaption")[0].text
 
 
-def test_fairness_lists_every_floor_with_slack_and_standing(report):
+def test_fairness_lists_every_floor_with_distance_and_standing(report):
     cells = [
         cell(mean=mean, half=0.1, limit=0.2, labels={"arm": arm, "group": "x"})
         for arm, mean in {"a": 0.5, "b": 0.25, "c": 0.15, "d": 0.0}.items()
@@ -481,7 +481,7 @@ def test_fairness_lists_every_floor_with_slack_and_standing(report):
     assert "its guarantee covers the floors of the answer together" in caption
 
 
-def test_ceilings_are_called_ceilings_and_slack_turns_around(report):
+def test_ceilings_are_called_ceilings_and_distance_turns_around(report):
     cells = (cell(mean=0.5, half=0.1, limit=None, upper_limit=0.2),)
     progress = replace(progress_of_grid(answer="a"), actions=cells, arms=())
     page = report(FakeStudy(progress, GridProblem("a", "x", "minimize")))

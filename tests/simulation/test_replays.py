@@ -58,7 +58,7 @@ def test_recorded_rows_are_said_to_be_all_that_the_runs_know(
     make: Callable[[], tuple[Policy, Environment]], rows: str
 ) -> None:
     policy, environment = make()
-    said = f"About {rows}, drawn again and again: their means count as the truth in these runs."
+    said = f"About {rows}, sampled repeatedly: their means count as the truth in these runs."
     assert environment.about == said
     horizon = 50 if policy.endless else None
     summary = simulate(policy, environment, 2, horizon=horizon, progress=False).summary()

@@ -326,7 +326,7 @@ def test_who_asked_and_was_not_answered_is_told_to_stop_when_the_desk_closes():
         assert asking.result(PATIENCE) is False
 
 
-def test_a_closed_desk_is_closed_for_all_although_forked_workers_hold_its_socket():
+def test_a_closed_server_is_closed_for_all_although_forked_workers_hold_its_socket():
     server = WorkerServer("127.0.0.1")
     channel = pickle.loads(pickle.dumps(server.channel()))
     with socket.create_connection(server.address(), timeout=PATIENCE):

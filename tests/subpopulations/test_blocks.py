@@ -427,7 +427,7 @@ def storm(
     passive: bool,
     corrections: bool = False,
 ) -> None:
-    """Ask, tell, lose, tell late, correct, add data that nobody asked for, in no order at all."""
+    """Ask, tell, lose, tell late, correct, add unsolicited data, in no order at all."""
     in_flight: list[Pull] = []
     lost: list[Pull] = []
     told: list[tuple[Pull, float]] = []

@@ -153,7 +153,7 @@ def test_balanced_draws_shift_away_from_what_is_dear() -> None:
 
 
 @pytest.mark.statistical
-def test_with_slack_of_both_kinds_the_certified_rule_stops_on_ties_and_floors() -> None:
+def test_with_distance_of_both_kinds_the_certified_rule_stops_on_ties_and_floors() -> None:
     """Two equal arms, both exactly on a floor: without tolerance no rule may stop; 20 runs."""
     means = [[0.0, 1.0], [0.0, 1.0]]
     problem = Problem(2, 2, noise_std=0.2, tolerance=0.3, floor_tolerance=0.3)
@@ -302,7 +302,7 @@ def test_a_cap_ends_undecided_with_the_leader(cls: type[Policy]) -> None:
     answer = result_policy.recommend()
     assert answer.arm is None
     assert answer.leader in ("0", "1")
-    assert "cap of 40 pulls" in answer.reason
+    assert "maximum of 40 pulls" in answer.reason
 
 
 @pytest.mark.parametrize("cls", EVERY)

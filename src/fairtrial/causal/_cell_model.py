@@ -98,7 +98,7 @@ class CellModel:
         return shares_of(self.model, self.problem.attributes)
 
     def group(self, value: Integers) -> Integers:
-        """Return which group's effects rows with these values tell of, shape (n,)."""
+        """Return which group's effects rows with these values are informative about, shape (n,)."""
         return np.zeros_like(value) if self.n_groups == 1 else value
 
     def codes_of(self, nodes: Sequence[str]) -> Integers:

@@ -289,6 +289,6 @@ def _bounded_spans(weighted: Weighted, directions: Floats) -> Floats:
             (*weighted.counts.shape, weighted.cell_model.n_groups),
         ).copy()
     if not weighted.problem.is_root:
-        # Nothing bounds what a group tells of another value.
+        # Nothing bounds what a group says about another value.
         largest[:, ~np.eye(weighted.cell_model.n_values, dtype=bool)] = np.inf
     return applied(np.abs(directions), largest)

@@ -37,13 +37,13 @@ class Allocation:
     ----------
     value : float
         The least information per row, over all live arms, on their means and gaps; 0 if
-        nothing that can be drawn tells of some arm.
+        no row that can be drawn is informative about some arm.
     shares : ndarray of shape (K, modes)
         Share of rows by arm and mode, natural first; they add to 1.
     cost : float
         Mean cost of a row.
     uninformed : tuple of str
-        Live arms that nothing tells of.
+        Live arms about which no row is informative.
 
     Examples
     --------
@@ -111,14 +111,14 @@ def allocate(
     Raises
     ------
     ModelError
-        If the divergences cannot be had from the model.
+        If the divergences cannot be computed from the model.
     NotSupported
         If the sensitive attribute has more than four values: `PlugIn` takes them.
 
     Warns
     -----
     NoInformation
-        If nothing that can be drawn tells of some live arm; it is left out then.
+        If no row that can be drawn is informative about some live arm; it is left out then.
 
     Notes
     -----
@@ -188,7 +188,7 @@ def _usable(problem: Problem, wanted: Wanted) -> NDArray[np.bool_]:
 
 
 def observed_value(problem: Problem, pair: int) -> int:
-    """Return the position of the value whose rows tell of a pair's gap."""
+    """Return the position of the value whose rows are informative about a pair's gap."""
     return problem.values.index(problem.value_pairs[pair][1])
 
 

@@ -1,4 +1,4 @@
-"""How much a row of one arm tells of another: the divergences between arms."""
+"""How much a row of one arm says about another: the divergences between arms."""
 
 from __future__ import annotations
 

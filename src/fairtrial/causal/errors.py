@@ -85,7 +85,7 @@ class NoInformation(UserWarning):
     Examples
     --------
     >>> print(NoInformation(["b"]))
-    no row that can be drawn tells of 'b'
+    no row that can be drawn is informative about 'b'
     """
 
     def __init__(self, arms: Sequence[str]) -> None:
@@ -93,7 +93,7 @@ class NoInformation(UserWarning):
         super().__init__(self.arms)
 
     def __str__(self) -> str:
-        return f"no row that can be drawn tells of {', '.join(map(repr, self.arms))}"
+        return f"no row that can be drawn is informative about {', '.join(map(repr, self.arms))}"
 
 
 class ThinOverlap(UserWarning):

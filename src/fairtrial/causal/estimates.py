@@ -100,7 +100,7 @@ class Estimates:
     verdicts : tuple of {"fair", "unfair", "undecided"}
         By arm, at level 1 - delta for all together.
     guarantee : Guarantee
-        What the verdicts stand on.
+        The basis of the verdicts.
     effective_rows : ndarray of shape (K,)
         How many rows of each arm itself would tell as much as all rows do of what is least
         known of it; see `fairtrial.causal.estimate`.
@@ -170,7 +170,7 @@ class Estimates:
         if not np.isnan(ends).any():
             return None
         if np.isnan(self.means[k]):
-            return "no row tells of what the arm may do"
+            return "no row is informative about the arm"
         if self.rows < LEAST_ROWS:
             return f"there are only {self.rows} rows; {LEAST_ROWS} are needed"
         return (

@@ -59,7 +59,7 @@ def estimate(
 ) -> Estimates:
     """Return estimates of all arms from a log of rows, whichever arms they came from.
 
-    Every row tells of every arm, by the weight of its cell under that arm. The verdicts
+    Every row informs about every arm, by the weight of its cell under that arm. The verdicts
     always come from the `mis` estimate with Bernstein's inequality, where the outcome has a
     range; the estimates and their normal intervals from the estimator that is asked for.
 

@@ -105,7 +105,7 @@ class Configuration:
 
     @property
     def about(self) -> str | None:
-        """What has to be said first of runs in `planned`; None where it is no table's."""
+        """What a reader must be told first about runs in `planned`; None where it is no table's."""
         if self.rows is None or family_of(self.problem.family).means_key in self.plan.given:
             return None
         if self.planned is self.environment:

@@ -191,7 +191,7 @@ def _headline(progress: Progress, endless: bool) -> str:
         return f"Answer: {answer}  ({pulls})"
     ended = recommendation.status == "undecided"
     if endless and not ended:
-        served = f"Serving goes on: {plural(progress.asked, 'pull')} so far"
+        served = f"Serving continues: {plural(progress.asked, 'pull')} so far"
         return f"{served}; the leader is {_leader(progress)}" if progress.told else served
     if not progress.told:
         return f"No answer{'' if ended else ' yet'}: no result so far"

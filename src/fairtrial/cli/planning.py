@@ -59,7 +59,7 @@ class Plan:
         What a reward range that is wider than the rewards need costs, where it costs more than
         their spread does.
     about : str or None
-        What has to be said first of a plan around the rows of a table.
+        What a reader must be told first about a plan around the rows of a table.
     """
 
     problem: Problem
@@ -89,7 +89,9 @@ class Plan:
             return _CERTIFYING_ASSUMES
         if self.complexity is None or self.complexity.allocation is None or self.delta is None:
             return None
-        errors = f"a rule that errs with probability {self.delta:g} at most, whatever the means are"
+        errors = (
+            f"a rule that is wrong with probability at most {self.delta:g}, whatever the means are"
+        )
         return f"{errors}, and {self.complexity.assumes}"
 
     @property
@@ -233,13 +235,13 @@ def simulate_configuration(
 ) -> Simulation:
     """Return runs of the configuration's policy in its assumed environment.
 
-    Without a cap in the file a run ends after 100 times the bound that no rule beats, for the
+    Without `max_pulls` in the file a run ends after 100 times the bound that no rule beats, for the
     noise that the policy reckons with if that is more; never before 100 times its first pulls.
 
     Raises
     ------
     InvalidArgument
-        If no number of pulls is enough in that environment, and no cap ends a run.
+        If no number of pulls is enough in that environment, and `max_pulls` is not set.
     """
     if delta is None:
         delta = _delta(configuration)

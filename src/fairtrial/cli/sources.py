@@ -110,7 +110,7 @@ class CommandRewards:
         Seconds after which the command counts as hanging; it is ended with all that it started.
     retries : int
         How often a command that failed is started again. Where results come late, which pull
-        fails may depend on its result: there it fails for good, and that many failures in a row
+        fails may depend on its result: there it fails permanently, and that many failures in a row
         are put up with.
     folder : Path
         Where the command runs.

@@ -1,4 +1,4 @@
-"""How an experiment stands, as tables: its arms, what speaks against them, its shares."""
+"""How an experiment stands, as tables: its arms, the evidence against them, its shares."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _is_grouped(progress: Progress) -> bool:
 def _answers(progress: Progress, minimize: bool) -> tuple[Table, str]:
     shown, note = shown_alternatives(progress, minimize)
     level = needed(progress)
-    table = Table(title="What speaks against every answer", title_justify="left")
+    table = Table(title="Evidence against each answer", title_justify="left")
     table.add_column("answer")
     if level is not None:
         table.add_column("e-value against it", justify="right")

@@ -44,7 +44,10 @@ class Bound(Parametrized, ABC):
     proven: ClassVar[bool] = True
     source: ClassVar[str]
     assumptions: ClassVar[tuple[str, ...]] = (
-        "given the past, each outcome's noise has mean zero and is sub-Gaussian with scale sigma",
+        (
+            "the noise of each outcome has mean zero and is sub-Gaussian with scale sigma, "
+            "whatever happened before"
+        ),
         "whether and when an outcome is told does not depend on its value",
     )
     smallest_pulls: ClassVar[float] = 1.0

@@ -117,7 +117,7 @@ class Complexity:
     assumes: str = ""
 
     def lower_bound(self, delta: float) -> float:
-        """Return the least mean number of pulls (or cost) of any rule that errs at most `delta`.
+        """Return the least mean number of pulls of any rule with error probability `delta`.
 
         Where several answers may be right (a tolerance) the bound is for rules that give
         `answer`.

@@ -39,7 +39,10 @@ KAPPA_GRID: Floats = 8.0 * 4.0 ** np.arange(7, dtype=np.float64)
 KAPPA_GRID.setflags(write=False)
 
 _ASSUMPTIONS = (
-    "given the past, each outcome's noise has mean zero and is sub-Gaussian with the known scale",
+    (
+        "the noise of each outcome has mean zero and is sub-Gaussian with the known scale, "
+        "whatever happened before"
+    ),
     "whether and when an outcome is told does not depend on its value",
 )
 
@@ -102,7 +105,8 @@ class Stylised(Threshold):
     """The papers' heuristic: stop when Z exceeds ``ln((1 + ln t) / delta)``.
 
     Z is half the weakest pitfall, t the number of results. Not a guarantee: where many
-    cells of the right answer are close to their floors, it can err three times as often as delta.
+    cells of the right answer are close to their floors, it can be wrong three times as
+    often as delta.
 
     Examples
     --------
@@ -168,7 +172,7 @@ class StylisedWithoutHalf(Stylised):
         return np.asarray(0.5 * super().threshold(rounds, delta))
 
     def _statement(self, delta: float) -> str:
-        return f"reproduces published figures at delta = {delta:g}; errs more often than that"
+        return f"reproduces published figures at delta = {delta:g}; is wrong more often than that"
 
 
 # ----------------------------------------------------------------------------- proven

@@ -148,7 +148,7 @@ class Environment(Parametrized, ABC):
 
     @property
     def about(self) -> str | None:
-        """What has to be said first of runs in this environment, in a sentence; by default nothing.
+        """What a reader must be told first about runs here, in a sentence; by default nothing.
 
         An environment that draws recorded rows says so: its truth is that of the rows, no more.
         """

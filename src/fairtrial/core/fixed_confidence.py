@@ -42,7 +42,7 @@ class FixedConfidencePolicy(Policy):
 
     ====================  ======================================================================
     `_decided`            whether it has an answer: a rule may end without one
-    `_capped`, `_ending`  whether a cap ends it undecided, and how that is said
+    `_capped`, `_ending`  whether `max_pulls` ends it undecided, and how that is said
     `_nothing_yet`        the reason given while `_answer` is None
     `_leads`              in words, what leads
     `_candidates`         the answers that are not ruled out, if they are a confidence set
@@ -137,13 +137,13 @@ class FixedConfidencePolicy(Policy):
 
     @property
     def _capped(self) -> bool:
-        """Whether a cap ends the policy without an answer."""
+        """Whether `max_pulls` ends the policy without an answer."""
         return self.max_pulls is not None and self.told >= self.max_pulls
 
     @property
     def _ending(self) -> str:
         """Why the policy has stopped without an answer."""
-        return f"the cap of {self.max_pulls} pulls is reached"
+        return f"the maximum of {self.max_pulls} pulls is reached"
 
     def _leads(self, label: Any) -> str:
         """Return in words what leads."""
@@ -179,7 +179,7 @@ class FixedConfidencePolicy(Policy):
 
     @property
     def stopped(self) -> bool:
-        """Whether the rule has ended by itself, or a cap is reached."""
+        """Whether the rule has ended by itself, or `max_pulls` is reached."""
         return self._finished or self._capped
 
     @property

@@ -77,7 +77,7 @@ class Policy(Resumable, ABC):
         """Return the action of the next pull (or action and tag), or None for "nothing now".
 
         `self.asked` is the number that the pull will get. `context` is what the
-        environment said beforehand (``group="naive"`` when patients arrive by themselves); a
+        environment said in advance (``group="naive"`` when patients arrive by themselves); a
         subclass declares the keywords it takes, if any: ``def choose(self, group=None)``.
         """
 
@@ -176,7 +176,7 @@ class Policy(Resumable, ABC):
         n : int, optional
             Number wanted. Without it one pull is returned, not a list.
         **context
-            What the environment says beforehand, where the family has such a thing:
+            What the environment says in advance, where the family has such a thing:
             ``group=`` for passive arrivals.
 
         Returns

@@ -39,14 +39,14 @@ def plural(number: float, noun: str) -> str:
 
 
 def said_of_rows(rows: str) -> str:
-    """Return what has to be said of runs that draw recorded rows.
+    """Return what a reader must be told about runs that draw recorded rows.
 
     Examples
     --------
     >>> said_of_rows(plural(11, "row"))
-    'About 11 rows, drawn again and again: their means count as the truth in these runs.'
+    'About 11 rows, sampled repeatedly: their means count as the truth in these runs.'
     """
-    return f"About {rows}, drawn again and again: their means count as the truth in these runs."
+    return f"About {rows}, sampled repeatedly: their means count as the truth in these runs."
 
 
 def choices(accepted: Iterable[object], given: object = None) -> str:

@@ -140,7 +140,7 @@ class CurveEnvironment(TimedEnvironment):
 
     @property
     def about(self) -> str:
-        """That recorded curves are drawn again and again, in a sentence."""
+        """That recorded curves are sampled repeatedly, in a sentence."""
         return said_of_rows(plural(sum(map(len, self.curves)), "curve"))
 
     @cached_property

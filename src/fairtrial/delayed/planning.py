@@ -22,7 +22,7 @@ _MOST_STEPS = 20_000
 def complexity(environment: TimedEnvironment) -> Complexity:
     """Return the complexity T* of finding the best k arms, certified, and its optimal shares.
 
-    No rule that errs with probability at most delta can do with fewer than
+    No rule that is wrong with probability at most delta can do with fewer than
     ``T* kl(delta, 1 - delta)`` complete pulls on average, whatever it knows of the means. Delays
     change when the pulls are over, not how many are needed. A reading holds no more than the
     outcome that it is a reading of: a rule that counts readings needs at least that many *started*

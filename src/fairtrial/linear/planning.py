@@ -50,7 +50,7 @@ def complexity(
 ) -> Complexity:
     """Return the complexity T* of finding the best, certified, and its optimal shares.
 
-    No rule that errs with probability at most delta can do with fewer than
+    No rule that is wrong with probability at most delta can do with fewer than
     ``T* kl(delta, 1 - delta)`` pulls on average, whatever it knows of theta. With `tolerance` that
     holds for rules that answer the best; another answer within `tolerance` can take fewer.
 

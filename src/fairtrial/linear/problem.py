@@ -87,7 +87,7 @@ class Problem(BaseProblem):
     """The best of many candidates whose values are linear in known features.
 
     Pulling arm k gives a reward of mean ``features[k] @ theta``; `theta` is unknown and
-    shared by all arms, so every pull tells of every arm. The answer is the candidate z with
+    shared by all arms, so every pull informs about every arm. The answer is the candidate z with
     the largest ``z @ theta``, or the `top` of them.
 
     Parameters

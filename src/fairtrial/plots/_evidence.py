@@ -10,7 +10,7 @@ import numpy as np
 from fairtrial.core.recommendation import Progress
 from fairtrial.plots import _style as style
 from fairtrial.presentation.charts import EvidenceChart, evidence_chart
-from fairtrial.presentation.sources import Floats, Reign, Traced, trace_of
+from fairtrial.presentation.sources import Floats, LeadPeriod, Traced, trace_of
 from fairtrial.presentation.words import decimals, fixed, listed, shorten
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _SHORT = 14
 _DEEPEST = 2.0
 _THIN: dict[str, Any] = {"color": style.MUTED, "linewidth": 0.8, "alpha": 0.8}
 _NARROWEST_NAMED = 0.11
-"""Share of the axis below which a reign is too short to carry its leader's name."""
+"""Share of the axis below which a period is too short to carry its leader's name."""
 
 
 def evidence(source: Traced | Sequence[Progress], *, ax: Axes | None = None) -> Figure:
@@ -79,7 +79,7 @@ def evidence(source: Traced | Sequence[Progress], *, ax: Axes | None = None) -> 
     ax.set_ylabel("evidence for the leader\n(in the rule's units)", fontsize=style.SMALL)
     _set_scale(ax, told, gained, needed)
     _name_threshold(ax, told, needed)
-    _mark_leaders(ax, chart.reigns)
+    _mark_leaders(ax, chart.lead_periods)
     return style.root(ax)
 
 
@@ -137,14 +137,14 @@ def _name_threshold(ax: Axes, told: Floats, needed: Floats) -> None:
         )
 
 
-def _mark_leaders(ax: Axes, reigns: Sequence[Reign]) -> None:
+def _mark_leaders(ax: Axes, lead_periods: Sequence[LeadPeriod]) -> None:
     length = ax.get_xlim()[1]
-    for index, reign in enumerate(reigns):
+    for index, period in enumerate(lead_periods):
         if index:
-            line = ax.axvline(reign.start, color=style.MUTED, linewidth=0.9, linestyle=":")
+            line = ax.axvline(period.start, color=style.MUTED, linewidth=0.9, linestyle=":")
             line.set_gid("leader change")
-        width = (reign.end - reign.start) / length
+        width = (period.end - period.start) / length
         if width >= _NARROWEST_NAMED:
             place = {"transform": ax.get_xaxis_transform(), "va": "top", "color": style.MUTED}
-            name = shorten(reign.leader, max(5, int(60 * width)))
-            style.write(ax, reign.start + 0.008 * length, 0.985, name, gid="leader", **place)
+            name = shorten(period.leader, max(5, int(60 * width)))
+            style.write(ax, period.start + 0.008 * length, 0.985, name, gid="leader", **place)

@@ -89,7 +89,7 @@ def fair_outcomes(
         _set_limits(ax, points, estimates.problem.fairness_bound)
         _name_points(ax, points, estimates.best)
     else:
-        style.message(ax, "no row tells of any arm yet")
+        style.message(ax, "no row is informative about any arm yet")
     _explain_points(ax, estimates, points, interval)
     return style.root(ax)
 

@@ -228,6 +228,6 @@ def explanation(progress: Progress) -> str:
         "An e-value is what a stake of 1 against an answer has become, in bets that gain nothing "
         "on average if that answer is right. So a right answer's e-value ever reaches "
         f"{most} with a probability of at most {chance}; an answer whose e-value has reached "
-        f"{most} is ruled out for good. An interval is of one mean by itself; the bets use all "
+        f"{most} is ruled out permanently. An interval is of one mean by itself; the bets use all "
         "results together, so intervals may still overlap."
     )

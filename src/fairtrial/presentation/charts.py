@@ -21,7 +21,7 @@ from fairtrial.presentation.limits import (
     visible_range,
 )
 from fairtrial.presentation.panels import Panel
-from fairtrial.presentation.sources import Grid, Reign, answered, optimal_shares, reigns
+from fairtrial.presentation.sources import Grid, LeadPeriod, answered, lead_periods, optimal_shares
 
 __all__ = [
     "Bar",
@@ -250,7 +250,7 @@ class EvidenceChart:
         The results so far, at every moment.
     evidence, threshold : tuple of float or None
         What there was then; None where nothing is reported.
-    reigns : tuple of Reign
+    lead_periods : tuple of LeadPeriod
         Who led when.
     rivals : tuple of Rival
         The answers that are ruled out, where each has an evidence of its own against it; none
@@ -262,7 +262,7 @@ class EvidenceChart:
     told: tuple[int, ...]
     evidence: tuple[float | None, ...]
     threshold: tuple[float | None, ...]
-    reigns: tuple[Reign, ...]
+    lead_periods: tuple[LeadPeriod, ...]
     rivals: tuple[Rival, ...]
     crossings: tuple[Crossing, ...]
 
@@ -279,7 +279,7 @@ def evidence_chart(trace: Sequence[Progress]) -> EvidenceChart:
         tuple(moment.told for moment in trace),
         tuple(finite(moment.evidence) for moment in trace),
         tuple(finite(moment.threshold) for moment in trace),
-        tuple(reigns(trace)),
+        tuple(lead_periods(trace)),
         rivals,
         crossings,
     )

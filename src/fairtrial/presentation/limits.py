@@ -12,12 +12,12 @@ from fairtrial.core.recommendation import Estimate
 
 __all__ = [
     "Standing",
+    "distance_to_limit",
     "finite",
     "limits_of",
     "name_of_limit",
-    "slack",
     "standing",
-    "sure_slack",
+    "sure_distance",
     "visible_range",
 ]
 
@@ -56,14 +56,14 @@ def name_of_limit(estimates: Iterable[Estimate | None]) -> str:
     return "floor"
 
 
-def slack(value: float | None, estimate: Estimate) -> float | None:
+def distance_to_limit(value: float | None, estimate: Estimate) -> float | None:
     """Return how far a value is from the nearest limit; negative on the wrong side of it.
 
     Examples
     --------
-    >>> slack(0.25, Estimate({"arm": "a"}, 20, lower_limit=0.0))
+    >>> distance_to_limit(0.25, Estimate({"arm": "a"}, 20, lower_limit=0.0))
     0.25
-    >>> slack(0.25, Estimate({"arm": "a"}, 20, upper_limit=0.0))
+    >>> distance_to_limit(0.25, Estimate({"arm": "a"}, 20, upper_limit=0.0))
     -0.25
     """
     low, high = _interval_of(estimate)
@@ -72,7 +72,7 @@ def slack(value: float | None, estimate: Estimate) -> float | None:
     return min(value - low, high - value)
 
 
-def sure_slack(estimate: Estimate) -> float | None:
+def sure_distance(estimate: Estimate) -> float | None:
     """Return how far the whole interval of an estimate is on the right side of its limits."""
     low, high = _interval_of(estimate)
     lower, upper = _ends(estimate)
@@ -82,7 +82,7 @@ def sure_slack(estimate: Estimate) -> float | None:
 
 def standing(estimate: Estimate) -> Standing:
     """Return how the estimate stands. A mean exactly on its limit keeps it."""
-    distance = slack(finite(estimate.mean), estimate)
+    distance = distance_to_limit(finite(estimate.mean), estimate)
     if finite(estimate.mean) is None:
         return Standing.UNKNOWN
     if distance is None:

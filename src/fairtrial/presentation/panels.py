@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from fairtrial.core.recommendation import Estimate, Progress
 from fairtrial.presentation.cuts import cut_of, groups_by
-from fairtrial.presentation.limits import finite, name_of_limit, slack
+from fairtrial.presentation.limits import distance_to_limit, finite, name_of_limit
 from fairtrial.presentation.sources import Grid, answered, arm_of, reported_actions
 
 __all__ = ["Panel", "Panels", "panels_of", "shown_panels"]
@@ -69,15 +69,15 @@ def _critical_groups(panels: Panels, progress: Progress) -> tuple[tuple[str, ...
     best = answered(progress.recommendation)
     rows = [row for row, arm in enumerate(panels.arms) if arm in best]
     found = {name: [one for one in row if one is not None] for name, row in panels.groups}
-    slacks = {
-        name: _least_slack((estimates[row] for row in rows) if rows else estimates)
+    distances = {
+        name: _least_distance((estimates[row] for row in rows) if rows else estimates)
         for name, estimates in panels.groups
     }
     rank = {
         name: (distance is None, distance or 0.0, -sum(one.pulls for one in found[name]))
-        for name, distance in slacks.items()
+        for name, distance in distances.items()
     }
-    if all(distance is None for distance in slacks.values()):
+    if all(distance is None for distance in distances.values()):
         return groups_by(rank, "those with the most pulls")
     who = (
         "an arm" if not rows else "the answer" if progress.recommendation.decided else "the leader"
@@ -88,6 +88,6 @@ def _critical_groups(panels: Panels, progress: Progress) -> tuple[tuple[str, ...
     )
 
 
-def _least_slack(estimates: Iterable[Estimate | None]) -> float | None:
-    slacks = [slack(finite(one.mean), one) for one in estimates if one is not None]
-    return min((distance for distance in slacks if distance is not None), default=None)
+def _least_distance(estimates: Iterable[Estimate | None]) -> float | None:
+    distances = [distance_to_limit(finite(one.mean), one) for one in estimates if one is not None]
+    return min((distance for distance in distances if distance is not None), default=None)

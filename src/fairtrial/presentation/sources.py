@@ -21,7 +21,7 @@ __all__ = [
     "Floats",
     "Grid",
     "HasProgress",
-    "Reign",
+    "LeadPeriod",
     "SimulationLike",
     "Source",
     "StudyLike",
@@ -30,11 +30,11 @@ __all__ = [
     "arm_of",
     "check_offers",
     "is_endless",
+    "lead_periods",
     "minimizes",
     "optimal_shares",
     "progress_of",
     "pulls_of",
-    "reigns",
     "replay_actor",
     "replay_note",
     "reported_actions",
@@ -263,7 +263,7 @@ def _positions(names: Sequence[str]) -> dict[str, int]:
 
 
 @dataclass(frozen=True, slots=True)
-class Reign:
+class LeadPeriod:
     """A stretch of an experiment with the same leader: from `start` to `end` results."""
 
     leader: str
@@ -271,19 +271,19 @@ class Reign:
     end: int
 
 
-def reigns(trace: Sequence[Progress]) -> list[Reign]:
+def lead_periods(trace: Sequence[Progress]) -> list[LeadPeriod]:
     """Return who led when; before the first result no arm does."""
-    found: list[Reign] = []
+    found: list[LeadPeriod] = []
     for moment in trace:
         if moment.told == 0:
             continue
         leader = ", ".join(sorted(answered(moment.recommendation))) or "no arm"
         if found and found[-1].leader == leader:
-            found[-1] = Reign(leader, found[-1].start, moment.told)
+            found[-1] = LeadPeriod(leader, found[-1].start, moment.told)
             continue
         if found:
-            found[-1] = Reign(found[-1].leader, found[-1].start, moment.told)
-        found.append(Reign(leader, moment.told if found else 0, moment.told))
+            found[-1] = LeadPeriod(found[-1].leader, found[-1].start, moment.told)
+        found.append(LeadPeriod(leader, moment.told if found else 0, moment.told))
     return found
 
 
@@ -293,7 +293,7 @@ _REPLAY = "replay of "
 
 
 def replay_actor(rows: str) -> str:
-    """Return by which name a log calls the rows of a table that are drawn again and again.
+    """Return by which name a log calls the rows of a table that are sampled repeatedly.
 
     Examples
     --------
@@ -304,7 +304,7 @@ def replay_actor(rows: str) -> str:
 
 
 def replay_note(study: StudyLike) -> str | None:
-    """Return what has to be said first of a study of replayed rows; None of any other."""
+    """Return what a reader must be told first about a study of replayed rows; None of any other."""
     tells = (event for event in study.events() if event.kind == "tell")
     return said_of_replay(getattr(next(tells, None), "actor", None))
 
@@ -315,9 +315,9 @@ def said_of_replay(actor: str | None) -> str | None:
     Examples
     --------
     >>> said_of_replay(replay_actor("11 rows of rows.csv"))
-    'About 11 rows of rows.csv, drawn again and again: this says nothing beyond them.'
+    'About 11 rows of rows.csv, sampled repeatedly: this says nothing beyond them.'
     """
     if actor is None or not actor.startswith(_REPLAY):
         return None
     rows = actor.removeprefix(_REPLAY)
-    return f"About {rows}, drawn again and again: this says nothing beyond them."
+    return f"About {rows}, sampled repeatedly: this says nothing beyond them."

@@ -154,7 +154,7 @@ def headline(recommendation: Recommendation, endless: bool = False) -> str:
         return f"Answer: {label_of(recommendation.arm)}"
     if recommendation.status == "undecided":
         return "No decision"
-    return "Serving goes on" if endless else "Still running: no decision yet"
+    return "Serving continues" if endless else "Still running: no decision yet"
 
 
 def support(progress: Progress, endless: bool = False) -> str:
@@ -173,9 +173,9 @@ def support(progress: Progress, endless: bool = False) -> str:
         return "There are no results yet."
     leader = label_of(recommendation.leader)
     if endless:
-        return f"By the data so far: {leader}. The policy never stops by itself."
+        return f"{leader} leads so far. The policy never stops by itself."
     yet = "yet " if recommendation.status == "running" else ""
-    return f"By the data so far: {leader}. That is not {yet}a decision."
+    return f"{leader} leads so far. That is not {yet}a decision."
 
 
 def _promised(recommendation: Recommendation) -> str:

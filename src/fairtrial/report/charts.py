@@ -13,7 +13,7 @@ from fairtrial.presentation.charts import (
     ShareChart,
 )
 from fairtrial.presentation.limits import Standing
-from fairtrial.presentation.sources import Reign
+from fairtrial.presentation.sources import LeadPeriod
 from fairtrial.presentation.words import number, percent, plural
 from fairtrial.report.html import Markup, element, label, text_of
 
@@ -152,7 +152,7 @@ def evidence_chart(chart: EvidenceChart) -> Markup:
     plot = element(
         "svg",
         *(_level(tick, up) for tick in nice_ticks(*up, about=4)),
-        *(_upright(_place(reign.start, across), "change") for reign in chart.reigns[1:]),
+        *(_upright(_place(period.start, across), "change") for period in chart.lead_periods[1:]),
         element(
             "svg",
             _path(chart.told, chart.threshold, across, up, "threshold"),
@@ -170,7 +170,7 @@ def evidence_chart(chart: EvidenceChart) -> Markup:
         element("div", *_levels(up), class_="levels"),
         plot,
         element("div", "leader", class_="beside"),
-        _strip(chart.reigns, across),
+        _strip(chart.lead_periods, across),
         element("div", "results", class_="beside"),
         _axis([number(tick) for tick in ticks], ticks, across),
         class_="timeline",
@@ -184,7 +184,7 @@ def evidence_key(chart: EvidenceChart) -> list[Markup]:
         _key_item(element("line", class_="evidence", **flat), "evidence for the leader"),
         _key_item(element("line", class_="threshold", **flat), "threshold that stops the policy"),
     ]
-    if len(chart.reigns) > 1:
+    if len(chart.lead_periods) > 1:
         items.append(_key_item(_upright("50%", "change"), "change of the leader"))
     return items
 
@@ -220,14 +220,14 @@ def _path(
     return element("path", d="".join(steps), class_=class_, vector_effect="non-scaling-stroke")
 
 
-def _strip(reigns: Sequence[Reign], across: Span) -> Markup:
+def _strip(lead_periods: Sequence[LeadPeriod], across: Span) -> Markup:
     parts = [
         element(
             "span",
-            label(reign.leader),
-            style=f"width:{_place(reign.end - reign.start, across)}",
+            label(period.leader),
+            style=f"width:{_place(period.end - period.start, across)}",
         )
-        for reign in reigns
+        for period in lead_periods
     ]
     return element("div", *parts, class_="strip")
 

@@ -104,7 +104,7 @@ def _what_would_change_it(found: Findings) -> list[str]:
     elif progress.recommendation.status == "undecided":
         points = ["More results might: the policy stopped before it could decide.", correction]
     elif found.endless:
-        points = ["It never stops: serving goes on, and follows the results."]
+        points = ["It never stops: serving continues, and follows the results."]
     else:
         points = [f"More results are needed.{_shortfall(progress)}"]
     if progress.recommendation.guarantee and progress.recommendation.guarantee.assumptions:
@@ -124,7 +124,7 @@ def _closest_calls(found: Findings) -> list[str]:
         (margin, action)
         for action in found.limited
         if str(action.labels.get("arm")) in found.best
-        and (margin := found.slack_of(action)) is not None
+        and (margin := found.distance_of(action)) is not None
     ]
     if not own:
         return []
@@ -139,7 +139,9 @@ def _closest_calls(found: Findings) -> list[str]:
 
 def _evidence(found: Findings) -> Markup:
     chart = evidence_chart(found.trace)
-    led = [f"{shorten(one.leader, LABEL_LENGTH)} from {count(one.start)}" for one in chart.reigns]
+    led = [
+        f"{shorten(one.leader, LABEL_LENGTH)} from {count(one.start)}" for one in chart.lead_periods
+    ]
     caption = f"{_standing_of_evidence(found.progress)} Who led: {listed(led, 6) or 'nobody yet'}."
     moments = _some(found.trace)
     places = decimals(v for one in moments for v in (one.evidence, one.threshold))
@@ -184,7 +186,7 @@ def _standing_of_evidence(progress: Progress) -> str:
 
 
 def _against_others(found: Findings) -> Markup | None:
-    """Return what speaks against every possible answer, where the policy weighs them."""
+    """Return the evidence against every possible answer, where the policy weighs them."""
     progress = found.progress
     shown, note = shown_alternatives(progress, found.minimize)
     if not shown:
@@ -200,7 +202,7 @@ def _against_others(found: Findings) -> Markup | None:
             "Its logarithm",
             "Standing",
         )
-    data = table("What speaks against every answer", heads, rows, words={0, len(heads) - 1})
+    data = table("Evidence against each answer", heads, rows, words={0, len(heads) - 1})
     said = " ".join(filter(None, [explanation(progress), note]))
     return text_of(
         [

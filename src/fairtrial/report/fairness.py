@@ -1,4 +1,4 @@
-"""The section on fairness: every floor with its slack, or how shares were kept."""
+"""The section on fairness: every floor with the distance from it, or how shares were kept."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def fairness(found: Findings) -> Markup:
         "Lower",
         "Upper",
         found.limit.capitalize(),
-        "Slack of mean",
-        "Slack of interval",
+        "Distance of mean",
+        "Distance of interval",
         "Standing",
     )
     words = {*range(len(found.limited[0].labels)), len(heads) - 1}
     which = f"{found.limit.capitalize()}s" if found.cut.note else f"Every {found.limit}"
     data = table(
-        f"{which} with {'their' if found.cut.note else 'its'} slack", heads, rows, words=words
+        f"{which} with {'their' if found.cut.note else 'its'} distance", heads, rows, words=words
     )
     return section(
         "Fairness",
@@ -64,13 +64,13 @@ def _shares_kept(found: Findings) -> str:
 
 def _limit_row(found: Findings, action: Estimate, places: int) -> tuple[object, ...]:
     estimated = (action.mean, action.lower, action.upper)
-    slacks = (found.slack_of(action), found.sure_slack_of(action))
+    distances = (found.distance_of(action), found.sure_distance_of(action))
     return (
         *(label(name) for name in action.labels.values()),
         count(action.pulls),
         *(fixed(value, places) for value in estimated),
         " to ".join(fixed(limit, places) for limit in sorted(limits_of(action))),
-        *(fixed(value, places) for value in slacks),
+        *(fixed(value, places) for value in distances),
         element("span", standing(action).value),
     )
 
@@ -87,7 +87,7 @@ def _fairness_caption(found: Findings) -> str:
             f" Each interval stands by itself, and is wider than what the decision rests on: "
             f"its guarantee covers the {found.limit}s of the answer together."
         )
-    return f"{caption} A slack below 0 means that the limit is missed. {found.cut.note}".strip()
+    return f"{caption} A distance below 0 means that the limit is missed. {found.cut.note}".strip()
 
 
 def _tally(actions: Sequence[Estimate]) -> str:

@@ -10,7 +10,13 @@ from numpy.typing import ArrayLike
 
 from fairtrial.core.recommendation import Estimate, Progress
 from fairtrial.presentation.cuts import Cut, cut_of
-from fairtrial.presentation.limits import finite, limits_of, name_of_limit, slack, sure_slack
+from fairtrial.presentation.limits import (
+    distance_to_limit,
+    finite,
+    limits_of,
+    name_of_limit,
+    sure_distance,
+)
 from fairtrial.presentation.sources import (
     Floats,
     Grid,
@@ -95,13 +101,13 @@ class Findings:
         """Return what an estimate is of, for a sentence."""
         return " / ".join(shorten(value, LABEL_LENGTH) for value in estimate.labels.values())
 
-    def slack_of(self, estimate: Estimate) -> float | None:
+    def distance_of(self, estimate: Estimate) -> float | None:
         """Return how far the mean is on the right side of its limit."""
-        return slack(finite(estimate.mean), estimate)
+        return distance_to_limit(finite(estimate.mean), estimate)
 
-    def sure_slack_of(self, estimate: Estimate) -> float | None:
+    def sure_distance_of(self, estimate: Estimate) -> float | None:
         """Return how far the whole interval is there."""
-        return sure_slack(estimate)
+        return sure_distance(estimate)
 
 
 def places_of(estimates: Iterable[Estimate]) -> int:

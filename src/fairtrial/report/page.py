@@ -81,7 +81,7 @@ def write_report(
     file = Path(path)
     page = _page(Findings.of(study, optimal, verification), title or study.name, facts or {})
     try:
-        # It may tell of people: readable by its owner only, as the study is.
+        # It may contain data about people: readable by its owner only, as the study is.
         with replacing(file) as part:
             part.write_text(page, encoding="utf-8", newline="\n")
     except StorageError as error:

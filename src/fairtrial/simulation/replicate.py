@@ -180,9 +180,9 @@ def _in_order(
     advance: Callable[[int], object],
 ) -> Iterator[Run]:
     """Yield all runs in the order of the replications; cancel what is left if one fails."""
-    cargo = task if isinstance(executor, ThreadPoolExecutor) else pack(task)
+    payload = task if isinstance(executor, ThreadPoolExecutor) else pack(task)
     futures: list[Future[list[Run]]] = [
-        executor.submit(replicate, cargo, first, number) for first, number in chunks
+        executor.submit(replicate, payload, first, number) for first, number in chunks
     ]
     try:
         for future in futures:

@@ -67,8 +67,8 @@ class Simulation:
     endless : bool
         Whether the policy never stops by itself.
     about : str or None
-        What has to be said first of runs in this environment: that recorded rows were sampled
-        repeatedly, with replacement.
+        What a reader must be told first about runs in this environment: that recorded rows were
+        sampled repeatedly, with replacement.
     """
 
     stopping_time: NDArray[np.int64]

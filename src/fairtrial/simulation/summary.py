@@ -106,7 +106,7 @@ class Summary:
         Labels that a right answer may name, where more than one answer is right: arms with equal
         means, or within what the problem accepts. Else empty.
     about : str or None
-        What has to be said first of runs in this environment.
+        What a reader must be told first about runs in this environment.
     """
 
     policy: str

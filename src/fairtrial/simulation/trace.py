@@ -1,4 +1,4 @@
-"""One run, looked at on the way."""
+"""One run, watched while it goes."""
 
 from __future__ import annotations
 

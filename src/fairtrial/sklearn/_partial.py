@@ -1,4 +1,4 @@
-"""Fits that go on step by step, each step seen: learning curves as early readings of a score."""
+"""Fits that proceed step by step, each step seen: learning curves as early readings of a score."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _FIRST, _FIRST_IN_ALL = 3, 20
 
 
 class Steps:
-    """How a fit goes on: by `partial_fit`, or by a setting that grows under ``warm_start``.
+    """How a fit continues: by `partial_fit`, or by a setting that grows under ``warm_start``.
 
     Parameters
     ----------
@@ -64,7 +64,7 @@ class Steps:
         return model if self.name is None else model.set_params(warm_start=True)
 
     def advance(self, model: Any, step: int, X: Any, y: Any) -> None:
-        """Let a fit go on by one step."""
+        """Advance a fit by one step."""
         if self.name is not None:
             model.set_params(**{self.name: self.values[step]}).fit(X, y)
         elif self.classes is None:
@@ -143,7 +143,7 @@ class StepwiseRace:
     settings : sequence of dict
         The candidates.
     steps : Steps
-        How fits go on.
+        How fits continue.
     X, y, scorer
         What is fitted and scored.
     splits : RandomSplits

@@ -1,4 +1,4 @@
-"""What a search tells of its candidates, in the words of scikit-learn's own searches."""
+"""What a search reports about its candidates, in the words of scikit-learn's own searches."""
 
 from __future__ import annotations
 

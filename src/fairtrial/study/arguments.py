@@ -168,7 +168,7 @@ def as_result(problem: Problem, value: Outcome) -> Result:
 
 
 def is_unsolicited(pull: Pull | str) -> bool:
-    """Return whether this is data that nobody asked for: what `problem.pull` returns."""
+    """Return whether this is unsolicited data: what `problem.pull` returns."""
     return isinstance(pull, Pull) and pull.number == UNSOLICITED and not isinstance(pull, StudyPull)
 
 

@@ -215,7 +215,7 @@ class Database:
         return CorruptLog(
             f"{self._where}: {what}. Nothing was changed. Keep a copy of the file and of those "
             f"beside it ({self._path.name if self._path else ''}-*); then bring back a backup, or "
-            "go on with what is left by `fairtrial study accept-loss`"
+            "continue with what is left by `fairtrial study accept-loss`"
         )
 
     def _note(self) -> None:

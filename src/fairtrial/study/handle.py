@@ -44,7 +44,7 @@ class Handle(ABC):
         """Return whether a pull's outcome no longer matters."""
 
     def close(self) -> None:
-        """Keep a snapshot, so that the next opening is quick, and let go of the storage."""
+        """Keep a snapshot, so that the next opening is quick, and release the storage."""
         self._session.close()
 
     def __enter__(self) -> Self:

@@ -98,7 +98,7 @@ def list_studies(storage: Storage) -> list[StudySummary]:
 
 
 def accept_loss(storage: str | os.PathLike[str]) -> list[tuple[str, int, int]]:
-    """Go on with what is left of studies whose logs have lost their end.
+    """Continue with what is left of studies whose logs have lost their end.
 
     Opening such a storage is refused, because events that were acknowledged are missing. This
     says that it is known, and that there is no backup.

@@ -94,7 +94,7 @@ class MemoryStore:
         return microseconds(self._clock())
 
     def close(self) -> None:
-        """Let go of all that is in it."""
+        """Release all that is in it."""
         with self._lock:
             self._is_closed = True
             self._logs.clear()

@@ -76,7 +76,7 @@ class Recording(Viewing):
         request_id : str, optional
             A key of your own: the same request again gets the same pulls.
         **context
-            What the environment says beforehand: ``group=`` for passive arrivals.
+            What the environment says in advance: ``group=`` for passive arrivals.
 
         Returns
         -------
@@ -145,11 +145,11 @@ class Recording(Viewing):
         Parameters
         ----------
         pull : StudyPull, str or Pull
-            The pull or its `id`; or ``problem.pull(arm=...)`` for data that nobody asked for.
+            The pull or its `id`; or ``problem.pull(arm=...)`` for unsolicited data.
         value : float or mapping
             The outcome, as the problem types it.
         request_id : str, optional
-            A key of your own, by which data that nobody asked for count once.
+            A key of your own, by which unsolicited data count once.
         actor : str, optional
             Who says so; recorded.
 

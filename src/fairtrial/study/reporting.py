@@ -103,7 +103,7 @@ class Report:
         return report if report._ask("begin") else None
 
     def close(self) -> None:
-        """Let go of the way to the driver."""
+        """Close the connection to the driver."""
         self._channel.close()
 
     def __reduce__(self) -> tuple[type[Report], tuple[Any, ...]]:

@@ -162,7 +162,7 @@ def _opened_at_the_gate(path: Path) -> IO[bytes]:
         except OSError as error:
             reason = error.strerror or str(error)
             raise StorageError(
-                f"{path}, by which runners of a study know of each other, cannot be had: {reason}"
+                f"{path}, with the locks of the study's runners, cannot be opened: {reason}"
             ) from error
         # The last runner removes the file: ours may be the one that is no longer there.
         with suppress(FileNotFoundError):

@@ -64,7 +64,7 @@ def run_study(
     deadline : float, optional
         Seconds from its start after which a pull is given up as ``"timeout"`` and its place
         filled. A result that comes later still counts, as long as the driver runs. Once every
-        worker has been held for a whole deadline by such pulls, the executor is made anew, or if
+        worker has been held for a whole deadline by such pulls, the executor is recreated, or if
         it is yours, the session ends.
     pulls : int, optional
         Most pulls of this session; needed if the policy never stops by itself.
@@ -93,7 +93,7 @@ def run_study(
         If the policy gives no pull, and none is in flight whose result could change that.
     SourceError
         If more than `max_failures` pulls failed in a row, the executor broke or hangs and cannot
-        be made anew, workers do not reach this process, or the function raised it, to say that no
+        be recreated, workers do not reach this process, or the function raised it, to say that no
         pull can do any better. What is in flight is waited for; all that came in is kept.
 
     Notes

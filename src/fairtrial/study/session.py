@@ -78,7 +78,7 @@ class Session:
         self._is_closed = False
 
     def close(self) -> None:
-        """Keep a snapshot, so that the next opening is quick, and let go of the store."""
+        """Keep a snapshot, so that the next opening is quick, and release the store."""
         with self._lock:
             if self._is_closed:
                 return

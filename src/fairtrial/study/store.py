@@ -139,7 +139,7 @@ class Store(Protocol):
         """Return the store's clock: microseconds since 1970 (UTC); it may run backwards."""
 
     def close(self) -> None:
-        """Let go of it."""
+        """Release it."""
 
     def transact(self, operation: Callable[[], _Answer]) -> _Answer:
         """Carry out an operation while this process alone writes; all or nothing is kept."""

@@ -37,7 +37,7 @@ class Channel(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of it."""
+        """Release it."""
         ...
 
 
@@ -262,7 +262,7 @@ class _Listener:
         threading.Thread(target=self._listen, name="fairtrial-worker-server", daemon=True).start()
 
     def close(self) -> None:
-        """Accept nobody any more."""
+        """Accept no more workers."""
         self._is_closed = True
         # Workers that were forked hold the socket too: closing it here closes it for nobody.
         with suppress(OSError):

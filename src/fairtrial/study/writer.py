@@ -217,7 +217,7 @@ class Writer:
         actor: str | None = None,
         request_id: str | None = None,
     ) -> Record:
-        """Take a result that nobody asked for."""
+        """Take an unsolicited result."""
         earlier = self._earlier(request_id, TELLS)
         if earlier is not None:
             if (earlier.kind, earlier.action) != ("unsolicited", action):

@@ -288,7 +288,7 @@ class ReplayEnvironment(CellEnvironment):
 
     @property
     def about(self) -> str:
-        """That recorded rows are drawn again and again, in a sentence."""
+        """That recorded rows are sampled repeatedly, in a sentence."""
         return said_of_rows(plural(sum(map(len, self._rows)), "row"))
 
     @cached_property

@@ -38,7 +38,7 @@ def complexity(
 ) -> Complexity:
     """Return the complexity T* of finding the right answer, certified, and its optimal shares.
 
-    No rule that errs with probability at most delta can do with fewer than
+    No rule that is wrong with probability at most delta can do with fewer than
     ``T* kl(delta, 1 - delta)`` pulls on average, whatever it knows of the means.
 
     Parameters

@@ -198,7 +198,7 @@ def note_reward(
     number: int,
     address: int,
 ) -> None:
-    """Take a reward in [0, 1]; `number` is negative for data that nobody asked for."""
+    """Take a reward in [0, 1]; `number` is negative for unsolicited data."""
     state.cells[cell].told += 1.0
     state.cells[cell].total += reward
     if state.control[0].is_plain:
@@ -347,7 +347,7 @@ def _best_queue(
 
 @kernel
 def _never_pulled(state: State, start: int, masked: bool) -> int:
-    """Return the first arm without a pull; without contexts the search goes on where it was."""
+    """Return the first arm without a pull; without contexts the search continues where it was."""
     control = state.control[0]
     plain = control.contexts == 1 and not masked
     arm = control.first_untried if control.contexts == 1 else 0

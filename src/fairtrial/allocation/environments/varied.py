@@ -234,7 +234,7 @@ class SleepingEnvironment(VariedEnvironment):
 
 
 class ContextualEnvironment(VariedEnvironment):
-    """Binary rewards whose probabilities depend on a context that is seen beforehand.
+    """Binary rewards whose probabilities depend on a context that is seen in advance.
 
     Parameters
     ----------

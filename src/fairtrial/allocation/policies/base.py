@@ -198,7 +198,7 @@ class AllocationPolicy(Policy):
 
     @property
     def stopped(self) -> bool:
-        """Never: serving goes on."""
+        """Never: serving continues."""
         return False
 
     # ------------------------------------------------------------------ simulation
@@ -271,7 +271,7 @@ class AllocationPolicy(Policy):
     def recommend(self) -> Recommendation:
         """Return the arm that leads by its mean; serving never ends with an answer."""
         leader, metrics = report.leader(self._state), self.metrics()
-        known = f"{leader!r} has the best mean so far; serving goes on"
+        known = f"{leader!r} has the best mean so far; serving continues"
         shown = ("violation", "floored_violation", "forced_share")
         return Recommendation(
             arm=None,

@@ -336,7 +336,7 @@ class FairUCB(FairLearn):
     initial_credits, initial_rewards : sequence or mapping, optional
         As in `FairLearn`.
     seed : None, int or numpy.random.Generator
-        Not used: nothing is drawn.
+        Ignored; the policy is deterministic.
 
     Notes
     -----

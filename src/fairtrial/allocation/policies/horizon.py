@@ -30,7 +30,7 @@ class HorizonFairUCB(AllocationPolicy):
         Rounds after which the shares must hold (T); each arm is first pulled
         ``max(1, floor(r_i T))`` times.
     seed : None, int or numpy.random.Generator
-        Not used: nothing is drawn.
+        Ignored; the policy is deterministic.
 
     Notes
     -----
@@ -62,7 +62,7 @@ class HorizonFairUCB(AllocationPolicy):
             "T-fair-UCB",
             proven=True,
             statement=f"after round {self.horizon}, every arm i has had at least floor(r_i T) "
-            "pulls; nothing is promised on the way",
+            "pulls; nothing is promised before the horizon",
             assumptions=("no pull fails",),
             source="Patil, Ghalme, Nair, Narahari (2019), appendix",
         )

@@ -27,7 +27,7 @@ class LearningWithFairness(AllocationPolicy):
     eta : float
         Weight of the rewards, more than 0.
     seed : None, int or numpy.random.Generator
-        Not used: nothing is drawn.
+        Ignored; the policy is deterministic.
 
     Notes
     -----

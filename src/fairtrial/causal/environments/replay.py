@@ -110,7 +110,7 @@ class ReplayEnvironment(RowEnvironment):
 
     @property
     def about(self) -> str:
-        """That recorded rows are drawn again and again, in a sentence."""
+        """That recorded rows are sampled repeatedly, in a sentence."""
         return said_of_rows(plural(len(self._rows.arm), "row"))
 
     @cached_property

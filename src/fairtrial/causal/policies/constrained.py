@@ -41,14 +41,14 @@ class ConstraintSuccessiveRejection(PhasedPolicy):
         Number T of rows; at least 10.
     variant : {1, 2}
         1 uses the current phase's rows only, as the bound in the paper needs; 2 uses all
-        rows so far, and errs far less.
+        rows so far, and is wrong far less often.
     one_sided : bool
         Estimate of every two opposite gaps only the one whose divergence is smaller; for a
         sensitive attribute without parents.
     pool_natural : bool
         Use natural rows for the gaps too.
     seed : None, int or numpy.random.Generator
-        Not used: the rule draws nothing at random.
+        Ignored; the policy is deterministic.
 
     Raises
     ------
@@ -59,7 +59,7 @@ class ConstraintSuccessiveRejection(PhasedPolicy):
     -----
     Source: Gao and Feng, algorithm 1 (CSR), with ceil(log2(10 sqrt(T))) phases. The answer
     is the best arm among those that passed the test of the last phase. No error probability
-    is claimed; `PlugIn` errs less.
+    is claimed; `PlugIn` is wrong less often.
 
     Examples
     --------

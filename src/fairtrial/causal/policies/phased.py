@@ -54,7 +54,7 @@ class PhasedPolicy(FixedBudgetPolicy):
         self, phase: int, arm: int, forced: bool, value: int, cell: Any, reward: float
     ) -> None:
         super()._record(phase, arm, forced, value, cell, reward)
-        # Rows that nobody asked for have no phase: they count where they come.
+        # Unsolicited rows have no phase: they count where they come.
         if self.variant == 1 and phase in (0, self._phase + 1):
             self._recent.add_one(arm, forced, value, cell, reward)
 

@@ -1,4 +1,4 @@
-"""The recommended rule: every row tells of every arm."""
+"""The recommended rule: every row informs about every arm."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Floats = NDArray[np.float64]
 
 
 class PlugIn(FixedBudgetPolicy):
-    """The recommended rule: the whole budget by one allocation, and every row tells of every arm.
+    """The recommended rule: one allocation for the budget, and every row informs about every arm.
 
     The rows are drawn by the allocation programme for all arms. At the end means and gaps
     are estimated with all rows weighted by the mixture that they came from, and the answer
@@ -52,7 +52,7 @@ class PlugIn(FixedBudgetPolicy):
         Spend the budget in phases, and draw the rows of each for those arms only that are
         not clearly unfair, nor clearly too bad to be best. Certificates are then no proof.
     seed : None, int or numpy.random.Generator
-        Not used: the rule draws nothing at random.
+        Ignored; the policy is deterministic.
 
     Raises
     ------
@@ -63,9 +63,9 @@ class PlugIn(FixedBudgetPolicy):
     -----
     Where the model does not tell the divergences, or has too many pairs of sensitive values,
     rows are spread evenly over the affordable actions. The numbers of rows are fixed
-    beforehand, so ``certificate()`` gives verdicts at a level that is proven. With `phased`
+    in advance, so ``certificate()`` gives verdicts at a level that is proven. With `phased`
     the margins are those of constraint successive rejection, and the answer is tested and
-    found at the end as without; it errs about as often.
+    found at the end as without; it is wrong about as often.
 
     Examples
     --------
@@ -145,7 +145,7 @@ class PlugIn(FixedBudgetPolicy):
         """Return estimates and verdicts of all arms at level 1 - delta.
 
         They are proven if every row was asked for and none was lost, so that the numbers of
-        rows are those that were fixed beforehand.
+        rows are those that were fixed in advance.
 
         Raises
         ------

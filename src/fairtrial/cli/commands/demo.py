@@ -43,12 +43,12 @@ def demo(output: Path, seed: int, delta: float, keep: bool, as_json: bool) -> No
     """Decide a real clinical trial by a proven rule, and explain and audit the decision."""
     if not as_json:
         say(_INTRODUCTION)
-        say("Getting ready (the first time, code is compiled for about a minute) ...", err=True)
+        say("Preparing (compiling takes about a minute the first time) ...", err=True)
     from fairtrial.cli.demonstration import demonstrate, variants
 
     result = demonstrate(output, seed=seed, delta=delta, keep=keep)
     if result.ending == "interrupted":
-        say(f"Interrupted. To go on: fairtrial demo --keep --output {output}", err=True)
+        say(f"Interrupted. To continue: fairtrial demo --keep --output {output}", err=True)
         raise click.exceptions.Exit(ExitCode.INTERRUPTED)
     if not as_json:
         _print_result(result, output)

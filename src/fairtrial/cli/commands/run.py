@@ -34,7 +34,7 @@ def run(config: Path, pulls: int | None, parallel: int, as_json: bool) -> None:
     """Run the study that the file CONFIG describes, until it has its answer.
 
     Nothing runs before the whole file is found right. Ctrl-C stops safely; the same command
-    goes on where it stopped. If a source of rewards fails, its pull stays open and is measured
+    continues where it stopped. If a source of rewards fails, its pull stays open and is measured
     again by the next session; where results come late and readings before, it counts as failed.
     """
     from fairtrial.cli.config import load_configuration
@@ -138,4 +138,4 @@ def _document(
 
 
 def _resume_hint(config: Path) -> str:
-    return f"To go on: fairtrial run {config}"
+    return f"To continue: fairtrial run {config}"

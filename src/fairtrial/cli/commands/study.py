@@ -81,7 +81,7 @@ def list_(config: Path | None, storage: str | None, as_json: bool) -> None:
 @_storage_option
 @json_option
 def show(study: str, storage: str | None, as_json: bool) -> None:
-    """Show how far STUDY has come: the answer, what speaks against the others, its health.
+    """Show how far STUDY has come: the answer, the evidence against the others, its health.
 
     The log is audited before: an answer that rests on an altered log is said to, and shown all
     the same. Of a log with more than 100,000 events only the hashes of the last 100,000 are
@@ -202,7 +202,7 @@ def head(study: str, storage: str | None, as_json: bool) -> None:
 @_storage_option
 @json_option
 def accept_loss_(storage: str | None, as_json: bool) -> None:
-    """Go on with what is left of studies whose logs have lost their end.
+    """Continue with what is left of studies whose logs have lost their end.
 
     Opening such a storage is refused, because events that were acknowledged are missing. This
     says that you know, and have no backup. Keep a copy of the files first.

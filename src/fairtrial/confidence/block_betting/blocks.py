@@ -160,7 +160,7 @@ def close_oldest(blocks: Blocks) -> None:
 
 @kernel
 def reject(rejected: Integers, wealth: Floats, threshold: float) -> tuple[int, int]:
-    """Reject for good every answer whose log wealth has reached the threshold.
+    """Reject permanently every answer whose log wealth has reached the threshold.
 
     Return how many are left, and the last of them, -1 if there is none.
     """

@@ -19,18 +19,20 @@ def promise(
     reward_range : (float, float) or None
         The rewards' range; without it their noise has a known scale.
     scope : str
-        What the promise holds for: "however the arms differ".
+        What the promise holds for: "whatever the true means are".
     assumption : str
         What the family assumes of the means.
 
     Examples
     --------
-    >>> promise(0.05, (0, 1), "however the arms differ", "means stay").assumptions[0]
+    >>> promise(0.05, (0, 1), "whatever the true means are", "means stay").assumptions[0]
     'every reward lies in [0, 1]'
     """
     if reward_range is None:
         name, page = "block betting", "block-betting"
-        noise = "given the past, the noise of a reward is sub-Gaussian at the stated scale"
+        noise = (
+            "the noise of each reward is sub-Gaussian at the stated scale, whatever happened before"
+        )
     else:
         name, page = "block betting for bounded rewards", "bounded-rewards"
         noise = f"every reward lies in [{reward_range[0]:g}, {reward_range[1]:g}]"

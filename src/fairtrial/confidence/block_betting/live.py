@@ -42,7 +42,7 @@ class BlockKernels(Protocol):
         """Return an action and a tag; the action is -1 if another block needs more room."""
 
     def tell(self, *arguments: Any) -> None:
-        """Take a result: action, tag, value, number of the pull (negative if nobody asked)."""
+        """Take a result: action, tag, value, number of the pull (negative if unsolicited)."""
 
     def tell_late(self, *arguments: Any) -> bool:
         """Take a result of a lost pull; return whether its block still counts it."""

@@ -22,7 +22,7 @@ from fairtrial.delayed._kernels.rounds import end_rounds, least_pulled, settle
 from fairtrial.delayed._kernels.rungs import climb, enter_bracket, has_reached, lacking, n_rungs
 from fairtrial.delayed._kernels.state import inlined, kernel
 
-# What can happen to a pull. DATA: an outcome that nobody asked for, of an arm.
+# What can happen to a pull. DATA: an unsolicited outcome, of an arm.
 READ, TELL, STOP, DATA = range(4)
 
 

@@ -92,7 +92,7 @@ def record_reading(errors: Floats, value: float, variance: float, nested: bool) 
 def log_evidence_against_errors(
     errors: Floats, outcomes: Floats, arms: Integers, biased: bool
 ) -> float:
-    """Return the logarithm of an e-value against "readings err no more than stated".
+    """Return the logarithm of an e-value against "readings are as accurate as stated".
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def log_evidence_against_errors(
 
 
 def log_evidence_of_delays(arms: Integers, values: Floats, lateness: Floats, number: int) -> float:
-    """Return the logarithm of an e-value against "when results come says nothing of them".
+    """Return the logarithm of an e-value against "delays are independent of results".
 
     For each arm a mean that moves with the lateness competes with one that does not. The result
     is the mean of their e-values, averaged with their product.

@@ -40,7 +40,7 @@ Floats = NDArray[np.float64]
 
 _MOST_STDS = 1e10
 _OF_A_DEAD_ARM = "cancelled"
-_WIDE_SPREAD = "noise_std is as stated, although results spread far more widely"
+_WIDE_SPREAD = "noise_std is as stated (contradicted: results spread far more widely)"
 
 
 class BlockBetting(FixedConfidencePolicy):
@@ -466,12 +466,12 @@ class BlockBetting(FixedConfidencePolicy):
 
     @property
     def guarantee(self) -> Guarantee:
-        """The guarantee, and what it still stands on after losses and corrections."""
+        """The guarantee, and its basis after losses and corrections."""
         problem, lost = self.problem, int(self._losses.sum())
         stated = promise(
             self.delta,
             problem.reward_range,
-            "however the arms differ and whenever results come",
+            "whatever the true means are and whenever results arrive",
             "the true mean of each arm does not change during the study",
         )
         if problem.clip:
@@ -482,7 +482,9 @@ class BlockBetting(FixedConfidencePolicy):
             if problem.failure != "independent":
                 stated = stated.weakened(chance)
             elif contradicts(log_evidence_of_losses(self._data[0], self._losses)):
-                stated = stated.weakened(f"{chance}, although some arms lose far more than others")
+                stated = stated.weakened(
+                    f"{chance} (contradicted: some arms lose far more than others)"
+                )
         if problem.failure_value is not None and not self._bounded and problem.gaussian:
             stated = stated.weakened(
                 f"a pull that fails has the outcome {problem.failure_value:g}, which the noise of "

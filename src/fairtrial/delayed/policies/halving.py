@@ -1,4 +1,4 @@
-"""Rungs of readings: who is among the best at an age goes on to the next."""
+"""Rungs of readings: who is among the best at an age moves on to the next."""
 
 from __future__ import annotations
 

@@ -233,7 +233,7 @@ class InformationRacing(Race):
 
     @property
     def guarantee(self) -> Guarantee:
-        """The guarantee and what it stands on; proven if all that counts is covered."""
+        """The guarantee and its basis; proven if all that counts is covered."""
         problem = self.problem
         assumptions = [noise_assumption(self._race)]
         proven = not self._estimates_noise
@@ -257,7 +257,7 @@ class InformationRacing(Race):
             return (
                 "the error of a reading is independent of the outcome, its deviation known before"
             )
-        return "the newest reading holds all that is known of its outcome (not proven)"
+        return "nothing but the newest reading is informative about its outcome (not proven)"
 
 
 def price_of_prefixes(level: float) -> float:

@@ -307,7 +307,7 @@ class PairedRacing(FixedConfidencePolicy):
 
     @property
     def guarantee(self) -> Guarantee:
-        """The guarantee and what it stands on; proven if scores are bounded."""
+        """The guarantee and its basis; proven if scores are bounded."""
         tolerance = self.problem.tolerance
         wrong = f"neither the best nor within {tolerance:g} of it" if tolerance else "not the best"
         return Guarantee(

@@ -153,7 +153,7 @@ class Race(FixedConfidencePolicy):
 
     @property
     def stopped(self) -> bool:
-        """Whether there is an answer, a cap is reached, or a failure has to be decided on."""
+        """Whether there is an answer, a maximum is reached, or a failure has to be decided on."""
         return self._finished or self._capped or self._waits_for_decision
 
     @property
@@ -328,7 +328,7 @@ class Race(FixedConfidencePolicy):
         std: float | None = None,
         **details: Any,
     ) -> None:
-        """Take a reading that its pull's outcome has overtaken; it can still tell of a bias."""
+        """Take a reading that its pull's outcome has overtaken; it can still show a bias."""
         _refuse_unknown(details)
         self._take(pull, value, stage, elapsed, std, useful=self._learns_bias_late)
 
@@ -501,7 +501,7 @@ class Race(FixedConfidencePolicy):
 
     @property
     def _ending(self) -> str:
-        return "a cap on results, readings or time is reached"
+        return "a maximum of results, readings or time is reached"
 
     def _evidence(self) -> tuple[float | None, float | None]:
         return None, None

@@ -98,8 +98,8 @@ def _common_assumptions(race: RaceState) -> list[str]:
     if problem.delay_depends_on_outcome:
         common = ["delays may depend on outcomes: only runs of complete pulls count"]
     else:
-        common = ["when results and readings come says nothing of the outcome"]
-    common.append("a pull is stopped on the strength of logged data only")
+        common = ["when results and readings arrive is independent of the outcome"]
+    common.append("a pull is stopped only because of logged data")
     if problem.failure_value is not None:
         unforeseen = ", which normal noise and readings do not foresee (not proven)"
         common.append(
@@ -112,7 +112,9 @@ def _common_assumptions(race: RaceState) -> list[str]:
             "nothing of them"
         )
     if unsolicited := race.unsolicited:
-        common.append(f"{unsolicited} results came unasked: none was held back for its value")
+        common.append(
+            f"{unsolicited} results were unsolicited: none was withheld because of its value"
+        )
     if race.clipped:
         common.append(f"means are of clipped outcomes: {race.clipped} were clipped")
     return common
@@ -135,7 +137,7 @@ def _found_in_losses(race: RaceState) -> list[str]:
     rows = [row for row in race.lost if row >= 0]
     lost = np.bincount(race.pulls.arm[rows], minlength=len(race.problem.arms)).astype(np.float64)
     if contradicts(log_evidence_of_losses(race.arms.completed.astype(np.float64), lost)):
-        return [f"{chance}, although some arms lose far more of them than others"]
+        return [f"{chance} (contradicted: some arms lose far more of them than others)"]
     return []
 
 
@@ -149,7 +151,7 @@ def _found_in_results(race: RaceState) -> list[str]:
     found = []
     if problem.reward_range is None:
         if spread_of_results(arms, values, number).contradicted:
-            found.append("noise_std is as stated, although results spread far more widely")
+            found.append("noise_std is as stated (contradicted: results spread far more widely)")
         elif race.survivors == 0 and len(arms) - len(set(arms.tolist())) < _TESTING:
             found.append("noise_std is as stated: too few results repeat an arm to have tested it")
     if problem.delay_depends_on_outcome:
@@ -157,7 +159,10 @@ def _found_in_results(race: RaceState) -> list[str]:
     late, early = came[:, 1], came[:, 2]
     lateness = (late - early) / (late + early + 1.0)
     if contradicts(log_evidence_of_delays(arms, values, lateness, number)):
-        return [*found, "when results come says nothing of them, although late ones differ"]
+        return [
+            *found,
+            "when results arrive is independent of their values (contradicted: late ones differ)",
+        ]
     return [*found, *_found_in_haste(race)]
 
 
@@ -168,7 +173,7 @@ def _found_in_haste(race: RaceState) -> list[str]:
     hasty = [repr(race.problem.arms[arm]) for arm in race.hasty if untested[arm]]
     if not hasty:
         return []
-    claim = "when results come says nothing of them: most overtaken pulls of "
+    claim = "when results arrive is independent of their values: most overtaken pulls of "
     return [f"{claim}{', '.join(hasty)} were still open, so that nothing could test it"]
 
 
@@ -181,10 +186,10 @@ def _found_in_readings(race: RaceState) -> list[str]:
     outcomes = race.pulls.outcome[:size] / race.arms.noise[arms]
     outcomes = np.where(known & (not pieces), outcomes, math.nan)
     errors, biased = race.errors[:size], problem.feedback == "biased"
-    stated = "pieces spread" if pieces else "readings err"
+    stated = "pieces spread" if pieces else "readings are as accurate"
     if contradicts(log_evidence_against_errors(errors, outcomes, arms, biased)):
-        return [f"{stated} as stated, although they are far off"]
+        return [f"{stated} as stated (contradicted: they are far off)"]
     compared = pieces or (known & (errors[:, 0] > 0.0)).any()
     if race.survivors == 0 and not compared:
-        return ["readings err as stated: no reading has been compared with its outcome"]
+        return ["readings are as accurate as stated: no reading has been compared with its outcome"]
     return []

@@ -361,7 +361,7 @@ class RaceState:
     # --------------------------------------------------------------------- failures
 
     def halt(self, row: int, *, capped: bool) -> None:
-        """Decide nothing before this pull's outcome comes, nor ever if a cap has ended the race."""
+        """Decide nothing before this pull's outcome comes, nor ever if a maximum ended the race."""
         self.control.halted[0] += 1
         if not capped:
             self.unresolved.append(row)

@@ -158,14 +158,14 @@ class Racing(Race):
 
     @property
     def guarantee(self) -> Guarantee:
-        """The guarantee and what it stands on; the published estimator has no proof."""
+        """The guarantee and its basis; the published estimator has no proof."""
         assumptions = [noise_assumption(self._race)]
         proven = self._used_bound.proven and not (self.variant == "partial" and self._splits)
         if self._uses_readings:
             assumptions.append("errors of readings are independent of the outcome and each other")
             if self.problem.feedback == "biased":
                 assumptions.append(
-                    "which pulls are complete says nothing of the errors of their readings"
+                    "which pulls are complete is independent of the errors of their readings"
                 )
         name = f"race, {self.variant}, {self._used_bound.name}"
         return self._promise(name, proven, assumptions)

@@ -371,7 +371,7 @@ def _weakest_evidence(rules: Rules, state: State, chosen: Integers) -> float:
 
 @kernel
 def _conclude(model: Model, rules: Rules, state: State) -> None:
-    """Reject for good what has lost, and finish when one answer is left."""
+    """Reject permanently what has lost, and finish when one answer is left."""
     if rules.pairwise:
         chosen = np.empty(state.chosen.size, dtype=np.int64)
         known = leaders_now(model, rules, state, chosen)

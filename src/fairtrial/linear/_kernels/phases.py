@@ -1,4 +1,4 @@
-"""Phases of pulls that are fixed beforehand, and judged by their own data."""
+"""Phases of pulls that are fixed in advance, and judged by their own data."""
 
 import math
 

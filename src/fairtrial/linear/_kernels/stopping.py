@@ -225,7 +225,7 @@ def scan(model: Model, test: Test, rule: int, track: Track, inverse: Floats, lev
 
 @kernel
 def _rule_out(model: Model, test: Test, level: float, track: Track) -> None:
-    """Rule out for good every candidate that another one beats; of a set, what is left is best."""
+    """Rule out every candidate that another one beats; of a set, what is left is best."""
     candidates = track.chosen.size
     target = np.empty(track.theta.size)
     direction = np.empty(track.theta.size)

@@ -47,7 +47,7 @@ class Constants(NamedTuple):
 READY, STARTED, FINISHED, HOPELESS, TOLD, LOOK, WINNER, RIVAL, AGE, AWAY, SUPPORT = range(11)
 """Entries of `control`: whether theta can be estimated and the start-up is told, whether the test
 has stopped with an answer or found that there will be none, results, looks so far, the pair that
-matters most, results since the inverse was made anew, pulls in flight, and arms in the support."""
+matters most, results since the inverse was recomputed, pulls in flight, and arms in the support."""
 
 CONTROLS = 11
 

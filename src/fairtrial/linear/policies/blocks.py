@@ -39,7 +39,7 @@ class BlockBetting(LinearPolicy):
     """Block betting: sampling and a proven stop that belong together; the default.
 
     For every candidate there is one wealth, which cannot grow on average if it is the best.
-    A candidate is rejected for good when the wealth against it reaches 1/delta; the last one
+    A candidate is rejected permanently when the wealth against it reaches 1/delta; the last one
     left is the answer. Blocks of pulls are planned from all data before them; the block alone
     pays or loses, so no union bound over candidates, directions or times is needed.
 
@@ -309,13 +309,13 @@ class BlockBetting(LinearPolicy):
 
     @property
     def guarantee(self) -> Guarantee:
-        """The guarantee, and what it still stands on after losses and corrections."""
+        """The guarantee, and its basis after losses and corrections."""
         bounded = self.problem.reward_range is not None
         stated = promise(
             self.delta,
             self.problem.reward_range,
             "whatever theta is",
-            "given the past, the mean of a reward is linear in the features of its arm",
+            "the mean of each reward is linear in the features of its arm",
         )
         lost = 0 if bounded else self._blocks.lost
         stated = self._as_it_stands(stated)

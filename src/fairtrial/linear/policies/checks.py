@@ -44,13 +44,13 @@ def contradiction(problem: Problem, record: Floats, early: Floats) -> str | None
     if problem.reward_range is None and test.contradicted:
         times = test.estimated_inflation or math.inf
         return (
-            f"noise_std is right, although the rewards of single arms spread {times:.3g} times "
-            "as widely"
+            "noise_std is right (contradicted: the rewards of single arms spread "
+            f"{times:.3g} times as widely)"
         )
     if log_evidence(problem, record, early) >= -math.log(FALSE_ALARM):
         return (
-            "mean rewards are linear in the features, although the arms' mean rewards differ from "
-            "a linear function by more than the noise"
+            "mean rewards are linear in the features (contradicted: the arms' mean rewards differ "
+            "from a linear function by more than the noise)"
         )
     return None
 

@@ -47,7 +47,7 @@ class Level(Threshold):
     proven: ClassVar[bool] = True
     assumptions: ClassVar[tuple[str, ...]] = (
         "the mean of a reward is linear in the features of its arm",
-        "given the past, the noise of a reward is sub-Gaussian with the known scale",
+        "the noise of each reward is sub-Gaussian with the known scale, whatever happened before",
         "neither whether nor when a reward is told depends on its value",
     )
 

@@ -44,7 +44,7 @@ _LARGEST_UNIT = 32.0
 
 
 class Phases(Race):
-    """Phases of pulls that are fixed beforehand, each judged by its own data.
+    """Phases of pulls that are fixed in advance, each judged by its own data.
 
     A lost pull is issued again; late results, and those that nobody asked for, do not count in
     any phase.

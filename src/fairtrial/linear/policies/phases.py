@@ -1,4 +1,4 @@
-"""Policies in phases: pulls fixed beforehand, judged by the phase's own data."""
+"""Policies in phases: pulls fixed in advance, judged by the phase's own data."""
 
 from __future__ import annotations
 

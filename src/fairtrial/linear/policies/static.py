@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 
 
 class GAllocation(LinearPolicy):
-    """G-optimal shares, fixed beforehand: measure every arm as well as the worst.
+    """G-optimal shares, fixed in advance: measure every arm as well as the worst.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ class GAllocation(LinearPolicy):
 
 @documented_by(GAllocation)
 class XYAllocation(LinearPolicy):
-    """XY-optimal shares, fixed beforehand: measure every difference of candidates.
+    """XY-optimal shares, fixed in advance: measure every difference of candidates.
 
     With more than 20,000 candidates `GAllocation` is the better choice: the design here takes
     minutes.

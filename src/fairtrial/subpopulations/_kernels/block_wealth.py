@@ -75,7 +75,7 @@ def none_is_possible(model: Model) -> bool:
 
 @kernel
 def reject_answers(model: Model, rules: Rules, state: State) -> None:
-    """Reject for good every answer whose wealth has reached 1/delta; finish when one is left."""
+    """Reject permanently every answer whose wealth has reached 1/delta; finish when one is left."""
     left, last = reject(state.rejected, all_wealth(model, state), rules.threshold)
     if left <= 1:
         state.finished[0] = 1

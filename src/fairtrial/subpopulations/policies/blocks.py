@@ -45,7 +45,7 @@ class BlockBetting(FloorPolicy):
     """Block betting: sampling and a proven stop that belong together; the default.
 
     For every possible answer there is one wealth, which cannot grow on average if the
-    answer is right. An answer is rejected for good when the wealth against it reaches
+    answer is right. An answer is rejected permanently when the wealth against it reaches
     1/delta; the last one left is given. Blocks of draws are planned from all data before
     them; the block alone pays or loses, so no union bound over arms or times is needed.
 
@@ -84,7 +84,7 @@ class BlockBetting(FloorPolicy):
     pull was given up still counts if its block is open.
     A correction reaches every bet that is not paid yet; what is paid stays paid, and the
     guarantee is then no longer called proven. Losses and corrections of pulls on which nothing
-    is bet (the initial pulls, data that nobody asked for) leave the guarantee as it is.
+    is bet (the initial pulls, unsolicited data) leave the guarantee as it is.
 
     Examples
     --------
@@ -319,12 +319,12 @@ class BlockBetting(FloorPolicy):
 
     @property
     def guarantee(self) -> Guarantee:
-        """The guarantee, and what it still stands on after losses and corrections."""
+        """The guarantee, and its basis after losses and corrections."""
         bounded = self.problem.reward_range is not None
         stated = promise(
             self.delta,
             self.problem.reward_range,
-            "however the arms differ",
+            "whatever the true means are",
             "the true mean of each arm in each group does not change during the study",
         )
         stated = stated.assuming(PREDICTABLE)

@@ -123,7 +123,7 @@ class Results:
     scan : ndarray of int
         The best answer and its weakest pitfall.
     pitfalls : ndarray
-        What speaks against the best answer.
+        The evidence against the best answer.
     """
 
     fields: ClassVar[tuple[str, ...]] = ("planes", "scan", "pitfalls")
@@ -241,7 +241,7 @@ class Tracker:
             self._conclude()
 
     def _learn_in_order(self, pull: Pull, reward: float, missing: list[int]) -> None:
-        """Test what is complete in the order of issue; data that nobody asked for has no place."""
+        """Test what is complete in the order of issue; unsolicited data has no place."""
         held = hold(self.held, pull.number, pull.action, reward)
         usable, self.held = release(held, pull.action, missing)
         for number, action, value in usable.tolist():
