@@ -67,9 +67,6 @@ class FixedConfidencePolicy(Policy):
         Source of the policy's own randomness, if it has any.
     """
 
-    environments: ClassVar[type[Environment] | None] = None
-    """Whose runs are compiled."""
-
     _has_delta: ClassVar[bool] = True
     """Whether a probability of a wrong answer is promised; False for a fixed budget."""
 
@@ -239,18 +236,9 @@ class FixedConfidencePolicy(Policy):
 
     # ------------------------------------------------------------------ whole runs
 
-    def compiled_run(
-        self,
-        environment: Environment,
-        generator: np.random.Generator,
-        horizon: int | None,
-        parallel: int = 1,
-    ) -> Run | None:
-        """Return a whole run from compiled code, one pull after the other."""
-        kind = self.environments
-        fresh = self.asked == self.told == 0
-        if kind is None or not isinstance(environment, kind) or parallel != 1 or not fresh:
-            return None
+    def _run(
+        self, environment: Any, generator: np.random.Generator, horizon: int | None, parallel: int
+    ) -> Run:
         caps = [cap for cap in (horizon, self.max_pulls) if cap is not None]
         pulls = self._simulate(environment, generator, min(caps, default=NO_CAP))
         return self._finished_run(environment, pulls, elapsed=float(self.told))

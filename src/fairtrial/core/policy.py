@@ -67,6 +67,9 @@ class Policy(Resumable, ABC):
     max_pulls: int | None = None
     """Most results, where a policy has such a parameter: no more pulls are issued than that."""
 
+    environments: ClassVar[type[Environment] | None] = None
+    """The environments in which its runs are compiled."""
+
     endless: ClassVar[bool] = False
     """Whether it never stops by itself; a simulation then needs a horizon."""
 
@@ -160,7 +163,22 @@ class Policy(Resumable, ABC):
         It is the run that `run_policy` makes, draw for draw, with at most `parallel` pulls in
         flight; where it returns None it has taken nothing from the `generator`.
         """
-        return None
+        kind = self.environments
+        if kind is None or not isinstance(environment, kind) or self.asked or self.told:
+            return None
+        if not self._can_run(environment, horizon, parallel):
+            return None
+        return self._run(environment, generator, horizon, parallel)
+
+    def _can_run(self, environment: Any, horizon: int | None, parallel: int) -> bool:
+        """Whether such a run is compiled, of this policy in one of its `environments`."""
+        return parallel == 1
+
+    def _run(
+        self, environment: Any, generator: np.random.Generator, horizon: int | None, parallel: int
+    ) -> Run:
+        """Return a whole run in one of its `environments`, of a policy that nothing was asked."""
+        raise NotImplementedError
 
     # ------------------------------------------------------------ what users call
 

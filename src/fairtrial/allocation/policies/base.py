@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from operator import index
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,6 @@ from fairtrial.allocation.learners import FunctionLearner, Learner, PullFunction
 from fairtrial.allocation.policies import report
 from fairtrial.allocation.policies.state import AllocationState, Options, earlier_rounds
 from fairtrial.allocation.problem import Problem
-from fairtrial.core.environment import Environment
 from fairtrial.core.policy import Choice, Policy
 from fairtrial.core.problem import Outcome
 from fairtrial.core.pull import UNSOLICITED, Pull
@@ -45,6 +44,7 @@ class AllocationPolicy(Policy):
     """
 
     problem: Problem
+    environments = AllocationEnvironment
     endless = True
     state_fields: ClassVar[tuple[str, ...]] = tuple(
         f"_state.{name}" for name in AllocationState.saved
@@ -203,20 +203,15 @@ class AllocationPolicy(Policy):
 
     # ------------------------------------------------------------------ simulation
 
-    def compiled_run(
-        self,
-        environment: Environment,
-        generator: np.random.Generator,
-        horizon: int | None,
-        parallel: int = 1,
-    ) -> Run | None:
-        """Return a whole run from compiled code; None for a learner that is not compiled."""
-        known = isinstance(environment, AllocationEnvironment) and bool(self._learner.code)
-        if parallel != 1 or not known or self.asked or self.told:
-            return None
-        assert isinstance(environment, AllocationEnvironment)
-        if not self._answers_in(environment):
-            return None
+    def _can_run(
+        self, environment: AllocationEnvironment, horizon: int | None, parallel: int
+    ) -> bool:
+        is_compiled = bool(self._learner.code)
+        return parallel == 1 and is_compiled and self._answers_in(environment)
+
+    def _run(
+        self, environment: Any, generator: np.random.Generator, horizon: int | None, parallel: int
+    ) -> Run:
         pulls = int(check_horizon(horizon, self))
         measured = environment.run(
             self._state.words, self._state.options.contexts, generator, pulls

@@ -18,7 +18,6 @@ from fairtrial.causal.estimates import Estimates, details_of
 from fairtrial.causal.estimation import estimate_records
 from fairtrial.causal.policies.reports import action_estimates, arm_estimates
 from fairtrial.causal.problem import Problem
-from fairtrial.core.environment import Environment
 from fairtrial.core.policy import Choice, Policy, State
 from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import Guarantee, Progress, Recommendation, Status
@@ -45,6 +44,7 @@ class FixedBudgetPolicy(Policy):
     """
 
     problem: Problem
+    environments = RowEnvironment
     state_fields: ClassVar[tuple[str, ...]] = (
         "_phase",
         "_remaining",
@@ -264,19 +264,14 @@ class FixedBudgetPolicy(Policy):
 
     # -------------------------------------------------------------- simulated runs
 
-    def compiled_run(
-        self,
-        environment: Environment,
-        generator: np.random.Generator,
-        horizon: int | None,
-        parallel: int = 1,
-    ) -> Run | None:
-        """Return a whole run in batches of one phase each: the same rows, the same answer."""
+    def _can_run(self, environment: RowEnvironment, horizon: int | None, parallel: int) -> bool:
         whole = horizon is None or horizon >= self.budget
-        if not isinstance(environment, RowEnvironment) or self.asked or not whole:
-            return None
-        if parallel != 1 or not environment.answers_in_batches:
-            return None
+        return parallel == 1 and whole and environment.answers_in_batches
+
+    def _run(
+        self, environment: Any, generator: np.random.Generator, horizon: int | None, parallel: int
+    ) -> Run:
+        # In batches of one phase each: the same rows, the same answer.
         pulls = np.zeros(self.problem.n_actions, dtype=np.int64)
         while not self.stopped:
             self._begin_phase()

@@ -26,16 +26,22 @@ from fairtrial.delayed._kernels.environments import (
     LOST,
     NEXT_TIME,
     ROW,
-    STARTED,
     VALUE,
     CompiledEnvironment,
-    begin,
     next_reading,
     outcome_of,
     read,
 )
 from fairtrial.delayed._kernels.environments import READ as READINGS_READ
-from fairtrial.delayed._kernels.queue import Integers, build, drop_first, rise, schedule, sink
+from fairtrial.delayed._kernels.queue import (
+    Integers,
+    drop_freed,
+    enter,
+    is_due,
+    leave_first,
+    schedule,
+    sink,
+)
 from fairtrial.delayed._kernels.state import Floats, inlined, kernel
 
 
@@ -127,17 +133,9 @@ def _fill(
         row = start(state)
         if row < 0:
             return True
-        free = 0
-        while slots[free, ROW] >= 0.0:
-            free += 1
-        slot, arm = slots[free], state.pulls[row].arm
-        begin(environment, slot, arm, state.arms[arm].issued - 1)
-        slot[ROW], slot[STARTED] = row, clock[0].now
-        schedule(environment, slot, state.rules[0].kept == 0.0)
-        size = clock[0].in_flight
-        heap[size] = free
-        clock[0].in_flight += 1
-        rise(slots, heap, size)
+        arm, skip = state.pulls[row].arm, state.rules[0].kept == 0.0
+        number = state.arms[arm].issued - 1
+        enter(environment, slots, heap, clock, row, arm, number, skip)
     return True
 
 
@@ -164,8 +162,7 @@ def _advance(
         kind, value = TELL, limits.sign * outcome_of(environment, slot)
         if slot[LOST] > 0.0:
             kind = STOP
-        drop_first(slots, heap, size)
-        clock[0].in_flight -= 1
+        leave_first(slots, heap, clock)
     happen(state, kind, row, place, value)
 
 
@@ -181,26 +178,19 @@ def _readings_until_end(environment: CompiledEnvironment, slot: Floats) -> float
 
 @kernel
 def _call_back(state: Budget, slots: Floats, heap: Integers, clock: Any, touched: int) -> None:
-    """Stop what is not wanted any more after an event of a pull; rebuild the heap."""
+    """Stop what is not wanted any more after an event of a pull."""
     pulls, control = state.pulls, state.control
     over = control[0].over > 0
     own = pulls[touched].state == OPEN and is_unwanted(state, touched)
     if not (over or own or control[0].stale > 0):
         return
     control[0].stale = 0
-    size = 0
-    for place in range(clock[0].in_flight):
-        at = heap[place]
+    for at in heap[: clock[0].in_flight]:
         row = int(slots[at, ROW])
         if over or is_unwanted(state, row):
             happen(state, STOP, row, 0, 0.0)
             slots[at, ROW] = -1.0
-            clock[0].cancelled += 1
-        else:
-            heap[size] = at
-            size += 1
-    clock[0].in_flight = size
-    build(slots, heap, size)
+    drop_freed(slots, heap, clock)
 
 
 @kernel
@@ -223,11 +213,7 @@ def run(
                 return True
             clock[0].now = slots[heap[0], NEXT_TIME]
             clock[0].in_moment = 1
-        while (
-            clock[0].in_flight > 0
-            and slots[heap[0], NEXT_TIME] == clock[0].now
-            and control[0].over == 0
-        ):
+        while is_due(slots, heap, clock) and control[0].over == 0:
             if not has_room(state):
                 return False
             row = int(slots[heap[0], ROW])

@@ -1,5 +1,7 @@
 """Pulls in flight in the order of their next events: a heap of slots."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,6 +11,7 @@ from fairtrial.delayed._kernels.environments import (
     ROW,
     STARTED,
     CompiledEnvironment,
+    begin,
     next_reading,
 )
 from fairtrial.delayed._kernels.state import Floats, inlined, kernel
@@ -46,13 +49,6 @@ def sink(slots: Floats, heap: Integers, size: int, at: int) -> None:
 
 
 @kernel
-def build(slots: Floats, heap: Integers, size: int) -> None:
-    """Bring the entries of a heap into its order."""
-    for at in range(size // 2 - 1, -1, -1):
-        sink(slots, heap, size, at)
-
-
-@kernel
 def rise(slots: Floats, heap: Integers, at: int) -> None:
     """Let an entry go up to its place among those above it."""
     while at > 0:
@@ -63,9 +59,54 @@ def rise(slots: Floats, heap: Integers, at: int) -> None:
         at = parent
 
 
-@kernel
-def drop_first(slots: Floats, heap: Integers, size: int) -> None:
-    """Free the slot of the first of `size` entries, and take it out."""
+@inlined
+def enter(
+    environment: CompiledEnvironment,
+    slots: Floats,
+    heap: Integers,
+    clock: Any,
+    row: int,
+    arm: int,
+    number: int,
+    skip: bool,
+) -> None:
+    """Let a pull wait that begins now, the arm's `number`-th; with `skip` only for its end."""
+    free = 0
+    while slots[free, ROW] >= 0.0:
+        free += 1
+    slot, size = slots[free], clock[0].in_flight
+    begin(environment, slot, arm, number)
+    slot[ROW], slot[STARTED] = row, clock[0].now
+    schedule(environment, slot, skip)
+    heap[size] = free
+    clock[0].in_flight += 1
+    rise(slots, heap, size)
+
+
+@inlined
+def is_due(slots: Floats, heap: Integers, clock: Any) -> bool:
+    """Return whether the first event happens now."""
+    return clock[0].in_flight > 0 and slots[heap[0], NEXT_TIME] == clock[0].now
+
+
+@inlined
+def leave_first(slots: Floats, heap: Integers, clock: Any) -> None:
+    """Free the slot of the first entry, and take it out."""
     slots[heap[0], ROW] = -1.0
-    heap[0] = heap[size - 1]
-    sink(slots, heap, size - 1, 0)
+    clock[0].in_flight -= 1
+    heap[0] = heap[clock[0].in_flight]
+    sink(slots, heap, clock[0].in_flight, 0)
+
+
+@kernel
+def drop_freed(slots: Floats, heap: Integers, clock: Any) -> None:
+    """Take out the entries whose slots were freed: they are cancelled."""
+    size = 0
+    for place in range(clock[0].in_flight):
+        if slots[heap[place], ROW] >= 0.0:
+            heap[size] = heap[place]
+            size += 1
+    clock[0].cancelled += clock[0].in_flight - size
+    clock[0].in_flight = size
+    for at in range(size // 2 - 1, -1, -1):
+        sink(slots, heap, size, at)

@@ -13,15 +13,21 @@ from fairtrial.delayed._kernels.environments import (
     VALUE,
     VALUE_STD,
     CompiledEnvironment,
-    begin,
     next_reading,
     outcome_of,
     read,
 )
-from fairtrial.delayed._kernels.environments import STARTED as STARTED_AT
 from fairtrial.delayed._kernels.events import READ as READING
 from fairtrial.delayed._kernels.events import START, STOP, TELL, happen
-from fairtrial.delayed._kernels.queue import Integers, build, drop_first, rise, schedule, sink
+from fairtrial.delayed._kernels.queue import (
+    Integers,
+    drop_freed,
+    enter,
+    is_due,
+    leave_first,
+    schedule,
+    sink,
+)
 from fairtrial.delayed._kernels.sampling import choose
 from fairtrial.delayed._kernels.state import (
     BOX,
@@ -126,19 +132,10 @@ def _fill(
         arm = choose(race)
         if arm < 0:
             return True
-        free = 0
-        while slots[free, ROW] >= 0.0:
-            free += 1
-        slot = slots[free]
-        begin(environment, slot, arm, race.arms[arm].started)
-        duration = race.arms[arm].duration
-        slot[ROW] = happen(race, START, arm, race.control[0].rows, duration, 0.0)
-        slot[STARTED_AT] = clock[0].now
-        schedule(environment, slot, limits.ignores_readings)
-        size = clock[0].in_flight
-        heap[size] = free
-        clock[0].in_flight += 1
-        rise(slots, heap, size)
+        number, duration = race.arms[arm].started, race.arms[arm].duration
+        row = happen(race, START, arm, race.control[0].rows, duration, 0.0)
+        skip = limits.ignores_readings
+        enter(environment, slots, heap, clock, row, arm, number, skip)
     return True
 
 
@@ -167,8 +164,7 @@ def _advance(
         elif slot[LOST] > 0.0:
             kind = STOP
             clock[0].losses += 1
-        drop_first(slots, heap, clock[0].in_flight)
-        clock[0].in_flight -= 1
+        leave_first(slots, heap, clock)
     happen(race, kind, row, first, second, third)
 
 
@@ -183,20 +179,13 @@ def _unwanted(race: Race, row: int, limits: Limits) -> bool:
 def _cancel(
     race: Race, slots: Floats, heap: Integers, clock: Any, limits: Limits, everything: bool
 ) -> None:
-    """Call back what is not wanted any more, or everything; rebuild the heap."""
-    size = 0
-    for place in range(clock[0].in_flight):
-        at = heap[place]
+    """Call back what is not wanted any more, or everything."""
+    for at in heap[: clock[0].in_flight]:
         row = int(slots[at, ROW])
         if everything or _unwanted(race, row, limits):
             happen(race, STOP, row, 0.0, 0.0, 0.0)
             slots[at, ROW] = -1.0
-            clock[0].cancelled += 1
-        else:
-            heap[size] = at
-            size += 1
-    clock[0].in_flight = size
-    build(slots, heap, size)
+    drop_freed(slots, heap, clock)
 
 
 @kernel
@@ -223,11 +212,7 @@ def run(
                 return OUT_OF_TIME
             clock[0].now = slots[heap[0], NEXT_TIME]
             clock[0].in_moment = 1
-        while (
-            clock[0].in_flight > 0
-            and slots[heap[0], NEXT_TIME] == clock[0].now
-            and not _stopped(race, limits, clock)
-        ):
+        while is_due(slots, heap, clock) and not _stopped(race, limits, clock):
             if not _has_room(race):
                 return NEEDS_ROOM
             row = int(slots[heap[0], ROW])

@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.core.environment import Environment
 from fairtrial.core.policy import Choice, Policy
 from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import Estimate, Guarantee, Progress, Recommendation
@@ -41,6 +40,7 @@ class BudgetPolicy(Policy):
 
     problem: Problem
     version = 3
+    environments = TimedEnvironment
     state_fields: ClassVar[tuple[str, ...]] = ("_words", "_reported", "duplicates")
 
     def __init__(self, problem: Problem, seed: int | np.random.Generator | None = None) -> None:
@@ -211,31 +211,16 @@ class BudgetPolicy(Policy):
 
     # ------------------------------------------------------------------------ whole runs
 
-    def compiled_run(
-        self,
-        environment: Environment,
-        generator: np.random.Generator,
-        horizon: int | None,
-        parallel: int = 1,
-    ) -> Run | None:
-        """Return a whole run from compiled code, with that many pulls in flight at most."""
-        if not isinstance(environment, TimedEnvironment) or not environment.compiled:
-            return None
-        if self._tables.control.rows[0]:
-            return None
-        return self._run(environment, draw_key(generator), horizon, parallel)
+    def _can_run(self, environment: TimedEnvironment, horizon: int | None, parallel: int) -> bool:
+        return environment.compiled
 
     def _run(
-        self,
-        environment: TimedEnvironment,
-        key: NDArray[np.int64],
-        horizon: int | None,
-        parallel: int,
+        self, environment: Any, generator: np.random.Generator, horizon: int | None, parallel: int
     ) -> Run:
         clock = np.zeros(1, budget_runs.CLOCK)
         max_pulls = math.inf if horizon is None else float(horizon)
         limits = budget_runs.Limits(max_pulls, float(self.problem.sign))
-        staged = environment.stage(key, parallel)
+        staged = environment.stage(draw_key(generator), parallel)
         while not budget_runs.run(self._words, *staged, clock, limits):
             self._make_room()
         self.asked = int(self._tables.control.asked[0])

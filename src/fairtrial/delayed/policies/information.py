@@ -8,12 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.core.documentation import documented_by
-from fairtrial.core.environment import Environment
 from fairtrial.core.recommendation import Guarantee
-from fairtrial.core.run import Run
 from fairtrial.core.validation import check_choice, check_number
 from fairtrial.delayed._kernels.state import BOX, LUCB, PAIRWISE, SURVIVES, UNIFORM
 from fairtrial.delayed._kernels.student import student_evidence, student_radius
+from fairtrial.delayed.environments import TimedEnvironment
 from fairtrial.delayed.policies.race import Race
 from fairtrial.delayed.policies.race_assumptions import noise_assumption
 from fairtrial.delayed.policies.top_two import top_two
@@ -129,17 +128,8 @@ class InformationRacing(Race):
         }
         self._race = self._open(constants)
 
-    def compiled_run(
-        self,
-        environment: Environment,
-        generator: np.random.Generator,
-        horizon: int | None,
-        parallel: int = 1,
-    ) -> Run | None:
-        """Return a whole run from compiled code; None for ``sampling="top_two"``."""
-        if self.sampling == "top_two":
-            return None
-        return super().compiled_run(environment, generator, horizon, parallel)
+    def _can_run(self, environment: TimedEnvironment, horizon: int | None, parallel: int) -> bool:
+        return self.sampling != "top_two" and super()._can_run(environment, horizon, parallel)
 
     def _next_arm(self) -> int:
         least = super()._next_arm()

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.confidence.bounds import Bound
-from fairtrial.core.environment import Environment
 from fairtrial.core.fixed_confidence import FixedConfidencePolicy
 from fairtrial.core.policy import Choice
 from fairtrial.core.pull import UNSOLICITED, Pull
@@ -66,6 +65,7 @@ class Race(FixedConfidencePolicy):
 
     problem: Problem
     version = 5
+    environments = TimedEnvironment
     _forecasts = False
     state_fields = (*(f"_race.{name}" for name in RaceState.saved), "_amended")
 
@@ -550,33 +550,18 @@ class Race(FixedConfidencePolicy):
 
     # --------------------------------------------------------------------- whole runs
 
-    def compiled_run(
-        self,
-        environment: Environment,
-        generator: np.random.Generator,
-        horizon: int | None,
-        parallel: int = 1,
-    ) -> Run | None:
-        """Return a whole run from compiled code, with that many pulls in flight at most."""
-        if not isinstance(environment, TimedEnvironment) or not environment.compiled:
-            return None
-        if self.asked or self._race.rows or self.truncate == "auto":
-            return None
-        if self.problem.feedback == "incremental" and self.problem.duration is None:
-            return None
-        return self._run(environment, draw_key(generator), horizon, parallel)
+    def _can_run(self, environment: TimedEnvironment, horizon: int | None, parallel: int) -> bool:
+        if not environment.compiled or self.truncate == "auto":
+            return False
+        return self.problem.feedback != "incremental" or self.problem.duration is not None
 
     def _run(
-        self,
-        environment: TimedEnvironment,
-        key: NDArray[np.int64],
-        horizon: int | None,
-        parallel: int,
+        self, environment: Any, generator: np.random.Generator, horizon: int | None, parallel: int
     ) -> Run:
         race = self._race
         places = parallel if self.parallel is None else min(parallel, self.parallel)
         clock, limits = np.zeros(1, runs.CLOCK), self._limits(places, horizon)
-        staged = environment.stage(key, places)
+        staged = environment.stage(draw_key(generator), places)
         while runs.run(*race.buffers, *staged, clock, limits) == runs.NEEDS_ROOM:
             race.make_room()
         now, losses, cancelled = (clock[name][0].item() for name in ("now", "losses", "cancelled"))
