@@ -59,13 +59,13 @@ class Policy(Resumable, ABC):
     """
 
     expiry: ClassVar[Literal["drop", "reissue"]] = "drop"
-    """Whether a pull whose lease ran out counts as lost, or is handed out again."""
+    """Whether a pull whose time ran out (its lease) is lost, or is given to somebody else."""
 
     max_time: float | None = None
     """Time after which it stops undecided, where `pass_time` tells it the time."""
 
     max_pulls: int | None = None
-    """Most results, where a policy has such a parameter: no more pulls are issued than that."""
+    """The largest number of results, if the policy has such a limit; no more pulls are issued."""
 
     environments: ClassVar[type[Environment] | None] = None
     """The environments in which its runs are compiled."""
@@ -86,7 +86,7 @@ class Policy(Resumable, ABC):
 
     @abstractmethod
     def learn(self, pull: Pull, outcome: Any) -> None:
-        """Take the outcome of a pull: solicited, late after a loss, or unsolicited."""
+        """Take an outcome: of a pull in flight, of a lost one, or of none that was issued."""
 
     @property
     @abstractmethod
@@ -105,7 +105,7 @@ class Policy(Resumable, ABC):
         )
 
     def read_late(self, pull: Pull, value: float, **details: Any) -> None:
-        """Take a reading that its pull's own outcome has overtaken; by default it is refused."""
+        """Take a reading that arrives after its pull's outcome; refused by default."""
         raise AlreadyTold(f"{pull!r} was told before: its readings count no more")
 
     def on_failure(self, pull: Pull, reason: str) -> None:
@@ -118,8 +118,8 @@ class Policy(Resumable, ABC):
     def pass_time(self, now: float) -> None:
         """Take note of the time since the start; by default it means nothing.
 
-        A simulation says it at every event, in its own units; a study once, in seconds, when
-        `max_time` is over. The policy must have stopped then.
+        A simulation calls this at every event, with time in its own units. A study calls it
+        once, when `max_time` (in seconds) is over; the policy must have stopped after that call.
         """
 
     def to_cancel(self) -> list[Pull]:
@@ -140,7 +140,7 @@ class Policy(Resumable, ABC):
         return {}
 
     def warnings(self) -> tuple[str, ...]:
-        """Return what the results contradict of the guarantee, or why they cannot decide.
+        """Return assumptions that the results contradict, or reasons why nothing can be decided.
 
         By default nothing is checked. `Study.health` shows them.
         """
@@ -160,8 +160,8 @@ class Policy(Resumable, ABC):
     ) -> Run | None:
         """Return a whole simulated run from compiled code, or None if there is none for it.
 
-        It is the run that `run_policy` makes, draw for draw, with at most `parallel` pulls in
-        flight; where it returns None it has taken nothing from the `generator`.
+        It is exactly the run that `run_policy` would give with at most `parallel` pulls in
+        flight. If it returns None, the `generator` has not been used.
         """
         kind = self.environments
         if kind is None or not isinstance(environment, kind) or self.asked or self.told:
@@ -346,7 +346,7 @@ class Policy(Resumable, ABC):
     def amend(self, pull: Pull, old: Outcome, new: Outcome) -> None:
         """Correct an outcome told before.
 
-        The guarantee then says how far the evidence could be corrected with it.
+        Some evidence cannot be corrected afterwards; the guarantee then says so.
 
         Raises
         ------
@@ -377,7 +377,7 @@ class Policy(Resumable, ABC):
         return self._pull(number, *entry)
 
     def is_lost(self, pull: Pull) -> bool:
-        """Return whether the pull was given up as lost; while `learn` takes it, it still is."""
+        """Return whether the pull was reported lost; still true in `learn` if its result comes."""
         return pull.number in self._lost
 
     def _pull(self, number: int, action: int, tag: int) -> Pull:

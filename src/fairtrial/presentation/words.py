@@ -54,7 +54,7 @@ def number(value: float | None, digits: int = 4) -> str:
 
 
 def decimals(values: Iterable[float | None], digits: int = 4) -> int:
-    """Return the decimals at which the largest of the values has that many digits.
+    """Return how many decimals to print so that the largest value shows `digits` digits.
 
     Examples
     --------
@@ -139,7 +139,7 @@ def label_of(answer: Any) -> str:
 
 
 def headline(recommendation: Recommendation, endless: bool = False) -> str:
-    """Return the decision in a few words, or that a policy is `endless`: it serves on.
+    """Return the decision in a few words; an `endless` policy keeps serving.
 
     Examples
     --------

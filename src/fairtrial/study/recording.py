@@ -156,7 +156,7 @@ class Recording(Viewing):
         Returns
         -------
         Event
-            What was written. The same outcome told again gives the first event again.
+            What was written; the first event again if the same outcome is told twice.
 
         Raises
         ------
@@ -299,11 +299,11 @@ class Recording(Viewing):
         )
 
     def cancel(self, pull: Pull | str, reason: str = "user", *, actor: str | None = None) -> Event:
-        """Call a pull back; its outcome is not waited for. Should it come, it still counts."""
+        """Cancel a pull. If its result arrives anyway, it is recorded and given to the policy."""
         return self._give_up("cancel", pull, reason, actor)
 
     def fail(self, pull: Pull | str, reason: str = "lost", *, actor: str | None = None) -> Event:
-        """Say that a pull was lost: it will have no outcome. Should one come, it still counts.
+        """Report a pull lost. If its result arrives anyway, it is recorded and given to the policy.
 
         The policy is told the reason.
         """
@@ -318,10 +318,10 @@ class Recording(Viewing):
         )
 
     def pass_time(self) -> None:
-        """Take note of the clock: leases that ran out, and the end of the policy's `max_time`.
+        """Check the clock: expire leases, and stop the study if `max_time` is over.
 
-        Every write does so first; whoever waits for results calls it now and then, to see in
-        time that the study has stopped. A `max_time` is in seconds since the first event.
+        Every write does this; call it yourself only while you wait for results. `max_time` is in
+        seconds since the first event.
         """
         self._session.pass_time()
 

@@ -33,13 +33,16 @@ _PROMISE_OF_EPOCH = (
     "after every round t of this epoch, every {} i, which began it with the credit c_i, has had "
     "at least floor(c_i + r_i t){} pulls in it"
 )
-_COUNTED = "a pull counts when issued, and no more once it has failed or is lost"
+_COUNTED = (
+    "a pull counts from the moment it is issued; once it has failed or is lost it does not count"
+)
 _FAILED = (
     "F pulls that fail leave at most F pulls missing, all arms together, and F rounds later none "
     "if no other fails"
 )
 _FAILED_EARLIER = (
-    f"{_FAILED}; one of an earlier epoch may leave one more missing until the next free round"
+    f"{_FAILED}; a failed pull of an earlier epoch may leave one additional pull missing until "
+    "the next free round"
 )
 _FAILED_WITH_LARGEST = (
     "pulls that fail leave at most as many missing, all arms together, as failed since the last "
@@ -51,10 +54,10 @@ _FAILED_OF_SEVERAL = "pulls that fail may be missing: how long is not proven"
 class FairLearn(AllocationPolicy):
     """Any learner, interrupted just as often as the shares demand it.
 
-    Quotas are counted in exact integers, and when a pull is issued: delays, drift, contexts
-    and a hostile learner leave the promise intact. A pull that fails is owed again: if F fail, at
-    most F are missing, all arms together, and F rounds later none (docs/explanation/fair-shares.md
-    has the exact statement for every scheduler).
+    The shares hold whatever the learner does, however late results arrive and however rewards
+    change: quotas are counted in exact integers, when a pull is issued. A failed pull is made up
+    for: after F failures at most F pulls are missing in total, and F rounds later none
+    (docs/explanation/fair-shares.md has the exact statement for every scheduler).
 
     Parameters
     ----------
@@ -64,32 +67,33 @@ class FairLearn(AllocationPolicy):
         Who picks in the free rounds; `Thompson` by default. A function
         ``(t, counts, sums, allowed) -> arm`` will do.
     scheduler : {"due", "largest", "lazy"}
-        Who is forced. ``"due"``: of the arms that are owed a pull, the one whose pull is due
-        first; it keeps any shares that can be kept. ``"largest"``: the arm of the largest
-        credit (Fair-Learn as published), for shares below 1/m with m arms that have one.
-        ``"lazy"``: no arm until no round can be wasted any more, then earliest due first.
+        Which arm is pulled when one must be. ``"due"``: the one whose owed pull has the earliest
+        deadline; it works for all shares that can be kept at all. ``"largest"``: the one with the
+        largest credit (Fair-Learn as published), for shares below 1/m if m arms have a share.
+        ``"lazy"``: none as long as all owed pulls can still be made in time, then the one with
+        the earliest deadline.
     carry : int, optional
-        Pulls that an arm may be ahead of its share, at the start or by free pulls; what is beyond
-        is forgotten, so that every window of h rounds has ``floor(r_i h) - tolerance - carry``
-        pulls of it, as long as no pull fails and no arm sleeps. Any number without it. With
-        ``"due"`` or ``"largest"``.
+        How many pulls ahead of its share an arm may get; more are forgotten, so that the arm
+        cannot live on them: every window of h rounds has at least
+        ``floor(r_i h) - tolerance - carry`` pulls of it, as long as no pull fails and no arm
+        sleeps. Unlimited by default. For ``"due"`` and ``"largest"`` only.
     mask : bool
-        With ``"lazy"``: instead of forcing one arm, confine the learner to the arms that are
-        due by the tight date.
+        With ``"lazy"``: instead of forcing one arm, let the learner choose among the arms whose
+        pulls can no longer be postponed.
     allow_unsafe : bool
         Accept shares of 1/m and more with ``"largest"``, which then breaks its promise.
     contexts : int
         Number of contexts that the learner tells apart (``ask(context=2)``); the shares
         are kept over all of them together.
     price : float, optional
-        The learner maximises its index plus Q_i / price instead, Q_i being a queue that grows
-        by the arm's share each round and falls by 1 with each of its pulls. It spends quotas
-        where they cost least, so that hardly any pull has to be forced when the tolerance
-        is a little above `price` times the range of the indices.
+        Add Q_i / price to the learner's index of arm i: a bonus that grows while the arm waits
+        (Q_i grows by the arm's share each round and falls by 1 with each of its pulls). The
+        learner then serves waiting arms when that costs least. Hardly any pull has to be
+        forced if the tolerance is a little above `price` times the range of the indices.
     initial_credits : sequence or mapping, optional
-        Pulls that every arm, and every group, is owed before the first round: exact numbers
-        as shares are written, below 0 for a surplus, at most the tolerance. By label (0 for
-        those left out), or by arm and then by group. `next_epoch` sets it.
+        How many pulls each arm and each group is owed at the start: exact numbers such as
+        ``"1/3"``, negative for one that is ahead, at most the tolerance. A mapping by label (0
+        for labels left out), or a sequence of all arms and then all groups. `next_epoch` sets it.
     initial_rewards : sequence or mapping, optional
         What the learner knows before the first round: number and sum of the rewards of every
         arm, by label or in order (with contexts: by context, then by arm). A learner with a
@@ -179,11 +183,11 @@ class FairLearn(AllocationPolicy):
         """Return the policy that goes on from here with other shares, arms or groups.
 
         A new epoch counts its rounds from 0, and its pulls on from here. Arms and groups that
-        stay, by their labels, keep their credits, cut to the tolerance where they are above it;
-        new ones begin with none. The rewards of arms that stay are kept. Pulls in flight are told
-        to the new policy, or failed, as to this one: a result of an arm that stays is learned,
-        one of an arm that is gone forgotten. One that fails counts as if its arm had begun the
-        epoch with one pull more to its credit, at most the tolerance.
+        stay, by their labels, keep their credits, but no more than the tolerance; new ones
+        begin with none. The rewards of arms that stay are kept. Pulls in flight are told to the
+        new policy, or failed, as to this one: a result of an arm that stays is learned, one of an
+        arm that is gone is forgotten. If a pull of the last epoch fails, its arm is owed one more
+        pull, as if from the start of this one (again at most the tolerance).
 
         Parameters
         ----------
@@ -196,8 +200,8 @@ class FairLearn(AllocationPolicy):
         Returns
         -------
         AllocationPolicy
-            A policy of the same class. Its arguments hold the credits and the rewards, so that a
-            study can be made of it; what is in flight stays with the study that issued it.
+            A policy of the same class, for a new study: credits and rewards are among its
+            arguments. Pulls in flight belong to the study that issued them.
 
         Raises
         ------
@@ -208,10 +212,10 @@ class FairLearn(AllocationPolicy):
 
         Notes
         -----
-        Every epoch keeps its own guarantee, counted from the initial credits. Over E epochs of
-        one tolerance an arm that was there in all of them has had at least
-        ``floor(owed) - tolerance - (E - 1)`` pulls, ``owed`` being the sum of its share times the
-        rounds of every epoch, if no pull failed: proof in docs/explanation/fair-shares.md.
+        Every epoch keeps its own guarantee, counted from the initial credits. Take E epochs with
+        the same tolerance, in which no pull fails. An arm present in all of them has had at least
+        ``floor(owed) - tolerance - (E - 1)`` pulls, where ``owed`` adds its share times the
+        rounds of each epoch (proof in docs/explanation/fair-shares.md).
 
         Examples
         --------
@@ -275,7 +279,9 @@ class FairLearn(AllocationPolicy):
         """The shares, at every moment."""
         found = self._basic_guarantee()
         if self._state.control.has_slept[0]:
-            return found.weakened("arms slept: no rule is proven for that, see the credits")
+            return found.weakened(
+                "some arms slept, and nothing is proven for that; see the credits"
+            )
         return found
 
     def _promise(self) -> str:

@@ -34,9 +34,9 @@ Floats = NDArray[np.float64]
 class PlugIn(FixedBudgetPolicy):
     """The recommended rule: one allocation for the budget, and every row informs about every arm.
 
-    The rows are drawn by the allocation programme for all arms. At the end means and gaps
-    are estimated with all rows weighted by the mixture that they came from, and the answer
-    is the best arm whose estimated gaps keep the bound.
+    An optimisation decides how many rows each action gets. At the end all rows are used for every
+    arm, weighted by how likely each arm was to give them, and the answer is the best arm whose
+    estimated gaps keep the bound.
 
     Parameters
     ----------
@@ -45,12 +45,12 @@ class PlugIn(FixedBudgetPolicy):
     budget : int
         Number T of rows.
     estimator : {"sn", "mis", "cell"}, optional
-        As for `estimate`. By default ``"cell"`` where the model allows it, which errs about
-        as often as ``"sn"`` where cells say nothing of the outcome, and far less often where
-        they say much; else ``"sn"``.
+        As for `estimate`. By default ``"cell"`` if the model allows it, otherwise ``"sn"``.
+        ``"cell"`` is about as accurate as ``"sn"`` if a row's cell says nothing about its
+        outcome, and much better if it says a lot.
     phased : bool
-        Spend the budget in phases, and draw the rows of each for those arms only that are
-        not clearly unfair, nor clearly too bad to be best. Certificates are then no proof.
+        Spend the budget in phases; after each, draw no more rows for arms that are clearly unfair
+        or clearly not the best. Certificates are then not proven.
     seed : None, int or numpy.random.Generator
         Ignored; the policy is deterministic.
 
@@ -61,11 +61,11 @@ class PlugIn(FixedBudgetPolicy):
 
     Notes
     -----
-    Where the model does not tell the divergences, or has too many pairs of sensitive values,
-    rows are spread evenly over the affordable actions. The numbers of rows are fixed
-    in advance, so ``certificate()`` gives verdicts at a level that is proven. With `phased`
-    the margins are those of constraint successive rejection, and the answer is tested and
-    found at the end as without; it is wrong about as often.
+    If the model does not say how far the arms' distributions differ, or has too many pairs of
+    sensitive values, every action that the budget can pay for gets equally many rows. The numbers
+    of rows are fixed in advance, so the verdicts of ``certificate()`` have a proven level. With
+    `phased`, arms are dropped by the margins of constraint successive rejection. The final answer
+    is found as without it, and is wrong about as often.
 
     Examples
     --------
@@ -144,8 +144,7 @@ class PlugIn(FixedBudgetPolicy):
     def certificate(self, delta: float = 0.05) -> Estimates:
         """Return estimates and verdicts of all arms at level 1 - delta.
 
-        They are proven if every row was asked for and none was lost, so that the numbers of
-        rows are those that were fixed in advance.
+        They are proven only if exactly the planned rows arrived: none unsolicited, none lost.
 
         Raises
         ------

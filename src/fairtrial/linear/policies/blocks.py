@@ -38,10 +38,11 @@ class _Blocks(LiveBlocks):
 class BlockBetting(LinearPolicy):
     """Block betting: sampling and a proven stop that belong together; the default.
 
-    For every candidate there is one wealth, which cannot grow on average if it is the best.
-    A candidate is rejected permanently when the wealth against it reaches 1/delta; the last one
-    left is the answer. Blocks of pulls are planned from all data before them; the block alone
-    pays or loses, so no union bound over candidates, directions or times is needed.
+    Each candidate has a wealth: what is won or lost by betting that it is not the best. If it
+    is the best, this wealth does not grow on average. A candidate is rejected permanently when
+    the wealth against it reaches 1/delta; the last one left is the answer. Each block of pulls is
+    planned from earlier data, but only its own results decide its bets: that is why delta need
+    not be divided among candidates, directions or times.
 
     With a `reward_range` nothing else has to be known. With `noise_std` the noise has to be
     sub-Gaussian at that scale.
@@ -54,8 +55,8 @@ class BlockBetting(LinearPolicy):
     delta : float
         Probability of a wrong answer that is accepted.
     batch : int, optional
-        Pulls in a block, or a few more where they could not tell the candidates apart; by
-        default 4 % of the pulls so far, and at least 1.5 for every direction.
+        Pulls per block; a few more if so few could not distinguish the candidates. By default
+        4 % of the pulls so far, but at least 1.5 times the number of independent features.
     initial_pulls : int, optional
         Initial pulls of every arm of a basis; 4 by default.
     max_pulls : int, optional
