@@ -204,7 +204,7 @@ def test_ctrl_c_ends_all_commands_and_their_pulls_stay_open(folder):
     process.send_signal(signal.SIGINT)
     code, _stdout, stderr = finish(process)
     assert code == ExitCode.INTERRUPTED, stderr
-    assert "To go on" in stderr
+    assert "To continue" in stderr
     assert all(ended(group) for group in groups(folder))
     with Study.open(STORAGE, "small") as study:
         assert [pull.number for pull in study.outstanding()] == [0, 1, 2]

@@ -434,7 +434,7 @@ def test_a_plan_says_what_its_bound_assumes(folder, invoke, document, sections, 
         made["problem"]["reward_range"] = [0, 1]
     path = write(folder, made)
     assumes = document("plan", path)[0]["assumes"]
-    assert "a rule that errs with probability 0.05 at most, whatever the means are" in assumes
+    assert "a rule that is wrong with probability at most 0.05, whatever the means are" in assumes
     assert rewards in assumes
     assert assumes in " ".join(invoke("plan", path).stdout.split())
 
