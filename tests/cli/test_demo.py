@@ -1,24 +1,34 @@
 """`fairtrial demo`: the ACTG 175 trial."""
 
 import re
+import shutil
 
 import pytest
+from click.testing import CliRunner
 
-from fairtrial.cli import ExitCode
+from fairtrial.cli import ExitCode, demonstration
+from fairtrial.cli.app import app
 from fairtrial.study import Study
 
 FOLDER = "fairtrial-demo"
+DEFAULTS = {"seed": 7, "delta": 0.05}
 
 
 @pytest.fixture(scope="module")
-def shown(tmp_path_factory):
+def variants():
+    """Return what a demonstration says of other floors: computed once, as it takes longest."""
+    return demonstration.variants(**DEFAULTS)
+
+
+@pytest.fixture(scope="module")
+def shown(tmp_path_factory, variants):
     """Run the demonstration once, as a newcomer does; return what it says and where."""
-    from click.testing import CliRunner
-
-    from fairtrial.cli.app import app
-
     folder = tmp_path_factory.mktemp("newcomer") / FOLDER
-    result = CliRunner().invoke(app, ["demo", "--output", str(folder)], catch_exceptions=False)
+    asked = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(demonstration, "variants", lambda **given: asked.append(given) or variants)
+        result = CliRunner().invoke(app, ["demo", "--output", str(folder)], catch_exceptions=False)
+    assert asked == [DEFAULTS]
     assert result.exit_code == ExitCode.OK
     return result.stdout, folder
 
@@ -72,7 +82,10 @@ def test_what_cannot_be_decided_is_said_honestly(shown):
     assert "more\n              than the trial had" in said or "more than the trial had" in said
 
 
-def test_json_holds_all_of_it_and_every_start_is_fresh(folder, document, shown):
+def test_json_holds_all_of_it_and_every_start_is_fresh(
+    folder, document, shown, variants, monkeypatch
+):
+    monkeypatch.setattr(demonstration, "variants", lambda **options: variants)
     found, result = document("demo")
     assert result.exit_code == ExitCode.OK
     assert found["progress"]["recommendation"]["arm"] == found["right_answer"] == "zdv_ddi"
@@ -86,41 +99,50 @@ def test_json_holds_all_of_it_and_every_start_is_fresh(folder, document, shown):
         assert values == [event.value for event in study.events()]
 
 
-def test_a_study_that_is_there_can_be_gone_on_with(folder, document, monkeypatch):
-    monkeypatch.setattr("fairtrial.cli.demonstration.variants", lambda **options: [])
-    first, _ = document("demo", "--delta", 0.2, "--seed", 3)
-    kept, _ = document("demo", "--keep")
-    assert kept["progress"] == first["progress"]
+@pytest.fixture
+def earlier(folder, shown, monkeypatch):
+    """Put the study of an earlier start where the next one works, and leave out what follows it."""
+    monkeypatch.setattr(demonstration, "variants", lambda **options: [])
+    return shutil.copytree(shown[1], folder / FOLDER)
 
 
-def test_nothing_but_the_demonstrations_own_files_is_removed(folder, document, monkeypatch):
-    monkeypatch.setattr("fairtrial.cli.demonstration.variants", lambda **options: [])
-    (folder / FOLDER).mkdir()
-    (folder / FOLDER / "notes.txt").write_text("mine")
-    document("demo", "--delta", 0.2)
-    assert (folder / FOLDER / "notes.txt").read_text() == "mine"
+def test_a_study_that_is_there_can_be_gone_on_with(earlier, document):
+    with Study.open(earlier / "study.db", "actg175") as study:
+        events, told = len(list(study.events())), study.progress().told
+    kept, _ = document("demo", "--keep", "--delta", 0.2, "--seed", 3)
+    assert kept["progress"]["told"] == told
+    assert kept["verification"]["events"] == events
+
+
+def test_nothing_but_the_demonstrations_own_files_is_removed(earlier, invoke, monkeypatch):
+    monkeypatch.setattr(demonstration, "drive", lambda *arguments: "interrupted")
+    (earlier / "notes.txt").write_text("mine")
+    invoke("demo", "--delta", 0.2)
+    assert (earlier / "notes.txt").read_text() == "mine"
+    with Study.open(earlier / "study.db", "actg175") as study:
+        assert study.progress().told == 0
 
 
 def test_an_interrupted_demonstration_says_how_to_go_on(folder, invoke, monkeypatch):
-    monkeypatch.setattr("fairtrial.cli.demonstration.drive", lambda *arguments: "interrupted")
+    monkeypatch.setattr(demonstration, "drive", lambda *arguments: "interrupted")
     result = invoke("demo")
     assert result.exit_code == ExitCode.INTERRUPTED
     assert f"fairtrial demo --keep --output {FOLDER}" in result.stderr
     assert not (folder / FOLDER / "actg175.html").exists()
 
 
-def test_without_matplotlib_the_rest_is_there(folder, document, monkeypatch):
+def test_without_matplotlib_the_rest_is_there(earlier, document, monkeypatch):
     from fairtrial.errors import MissingExtra
 
     def missing(*arguments, **options):
         raise MissingExtra("pictures", "plots")
 
     monkeypatch.setattr("fairtrial.plots.overview", missing)
-    monkeypatch.setattr("fairtrial.cli.demonstration.variants", lambda **options: [])
-    found, result = document("demo", "--delta", 0.2)
+    (earlier / "actg175.html").unlink()
+    found, result = document("demo", "--keep")
     assert result.exit_code == ExitCode.OK
     assert found["picture"] is None
-    assert (folder / found["report"]).exists()
+    assert (earlier / "actg175.html").exists()
 
 
 def test_a_folder_that_cannot_be_made_is_a_failure(folder, document):

@@ -1,6 +1,5 @@
 """kill -9 at any moment: nothing acknowledged is lost, nothing is doubled, the study goes on."""
 
-import os
 import random
 import signal
 import subprocess
@@ -11,11 +10,12 @@ from collections import Counter
 import pytest
 
 from fairtrial.study import Study
+from tests import effort
 from tests.study.killed import value_of
 from tests.study.tools import chain, connect, replayed, same_state
 from tests.study.toys import OWN, Serving, ToyProblem
 
-KILLS = 200 if os.environ.get("FAIRTRIAL_LONG") == "1" else 12
+KILLS = effort.runs(8, whole=200)
 
 
 class Acknowledged:

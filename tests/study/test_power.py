@@ -4,7 +4,6 @@ All that was written since the last flush of a file is thrown away; or a part of
 random and torn at sectors, survives, as disks have it.
 """
 
-import os
 import random
 
 import pytest
@@ -15,9 +14,9 @@ from fairtrial.study.witness import Head, Witness
 from tests.study.toys import OWN, Serving, ToyProblem
 
 pytest.importorskip("apsw")
+from tests import effort
 from tests.study.bundled import BundledStore, Recording
 
-IS_LONG = os.environ.get("FAIRTRIAL_LONG") == "1"
 SECTOR = 512
 
 
@@ -98,7 +97,7 @@ def images(happened, chance):
             continue
         disk.play(what, *more)
         yield disk.after_a_cut(), acknowledged
-        if IS_LONG or place % 3 == 0:
+        if effort.long or place % 3 == 0:
             yield disk.after_a_cut(chance), acknowledged
 
 

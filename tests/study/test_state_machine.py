@@ -1,7 +1,6 @@
 """Anything in any order, by two interleaved handles: the log and the policy never disagree."""
 
 import math
-import os
 import shutil
 import tempfile
 from pathlib import Path
@@ -28,10 +27,9 @@ from fairtrial.errors import (
     UnknownPull,
 )
 from fairtrial.study import Study, cache
+from tests import effort
 from tests.study.tools import Clock, FailingStore, Fault, chain, connect, replayed, same_state
 from tests.study.toys import OWN, Elimination, Racing, Serving, Timed, ToyProblem
-
-LONG = os.environ.get("FAIRTRIAL_LONG") == "1"
 
 values = st.floats(-3, 3).map(lambda value: round(value, 3))
 handles = st.integers(0, 1)
@@ -448,13 +446,13 @@ class RaceMachine(StudyMachine):
 
 
 @pytest.mark.parametrize(
-    ("machine", "examples"), [(StudyMachine, 60), (RaceMachine, 30)], ids=["toys", "race"]
+    ("machine", "examples"), [(StudyMachine, 30), (RaceMachine, 15)], ids=["toys", "race"]
 )
 def test_anything_in_any_order(monkeypatch, machine, examples):
     monkeypatch.setattr(cache, "SNAPSHOT_EVERY", machine.snapshot_every)
-    effort = settings(
-        max_examples=1_000 if LONG else examples,
-        stateful_step_count=60 if LONG else 30,
+    size = settings(
+        max_examples=effort.runs(examples, whole=1_000),
+        stateful_step_count=effort.runs(30, whole=60),
         print_blob=True,
     )
-    run_state_machine_as_test(machine, settings=effort)
+    run_state_machine_as_test(machine, settings=size)

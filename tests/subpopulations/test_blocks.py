@@ -19,6 +19,7 @@ from fairtrial.subpopulations import (
     Problem,
     ReplayEnvironment,
 )
+from tests import effort
 from tests.subpopulations.block_views import (
     arrays_of,
     ledgers_of,
@@ -734,9 +735,9 @@ class Mistaken:
             for arrays in (ours, theirs):
                 logs, products = arrays.pop("logs"), arrays.pop("products")
                 arrays["factors"] = logs + np.log(np.where(products > 0, products, 1.0))
-        for name, array in ours.items():
-            tolerance = 1e-10 if bounded else 0.0
-            np.testing.assert_allclose(array, theirs[name], rtol=tolerance, atol=tolerance)
+        tolerance = 1e-10 if bounded else 0.0
+        flat = [np.concatenate([found[name].ravel() for name in ours]) for found in (ours, theirs)]
+        np.testing.assert_allclose(*flat, rtol=tolerance, atol=tolerance)
 
 
 CORRECTED = {
@@ -749,7 +750,7 @@ CORRECTED = {
 
 @pytest.mark.parametrize("name", CORRECTED)
 @given(seed=st.integers(0, 10**6), size=st.integers(1, 20), backlog=st.integers(0, 30))
-@settings(max_examples=25)
+@settings(max_examples=effort.runs(10, whole=25))
 def test_a_slip_corrected_before_it_is_paid_leaves_no_trace(
     name: str, seed: int, size: int, backlog: int
 ) -> None:
@@ -885,7 +886,7 @@ def drive(policy: BlockBetting, rng: np.random.Generator, steps: int, most: int)
     most=st.sampled_from([1, 8, 300]),
     bounded=st.booleans(),
 )
-@settings(max_examples=60)
+@settings(max_examples=effort.runs(25, whole=60))
 def test_a_restored_policy_goes_on_as_one_that_never_paused(
     seed: int, steps: int, most: int, bounded: bool
 ) -> None:
@@ -921,9 +922,9 @@ def test_a_restored_policy_keeps_books_that_have_grown() -> None:
 
 # ------------------------------------------------------------ the promise, by simulation
 
-RUNS = 400
+RUNS = effort.runs(150, whole=400)
 DELTA = 0.1
-TOLERATED = DELTA + 3 * math.sqrt(DELTA / RUNS)
+TOLERATED = effort.tolerated(DELTA, RUNS)
 TINY = 1e-6
 
 

@@ -13,6 +13,7 @@ from fairtrial.subpopulations import (
     Problem,
     ReplayEnvironment,
 )
+from tests import effort
 
 MEANS = [[0.2, 0.6], [0.4, 0.3], [-0.2, 1.0]]
 
@@ -77,7 +78,7 @@ def test_ties_are_all_acceptable() -> None:
 
 @pytest.mark.statistical
 def test_draws_have_the_stated_means_and_deviations() -> None:
-    draws = 20_000  # tolerance: 5 standard errors
+    draws = effort.runs(4_000, whole=20_000)  # tolerance: 5 standard errors
     gaussian = GaussianEnvironment(Problem(3, 2, noise_std=0.7), MEANS)
     binary = BernoulliEnvironment(Problem(1, 2, reward_range=(0, 1)), [[0.3, 0.9]])
     for environment in (gaussian, binary):

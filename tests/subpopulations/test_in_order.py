@@ -19,6 +19,7 @@ from fairtrial.subpopulations import (
 )
 from fairtrial.subpopulations.policies.in_order import NOTHING_HELD, hold, release
 from fairtrial.subpopulations.policies.levels import price_of_order
+from tests import effort
 
 DELTA = 0.05
 MEANS = [[0.5, 0.4], [0.9, -0.5]]
@@ -180,10 +181,8 @@ def test_only_the_certified_stop_is_proven_for_it(stopping: str) -> None:
 
 # ----------------------------------------------------------------------------- the adversary
 
-FLIGHT, PATIENCE, MOST, RUNS = 50, 150, 400, 300
-
-# Standard error of a share at the level, three of them: .05 + 3 sqrt(.05 * .95 / 300).
-TOLERATED = DELTA + 3.0 * math.sqrt(DELTA * (1.0 - DELTA) / RUNS)
+FLIGHT, PATIENCE, MOST, RUNS = 50, 150, 400, effort.runs(100, whole=300)
+TOLERATED = effort.tolerated(DELTA, RUNS)
 
 
 def wrong_share(problem: Problem, means: np.ndarray, signs: np.ndarray, delays: str) -> float:

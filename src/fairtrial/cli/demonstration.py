@@ -35,7 +35,11 @@ STRATA = {"naive": 0.414, "upto52w": 0.192, "over52w": 0.394}
 ACTOR = replay_actor(f"{PATIENTS:,} rows of the ACTG 175 trial")
 
 _NAME = "actg175"
-_FILES = ("study.db", "study.db-wal", "study.db-shm", "actg175.png", "actg175.html")
+_FILES = (
+    *("study.db" + end for end in ("", "-wal", "-shm", "-head")),
+    "actg175.png",
+    "actg175.html",
+)
 
 
 @dataclass(frozen=True)
