@@ -254,8 +254,8 @@ def add_row(inverse: Floats, row: Floats, work: Floats) -> float:
 
 
 @kernel
-def pseudo_inverse(matrix: Floats, out: Floats, kernel: Floats) -> int:
-    """Fill `out` with the pseudo-inverse and `kernel` with the projector on what is not seen.
+def pseudo_inverse(matrix: Floats, out: Floats, null_space: Floats) -> int:
+    """Fill `out` with the pseudo-inverse and `null_space` with the projector on what is not seen.
 
     Returns the rank: eigenvalues below 1e-9 of the largest count as zero.
     """
@@ -266,7 +266,7 @@ def pseudo_inverse(matrix: Floats, out: Floats, kernel: Floats) -> int:
     for i in range(size):
         for j in range(size):
             out[i, j] = 0.0
-            kernel[i, j] = 0.0
+            null_space[i, j] = 0.0
     for index in range(size):
         seen = values[index] > least
         rank += seen
@@ -276,12 +276,12 @@ def pseudo_inverse(matrix: Floats, out: Floats, kernel: Floats) -> int:
                 if seen:
                     out[i, j] += outer / values[index]
                 else:
-                    kernel[i, j] += outer
+                    null_space[i, j] += outer
     return rank
 
 
 @kernel
-def is_seen(kernel: Floats, rank: int, vector: Floats) -> bool:
+def is_seen(null_space: Floats, rank: int, vector: Floats) -> bool:
     """Return whether a vector lies in the space that a singular matrix sees."""
     if rank == vector.size:
         return True
@@ -289,14 +289,14 @@ def is_seen(kernel: Floats, rank: int, vector: Floats) -> bool:
     for i in range(vector.size):
         row = 0.0
         for j in range(vector.size):
-            row += kernel[i, j] * vector[j]
+            row += null_space[i, j] * vector[j]
         outside += row * row
     return outside <= SEEN_TOLERANCE**2 * dot(vector, vector)
 
 
 @kernel
-def invert(matrix: Floats, out: Floats, kernel: Floats) -> int:
-    """Fill `out` and `kernel` as `pseudo_inverse` does, faster if all is seen; return the rank."""
+def invert(matrix: Floats, out: Floats, null_space: Floats) -> int:
+    """Do what `pseudo_inverse` does, faster if all is seen; return the rank."""
     size = matrix.shape[0]
     root = np.empty((size, size))
     if whitener(matrix, root):
@@ -308,4 +308,4 @@ def invert(matrix: Floats, out: Floats, kernel: Floats) -> int:
         if least > 1e-6 * largest:
             square_of(root, out)
             return size
-    return pseudo_inverse(matrix, out, kernel)
+    return pseudo_inverse(matrix, out, null_space)

@@ -39,16 +39,16 @@ def next_of(to_issue: Floats, support: Integers) -> int:
 
 @kernel
 def run_phase(
-    books: Floats, record: Floats, support: Integers,
+    results: Floats, record: Floats, support: Integers,
     environment: int, first: Floats, second: Floats, starts: Integers,
     factors: Floats, generator: np.random.Generator, most: int,
 ) -> int:  # fmt: skip
     """Draw what is left of a phase, at most so much; return how much it was.
 
-    The rows of `books` are counts and sums of all data, what is to be issued, and the counts
+    The rows of `results` are counts and sums of all data, what is to be issued, and the counts
     and sums of the phase.
     """
-    counts, sums, to_issue, got, own = books[0], books[1], books[2], books[3], books[4]
+    counts, sums, to_issue, got, own = results[0], results[1], results[2], results[3], results[4]
     left = 0.0
     for k in support:
         left += to_issue[k]
@@ -66,7 +66,7 @@ def run_phase(
 
 @kernel
 def judge(
-    arms: Floats, candidates: Floats, rest: Floats, books: Floats, level: float, tolerance: float,
+    arms: Floats, candidates: Floats, rest: Floats, results: Floats, level: float, tolerance: float,
     misspecification: float, deviations: Floats, alive: Integers,
 ) -> int:  # fmt: skip
     """Take out of `alive` what another candidate beats in this phase; return how it stands.
@@ -77,11 +77,11 @@ def judge(
     rank = arms.shape[1]
     matrix = np.empty((rank, rank))
     inverse = np.empty((rank, rank))
-    kernel = np.empty((rank, rank))
+    null_space = np.empty((rank, rank))
     theta = np.empty(rank)
-    gram(arms, books[3], matrix)
-    seen = invert(matrix, inverse, kernel)
-    _estimate(arms, books, inverse, theta)
+    gram(arms, results[3], matrix)
+    seen = invert(matrix, inverse, null_space)
+    _estimate(arms, results, inverse, theta)
     live = np.flatnonzero(alive)
     target = np.empty(rank)
     direction = np.empty(rank)
@@ -94,8 +94,8 @@ def judge(
         for i in live:
             difference(model, i, j, target)
             multiply(inverse, target, direction)
-            gap = dot(target, theta) - resolution(model, misspecification, books[3], direction)
-            if gap <= 0.0 or not is_seen(kernel, seen, target):
+            gap = dot(target, theta) - resolution(model, misspecification, results[3], direction)
+            if gap <= 0.0 or not is_seen(null_space, seen, target):
                 continue
             if gap * gap >= level * quadratic(inverse, target):
                 alive[j] = 0
@@ -105,10 +105,10 @@ def judge(
         if j == leader or not alive[j]:
             continue
         difference(model, leader, j, target)
-        if not is_seen(kernel, seen, target):
+        if not is_seen(null_space, seen, target):
             return OPEN
         multiply(inverse, target, direction)
-        bias = resolution(model, misspecification, books[3], direction)
+        bias = resolution(model, misspecification, results[3], direction)
         excess = dot(target, theta) + tolerance
         width = math.sqrt(level * dot(target, direction))
         if excess + width < bias:
@@ -122,7 +122,7 @@ def judge(
 
 
 @kernel
-def _estimate(arms: Floats, books: Floats, inverse: Floats, theta: Floats) -> None:
+def _estimate(arms: Floats, results: Floats, inverse: Floats, theta: Floats) -> None:
     """Fill theta by the phase's data, as what they add to a prediction from all data before.
 
     Rewards are far larger than the noise at times. What the inverse loses, or what of a difference
@@ -135,8 +135,8 @@ def _estimate(arms: Floats, books: Floats, inverse: Floats, theta: Floats) -> No
     left = np.empty(arms.shape[0])
     before = np.empty(arms.shape[0])
     for k in range(arms.shape[0]):
-        before[k] = books[0, k] - books[3, k]
-        left[k] = books[1, k] - books[4, k]
+        before[k] = results[0, k] - results[3, k]
+        left[k] = results[1, k] - results[4, k]
     for i in range(rank):
         theta[i] = 0.0
     root = np.empty((rank, rank))
@@ -145,7 +145,7 @@ def _estimate(arms: Floats, books: Floats, inverse: Floats, theta: Floats) -> No
         whiten_twice(root, residual, work, theta)
     for _ in range(2):
         for k in range(arms.shape[0]):
-            left[k] = books[4, k] - books[3, k] * dot(arms[k], theta)
+            left[k] = results[4, k] - results[3, k] * dot(arms[k], theta)
         combine(arms, left, residual)
         multiply(inverse, residual, step)
         for i in range(rank):
@@ -153,16 +153,16 @@ def _estimate(arms: Floats, books: Floats, inverse: Floats, theta: Floats) -> No
 
 
 @kernel
-def phase_values(arms: Floats, candidates: Floats, books: Floats) -> Floats:
+def phase_values(arms: Floats, candidates: Floats, results: Floats) -> Floats:
     """Return every candidate's value by this phase alone."""
     rank = arms.shape[1]
     matrix = np.empty((rank, rank))
     inverse = np.empty((rank, rank))
-    kernel = np.empty((rank, rank))
+    null_space = np.empty((rank, rank))
     theta = np.empty(rank)
-    gram(arms, books[3], matrix)
-    invert(matrix, inverse, kernel)
-    _estimate(arms, books, inverse, theta)
+    gram(arms, results[3], matrix)
+    invert(matrix, inverse, null_space)
+    _estimate(arms, results, inverse, theta)
     values = np.empty(candidates.shape[0])
     for k in range(values.size):
         values[k] = dot(candidates[k], theta)

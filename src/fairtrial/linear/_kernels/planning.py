@@ -393,9 +393,9 @@ def _freeze_bounded(
     blocks, bets = state.blocks, state.bets
     matrix = np.empty((rank, rank))
     inverse = np.empty((rank, rank))
-    kernel = np.empty((rank, rank))
+    null_space = np.empty((rank, rank))
     gram(model.arms, blocks.planned[slot], matrix)
-    seen = invert(matrix, inverse, kernel)
+    seen = invert(matrix, inverse, null_space)
     target = np.empty(rank)
     direction = np.empty(rank)
     work = np.empty(rank)
@@ -403,7 +403,7 @@ def _freeze_bounded(
         if bets.ledger[slot, bet] == NO_BET:
             continue
         difference(model, state.winner[slot, bet], state.rival[slot, bet], target)
-        if not is_seen(kernel, seen, target):
+        if not is_seen(null_space, seen, target):
             bets.ledger[slot, bet] = NO_BET
             continue
         weights = state.coefficients[slot, bet]
