@@ -23,6 +23,7 @@ from fairtrial.allocation.policies.initial_values import MOST_CREDIT
 from fairtrial.core.specification import policy_from_dict
 from fairtrial.errors import AlreadyTold, InvalidArgument, NotSupported
 from fairtrial.testing import check_policy
+from tests import effort
 from tests.allocation.adversaries import hostile, quotas
 from tests.allocation.slow import SlowQuotas
 
@@ -61,7 +62,7 @@ def credits_for(shares, unfairness_tolerance):
         ("lazy", True, None),
     ],
 )
-@settings(max_examples=25)
+@settings(max_examples=effort.runs(10, whole=25))
 @given(data=st.data())
 def test_credits_of_before_are_served_as_by_the_slow_scan(scheduler, mask, carry, data):
     shares = data.draw(quotas())
@@ -127,7 +128,7 @@ def epochs(draw_shares, labels, rng):
         yield Problem(arms, shares)
 
 
-@settings(max_examples=60)
+@settings(max_examples=effort.runs(25, whole=60))
 @given(
     shares=st.lists(quotas(), min_size=2, max_size=5),
     seed=st.integers(0, 2**32),
@@ -216,7 +217,7 @@ def test_groups_keep_their_credits(seed):
         assert policy.next_epoch(problem).initial_credits[3] == min(credit, 0)
 
 
-@settings(max_examples=40)
+@settings(max_examples=effort.runs(15, whole=40))
 @given(seed=st.integers(0, 2**32), plays=st.integers(2, 3))
 def test_several_plays_keep_the_promise_of_every_epoch(seed, plays):
     rng = np.random.default_rng(seed)
@@ -414,7 +415,7 @@ def test_a_published_policy_takes_over_what_is_in_flight():
     assert policy.progress().actions[0].mean == 1.0
 
 
-@settings(max_examples=40)
+@settings(max_examples=effort.runs(15, whole=40))
 @given(
     shares=st.lists(quotas(), min_size=2, max_size=4),
     seed=st.integers(0, 2**32),

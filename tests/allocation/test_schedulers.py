@@ -11,6 +11,7 @@ from fairtrial.allocation import FairLearn, Problem
 from fairtrial.allocation._kernels.lazy import spare_rounds
 from fairtrial.allocation._kernels.model import kernel, open_state
 from fairtrial.errors import InvalidArgument
+from tests import effort
 from tests.allocation.adversaries import hostile, quotas, starving
 from tests.allocation.slow import SlowQuotas, float_rule
 
@@ -101,7 +102,7 @@ def test_floats_that_trap_a_floor_are_counted_exactly(share):
         ("lazy", True, None),
     ],
 )
-@settings(max_examples=40)
+@settings(max_examples=effort.runs(15, whole=40))
 @given(data=st.data())
 def test_every_decision_and_metric_is_that_of_the_slow_scan(scheduler, mask, carry, data):
     shares = data.draw(quotas())
@@ -216,7 +217,7 @@ def _same(picked, allowed):
     return arm
 
 
-@settings(max_examples=150)
+@settings(max_examples=effort.runs(50, whole=150))
 @given(
     shares=quotas(),
     unfairness_tolerance=st.integers(0, 2),
@@ -243,7 +244,7 @@ def test_no_hostile_learner_breaks_a_quota(shares, unfairness_tolerance, seed, d
     assert metrics["rounds_in_violation"] == 0
 
 
-@settings(max_examples=60)
+@settings(max_examples=effort.runs(25, whole=60))
 @given(seed=st.integers(0, 2**32), arms=st.integers(1, 7), unfairness_tolerance=st.integers(0, 1))
 def test_the_largest_credit_is_safe_below_one_over_m(seed, arms, unfairness_tolerance):
     rng = np.random.default_rng(seed)

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from fairtrial.confidence.noise_kernels import COLUMNS, record_result, replace_result
 from fairtrial.confidence.noise_test import FALSE_ALARM, NoiseTest, log_evidence_against_noise
+from tests import effort
 
 INFLATIONS = [1.1, 1.25, 1.6, 2.5, 6.0, 40.0]
 
@@ -75,10 +76,9 @@ def test_mean_evidence_is_at_most_one_for_coins_under_any_rule_that_picks_the_ce
 
 @pytest.mark.statistical
 def test_true_noise_is_almost_never_contradicted_under_adaptive_sampling() -> None:
-    """2,000 runs at .001: more than 2 + 4.3 false alarms are 3 standard errors too many."""
     rng = np.random.default_rng(1)
-    alarms = 0
-    for _ in range(2000):
+    alarms, runs = 0, effort.runs(500, whole=2000)
+    for _ in range(runs):
         record, noise = NoiseTest.empty_record(3), rng.normal(size=60)
         alarmed = False
         for value in noise:
@@ -86,7 +86,7 @@ def test_true_noise_is_almost_never_contradicted_under_adaptive_sampling() -> No
             record_result(record, greedy, value + 5.0 * greedy)
             alarmed = alarmed or NoiseTest(record).contradicted
         alarms += alarmed
-    assert alarms <= 2000 * FALSE_ALARM + 3 * math.sqrt(2000 * FALSE_ALARM)
+    assert alarms / runs <= effort.tolerated(FALSE_ALARM, runs)
 
 
 @pytest.mark.parametrize(("factor", "most"), [(3.0, 24), (2.0, 60), (1.5, 200)])

@@ -10,17 +10,18 @@ import pytest
 
 from fairtrial.delayed import InformationRacing, Problem, Racing, SimulatedEnvironment
 from fairtrial.errors import InvalidArgument
+from tests import effort
 from tests.delayed.adversaries import DELTA, bad_arm_wins, cases
 
 CASES = {f"{name}, {adversary.__name__}": (make, adversary) for name, make, adversary in cases()}
-RUNS = 40
+RUNS = effort.runs(20, whole=40)
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("case", list(CASES))
 def test_the_worse_arm_seldom_wins(case):
     wrong = sum(bad_arm_wins(*CASES[case], seed, pulls=40) for seed in range(RUNS))
-    # Four standard errors above delta = .05: 7 of 40; a fooled rule errs in most runs.
+    # Four standard errors above delta = .05; a fooled rule errs in most runs.
     assert wrong <= RUNS * DELTA + 4 * math.sqrt(RUNS * DELTA * (1 - DELTA))
 
 

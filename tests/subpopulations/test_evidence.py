@@ -22,6 +22,7 @@ from fairtrial.subpopulations._kernels.indices import (
 )
 from fairtrial.subpopulations._kernels.model import Model
 from fairtrial.subpopulations._kernels.pitfalls import NONE
+from tests import effort
 from tests.subpopulations.exact_pitfalls import exact_best, exact_pair, exact_weakest, limits_of
 
 FREE = -math.inf
@@ -204,7 +205,7 @@ def cases(draw: st.DrawFn, most_pulls: int = 3000) -> Case:
 @pytest.mark.parametrize("kind", [MIXTURE, ITERATED_LOGARITHM])
 @pytest.mark.parametrize("kappas", [KAPPA_GRID, ONE_KAPPA], ids=["grid", "one kappa"])
 @given(case=cases())
-@settings(max_examples=120)
+@settings(max_examples=effort.runs(40, whole=120))
 def test_the_evidence_is_that_of_the_definition(kind: int, kappas, case: Case) -> None:
     wanted = slow_evidence(kind, case, kappas)
     assert compiled(kind, case, kappas) == pytest.approx(wanted, rel=1e-9, abs=1e-9)

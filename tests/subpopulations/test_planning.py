@@ -21,6 +21,7 @@ from fairtrial.subpopulations import (
     ReplayEnvironment,
     complexity,
 )
+from tests import effort
 from tests.subpopulations.exact_pitfalls import exact_weakest
 
 E1 = [[0.2, 0.6, 0.8], [0.4, 0.4, 0.3], [-0.2, 1.0, 1.5]]
@@ -264,7 +265,7 @@ def test_value_is_that_of_the_conic_form(tolerance: float, dear: bool, arriving:
 
 
 @given(st.integers(0, 2**32 - 1))
-@settings(max_examples=25)
+@settings(max_examples=effort.runs(10, whole=25))
 def test_the_shares_cost_what_the_upper_bound_says(seed: int) -> None:
     generator = np.random.default_rng(seed)
     problem, means = random_case(generator, tolerance=float(generator.choice([0.0, 0.1])))
