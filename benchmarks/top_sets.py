@@ -164,43 +164,29 @@ def play_null(
     means: Floats, top: int, draw: Callable[..., list[Floats]], tolerance: float, seed: int,
     most: int, delta: float = NULL_DELTA,
 ) -> tuple[bool, bool, bool]:  # fmt: skip
-    """Return whether a run is wrong, ever rejects the right set, and ends undecided.
+    """Return whether a run is wrong, ever rejects the right set, and ends undecided."""
+    from fairtrial.delayed._kernels import blocks
+    from fairtrial.delayed._kernels.top_sets import wealth_against
 
-    It takes whole blocks from the kernels that the policy calls pull by pull.
-    """
-    from fairtrial.delayed._kernels import top_sets
-
-    # ruff: noqa: SLF001  # the blocks of a policy, without its pulls
+    # ruff: noqa: SLF001  # the kernels of a policy: its own methods take longer than they
     number, generator = means.size, np.random.default_rng([seed, top, 7])
     noise: dict[str, Any] = {"reward_range": (0, 1)} if draw is not normals else {"noise_std": 1.0}
     policy = BlockBetting(Problem(number, top=top, tolerance=tolerance, **noise), delta)
-    rules, right = policy._rules(), np.zeros(number)
+    arrays, state, right = policy._blocks.arrays, policy._blocks.state, np.zeros(number)
     right[np.argsort(-means, kind="stable")[:top]] = 1.0
-    data, ledger = policy._data, policy._ledger
-    # What the policy counts in: a known noise in a power of two.
-    unit = policy._unit
-    block: Any = draw(generator, means, np.full(number, 10.0))
-    pulls, rejected, finished = 0, False, False
-    while True:
-        pulls += sum(map(len, block))
-        for arm, values in enumerate(block):
-            for value in values:
-                top_sets.add_value(data, arm, value / unit)
-        if finished or pulls >= most:
-            break
-        frozen = np.zeros((top_sets.FROZEN, number))
-        books = (data, policy._variances, ledger, policy._carried, policy._shares, frozen)
-        top_sets.plan_block(rules, *books, 0.0)
-        block = draw(generator, means, frozen[top_sets.PLANNED])
-        starts = np.concatenate([[0], np.cumsum([len(values) for values in block])])
-        finished = top_sets.pay_block(
-            rules, frozen, np.concatenate(block) / unit, starts, ledger, policy._carried
-        )
+    pulls, rejected = 0, False
+    while not state.finished[0] and pulls < most:
+        issued = [blocks.ask(*arrays, 0.0)]
+        planned = state.blocks.planned[state.blocks.first[0] % len(state.blocks.planned)]
+        issued += [blocks.ask(*arrays, 0.0) for _ in range(int(planned.sum()) - 1)]
+        values = [iter(own) for own in draw(generator, means, planned)]
+        for arm, tag in issued:
+            blocks.tell(*arrays, arm, tag, next(values[arm]), pulls)
+            pulls += 1
         if tolerance == 0.0:
-            mark = np.zeros((top_sets.FROZEN, number))
-            mark[top_sets.SIDE] = right
-            rejected |= top_sets.wealth_against(mark, ledger, policy._carried) == np.inf
-    given = means[policy._carried[0] > 0.0] if finished else means[right > 0.0]
+            rejected |= wealth_against(state.wealth, right) == np.inf
+    finished = bool(state.finished[0])
+    given = means[state.wealth.target > 0.0] if finished else means[right > 0.0]
     worst = np.sort(means)[-top] - tolerance
     wrong = bool(finished and (given < worst).any())
     return wrong, rejected or wrong, not finished

@@ -79,6 +79,7 @@ def warm_delayed() -> None:
     blocks = delayed.BlockBetting(delayed.Problem(2, reward_range=(0, 1)), initial_pulls=1)
     for value in (0.0, 1.0, 0.0, 1.0, 0.0, 1.0):
         blocks.tell(blocks.ask(), value)
+    delayed.BlockBetting(problem).compiled_run(environment, generator, 20)
     rule = delayed.ASHA(problem)
     pull = rule.ask()
     rule.report(pull, 0.5)

@@ -10,6 +10,7 @@ import pytest
 
 from benchmarks.top_sets import coins, normals, play_null
 from fairtrial import subpopulations
+from fairtrial.confidence.block_betting.bets import bounded_gain
 from fairtrial.core.run import run_policy
 from fairtrial.delayed import (
     BlockBetting,
@@ -18,7 +19,7 @@ from fairtrial.delayed import (
     Problem,
     SimulatedEnvironment,
 )
-from fairtrial.delayed._kernels import top_sets
+from fairtrial.delayed._kernels import block_bets, block_plans, top_sets
 from fairtrial.errors import InvalidArgument, InvalidOutcome
 
 ARMS = ["a", "b", "c", "d"]
@@ -41,33 +42,39 @@ def pair_of(rest, target, order):
     return min(joins, key=order.__getitem__), min(lacks, key=order.__getitem__)
 
 
+def with_open_block(policy, means, planned):
+    """Return rules and state of a policy whose only open block, in slot 1, leads by these means."""
+    rules, state = policy._rules, policy._blocks.state
+    state.blocks.first[0], state.blocks.number[0] = 1, 1
+    state.blocks.planned[1], state.plans.estimate[1] = planned, means
+    top_sets.find_target(state.plans.estimate[1], rules.top, state.plans.inside[1])
+    top_sets.find_places(state.plans.estimate[1], state.plans.inside[1], state.plans.place[1])
+    block_plans.find_positions(state.plans.inside[1], state.plans.position[1])
+    return rules, state
+
+
 @pytest.mark.parametrize(("number", "top"), [(3, 1), (4, 1), (4, 2), (4, 3), (5, 2), (5, 3)])
 def test_ledgers_never_exceed_the_wealth_against_any_set(number, top):
-    rules = BlockBetting(Problem(number, top=top, noise_std=1.0), delta=1e-3)._rules()
     rng = np.random.default_rng([number, top])
     sets = [frozenset(chosen) for chosen in itertools.combinations(range(number), top)]
     compared = exact = 0
     for _ in range(8):
-        ledger, carried = np.zeros((number, number)), np.zeros((3, number))
-        carried[top_sets.TARGET] = -1.0
+        policy = BlockBetting(Problem(number, top=top, noise_std=1.0), delta=1e-3)
         wealth, tenure, order = dict.fromkeys(sets, 0.0), None, None
         for _ in range(7):
-            frozen = np.zeros((top_sets.FROZEN, number))
-            frozen[top_sets.PLANNED] = rng.integers(1, 4, number)
-            frozen[top_sets.EARLIER], frozen[top_sets.SPREAD] = rng.integers(2, 9, number), 1.0
-            frozen[top_sets.ESTIMATE] = rng.normal(size=number)
-            top_sets.find_target(frozen[top_sets.ESTIMATE], top, frozen[top_sets.SIDE])
-            top_sets._order(frozen)
-            target = frozenset(np.flatnonzero(frozen[top_sets.SIDE]).tolist())
+            planned = rng.integers(1, 4, number)
+            rules, state = with_open_block(policy, rng.normal(size=number), planned)
+            state.plans.earlier[1], state.plans.spread[1] = rng.integers(2, 9, number), 1.0
+            shared = state.wealth, state.plans, state.blocks, state.bets
+            block_bets.place_bets(rules, *shared, 1)
+            target = frozenset(np.flatnonzero(state.plans.inside[1]).tolist())
             if target != tenure:
-                tenure, order = target, frozen[top_sets.PLACE].tolist()
-            starts = np.concatenate([[0], np.cumsum(frozen[top_sets.PLANNED]).astype(int)])
-            values = rng.normal(size=starts[-1])
-            before = carried.copy()
-            top_sets.carry(rules, frozen, ledger, carried)
-            carried[:] = before if (before[0] == carried[0]).all() else carried
-            own = ledger.copy()
-            top_sets.pay_block(rules, frozen, values, starts, ledger, carried)
+                tenure, order = target, state.plans.place[1].tolist()
+            state.blocks.results[1] = planned
+            state.blocks.sums[1] = [rng.normal(size=results).sum() for results in planned]
+            top_sets.carry(rules, state.wealth, state.plans.inside[1], state.plans.place[1])
+            ledger, own = state.wealth.ledgers, state.wealth.ledgers.copy()
+            block_bets.pay_bets(rules, *shared, 1)
             for chosen in sets:
                 if chosen != target:
                     j, b = pair_of(chosen, target, order)
@@ -78,35 +85,36 @@ def test_ledgers_never_exceed_the_wealth_against_any_set(number, top):
                     exact += abs(ledger[j, b] - wealth[chosen]) < 1e-9
                     assert ledger[j, b] <= wealth[chosen] + 1e-9
                 else:
-                    assert carried[top_sets.OWN, 0] <= wealth[chosen] + 1e-9
+                    assert state.wealth.own[0] <= wealth[chosen] + 1e-9
     if top == 1 or top == number - 1:
         assert exact == compared
 
 
 def test_no_bet_on_a_true_null_pays_on_average():
-    rules = BlockBetting(Problem(2, reward_range=(0, 1), tolerance=0.0))._rules()
     rng = np.random.default_rng(4)
-    buffers = [np.empty(24) for _ in range(4)]
-    starts = np.array([0, 2, 5])
     for tolerance in (0.0, 0.15):
         for _ in range(15):
-            own = rules._replace(tolerance=tolerance)
-            frozen = np.zeros((top_sets.FROZEN, 2))
-            frozen[top_sets.PLANNED] = [2, 3]
-            frozen[top_sets.EARLIER] = rng.integers(3, 30, 2)
-            frozen[top_sets.ESTIMATE] = rng.uniform(0.1, 0.9, 2)
-            frozen[top_sets.SPREAD] = rng.uniform(0.05, 0.25, 2)
+            policy = BlockBetting(Problem(2, reward_range=(0, 1), tolerance=tolerance))
+            rules, state = with_open_block(policy, [1.0, 0.0], [2, 3])
+            state.plans.earlier[1] = rng.integers(3, 30, 2)
+            state.plans.estimate[1] = rng.uniform(0.1, 0.9, 2)
+            state.plans.spread[1] = rng.uniform(0.05, 0.25, 2)
             worse = rng.uniform(0.1, 0.8)
             means = [worse, worse + tolerance + rng.choice([0.0, 0.05])]
-            total = 0.0
             # The bet is that arm 0 is better; it is not, by the tolerance at least.
+            state.bets.number[1], state.bets.ledger[1, 0] = 1, 2
+            moved = rules, state.plans, state.blocks.planned[1], state.bets, 1
+            block_bets.freeze(*moved, 0, 1, 0)
+            frozen = state.bets.logs[1, 0].copy()
+            total = 0.0
             for bits in itertools.product([0.0, 1.0], repeat=5):
-                chance = math.prod(
-                    means[place >= 2] if bit else 1 - means[place >= 2]
-                    for place, bit in enumerate(bits)
-                )
-                gain = top_sets._bounded_gain(own, frozen, np.array(bits), starts, 1, 0, *buffers)
-                total += chance * math.exp(gain)
+                state.bets.received[1, 0] = 0
+                state.bets.products[1, 0], state.bets.logs[1, 0] = 1.0, frozen
+                chance = 1.0
+                for arm, bit in zip([0, 0, 1, 1, 1], bits, strict=True):
+                    chance *= means[arm] if bit else 1 - means[arm]
+                    block_bets.multiply_bets(*moved, arm, bit)
+                total += chance * math.exp(bounded_gain(state.bets, 1, 0))
             assert total <= 1.0 + 1e-9
 
 
@@ -128,6 +136,10 @@ def test_the_right_set_is_seldom_rejected_on_hard_nulls(means, top, draw, tolera
 
 
 # ---------------------------------------------------------------------------- decisions
+
+
+def first_open_block(policy):
+    return int(policy._blocks.state.blocks.first[0])
 
 
 def race(policy, seed, means=MEANS, late=0, order=None):
@@ -213,7 +225,7 @@ def test_the_order_of_arrival_changes_no_evidence():
             pulls = policy.ask(40 if policy.told == 0 else 12)
             for pull in pulls[::-1] if reverse else pulls:
                 policy.tell(pull, float(values[pull.number] < MEANS[pull.arm]))
-        found.append((policy._ledger.copy(), policy.recommend().candidates))
+        found.append((policy._blocks.state.wealth.ledgers.copy(), policy.recommend().candidates))
     assert np.allclose(found[0][0], found[1][0], atol=1e-9)
     assert found[0][1] == found[1][1]
 
@@ -259,6 +271,35 @@ def test_a_loss_with_known_noise_takes_the_proof_away_only_where_it_is_in_a_bet(
     assert declared.guarantee.proven
 
 
+def test_a_late_result_of_an_initial_pull_forgives_no_other_loss():
+    policy = BlockBetting(Problem(2, noise_std=1.0), initial_pulls=2)
+    first, second, third, _ = policy.ask(4)
+    policy.fail(first, "lost")
+    policy.tell(second, 0.0)
+    policy.tell(third, 0.5)
+    assert policy.guarantee.proven
+    policy.fail(next(pull for pull in policy.ask(4) if pull.action == first.action), "lost")
+    assert not policy.guarantee.proven
+    policy.tell(first, 0.0)
+    assert not policy.guarantee.proven
+
+
+def test_a_pull_that_fails_after_the_stop_is_in_no_bet():
+    policy = BlockBetting(COINS, max_pulls=42)
+    for pull in policy.ask(40):
+        policy.tell(pull, float(pull.number % 2))
+    told, failed = policy.ask(2)
+    policy.tell(told, 1.0)
+    policy.tell(COINS.pull(arm="a"), 1.0)
+    assert policy.stopped
+    blocks = policy._blocks.state.blocks
+    waiting = blocks.waiting.sum()
+    policy.fail(failed, "cancelled")
+    policy.tell(failed, 1.0)
+    assert policy.told == 43
+    assert blocks.waiting.sum() == waiting
+
+
 def test_a_late_result_counts_in_its_block_and_not_after_it():
     early, lost = BlockBetting(COINS), BlockBetting(COINS)
     for policy in (early, lost):
@@ -270,12 +311,13 @@ def test_a_late_result_counts_in_its_block_and_not_after_it():
             policy.tell(first, float(first.arm in "cd"))
         for pull in (second, *rest):
             policy.tell(pull, float(pull.arm in "cd"))
-        assert policy._first == 2
+        assert first_open_block(policy) == 2
         if policy is lost:
             policy.tell(first, float(first.arm in "cd"))
         assert policy.guarantee.proven
-    inside, outside = early._ledger[np.isfinite(early._ledger)], lost._ledger
-    assert inside.sum() > outside[np.isfinite(early._ledger)].sum()
+    inside, outside = early._blocks.state.wealth.ledgers, lost._blocks.state.wealth.ledgers
+    open_pairs = np.isfinite(inside)
+    assert inside[open_pairs].sum() > outside[open_pairs].sum()
 
 
 def test_corrections_count_until_bets_are_settled():
@@ -286,13 +328,13 @@ def test_corrections_count_until_bets_are_settled():
     second = policy.ask(8)
     policy.tell(second[0], 1.0)
     policy.amend(second[0], 1.0, 0.0)
-    assert policy._known[second[0].number][2] == 0.0
+    assert policy._blocks.state.blocks.sums[1].sum() == 0.0
     policy.tell(COINS.pull(arm="a"), 1.0)
     policy.amend(COINS.pull(arm="a"), 1.0, 0.0)
     assert policy.guarantee.proven
-    for pull in [*second[1:], *policy.ask(int(policy._to_issue[0].sum()))]:
+    for pull in [*second[1:], *policy.ask(int(policy._blocks.state.blocks.unissued[1]))]:
         policy.tell(pull, 1.0)
-    assert policy._first == 2
+    assert first_open_block(policy) == 2
     policy.amend(second[1], 1.0, 0.0)
     assert not policy.guarantee.proven
     untouched = BlockBetting(COINS)

@@ -1,7 +1,8 @@
 """The running record of each cell's spread that the test of a stated noise needs, compiled.
 
 A record is an array of shape (cells, 4); its columns are named below. Values are in units of the
-stated noise, so the caller divides by it first.
+stated noise, so the caller divides by it first. A numbered record has one more column: the number
+of the pull that gave the first result.
 """
 
 import numpy as np
@@ -15,6 +16,11 @@ COUNT, MEAN, SPREAD, FIRST = range(4)
 """Columns: results, their mean, the sum of squares about it, and the first result."""
 
 COLUMNS = 4
+
+NUMBER = COLUMNS
+"""The last column of a numbered record."""
+
+NUMBERED_COLUMNS = 5
 
 
 @kernel
@@ -39,3 +45,58 @@ def replace_result(record: Floats, cell: int, old: float, new: float) -> None:
     change = (new - old) * (new - mean + old - row[MEAN])
     row[SPREAD] = max(0.0, row[SPREAD] + change)
     row[MEAN] = mean
+
+
+# --------------------------------------------------------------------- numbered records
+
+
+@kernel
+def record_as_told(record: Floats, cell: int, number: float, value: float) -> None:
+    """Add a result, whose pull has a number; the first one told is the first."""
+    if record[cell, COUNT] == 0.0:
+        record[cell, NUMBER] = number
+    record_result(record, cell, value)
+
+
+@kernel
+def record_as_issued(record: Floats, cell: int, number: float, value: float) -> None:
+    """Add a result in any order; the one whose pull was issued first is the first."""
+    is_first = record[cell, COUNT] == 0.0 or number < record[cell, NUMBER]
+    record_result(record, cell, value)
+    if is_first:
+        record[cell, NUMBER] = number
+        record[cell, FIRST] = value
+
+
+@kernel
+def replace_numbered(record: Floats, cell: int, number: float, old: float, new: float) -> None:
+    """Put a corrected result in the place of the one that was recorded."""
+    first = record[cell, FIRST]
+    replace_result(record, cell, old, new)
+    is_first = number == record[cell, NUMBER] and old == first
+    record[cell, FIRST] = new if is_first else first
+
+
+@kernel
+def settle_record(settled: Floats, block: Floats) -> None:
+    """Add the record of a block to that of what is settled, and clear it.
+
+    Results of an open block may come in an order that depends on their values.
+    """
+    for cell in range(block.shape[0]):
+        if block[cell, COUNT] > 0.0:
+            _add(settled[cell], block[cell])
+            block[cell] = 0.0
+
+
+@kernel
+def _add(total: Floats, more: Floats) -> None:
+    """Add the results of a later block to those of a cell."""
+    if total[COUNT] == 0.0:
+        total[FIRST] = more[FIRST]
+        total[NUMBER] = more[NUMBER]
+    count = total[COUNT] + more[COUNT]
+    gap = more[MEAN] - total[MEAN]
+    total[SPREAD] += more[SPREAD] + gap * gap * total[COUNT] * more[COUNT] / count
+    total[MEAN] += gap * more[COUNT] / count
+    total[COUNT] = count

@@ -48,7 +48,7 @@ class BlockKernels(Protocol):
         """Take a result of a lost pull; return whether its block still counts it."""
 
     def lose(self, *arguments: Any) -> None:
-        """Take note that a pull got lost: action and tag."""
+        """Take note that a pull got lost: action, tag, and what else the family wants to know."""
 
     def correct(self, *arguments: Any) -> None:
         """Replace a result: action, tag, what it was, what it is, number of the pull."""
@@ -149,13 +149,14 @@ class LiveBlocks:
             action, tag = self.kernels.ask(*self.arrays, *wanted)
             if action >= 0:
                 return action, tag
-            self._make_room()
+            self.make_room()
 
     def learn(self, pull: Pull, value: float, *, was_lost: bool) -> None:
         """Take a result; after its loss it counts for bets if its block can still take it."""
         if was_lost:
-            told = (pull.action, pull.tag, value, pull.number)
-            if self.kernels.tell_late(*self.arrays, *told):
+            if pull.number in self.late:
+                self.kernels.tell_late(*self.arrays, pull.action, _OUTSIDE, value, pull.number)
+            elif self.kernels.tell_late(*self.arrays, pull.action, pull.tag, value, pull.number):
                 self.lost -= pull.tag >= 0 and not self.finished
             else:
                 self.late.append(pull.number)
@@ -163,10 +164,14 @@ class LiveBlocks:
         tag = _OUTSIDE if pull.number == UNSOLICITED else pull.tag
         self.kernels.tell(*self.arrays, pull.action, tag, value, pull.number)
 
-    def lose(self, pull: Pull) -> None:
+    def lose(self, pull: Pull, *details: Any) -> None:
         """Take note that a pull got lost."""
         self.lost += pull.tag >= 0 and not self.finished
-        self.kernels.lose(*self.arrays, pull.action, pull.tag)
+        self.kernels.lose(*self.arrays, pull.action, pull.tag, *details)
+
+    def give_up(self, pull: Pull) -> None:
+        """Take note of a loss that comes after the stop: the block keeps waiting for the pull."""
+        self.late.append(pull.number)
 
     def amend(self, pull: Pull, old: float, new: float) -> None:
         """Correct a result, and bets of its block; those that were paid stay as they were."""
@@ -199,7 +204,7 @@ class LiveBlocks:
 
     # ------------------------------------------------------------------------- more room
 
-    def _make_room(self) -> None:
+    def make_room(self) -> None:
         """Double the number of blocks that can be open at once."""
         layout, old = self.kernels.STATE, self.state
         lengths = layout.lengths(self.floats, self.integers)

@@ -69,8 +69,11 @@ def enter(
     arm: int,
     number: int,
     skip: bool,
-) -> None:
-    """Let a pull wait that begins now, the arm's `number`-th; with `skip` only for its end."""
+) -> int:
+    """Let a pull wait that begins now, the arm's `number`-th; return its slot.
+
+    With `skip` it waits only for its end.
+    """
     free = 0
     while slots[free, ROW] >= 0.0:
         free += 1
@@ -81,6 +84,7 @@ def enter(
     heap[size] = free
     clock[0].in_flight += 1
     rise(slots, heap, size)
+    return free
 
 
 @inlined

@@ -5,33 +5,27 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.confidence.block_betting import promise, pulls_left
+from fairtrial.confidence.block_betting import BlockKernels, LiveBlocks, promise
+from fairtrial.confidence.block_betting.bets import GRID
 from fairtrial.confidence.bounds import NormalMixture
-from fairtrial.confidence.noise_kernels import record_result
 from fairtrial.confidence.noise_test import NoiseTest
 from fairtrial.core.fixed_confidence import FixedConfidencePolicy
 from fairtrial.core.policy import Choice
-from fairtrial.core.pull import UNSOLICITED, Pull
+from fairtrial.core.pull import Pull
 from fairtrial.core.recommendation import Estimate, Guarantee
+from fairtrial.core.run import Run
 from fairtrial.core.validation import check_instance, check_integer
 from fairtrial.core.wording import is_best, plural
-from fairtrial.delayed._kernels.top_sets import (
-    FROZEN,
-    PLANNED,
-    SIDE,
-    Rules,
-    add_value,
-    correct_value,
-    pay_block,
-    plan_block,
-)
+from fairtrial.delayed._kernels import block_runs, blocks
+from fairtrial.delayed._kernels.block_state import CONSTANTS, Constants, Rules
 from fairtrial.delayed.policies.assumption_tests import contradicts, log_evidence_of_losses
 from fairtrial.delayed.problem import Problem
+from fairtrial.delayed.timed import TimedEnvironment, draw_key
 from fairtrial.errors import InvalidArgument, InvalidOutcome
 
 __all__ = ["BlockBetting"]
@@ -39,8 +33,15 @@ __all__ = ["BlockBetting"]
 Floats = NDArray[np.float64]
 
 _MOST_STDS = 1e10
+_RAREST = 1e4
+"""No outcome of an environment is so many standard deviations from its mean."""
+
 _OF_A_DEAD_ARM = "cancelled"
 _WIDE_SPREAD = "noise_std is as stated (contradicted: results spread far more widely)"
+
+
+class _Blocks(LiveBlocks):
+    kernels: ClassVar[BlockKernels] = blocks
 
 
 class BlockBetting(FixedConfidencePolicy):
@@ -96,12 +97,9 @@ class BlockBetting(FixedConfidencePolicy):
     """
 
     problem: Problem
-    version = 2
-    state_fields = (
-        "_data", "_ledger", "_carried", "_shares", "_frozen", "_to_issue", "_waiting", "_first",
-        "_results", "_valued", "_closed", "_record", "_losses", "_amended", "_has_answer",
-        "_forecast",
-    )  # fmt: skip
+    version = 3
+    environments = TimedEnvironment
+    state_fields = ("_valued", *(f"_blocks.{name}" for name in LiveBlocks.fields))
 
     def __init__(
         self,
@@ -123,9 +121,12 @@ class BlockBetting(FixedConfidencePolicy):
                 "problem", "must give noise_std or reward_range for BlockBetting", problem
             )
         self._bounded = problem.reward_range is not None
-        self._origin, self._unit = self._units()
-        self._variances = (problem.scale / abs(self._unit)) ** 2
-        self._open_books()
+        self._rules = self._rules_of(problem)
+        variances = (problem.scale / abs(self._rules.unit)) ** 2
+        constants, _ = CONSTANTS.pack(Constants(variances, self._rules))
+        self._blocks = _Blocks(constants, **self._dimensions)
+        # Pulls that failed and count as the failure value.
+        self._valued: list[int] = []
 
     def _units(self) -> tuple[float, float]:
         """Return what counts as 0 and as 1 inside: there more is better, bounded rewards in [0, 1].
@@ -148,14 +149,19 @@ class BlockBetting(FixedConfidencePolicy):
         exponent = min(max(math.frexp(float(scale.max()))[1], -1000), 1000)
         return 0.0, problem.sign * 2.0**exponent
 
-    def _rules(self) -> Any:
-        problem, arms = self.problem, len(self.problem.arms)
-        pairs = problem.top * (arms - problem.top)
+    def _rules_of(self, problem: Problem) -> Rules:
+        origin, unit = self._units()
+        # With a tolerance each pair of an arm outside and one inside is tested on its own.
+        pairs = problem.top * (len(problem.arms) - problem.top)
+        tests = max(pairs, 1) if problem.tolerance > 0.0 else 1
         return Rules(
             bounded=self._bounded,
-            tolerance=problem.tolerance / abs(self._unit),
-            threshold=self._threshold(pairs),
+            origin=origin,
+            unit=unit,
+            tolerance=problem.tolerance / abs(unit),
+            threshold=math.log(tests / self.delta),
             top=problem.top,
+            initial_pulls=float(self.initial_pulls or (10 if self._bounded else 5)),
             growth=0.03,
             touch=2.0,
             kappa=1.0,
@@ -164,136 +170,32 @@ class BlockBetting(FixedConfidencePolicy):
             pause=0.5,
         )
 
-    def _threshold(self, pairs: int) -> float:
-        """Return the wealth, as a logarithm, at which a set (or a pair) is rejected."""
-        tests = pairs if self.problem.tolerance > 0.0 else 1
-        return math.log(max(tests, 1) / self.delta)
-
-    def _open_books(self) -> None:
-        """Open the block of initial pulls, unless nothing is to be found."""
-        arms = len(self.problem.arms)
-        self._data, self._carried = np.zeros((3, arms)), np.zeros((3, arms))
-        self._carried[0] = -1.0
-        self._ledger, self._shares = np.zeros((arms, arms)), np.full(arms, 1.0 / arms)
-        self._frozen = np.zeros((0, FROZEN, arms))
-        self._to_issue, self._waiting = np.zeros((0, arms)), np.zeros(0)
-        # Serial number of the oldest open block; that of the initial pulls is 0.
-        self._first = 0
-        # By pull: serial of its block, arm and result, NaN for one that got lost.
-        self._known: dict[int, tuple[int, int, float]] = {}
-        # Pulls that failed and count as the failure value.
-        self._valued: list[int] = []
-        # Of complete blocks, arm by arm: results, and their sums with losses at either end.
-        self._closed = np.zeros((3, arms))
-        self._record = NoiseTest.empty_record(arms)
-        self._losses = np.zeros(arms)
-        self._has_answer = self.problem.top == arms
-        self._forecast = math.inf
-        frozen = np.zeros((FROZEN, arms))
-        frozen[PLANNED] = self.initial_pulls or (10 if self._bounded else 5)
-        if not self._finished:
-            self._open_block(frozen)
-
     @property
-    def _results(self) -> Floats:
-        """The results of open blocks, as rows of number, serial, arm and value."""
-        rows = [(number, *result) for number, result in self._known.items()]
-        return np.array(rows, dtype=np.float64).reshape(len(rows), 4)
-
-    @_results.setter
-    def _results(self, rows: Floats) -> None:
-        self._known = {
-            int(number): (int(serial), int(arm), value)
-            for number, serial, arm, value in rows.tolist()
+    def _dimensions(self) -> dict[str, int]:
+        """Those of the state but for how many blocks can be open at once."""
+        arms, top = len(self.problem.arms), self.problem.top
+        return {
+            "arms": arms,
+            "actions": arms,
+            "bets": max(1, top * (arms - top)),
+            "points": GRID if self._bounded else 0,
+            "tested": 0 if self._bounded else arms,
         }
-
-    def _open_block(self, frozen: Floats) -> None:
-        planned = frozen[PLANNED]
-        self._frozen = np.concatenate([self._frozen, frozen[None]])
-        self._to_issue = np.concatenate([self._to_issue, planned[None]])
-        self._waiting = np.append(self._waiting, planned.sum())
 
     # ------------------------------------------------------------------------- contract
 
     def choose(self) -> Choice:
         """Return the next pull of an open block; plan a block when none has pulls left."""
-        for place, left in enumerate(self._to_issue):
-            arm = int(left.argmax())
-            if left[arm] > 0.0:
-                left[arm] -= 1.0
-                return arm, self._first + place
-        if not self._data[0].all():
-            # Without a result of every arm there is no plan: the pull informs it, in no bet.
-            return int(self._issued().argmin()), -1
-        self._plan()
-        return self.choose()
-
-    def _issued(self) -> Floats:
-        """Return by arm how many pulls have a result or are in flight."""
-        arms = [action for action, _ in self._outstanding.values()]
-        return np.asarray(self._data[0] + np.bincount(arms, minlength=len(self.problem.arms)))
-
-    def _plan(self) -> None:
-        frozen = np.zeros((FROZEN, len(self.problem.arms)))
-        books = (self._data, self._variances, self._ledger, self._carried, self._shares, frozen)
-        self._forecast = float(plan_block(self._rules(), *books, float(self.batch or 0)))
-        self._open_block(frozen)
+        return self._blocks.choose(float(self.batch or 0))
 
     def learn(self, pull: Pull, outcome: float) -> None:
         """Take one result: in time, after a loss, or unsolicited (then it informs plans only)."""
-        value, known = self._count(outcome), self._known.get(pull.number)
-        failed = pull.number in self._valued
-        if failed:
+        self._require_near(outcome)
+        if pull.number in self._valued:
             self._valued.remove(pull.number)
-            correct_value(self._data, pull.action, self._count(self._failure_value), value)
+            self._blocks.amend(pull, self._failure_value, outcome)
         else:
-            add_value(self._data, pull.action, value)
-        if pull.number == UNSOLICITED or pull.tag < self._first:
-            self._amended += failed and pull.tag > 0
-            return
-        self._known[pull.number] = (pull.tag, pull.action, value)
-        if known is None:
-            self._receive(pull.tag)
-        elif math.isnan(known[2]) and self._losses[pull.action] > 0.0:
-            # It was only late: its block is still open.
-            self._losses[pull.action] -= 1.0
-
-    def _receive(self, serial: int) -> None:
-        """Note that one pull of a block has ended; settle the blocks that are complete."""
-        self._waiting[serial - self._first] -= 1.0
-        while len(self._waiting) and self._waiting[0] == 0.0 and not self._finished:
-            self._settle()
-
-    def _settle(self) -> None:
-        """Pay the bets of the oldest block, and close it."""
-        mine = sorted((arm, number, value) for number, (serial, arm, value) in self._known.items()
-                      if serial == self._first)  # fmt: skip
-        arms = np.array([arm for arm, _, _ in mine], dtype=np.int64)
-        values = np.array([value for _, _, value in mine])
-        counts = np.bincount(arms, minlength=len(self.problem.arms))
-        starts = np.concatenate([[0], np.cumsum(counts)])
-        if self._first > 0:
-            books = (values, starts, self._ledger, self._carried)
-            self._has_answer = bool(pay_block(self._rules(), self._frozen[0], *books))
-        self._note_closed(arms, values)
-        for _, number, _ in mine:
-            del self._known[number]
-        self._first += 1
-        self._frozen, self._to_issue = self._frozen[1:], self._to_issue[1:]
-        self._waiting = self._waiting[1:]
-
-    def _note_closed(self, arms: NDArray[np.int64], values: Floats) -> None:
-        """Add a complete block to what intervals and the test of the noise rest on."""
-        came = ~np.isnan(values)
-        if self._bounded:
-            number = len(self.problem.arms)
-            self._closed[0] += np.bincount(arms, minlength=number)
-            self._closed[1] += np.bincount(arms, np.where(came, values, 0.0), number)
-            self._closed[2] += np.bincount(arms, np.where(came, values, 1.0), number)
-            return
-        for arm, value in zip(arms[came].tolist(), values[came].tolist(), strict=True):
-            self._closed[:, arm] += (1.0, value, value)
-            record_result(self._record, arm, value / math.sqrt(self._variances[arm]))
+            self._blocks.learn(pull, outcome, was_lost=pull.number in self._lost)
 
     def read(self, pull: Pull, value: float, **details: Any) -> None:
         """Ignore a reading: outcomes alone count."""
@@ -308,43 +210,30 @@ class BlockBetting(FixedConfidencePolicy):
         every bet if rewards have a range, and not at all if only their noise is known.
         """
         if self.stopped:
+            self._blocks.give_up(pull)
             return
-        wanted = bool(self._live_arms()[pull.action]) or reason != _OF_A_DEAD_ARM
-        value = math.nan
-        if wanted and self.problem.failure_value is not None:
-            value = self._count(self.problem.failure_value)
-            add_value(self._data, pull.action, value)
+        is_wanted = reason != _OF_A_DEAD_ARM or bool(self._live_arms[pull.action])
+        if is_wanted and self.problem.failure_value is not None:
+            self._blocks.learn(pull, self.problem.failure_value, was_lost=False)
             self._valued.append(pull.number)
-        if pull.tag < self._first:
-            return
-        self._known[pull.number] = (pull.tag, pull.action, value)
-        self._losses[pull.action] += math.isnan(value) and pull.tag > 0 and wanted
-        self._receive(pull.tag)
+        else:
+            self._blocks.lose(pull, is_wanted)
 
     def on_amend(self, pull: Pull, old: float, new: float) -> None:
         """Correct the data, and the bets of its block; those that were paid stay as they were."""
-        before, after = self._count(old), self._count(new)
-        correct_value(self._data, pull.action, before, after)
-        if pull.number in self._known:
-            serial, arm, _ = self._known[pull.number]
-            self._known[pull.number] = (serial, arm, after)
-        elif pull.tag > 0:
-            # The initial pulls and those outside of every block are in no bet.
-            self._amended += 1
+        self._require_near(old)
+        self._require_near(new)
+        self._blocks.amend(pull, old, new)
 
-    def _count(self, value: float) -> float:
-        """Return a value as it is counted inside: more is better."""
-        own = (value - self._origin) / self._unit
-        if self._bounded:
-            return min(max(own, 0.0), 1.0)
-        if abs(own) > _MOST_STDS:
+    def _require_near(self, outcome: float) -> None:
+        """Require an outcome that noise of the stated scale can be told apart in."""
+        if not self._bounded and abs(outcome / self._rules.unit) > _MOST_STDS:
             raise InvalidOutcome(
                 "outcome",
                 f"must be within {_MOST_STDS:g} times the noise of 0; subtract a constant from all "
                 "outcomes, which changes no comparison",
-                value,
+                outcome,
             )
-        return own
 
     @property
     def _failure_value(self) -> float:
@@ -355,37 +244,68 @@ class BlockBetting(FixedConfidencePolicy):
         """Return the pulls in flight that no bet needs any more; all, once stopped."""
         if self.stopped:
             return self.outstanding()
-        live = self._live_arms()
+        live = self._live_arms
         if live.all():
             return []
         return [pull for pull in self.outstanding() if not live[pull.action]]
 
-    def _live_arms(self) -> NDArray[np.bool_]:
-        """Return which arms are in a pair that is not settled, for every open block."""
-        target = self._carried[0]
-        same = (self._frozen[1 if self._first == 0 else 0 :, SIDE] == target).all()
-        if target[0] < 0.0 or not same:
-            return np.ones(target.size, dtype=bool)
-        pairs = self._open_pairs()
-        return np.asarray(pairs.any(axis=0) | pairs.any(axis=1))
+    @property
+    def _live_arms(self) -> Floats:
+        """One for every arm whose results some bet may still need, else zero."""
+        live = np.empty(len(self.problem.arms))
+        blocks.find_live_arms(*self._blocks.arrays[1:], live)
+        return live
 
-    def _open_pairs(self) -> NDArray[np.bool_]:
-        """Return which pairs of an arm outside of the target and one inside are not settled."""
-        inside = self._carried[0] > 0.0
-        return np.asarray((self._ledger < math.inf) & ~inside[:, None] & inside)
+    def _can_run(self, environment: TimedEnvironment, horizon: int | None, parallel: int) -> bool:
+        largest = np.abs(environment.arm_means) + _RAREST * environment.arm_stds
+        # Compiled code refuses no outcome.
+        is_near = self._bounded or (largest <= _MOST_STDS * abs(self._rules.unit)).all()
+        return environment.compiled and bool(is_near)
+
+    def _run(
+        self, environment: Any, generator: np.random.Generator, horizon: int | None, parallel: int
+    ) -> Run:
+        problem = self.problem
+        limits = block_runs.Limits(
+            max_pulls=math.inf if horizon is None else float(horizon),
+            max_results=math.inf if self.max_pulls is None else float(self.max_pulls),
+            failure_value=math.nan if problem.failure_value is None else problem.failure_value,
+        )
+        staged, slots, heap = environment.stage(draw_key(generator), parallel)
+        flight = block_runs.new_flight(slots, heap, len(problem.arms))
+        batch = float(self.batch or 0)
+        while not block_runs.run(*self._blocks.arrays, batch, staged, flight, limits):
+            self._blocks.make_room()
+        clock = flight.clock[0]
+        self.asked, self.told = int(clock.asked), int(clock.told)
+        now, cancelled = float(clock.now), int(clock.cancelled)
+        return self._finished_run(environment, flight.pulls, now, cancelled)
 
     # --------------------------------------------------------------------------- report
 
     @property
     def _finished(self) -> bool:
-        return self._has_answer
+        return self._blocks.finished
+
+    @property
+    def _has_target(self) -> bool:
+        """Whether any bet has been placed and paid."""
+        return bool(self._blocks.state.wealth.target[0] >= 0.0)
+
+    @property
+    def _open_pairs(self) -> NDArray[np.bool_]:
+        """Which pairs of an arm outside of the target and one inside are not settled."""
+        wealth = self._blocks.state.wealth
+        inside = wealth.target > 0.0
+        return np.asarray((wealth.ledgers < math.inf) & ~inside[:, None] & inside)
 
     @property
     def _answer(self) -> tuple[str, ...]:
         """The answer, or what leads so far; the best first."""
-        means = np.where(self._data[0] > 0.0, self._data[1], -math.inf)
-        settled = self._finished and self._carried[0, 0] >= 0.0
-        inside = self._carried[0] if settled else np.zeros(means.size)
+        state = self._blocks.state
+        means = np.where(state.counts > 0.0, state.means, -math.inf)
+        settled = self._finished and self._has_target
+        inside = state.wealth.target if settled else np.zeros(means.size)
         order = np.lexsort((-means, -inside))[: self.problem.top]
         return tuple(self.problem.arms[arm] for arm in order.tolist())
 
@@ -397,15 +317,14 @@ class BlockBetting(FixedConfidencePolicy):
 
     def _evidence(self) -> tuple[float | None, float | None]:
         """Return the least wealth against a rival set, as a logarithm, and what rejects it."""
-        threshold = float(self._rules().threshold)
+        threshold = self._rules.threshold
         if self.problem.top == len(self.problem.arms):
             return None, None
-        if self._carried[0, 0] < 0.0:
+        if not self._has_target:
             return 0.0, threshold
-        open_pairs = self._open_pairs()
         # Rejected sets came to the threshold at least.
-        least = self._ledger[open_pairs].min() if open_pairs.any() else threshold
-        return float(min(least, threshold)), threshold
+        least = self._blocks.state.wealth.ledgers[self._open_pairs].min(initial=threshold)
+        return float(least), threshold
 
     def _candidates(self) -> tuple[str, ...] | None:
         """Return the arms of sets that are not rejected, in the order of the problem.
@@ -414,10 +333,11 @@ class BlockBetting(FixedConfidencePolicy):
         """
         if self.problem.tolerance > 0.0:
             return None
-        if self._carried[0, 0] < 0.0:
+        if not self._has_target:
             return self.problem.arms
-        inside, order = self._carried[0] > 0.0, self._carried[1]
-        waiting = self._open_pairs().any(axis=1)
+        wealth = self._blocks.state.wealth
+        inside, order = wealth.target > 0.0, wealth.order
+        waiting = self._open_pairs.any(axis=1)
         # A set with an arm was followed by a pair whose arm comes no later in the order.
         first = order[waiting].min() if waiting.any() else math.inf
         later = order >= first if self.problem.top > 1 else waiting
@@ -425,39 +345,49 @@ class BlockBetting(FixedConfidencePolicy):
         return tuple(arm for arm, stays in zip(self.problem.arms, kept, strict=True) if stays)
 
     def _remaining(self, evidence: float | None, threshold: float | None) -> float | None:
-        return pulls_left(self._forecast, float(self._waiting.sum()))
+        return self._blocks.pulls_left
 
     def _estimates(self) -> tuple[tuple[Estimate, ...], tuple[Estimate, ...]]:
         """Return the mean of each arm, with an interval from complete blocks."""
-        counts, least, most = self._closed
-        scale = np.sqrt(self._variances)
-        radius = NormalMixture().radius(counts, self.delta / counts.size, scale)
-        with np.errstate(invalid="ignore"):
-            ends = np.stack([least / counts - radius, most / counts + radius])
-        if self._bounded:
-            ends = np.clip(ends, 0.0, 1.0)
-        ends = np.sort(self._origin + self._unit * ends, axis=0)
+        state, (origin, unit) = self._blocks.state, (self._rules.origin, self._rules.unit)
+        counts, ends = self._settled_ends()
+        ends = np.sort(origin + unit * ends, axis=0)
         estimates = []
         for arm, labels in enumerate(self.problem.action_labels):
-            number = int(self._data[0, arm])
+            number = int(state.counts[arm])
             known = bool(counts[arm] > 0.0)
             estimates.append(
                 Estimate(
                     labels,
                     number,
-                    mean=self._origin + self._unit * float(self._data[1, arm]) if number else None,
+                    mean=origin + unit * float(state.means[arm]) if number else None,
                     lower=float(ends[0, arm]) if known else None,
                     upper=float(ends[1, arm]) if known else None,
                 )
             )
         return tuple(estimates), tuple(estimates)
 
+    def _settled_ends(self) -> tuple[Floats, Floats]:
+        """Return pulls by arm in complete blocks, and both ends of an interval from them, inside.
+
+        A lost pull counts as either end of the range; with a known noise it does not count.
+        """
+        state = self._blocks.state
+        lost = state.blocks.lost if self._bounded else 0.0 * state.blocks.lost
+        counts = state.blocks.came + lost
+        scale = self.problem.scale / abs(self._rules.unit)
+        radius = NormalMixture().radius(counts, self.delta / counts.size, scale)
+        with np.errstate(invalid="ignore"):
+            least, most = state.settled_sums / counts, (state.settled_sums + lost) / counts
+        ends = np.stack([least - radius, most + radius])
+        return counts, np.clip(ends, 0.0, 1.0) if self._bounded else ends
+
     def _details(self) -> Mapping[str, Any]:
         """Return blocks, and which arms are settled."""
         candidates = self._candidates() or self.problem.arms
         settled = self._answer if self._finished else ()
         return {
-            "blocks": self._first + len(self._waiting),
+            "blocks": self._blocks.planned,
             "answers": [
                 {"answer": arm, "accepted": arm in settled, "rejected": arm not in candidates}
                 for arm in self.problem.arms
@@ -467,7 +397,8 @@ class BlockBetting(FixedConfidencePolicy):
     @property
     def guarantee(self) -> Guarantee:
         """The guarantee, and its basis after losses and corrections."""
-        problem, lost = self.problem, int(self._losses.sum())
+        problem, state = self.problem, self._blocks.state
+        lost = int(state.losses.sum())
         stated = promise(
             self.delta,
             problem.reward_range,
@@ -481,7 +412,7 @@ class BlockBetting(FixedConfidencePolicy):
             chance = f"{plural(lost, 'pull')} got lost for reasons unrelated to outcomes"
             if problem.failure != "independent":
                 stated = stated.weakened(chance)
-            elif contradicts(log_evidence_of_losses(self._data[0], self._losses)):
+            elif contradicts(log_evidence_of_losses(state.counts, state.losses)):
                 stated = stated.weakened(
                     f"{chance} (contradicted: some arms lose far more than others)"
                 )
@@ -491,7 +422,7 @@ class BlockBetting(FixedConfidencePolicy):
                 "other outcomes does not foresee"
             )
         stated = stated.weakened_by(
-            self._amended, "outcome", "changed after bets on them were settled"
+            self._blocks.amended, "outcome", "changed after bets on them were settled"
         )
         if self._contradicts_noise:
             stated = stated.weakened(_WIDE_SPREAD)
@@ -499,7 +430,7 @@ class BlockBetting(FixedConfidencePolicy):
 
     @property
     def _contradicts_noise(self) -> bool:
-        return not self._bounded and NoiseTest(self._record).contradicted
+        return not self._bounded and NoiseTest(self._blocks.state.settled_noise).contradicted
 
     def warnings(self) -> tuple[str, ...]:
         """Return what the results contradict: the stated noise, where there is one."""

@@ -4,8 +4,8 @@ from typing import Annotated, NamedTuple
 
 from fairtrial.confidence.block_betting.bets import Bets, inlined
 from fairtrial.confidence.block_betting.blocks import Blocks
+from fairtrial.confidence.noise_kernels import NUMBERED_COLUMNS
 from fairtrial.core.layout import Layout
-from fairtrial.subpopulations._kernels.indices import NOISE_FIELDS
 from fairtrial.subpopulations._kernels.model import Floats, Integers, Model
 
 
@@ -70,8 +70,8 @@ class State(NamedTuple):
     constant: Annotated[Floats, "slots bets"]  # part of the effect
     coefficients: Annotated[Floats, "slots bets 2 groups"]
     centres: Annotated[Floats, "slots bets 2 groups"]
-    settled_noise: Annotated[Floats, f"tested {NOISE_FIELDS}"]  # see `spread`
-    noise: Annotated[Floats, f"slots tested {NOISE_FIELDS}"]
+    settled_noise: Annotated[Floats, f"tested {NUMBERED_COLUMNS}"]
+    noise: Annotated[Floats, f"slots tested {NUMBERED_COLUMNS}"]
 
 
 CONSTANTS = Layout(Constants)

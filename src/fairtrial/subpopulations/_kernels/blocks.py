@@ -24,6 +24,7 @@ from fairtrial.confidence.block_betting.blocks import (
     tag_of,
     undo_loss,
 )
+from fairtrial.confidence.noise_kernels import record_as_issued, replace_numbered, settle_record
 from fairtrial.core._draws import draw
 from fairtrial.core.compilation import kernel
 from fairtrial.core.draws import Source
@@ -70,12 +71,7 @@ from fairtrial.subpopulations._kernels.model import (
     fill,
     with_limits,
 )
-from fairtrial.subpopulations._kernels.spread import (
-    correct_result,
-    in_units,
-    note_as_issued,
-    settle_block,
-)
+from fairtrial.subpopulations._kernels.spread import in_units
 
 __all__ = [
     "STATE",
@@ -273,7 +269,7 @@ def _take_in_block(
 ) -> None:
     receive(state.blocks, slot, cell, reward - rules.shift)
     if state.settled_noise.size:
-        note_as_issued(state.noise[slot], cell, float(number), in_units(model, cell, reward))
+        record_as_issued(state.noise[slot], cell, float(number), in_units(model, cell, reward))
 
 
 @kernel
@@ -354,7 +350,7 @@ def correct(
     if state.settled_noise.size and serial >= 0:
         record = state.noise[slot] if slot != OUTSIDE else state.settled_noise
         values = in_units(model, cell, old), in_units(model, cell, new)
-        correct_result(record, cell, float(number), values[0], values[1])
+        replace_numbered(record, cell, float(number), values[0], values[1])
 
 
 @kernel
@@ -365,7 +361,7 @@ def _settle(model: Model, rules: Rules, state: State) -> None:
         pay_bets(model, rules, state, slot)
         close_oldest(state.blocks)
         if state.settled_noise.size:
-            settle_block(state.settled_noise, state.noise[slot])
+            settle_record(state.settled_noise, state.noise[slot])
         reject_answers(model, rules, state)
         slot = complete_slot(state.blocks)
 

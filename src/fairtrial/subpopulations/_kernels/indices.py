@@ -20,8 +20,5 @@ BALANCED, PAPER, EXACT, PLAIN, UNIFORM, ROUND_ROBIN, STATIC = range(7)
 STYLISED, STYLISED_WITHOUT_HALF, MIXTURE, ITERATED_LOGARITHM = range(4)
 """Stopping tests."""
 
-NOISE_FIELDS = 5
-"""Columns of a record for the test of a stated noise: see `spread`."""
-
 ANY_GROUP = -1
 """The group when none has arrived by itself."""

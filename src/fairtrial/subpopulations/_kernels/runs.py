@@ -6,6 +6,7 @@ few arrays, because passing an array to compiled code costs more than most decis
 
 import numpy as np
 
+from fairtrial.confidence.noise_kernels import record_as_told, replace_numbered
 from fairtrial.core._draws import draw
 from fairtrial.core.compilation import kernel
 from fairtrial.subpopulations._kernels.evidence import evidence_for, is_certain
@@ -21,13 +22,7 @@ from fairtrial.subpopulations._kernels.indices import (
 from fairtrial.subpopulations._kernels.model import Floats, Integers, Model, open_model
 from fairtrial.subpopulations._kernels.recording import correct, is_ready, record
 from fairtrial.subpopulations._kernels.sampling import choose
-from fairtrial.subpopulations._kernels.spread import (
-    SETTLED,
-    Records,
-    correct_result,
-    in_units,
-    note_as_told,
-)
+from fairtrial.subpopulations._kernels.spread import SETTLED, Records, in_units
 
 # ------------------------------------------------------------ one draw at a time
 
@@ -68,7 +63,7 @@ def tell_tracker(
     """Give a tracker one reward; return whether it may stop with its present answer."""
     model = open_model(packed)
     if noise.size:
-        note_as_told(noise[SETTLED], cell, float(number), in_units(model, cell, reward))
+        record_as_told(noise[SETTLED], cell, float(number), in_units(model, cell, reward))
     return _take_reward(
         model, state, scan, values, cell, reward, solicited, estimate_noise,
         kind, start, delta, level, kappas, constants,
@@ -84,7 +79,7 @@ def correct_in_tracker(
     model = open_model(packed)
     if noise.size:
         before, after = in_units(model, cell, old), in_units(model, cell, new)
-        correct_result(noise[SETTLED], cell, float(number), before, after)
+        replace_numbered(noise[SETTLED], cell, float(number), before, after)
     correct(model, state, scan, values, cell, old, new, estimate_noise)
 
 
@@ -121,7 +116,7 @@ def run_tracker(
         )
         reward = sign * draw(environment, first, second, starts, cell, generator)
         if noise.size:
-            note_as_told(noise[SETTLED], cell, float(draws), in_units(model, cell, reward))
+            record_as_told(noise[SETTLED], cell, float(draws), in_units(model, cell, reward))
         draws += 1
         if _take_reward(
             model, state, scan, values, cell, reward, True, estimate_noise,

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.confidence.noise_kernels import NUMBERED_COLUMNS
 from fairtrial.confidence.thresholds import (
     GaussianMixture,
     Threshold,
@@ -29,7 +30,6 @@ from fairtrial.subpopulations._kernels.indices import (
     EXACT,
     ITERATED_LOGARITHM,
     MIXTURE,
-    NOISE_FIELDS,
     PENDING,
     PLANES,
     PRECISIONS,
@@ -212,7 +212,7 @@ class Tracker:
         self.in_order = Results(self._shares if self.waits_for_order else np.zeros((0, 0)))
         self.held = NOTHING_HELD
         stated = problem.reward_range is None and not problem.estimates_noise
-        self.noise = np.zeros((1, problem.n_actions, NOISE_FIELDS) if stated else (0, 0, 0))
+        self.noise = np.zeros((1, problem.n_actions, NUMBERED_COLUMNS) if stated else (0, 0, 0))
         # One arm without floors is the answer before any pull.
         self.certain = len(problem.arms) == 1 and not problem.constrained.any()
         self.given = 0

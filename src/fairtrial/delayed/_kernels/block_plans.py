@@ -1,0 +1,150 @@
+"""What the next block should pull: its target, the shares of the arms, and their pulls."""
+
+import math
+
+import numpy as np
+
+from fairtrial.confidence.block_betting.bets import inlined
+from fairtrial.confidence.block_betting.blocks import next_slot, open_block
+from fairtrial.core.compilation import kernel
+from fairtrial.delayed._kernels.block_state import Floats, Plans, Rules, State, Wealth
+from fairtrial.delayed._kernels.top_sets import find_places, find_target, is_live, wealth_against
+
+PRIOR_PULLS = 2.0
+"""Pulls of a fair coin over the range that the variance of an arm is shrunk by."""
+
+
+@kernel
+def plan_block(variances: Floats, rules: Rules, state: State, batch: float) -> int:
+    """Open the next block, against the arms that lead; return its slot."""
+    slot = next_slot(state.blocks)
+    wealth = state.wealth
+    plans = state.plans
+    inside = plans.inside[slot]
+    for arm in range(variances.size):
+        plans.earlier[slot, arm] = state.counts[arm]
+        plans.estimate[slot, arm] = state.means[arm]
+        plans.spread[slot, arm] = variances[arm]
+        if rules.bounded:
+            # The observed variance, shrunk to that of a fair coin.
+            squares = state.squares[arm] + 0.25 * PRIOR_PULLS
+            plans.spread[slot, arm] = squares / (state.counts[arm] + PRIOR_PULLS)
+    find_target(state.means, rules.top, inside)
+    if rules.tolerance == 0.0 and wealth_against(wealth, inside) == math.inf:
+        # A set that was rejected leads again: the bets stay with the last target.
+        for arm in range(variances.size):
+            inside[arm] = wealth.target[arm]
+    find_places(state.means, inside, plans.place[slot])
+    find_positions(inside, plans.position[slot])
+    state.forecast[0] = _find_shares(rules, wealth, plans, slot, state.shares)
+    planned = np.zeros(variances.size)
+    _fill_counts(rules, wealth, plans, slot, state.shares, batch, planned)
+    open_block(state.blocks, planned)
+    return slot
+
+
+@kernel
+def find_positions(inside: Floats, position: Floats) -> None:
+    """Fill each arm's number among those of its side."""
+    number = np.zeros(2, dtype=np.int64)
+    for arm in range(inside.size):
+        side = int(inside[arm])
+        position[arm] = number[side]
+        number[side] += 1
+
+
+@inlined
+def gap_of(rules: Rules, plans: Plans, slot: int, j: int, b: int) -> float:
+    """Return by how much b is better than j, by the outcomes before a block."""
+    return plans.estimate[slot, b] - plans.estimate[slot, j] + rules.tolerance
+
+
+@inlined
+def error_of(plans: Plans, slot: int, j: int, b: int) -> float:
+    """Return the variance of that gap."""
+    error = plans.spread[slot, b] / plans.earlier[slot, b]
+    return error + plans.spread[slot, j] / plans.earlier[slot, j]
+
+
+@kernel
+def _find_shares(rules: Rules, wealth: Wealth, plans: Plans, slot: int, shares: Floats) -> float:
+    """Set the shares of pulls that settle the neediest pair soonest; return the pulls it takes.
+
+    A pair's information is gap^2 / (v_b / w_b + v_j / w_j); each step moves the shares towards
+    what the pair that would be settled last can use.
+    """
+    spread = plans.spread[slot]
+    least = 0.3 / shares.size
+    for arm in range(shares.size):
+        shares[arm] = 0.7 * shares[arm] + least
+    for step in range(rules.steps):
+        _, first, second = _weakest_pair(rules, wealth, plans, slot, shares)
+        if first < 0:
+            return 0.0
+        rate = 1.0 / (8.0 + step)
+        own = spread[first] / shares[first]
+        other = spread[second] / shares[second]
+        for arm in range(shares.size):
+            shares[arm] *= 1.0 - rate
+        shares[first] += rate * own / (own + other)
+        shares[second] += rate * other / (own + other)
+    worst, _, _ = _weakest_pair(rules, wealth, plans, slot, shares)
+    return 2.0 / worst if worst > 0.0 else math.inf
+
+
+# It allocates nothing, so it needs no reference counts.
+@kernel(error_model="numpy", _nrt=False)
+def _weakest_pair(
+    rules: Rules, wealth: Wealth, plans: Plans, slot: int, shares: Floats
+) -> tuple[float, int, int]:
+    """Return information per need of the pair for which that is least, and the pair."""
+    spread = plans.spread[slot]
+    inside = plans.inside[slot]
+    worst = math.inf
+    first = -1
+    second = -1
+    for j in range(shares.size):
+        if inside[j] > 0.0:
+            continue
+        for b in range(shares.size):
+            if not is_live(wealth, inside, j, b):
+                continue
+            gap = max(gap_of(rules, plans, slot, j, b), 0.0)
+            # A gap near nothing is taken for its standard error.
+            square = gap * gap + rules.kappa * error_of(plans, slot, j, b)
+            value = square / (spread[b] / shares[b] + spread[j] / shares[j])
+            need = max(0.0, rules.threshold - wealth.ledgers[j, b]) + rules.cost
+            if value / need < worst:
+                worst = value / need
+                first = j
+                second = b
+    return worst, first, second
+
+
+@kernel
+def _fill_counts(
+    rules: Rules,
+    wealth: Wealth,
+    plans: Plans,
+    slot: int,
+    shares: Floats,
+    batch: float,
+    planned: Floats,
+) -> None:
+    """Fill the pulls of the block: at least one of every arm of a live pair."""
+    inside = plans.inside[slot]
+    support = 0
+    whole = 0.0
+    earlier = 0.0
+    for arm in range(planned.size):
+        earlier += plans.earlier[slot, arm]
+        for other in range(planned.size):
+            if is_live(wealth, inside, arm, other) or is_live(wealth, inside, other, arm):
+                planned[arm] = 1.0
+        if planned[arm] > 0.0:
+            support += 1
+            whole += shares[arm]
+    size = batch if batch > 0.0 else max(math.ceil(rules.growth * earlier), rules.touch * support)
+    for arm in range(planned.size):
+        if planned[arm] > 0.0:
+            planned[arm] = max(1.0, round(size * shares[arm] / whole))

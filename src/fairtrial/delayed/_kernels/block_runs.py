@@ -1,0 +1,164 @@
+"""A whole simulated run of block betting, by the functions that a live policy calls."""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fairtrial.confidence.block_betting.bets import LOST as NO_OUTCOME
+from fairtrial.confidence.block_betting.blocks import tag_of
+from fairtrial.core.compilation import kernel
+from fairtrial.core.records import record_type
+from fairtrial.delayed._kernels.block_state import (
+    Floats,
+    Integers,
+    open_constants,
+    open_state,
+)
+from fairtrial.delayed._kernels.blocks import end, next_arm
+from fairtrial.delayed._kernels.environments import (
+    ARM,
+    LOST,
+    NEXT_TIME,
+    ROW,
+    CompiledEnvironment,
+    outcome_of,
+)
+from fairtrial.delayed._kernels.queue import drop_freed, enter, is_due, leave_first
+from fairtrial.delayed._kernels.top_sets import mark_live_arms
+
+
+class Limits(NamedTuple):
+    """What limits a run, and what a lost pull counts as: NaN if there is no such value."""
+
+    max_pulls: float
+    max_results: float
+    failure_value: float
+
+
+class Clock(NamedTuple):
+    """How far a run has come; blocks settled and planned when live arms were last marked."""
+
+    now: float
+    in_flight: int
+    cancelled: int
+    asked: int
+    told: int
+    settled: int
+    planned: int
+
+
+CLOCK = record_type(Clock)
+
+
+class Flight(NamedTuple):
+    """The pulls in flight, and what a run remembers when it comes back for more room."""
+
+    slots: Floats
+    heap: Integers
+    clock: Any
+    tags: Integers  # of the pull in each slot
+    pulls: Integers  # issued, by arm
+    live: Floats  # whether bets may still need an arm's results
+
+
+def new_flight(slots: Floats, heap: Integers, arms: int) -> Flight:
+    """Return the start of a run: free slots, and nothing in flight."""
+    clock = np.zeros(1, CLOCK).view(np.recarray)
+    return Flight(slots, heap, clock, np.zeros_like(heap), np.zeros(arms, np.int64), np.ones(arms))
+
+
+@kernel
+def run(
+    packed: Floats,
+    floats: Floats,
+    integers: Integers,
+    batch: float,
+    environment: CompiledEnvironment,
+    flight: Flight,
+    limits: Limits,
+) -> bool:
+    """Run a policy in an environment until it ends; return False if it needs room for a block."""
+    variances, rules = open_constants(packed)
+    state = open_state(floats, integers)
+    slots, heap, clock, tags, pulls, live = flight
+    blocks, finished = state.blocks, state.finished
+    now_live = live.copy()
+    while True:
+        while _may_start(finished, heap, clock, limits):
+            arm, serial = next_arm(variances, rules, state, batch)
+            if arm < 0:
+                return False
+            at = enter(environment, slots, heap, clock, clock[0].asked, arm, pulls[arm], True)
+            tags[at] = tag_of(serial, serial > 0)
+            pulls[arm] += 1
+            clock[0].asked += 1
+        if clock[0].in_flight == 0 or _has_stopped(finished, clock, limits):
+            return True
+        clock[0].now = slots[heap[0], NEXT_TIME]
+        while is_due(slots, heap, clock) and not _has_stopped(finished, clock, limits):
+            at = heap[0]
+            number = int(slots[at, ROW])
+            outcome = limits.failure_value
+            if slots[at, LOST] == 0.0:
+                outcome = outcome_of(environment, slots[at])
+                clock[0].told += 1
+            leave_first(slots, heap, clock)
+            arm = int(slots[at, ARM])
+            end(packed, floats, integers, arm, tags[at], outcome, number, math.isnan(outcome))
+            if _has_stopped(finished, clock, limits):
+                clock[0].cancelled += clock[0].in_flight
+                return True
+            first, last = blocks.first[0], blocks.first[0] + blocks.number[0]
+            if clock[0].settled != first or clock[0].planned != last:
+                clock[0].settled, clock[0].planned = first, last
+                mark_live_arms(state.wealth, state.plans, first, last, live)
+            for at in _unwanted(slots, heap, clock, live):
+                if _has_stopped(finished, clock, limits):
+                    break
+                # A block that was settled a moment ago may need the arm again.
+                first, last = blocks.first[0], blocks.first[0] + blocks.number[0]
+                mark_live_arms(state.wealth, state.plans, first, last, now_live)
+                arm = int(slots[at, ARM])
+                is_wanted = now_live[arm] > 0.0
+                outcome = limits.failure_value if is_wanted else NO_OUTCOME
+                is_loss = is_wanted and math.isnan(outcome)
+                number = int(-1.0 - slots[at, ROW])
+                end(packed, floats, integers, arm, tags[at], outcome, number, is_loss)
+
+
+@kernel
+def _has_stopped(finished: Integers, clock: Any, limits: Limits) -> bool:
+    return finished[0] == 1 or clock[0].told >= limits.max_results
+
+
+@kernel
+def _may_start(finished: Integers, heap: Integers, clock: Any, limits: Limits) -> bool:
+    """Return whether another pull may be started."""
+    return (
+        not _has_stopped(finished, clock, limits)
+        and clock[0].in_flight < heap.size
+        and clock[0].asked < limits.max_pulls
+        and clock[0].told + clock[0].in_flight < limits.max_results
+    )
+
+
+@kernel
+def _unwanted(slots: Floats, heap: Integers, clock: Any, live: Floats) -> Integers:
+    """Free the slots of pulls of arms that no bet needs; return these slots, the oldest first.
+
+    They hold -1 less the number of their pulls.
+    """
+    found = heap[: clock[0].in_flight].copy()
+    size = 0
+    for at in heap[: clock[0].in_flight]:
+        if live[int(slots[at, ARM])] == 0.0:
+            found[size] = at
+            size += 1
+    found = found[:size]
+    if size > 0:
+        found = found[np.argsort(slots[found, ROW])]
+        for at in found:
+            slots[at, ROW] = -1.0 - slots[at, ROW]
+        drop_freed(slots, heap, clock)
+    return found

@@ -1,0 +1,289 @@
+"""Block betting on the best k arms: one pull at a time, by live and simulated runs alike.
+
+Blocks of pulls are planned from all results before them; a block alone pays or loses, and counts
+once it and all blocks before it are complete. Proof: docs/explanation/delayed.md.
+"""
+
+import math
+
+import numpy as np
+
+from fairtrial.confidence.block_betting.bets import LOST, inlined
+from fairtrial.confidence.block_betting.blocks import (
+    OUTSIDE,
+    close_oldest,
+    complete_slot,
+    next_pull,
+    next_slot,
+    note_loss,
+    open_block,
+    receive,
+    serial_of,
+    slot_of,
+    tag_of,
+    undo_loss,
+)
+from fairtrial.confidence.noise_kernels import record_as_issued, replace_numbered, settle_record
+from fairtrial.core.compilation import kernel
+from fairtrial.delayed._kernels.block_bets import (
+    correct_bets,
+    multiply_bets,
+    pay_bets,
+    place_bets,
+)
+from fairtrial.delayed._kernels.block_plans import plan_block
+from fairtrial.delayed._kernels.block_state import (
+    STATE,
+    Floats,
+    Integers,
+    Rules,
+    State,
+    open_constants,
+    open_state,
+)
+from fairtrial.delayed._kernels.top_sets import NO_TARGET, mark_live_arms
+
+__all__ = [
+    "STATE",
+    "ask",
+    "correct",
+    "end",
+    "find_live_arms",
+    "lose",
+    "start",
+    "tell",
+    "tell_late",
+]
+
+
+@kernel
+def start(packed: Floats, floats: Floats, integers: Integers) -> None:
+    """Open the block of initial pulls, on which nothing is bet, unless nothing is to be found."""
+    _, rules = open_constants(packed)
+    state = open_state(floats, integers)
+    arms = state.counts.size
+    planned = np.empty(arms)
+    for arm in range(arms):
+        state.wealth.target[arm] = NO_TARGET
+        state.shares[arm] = 1.0 / arms
+        planned[arm] = rules.initial_pulls
+    state.forecast[0] = math.inf
+    if rules.top == arms:
+        state.finished[0] = 1
+    else:
+        state.bets.number[0] = 0
+        open_block(state.blocks, planned)
+
+
+# ------------------------------------------------------------------------ one pull at a time
+
+
+@kernel
+def ask(packed: Floats, floats: Floats, integers: Integers, batch: float) -> tuple[int, int]:
+    """Return the next arm and its tag; the arm is -1 if there is no room for another block."""
+    variances, rules = open_constants(packed)
+    state = open_state(floats, integers)
+    arm, serial = next_arm(variances, rules, state, batch)
+    return arm, tag_of(serial, serial > 0)
+
+
+@kernel(inline="always")
+def next_arm(variances: Floats, rules: Rules, state: State, batch: float) -> tuple[int, int]:
+    """Return an arm to pull and the serial of its block; plan a block when none has pulls left."""
+    arm, serial = next_pull(state.blocks, -1, 1)
+    if arm < 0 and state.counts.min() == 0.0:
+        # Without a result of every arm there is no plan: the pull informs plans, in no bet.
+        arm = _least_pulled(state)
+    elif arm < 0 and next_slot(state.blocks) != OUTSIDE:
+        slot = plan_block(variances, rules, state, batch)
+        place_bets(rules, state.wealth, state.plans, state.blocks, state.bets, slot)
+        arm, serial = next_pull(state.blocks, -1, 1)
+    if arm >= 0:
+        state.pending[arm] += 1.0
+    return arm, serial
+
+
+@inlined
+def _least_pulled(state: State) -> int:
+    best = 0
+    for arm in range(1, state.counts.size):
+        if state.counts[arm] + state.pending[arm] < state.counts[best] + state.pending[best]:
+            best = arm
+    return best
+
+
+def tell(
+    packed: Floats,
+    floats: Floats,
+    integers: Integers,
+    arm: int,
+    tag: int,
+    outcome: float,
+    number: int,
+) -> None:
+    """Take one outcome; a negative number says that nobody asked."""
+    end(packed, floats, integers, arm, tag, outcome, number, False)
+
+
+def lose(
+    packed: Floats, floats: Floats, integers: Integers, arm: int, tag: int, is_wanted: bool
+) -> None:
+    """Take note that a pull will have no outcome; one that no bet needs is no loss."""
+    end(packed, floats, integers, arm, tag, LOST, 0, is_wanted)
+
+
+@kernel
+def end(
+    packed: Floats,
+    floats: Floats,
+    integers: Integers,
+    arm: int,
+    tag: int,
+    outcome: float,
+    number: int,
+    is_loss: bool,
+) -> None:
+    """Take one outcome, or `LOST`, and settle what is complete."""
+    variances, rules = open_constants(packed)
+    state = open_state(floats, integers)
+    if number >= 0:
+        state.pending[arm] -= 1.0
+    value = counted(rules, outcome)
+    if not math.isnan(value):
+        _add_value(state.counts, state.means, state.squares, arm, value)
+    slot = slot_of(state.blocks, serial_of(tag))
+    if slot == OUTSIDE:
+        return
+    if is_loss and tag >= 0:
+        state.losses[arm] += 1.0
+    if math.isnan(value):
+        note_loss(state.blocks, slot, arm, False)
+    else:
+        _take_in_block(variances, state, slot, arm, value, number)
+    if rules.bounded:
+        planned = state.blocks.planned[slot]
+        multiply_bets(rules, state.plans, planned, state.bets, slot, arm, value)
+    if state.blocks.waiting[slot] == 0:
+        _settle(rules, state)
+
+
+@inlined
+def counted(rules: Rules, outcome: float) -> float:
+    """Return an outcome as it counts inside: more is better."""
+    value = (outcome - rules.origin) / rules.unit
+    if rules.bounded and not math.isnan(value):
+        return min(max(value, 0.0), 1.0)
+    return value
+
+
+@inlined
+def _add_value(counts: Floats, means: Floats, squares: Floats, arm: int, value: float) -> None:
+    """Add an outcome to the data."""
+    counts[arm] += 1.0
+    gap = value - means[arm]
+    means[arm] += gap / counts[arm]
+    squares[arm] += gap * (value - means[arm])
+
+
+@inlined
+def _take_in_block(
+    variances: Floats, state: State, slot: int, arm: int, value: float, number: int
+) -> None:
+    receive(state.blocks, slot, arm, value)
+    if state.settled_noise.size:
+        own = value / math.sqrt(variances[arm])
+        record_as_issued(state.noise[slot], arm, float(number), own)
+
+
+@kernel
+def tell_late(
+    packed: Floats,
+    floats: Floats,
+    integers: Integers,
+    arm: int,
+    tag: int,
+    outcome: float,
+    number: int,
+) -> bool:
+    """Take the outcome of a pull given up as lost; return whether it still counts for its block.
+
+    It does while the block is open: the worst value that a bet took was at most as good.
+    """
+    variances, rules = open_constants(packed)
+    state = open_state(floats, integers)
+    value = counted(rules, outcome)
+    _add_value(state.counts, state.means, state.squares, arm, value)
+    slot = slot_of(state.blocks, serial_of(tag))
+    if slot == OUTSIDE:
+        return False
+    undo_loss(state.blocks, slot, arm, False)
+    if tag >= 0 and state.losses[arm] > 0.0:
+        state.losses[arm] -= 1.0
+    _take_in_block(variances, state, slot, arm, value, number)
+    if rules.bounded:
+        planned = state.blocks.planned[slot]
+        correct_bets(rules, state.plans, planned, state.bets, slot, arm, LOST, value)
+    return True
+
+
+@kernel
+def correct(
+    packed: Floats,
+    floats: Floats,
+    integers: Integers,
+    arm: int,
+    tag: int,
+    old: float,
+    new: float,
+    number: int,
+) -> None:
+    """Replace an outcome in the data, and in the bets of its block if they are not paid yet.
+
+    The tag is -1 for an outcome that is in no bet.
+    """
+    variances, rules = open_constants(packed)
+    state = open_state(floats, integers)
+    before = counted(rules, old)
+    after = counted(rules, new)
+    mean = state.means[arm] + (after - before) / state.counts[arm]
+    change = (after - before) * (after - mean + before - state.means[arm])
+    state.squares[arm] = max(0.0, state.squares[arm] + change)
+    state.means[arm] = mean
+    serial = serial_of(tag)
+    slot = slot_of(state.blocks, serial)
+    if slot != OUTSIDE:
+        state.blocks.sums[slot, arm] += after - before
+        if rules.bounded:
+            planned = state.blocks.planned[slot]
+            correct_bets(rules, state.plans, planned, state.bets, slot, arm, before, after)
+    if state.settled_noise.size and serial >= 0:
+        record = state.noise[slot] if slot != OUTSIDE else state.settled_noise
+        scale = math.sqrt(variances[arm])
+        replace_numbered(record, arm, float(number), before / scale, after / scale)
+
+
+@kernel(inline="always")
+def _settle(rules: Rules, state: State) -> None:
+    """Pay the bets of every block that is complete, in the order in which they were issued."""
+    blocks = state.blocks
+    slot = complete_slot(blocks)
+    while slot != OUTSIDE and not state.finished[0]:
+        if blocks.first[0] > 0 and pay_bets(
+            rules, state.wealth, state.plans, blocks, state.bets, slot
+        ):
+            state.finished[0] = 1
+        for arm in range(state.settled_sums.size):
+            state.settled_sums[arm] += blocks.sums[slot, arm]
+        if state.settled_noise.size:
+            settle_record(state.settled_noise, state.noise[slot])
+        close_oldest(blocks)
+        slot = complete_slot(blocks)
+
+
+@kernel
+def find_live_arms(floats: Floats, integers: Integers, live: Floats) -> bool:
+    """Mark the arms whose results some bet may still need; return whether these are all."""
+    state = open_state(floats, integers)
+    first = state.blocks.first[0]
+    last = first + state.blocks.number[0]
+    return mark_live_arms(state.wealth, state.plans, first, last, live)
