@@ -23,6 +23,7 @@ from fairtrial.delayed import (
     SimulatedEnvironment,
     UniformDelay,
 )
+from tests import effort
 from tests.delayed import slow_budgets
 
 # Names, and parameters that make rungs, rounds and brackets of several kinds.
@@ -166,7 +167,7 @@ def lost(policy):
 
 
 @pytest.mark.parametrize(("name", "parameters"), VARIANTS, ids=IDS)
-@settings(max_examples=25, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=effort.runs(10, whole=25), suppress_health_check=[HealthCheck.too_slow])
 @given(
     events=EVENTS,
     arms=st.integers(3, 12),

@@ -27,6 +27,7 @@ from fairtrial.delayed.policies.assumption_tests import (
     spread_of_results,
 )
 from fairtrial.errors import InvalidArgument, InvalidOutcome
+from tests import effort
 from tests.delayed.adversaries import Table, lets_bad_outcomes_of_the_good_arm_in_first
 
 ARMS = ["bad", "good"]
@@ -244,7 +245,7 @@ def test_pieces_that_spread_more_than_stated_take_the_proof_away():
 
 @pytest.mark.statistical
 def test_true_assumptions_are_hardly_ever_contradicted():
-    runs, alarms = 600, np.zeros(4)
+    runs, alarms = effort.runs(200, whole=600), np.zeros(4)
     rng = np.random.default_rng(8)
     for _ in range(runs):
         number, size = 3, 40

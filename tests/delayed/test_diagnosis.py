@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
 from fairtrial.delayed import diagnose
 from fairtrial.errors import InvalidArgument
+from tests import effort
 
 
 def test_delays_that_grow_with_outcomes_are_noticed():
@@ -44,8 +47,8 @@ def test_columns_of_different_length_are_refused():
 
 @pytest.mark.statistical
 def test_looking_after_every_pull_does_not_add_to_false_warnings():
-    rng, warned = np.random.default_rng(2), 0
-    for _ in range(150):
+    rng, warned, studies = np.random.default_rng(2), 0, effort.runs(80, whole=150)
+    for _ in range(studies):
         delays, outcomes = rng.exponential(size=(2, 160))
         arms = rng.integers(2, size=160)
         warned += any(
@@ -53,4 +56,4 @@ def test_looking_after_every_pull_does_not_add_to_false_warnings():
             for n in (20, 21, 30, 40, 60, 80, 100, 120, 140, 160)
         )
     # At most .01 of the studies: four standard errors above it. Ten looks at p < .01 warn in 7 %.
-    assert warned <= 6
+    assert warned <= 0.01 * studies + 4 * math.sqrt(0.01 * studies)

@@ -15,6 +15,7 @@ from fairtrial.delayed import (
     SimulatedEnvironment,
     UniformDelay,
 )
+from tests import effort
 
 pytestmark = pytest.mark.statistical
 
@@ -122,8 +123,8 @@ def test_delays_that_depend_on_outcomes_mislead_only_who_does_not_say_so(test):
 @pytest.mark.parametrize("cls", [InformationRacing, Racing])
 def test_stopping_pulls_for_their_readings_misleads_nobody(cls):
     problem = Problem(2, noise_std=1.0, feedback="unbiased", reading_std=0.3)
-    found = 0
-    for run in range(150):
+    found, runs = 0, effort.runs(60, whole=150)
+    for run in range(runs):
         policy = cls(problem)
         rng = np.random.default_rng(run)
         while not policy.stopped and policy.asked < 60:
@@ -140,22 +141,22 @@ def test_stopping_pulls_for_their_readings_misleads_nobody(cls):
             else:
                 policy.tell(pull, outcome)
         found += policy.recommend().arm == ("0",)
-    assert found <= most_wrong(150)
+    assert found <= most_wrong(runs)
 
 
 def test_full_feedback_covers_noise_that_is_not_normal():
     # Coins: outcomes 0 and 1 are sub-Gaussian with scale one half.
-    problem = Problem(2, reward_range=(0, 1))
+    problem, runs = Problem(2, reward_range=(0, 1)), effort.runs(60, whole=200)
     for policy in (InformationRacing(problem), Racing(problem)):
         found = 0
-        for run in range(200):
+        for run in range(runs):
             rng = np.random.default_rng(run)
             own = policy.clone()
             while not own.stopped and own.asked < 120:
                 pull = own.ask()
                 own.tell(pull, float(rng.random() < 0.5 + 0.01 * pull.action))
             found += own.recommend().arm == ("0",)
-        assert found <= most_wrong(200)
+        assert found <= most_wrong(runs)
 
 
 # ------------------------------------------------ stops that select among the outcomes
