@@ -241,7 +241,10 @@ def test_all_mistakes_are_reported_at_once_in_the_order_of_the_sections(folder):
         (changed("study", nam="x"), "study.nam: is not a key here; did you mean 'name'?"),
         ({"problem": None}, "problem: is required"),
         (changed("problem", family=None), "problem.family"),
-        (changed("problem", family="subpopulation"), "problem.family: must be one of"),
+        (
+            changed("problem", family="subpopulation"),
+            "problem.family: must be a family; did you mean",
+        ),
         ({"problem": {"family": "subpopulations"}}, "problem.arms: is required"),
         (changed("problem", noise_std=1.0), "problem.noise_std, reward_range: exactly one"),
         (
@@ -344,6 +347,24 @@ def test_a_command_cannot_be_planned_for_without_means(folder, purpose):
     assert mistakes(folder, purpose, source=command)[0].startswith("plan.means: is required")
     means = {"means": [[0.5, 0.5], [0.1, 0.1]]}
     assert load(folder, purpose, source=command, plan=means).planned.truth.best == "a"
+
+
+def test_a_byte_order_mark_before_the_first_section_is_no_mistake(folder):
+    path = write(folder, replayed())
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    assert load_configuration(path, "run").problem.arms == ("a", "b")
+    assert load_study_section(path).name == "small"
+
+
+def test_a_table_without_groups_is_of_the_only_group(folder):
+    (folder / "rows.csv").write_text("arm,reward\na,0.5\nb,0.25\n")
+    one = changed("problem", groups={"everybody": 1})
+    found = load(folder, **one, source={"kind": "replay", "table": "rows.csv"})
+    assert found.environment.truth.means.tolist() == [[0.5], [0.25]]
+    for problem in (one, {}):
+        source = {"kind": "replay", "table": "rows.csv"} | ({"group": "site"} if problem else {})
+        (mistake,) = mistakes(folder, **problem, source=source)
+        assert mistake.startswith("source.group: must be a column of rows.csv")
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ def test_a_family_speaks_of_its_own_problem(name):
 
 
 def test_what_is_no_family_is_refused():
-    with pytest.raises(InvalidArgument, match="family must be one of subpopulations"):
+    with pytest.raises(InvalidArgument, match="family must be a family"):
         family_of("toy")
 
 

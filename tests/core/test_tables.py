@@ -38,6 +38,28 @@ def test_underscores_do_not_make_a_number(tmp_path):
     assert read_table(write(tmp_path, "site\n1_000\n2\n")) == {"site": ["1_000", "2"]}
 
 
+@pytest.mark.parametrize("name", ["t.csv", "t.csv.gz"])
+def test_semicolons_separate_where_commas_are_decimal(tmp_path, name):
+    content = '\ufeffarm;gain;dose;note\r\n"a;1";0,5;3;1,5 mg\r\nb;-1,25e-3;;2,0 mg\r\n'.encode()
+    path = write(tmp_path, gzip.compress(content) if name.endswith(".gz") else content, name)
+    assert read_table(path) == {
+        "arm": ["a;1", "b"],
+        "gain": [0.5, -0.00125],
+        "dose": ["3", ""],
+        "note": ["1,5 mg", "2,0 mg"],
+    }
+
+
+def test_numbers_with_a_comma_between_thousands_and_a_point_are_no_numbers(tmp_path):
+    path = write(tmp_path, "arm;gain\na;1,000.5\nb;2\n")
+    assert read_table(path)["gain"] == ["1,000.5", "2"]
+
+
+def test_a_label_with_a_comma_keeps_it_between_semicolons(tmp_path):
+    path = write(tmp_path, "arm;gain\n0,5;1\n0,25;2\n")
+    assert read_table(path, text=["arm"])["arm"] == ["0,5", "0,25"]
+
+
 @pytest.mark.parametrize("name", ["t.csv.gz", "t.tsv", "t.tsv.gz", "T.CSV"])
 def test_the_ending_tells_separator_and_compression(tmp_path, name):
     separator = "\t" if ".tsv" in name else ","

@@ -242,3 +242,27 @@ def test_a_feature_that_cannot_be_scaled_is_refused_by_name(size: float) -> None
     table = pd.DataFrame({"time": [size, 0.0], "dose": [0.0, 1.0]})
     with pytest.raises(InvalidArgument, match="feature 'time' must be from 1e-200 to 1e\\+200 in"):
         Problem(table, noise_std=1.0)
+
+
+def test_truth_values_of_a_table_are_zeros_and_ones() -> None:
+    table = pd.DataFrame({"solvent": ["a", "b", "c"], "heat": [20.0, 25.0, 30.0]})
+    expected = [[20.0, 1, 0, 0], [25.0, 0, 1, 0], [30.0, 0, 0, 1]]
+    for encoded in (pd.get_dummies(table), pd.get_dummies(table, dtype=float)):
+        assert Problem(encoded, noise_std=1.0).features.tolist() == expected
+    assert Problem(np.eye(3, dtype=bool), noise_std=1.0).features.tolist() == np.eye(3).tolist()
+
+
+@pytest.mark.parametrize("dtype", [object, "category", "string"])
+def test_a_column_of_categories_is_named_with_what_turns_it_into_numbers(dtype: object) -> None:
+    table = pd.DataFrame({"heat": [20.0, 25.0], "solvent": pd.Series(["a", "b"], dtype=dtype)})
+    with pytest.raises(
+        InvalidArgument, match=r"feature 'solvent' must hold numbers; pandas\.get_d"
+    ):
+        Problem(table, noise_std=1.0)
+
+
+@pytest.mark.parametrize("missing", [None, np.nan, pd.NA])
+def test_a_missing_feature_of_a_table_is_refused(missing: object) -> None:
+    table = pd.DataFrame({"heat": pd.array([20.0, missing], dtype="Float64")}, index=["a", "b"])
+    with pytest.raises(InvalidArgument, match="features"):
+        Problem(table, noise_std=1.0)

@@ -141,6 +141,26 @@ def test_the_best_candidate_is_found_refitted_and_named(given):
     assert list(found.classes_) == [0, 1, 2]
 
 
+def test_candidates_may_be_called_param_grid_as_grid_search_calls_them():
+    both = [
+        RacingSearchCV(TREE, DEPTHS, max_pulls=40, random_state=0),
+        clone(RacingSearchCV(TREE, param_grid=DEPTHS, max_pulls=40, random_state=0)),
+    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        first, second = (search.fit(*IRIS) for search in both)
+    assert first.best_params_ == second.best_params_
+    np.testing.assert_array_equal(
+        first.cv_results_["mean_test_score"], second.cv_results_["mean_test_score"]
+    )
+
+
+@pytest.mark.parametrize("given", [{}, {"candidates": DEPTHS, "param_grid": DEPTHS}])
+def test_candidates_are_given_once(given):
+    with pytest.raises(InvalidArgument, match="candidates must be given, by this name or as para"):
+        RacingSearchCV(TREE, **given).fit(*IRIS)
+
+
 def test_a_transformer_is_delegated_to():
     found = RacingSearchCV(
         StandardScaler(),

@@ -205,7 +205,7 @@ def _parsed_toml(data: bytes) -> dict[str, Any]:
     """Return the tables of a file; what would keep the parser busy for long is refused before."""
     if len(data) > _LONGEST_FILE:
         raise tomllib.TOMLDecodeError(f"it has more than {_LONGEST_FILE:,} bytes")
-    text = data.decode()
+    text = data.decode("utf-8-sig")  # Notepad puts a mark at the beginning
     if is_deeper(text, _DEEPEST) or _MANY_PARTS.search(text):
         raise RecursionError
     return tomllib.loads(text)

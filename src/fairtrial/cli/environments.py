@@ -71,7 +71,7 @@ def build_replay(
         mistakes.append(f"source.noise_std: must be left out in the family {problem.family!r}")
         return None
     columns = {key: labels[key] for key in keys} | {"reward": section.reward}
-    table = _read(folder / section.table, columns, mistakes)
+    table = _read(folder / section.table, columns, mistakes, _fixed(problem, section))
     if table is None:
         return None
     before = len(mistakes)
@@ -84,8 +84,16 @@ def build_replay(
     return found.build(family.replay, problem, table, **columns, **options)
 
 
+def _fixed(problem: Problem, section: ReplaySource) -> dict[str, str]:
+    """Return what every row of a table without such a column is of: the only group."""
+    groups: Sequence[str] = dict(axes_of(problem)).get("group", ())
+    if len(groups) != 1 or "group" in section.model_fields_set:
+        return {}
+    return {section.group: groups[0]}
+
+
 def _read(
-    path: Path, columns: Mapping[str, str], mistakes: list[str]
+    path: Path, columns: Mapping[str, str], mistakes: list[str], fixed: Mapping[str, str]
 ) -> dict[str, list[Any]] | None:
     names = list(columns.values())
     labels = [name for key, name in columns.items() if key != "reward"]
@@ -95,6 +103,8 @@ def _read(
         text = error.accepted if isinstance(error, InvalidArgument) else str(error)
         mistakes.append(f"source.table: {text}; got {str(path)!r}")
         return None
+    rows = len(next(iter(table.values())))
+    table = {name: [value] * rows for name, value in fixed.items()} | table
     missing = [(key, name) for key, name in columns.items() if name not in table]
     for key, name in missing:
         mistakes.append(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from fairtrial.core.environment import Environment
 from fairtrial.core.loading import uninterrupted
-from fairtrial.core.mistakes import Mistakes
+from fairtrial.core.mistakes import Mistakes, did_you_mean
 from fairtrial.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -26,7 +26,9 @@ FAMILIES = ("subpopulations", "linear", "delayed", "causal", "allocation")
 def family_module(family: str) -> Any:
     """Return a family's package, imported when first needed."""
     if family not in FAMILIES:
-        raise InvalidArgument("family", f"must be one of {', '.join(FAMILIES)}", family)
+        raise InvalidArgument(
+            "family", f"must be a family; {did_you_mean(str(family), FAMILIES)}", family
+        )
     name = f"fairtrial.{family}"
     try:
         with uninterrupted():

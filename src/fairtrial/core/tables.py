@@ -11,11 +11,13 @@ from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any, TextIO
 
+from fairtrial.core.wording import plural
 from fairtrial.errors import InvalidArgument, MissingExtra
 
 __all__ = ["column_of", "read_bytes", "read_table", "readable", "without_formula"]
 
 _SEPARATORS = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
+_EUROPEAN = ";"
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 _ACCEPTED = (*_SEPARATORS, ".parquet")
 
@@ -34,7 +36,9 @@ def read_table(
     Parameters
     ----------
     path : str or Path
-        A file that ends in .csv, .tsv (each also .gz) or .parquet.
+        A file that ends in .csv, .tsv (each also .gz) or .parquet. If the header of a .csv file
+        holds semicolons and no comma, semicolons separate, and ``0,5`` is a half: so do
+        spreadsheets write in countries with a decimal comma.
     columns : sequence of str, optional
         The columns wanted; all without it.
     text : collection of str
@@ -71,7 +75,7 @@ def read_table(
         if ending == ".parquet":
             table = _read_parquet(file)
         else:
-            table = _read_text(file, _SEPARATORS[ending])
+            table = _read_text(file, _SEPARATORS[ending], text)
     wanted = list(table) if columns is None else list(columns)
     _require_columns(file, wanted, list(table))
     return {
@@ -144,13 +148,15 @@ def read_bytes(file: Path) -> bytes:
 # ------------------------------------------------------------------------ text files
 
 
-def _read_text(file: Path, separator: str) -> dict[str, list[Any]]:
+def _read_text(file: Path, separator: str, text: Collection[str]) -> dict[str, list[Any]]:
     with _open_text(file) as stream:
         # Strict: a quote in the wrong place is an error, not a part of the value.
         reader = csv.reader(stream, delimiter=separator, strict=True)
         try:
             header = next(reader, [])
             _require_header(file, header)
+            if separator == "," and len(header) == 1 and _EUROPEAN in header[0]:
+                return _read_text(file, _EUROPEAN, text)
             rows = list(_rows_of_width(file, reader, len(header)))
         except csv.Error as error:
             line = max(reader.line_num, 1)
@@ -159,8 +165,10 @@ def _read_text(file: Path, separator: str) -> dict[str, list[Any]]:
             ) from error
     if not rows:
         raise InvalidArgument("path", "must be a table with at least one row", str(file))
+    numeric = set(header).difference(text) if separator == _EUROPEAN else set()
     return {
-        name: list(values) for name, values in zip(header, zip(*rows, strict=True), strict=True)
+        name: _with_points(values) if name in numeric else list(values)
+        for name, values in zip(header, zip(*rows, strict=True), strict=True)
     }
 
 
@@ -188,11 +196,9 @@ def _rows_of_width(file: Path, reader: Any, width: int) -> Iterator[list[str]]:
         if not row:
             continue
         if len(row) != width:
-            raise InvalidArgument(
-                "path",
-                f"must have {width} values in every row; line {reader.line_num} has {len(row)}",
-                str(file),
-            )
+            has = f"line {reader.line_num} has {len(row)}"
+            accepted = f"must have {plural(width, 'value')} in every row; {has}"
+            raise InvalidArgument("path", accepted, str(file))
         yield row
 
 
@@ -241,6 +247,13 @@ def _number(value: Any) -> float:
     if isinstance(value, str) and "_" in value:
         raise ValueError(value)
     return float(value)
+
+
+def _with_points(values: Sequence[str]) -> list[str]:
+    """Return a column with decimal points for its decimal commas, if all of it is numbers then."""
+    changed = [value.replace(",", ".") for value in values]
+    numbers = _as_numbers(changed)
+    return changed if all(isinstance(value, float) for value in numbers) else list(values)
 
 
 def _as_text(values: list[Any]) -> list[str]:

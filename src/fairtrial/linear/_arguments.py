@@ -28,7 +28,7 @@ def column_names(value: Any, number: int) -> tuple[str, ...]:
 
 def rows_of(name: str, value: Any, width: int | None = None) -> Floats:
     """Return features as read-only floats of shape (n, width), of a size that can be scaled."""
-    numbers = value.to_numpy() if is_frame(value) else value
+    numbers = _numbers_of(name, value) if is_frame(value) else _without_booleans(value)
     rows = check_array(name, numbers, (None, width), axes=("rows", "features"))
     if not rows.size:
         raise InvalidArgument(name, f"must have rows and columns; got shape {rows.shape}")
@@ -40,6 +40,24 @@ def rows_of(name: str, value: Any, width: int | None = None) -> Floats:
         accepted = f"must be from {1.0 / _LARGEST:g} to {_LARGEST:g} in size: change its unit"
         raise InvalidArgument(f"{name}: feature {feature!r}", accepted, float(sizes[column]))
     return rows
+
+
+def _numbers_of(name: str, frame: Any) -> Any:
+    """Return the numbers of a table; truth values, as `pandas.get_dummies` gives, are 0 and 1."""
+    for column, kind in zip(frame.columns, frame.dtypes, strict=True):
+        if not hasattr(kind, "kind") or kind.kind not in "biuf":
+            raise InvalidArgument(
+                f"{name}: feature {str(column)!r}",
+                "must hold numbers; pandas.get_dummies(table) turns categories into numbers",
+                frame[column].iloc[0] if len(frame) else None,
+            )
+    return frame.to_numpy(dtype=np.float64, na_value=np.nan)
+
+
+def _without_booleans(value: Any) -> Any:
+    """Return an array of truth values as numbers; anything else as it is."""
+    is_boolean = isinstance(value, np.ndarray) and value.dtype.kind == "b"
+    return value.astype(np.float64) if is_boolean else value
 
 
 def in_the_order_of(candidates: Any, features: Any) -> Any:

@@ -49,10 +49,12 @@ class RacingSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no
     ----------
     estimator : estimator
         What is fitted with every candidate's settings.
-    candidates : dict, or sequence of dict
+    candidates : dict, or sequence of dict, optional
         A grid (names and lists of values), distributions to sample from (`n_candidates` must
         then be given), single settings (names and values), or a sequence of these. Models are
         raced as settings of a pipeline's step.
+    param_grid : dict, or sequence of dict, optional
+        Another name for `candidates`, the one that GridSearchCV uses. Give one of the two.
     delta : float
         Probability of a wrong answer that is accepted.
     tolerance : float
@@ -156,8 +158,9 @@ class RacingSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no
     def __init__(
         self,
         estimator: Any,
-        candidates: Any,
+        candidates: Any = None,
         *,
+        param_grid: Any = None,
         delta: float = 0.05,
         tolerance: float = 0.0,
         n_candidates: int | None = None,
@@ -186,6 +189,7 @@ class RacingSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no
             return_train_score=return_train_score,
         )
         self.candidates = candidates
+        self.param_grid = param_grid
         self.delta = delta
         self.tolerance = tolerance
         self.n_candidates = n_candidates
@@ -214,7 +218,7 @@ class RacingSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no
         """
         self._check_arguments()
         random = check_random_state(self.random_state)
-        settings = settings_of(self.candidates, self.n_candidates, random)
+        settings = settings_of(self._wanted(), self.n_candidates, random)
         check_settings(self.estimator, settings)
         scorers, _ = self._get_scorers()
         X, y = indexable(X, y)  # noqa: N806
@@ -261,6 +265,13 @@ class RacingSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no
             raise InvalidArgument(
                 "error_score", f"must lie in the range of scores, {limits}", self.error_score
             )
+
+    def _wanted(self) -> Any:
+        """Return the candidates, by whichever of their two names they were given."""
+        if (self.candidates is None) == (self.param_grid is None):
+            accepted = "must be given, by this name or as param_grid, and not by both"
+            raise InvalidArgument("candidates", accepted, self.candidates)
+        return self.param_grid if self.candidates is None else self.candidates
 
     def _check_splits(self, splits: RandomSplits | FixedSplits) -> None:
         if splits.count is not None and (not self.paired or self.partial is not None):
