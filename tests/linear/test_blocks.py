@@ -10,6 +10,7 @@ import pytest
 from fairtrial.core import Pull
 from fairtrial.linear import BernoulliEnvironment, BlockBetting, GaussianEnvironment, Problem
 from fairtrial.simulation import simulate
+from tests import effort
 from tests.linear.instances import mab, soare, sphere
 from tests.linear.slow_blocks import SLACK, SlowBlocks, log_bet
 from tests.subpopulations.block_views import serial_of
@@ -340,7 +341,7 @@ def test_wealth_against_the_right_answer_has_mean_at_most_one(name: str) -> None
     environment = cls(problem, theta)
     right = problem.answers.index(environment.truth.best)
     template = BlockBetting(problem, delta=0.1)
-    wealth, rejected, runs = [], 0, 300
+    wealth, rejected, runs = [], 0, effort.runs(100, whole=300)
     for run in range(runs):
         policy = template.clone()
         policy.compiled_run(environment, np.random.default_rng([17, run]), 250)
@@ -349,7 +350,7 @@ def test_wealth_against_the_right_answer_has_mean_at_most_one(name: str) -> None
     # The wealth is at most 10 or so when it stops; 4 standard errors of its mean.
     assert np.mean(wealth) <= 1 + 4 * np.std(wealth) / math.sqrt(runs)
     assert np.mean(wealth) > 0.1
-    assert rejected / runs <= 0.1 + 3 * math.sqrt(0.1 * 0.9 / runs)
+    assert rejected / runs <= effort.tolerated(0.1, runs)
 
 
 TABLE = {  # mean and standard error of 200 runs at delta .05
@@ -367,12 +368,12 @@ TABLE = {  # mean and standard error of 200 runs at delta .05
 def test_stopping_times_are_the_published_ones(name: str) -> None:
     (arms, theta), mean, error = TABLE[name]
     problem = Problem(arms, noise_std=1.0)
-    runs = 40 if name == "soare:5:0.01" else 150
+    runs = effort.runs(10, whole=40) if name == "soare:5:0.01" else effort.runs(40, whole=150)
     found = simulate(BlockBetting(problem), GaussianEnvironment(problem, theta), runs, seed=1)
     spread = error * math.sqrt(200)
     allowed = 4 * math.sqrt(error**2 + spread**2 / runs)
     assert abs(float(np.mean(found.stopping_time)) - mean) <= allowed
-    assert found.error_rate <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / runs)
+    assert found.error_rate <= effort.tolerated(0.05, runs)
 
 
 @pytest.mark.statistical

@@ -24,6 +24,7 @@ from fairtrial.linear import (
     XYAllocation,
 )
 from fairtrial.linear.policies.checks import log_evidence
+from tests import effort
 
 RULES = [BlockBetting, LinGapE, GAllocation, Rage, XYAdaptive]
 
@@ -115,7 +116,7 @@ def test_what_is_true_is_contradicted_as_rarely_as_promised(kind: str) -> None:
     rng = np.random.default_rng(1)
     features = np.array([[1.0, 0.0], [1.0, 1.0], [1.0, 2.0], [1.0, 4.0]])
     problem = Problem(features, noise_std=1.0)
-    runs, reached = 250, 0
+    runs, reached = effort.runs(100, whole=250), 0
     for _ in range(runs):
         record, early = NoiseTest.empty_record(4), NoiseTest.empty_record(4)
         means = features @ rng.normal(size=2) * 10
@@ -131,7 +132,7 @@ def test_what_is_true_is_contradicted_as_rarely_as_promised(kind: str) -> None:
             elif t % 13 == 12:
                 worst = max(worst, log_evidence(problem, record, early))
         reached += worst >= math.log(20)
-    assert reached <= runs * 0.05 + 3 * math.sqrt(runs * 0.05 * 0.95)
+    assert reached / runs <= effort.tolerated(0.05, runs)
 
 
 # -------------------------------------------------------------------------- what the label says
@@ -292,7 +293,7 @@ def test_a_best_arm_is_ruled_out_as_rarely_as_promised(cls: type[Policy], top: i
     """Of arms that tie, the first `top` are ever missing with probability .1 at most."""
     features = np.array([[1.0, 0.0], [0.0, 1.0], [0.6, 0.4], [-0.5, 0.5]])
     problem = Problem(features, noise_std=1.0, top=top)
-    right, runs, missed = set("01"[:top]), 60, 0
+    right, runs, missed = set("01"[:top]), effort.runs(30, whole=60), 0
     for seed in range(runs):
         policy, rng = cls(problem, delta=0.1, max_pulls=150), np.random.default_rng(seed)
         ever = False
@@ -304,7 +305,7 @@ def test_a_best_arm_is_ruled_out_as_rarely_as_promised(cls: type[Policy], top: i
             if told % 10 == 0:
                 ever |= not right <= set(policy.recommend().candidates or ())
         missed += ever
-    assert missed <= runs * 0.1 + 3 * math.sqrt(runs * 0.1 * 0.9)
+    assert missed / runs <= effort.tolerated(0.1, runs)
 
 
 # -------------------------------------------------------------------------------- arguments

@@ -30,6 +30,7 @@ from fairtrial.linear import (
 )
 from fairtrial.linear.policies.designs import plug_in_shares
 from fairtrial.simulation import simulate
+from tests import effort
 from tests.linear.instances import mab, soare, sphere
 
 ADAPTIVE = [LinGapE, LinGame, FrankWolfeSampling, LazyTrackAndStop, FullyAdaptiveXY]
@@ -165,8 +166,9 @@ def test_the_ridge_holds_in_one_dimension_too() -> None:
     needed = math.log(1 + 3) + 2 * math.log(100)
     assert policy._evidence()[1] == pytest.approx((math.sqrt(needed) + 1e-6) ** 2 / 2)
     environment = GaussianEnvironment(problem, [1e-6])
-    runs = simulate(policy.clone(), environment, replications=1000, seed=1)
-    assert runs.error_rate <= 0.01 + 3 * math.sqrt(0.01 / 1000)
+    replications = effort.runs(300, whole=1000)
+    runs = simulate(policy.clone(), environment, replications, seed=1)
+    assert runs.error_rate <= effort.tolerated(0.01, replications)
 
 
 def test_levels_that_need_a_number_are_asked_for_by_it() -> None:
@@ -402,7 +404,8 @@ def test_stopping_times_are_the_published_ones(name: str, cls: type[Policy]) -> 
     arms, theta = ENVIRONMENTS[name]
     mean, error = TABLE[name, cls]
     problem = Problem(arms, noise_std=1.0)
-    runs = 10 if cls in (LazyTrackAndStop, Rage) else 8 if name == "soare:5:0.01" else 40
+    costly = name == "soare:5:0.01" or cls in (LazyTrackAndStop, Rage)
+    runs = effort.runs(4, whole=8) if costly else effort.runs(15, whole=40)
     options = {"stopping": "mixture"} if cls in STATIC else {}
     environment = GaussianEnvironment(problem, theta)
     found = simulate(cls(problem, **options), environment, runs, seed=3)
