@@ -8,15 +8,6 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-settings.register_profile(
-    "fairtrial",
-    deadline=None,
-    derandomize=True,
-    database=None,
-    suppress_health_check=[HealthCheck.too_slow],
-)
-settings.load_profile("fairtrial")
-
 # What a terminal or a user wishes is not what the tests are about.
 for name in ("FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS", "LINES"):
     os.environ.pop(name, None)
@@ -33,8 +24,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Say how long costly tests are, before any test reads it."""
+    """Say how long costly tests are, and set up hypothesis, before any test is read."""
     effort.long = config.getoption("--long")
+    settings.register_profile(
+        "fairtrial",
+        max_examples=effort.runs(50, whole=100),
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
+    settings.load_profile("fairtrial")
 
 
 # A shell ignores Ctrl-C for what it starts in the background, and so would all that tests start.
