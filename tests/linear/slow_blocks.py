@@ -238,6 +238,13 @@ class SlowBlocks:
     def lose(self, serial: int, arm: int) -> None:
         self.blocks[serial].lost.append(arm)
 
+    def tell_late(self, serial: int, arm: int, reward: float) -> None:
+        """Count a result after its loss for its block, if that is still open."""
+        self.data.append((arm, reward))
+        if serial >= self.settled:
+            self.blocks[serial].lost.remove(arm)
+            self.blocks[serial].rewards.append((arm, reward))
+
     def settle(self) -> bool:
         """Pay complete blocks in order; return whether any was."""
         before = self.settled

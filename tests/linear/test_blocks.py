@@ -91,10 +91,10 @@ class Twins:
         return pull
 
     def tell(self, pull: Pull, reward: float) -> None:
-        lost = pull.number < 0 or self.policy.is_lost(pull)
+        tell = self.slow.tell_late if self.policy.is_lost(pull) else self.slow.tell
         self.policy.tell(pull, reward)
-        serial = -1 if lost or pull.number < 0 else serial_of(pull)
-        self.slow.tell(serial, pull.action, self.problem.sign * reward)
+        serial = -1 if pull.number < 0 else serial_of(pull)
+        tell(serial, pull.action, self.problem.sign * reward)
         self.settle()
 
     def lose(self, pull: Pull) -> None:
@@ -200,6 +200,38 @@ def test_late_lost_and_unasked_results_count_as_in_the_slow_twin(name: str, batc
             twins.tell(pull, environment(rng, pull.action))
     assert twins.paid >= 3
     assert twins.most_open >= 2
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", ["fair coins", "rare clicks"])
+def test_whoever_withholds_results_and_tells_some_late_wins_nothing(name: str) -> None:
+    """Results that speak against the right answer come at once or late; the others get lost."""
+    problem, theta, cls = HARD[name]
+    environment = cls(problem, theta)
+    right = problem.answers.index(environment.truth.best)
+    toss, runs, rejected, in_bets = coins(problem, theta), 150, 0, 0
+    for run in range(runs):
+        policy, rng = BlockBetting(problem, delta=0.1), np.random.default_rng([29, run])
+        flying: list[tuple[Pull, float]] = []
+        lost: list[tuple[Pull, float]] = []
+        while not policy.stopped and policy.asked < 200:
+            while len(flying) < 12:
+                pull = policy.ask()
+                flying.append((pull, toss(rng, pull.action)))
+            # What the right arm loses by, first; what it wins by is declared lost.
+            flying.sort(key=lambda entry: entry[1] * (1 if entry[0].action == right else -1))
+            policy.tell(*flying.pop(0))
+            policy.fail(flying[-1][0])
+            lost.append(flying.pop())
+            if len(lost) > 3:
+                before = policy._blocks.lost
+                # Of the lost ones the most harmful comes after all.
+                harm = [value * (1 if pull.action == right else -1) for pull, value in lost]
+                policy.tell(*lost.pop(int(np.argmin(harm))))
+                in_bets += policy._blocks.lost < before
+        rejected += int(policy._blocks.state.rejected[right])
+    assert in_bets > runs
+    assert rejected / runs <= 0.1 + 3 * math.sqrt(0.1 * 0.9 / runs)
 
 
 def test_the_bet_has_its_published_values() -> None:

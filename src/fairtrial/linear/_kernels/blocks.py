@@ -34,6 +34,7 @@ from fairtrial.confidence.block_betting.blocks import (
     reject,
     serial_of,
     slot_of,
+    undo_loss,
 )
 from fairtrial.confidence.noise_kernels import record_result, replace_result
 from fairtrial.core._draws import draw
@@ -169,26 +170,32 @@ def tell_late(
     floats: Floats,
     integers: Integers,
     arm: int,
-    _tag: int,
+    tag: int,
     reward: float,
     _number: int,
 ) -> bool:
-    """Take the reward of a pull given up as lost: it informs plans, and no bet."""
+    """Take the reward of a pull given up as lost; return whether it still counts for its block.
+
+    It does while the block is open: the worst value that a bet took was at most as good.
+    """
     model, rules = open_constants(packed)
-    _take(model, rules, open_state(floats, integers), arm, OUTSIDE, reward - rules.shift)
-    return False
+    state = open_state(floats, integers)
+    value = reward - rules.shift
+    _take_data(model, state, arm, value)
+    slot = slot_of(state.blocks, serial_of(tag))
+    if slot == OUTSIDE:
+        return False
+    undo_loss(state.blocks, slot, arm, False)
+    receive(state.blocks, slot, arm, value - dot(model.arms[arm], state.prediction[slot]))
+    if rules.bounded:
+        _correct_bets(model, rules, state, slot, arm, LOST, value)
+    return True
 
 
 @kernel(inline="always")
 def _take(model: Model, rules: Rules, state: State, arm: int, serial: int, reward: float) -> None:
     """Take one reward of a block, or outside of them; settle what is complete."""
-    state.counts[arm] += 1.0
-    state.sums[arm] += reward
-    state.squares[arm] += reward * reward
-    record_result(state.record, arm, reward)
-    if not state.watched[0] and can_plan(model, state):
-        state.watched[0] = 1
-        copy_into(state.early, state.record)
+    _take_data(model, state, arm, reward)
     slot = slot_of(state.blocks, serial)
     if slot == OUTSIDE:
         return
@@ -197,6 +204,17 @@ def _take(model: Model, rules: Rules, state: State, arm: int, serial: int, rewar
         _multiply_bets(model, rules, state, slot, arm, reward)
     if state.blocks.waiting[slot] == 0:
         _settle(model, rules, state)
+
+
+@kernel(inline="always")
+def _take_data(model: Model, state: State, arm: int, reward: float) -> None:
+    state.counts[arm] += 1.0
+    state.sums[arm] += reward
+    state.squares[arm] += reward * reward
+    record_result(state.record, arm, reward)
+    if not state.watched[0] and can_plan(model, state):
+        state.watched[0] = 1
+        copy_into(state.early, state.record)
 
 
 @kernel
@@ -276,11 +294,12 @@ def _multiply_bets(
 def _correct_bets(
     model: Model, rules: Rules, state: State, slot: int, arm: int, old: float, new: float
 ) -> None:
-    """Replace one result's factor in every bet of its block."""
+    """Replace one result's factor in every bet of its block; it may have been `LOST`."""
     for bet in range(state.bets.number[slot]):
         weight, centre = _part_in_bet(model, rules, state, slot, bet, arm)
         if weight != 0.0:
-            correct_bet(state.bets, slot, bet, weight * (old - centre), weight * (new - centre))
+            before = value_in_bet(old, rules.low, rules.high, weight)
+            correct_bet(state.bets, slot, bet, weight * (before - centre), weight * (new - centre))
 
 
 # ------------------------------------------------------------------- paying and concluding

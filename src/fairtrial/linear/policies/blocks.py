@@ -70,6 +70,7 @@ class BlockBetting(LinearPolicy):
     A pull that is lost counts as the worst value for every bet if rewards have a range:
     the guarantee then holds whatever made it get lost. With a known noise its block is
     closed with the pulls that came, which assumes that losing does not depend on the value.
+    A result that comes after its pull was lost still counts if its block is open.
 
     Examples
     --------
@@ -82,6 +83,7 @@ class BlockBetting(LinearPolicy):
     'ab'
     """
 
+    version = 4
     state_fields = ("_amended", *(f"_blocks.{name}" for name in LiveBlocks.fields))
 
     def __init__(
@@ -194,7 +196,7 @@ class BlockBetting(LinearPolicy):
         return self._blocks.choose(float(self.batch or 0))
 
     def learn(self, pull: Pull, outcome: float) -> None:
-        """Take one reward; one that comes after its loss informs plans, and no bet."""
+        """Take one reward; after its loss it counts for bets as long as its block is open."""
         reward = self._units.reward(pull.action, outcome)
         self._blocks.learn(pull, reward, was_lost=pull.number in self._lost)
 
