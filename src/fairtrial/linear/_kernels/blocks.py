@@ -181,7 +181,7 @@ def tell_late(
     model, rules = open_constants(packed)
     state = open_state(floats, integers)
     value = reward - rules.shift
-    _take_data(model, state, arm, value)
+    _take(model, rules, state, arm, OUTSIDE, value)
     slot = slot_of(state.blocks, serial_of(tag))
     if slot == OUTSIDE:
         return False
@@ -195,7 +195,13 @@ def tell_late(
 @kernel(inline="always")
 def _take(model: Model, rules: Rules, state: State, arm: int, serial: int, reward: float) -> None:
     """Take one reward of a block, or outside of them; settle what is complete."""
-    _take_data(model, state, arm, reward)
+    state.counts[arm] += 1.0
+    state.sums[arm] += reward
+    state.squares[arm] += reward * reward
+    record_result(state.record, arm, reward)
+    if not state.watched[0] and can_plan(model, state):
+        state.watched[0] = 1
+        copy_into(state.early, state.record)
     slot = slot_of(state.blocks, serial)
     if slot == OUTSIDE:
         return
@@ -204,17 +210,6 @@ def _take(model: Model, rules: Rules, state: State, arm: int, serial: int, rewar
         _multiply_bets(model, rules, state, slot, arm, reward)
     if state.blocks.waiting[slot] == 0:
         _settle(model, rules, state)
-
-
-@kernel(inline="always")
-def _take_data(model: Model, state: State, arm: int, reward: float) -> None:
-    state.counts[arm] += 1.0
-    state.sums[arm] += reward
-    state.squares[arm] += reward * reward
-    record_result(state.record, arm, reward)
-    if not state.watched[0] and can_plan(model, state):
-        state.watched[0] = 1
-        copy_into(state.early, state.record)
 
 
 @kernel
