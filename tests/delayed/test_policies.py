@@ -109,7 +109,7 @@ def test_a_compiled_run_is_the_plain_loop_where_failures_depend_on_outcomes(more
     assert (run.status == "undecided") == ("failure_value" not in more)
 
 
-@pytest.mark.parametrize("caps", [{"max_pulls": 7}, {"max_reports": 40}, {}])
+@pytest.mark.parametrize("caps", [{"max_pulls": 7}, {"max_readings": 40}, {}])
 def test_a_compiled_run_is_the_plain_loop_up_to_a_cap(caps):
     problem = problem_with("unbiased")
     environment = SimulatedEnvironment(problem, [0.0, 0.0, 0.0, 0.0], delay=5.0)

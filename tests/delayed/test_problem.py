@@ -73,7 +73,7 @@ def test_a_bad_argument_is_refused_by_name(arguments, name):
         ({"parallel": 1.5}, "parallel"),
         ({"per_arm": 0}, "per_arm"),
         ({"max_pulls": 0}, "max_pulls"),
-        ({"max_reports": 0}, "max_reports"),
+        ({"max_readings": 0}, "max_readings"),
     ],
 )
 @pytest.mark.parametrize("cls", [InformationRacing, Racing])

@@ -439,7 +439,7 @@ _DELAYED = [
            late_unknown_noise),
     *_rows(delayed, "InformationRacing", early_readings, test="box", sampling="uniform"),
     *_rows(delayed, "InformationRacing", late, sampling="top_two", parallel=3, per_arm=2),
-    *_rows(delayed, "InformationRacing", early_readings, truncate=2, max_reports=150),
+    *_rows(delayed, "InformationRacing", early_readings, truncate=2, max_readings=150),
     *_rows(delayed, "InformationRacing", pieces, truncate="auto", max_time=300.0),
     *_rows(delayed, "Racing", late, early_readings, biased_readings, pieces),
     *_rows(delayed, "Racing", late_scores, variant="full", running_intersection=True),

@@ -140,12 +140,7 @@ def estimate(
         raise InvalidArgument("fixed_allocation", "must be True or False", fixed_allocation)
     _check_tables(problem, tables, replications)
     seed = seed if isinstance(seed, np.random.Generator) else as_seed(seed)
-    encoded = encode_table(problem, rows, arm, mode)
-    if not len(encoded.arm):
-        raise InvalidArgument("rows", "must have at least one row")
-    ledger = open_ledger(cell_model_of(problem))
-    ledger.add(encoded)
-    records = ledger.records()
+    records = _records_of(problem, rows, arm, mode)
     spread = None
     if tables == "bootstrap":
         spread = table_spread(problem, records, estimator, replications, seed)
@@ -153,6 +148,15 @@ def estimate(
     result = estimate_records(problem, records, estimator, delta, fixed_allocation, spread, found)
     warn_of(result)
     return result
+
+
+def _records_of(problem: Problem, rows: Any, arm: str, mode: str) -> Records:
+    encoded = encode_table(problem, rows, arm, mode)
+    if not len(encoded.arm):
+        raise InvalidArgument("rows", "must have at least one row")
+    ledger = open_ledger(cell_model_of(problem))
+    ledger.add(encoded)
+    return ledger.records()
 
 
 def warn_of(result: Estimates) -> None:

@@ -5,16 +5,24 @@ from __future__ import annotations
 import csv
 import gzip
 import zlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any, TextIO
 
+from fairtrial.core.problem import Problem
 from fairtrial.core.wording import plural
-from fairtrial.errors import InvalidArgument, MissingExtra
+from fairtrial.errors import InvalidArgument, InvalidOutcome, MissingExtra
 
-__all__ = ["column_of", "read_bytes", "read_table", "readable", "without_formula"]
+__all__ = [
+    "column_of",
+    "read_bytes",
+    "read_table",
+    "readable",
+    "rewards_by_labels",
+    "without_formula",
+]
 
 _SEPARATORS = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
 _EUROPEAN = ";"
@@ -102,6 +110,57 @@ def column_of(table: Any, name: str) -> list[Any]:
         known = list(getattr(table, "columns", table if isinstance(table, Mapping) else []))
         raise InvalidArgument("table", f"must have the column {name!r}; it has {known}") from None
     return list(column)
+
+
+def rewards_by_labels(
+    problem: Problem,
+    table: Any,
+    columns: Sequence[str],
+    reward: str,
+    known: Iterable[tuple[str, ...]],
+    accepted: str,
+) -> dict[tuple[str, ...], list[float]]:
+    """Return the rewards of a table by the labels that some columns give them.
+
+    Parameters
+    ----------
+    problem : Problem
+        What checks the rewards.
+    table : pandas.DataFrame or mapping of str to sequence
+        One row per reward.
+    columns, reward : sequence of str, str
+        The columns with the labels, and the one with the rewards.
+    known : iterable of tuple of str
+        The labels that a row may have.
+    accepted : str
+        What is said of a row with others.
+
+    Returns
+    -------
+    dict of tuple of str to list of float
+        Of all that is `known`, in its order.
+
+    Raises
+    ------
+    InvalidArgument
+        If a column is missing, columns differ in length, or labels are unknown.
+    InvalidOutcome
+        If a reward is refused by the problem; the row is named.
+    """
+    labels, rewards = [column_of(table, name) for name in columns], column_of(table, reward)
+    if any(len(column) != len(rewards) for column in labels):
+        raise InvalidArgument("table", "must have columns of equal length")
+    found: dict[tuple[str, ...], list[float]] = {own: [] for own in known}
+    for row, (*own, value) in enumerate(zip(*labels, rewards, strict=True)):
+        key = tuple(map(str, own))
+        if key not in found:
+            given = own[0] if len(own) == 1 else tuple(own)
+            raise InvalidArgument(f"table row {row}", accepted, given)
+        try:
+            found[key].append(problem.check_outcome(value))
+        except InvalidOutcome as error:
+            raise InvalidOutcome(f"table row {row}: reward", error.accepted, value) from None
+    return found
 
 
 @contextmanager

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -11,13 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairtrial.confidence.complexity import EvidencePrice
-from fairtrial.core.draws import Source
-from fairtrial.core.environment import Environment, TopTruth, Truth
-from fairtrial.core.pull import Pull
-from fairtrial.core.tables import column_of
+from fairtrial.core.draws import Source, StationaryEnvironment, require_binary
+from fairtrial.core.environment import TopTruth, Truth
+from fairtrial.core.tables import rewards_by_labels
 from fairtrial.core.validation import check_instance, check_number
 from fairtrial.core.wording import plural, said_of_rows
-from fairtrial.errors import InvalidArgument, InvalidOutcome, NotSupported
+from fairtrial.errors import InvalidArgument, NotSupported
 from fairtrial.linear._arguments import by_arm
 from fairtrial.linear.evidence_prices import evidence_price
 from fairtrial.linear.problem import Problem
@@ -30,7 +28,7 @@ _ROUNDING = 1e-12
 """Values that differ by less than this, relative to the largest, are taken for equal."""
 
 
-class ArmEnvironment(Environment):
+class ArmEnvironment(StationaryEnvironment):
     """An environment in which every arm has its own distribution, whatever happened before."""
 
     problem: Problem
@@ -49,20 +47,6 @@ class ArmEnvironment(Environment):
     @abstractmethod
     def values(self) -> Floats:
         """True value by candidate, shape (M,)."""
-
-    @property
-    @abstractmethod
-    def source(self) -> Source:
-        """The environment as the kernels see it."""
-
-    def sample(self, pull: Pull, generator: np.random.Generator) -> float:
-        """Return one reward of the pull's arm."""
-        return self.source.draw(pull.action, generator)
-
-    @property
-    def reward_span(self) -> tuple[float, float]:
-        """The smallest and the largest reward that this environment can give; may be infinite."""
-        return -np.inf, np.inf
 
     def evidence_price(self, weights: Floats) -> EvidencePrice:
         """Return what a unit of evidence takes at shares of the pulls, shape (K,).
@@ -188,8 +172,7 @@ class BernoulliEnvironment(ArmEnvironment):
     def __init__(self, problem: Problem, theta: ArrayLike) -> None:
         self.problem = check_instance("problem", problem, Problem)
         self.theta = problem.check_theta(theta)
-        for reward in (0.0, 1.0):
-            problem.check_outcome(reward, "reward_range: a reward of this environment")
+        require_binary(problem)
         means = problem.features @ self.theta
         wrong = np.flatnonzero((means < -_ROUNDING) | (means > 1.0 + _ROUNDING))
         if wrong.size:
@@ -210,11 +193,6 @@ class BernoulliEnvironment(ArmEnvironment):
     def arm_stds(self) -> Floats:
         """Standard deviation of a reward by arm, shape (K,)."""
         return np.sqrt(self._means * (1.0 - self._means))
-
-    @property
-    def reward_span(self) -> tuple[float, float]:
-        """The smallest and the largest reward that this environment can give."""
-        return 0.0, 1.0
 
     @cached_property
     def values(self) -> Floats:
@@ -278,28 +256,11 @@ class ReplayEnvironment(ArmEnvironment):
             raise InvalidArgument(
                 "noise_std", "must be 0 where the problem gives a reward_range", noise_std
             )
-        labels, rewards = column_of(table, arm), column_of(table, reward)
-        if len(labels) != len(rewards):
-            raise InvalidArgument("table", "must have columns of equal length")
-        self._by_label = self._rows_by_label(labels, rewards)
+        known = [(label,) for label in (*problem.arms, *problem.answers)]
+        accepted = "must name an arm or candidate"
+        found = rewards_by_labels(problem, table, (arm,), reward, known, accepted)
+        self._by_label = {label: rows for (label,), rows in found.items()}
         self._rows = [self._rows_of(label) for label in problem.arms]
-
-    def _rows_by_label(
-        self, labels: Sequence[Any], rewards: Sequence[Any]
-    ) -> dict[str, list[float]]:
-        rows: dict[str, list[float]] = {
-            label: [] for label in (*self.problem.arms, *self.problem.answers)
-        }
-        for number, (label, reward) in enumerate(zip(labels, rewards, strict=True)):
-            if str(label) not in rows:
-                raise InvalidArgument(f"table row {number}", "must name an arm or candidate", label)
-            try:
-                clean = self.problem.check_outcome(reward)
-            except InvalidOutcome as error:
-                name = f"table row {number}: reward"
-                raise InvalidOutcome(name, error.accepted, reward) from None
-            rows[str(label)].append(clean)
-        return rows
 
     def _rows_of(self, label: str) -> Floats:
         rows = self._by_label[label]
@@ -322,13 +283,6 @@ class ReplayEnvironment(ArmEnvironment):
         """Standard deviation of a reward by arm, shape (K,), with the noise that is added."""
         own = np.array([rows.var() for rows in self._rows])
         return np.sqrt(own + self.noise_std**2)
-
-    @property
-    def reward_span(self) -> tuple[float, float]:
-        """The smallest and the largest reward that this environment can give; may be infinite."""
-        if self.noise_std > 0.0:
-            return -np.inf, np.inf
-        return min(rows.min() for rows in self._rows), max(rows.max() for rows in self._rows)
 
     @cached_property
     def values(self) -> Floats:

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from functools import cached_property
+from itertools import product
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairtrial.confidence.complexity import EvidencePrice
-from fairtrial.core.draws import Source
-from fairtrial.core.environment import Environment, Truth
-from fairtrial.core.pull import Pull
-from fairtrial.core.tables import column_of
+from fairtrial.core.draws import Source, StationaryEnvironment, require_binary
+from fairtrial.core.environment import Truth
+from fairtrial.core.tables import rewards_by_labels
 from fairtrial.core.validation import as_floats, check_array, check_instance, require_each
 from fairtrial.core.wording import plural, said_of_rows
-from fairtrial.errors import InvalidArgument, InvalidOutcome
+from fairtrial.errors import InvalidArgument
 from fairtrial.subpopulations.problem import Problem
 
 __all__ = ["BernoulliEnvironment", "GaussianEnvironment", "ReplayEnvironment"]
@@ -25,7 +24,7 @@ __all__ = ["BernoulliEnvironment", "GaussianEnvironment", "ReplayEnvironment"]
 Floats = NDArray[np.float64]
 
 
-class CellEnvironment(Environment):
+class CellEnvironment(StationaryEnvironment):
     """An environment in which every cell has its own distribution, whatever happened before."""
 
     problem: Problem
@@ -39,20 +38,6 @@ class CellEnvironment(Environment):
     @abstractmethod
     def cell_stds(self) -> Floats:
         """Standard deviation of a reward by cell, shape (K, L)."""
-
-    @property
-    @abstractmethod
-    def source(self) -> Source:
-        """The environment as the kernels see it."""
-
-    def sample(self, pull: Pull, generator: np.random.Generator) -> float:
-        """Return one reward of the pull's cell."""
-        return self.source.draw(pull.action, generator)
-
-    @property
-    def reward_span(self) -> tuple[float, float]:
-        """The smallest and the largest reward that this environment can give; may be infinite."""
-        return -np.inf, np.inf
 
     def evidence_price(self, weights: Floats) -> EvidencePrice:
         """Return what a unit of evidence takes; infinite where no number of results will do.
@@ -188,8 +173,7 @@ class BernoulliEnvironment(CellEnvironment):
         fine = (self.means >= 0) & (self.means <= 1)
         axes = (problem.arms, problem.groups)
         require_each("means", self.means, fine, "must be a probability in [0, 1]", axes)
-        for reward in (0.0, 1.0):
-            problem.check_outcome(reward, "reward_range: a reward of this environment")
+        require_binary(problem)
 
     @property
     def cell_means(self) -> Floats:
@@ -200,11 +184,6 @@ class BernoulliEnvironment(CellEnvironment):
     def cell_stds(self) -> Floats:
         """Standard deviation of a reward by cell, shape (K, L)."""
         return np.sqrt(self.means * (1.0 - self.means))
-
-    @property
-    def reward_span(self) -> tuple[float, float]:
-        """The smallest and the largest reward that this environment can give."""
-        return 0.0, 1.0
 
     @cached_property
     def source(self) -> Source:
@@ -254,37 +233,15 @@ class ReplayEnvironment(CellEnvironment):
         self.problem = check_instance("problem", problem, Problem)
         self.table = table
         self.arm, self.group, self.reward = arm, group, reward
-        arms, groups, rewards = (column_of(table, name) for name in (arm, group, reward))
-        if not len(arms) == len(groups) == len(rewards):
-            raise InvalidArgument("table", "must have columns of equal length")
-        self._rows = self._rows_by_cell(arms, groups, rewards)
-
-    def _rows_by_cell(
-        self, arms: Sequence[Any], groups: Sequence[Any], rewards: Sequence[Any]
-    ) -> list[Floats]:
-        arm_index = {label: index for index, label in enumerate(self.problem.arms)}
-        group_index = {label: index for index, label in enumerate(self.problem.groups)}
-        cells: list[list[float]] = [[] for _ in range(self.problem.n_actions)]
-        for row, (arm, group, reward) in enumerate(zip(arms, groups, rewards, strict=True)):
-            if str(arm) not in arm_index or str(group) not in group_index:
-                raise InvalidArgument(
-                    f"table row {row}",
-                    f"must name an arm of {list(arm_index)} and a group of {list(group_index)}",
-                    (arm, group),
-                )
-            try:
-                clean = self.problem.check_outcome(reward)
-            except InvalidOutcome as error:
-                raise InvalidOutcome(f"table row {row}: reward", error.accepted, reward) from None
-            action = arm_index[str(arm)] * len(group_index) + group_index[str(group)]
-            cells[action].append(clean)
-        for action, rows in enumerate(cells):
+        arms, groups = problem.arms, problem.groups
+        accepted = f"must name an arm of {[*arms]} and a group of {[*groups]}"
+        cells, columns = product(arms, groups), (arm, group)
+        found = rewards_by_labels(problem, table, columns, reward, cells, accepted)
+        for action, rows in enumerate(found.values()):
             if not rows:
-                raise InvalidArgument(
-                    "table",
-                    f"must have a row for every cell; none for {self.problem.labels(action)}",
-                )
-        return [np.array(rows) for rows in cells]
+                labels = problem.labels(action)
+                raise InvalidArgument("table", f"must have a row for every cell; none for {labels}")
+        self._rows = [np.array(rows) for rows in found.values()]
 
     @property
     def about(self) -> str:
@@ -300,11 +257,6 @@ class ReplayEnvironment(CellEnvironment):
     def cell_stds(self) -> Floats:
         """Standard deviation of a reward by cell, shape (K, L)."""
         return np.array([rows.std() for rows in self._rows]).reshape(self.problem.shape)
-
-    @property
-    def reward_span(self) -> tuple[float, float]:
-        """The smallest and the largest reward that this environment can give."""
-        return min(rows.min() for rows in self._rows), max(rows.max() for rows in self._rows)
 
     @cached_property
     def source(self) -> Source:

@@ -24,7 +24,6 @@ __all__ = [
     "Integers",
     "one_for_each",
     "probabilities",
-    "require_binary",
 ]
 
 Floats = NDArray[np.float64]
@@ -106,9 +105,3 @@ def one_for_each(name: str, value: ArrayLike, problem: Problem) -> Floats:
     except (TypeError, ValueError):
         accepted = f"must be a number, or {arms} numbers, one for each arm"
         raise InvalidArgument(name, accepted, value) from None
-
-
-def require_binary(problem: Problem) -> None:
-    """Raise if the problem refuses a 0 or a 1."""
-    for reward in (0.0, 1.0):
-        problem.check_outcome(reward, "reward_range: a reward of this environment")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import cached_property
 from typing import Any
 
@@ -17,27 +16,21 @@ from fairtrial.allocation.environments.base import (
     Integers,
     one_for_each,
     probabilities,
-    require_binary,
 )
 from fairtrial.allocation.fair_schedules import floored_quotas
 from fairtrial.allocation.problem import Problem
-from fairtrial.core.draws import Source
-from fairtrial.core.pull import Pull
+from fairtrial.core.draws import Source, StationaryEnvironment, require_binary
 from fairtrial.core.records import Words
-from fairtrial.core.tables import column_of
+from fairtrial.core.tables import rewards_by_labels
 from fairtrial.core.validation import check_array, check_instance
 from fairtrial.core.wording import plural, said_of_rows
-from fairtrial.errors import InvalidArgument, InvalidOutcome
+from fairtrial.errors import InvalidArgument
 
 __all__ = ["BernoulliEnvironment", "BetaEnvironment", "ReplayEnvironment"]
 
 
-class SteadyEnvironment(AllocationEnvironment):
+class SteadyEnvironment(StationaryEnvironment, AllocationEnvironment):
     """An environment in which every arm has its own distribution, whatever happened before."""
-
-    def sample(self, pull: Pull, generator: np.random.Generator) -> float:
-        """Return one reward of the pull's arm."""
-        return self.source.draw(pull.action, generator)
 
     def metrics(self, pulls: Integers) -> dict[str, float]:
         """Return the regrets of a run, from its pulls by arm.
@@ -182,24 +175,15 @@ class ReplayEnvironment(SteadyEnvironment):
         self.problem = check_instance("problem", problem, Problem)
         self.table = table
         self.arm, self.reward = arm, reward
-        arms, rewards = column_of(table, arm), column_of(table, reward)
-        if len(arms) != len(rewards):
-            raise InvalidArgument("table", "must have columns of equal length")
-        self._rows = self._rows_by_arm(arms, rewards)
-
-    def _rows_by_arm(self, arms: Sequence[Any], rewards: Sequence[Any]) -> list[Floats]:
-        found: dict[str, list[float]] = {label: [] for label in self.problem.arms}
-        for row, (arm, reward) in enumerate(zip(arms, rewards, strict=True)):
-            if str(arm) not in found:
-                raise InvalidArgument(f"table row {row}", f"must name an arm of {[*found]}", arm)
-            try:
-                found[str(arm)].append(self.problem.check_outcome(reward))
-            except InvalidOutcome as error:
-                raise InvalidOutcome(f"table row {row}: reward", error.accepted, reward) from None
-        missing = [label for label, values in found.items() if not values]
+        known, accepted = (
+            [(label,) for label in problem.arms],
+            f"must name an arm of {[*problem.arms]}",
+        )
+        found = rewards_by_labels(problem, table, (arm,), reward, known, accepted)
+        missing = [label for (label,), rows in found.items() if not rows]
         if missing:
             raise InvalidArgument("table", "must have a row for every arm; none for", missing)
-        return [np.array(values) for values in found.values()]
+        self._rows = [np.array(rows) for rows in found.values()]
 
     @property
     def about(self) -> str:

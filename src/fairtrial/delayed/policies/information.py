@@ -94,13 +94,13 @@ class InformationRacing(Race):
         prior: float = 0.1,
         truncate: int | str | None = None,
         max_pulls: int | None = None,
-        max_reports: int | None = None,
+        max_readings: int | None = None,
         max_time: float | None = None,
         setup_time: float = 0.0,
         seed: int | np.random.Generator | None = None,
     ) -> None:
         super().__init__(
-            problem, delta, parallel, per_arm, truncate, max_pulls, max_reports, max_time, seed
+            problem, delta, parallel, per_arm, truncate, max_pulls, max_readings, max_time, seed
         )
         self.setup_time = check_number("setup_time", setup_time, low=0.0)
         self.test = check_choice("test", test, ["pairwise", "box"])

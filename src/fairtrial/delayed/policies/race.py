@@ -54,7 +54,7 @@ class Race(FixedConfidencePolicy):
         Most pulls of one arm in flight; by default no limit.
     truncate : int or "auto", optional
         Readings after which a pull is called back; by default it runs to its end.
-    max_pulls, max_reports : int, optional
+    max_pulls, max_readings : int, optional
         Stop undecided after this many results, or readings.
     max_time : float, optional
         Stop undecided when that much time has passed: in a simulation in the units of its
@@ -79,7 +79,7 @@ class Race(FixedConfidencePolicy):
         per_arm: int | None,
         truncate: int | str | None,
         max_pulls: int | None,
-        max_reports: int | None,
+        max_readings: int | None,
         max_time: float | None,
         seed: int | np.random.Generator | None,
     ) -> None:
@@ -88,8 +88,8 @@ class Race(FixedConfidencePolicy):
         self.parallel = None if parallel is None else check_integer("parallel", parallel, low=1)
         self.per_arm = None if per_arm is None else check_integer("per_arm", per_arm, low=1)
         self.truncate = _check_truncate(problem, truncate)
-        self.max_reports = (
-            None if max_reports is None else check_integer("max_reports", max_reports, low=1)
+        self.max_readings = (
+            None if max_readings is None else check_integer("max_readings", max_readings, low=1)
         )
         self.max_time = (
             None if max_time is None else check_number("max_time", max_time, low=0.0, open_low=True)
@@ -161,7 +161,7 @@ class Race(FixedConfidencePolicy):
         control = self._race.control
         return bool(
             (self.max_pulls is not None and control.results[0] >= self.max_pulls)
-            or (self.max_reports is not None and control.readings[0] >= self.max_reports)
+            or (self.max_readings is not None and control.readings[0] >= self.max_readings)
             or (self.max_time is not None and self._race.time >= self.max_time)
         )
 
@@ -586,7 +586,7 @@ class Race(FixedConfidencePolicy):
             slots=float(places),
             max_pulls=_or_infinity(horizon),
             max_results=_or_infinity(self.max_pulls),
-            max_readings=_or_infinity(self.max_reports),
+            max_readings=_or_infinity(self.max_readings),
             max_time=_or_infinity(self.max_time),
             sign=float(self._race.inward),
             ignores_readings=not self._uses_readings,

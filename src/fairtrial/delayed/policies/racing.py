@@ -80,12 +80,12 @@ class Racing(Race):
         per_arm: int | None = None,
         running_intersection: bool = False,
         max_pulls: int | None = None,
-        max_reports: int | None = None,
+        max_readings: int | None = None,
         max_time: float | None = None,
         seed: int | np.random.Generator | None = None,
     ) -> None:
         super().__init__(
-            problem, delta, parallel, per_arm, None, max_pulls, max_reports, max_time, seed
+            problem, delta, parallel, per_arm, None, max_pulls, max_readings, max_time, seed
         )
         self.variant = check_choice("variant", variant, ["proven", "partial", "full"])
         if bound is not None and not isinstance(bound, Bound):
