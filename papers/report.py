@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 __all__ = [
     "AGREES",
@@ -19,6 +23,7 @@ __all__ = [
     "Section",
     "Table",
     "keeps_level",
+    "save_figures",
     "share",
 ]
 
@@ -289,3 +294,12 @@ def keeps_level(hits: int, runs: int, delta: float) -> bool:
     (True, False)
     """
     return hits / runs <= delta + 3.0 * math.sqrt(delta / runs)
+
+
+def save_figures(figures: Iterable[tuple[str, Figure]], folder: Path, dpi: int = 150) -> list[Path]:
+    """Write named figures into a folder; return their paths."""
+    paths = []
+    for name, figure in figures:
+        paths.append(folder / f"{name}.png")
+        figure.savefig(paths[-1], dpi=dpi)
+    return paths

@@ -1,8 +1,10 @@
 """Settings for every test: hypothesis repeats itself, keeps no files and times nothing."""
 
+import importlib.util
 import os
 import signal
 import sys
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -40,3 +42,42 @@ def pytest_configure(config: pytest.Config) -> None:
 # A shell ignores Ctrl-C for what it starts in the background, and so would all that tests start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture
+def load(monkeypatch):
+    """Return a function that imports an example by its name."""
+
+    def loaded(name):
+        path = Path(__file__).parent.parent / "examples" / f"{name}.py"
+        spec = importlib.util.spec_from_file_location(name, path)
+        module = importlib.util.module_from_spec(spec)
+        # Workers find the module's classes and functions here.
+        monkeypatch.setitem(sys.modules, name, module)
+        spec.loader.exec_module(module)
+        return module
+
+    return loaded
+
+
+@pytest.fixture
+def dask_client(tmp_path):
+    """Return a context manager: a client of a new Dask cluster with two workers."""
+    distributed = pytest.importorskip("distributed")
+
+    @contextmanager
+    def opened(processes=True, threads=1):
+        with (
+            distributed.LocalCluster(
+                processes=processes,
+                n_workers=2,
+                threads_per_worker=threads,
+                dashboard_address=None,
+                local_directory=tmp_path,
+            ) as cluster,
+            distributed.Client(cluster) as client,
+        ):
+            yield client
+        assert cluster.status.name == "closed"
+
+    return opened

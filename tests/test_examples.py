@@ -1,29 +1,12 @@
 """The examples run, and come to the answer that is right in their environments."""
 
-import importlib.util
 import shutil
-import sys
 from pathlib import Path
-
-import pytest
 
 from fairtrial.cli import ExitCode
 from fairtrial.cli.app import app
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
-
-
-@pytest.fixture
-def load(monkeypatch):
-    def loaded(name):
-        spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
-        module = importlib.util.module_from_spec(spec)
-        # A class of the module is found there when it is sent to a worker.
-        monkeypatch.setitem(sys.modules, name, module)
-        spec.loader.exec_module(module)
-        return module
-
-    return loaded
 
 
 def test_every_example_is_tested():

@@ -6,11 +6,12 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from fairtrial.confidence import Threshold
-from fairtrial.core import Environment, Policy, Run
+from fairtrial.core import Policy, Run
 from fairtrial.simulation import Simulation, simulate
 from fairtrial.subpopulations import (
     BalancedTracking,
@@ -60,17 +61,11 @@ class WatchedBlockBetting(BlockBetting):
     several right answers the first is watched.
     """
 
-    def compiled_run(
-        self,
-        environment: Environment,
-        generator: np.random.Generator,
-        horizon: int | None,
-        parallel: int = 1,
-    ) -> Run | None:
+    def _run(
+        self, environment: Any, generator: np.random.Generator, horizon: int | None, parallel: int
+    ) -> Run:
         """Return a whole run, with ``true_answer_rejected`` (0 or 1) among its metrics."""
-        run = super().compiled_run(environment, generator, horizon, parallel)
-        if run is None:
-            return None
+        run = super()._run(environment, generator, horizon, parallel)
         best = environment.truth.best
         answers = self.progress().details["answers"]
         rejected = next(answer["rejected"] for answer in answers if answer["answer"] == best)

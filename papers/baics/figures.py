@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from papers.baics.cache import SimulationCache, tracker
 from papers.baics.instances import E1, E2, Instance
 from papers.baics.stopping_times import PAPER_CAP
+from papers.report import save_figures
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
@@ -22,12 +23,9 @@ _RULES = {
 
 def write_figures(cache: SimulationCache, folder: Path) -> list[Path]:
     """Write both figures into a folder; return their paths."""
-    paths = []
-    for number, instance in enumerate((E1, E2), start=1):
-        path = folder / f"figure-{number}.png"
-        _draw(cache, instance).savefig(path, dpi=150)
-        paths.append(path)
-    return paths
+    instances = enumerate((E1, E2), start=1)
+    figures = ((f"figure-{number}", _draw(cache, instance)) for number, instance in instances)
+    return save_figures(figures, folder)
 
 
 def _draw(cache: SimulationCache, instance: Instance) -> Figure:

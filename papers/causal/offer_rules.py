@@ -12,10 +12,10 @@ from papers.causal.instances import OFFERS, Setting
 from papers.causal.tables import error_table
 from papers.report import AGREES, Row, Section, Table
 
-__all__ = ["offers"]
+__all__ = ["OFFER_ARMS", "offers"]
 
 _BEST = {"offers, easy": "marital", "offers, hard": "blend_0.5", "offers, none fair": None}
-_REFERENCE = {
+OFFER_ARMS = {
     "model_0.5": (0.4289, 0.0496),
     "model_0.3": (0.4188, 0.0548),
     "marital": (0.4045, 0.0262),
@@ -69,7 +69,7 @@ def _truth(setting: Setting) -> Iterator[Row]:
             "largest gap": gap,
             "fair": "fair" if truth.details["fair"][place] else "unfair",
             "rows to certify": plan.certifying_budget[place],
-            AGREES: _matches((mean, gap), _REFERENCE[arm]),
+            AGREES: _matches((mean, gap), OFFER_ARMS[arm]),
         }
 
 

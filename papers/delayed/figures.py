@@ -15,6 +15,7 @@ from papers.delayed.cache import SimulationCache
 from papers.delayed.instances import TASKS, curves, free
 from papers.delayed.learning import contests
 from papers.delayed.savings import CURVES, PARALLEL, RATIOS, Curve, ratios
+from papers.report import save_figures
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -29,12 +30,8 @@ def write_figures(cache: SimulationCache, folder: Path) -> list[Path]:
         **{f"curves-{task}": partial(_learning, task=task) for task in TASKS},
         "one-race": _one_race,
     }
-    paths = []
-    for name, draw in drawings.items():
-        path = folder / f"{name}.png"
-        draw(cache).savefig(path, dpi=150)
-        paths.append(path)
-    return paths
+    figures = ((name, draw(cache)) for name, draw in drawings.items())
+    return save_figures(figures, folder)
 
 
 def _savings(cache: SimulationCache, curve: Curve) -> Figure:

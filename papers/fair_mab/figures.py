@@ -23,6 +23,7 @@ from papers.fair_mab.cost import cost_curve
 from papers.fair_mab.instances import ONE_A, TWO
 from papers.fair_mab.instances import headlines as all_tests
 from papers.fair_mab.regret import contenders
+from papers.report import save_figures
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -40,12 +41,8 @@ def write_figures(cache: SimulationCache, folder: Path) -> list[Path]:
         "figure-4": _violation,
         "headline-test": _headline_test,
     }
-    paths = []
-    for name, draw in drawings.items():
-        path = folder / f"{name}.png"
-        draw(cache).savefig(path, dpi=150)
-        paths.append(path)
-    return paths
+    figures = ((name, draw(cache)) for name, draw in drawings.items())
+    return save_figures(figures, folder)
 
 
 def _cost(cache: SimulationCache) -> Figure:

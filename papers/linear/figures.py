@@ -12,6 +12,7 @@ from papers.linear.dimensions import GROWING, dimension_runs, dimensions_of
 from papers.linear.instances import COMMON, CROWDED, paper_instance
 from papers.linear.published import STRATEGIES, shares_of
 from papers.linear.rules import known_rules, rule_runs
+from papers.report import save_figures
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -30,12 +31,8 @@ def write_figures(cache: SimulationCache, folder: Path) -> list[Path]:
         "rules": _rules,
         "survivors": _survivors,
     }
-    paths = []
-    for name, draw in drawings.items():
-        path = folder / f"{name}.png"
-        draw(cache).savefig(path, dpi=110)
-        paths.append(path)
-    return paths
+    figures = ((name, draw(cache)) for name, draw in drawings.items())
+    return save_figures(figures, folder, dpi=110)
 
 
 def _dimensions(cache: SimulationCache) -> Figure:

@@ -20,24 +20,12 @@ from papers.baics.published import published
 from papers.baics.robustness import broken_rule, hard_nulls
 from papers.baics.stopping_times import stopping_times
 from papers.report import Section, Table
+from tests.papers.sections import disagreeing, find, rows_of
 
 
 @pytest.fixture(scope="module")
 def cache():
     return SimulationCache(quick=True, seed=1)
-
-
-def rows_of(section, table=0):
-    return section.tables[table].rows
-
-
-def disagreeing(section):
-    return [row for table in section.tables for row in table.rows if row["agrees"] is False]
-
-
-def find(rows, **values):
-    (row,) = [row for row in rows if all(row[key] == value for key, value in values.items())]
-    return row
 
 
 @pytest.mark.parametrize(

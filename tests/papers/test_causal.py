@@ -18,6 +18,7 @@ from papers.causal import instances as environments
 from papers.causal.cache import Errors, SimulationCache
 from papers.causal.liver_network import gap_range
 from papers.causal.tables import within_a_quarter
+from tests.papers.sections import find
 
 
 @pytest.fixture(scope="module")
@@ -33,11 +34,6 @@ def report(folder):
 def section(report, name):
     (found,) = [part for part in report.sections if part.name == name]
     return found
-
-
-def find(rows, **values):
-    (row,) = [row for row in rows if all(row[key] == value for key, value in values.items())]
-    return row
 
 
 # ----------------------------------------------------------------------- the environments

@@ -28,25 +28,13 @@ from papers.delayed.promises import promises
 from papers.delayed.reference import exact, mean_times
 from papers.delayed.savings import savings
 from papers.report import Section, Table
+from tests.papers.sections import disagreeing, find, rows_of
 
 
 @pytest.fixture(scope="module")
 def cache():
     # Four runs where quick makes twelve.
     return SimulationCache(quick=True, seed=1, share=0.3)
-
-
-def rows_of(section, table=0):
-    return section.tables[table].rows
-
-
-def disagreeing(section):
-    return [row for table in section.tables for row in table.rows if row.get("agrees") is False]
-
-
-def find(rows, **values):
-    (row,) = [row for row in rows if all(row[key] == value for key, value in values.items())]
-    return row
 
 
 # ---------------------------------------------------------------------------- the environments

@@ -24,24 +24,12 @@ from papers.fair_mab.instances import headlines as all_tests
 from papers.fair_mab.regret import regret
 from papers.fair_mab.violations import violations, worst_of_largest
 from papers.report import Measured, Section, Table
+from tests.papers.sections import disagreeing, find, rows_of
 
 
 @pytest.fixture(scope="module")
 def cache():
     return SimulationCache(quick=True, seed=1)
-
-
-def rows_of(section, table=0):
-    return section.tables[table].rows
-
-
-def disagreeing(section):
-    return [row for table in section.tables for row in table.rows if row["agrees"] is False]
-
-
-def find(rows, **values):
-    (row,) = [row for row in rows if all(row[key] == value for key, value in values.items())]
-    return row
 
 
 # ---------------------------------------------------------------------------- the environments

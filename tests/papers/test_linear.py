@@ -25,6 +25,7 @@ from papers.linear.cache import (
 from papers.linear.published import STRATEGIES
 from papers.linear.rules import RULES, compared
 from papers.report import Measured, keeps_level, share
+from tests.papers.sections import find
 
 
 @pytest.fixture(scope="module")
@@ -44,11 +45,6 @@ def section(report, name):
 
 def rows_of(report, name, table=0):
     return section(report, name).tables[table].rows
-
-
-def find(rows, **values):
-    (row,) = [row for row in rows if all(row[key] == value for key, value in values.items())]
-    return row
 
 
 # ----------------------------------------------------------------------------- the environments

@@ -1,9 +1,7 @@
 """The two live examples: real work in processes, one of them killed; a solver's bounds."""
 
-import importlib.util
 import os
 import signal
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -12,19 +10,6 @@ import pytest
 import fairtrial as ft
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-
-
-@pytest.fixture
-def load(monkeypatch):
-    def loaded(name):
-        spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
-        module = importlib.util.module_from_spec(spec)
-        # Workers are forked: they find the module's functions here.
-        monkeypatch.setitem(sys.modules, name, module)
-        spec.loader.exec_module(module)
-        return module
-
-    return loaded
 
 
 def test_a_model_is_tuned_although_a_worker_is_killed(load, tmp_path, capsys, monkeypatch):

@@ -163,18 +163,8 @@ def test_a_result_that_cannot_travel_is_lost(race):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("processes", [False, True], ids=["threads", "processes"])
-def test_a_study_is_driven_on_a_cluster_of_dask(race, tmp_path, processes):
-    distributed = pytest.importorskip("distributed")
-    with (
-        distributed.LocalCluster(
-            processes=processes,
-            n_workers=2,
-            threads_per_worker=1,
-            dashboard_address=None,
-            local_directory=tmp_path,
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
+def test_a_study_is_driven_on_a_cluster_of_dask(race, dask_client, processes):
+    with dask_client(processes) as client:
         answer = run_study(race, measure, client.get_executor(), parallel=3)
     assert answer.arm == ("c",)
     assert race.outstanding() == []
@@ -182,25 +172,15 @@ def test_a_study_is_driven_on_a_cluster_of_dask(race, tmp_path, processes):
 
 
 @pytest.mark.slow
-def test_a_worker_of_dask_that_dies_is_a_lost_pull_not_a_repeated_one(race, tmp_path):
-    distributed = pytest.importorskip("distributed")
+def test_a_worker_of_dask_that_dies_is_a_lost_pull_not_a_repeated_one(race, dask_client, tmp_path):
     lost = tmp_path / "lost"
 
     def watch(study):
         if kinds(study)["fail"]:
             lost.touch()
 
-    with (
-        distributed.LocalCluster(
-            processes=True,
-            n_workers=2,
-            # One thread may wait, and the other repeats what the dead worker had.
-            threads_per_worker=2,
-            dashboard_address=None,
-            local_directory=tmp_path,
-        ) as cluster,
-        distributed.Client(cluster) as client,
-    ):
+    # One thread may wait, and the other repeats what the dead worker had.
+    with dask_client(threads=2) as client:
         dying = DieAt(tmp_path, [2], until=lost)
         answer = run_study(race, dying, client.get_executor(), parallel=2, watch=watch)
     assert answer.arm == ("c",)

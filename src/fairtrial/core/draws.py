@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from typing import NamedTuple, Self
 
@@ -10,11 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.core._draws import BERNOULLI, BETA, GAUSSIAN, REPLAY, draw
-from fairtrial.core.environment import Environment
-from fairtrial.core.problem import Problem
-from fairtrial.core.pull import Pull
 
-__all__ = ["Source", "StationaryEnvironment", "require_binary"]
+__all__ = ["Source"]
 
 Floats = NDArray[np.float64]
 
@@ -72,36 +68,3 @@ class Source(NamedTuple):
     def draw(self, action: int, generator: np.random.Generator) -> float:
         """Return one reward."""
         return float(draw(*self, action, generator))
-
-    @property
-    def span(self) -> tuple[float, float]:
-        """The smallest and the largest reward; may be infinite."""
-        if self.kind in (BERNOULLI, BETA):
-            return 0.0, 1.0
-        if self.kind == GAUSSIAN or self.second.any():
-            return -np.inf, np.inf
-        return float(self.first.min()), float(self.first.max())
-
-
-class StationaryEnvironment(Environment):
-    """An environment in which every action has its own distribution, whatever happened before."""
-
-    @property
-    @abstractmethod
-    def source(self) -> Source:
-        """The environment as the kernels see it."""
-
-    def sample(self, pull: Pull, generator: np.random.Generator) -> float:
-        """Return one reward of the pull's action."""
-        return self.source.draw(pull.action, generator)
-
-    @property
-    def reward_span(self) -> tuple[float, float]:
-        """The smallest and the largest reward that this environment can give; may be infinite."""
-        return self.source.span
-
-
-def require_binary(problem: Problem) -> None:
-    """Raise if the problem refuses a 0 or a 1."""
-    for reward in (0.0, 1.0):
-        problem.check_outcome(reward, "reward_range: a reward of this environment")

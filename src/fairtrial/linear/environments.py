@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairtrial.confidence.complexity import EvidencePrice
-from fairtrial.core.draws import Source, StationaryEnvironment, require_binary
+from fairtrial.core.draws import Source
 from fairtrial.core.environment import TopTruth, Truth
+from fairtrial.core.stationary import StationaryEnvironment, require_binary
 from fairtrial.core.tables import rewards_by_labels
 from fairtrial.core.validation import check_instance, check_number
 from fairtrial.core.wording import plural, said_of_rows

@@ -19,8 +19,9 @@ from fairtrial.allocation.environments.base import (
 )
 from fairtrial.allocation.fair_schedules import floored_quotas
 from fairtrial.allocation.problem import Problem
-from fairtrial.core.draws import Source, StationaryEnvironment, require_binary
+from fairtrial.core.draws import Source
 from fairtrial.core.records import Words
+from fairtrial.core.stationary import StationaryEnvironment, require_binary
 from fairtrial.core.tables import rewards_by_labels
 from fairtrial.core.validation import check_array, check_instance
 from fairtrial.core.wording import plural, said_of_rows

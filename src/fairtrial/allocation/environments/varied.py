@@ -23,9 +23,10 @@ from fairtrial.allocation.environments.base import (
 )
 from fairtrial.allocation.fair_schedules import fair_value
 from fairtrial.allocation.problem import Problem
-from fairtrial.core.draws import Source, require_binary
+from fairtrial.core.draws import Source
 from fairtrial.core.pull import Pull
 from fairtrial.core.records import Words
+from fairtrial.core.stationary import require_binary
 from fairtrial.core.validation import check_array, check_instance, check_integer
 from fairtrial.errors import InvalidArgument
 

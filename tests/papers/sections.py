@@ -1,0 +1,14 @@
+"""What the tests of all papers read out of a section."""
+
+
+def rows_of(section, table=0):
+    return section.tables[table].rows
+
+
+def disagreeing(section):
+    return [row for table in section.tables for row in table.rows if row.get("agrees") is False]
+
+
+def find(rows, **values):
+    (row,) = [row for row in rows if all(row[key] == value for key, value in values.items())]
+    return row
