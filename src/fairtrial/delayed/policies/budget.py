@@ -20,9 +20,9 @@ from fairtrial.delayed._kernels.budget_runs import act, ask, keep_unwanted, sum_
 from fairtrial.delayed._kernels.budget_state import BUDGET, MEDIAN, PARTIALS, PROMOTION
 from fairtrial.delayed._kernels.budgets import DATA, READ, STOP, TELL
 from fairtrial.delayed.environments import TimedEnvironment, draw_key
-from fairtrial.delayed.policies.readings import Readings
+from fairtrial.delayed.policies.readings import Readings, known_details
 from fairtrial.delayed.problem import FEEDBACKS, Problem
-from fairtrial.errors import InvalidArgument, NotSupported, UnknownPull
+from fairtrial.errors import NotSupported, UnknownPull
 
 __all__ = ["BudgetPolicy"]
 
@@ -159,18 +159,9 @@ class BudgetPolicy(Policy):
         else:
             self._act(TELL, pull.tag, own)
 
-    def read(
-        self,
-        pull: Pull,
-        value: float,
-        stage: float | None = None,
-        elapsed: float | None = None,
-        std: float | None = None,
-        **details: Any,
-    ) -> None:
+    def read(self, pull: Pull, value: float, **details: Any) -> None:
         """Take a reading; see `InformationRacing`. Its deviation `std` changes nothing."""
-        for name, given in details.items():
-            raise InvalidArgument(name, "must be one of stage, elapsed, std for a reading", given)
+        stage, elapsed, std = known_details(details)
         if self.problem.feedback == "full":
             raise NotSupported("feedback='full' says that there are no readings")
         row, own = pull.tag, self.problem.sign * value

@@ -24,6 +24,7 @@ from fairtrial.delayed._kernels.state import DONE, SURVIVES
 from fairtrial.delayed.environments import TimedEnvironment, draw_key
 from fairtrial.delayed.policies import race_assumptions, race_report
 from fairtrial.delayed.policies.race_state import RaceState
+from fairtrial.delayed.policies.readings import known_details
 from fairtrial.delayed.policies.truncation import Followed, best_truncation
 from fairtrial.delayed.problem import Problem
 from fairtrial.errors import InvalidArgument, NotSupported
@@ -316,21 +317,12 @@ class Race(FixedConfidencePolicy):
         **details
             Nothing else is known.
         """
-        _refuse_unknown(details)
+        known_details(details)
         self._take(pull, value, stage, elapsed, std, useful=self._uses_readings)
 
-    def read_late(
-        self,
-        pull: Pull,
-        value: float,
-        stage: float | None = None,
-        elapsed: float | None = None,
-        std: float | None = None,
-        **details: Any,
-    ) -> None:
+    def read_late(self, pull: Pull, value: float, **details: Any) -> None:
         """Take a reading that its pull's outcome has overtaken; it can still show a bias."""
-        _refuse_unknown(details)
-        self._take(pull, value, stage, elapsed, std, useful=self._learns_bias_late)
+        self._take(pull, value, *known_details(details), useful=self._learns_bias_late)
 
     def _take(
         self,
@@ -614,8 +606,3 @@ def _check_truncate(problem: Problem, truncate: int | str | None) -> int | str |
     if isinstance(truncate, str):
         raise InvalidArgument("truncate", "must be a number of readings, or 'auto'", truncate)
     return check_integer("truncate", truncate, low=1)
-
-
-def _refuse_unknown(details: Mapping[str, Any]) -> None:
-    for name, value in details.items():
-        raise InvalidArgument(name, "must be one of stage, elapsed, std for a reading", value)

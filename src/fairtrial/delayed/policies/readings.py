@@ -3,16 +3,29 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.delayed.errors import ConflictingReport
+from fairtrial.errors import InvalidArgument
 
 Floats = NDArray[np.float64]
 
 _NO_STD = -1.0
+_DETAILS = ("stage", "elapsed", "std")
+
+
+def known_details(details: Mapping[str, Any]) -> tuple[Any, Any, Any]:
+    """Return stage, time and deviation of a reading, None where not given; refuse all else."""
+    for name, value in details.items():
+        if name not in _DETAILS:
+            message = f"must be one of {', '.join(_DETAILS)} for a reading"
+            raise InvalidArgument(name, message, value)
+    stage, elapsed, std = (details.get(name) for name in _DETAILS)
+    return stage, elapsed, std
 
 
 class Readings:
