@@ -10,7 +10,7 @@ import pytest
 import fairtrial as ft
 from fairtrial.core import run_policy
 from fairtrial.delayed import InformationRacing, Problem, SimulatedEnvironment
-from fairtrial.delayed.policies.truncation import Followed, best_truncation
+from fairtrial.delayed.policies.truncation import Followed, best_truncation, worth_at_readings
 from fairtrial.errors import InvalidArgument
 
 UNBIASED = Problem(2, noise_std=1.0, feedback="unbiased", reading_std=2.0)
@@ -51,7 +51,7 @@ def test_what_a_pull_would_have_been_worth_at_each_of_its_readings():
     policy.tell(pull, 6.0)
     policy.report(pull, 9.0, elapsed=3.0)
     # The rest of the pieces is missing: variances 4 (4/1 - 1) and 4 (4/2 - 1).
-    assert policy._followed(0) == [
+    assert worth_at_readings(policy._race, 0) == [
         Followed(1, 1.0, pytest.approx(1 / 4), -2.0, pytest.approx(math.sqrt(12))),
         Followed(2, 2.5, pytest.approx(2 / 4), 0.0, pytest.approx(2.0)),
     ]
@@ -61,7 +61,7 @@ def test_what_a_pull_would_have_been_worth_at_each_of_its_readings():
     policy.report(pull, 3.0, stage=2)
     policy.tell(pull, 2.0)
     # Deviations 1 and 2: precisions 1 and 1/4, whose mean is 1.4.
-    assert policy._followed(0) == [
+    assert worth_at_readings(policy._race, 0) == [
         Followed(1, 1.0, pytest.approx(0.5), -1.0, 1.0),
         Followed(2, 2.0, pytest.approx(1 / 1.8), pytest.approx(-0.6), pytest.approx(0.8**0.5)),
     ]

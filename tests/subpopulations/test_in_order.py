@@ -26,7 +26,8 @@ MEANS = [[0.5, 0.4], [0.9, -0.5]]
 
 
 def informative(problem: Problem, **options: object) -> BalancedTracking:
-    return BalancedTracking(problem, delta=DELTA, delays="informative", **options)
+    ordered = problem.clone(delay_depends_on_outcome=True)
+    return BalancedTracking(ordered, delta=DELTA, **options)
 
 
 # ------------------------------------------------------------------------------- the order
@@ -173,10 +174,10 @@ def test_a_pair_pays_the_price_of_its_cells_and_a_floor_none() -> None:
 
 @pytest.mark.parametrize("stopping", ["stylised", "kaufmann-koolen"])
 def test_only_the_certified_stop_is_proven_for_it(stopping: str) -> None:
-    with pytest.raises(InvalidArgument, match="stopping must be 'certified' with informative"):
+    with pytest.raises(InvalidArgument, match="stopping must be 'certified' with delay_depends_on"):
         informative(Problem(2, 1, noise_std=1.0), stopping=stopping)
-    with pytest.raises(InvalidArgument, match="delays must be one of"):
-        BalancedTracking(Problem(2, 1, noise_std=1.0), delays="random")
+    with pytest.raises(InvalidArgument, match="delay_depends_on_outcome must be True or False"):
+        Problem(2, 1, noise_std=1.0, delay_depends_on_outcome="perhaps")
 
 
 # ----------------------------------------------------------------------------- the adversary
@@ -185,7 +186,7 @@ FLIGHT, PATIENCE, MOST, RUNS = 50, 150, 400, effort.runs(100, whole=300)
 TOLERATED = effort.tolerated(DELTA, RUNS)
 
 
-def wrong_share(problem: Problem, means: np.ndarray, signs: np.ndarray, delays: str) -> float:
+def wrong_share(problem: Problem, means: np.ndarray, signs: np.ndarray) -> float:
     """Return the share of runs that ever answer, when an adversary tells the flattering first.
 
     No answer is right but "no arm": the runs are on the border of the null or beyond it. No
@@ -196,7 +197,7 @@ def wrong_share(problem: Problem, means: np.ndarray, signs: np.ndarray, delays: 
         return float(signs.flat[pull.action]) * reward
 
     def is_wrong(seed: int) -> bool:
-        policy = RoundRobin(problem, delta=DELTA, delays=delays)
+        policy = RoundRobin(problem, delta=DELTA)
         rng = np.random.default_rng([13, seed])
         flight: list[tuple] = []
         while policy.asked < MOST:
@@ -219,13 +220,13 @@ def test_flattering_results_first_fool_totals_and_not_what_is_in_order() -> None
     # One arm below its floor: an answer other than "no arm" would be wrong.
     problem = Problem(1, 1, floors=0.0, noise_std=1.0)
     means, signs = np.array([[-0.05]]), np.array([[1.0]])
-    assert wrong_share(problem, means, signs, "ignorable") > 2.0 * DELTA
-    assert wrong_share(problem, means, signs, "informative") <= TOLERATED
+    assert wrong_share(problem, means, signs) > 2.0 * DELTA
+    assert wrong_share(problem.clone(delay_depends_on_outcome=True), means, signs) <= TOLERATED
 
 
 @pytest.mark.statistical
 def test_two_equal_arms_are_not_told_apart_by_what_is_told_first() -> None:
     problem = Problem(2, 1, floors=None, noise_std=1.0)
     means, signs = np.zeros((2, 1)), np.array([[1.0], [-1.0]])
-    assert wrong_share(problem, means, signs, "ignorable") > 2.0 * DELTA
-    assert wrong_share(problem, means, signs, "informative") <= TOLERATED
+    assert wrong_share(problem, means, signs) > 2.0 * DELTA
+    assert wrong_share(problem.clone(delay_depends_on_outcome=True), means, signs) <= TOLERATED

@@ -164,7 +164,7 @@ def test_a_correction_before_its_bet_is_paid_is_an_assumption_and_after_it_voids
 
 
 def test_results_held_back_can_be_corrected_by_a_tracker_before_they_count() -> None:
-    policy = BalancedTracking(problem(), delays="informative")
+    policy = BalancedTracking(problem(delay_depends_on_outcome=True))
     pulls = policy.ask(12)
     held_up = pulls[0]
     later = next(pull for pull in pulls[1:] if pull.action == held_up.action)
@@ -195,7 +195,7 @@ def test_a_rule_without_coins_says_that_it_can_be_predicted() -> None:
 RULES = [
     lambda own: BlockBetting(own, delta=0.1),
     lambda own: BalancedTracking(own, delta=0.1),
-    lambda own: BalancedTracking(own, delta=0.1, delays="informative"),
+    lambda own: BalancedTracking(own.clone(delay_depends_on_outcome=True), delta=0.1),
 ]
 NAMES = ["block betting", "tracking", "tracking in order"]
 

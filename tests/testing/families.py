@@ -35,6 +35,13 @@ def far_apart() -> Instance:
     return problem, subpopulations.GaussianEnvironment(problem, means)
 
 
+def held_back() -> Instance:
+    """The same, where a result's value may influence when it is told."""
+    problem, environment = far_apart()
+    problem = problem.clone(delay_depends_on_outcome=True)
+    return problem, environment.clone(problem=problem)
+
+
 def narrow_gap() -> Instance:
     """Hundreds of pulls are needed, in blocks that grow with them."""
     problem = subpopulations.Problem(["a", "b"], ["x", "y"], floors=-0.4, noise_std=1.0)
@@ -354,8 +361,8 @@ def observed_interventions() -> Instance:
 
 
 INSTANCES: list[Callable[[], Instance]] = [
-    known_noise, far_apart, narrow_gap, no_limits, no_limits_in_a_range, bounded, intervals,
-    unknown_noise, close_enough,
+    known_noise, far_apart, held_back, narrow_gap, no_limits, no_limits_in_a_range, bounded,
+    intervals, unknown_noise, close_enough,
     features, narrow_angle, other_candidates, clicks, residuals, best_two, not_quite_linear,
     late, late_and_close, early_readings, biased_readings, pieces, forecasts, late_by_outcome,
     late_unknown_noise, late_scores, late_scores_minimized,
@@ -404,7 +411,7 @@ _SUBPOPULATIONS = [
     *_rows(subpopulations, "BlockBetting", known_noise, batch=7, initial_pulls=2, max_pulls=60),
     *_rows(subpopulations, "BalancedTracking",
            known_noise, no_limits, unknown_noise, intervals, close_enough),
-    *_rows(subpopulations, "BalancedTracking", far_apart, delays="informative"),
+    *_rows(subpopulations, "BalancedTracking", held_back),
     *_rows(subpopulations, "TrackAndStop", far_apart, unknown_noise, close_enough),
     *_rows(subpopulations, "ExactTracking", far_apart, bounded),
     *_rows(subpopulations, "PlainTrackAndStop", known_noise, far_apart, stopping="stylised"),

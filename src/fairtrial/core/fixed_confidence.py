@@ -14,7 +14,7 @@ from fairtrial.core.policy import Policy
 from fairtrial.core.problem import Problem
 from fairtrial.core.recommendation import Estimate, Progress, Recommendation, Status
 from fairtrial.core.run import Run
-from fairtrial.core.validation import check_integer, check_probability
+from fairtrial.core.validation import check_optional_integer, check_probability
 from fairtrial.core.wording import who_leads
 
 __all__ = ["FixedConfidencePolicy"]
@@ -85,7 +85,7 @@ class FixedConfidencePolicy(Policy):
         super().__init__(problem, seed)
         if self._has_delta:
             self.delta = check_probability("delta", delta)
-        self.max_pulls = None if max_pulls is None else check_integer("max_pulls", max_pulls, low=1)
+        self.max_pulls = check_optional_integer("max_pulls", max_pulls, low=1)
         self._amended = 0
 
     # -------------------------------------------------------- what a family says

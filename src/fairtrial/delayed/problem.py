@@ -17,6 +17,7 @@ from fairtrial.core.validation import (
     check_integer,
     check_labels,
     check_number,
+    check_optional_number,
     check_range,
 )
 from fairtrial.errors import InvalidArgument, InvalidOutcome
@@ -146,9 +147,7 @@ class Problem(BaseProblem):
         self.target_std = self._given_target(target_std)
         self.duration = self._given_duration(duration)
         self.failure = None if failure is None else check_choice("failure", failure, FAILURES)
-        self.failure_value = (
-            None if failure_value is None else check_number("failure_value", failure_value)
-        )
+        self.failure_value = check_optional_number("failure_value", failure_value)
         self.delay_depends_on_outcome = _flag("delay_depends_on_outcome", delay_depends_on_outcome)
         self.clip = _flag("clip", clip)
         self._check_combinations()

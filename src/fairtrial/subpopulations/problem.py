@@ -70,6 +70,11 @@ class Problem(BaseProblem):
     ceilings : as `floors`
         Limits on the other side, for means that must stay in an interval; none by default.
         With ``direction="minimize"`` these are what a mean must not fall below.
+    delay_depends_on_outcome : bool
+        Whether a result's value may influence when it is told, or whether at all. Block betting
+        needs no such assumption. The rules that choose one pull at a time then use of each cell
+        what is complete in the order of issue, at a higher price for pairs; a lost pull ends the
+        use of its cell. They need the certified stop.
 
     Raises
     ------
@@ -114,6 +119,7 @@ class Problem(BaseProblem):
         tolerance: float = 0.0,
         floor_tolerance: float = 0.0,
         ceilings: ArrayLike | None = None,
+        delay_depends_on_outcome: bool = False,
     ) -> None:
         self.arms = check_labels("arms", arms)
         groups = _with_weights(groups)
@@ -134,6 +140,7 @@ class Problem(BaseProblem):
         self.costs = self._positive_cells("costs", 1.0 if costs is None else costs)
         self.tolerance = check_number("tolerance", tolerance, low=0.0)
         self.floor_tolerance = check_number("floor_tolerance", floor_tolerance, low=0.0)
+        self.delay_depends_on_outcome = _flag("delay_depends_on_outcome", delay_depends_on_outcome)
         self._check_intervals()
         self._check_reach()
         self._freeze()
@@ -375,6 +382,12 @@ class Problem(BaseProblem):
         some = np.isfinite(self.ceilings).any()
         data["ceilings"] = _none_if_free(self.ceilings) if some else None
         return data
+
+
+def _flag(name: str, value: object) -> bool:
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidArgument(name, "must be True or False", value)
+    return bool(value)
 
 
 def _with_weights(groups: Any) -> Any:

@@ -13,7 +13,7 @@ from fairtrial.core.fixed_confidence import FixedConfidencePolicy
 from fairtrial.core.policy import Choice
 from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import Estimate, Guarantee, Status
-from fairtrial.core.validation import check_instance, check_integer
+from fairtrial.core.validation import check_instance, check_optional_integer
 from fairtrial.core.wording import or_within
 from fairtrial.delayed.policies.paired_evidence import BettingEvidence, Evidence, StudentEvidence
 from fairtrial.delayed.problem import Problem
@@ -105,8 +105,8 @@ class PairedRacing(FixedConfidencePolicy):
     ) -> None:
         _check_problem(problem)
         super().__init__(problem, delta, max_pulls, seed)
-        self.parallel = None if parallel is None else check_integer("parallel", parallel, low=1)
-        self.n_blocks = None if n_blocks is None else check_integer("n_blocks", n_blocks, low=1)
+        self.parallel = check_optional_integer("parallel", parallel, low=1)
+        self.n_blocks = check_optional_integer("n_blocks", n_blocks, low=1)
         arms = len(problem.arms)
         self._level = math.log(1.0 / self.delta)
         self._scores: Floats = np.full((8, arms), np.nan)

@@ -16,25 +16,26 @@ from fairtrial.core.policy import Choice
 from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import Estimate, Guarantee, Status
 from fairtrial.core.run import Run
-from fairtrial.core.validation import check_instance, check_integer, check_number
+from fairtrial.core.validation import (
+    check_instance,
+    check_number,
+    check_optional_integer,
+)
 from fairtrial.core.wording import is_best
 from fairtrial.delayed._kernels import runs
 from fairtrial.delayed._kernels.events import CHANGED, CORRECT, FORGET, READ, READ_ONLY, STOP, TELL
-from fairtrial.delayed._kernels.state import DONE, SURVIVES
+from fairtrial.delayed._kernels.state import SURVIVES
 from fairtrial.delayed.environments import TimedEnvironment, draw_key
 from fairtrial.delayed.policies import race_assumptions, race_report
 from fairtrial.delayed.policies.race_state import RaceState
 from fairtrial.delayed.policies.readings import known_details
-from fairtrial.delayed.policies.truncation import Followed, best_truncation
+from fairtrial.delayed.policies.truncation import check_truncate, reconsider_truncation
 from fairtrial.delayed.problem import Problem
 from fairtrial.errors import InvalidArgument, NotSupported
 
 __all__ = ["Race"]
 
 Floats = NDArray[np.float64]
-
-# A bias is learned from outcomes only, and full feedback has no readings to keep.
-_TRUNCATED = frozenset({"incremental", "unbiased", "refining"})
 
 _STOPPED_BY_CHOICE = frozenset({"cancelled", "eliminated", "truncated", "user"})
 _CHANCE = frozenset({"lost", "error"})
@@ -86,12 +87,10 @@ class Race(FixedConfidencePolicy):
     ) -> None:
         check_instance("problem", problem, Problem)
         super().__init__(problem, delta, max_pulls, seed)
-        self.parallel = None if parallel is None else check_integer("parallel", parallel, low=1)
-        self.per_arm = None if per_arm is None else check_integer("per_arm", per_arm, low=1)
-        self.truncate = _check_truncate(problem, truncate)
-        self.max_readings = (
-            None if max_readings is None else check_integer("max_readings", max_readings, low=1)
-        )
+        self.parallel = check_optional_integer("parallel", parallel, low=1)
+        self.per_arm = check_optional_integer("per_arm", per_arm, low=1)
+        self.truncate = check_truncate(problem, truncate)
+        self.max_readings = check_optional_integer("max_readings", max_readings, low=1)
         self.max_time = (
             None if max_time is None else check_number("max_time", max_time, low=0.0, open_low=True)
         )
@@ -252,7 +251,7 @@ class Race(FixedConfidencePolicy):
         if row in race.unresolved:
             race.resolve(row)
         if self.truncate == "auto":
-            self._reconsider_truncation()
+            reconsider_truncation(race, self._setup_time)
 
     def _check_unsolicited(self) -> None:
         if self.problem.feedback == "incremental" and self.problem.duration is None:
@@ -403,45 +402,6 @@ class Race(FixedConfidencePolicy):
             )
         return check_number("std", std, low=0.0) / self._race.unit
 
-    def _reconsider_truncation(self) -> None:
-        """Look for the best age to call pulls back, each time that twice as many were followed."""
-        race = self._race
-        states, readings = race.pulls.state[: race.rows], race.pulls.readings[: race.rows]
-        ends = np.flatnonzero((states == DONE) & (readings > 0))
-        rows = [row for row in ends.tolist() if row not in race.valued]
-        if len(rows) < race.look_at:
-            return
-        while len(rows) >= race.look_at:
-            race.look_at *= 2
-        race.truncate_at = best_truncation([self._followed(row) for row in rows], self._setup_time)
-
-    def _followed(self, row: int) -> list[Followed]:
-        """Return what a pull that came to its end would have been worth at each reading."""
-        race, pulls = self._race, self._race.pulls
-        arm, count = int(pulls.arm[row]), int(pulls.readings[row])
-        outcome, pieces = float(pulls.outcome[row]), float(pulls.duration[row])
-        variance = (float(self.problem.scale[arm]) / race.unit) ** 2
-        steps, total, precision = [], 0.0, 0.0
-        for number, (_, value, std, elapsed) in enumerate(
-            race.readings.in_order(row)[:count].tolist(), start=1
-        ):
-            if self.problem.feedback == "incremental":
-                total += value
-                forecast = pieces * total / number
-                own = variance * max(0.0, pieces / number - 1.0)
-            else:
-                if std < 0.0:
-                    std = race.reading_std(arm)
-                if self.problem.feedback == "refining":
-                    total, precision = 0.0, 0.0
-                # As in the kernels: a deviation of 0 counts as one far below the outcome's.
-                weight = 1.0 / max(std * std, 1e-12 * variance)
-                precision, total = precision + weight, total + weight * value
-                forecast, own = total / precision, 1.0 / precision
-            weight = variance / (variance + own)
-            steps.append(Followed(number, elapsed, weight, forecast - outcome, math.sqrt(own)))
-        return steps
-
     # ----------------------------------------------------------------------- failures
 
     def on_failure(self, pull: Pull, reason: str) -> None:
@@ -590,19 +550,3 @@ class Race(FixedConfidencePolicy):
 
 def _or_infinity(cap: float | None) -> float:
     return math.inf if cap is None else float(cap)
-
-
-def _check_truncate(problem: Problem, truncate: int | str | None) -> int | str | None:
-    if truncate is None:
-        return None
-    if problem.feedback not in _TRUNCATED:
-        raise InvalidArgument(
-            "truncate", f"must be left out for feedback={problem.feedback!r}", truncate
-        )
-    if problem.errors == "first":
-        raise InvalidArgument("truncate", "must be left out for errors='first'", truncate)
-    if truncate == "auto":
-        return truncate
-    if isinstance(truncate, str):
-        raise InvalidArgument("truncate", "must be a number of readings, or 'auto'", truncate)
-    return check_integer("truncate", truncate, low=1)

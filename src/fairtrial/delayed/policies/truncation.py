@@ -6,11 +6,32 @@ import math
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-__all__ = ["ENOUGH", "Followed", "best_truncation"]
+import numpy as np
+
+from fairtrial.core.validation import check_integer
+from fairtrial.delayed._kernels.state import DONE
+from fairtrial.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from fairtrial.delayed.policies.race_state import RaceState
+    from fairtrial.delayed.problem import Problem
+
+__all__ = [
+    "ENOUGH",
+    "Followed",
+    "best_truncation",
+    "check_truncate",
+    "reconsider_truncation",
+    "worth_at_readings",
+]
 
 ENOUGH = 10
 _MOST_ERRORS = 2.0
+
+# A bias is learned from outcomes only, and full feedback has no readings to keep.
+_TRUNCATED = frozenset({"incremental", "unbiased", "refining"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,3 +101,60 @@ def _is_calibrated(steps: list[Followed]) -> bool:
     ratios = math.fsum((step.error / step.std) ** 2 for step in steps if step.std > 0.0) / number
     fair = abs(mean) <= _MOST_ERRORS * math.sqrt(spread / number)
     return fair and ratios <= 1.0 + _MOST_ERRORS * math.sqrt(2.0 / number)
+
+
+def reconsider_truncation(race: RaceState, setup: float) -> None:
+    """Look for the best age to call pulls back, each time that twice as many were followed."""
+    states, readings = race.pulls.state[: race.rows], race.pulls.readings[: race.rows]
+    ends = np.flatnonzero((states == DONE) & (readings > 0))
+    rows = [row for row in ends.tolist() if row not in race.valued]
+    if len(rows) < race.look_at:
+        return
+    while len(rows) >= race.look_at:
+        race.look_at *= 2
+    race.truncate_at = best_truncation([worth_at_readings(race, row) for row in rows], setup)
+
+
+def worth_at_readings(race: RaceState, row: int) -> list[Followed]:
+    """Return what a pull that came to its end would have been worth at each reading."""
+    problem, pulls = race.problem, race.pulls
+    arm, count = int(pulls.arm[row]), int(pulls.readings[row])
+    outcome, pieces = float(pulls.outcome[row]), float(pulls.duration[row])
+    variance = (float(problem.scale[arm]) / race.unit) ** 2
+    steps, total, precision = [], 0.0, 0.0
+    for number, (_, value, std, elapsed) in enumerate(
+        race.readings.in_order(row)[:count].tolist(), start=1
+    ):
+        if problem.feedback == "incremental":
+            total += value
+            forecast = pieces * total / number
+            own = variance * max(0.0, pieces / number - 1.0)
+        else:
+            if std < 0.0:
+                std = race.reading_std(arm)
+            if problem.feedback == "refining":
+                total, precision = 0.0, 0.0
+            # As in the kernels: a deviation of 0 counts as one far below the outcome's.
+            weight = 1.0 / max(std * std, 1e-12 * variance)
+            precision, total = precision + weight, total + weight * value
+            forecast, own = total / precision, 1.0 / precision
+        weight = variance / (variance + own)
+        steps.append(Followed(number, elapsed, weight, forecast - outcome, math.sqrt(own)))
+    return steps
+
+
+def check_truncate(problem: Problem, truncate: int | str | None) -> int | str | None:
+    """Return `truncate` if readings of the problem can tell when a pull is worth no more."""
+    if truncate is None:
+        return None
+    if problem.feedback not in _TRUNCATED:
+        raise InvalidArgument(
+            "truncate", f"must be left out for feedback={problem.feedback!r}", truncate
+        )
+    if problem.errors == "first":
+        raise InvalidArgument("truncate", "must be left out for errors='first'", truncate)
+    if truncate == "auto":
+        return truncate
+    if isinstance(truncate, str):
+        raise InvalidArgument("truncate", "must be a number of readings, or 'auto'", truncate)
+    return check_integer("truncate", truncate, low=1)

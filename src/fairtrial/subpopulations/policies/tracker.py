@@ -21,7 +21,6 @@ from fairtrial.core.draws import Source
 from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import Guarantee
 from fairtrial.core.seeds import seed_key
-from fairtrial.core.validation import check_choice
 from fairtrial.errors import InvalidArgument
 from fairtrial.subpopulations._kernels.indices import (
     BALANCED,
@@ -159,8 +158,6 @@ class Tracker:
         Probability of a wrong answer that is accepted.
     stopping : str or Threshold
         The threshold, or its name.
-    delays : {"ignorable", "informative"}
-        Whether a result's value may have a say in when it is told.
     sampling : Sampling
         How pulls are chosen.
     """
@@ -180,7 +177,6 @@ class Tracker:
         problem: Problem,
         delta: float,
         stopping: str | Threshold,
-        delays: str,
         sampling: Sampling,
     ) -> None:
         self._problem, self._delta = problem, delta
@@ -188,12 +184,10 @@ class Tracker:
         self._threshold = threshold_named(stopping) if isinstance(stopping, str) else stopping
         if not isinstance(self._threshold, Threshold):
             raise InvalidArgument("stopping", "must be a threshold or its name", stopping)
-        self.waits_for_order = (
-            check_choice("delays", delays, ["ignorable", "informative"]) == "informative"
-        )
+        self.waits_for_order = problem.delay_depends_on_outcome
         if self.waits_for_order and not isinstance(self._threshold, GaussianMixture):
             raise InvalidArgument(
-                "stopping", "must be 'certified' with informative delays", stopping
+                "stopping", "must be 'certified' with delay_depends_on_outcome=True", stopping
             )
         model = model_of(problem, sampling.rule in _INFORMATIVE_ONLY)
         (self._model, _), self._needed = MODEL.pack(model), model.active > 0.0
@@ -208,7 +202,7 @@ class Tracker:
             constants,
         )
         self.results = Results(self._shares)
-        # With informative delays the evidence rests on the results that are in order.
+        # Where delays depend on outcomes the evidence rests on the results that are in order.
         self.in_order = Results(self._shares if self.waits_for_order else np.zeros((0, 0)))
         self.held = NOTHING_HELD
         stated = problem.reward_range is None and not problem.estimates_noise

@@ -57,10 +57,6 @@ class BalancedTracking(FloorPolicy):
         tolerances of both kinds, else none.
     max_pulls : int, optional
         Stop undecided after this many results.
-    delays : {"ignorable", "informative"}
-        Whether a result's value may have a say in when it is told, or whether at all. If it
-        may, the tests use of each cell what is complete in the order of issue, at a higher
-        price for pairs; a lost pull then ends the use of its cell. Certified stop only.
     seed : None, int or numpy.random.Generator
         Ignored; the rule is deterministic, and its next pull predictable from the results.
 
@@ -84,15 +80,14 @@ class BalancedTracking(FloorPolicy):
         initial_pulls: int | None = None,
         exploration: float | None = None,
         max_pulls: int | None = None,
-        delays: str = "ignorable",
         seed: int | np.random.Generator | None = None,
     ) -> None:
         super().__init__(problem, delta, max_pulls, seed)
-        self.stopping, self.delays = stopping, delays
+        self.stopping = stopping
         self.initial_pulls = check_optional_integer("initial_pulls", initial_pulls, low=0)
         self.exploration = check_optional_number("exploration", exploration, low=0.0)
         sampling = Sampling(BALANCED, self.seed, self.initial_pulls, self.exploration)
-        self._race = Tracker(problem, self.delta, stopping, delays, sampling)
+        self._race = Tracker(problem, self.delta, stopping, sampling)
 
 
 @documented_by(BalancedTracking)
@@ -118,15 +113,14 @@ class TrackAndStop(FloorPolicy):
         initial_pulls: int | None = None,
         exploration: float | None = None,
         max_pulls: int | None = None,
-        delays: str = "ignorable",
         seed: int | np.random.Generator | None = None,
     ) -> None:
         super().__init__(problem, delta, max_pulls, seed)
-        self.stopping, self.delays = stopping, delays
+        self.stopping = stopping
         self.initial_pulls = check_optional_integer("initial_pulls", initial_pulls, low=0)
         self.exploration = check_optional_number("exploration", exploration, low=0.0)
         sampling = Sampling(PAPER, self.seed, self.initial_pulls, self.exploration)
-        self._race = Tracker(problem, self.delta, stopping, delays, sampling)
+        self._race = Tracker(problem, self.delta, stopping, sampling)
 
 
 @documented_by(BalancedTracking)
@@ -163,19 +157,18 @@ class ExactTracking(FloorPolicy):
         initial_pulls: int | None = None,
         exploration: float | None = None,
         max_pulls: int | None = None,
-        delays: str = "ignorable",
         shares: ArrayLike | None = None,
         seed: int | np.random.Generator | None = None,
     ) -> None:
         super().__init__(problem, delta, max_pulls, seed)
-        self.stopping, self.delays = stopping, delays
+        self.stopping = stopping
         self.initial_pulls = check_optional_integer("initial_pulls", initial_pulls, low=0)
         self.exploration = check_optional_number("exploration", exploration, low=0.0)
         self.shares = shares
         given = None if shares is None else self._given(shares)
         rule = EXACT if given is None else STATIC
         sampling = Sampling(rule, self.seed, self.initial_pulls, self.exploration, given)
-        self._race = Tracker(problem, self.delta, stopping, delays, sampling)
+        self._race = Tracker(problem, self.delta, stopping, sampling)
 
     def _given(self, shares: ArrayLike) -> Floats:
         given = np.array(check_array("shares", shares, self.problem.shape))
@@ -214,15 +207,14 @@ class PlainTrackAndStop(FloorPolicy):
         initial_pulls: int | None = None,
         exploration: float | None = None,
         max_pulls: int | None = None,
-        delays: str = "ignorable",
         seed: int | np.random.Generator | None = None,
     ) -> None:
         super().__init__(problem, delta, max_pulls, seed)
-        self.stopping, self.delays = stopping, delays
+        self.stopping = stopping
         self.initial_pulls = check_optional_integer("initial_pulls", initial_pulls, low=0)
         self.exploration = check_optional_number("exploration", exploration, low=0.0)
         sampling = Sampling(PLAIN, self.seed, self.initial_pulls, self.exploration)
-        self._race = Tracker(problem, self.delta, stopping, delays, sampling)
+        self._race = Tracker(problem, self.delta, stopping, sampling)
 
 
 @documented_by(BalancedTracking)
@@ -248,15 +240,14 @@ class UniformSampling(FloorPolicy):
         initial_pulls: int | None = None,
         exploration: float | None = None,
         max_pulls: int | None = None,
-        delays: str = "ignorable",
         seed: int | np.random.Generator | None = None,
     ) -> None:
         super().__init__(problem, delta, max_pulls, seed)
-        self.stopping, self.delays = stopping, delays
+        self.stopping = stopping
         self.initial_pulls = check_optional_integer("initial_pulls", initial_pulls, low=0)
         self.exploration = check_optional_number("exploration", exploration, low=0.0)
         sampling = Sampling(UNIFORM, self.seed, self.initial_pulls, self.exploration)
-        self._race = Tracker(problem, self.delta, stopping, delays, sampling)
+        self._race = Tracker(problem, self.delta, stopping, sampling)
 
 
 @documented_by(BalancedTracking)
@@ -276,11 +267,10 @@ class RoundRobin(FloorPolicy):
         stopping: str | Threshold = "certified",
         initial_pulls: int | None = None,
         max_pulls: int | None = None,
-        delays: str = "ignorable",
         seed: int | np.random.Generator | None = None,
     ) -> None:
         super().__init__(problem, delta, max_pulls, seed)
-        self.stopping, self.delays = stopping, delays
+        self.stopping = stopping
         self.initial_pulls = check_optional_integer("initial_pulls", initial_pulls, low=0)
         sampling = Sampling(ROUND_ROBIN, self.seed, self.initial_pulls)
-        self._race = Tracker(problem, self.delta, stopping, delays, sampling)
+        self._race = Tracker(problem, self.delta, stopping, sampling)
