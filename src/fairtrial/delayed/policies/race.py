@@ -515,7 +515,8 @@ class Race(FixedConfidencePolicy):
         clock, limits = np.zeros(1, runs.CLOCK), self._limits(places, horizon)
         staged = environment.stage(draw_key(generator), places)
         while runs.run(*race.buffers, *staged, clock, limits) == runs.NEEDS_ROOM:
-            race.make_room()
+            # To grow takes as long as hundreds of simulated pulls.
+            race.make_room(growth=8, least=512)
         now, losses, cancelled = (clock[name][0].item() for name in ("now", "losses", "cancelled"))
         self.pass_time(now)
         self.asked, self.told = race.rows, int(race.control.results[0])

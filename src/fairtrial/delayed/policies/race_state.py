@@ -203,10 +203,11 @@ class RaceState:
     def reported(self, rows: NDArray[Any]) -> None:
         self.readings = Readings.from_array(rows)
 
-    def make_room(self) -> None:
-        """Let the tables grow until one more event fits."""
-        if self.control.rows[0] >= len(self.pulls.arm):
-            self.words = RACE.enlarged(self.words, rows=2 * len(self.pulls.arm))
+    def make_room(self, growth: int = 2, least: int = 0) -> None:
+        """Let the tables grow, by that factor or to `least` rows, if no more events fit."""
+        rows = len(self.pulls.arm)
+        if self.control.rows[0] >= rows:
+            self.words = RACE.enlarged(self.words, rows=max(growth * rows, least))
         if self._bound is None:
             return
         steps = self.control.steps[0] + self.control.max_readings[0] + self.rules.longest[0] + 3.0
