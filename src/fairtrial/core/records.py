@@ -13,7 +13,8 @@ import re
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
+from itertools import accumulate, pairwise
 from typing import Annotated, Any, Generic, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -146,12 +147,12 @@ class Records(Generic[State]):
         values = words[: len(self.dimensions)].tolist()
         return dict(zip(self.dimensions, values, strict=True))
 
-    def _tables(self, words: Words) -> Iterator[NDArray[Any]]:
-        known, at = self._dimensions_of(words), len(self.dimensions)
-        for table in self.tables:
-            end, shape = at + table.words_in(known), table.shape_in(known)
-            yield words[at:end].view(table.dtype)[: math.prod(shape)].reshape(shape)
-            at = end
+    def _tables(self, words: Words) -> list[NDArray[Any]]:
+        values = tuple(words[: len(self.dimensions)].tolist())
+        return [
+            words[place].view(dtype)[: math.prod(shape)].reshape(shape)
+            for place, dtype, shape in _places(self, values)
+        ]
 
     def _compose(self) -> Callable[..., State]:
         """Return the function that opens the buffer, made from its source."""
@@ -175,6 +176,19 @@ class Records(Generic[State]):
         exec(compile(source, str(module.__file__), "exec"), namespace)  # noqa: S102
         function: Callable[..., State] = namespace[name]
         return function
+
+
+@lru_cache(maxsize=1000)
+def _places(
+    layout: Records[Any], values: tuple[int, ...]
+) -> tuple[tuple[slice, np.dtype[Any], tuple[int, ...]], ...]:
+    """Return where each table is in a buffer with these dimensions, its type and its shape."""
+    known, at = dict(zip(layout.dimensions, values, strict=True)), len(layout.dimensions)
+    ends = list(accumulate((table.words_in(known) for table in layout.tables), initial=at))
+    return tuple(
+        (slice(*place), table.dtype, table.shape_in(known))
+        for table, place in zip(layout.tables, pairwise(ends), strict=True)
+    )
 
 
 @cache
