@@ -40,9 +40,9 @@ def test_table_is_a_table_of_markdown():
     lines = str(a_report(True, False).sections[0].tables[0]).splitlines()
     assert lines[0] == "One table"
     assert lines[2] == "| environment |     ours |  runs | agrees |"
-    assert lines[3] == "| ----- | -------: | ----: | ------ |"
-    assert lines[4] == "| w0    | 730 (11) | 1,000 | yes    |"
-    assert lines[5] == "| w1    | 730 (11) | 1,000 | NO     |"
+    assert lines[3] == "| ----------- | -------: | ----: | ------ |"
+    assert lines[4] == "| w0          | 730 (11) | 1,000 | yes    |"
+    assert lines[5] == "| w1          | 730 (11) | 1,000 | NO     |"
 
 
 def test_columns_with_given_decimals_line_up():
