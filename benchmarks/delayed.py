@@ -12,6 +12,7 @@ from fairtrial import Policy
 from fairtrial.core import run_policy
 from fairtrial.delayed import (
     ASHA,
+    BlockBetting,
     Hyperband,
     InformationRacing,
     MedianStopping,
@@ -25,6 +26,7 @@ from fairtrial.delayed import (
 
 ARMS, SLOTS = 100, 10
 LIVE_ARMS = 1_000
+PULLS = 2_000
 
 RULES: dict[str, tuple[Callable[..., Policy], str]] = {
     "race, outcomes only": (partial(Racing, variant="full"), "1"),
@@ -71,6 +73,7 @@ def run(*, quick: bool) -> None:
             1e3,
             "",
         )
+    _show_block_betting(repetitions)
     heading(f"live, {LIVE_ARMS:,} arms", "us")
     for name, (make, _) in RULES.items():
         _live(name, partial(make, delta=1e-9), max(3, repetitions // 5))
@@ -82,6 +85,32 @@ def _free() -> SimulatedEnvironment:
     means = np.random.default_rng(0).permutation(2.0 * ARMS - np.arange(ARMS))
     problem = Problem(ARMS, top=ARMS // 5, noise_std=0.5, feedback="unbiased", reading_std=0.25)
     return SimulatedEnvironment(problem, means, delay=100.0)
+
+
+def _show_block_betting(repetitions: int) -> None:
+    """Show what block betting costs for each pull: simulated, and live while far from its end."""
+    heading("block betting: a simulated pull, and a live ask + tell", "us")
+    for arms, top in ((2, 1), (10, 3), (100, 1)):
+        problem = Problem(arms, top=top, noise_std=1.0)
+        template = BlockBetting(problem, delta=1e-300)
+        environment = SimulatedEnvironment(problem, 0.01 * np.arange(arms), delay=1.0)
+        works = {
+            "simulated": partial(_simulated_pulls, template, environment),
+            "live": partial(_live_pulls, template.clone(), np.random.default_rng(1)),
+        }
+        for how, work in works.items():
+            timing = measure(work, repetitions).per(PULLS)
+            show(f"{arms} arms, best {top}: {how}", timing, 1e6, "")
+
+
+def _simulated_pulls(template: Policy, environment: SimulatedEnvironment) -> None:
+    run = template.clone().compiled_run(environment, np.random.default_rng(1), PULLS, SLOTS)
+    assert run is not None
+
+
+def _live_pulls(policy: Policy, generator: np.random.Generator) -> None:
+    for value in generator.integers(2, size=PULLS).tolist():
+        policy.tell(policy.ask(), float(value))
 
 
 def _race(template: Policy, environment: SimulatedEnvironment) -> None:

@@ -27,7 +27,7 @@ from fairtrial.subpopulations import (
 )
 from papers.baics.instances import CLICKS, E1, E2, NONE_FEASIBLE, email, trial
 
-Environment = GaussianEnvironment | BernoulliEnvironment | ReplayEnvironment
+CellEnvironment = GaussianEnvironment | BernoulliEnvironment | ReplayEnvironment
 
 DELTA = 0.1
 MOST_PULLS = 300_000
@@ -72,7 +72,7 @@ def run(*, quick: bool) -> None:
             _measure(f"BalancedTracking, {name}, {what}", policy, environment, runs)
 
 
-def _environments() -> Iterator[tuple[str, Environment, int]]:
+def _environments() -> Iterator[tuple[str, CellEnvironment, int]]:
     """Yield names, environments, and how many runs there are time for."""
     yield "E1", E1.environment, 1000
     yield "E2", E2.environment, 1000
@@ -105,7 +105,7 @@ def _gaussian(means: Sequence[Sequence[float]], floors: float | None = 0.0) -> G
     return GaussianEnvironment(problem, means)
 
 
-def _tables(folder: Path) -> Iterator[tuple[str, Environment, int]]:
+def _tables(folder: Path) -> Iterator[tuple[str, CellEnvironment, int]]:
     table = folder / "hillstrom" / "hillstrom.csv.gz"
     yield "e-mail, visits, floor base + .01", email(table).environment, 1000
     yield "e-mail, lift, floor .01", _lift(table), 1000
@@ -144,7 +144,7 @@ def _ligands(folder: Path) -> ReplayEnvironment:
     return ReplayEnvironment(problem, rows)
 
 
-def _measure(name: str, template: Policy, environment: Environment, runs: int) -> None:
+def _measure(name: str, template: Policy, environment: CellEnvironment, runs: int) -> None:
     pulls, wrong, open_ = np.empty(runs), 0, 0
     for seed in range(runs):
         policy = template.clone()

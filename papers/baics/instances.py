@@ -37,7 +37,7 @@ __all__ = [
     "with_noise_known",
 ]
 
-Environment = GaussianEnvironment | BernoulliEnvironment | ReplayEnvironment
+CellEnvironment = GaussianEnvironment | BernoulliEnvironment | ReplayEnvironment
 
 SMALL = 1e-6
 """The gap of a hard null: no test can see it."""
@@ -64,7 +64,7 @@ class Instance:
     """
 
     name: str
-    environment: Environment
+    environment: CellEnvironment
     characteristic_time: float | None = None
     precision: float = 1.0
 

@@ -192,10 +192,10 @@ def twin_effects(problem, arm, a, n, generator):
     for node in model.nodes:
         table = problem.arms[arm] if node == problem.intervened else model.tables[node]
         noise = generator.random(n)
-        for environment in (factual, other):
-            borders = np.cumsum(table[tuple(environment[p] for p in model.parents(node))], axis=-1)
+        for values in (factual, other):
+            borders = np.cumsum(table[tuple(values[p] for p in model.parents(node))], axis=-1)
             borders = np.broadcast_to(borders, (n, borders.shape[-1]))
-            environment[node] = (noise[:, None] >= borders[:, :-1]).sum(axis=1)
+            values[node] = (noise[:, None] >= borders[:, :-1]).sum(axis=1)
         if node in problem.attributes:
             other[node] = np.full(n, a)
     return factual[problem.attributes[0]], numbers[other[problem.outcome_node]]

@@ -329,6 +329,7 @@ def test_corrections_count_until_bets_are_settled():
     policy.tell(second[0], 1.0)
     policy.amend(second[0], 1.0, 0.0)
     assert policy._blocks.state.blocks.sums[1].sum() == 0.0
+    assert policy.guarantee.assumptions[-1] == "after 1 correction every value is the true one"
     policy.tell(COINS.pull(arm="a"), 1.0)
     policy.amend(COINS.pull(arm="a"), 1.0, 0.0)
     assert policy.guarantee.proven

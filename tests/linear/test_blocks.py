@@ -15,7 +15,7 @@ from tests.linear.instances import mab, soare, sphere
 from tests.linear.slow_blocks import SLACK, SlowBlocks, log_bet
 from tests.subpopulations.block_views import serial_of
 
-Environment = Callable[[np.random.Generator, int], float]
+RewardOf = Callable[[np.random.Generator, int], float]
 
 
 class Twins:
@@ -110,12 +110,12 @@ class Twins:
         assert self.policy._blocks.state.blocks.first[0] == self.slow.settled
 
 
-def gaussian(problem: Problem, theta: object) -> Environment:
+def gaussian(problem: Problem, theta: object) -> RewardOf:
     means, std = problem.features @ np.asarray(theta), problem.scale
     return lambda rng, k: float(rng.normal(means[k], std[k]))
 
 
-def coins(problem: Problem, theta: object) -> Environment:
+def coins(problem: Problem, theta: object) -> RewardOf:
     means = problem.features @ np.asarray(theta)
     return lambda rng, k: float(rng.random() < means[k])
 
@@ -163,11 +163,11 @@ INSTANCES = {
 @pytest.mark.parametrize("name", INSTANCES)
 def test_every_block_is_that_of_the_slow_twin(name: str) -> None:
     problem, kind, theta = INSTANCES[name]
-    environment, rng = kind(problem, theta), np.random.default_rng(3)
+    reward_of, rng = kind(problem, theta), np.random.default_rng(3)
     twins = Twins(problem)
     while not twins.policy.stopped and twins.policy.asked < 250:
         pull = twins.ask()
-        twins.tell(pull, environment(rng, pull.action))
+        twins.tell(pull, reward_of(rng, pull.action))
     assert twins.paid >= 5
 
 
@@ -175,7 +175,7 @@ def test_every_block_is_that_of_the_slow_twin(name: str) -> None:
 @pytest.mark.parametrize("batch", [None, 12])
 def test_late_lost_and_unasked_results_count_as_in_the_slow_twin(name: str, batch: int) -> None:
     problem, kind, theta = INSTANCES[name]
-    environment, rng = kind(problem, theta), np.random.default_rng(5)
+    reward_of, rng = kind(problem, theta), np.random.default_rng(5)
     twins = Twins(problem, batch=batch)
     flying: list[Pull] = []
     gone: list[Pull] = []
@@ -192,12 +192,12 @@ def test_late_lost_and_unasked_results_count_as_in_the_slow_twin(name: str, batc
         elif fate < 0.15 and gone:
             flying.append(pull)
             late = gone.pop()
-            twins.tell(late, environment(rng, late.action))
+            twins.tell(late, reward_of(rng, late.action))
         elif fate < 0.2:
             flying.append(pull)
-            twins.tell(problem.pull(arm=pull.arm), environment(rng, pull.action))
+            twins.tell(problem.pull(arm=pull.arm), reward_of(rng, pull.action))
         else:
-            twins.tell(pull, environment(rng, pull.action))
+            twins.tell(pull, reward_of(rng, pull.action))
     assert twins.paid >= 3
     assert twins.most_open >= 2
 
@@ -245,12 +245,12 @@ def test_the_bet_has_its_published_values() -> None:
 
 def test_rejected_candidates_stay_out() -> None:
     problem, kind, theta = INSTANCES["plain arms"]
-    environment, rng = kind(problem, theta), np.random.default_rng(1)
+    reward_of, rng = kind(problem, theta), np.random.default_rng(1)
     policy = BlockBetting(problem, delta=0.1)
     out: set[int] = set()
     while not policy.stopped:
         pull = policy.ask()
-        policy.tell(pull, environment(rng, pull.action))
+        policy.tell(pull, reward_of(rng, pull.action))
         now = set(np.flatnonzero(policy._blocks.state.rejected))
         assert out <= now
         out = now
@@ -427,25 +427,25 @@ def test_stopping_times_on_coins_are_the_published_ones() -> None:
 @pytest.mark.parametrize("name", ["soare", "two of the best", "clicks"])
 def test_a_restored_policy_goes_on_as_if_nothing_had_happened(name: str) -> None:
     problem, kind, theta = INSTANCES[name]
-    environment = kind(problem, theta)
+    reward_of = kind(problem, theta)
     policy = BlockBetting(problem, delta=0.1)
     rng = np.random.default_rng(2)
     flying = [policy.ask() for _ in range(40)]
     for pull in flying[:30]:
-        policy.tell(pull, environment(rng, pull.action))
+        policy.tell(pull, reward_of(rng, pull.action))
     file = io.BytesIO()
     np.savez(file, **policy.get_state())
     file.seek(0)
     other = policy.clone()
     other.set_state(dict(np.load(file)))
     for pull in flying[30:]:
-        reward = environment(rng, pull.action)
+        reward = reward_of(rng, pull.action)
         policy.tell(pull, reward)
         other.tell(pull, reward)
     while not policy.stopped and policy.asked < 300:
         pull = policy.ask()
         assert other.ask() == pull
-        reward = environment(rng, pull.action)
+        reward = reward_of(rng, pull.action)
         policy.tell(pull, reward)
         other.tell(pull, reward)
     assert policy.recommend() == other.recommend()

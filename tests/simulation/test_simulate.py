@@ -128,11 +128,9 @@ def case(request: pytest.FixtureRequest) -> dict[str, Any]:
 def test_a_replication_is_a_run_with_two_seeds_of_its_own() -> None:
     result = simulate(LeadRace(PROBLEM), ENVIRONMENT, replications=5, seed=9)
     for index, stream in enumerate(np.random.SeedSequence(9).spawn(5)):
-        environment, own = stream.spawn(2)
+        rewards, own = stream.spawn(2)
         seed = int(own.generate_state(1, np.uint64)[0]) // 2
-        run = run_policy(
-            LeadRace(PROBLEM, seed=seed), ENVIRONMENT, np.random.default_rng(environment)
-        )
+        run = run_policy(LeadRace(PROBLEM, seed=seed), ENVIRONMENT, np.random.default_rng(rewards))
         assert result.stopping_time[index] == run.stopping_time
         assert result.answer[index] == run.answer
         assert result.pulls[index].tolist() == run.pulls.tolist()

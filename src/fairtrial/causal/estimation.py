@@ -24,7 +24,13 @@ from fairtrial.causal.estimates import Estimates, Verdict
 from fairtrial.causal.problem import Problem
 from fairtrial.core.recommendation import Guarantee
 from fairtrial.core.seeds import as_seed
-from fairtrial.core.validation import check_choice, check_instance, check_integer, check_probability
+from fairtrial.core.validation import (
+    check_choice,
+    check_flag,
+    check_instance,
+    check_integer,
+    check_probability,
+)
 from fairtrial.errors import InvalidArgument
 
 __all__ = ["estimate"]
@@ -136,8 +142,7 @@ def estimate(
     check_instance("problem", problem, Problem)
     check_choice("estimator", estimator, ESTIMATORS)
     check_probability("delta", delta)
-    if not isinstance(fixed_allocation, bool):
-        raise InvalidArgument("fixed_allocation", "must be True or False", fixed_allocation)
+    check_flag("fixed_allocation", fixed_allocation)
     _check_tables(problem, tables, replications)
     seed = seed if isinstance(seed, np.random.Generator) else as_seed(seed)
     records = _records_of(problem, rows, arm, mode)

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairtrial.core import Guarantee, Parametrized
-from fairtrial.core.validation import check_number, check_numbers, check_probability
+from fairtrial.core.validation import check_flag, check_number, check_numbers, check_probability
 from fairtrial.errors import InvalidArgument
 
 __all__ = ["Bound", "FiniteLIL", "NormalMixture", "PolynomialStitching"]
@@ -157,8 +157,7 @@ class FiniteLIL(Bound):
         check_number("a", self.a)
         if 2.0 * self.a <= self.c:
             raise InvalidArgument("a", f"must be greater than c / 2 = {self.c / 2:g}", self.a)
-        if not isinstance(self.one_sided, bool):
-            raise InvalidArgument("one_sided", "must be True or False", self.one_sided)
+        check_flag("one_sided", self.one_sided)
 
     def _standard_radius(self, pulls: Floats, log_inverse_level: float) -> Floats:
         from scipy.special import zeta

@@ -117,7 +117,7 @@ class Complexity:
     assumes: str = ""
 
     def lower_bound(self, delta: float) -> float:
-        """Return the least mean number of pulls of any rule with error probability `delta`.
+        """Return the least mean number of pulls (or cost) at an error probability of `delta`.
 
         Where several answers may be right (a tolerance) the bound is for rules that give
         `answer`.

@@ -53,6 +53,7 @@ def documented_by(*sources: Callable[..., Any]) -> Callable[[_Documented], _Docu
     """
 
     def complete(documented: _Documented) -> _Documented:
+        """Return what is documented, its docstring completed."""
         if documented.__doc__ is None:  # `python -OO` strips docstrings
             return documented
         entries: dict[str, str] = {}

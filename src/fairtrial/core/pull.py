@@ -18,7 +18,7 @@ class Pull:
     ----------
     number : int
         Its place among all pulls that the policy has issued, from 0;
-        `UNSOLICITED` for unsolicited data.
+        `UNSOLICITED` for data that was not asked for.
     action : int
         What to try: an integer in ``range(problem.n_actions)``.
     labels : mapping of str to object

@@ -69,7 +69,7 @@ def run_policy(
     policy : Policy
         Changed by the run.
     environment : Environment
-        The environment that answers.
+        What answers the pulls.
     generator : numpy.random.Generator
         The environment's randomness.
     horizon : int, optional

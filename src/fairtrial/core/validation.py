@@ -19,6 +19,7 @@ __all__ = [
     "as_floats",
     "check_array",
     "check_choice",
+    "check_flag",
     "check_instance",
     "check_integer",
     "check_labels",
@@ -179,6 +180,19 @@ def check_optional_number(name: str, value: object, *, low: float = -math.inf) -
 
 def _is_too_long(number: int) -> bool:
     return number.bit_length() > _LONGEST_NUMBER * math.log2(10)
+
+
+def check_flag(name: str, value: object) -> bool:
+    """Return `value` if it is True or False.
+
+    Examples
+    --------
+    >>> check_flag("clip", np.True_)
+    True
+    """
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidArgument(name, "must be True or False", value)
+    return bool(value)
 
 
 def check_choice(name: str, value: object, choices: Sequence[str]) -> str:

@@ -14,6 +14,7 @@ from fairtrial.core.validation import (
     as_floats,
     check_array,
     check_choice,
+    check_flag,
     check_integer,
     check_labels,
     check_number,
@@ -148,8 +149,10 @@ class Problem(BaseProblem):
         self.duration = self._given_duration(duration)
         self.failure = None if failure is None else check_choice("failure", failure, FAILURES)
         self.failure_value = check_optional_number("failure_value", failure_value)
-        self.delay_depends_on_outcome = _flag("delay_depends_on_outcome", delay_depends_on_outcome)
-        self.clip = _flag("clip", clip)
+        self.delay_depends_on_outcome = check_flag(
+            "delay_depends_on_outcome", delay_depends_on_outcome
+        )
+        self.clip = check_flag("clip", clip)
         self._check_combinations()
         self._freeze()
 
@@ -318,9 +321,3 @@ class Problem(BaseProblem):
         if not low <= value <= high:
             raise InvalidOutcome(name, f"must be in [{low:g}, {high:g}]", outcome)
         return value
-
-
-def _flag(name: str, value: object) -> bool:
-    if not isinstance(value, bool | np.bool_):
-        raise InvalidArgument(name, "must be True or False", value)
-    return bool(value)

@@ -171,11 +171,14 @@ def support(progress: Progress, endless: bool = False) -> str:
         return _promised(recommendation)
     if not progress.told:
         return "There are no results yet."
-    leader = label_of(recommendation.leader)
+    if recommendation.leader is None:
+        leads = "No arm leads so far"
+    else:
+        leads = f"{label_of(recommendation.leader)} leads so far"
     if endless:
-        return f"{leader} leads so far. The policy never stops by itself."
+        return f"{leads}. The policy never stops by itself."
     yet = "yet " if recommendation.status == "running" else ""
-    return f"{leader} leads so far. That is not {yet}a decision."
+    return f"{leads}. That is not {yet}a decision."
 
 
 def _promised(recommendation: Recommendation) -> str:

@@ -59,9 +59,9 @@ def start(template: Policy, seed: int, index: int) -> tuple[Policy, np.random.Ge
     of the chunks, or the engine.
     """
     (stream,) = spawn_seeds(seed, 1, start=index)
-    environment, own = stream.spawn(2)
+    rewards, own = stream.spawn(2)
     own_seed = int(own.generate_state(1, np.uint64)[0] >> np.uint64(1))
-    return template.clone(seed=own_seed), np.random.default_rng(environment)
+    return template.clone(seed=own_seed), np.random.default_rng(rewards)
 
 
 def _run(task: Task, index: int) -> Run:

@@ -49,7 +49,7 @@ def simulate(
     policy : Policy
         A template: every replication runs a fresh clone of it with a seed of its own.
     environment : Environment
-        The environment that answers, made for the same problem.
+        What answers the pulls, made for the same problem.
     replications : int
         Number of runs.
     seed : int, numpy.random.Generator or None
@@ -90,7 +90,7 @@ def simulate(
     >>> class Coins(Problem):
     ...     family = "coins"
     ...     action_labels = ({"arm": "left"}, {"arm": "right"})
-    >>> class Environment(Environment):
+    >>> class Flips(Environment):
     ...     problem = Coins()
     ...     truth = Truth("right", ("right",), np.array([0.4, 0.6]))
     ...     def sample(self, pull, generator):
@@ -109,7 +109,7 @@ def simulate(
     ...     def recommend(self):
     ...         arm = "left" if self.score[0] > self.score[1] else "right"
     ...         return Recommendation(arm, "decided" if self.stopped else "running", leader=arm)
-    >>> result = simulate(TenPulls(Coins()), Environment(), replications=50)
+    >>> result = simulate(TenPulls(Coins()), Flips(), replications=50)
     >>> result.stopping_time.mean(), result.error_rate < 0.5
     (np.float64(10.0), True)
     """

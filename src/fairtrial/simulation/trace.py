@@ -31,7 +31,7 @@ def trace(
     policy : Policy
         A template: the run takes a fresh clone of it.
     environment : Environment
-        The environment that answers, made for the same problem.
+        What answers the pulls, made for the same problem.
     seed : int, numpy.random.Generator or None
         Source of all randomness.
     horizon : int, optional

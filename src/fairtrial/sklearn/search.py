@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fairtrial.core.validation import check_integer, check_probability
+from fairtrial.core.validation import check_flag, check_integer, check_probability
 from fairtrial.delayed import InformationRacing, PairedRacing, Problem
 from fairtrial.errors import InvalidArgument, MissingExtra
 
@@ -249,8 +249,7 @@ class RacingSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no
         check_integer("batch_size", self.batch_size, low=1)
         if self.n_jobs is not None:
             check_integer("n_jobs", self.n_jobs)
-        if not isinstance(self.paired, bool | np.bool_):
-            raise InvalidArgument("paired", "must be True or False", self.paired)
+        check_flag("paired", self.paired)
         if callable(self.refit):
             raise InvalidArgument(
                 "refit", "must be True, False or the name of a metric: the race chooses", self.refit

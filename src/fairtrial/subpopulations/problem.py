@@ -15,6 +15,7 @@ from fairtrial.core.validation import (
     as_floats,
     check_array,
     check_choice,
+    check_flag,
     check_labels,
     check_number,
     check_range,
@@ -140,7 +141,9 @@ class Problem(BaseProblem):
         self.costs = self._positive_cells("costs", 1.0 if costs is None else costs)
         self.tolerance = check_number("tolerance", tolerance, low=0.0)
         self.floor_tolerance = check_number("floor_tolerance", floor_tolerance, low=0.0)
-        self.delay_depends_on_outcome = _flag("delay_depends_on_outcome", delay_depends_on_outcome)
+        self.delay_depends_on_outcome = check_flag(
+            "delay_depends_on_outcome", delay_depends_on_outcome
+        )
         self._check_intervals()
         self._check_reach()
         self._freeze()
@@ -382,12 +385,6 @@ class Problem(BaseProblem):
         some = np.isfinite(self.ceilings).any()
         data["ceilings"] = _none_if_free(self.ceilings) if some else None
         return data
-
-
-def _flag(name: str, value: object) -> bool:
-    if not isinstance(value, bool | np.bool_):
-        raise InvalidArgument(name, "must be True or False", value)
-    return bool(value)
 
 
 def _with_weights(groups: Any) -> Any:

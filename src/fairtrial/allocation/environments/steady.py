@@ -176,10 +176,8 @@ class ReplayEnvironment(SteadyEnvironment):
         self.problem = check_instance("problem", problem, Problem)
         self.table = table
         self.arm, self.reward = arm, reward
-        known, accepted = (
-            [(label,) for label in problem.arms],
-            f"must name an arm of {[*problem.arms]}",
-        )
+        known = [(label,) for label in problem.arms]
+        accepted = f"must name an arm of {[*problem.arms]}"
         found = rewards_by_labels(problem, table, (arm,), reward, known, accepted)
         missing = [label for (label,), rows in found.items() if not rows]
         if missing:

@@ -17,7 +17,13 @@ from fairtrial.allocation.problem import Problem, Share
 from fairtrial.core.problem import Outcome
 from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import Guarantee
-from fairtrial.core.validation import check_choice, check_instance, check_integer, check_number
+from fairtrial.core.validation import (
+    check_choice,
+    check_flag,
+    check_instance,
+    check_integer,
+    check_number,
+)
 from fairtrial.errors import InvalidArgument, NotSupported
 
 __all__ = ["FairLearn", "FairUCB"]
@@ -135,8 +141,8 @@ class FairLearn(AllocationPolicy):
         self.learner = learner
         self.scheduler = check_choice("scheduler", scheduler, _SCHEDULERS)
         self.carry = None if carry is None else check_integer("carry", carry, low=1)
-        self.mask = _given_switch("mask", mask)
-        self.allow_unsafe = _given_switch("allow_unsafe", allow_unsafe)
+        self.mask = check_flag("mask", mask)
+        self.allow_unsafe = check_flag("allow_unsafe", allow_unsafe)
         self.contexts = check_integer("contexts", contexts, low=1)
         self.price = None if price is None else _given_price(price)
         self.initial_credits: Any = initial_credits
@@ -395,12 +401,6 @@ def _check_cells(problem: Problem, contexts: int) -> None:
     if contexts > most:
         accepted = f"must be at most {most} with {len(problem.arms)} arms, to be kept in memory"
         raise InvalidArgument("contexts", accepted, contexts)
-
-
-def _given_switch(name: str, value: object) -> bool:
-    if not isinstance(value, bool | np.bool_):
-        raise InvalidArgument(name, "must be True or False", value)
-    return bool(value)
 
 
 def _unsafe_arm(problem: Problem) -> int | None:

@@ -119,9 +119,10 @@ def _variant_text(variant: Variant) -> str:
     recommendation, told = variant.progress.recommendation, variant.progress.told
     yardstick = f"by the same yardstick no rule could do with fewer than {variant.lower_bound:,.0f}"
     if not recommendation.decided:
-        leader = recommendation.leader or "that no arm is acceptable"
+        leader = recommendation.leader
+        leads = "so far no arm seems acceptable" if leader is None else f"{leader} leads"
         return (
-            f"cannot decide within the budget of {told:,} patients; {leader} leads, "
+            f"cannot decide within the budget of {told:,} patients; {leads}, "
             f"without any guarantee ({yardstick})"
         )
     pulls = f"{told:,} pulls"

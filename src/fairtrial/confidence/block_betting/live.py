@@ -154,24 +154,27 @@ class LiveBlocks:
     def learn(self, pull: Pull, value: float, *, was_lost: bool) -> None:
         """Take a result; after its loss it counts for bets if its block can still take it."""
         if was_lost:
-            if pull.number in self.late:
-                self.kernels.tell_late(*self.arrays, pull.action, _OUTSIDE, value, pull.number)
-            elif self.kernels.tell_late(*self.arrays, pull.action, pull.tag, value, pull.number):
+            is_too_late = pull.number in self.late
+            tag = _OUTSIDE if is_too_late else pull.tag
+            if self.kernels.tell_late(*self.arrays, pull.action, tag, value, pull.number):
                 self.lost -= pull.tag >= 0 and not self.finished
-            else:
+            elif not is_too_late:
                 self.late.append(pull.number)
             return
         tag = _OUTSIDE if pull.number == UNSOLICITED else pull.tag
         self.kernels.tell(*self.arrays, pull.action, tag, value, pull.number)
 
-    def lose(self, pull: Pull, *details: Any) -> None:
-        """Take note that a pull got lost."""
-        self.lost += pull.tag >= 0 and not self.finished
-        self.kernels.lose(*self.arrays, pull.action, pull.tag, *details)
+    def lose(self, pull: Pull, *details: Any, stopped: bool) -> None:
+        """Take note that a pull got lost.
 
-    def give_up(self, pull: Pull) -> None:
-        """Take note of a loss that comes after the stop: the block keeps waiting for the pull."""
-        self.late.append(pull.number)
+        Once the policy has stopped, pulls in flight are called back: that changes no evidence. The
+        block keeps waiting for such a pull, and its result would come too late for it.
+        """
+        if stopped:
+            self.late.append(pull.number)
+            return
+        self.lost += pull.tag >= 0
+        self.kernels.lose(*self.arrays, pull.action, pull.tag, *details)
 
     def amend(self, pull: Pull, old: float, new: float) -> None:
         """Correct a result, and bets of its block; those that were paid stay as they were."""

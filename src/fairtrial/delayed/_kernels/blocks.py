@@ -121,7 +121,7 @@ def tell(
     outcome: float,
     number: int,
 ) -> None:
-    """Take one outcome; a negative number says that nobody asked."""
+    """Take one outcome; its number is negative if it is unsolicited."""
     end(packed, floats, integers, arm, tag, outcome, number, False)
 
 

@@ -44,7 +44,7 @@ class CompiledEnvironment(NamedTuple):
 
 KIND, FEEDBACK, EVERY, LOSS, NESTED, SHRINK, SETTINGS = range(7)
 CONSTANT, UNIFORM, GEOMETRIC, LOGNORMAL, EMPIRICAL, OUTCOME_RANK, CALLER, CURVES = range(8)
-MEAN, STD, REPORT_STD, BIAS, FIRST, SECOND = range(6)
+MEAN, STD, READING_STD, BIAS, FIRST, SECOND = range(6)
 
 # What is known of a pull that runs.
 (
@@ -172,7 +172,7 @@ def read(environment: CompiledEnvironment, slot: Floats) -> None:
         _refine(environment, slot, noise)
     else:
         shift = environment.arms[BIAS, arm] if kind == BIASED else 0.0
-        slot[VALUE] = slot[OUTCOME] + shift + environment.arms[REPORT_STD, arm] * noise
+        slot[VALUE] = slot[OUTCOME] + shift + environment.arms[READING_STD, arm] * noise
 
 
 @inlined
@@ -189,7 +189,7 @@ def _refine(environment: CompiledEnvironment, slot: Floats, noise: float) -> Non
     """Draw an error that shrinks: nested in the one before, or fresh."""
     elapsed = slot[READ] * environment.settings[EVERY]
     left = max(0.0, 1.0 - elapsed / slot[DELAY])
-    std = environment.arms[REPORT_STD, int(slot[ARM])] * left ** environment.settings[SHRINK]
+    std = environment.arms[READING_STD, int(slot[ARM])] * left ** environment.settings[SHRINK]
     if environment.settings[NESTED] > 0.0 and slot[READ] > 1.0:
         share = (std / slot[ERROR_STD]) ** 2 if slot[ERROR_STD] > 0.0 else 0.0
         slot[ERROR] = share * slot[ERROR] + std * math.sqrt(max(0.0, 1.0 - share)) * noise

@@ -209,15 +209,12 @@ class BlockBetting(FixedConfidencePolicy):
         It counts as the problem's `failure_value` if there is one; else as its worst value for
         every bet if rewards have a range, and not at all if only their noise is known.
         """
-        if self.stopped:
-            self._blocks.give_up(pull)
-            return
         is_wanted = reason != _OF_A_DEAD_ARM or bool(self._live_arms[pull.action])
-        if is_wanted and self.problem.failure_value is not None:
+        if is_wanted and self.problem.failure_value is not None and not self.stopped:
             self._blocks.learn(pull, self.problem.failure_value, was_lost=False)
             self._valued.append(pull.number)
         else:
-            self._blocks.lose(pull, is_wanted)
+            self._blocks.lose(pull, is_wanted, stopped=self.stopped)
 
     def on_amend(self, pull: Pull, old: float, new: float) -> None:
         """Correct the data, and the bets of its block; those that were paid stay as they were."""
@@ -421,9 +418,8 @@ class BlockBetting(FixedConfidencePolicy):
                 f"a pull that fails has the outcome {problem.failure_value:g}, which the noise of "
                 "other outcomes does not foresee"
             )
-        stated = stated.weakened_by(
-            self._blocks.amended, "outcome", "changed after bets on them were settled"
-        )
+        # Losses were stated above, by arm.
+        stated = self._blocks.as_it_stands(stated, leaves_out=False)
         if self._contradicts_noise:
             stated = stated.weakened(_WIDE_SPREAD)
         return stated

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fairtrial.core.documentation import documented_by
 from fairtrial.core.recommendation import Guarantee
-from fairtrial.core.validation import check_choice, check_number
+from fairtrial.core.validation import check_choice, check_flag, check_number
 from fairtrial.delayed._kernels.state import BOX, LUCB, PAIRWISE, SURVIVES, UNIFORM
 from fairtrial.delayed._kernels.student import student_evidence, student_radius
 from fairtrial.delayed.environments import TimedEnvironment
@@ -105,9 +105,7 @@ class InformationRacing(Race):
         self.setup_time = check_number("setup_time", setup_time, low=0.0)
         self.test = check_choice("test", test, ["pairwise", "box"])
         self.sampling = check_choice("sampling", sampling, ["lucb", "uniform", "top_two"])
-        if not isinstance(use_partial, bool):
-            raise InvalidArgument("use_partial", "must be True or False", use_partial)
-        self.use_partial = use_partial
+        self.use_partial = check_flag("use_partial", use_partial)
         self.prior = check_number("prior", prior, low=0.0, open_low=True)
         if self._uses_readings and not problem.gaussian:
             other = "" if problem.feedback == "refining" else ", or Racing(variant='proven')"

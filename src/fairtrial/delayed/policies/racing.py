@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from fairtrial.confidence.bounds import Bound, FiniteLIL, NormalMixture
 from fairtrial.core.documentation import documented_by
 from fairtrial.core.recommendation import Guarantee
-from fairtrial.core.validation import check_choice
+from fairtrial.core.validation import check_choice, check_flag
 from fairtrial.delayed._kernels.state import RACE_FULL, RACE_PARTIAL, RACE_PROVEN, UNIFORM
 from fairtrial.delayed.policies.race import Race
 from fairtrial.delayed.policies.race_assumptions import noise_assumption
@@ -91,11 +91,7 @@ class Racing(Race):
         if bound is not None and not isinstance(bound, Bound):
             raise InvalidArgument("bound", "must be a Bound, or None for the default", bound)
         self.bound = bound
-        if not isinstance(running_intersection, bool):
-            raise InvalidArgument(
-                "running_intersection", "must be True or False", running_intersection
-            )
-        self.running_intersection = running_intersection
+        self.running_intersection = check_flag("running_intersection", running_intersection)
         self._refuse_what_is_not_covered()
         self._used_bound: Bound = bound or (NormalMixture() if variant == "proven" else FiniteLIL())
         constants: dict[str, float] = {

@@ -40,7 +40,7 @@ def next_of(to_issue: Floats, support: Integers) -> int:
 @kernel
 def run_phase(
     results: Floats, record: Floats, support: Integers,
-    environment: int, first: Floats, second: Floats, starts: Integers,
+    distribution: int, first: Floats, second: Floats, starts: Integers,
     factors: Floats, generator: np.random.Generator, most: int,
 ) -> int:  # fmt: skip
     """Draw what is left of a phase, at most so much; return how much it was.
@@ -55,7 +55,7 @@ def run_phase(
     draws = min(int(left), most)
     for _ in range(draws):
         arm = next_of(to_issue, support)
-        reward = factors[arm] * draw(environment, first, second, starts, arm, generator)
+        reward = factors[arm] * draw(distribution, first, second, starts, arm, generator)
         counts[arm] += 1.0
         sums[arm] += reward
         got[arm] += 1.0

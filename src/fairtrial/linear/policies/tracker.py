@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import Guarantee
-from fairtrial.core.validation import check_array
+from fairtrial.core.validation import check_array, check_flag
 from fairtrial.errors import InvalidArgument
 from fairtrial.linear._kernels.estimates import LEAST_FREEDOM
 from fairtrial.linear._kernels.runs import (
@@ -282,8 +282,7 @@ class StaticTracker(Tracker):
         shares: ArrayLike | None = None,
         block_draws: bool = False,
     ) -> None:
-        if not isinstance(block_draws, bool):
-            raise InvalidArgument("block_draws", "must be True or False", block_draws)
+        check_flag("block_draws", block_draws)
         if block_draws and not isinstance(level, StaticChecksLevel):
             raise InvalidArgument(
                 "block_draws", "needs stopping='static-checks': others look after every result"

@@ -104,7 +104,7 @@ def run_tracker(
     packed: Floats, state: Floats, scan: Integers, values: Floats, estimate_noise: bool,
     kind: int, start: float, delta: float, level: float, kappas: Floats, constants: Floats,
     rule: int, guard: float, shares: Floats, key0: int, key1: int,
-    environment: int, first: Floats, second: Floats, starts: Integers,
+    distribution: int, first: Floats, second: Floats, starts: Integers,
     sign: float, generator: np.random.Generator, most: int, noise: Records,
 ) -> tuple[int, bool]:  # fmt: skip
     """Run a one-draw-at-a-time rule; return (draws, whether its test stopped it)."""
@@ -114,7 +114,7 @@ def run_tracker(
         cell = choose(
             rule, model, state, scan, values, ANY_GROUP, start, guard, shares, key0, key1, draws
         )
-        reward = sign * draw(environment, first, second, starts, cell, generator)
+        reward = sign * draw(distribution, first, second, starts, cell, generator)
         if noise.size:
             record_as_told(noise[SETTLED], cell, float(draws), in_units(model, cell, reward))
         draws += 1

@@ -198,7 +198,7 @@ class BlockBetting(FloorPolicy):
 
     def on_failure(self, pull: Pull, reason: str) -> None:
         """Count a pull as its worst value if rewards have a range, else leave it out."""
-        self._blocks.lose(pull)
+        self._blocks.lose(pull, stopped=self.stopped)
 
     def on_amend(self, pull: Pull, old: float, new: float) -> None:
         """Correct the data, and bets of its block; those that were paid stay as they were."""

@@ -273,9 +273,9 @@ class Tracker:
         if self.certain:
             return
         rule = (self._rule, self._guard, self._shares, *self._key)
-        environment = (*source, sign, generator, horizon, self.noise)
+        simulated = (*source, sign, generator, horizon, self.noise)
         _, self.certain = run_tracker(
-            self._model, *self.results.arrays, *self._test, *rule, *environment
+            self._model, *self.results.arrays, *self._test, *rule, *simulated
         )
         if self.waits_for_order:
             # Every result came at once, and so in order.
