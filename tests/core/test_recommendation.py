@@ -1,6 +1,7 @@
 """Recommendations, guarantees and progress: what they say and how they are written down."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,6 +21,15 @@ def test_a_weakened_guarantee_is_a_heuristic_that_says_why() -> None:
         "section 1",
     )
     assert GUARANTEE.proven
+
+
+def test_a_calibrated_guarantee_is_called_so_until_it_is_weakened() -> None:
+    measured = Guarantee("t test", False, "seldom wrong", calibrated=True)
+    assert (measured.label, measured.proven) == ("calibrated", False)
+    assert measured.assuming("normal values").label == "calibrated"
+    assert measured.weakened("one outcome was corrected").label == "heuristic"
+    assert measured.to_dict()["label"] == "calibrated"
+    assert replace(measured, proven=True).label == "proven"
 
 
 @pytest.mark.parametrize(
@@ -79,6 +89,7 @@ def test_all_of_it_is_json() -> None:
             "guarantee": {
                 "name": "union bound",
                 "proven": True,
+                "label": "proven",
                 "statement": "right with probability .9",
                 "assumptions": ["Gaussian"],
                 "source": "section 1",

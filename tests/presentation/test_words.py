@@ -83,6 +83,11 @@ def test_support_says_what_is_promised_of_studies_like_this_one():
         "The rule aims at a wrong answer in at most 5 % of studies; not proven "
         "(heuristic: block betting)."
     )
+    calibrated = replace(answer, guarantee=replace(heuristic.guarantee, calibrated=True))
+    assert support(replace(decided, recommendation=calibrated)) == (
+        "The rule aims at a wrong answer in at most 5 % of studies; not proven, but measured "
+        "(calibrated: block betting)."
+    )
     of_a_budget = replace(decided, recommendation=replace(answer, confidence=None))
     assert support(of_a_budget) == (
         "Best estimate for a fixed budget; no error probability is promised."

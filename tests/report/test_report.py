@@ -386,6 +386,14 @@ def test_a_heuristic_is_called_one(report):
     assert "Nothing was lost." in said
 
 
+def test_a_calibrated_guarantee_is_called_one(report):
+    end = progress_of_grid()
+    measured = replace(end.recommendation.guarantee, proven=False, calibrated=True)
+    progress = replace(end, recommendation=replace(end.recommendation, guarantee=measured))
+    said = section(report(FakeStudy(progress)), "Decision").text
+    assert "Calibrated, not proven: its errors were measured" in said
+
+
 def test_without_a_guarantee_none_is_claimed(report):
     end = progress_of_grid()
     bare = replace(end, recommendation=replace(end.recommendation, guarantee=None))

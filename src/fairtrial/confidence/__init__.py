@@ -1,6 +1,7 @@
 """Time-uniform bounds, thresholds and bets, each by name, with its source and assumptions."""
 
 from fairtrial.confidence.bounds import Bound, FiniteLIL, NormalMixture, PolynomialStitching
+from fairtrial.confidence.student import StudentMixture
 from fairtrial.confidence.thresholds import (
     GaussianMixture,
     KaufmannKoolen,
@@ -17,6 +18,7 @@ __all__ = [
     "KaufmannKoolen",
     "NormalMixture",
     "PolynomialStitching",
+    "StudentMixture",
     "Stylised",
     "StylisedWithoutHalf",
     "Threshold",

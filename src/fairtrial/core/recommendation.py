@@ -24,18 +24,23 @@ class Guarantee:
     name : str
         The bound or rule that gives it.
     proven : bool
-        False for a heuristic, however well it does in practice.
+        False for a rule without a proof, however well it does in practice.
     statement : str
         What is promised, in one sentence.
     assumptions : tuple of str
         What has to be true for it.
     source : str
         Paper and theorem, or the page of the documentation with the proof.
+    calibrated : bool
+        Of a rule without a proof: whether its source tells how often it was wrong in
+        measurements, and this was within the promise.
 
     Examples
     --------
     >>> Guarantee("stylised", False, "none").label
     'heuristic'
+    >>> Guarantee("student-mixture", False, "none", calibrated=True).label
+    'calibrated'
     """
 
     name: str
@@ -43,15 +48,19 @@ class Guarantee:
     statement: str
     assumptions: tuple[str, ...] = ()
     source: str = ""
+    calibrated: bool = False
 
     @property
     def label(self) -> str:
-        """``"proven"`` or ``"heuristic"``."""
-        return "proven" if self.proven else "heuristic"
+        """``"proven"``, ``"calibrated"`` (errors were measured, not proven) or ``"heuristic"``."""
+        if self.proven:
+            return "proven"
+        return "calibrated" if self.calibrated else "heuristic"
 
     def weakened(self, assumption: str) -> Guarantee:
-        """Return the same guarantee, no longer proven, with one more assumption."""
-        return replace(self, proven=False, assumptions=(*self.assumptions, assumption))
+        """Return the same guarantee, a heuristic now, with one more assumption."""
+        assumptions = (*self.assumptions, assumption)
+        return replace(self, proven=False, calibrated=False, assumptions=assumptions)
 
     def weakened_by(self, number: int, noun: str, event: str) -> Guarantee:
         """Return the guarantee weakened by something that happened `number` times, if it did.
@@ -72,6 +81,7 @@ class Guarantee:
         return {
             "name": self.name,
             "proven": self.proven,
+            "label": self.label,
             "statement": self.statement,
             "assumptions": list(self.assumptions),
             "source": self.source,

@@ -420,7 +420,7 @@ def _entry(name: str, place: Sequence[object]) -> str:
     return f"{name}[{', '.join(map(str, place))}]" if place else name
 
 
-def check_numbers(name: str, value: ArrayLike, *, low: float) -> Floats:
+def check_numbers(name: str, value: ArrayLike, *, low: float = -math.inf) -> Floats:
     """Return numbers of any shape as floats, each finite and at least `low`.
 
     Examples
@@ -428,10 +428,10 @@ def check_numbers(name: str, value: ArrayLike, *, low: float) -> Floats:
     >>> check_numbers("pulls", [1, 2], low=0)
     array([1., 2.])
     """
-    accepted = f"must be finite numbers of at least {low:g}"
-    array = as_floats(name, value, accepted)
-    each = f"must be a finite number of at least {low:g}"
-    require_each(name, array, np.isfinite(array) & (array >= low), each)
+    limit = "" if low == -math.inf else f" of at least {low:g}"
+    array = as_floats(name, value, f"must be finite numbers{limit}")
+    allowed = np.isfinite(array) & (array >= low)
+    require_each(name, array, allowed, f"must be a finite number{limit}")
     return array
 
 

@@ -188,7 +188,11 @@ def _promised(recommendation: Recommendation) -> str:
         return "Best estimate for a fixed budget; no error probability is promised."
     chance = percent(1.0 - recommendation.confidence)
     if guarantee is not None and not guarantee.proven:
-        return f"The rule aims at a wrong answer in at most {chance} of studies; not proven{basis}."
+        measured = ", but measured" if guarantee.calibrated else ""
+        return (
+            f"The rule aims at a wrong answer in at most {chance} of studies; not proven"
+            f"{measured}{basis}."
+        )
     return (
         "The probability that a study like this one ever gives a wrong answer is at most "
         f"{chance}{basis}."

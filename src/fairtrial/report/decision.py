@@ -53,6 +53,11 @@ from fairtrial.report.html import (
 __all__ = ["decision"]
 
 _MOMENTS_LISTED = 24
+_KINDS = {
+    "proven": "Proven",
+    "calibrated": "Calibrated, not proven: its errors were measured",
+    "heuristic": "Heuristic, not proven",
+}
 
 
 def decision(found: Findings, facts: Mapping[str, object]) -> Markup:
@@ -86,7 +91,7 @@ def _guarantee(found: Findings) -> list[Markup]:
     title = element("h3", "Guarantee")
     if guarantee is None:
         return [title, element("p", "The policy claims no guarantee.")]
-    kind = "Proven" if guarantee.proven else "Heuristic, not proven"
+    kind = _KINDS[guarantee.label]
     name = f" ({guarantee.name}): {ended(guarantee.statement)}"
     parts = [title, element("p", element("strong", kind), name)]
     if guarantee.assumptions:

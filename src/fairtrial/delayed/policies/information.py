@@ -229,7 +229,7 @@ class InformationRacing(Race):
             assumptions.append(self._errors_assumption())
             proven = not (problem.feedback == "refining" and problem.errors == "unknown")
         name = "information race, " + ("by pairs" if self.test == "pairwise" else "by boxes")
-        return self._promise(name, proven, assumptions)
+        return self._promise(name, proven, assumptions, calibrated=self._estimates_noise)
 
     def _errors_assumption(self) -> str:
         problem = self.problem

@@ -494,10 +494,12 @@ class Race(FixedConfidencePolicy):
             for finding in race_assumptions.findings(self._race)
         )
 
-    def _promise(self, name: str, proven: bool, assumptions: list[str]) -> Guarantee:
+    def _promise(
+        self, name: str, proven: bool, assumptions: list[str], *, calibrated: bool = False
+    ) -> Guarantee:
         """Return a rule's guarantee, with the assumptions that all races share."""
         return race_assumptions.guarantee(
-            self._race, name, proven, assumptions, self.delta, self._amended
+            self._race, name, proven, assumptions, self.delta, self._amended, calibrated=calibrated
         )
 
     # --------------------------------------------------------------------- whole runs

@@ -27,7 +27,14 @@ _TESTING = 6
 
 
 def guarantee(
-    race: RaceState, name: str, proven: bool, assumptions: list[str], delta: float, amended: int
+    race: RaceState,
+    name: str,
+    proven: bool,
+    assumptions: list[str],
+    delta: float,
+    amended: int,
+    *,
+    calibrated: bool = False,
 ) -> Guarantee:
     """Return a rule's guarantee, with the assumptions that all races share.
 
@@ -45,6 +52,8 @@ def guarantee(
         Probability of a wrong answer that is accepted.
     amended : int
         How many outcomes were corrected after decisions.
+    calibrated : bool
+        Whether the rule's errors were measured, where it has no proof.
     """
     problem = race.problem
     near = f", within {problem.tolerance:g}" if problem.tolerance else ""
@@ -56,6 +65,7 @@ def guarantee(
         statement=f"the probability that this study ever gives {wrong}{near} is at most {delta:g}",
         assumptions=(*assumptions, *_common_assumptions(race)),
         source=_SOURCE,
+        calibrated=calibrated,
     )
     for finding in findings(race):
         promise = promise.weakened(finding)

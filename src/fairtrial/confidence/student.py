@@ -1,0 +1,261 @@
+"""Evidence that a mean is positive, at all times at once, where the variance is not known."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairtrial.core import Guarantee, Parametrized
+from fairtrial.core.validation import check_integer, check_number, check_numbers, check_probability
+
+__all__ = ["StudentMixture"]
+
+Floats = NDArray[np.float64]
+
+_HALVINGS = 60
+
+
+@dataclass(frozen=True, repr=False)
+class StudentMixture(Parametrized):
+    """Student's t mixed over a half-normal prior of the mean, in standard deviations.
+
+    The e-value of n normal values against "their mean is at most 0" is the likelihood ratio of all
+    that does not depend on the scale: the right-Haar mixture over the standard deviation cancels.
+    With mean m, squares S about it, B = n m^2, a = 1 + n r, b = a + n g (g = `effect` squared,
+    r = `overlap`) it is::
+
+        2 sqrt(a/b) ((S + B/a) / (S + B/b))^(n/2) T_n(t),   t^2 = B n^2 g / (a b (S + B/b))
+
+    T_n is the distribution function of Student's t with n degrees of freedom, and t has the sign
+    of m. It is a martingale under mean 0, whatever the standard deviation, and grows with the
+    mean. So the probability that its log ever reaches ``log(1/level)`` is at most `level` under
+    every mean that is not positive.
+
+    Parameters
+    ----------
+    effect : float
+        Scale of the prior: how large a mean is typically, in standard deviations; more than 0.
+    overlap : float
+        Variance of an error that all values share, in units of the variance of one value about
+        it; it does not become smaller with more values. For scores on random splits of one data
+        set: the rows tested on divided by the rows trained on.
+
+    Raises
+    ------
+    InvalidArgument
+        If `effect` is not positive, or `overlap` negative.
+
+    Notes
+    -----
+    It is exact if values are normal, independent apart from the shared error. Scores on splits are
+    neither exactly, and the size of the shared error is a rule of thumb; so a search that uses it
+    is *calibrated*: how often it is wrong was measured.
+
+    References
+    ----------
+    Lai, "On confidence sequences", Annals of Statistics 4, 1976. Wang and Ramdas, "Anytime-valid
+    t-tests and confidence sequences for Gaussian means with unknown variance", Sequential Analysis
+    44, 2025. The shared error: Nadeau and Bengio, "Inference for the generalization error",
+    Machine Learning 52, 2003, section 3.
+
+    Examples
+    --------
+    >>> StudentMixture().log_evidence(5, [0.3, 0.0], 0.08).round(2)
+    array([ 3.3 , -1.52])
+    >>> StudentMixture(overlap=0.25).log_evidence(5, 0.3, 0.08).round(2)
+    np.float64(2.41)
+    """
+
+    effect: float = 2.0
+    overlap: float = 0.0
+
+    name: ClassVar[str] = "student-mixture"
+    source: ClassVar[str] = (
+        "Lai (1976), On confidence sequences; Wang and Ramdas (2025), Anytime-valid t-tests; "
+        "shared error: Nadeau and Bengio (2003), Inference for the generalization error"
+    )
+
+    def __post_init__(self) -> None:
+        check_number("effect", self.effect, low=0.0, open_low=True)
+        check_number("overlap", self.overlap, low=0.0)
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What has to be true."""
+        if not self.overlap:
+            return ("the values are independent and normal",)
+        return (
+            "the values are normal, and independent but for an error that they share",
+            f"the shared error has {self.overlap:.3g} times the variance of a value",
+        )
+
+    def guarantee(self, level: float) -> Guarantee:
+        """Return what a test at a level promises.
+
+        Parameters
+        ----------
+        level : float
+            Probability, in (0, 1), with which the test may ever be wrong.
+
+        Returns
+        -------
+        Guarantee
+
+        Examples
+        --------
+        >>> StudentMixture().guarantee(0.05).label
+        'calibrated'
+        """
+        check_probability("level", level)
+        return Guarantee(
+            name=self.name,
+            proven=False,
+            calibrated=True,
+            statement=(
+                "the probability that a mean that is not positive is ever called positive is at "
+                f"most {level:g}"
+            ),
+            assumptions=self.assumptions,
+            source=self.source,
+        )
+
+    def log_evidence(self, count: int, mean: ArrayLike, squares: ArrayLike) -> Floats:
+        """Return the log e-value against "the mean is at most 0".
+
+        Parameters
+        ----------
+        count : int
+            Number of values, at least 0.
+        mean : array_like
+            Their mean, in their units.
+        squares : array_like
+            Sum of their squares about the mean, at least 0; broadcast against `mean`.
+
+        Returns
+        -------
+        ndarray of float
+            In nats; 0 without values, and where all values are 0: they say nothing.
+
+        Raises
+        ------
+        InvalidArgument
+            If an argument is not finite or outside its range.
+        """
+        check_integer("count", count, low=0)
+        means = check_numbers("mean", mean)
+        about = check_numbers("squares", squares, low=0.0)
+        return self._log_evidence(count, np.sign(means), _share_about(count, means, about))
+
+    def _log_evidence(self, count: int, sign: Floats, share: Floats) -> Floats:
+        """Return the log e-value by the share of S in S + B; nothing is said where it is NaN."""
+        from scipy.special import stdtr
+
+        if not count:
+            return np.zeros(np.shape(share))
+        a, b = self._growth(count)
+        narrow, wide = share + (1.0 - share) / a, share + (1.0 - share) / b
+        t = sign * count * self.effect * np.sqrt((1.0 - share) / (a * b * wide))
+        with np.errstate(divide="ignore"):
+            one_sided = np.log(2.0 * stdtr(count, t))
+        evidence = 0.5 * (math.log(a / b) + count * np.log(narrow / wide)) + one_sided
+        return np.asarray(np.where(np.isnan(share), 0.0, evidence))
+
+    def _growth(self, count: int) -> tuple[float, float]:
+        """Return the variance of the sum, relative to one value's: of the null, of the prior."""
+        a = 1.0 + count * self.overlap
+        return a, a + count * self.effect**2
+
+    def least_mean(self, count: int, squares: ArrayLike, log_evidence: float) -> Floats:
+        """Return the least mean, 0 or more, whose evidence reaches what is wanted.
+
+        Parameters
+        ----------
+        count : int
+            Number of values, at least 0.
+        squares : array_like
+            Sum of their squares about their mean, at least 0.
+        log_evidence : float
+            What is wanted, in nats: ``log(1/level)``.
+
+        Returns
+        -------
+        ndarray of float
+            Of the shape of `squares`, in units of the values; infinite where no mean is enough.
+
+        Raises
+        ------
+        InvalidArgument
+            If an argument is not finite or outside its range.
+
+        Examples
+        --------
+        >>> StudentMixture().least_mean(5, 0.08, 3.0).round(3)
+        np.float64(0.273)
+        """
+        check_integer("count", count, low=0)
+        about = check_numbers("squares", squares, low=0.0)
+        wanted = check_number("log_evidence", log_evidence)
+        share = self._largest_share(count, wanted)
+        if math.isnan(share):
+            return np.full(np.shape(about), math.inf)
+        return np.asarray(np.sqrt(about / count * ((1.0 - share) / share)))
+
+    def _largest_share(self, count: int, wanted: float) -> float:
+        """Return the largest share of S in S + B at which the evidence suffices, or NaN."""
+
+        def suffices(log_share: float) -> bool:
+            share = np.array(math.exp(log_share))
+            return bool(self._log_evidence(count, np.array(1.0), share) >= wanted)
+
+        low, high = math.log(np.finfo(float).tiny), 0.0
+        if not count or not suffices(low):
+            return math.nan
+        for _ in range(_HALVINGS):
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if suffices(middle) else (low, middle)
+        return math.exp(low)
+
+    def in_the_limit(self, effect: ArrayLike) -> Floats:
+        """Return what the log e-value tends to with ever more values.
+
+        Parameters
+        ----------
+        effect : array_like
+            Mean in standard deviations of one value about it.
+
+        Returns
+        -------
+        ndarray of float
+            Infinite without a shared error if the mean is positive, and minus infinite if not.
+
+        Raises
+        ------
+        InvalidArgument
+            If an effect is not finite.
+
+        Examples
+        --------
+        >>> StudentMixture(overlap=0.25).in_the_limit([1.0, 2.0]).round(2)
+        array([1.13, 6.81])
+        """
+        effects = check_numbers("effect", effect)
+        if not self.overlap:
+            return np.where(effects > 0.0, math.inf, -math.inf)
+        from scipy.special import log_ndtr
+
+        null, prior = self.overlap, self.overlap + self.effect**2
+        grown = 0.5 * (math.log(null / prior) + effects**2 * (1.0 / null - 1.0 / prior))
+        t = effects * self.effect / math.sqrt(null * prior)
+        return np.asarray(grown + math.log(2.0) + log_ndtr(t))
+
+
+def _share_about(count: int, mean: Floats, squares: Floats) -> Floats:
+    """Return S / (S + B), not a number if both are 0; no square over- or underflows."""
+    deviation = np.sqrt(squares / max(count, 1))
+    total = np.hypot(mean, deviation)
+    with np.errstate(invalid="ignore"):
+        return np.asarray((deviation / total) ** 2)
