@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fairtrial.core._philox import philox_uniform, philox_words
+from fairtrial.core.philox import philox_uniform, philox_words
 
 words = st.integers(0, 2**64 - 1)
 

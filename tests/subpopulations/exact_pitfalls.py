@@ -8,6 +8,8 @@ from fractions import Fraction
 
 import numpy as np
 
+from fairtrial.subpopulations._kernels.model import Model
+
 Row = Sequence[float]
 Exact = list[Fraction]
 
@@ -19,6 +21,28 @@ def exact(row: Row) -> Exact:
 def limits_of(floors: object, ceilings: object = math.inf) -> np.ndarray:
     """Return floors and ceilings as the kernels take them, shape (2, ...)."""
     return np.stack(np.broadcast_arrays(np.asarray(floors, float), np.asarray(ceilings, float)))
+
+
+def model_of(
+    weights: np.ndarray,
+    floors: np.ndarray,
+    variances: np.ndarray | float = 1.0,
+    tolerance: float = 0.0,
+    floor_tolerance: float = 0.0,
+    ceilings: np.ndarray | float = math.inf,
+) -> Model:
+    """Return a problem as the kernels see it; every cell matters, and costs the same."""
+    floors = np.asarray(floors, dtype=np.float64)
+    return Model(
+        weights=np.asarray(weights, dtype=np.float64),
+        limits=limits_of(floors, ceilings),
+        own_limits=limits_of(floors - floor_tolerance, ceilings + floor_tolerance),
+        rival_limits=limits_of(floors + floor_tolerance, ceilings - floor_tolerance),
+        variances=np.ascontiguousarray(np.broadcast_to(variances, floors.shape).astype(float)),
+        costs=np.ones(floors.shape),
+        active=np.ones(floors.shape),
+        tolerance=tolerance,
+    )
 
 
 def clipped(x: Fraction, floor: float, ceiling: float) -> Fraction:

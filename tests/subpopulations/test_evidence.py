@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy.optimize import LinearConstraint, minimize
 from scipy.stats import norm
 
+from fairtrial.confidence.noise_kernels import NUMBERED_COLUMNS
 from fairtrial.confidence.thresholds import KAPPA_GRID, kaufmann_koolen_constant
 from fairtrial.subpopulations._kernels.evidence import evidence_for, is_certain
 from fairtrial.subpopulations._kernels.indices import (
@@ -22,8 +23,9 @@ from fairtrial.subpopulations._kernels.indices import (
 )
 from fairtrial.subpopulations._kernels.model import Model
 from fairtrial.subpopulations._kernels.pitfalls import NONE
+from fairtrial.subpopulations._kernels.tracker_state import Rules, State
 from tests import effort
-from tests.subpopulations.exact_pitfalls import exact_best, exact_pair, exact_weakest, limits_of
+from tests.subpopulations.exact_pitfalls import exact_best, exact_pair, exact_weakest, model_of
 
 FREE = -math.inf
 ONE_KAPPA = np.array([40.0])
@@ -55,37 +57,46 @@ class Case(NamedTuple):
         return math.inf if found is None else 0.5 * float(found)
 
 
-def model_of(
-    weights: np.ndarray,
-    floors: np.ndarray,
-    variances: np.ndarray | float = 1.0,
-    tolerance: float = 0.0,
-    floor_tolerance: float = 0.0,
-    ceilings: np.ndarray | float = math.inf,
-) -> Model:
-    floors = np.asarray(floors, dtype=np.float64)
-    return Model(
-        weights=np.asarray(weights, dtype=np.float64),
-        limits=limits_of(floors, ceilings),
-        own_limits=limits_of(floors - floor_tolerance, ceilings + floor_tolerance),
-        rival_limits=limits_of(floors + floor_tolerance, ceilings - floor_tolerance),
-        variances=np.ascontiguousarray(np.broadcast_to(variances, floors.shape).astype(float)),
-        costs=np.ones(floors.shape),
-        active=np.ones(floors.shape),
-        tolerance=tolerance,
+def rules_of(kind: int, case: Case, kappas: np.ndarray = KAPPA_GRID, delta: float = 0.1) -> Rules:
+    return Rules(
+        sampling=0,
+        initial_pulls=1.0,
+        guard=0.0,
+        shares=np.zeros(case.means.shape),
+        test=kind,
+        delta=delta,
+        level=case.level,
+        kappas=np.array(kappas),
+        prices=prices_of(kind, case),
+        estimates_noise=False,
+    )
+
+
+def state_of(case: Case) -> State:
+    zeros = np.zeros(case.means.shape)
+    return State(
+        counts=case.counts,
+        pending=zeros,
+        sums=case.counts * case.means,
+        squares=zeros,
+        means=case.means,
+        precisions=case.precisions,
+        credit=zeros,
+        shares=zeros,
+        pitfalls=np.array([2.0 * case.half_weakest]),
+        best=np.array([case.best]),
+        weakest=np.array([0]),
+        noise=np.zeros((0, NUMBERED_COLUMNS)),
     )
 
 
 def compiled(
     kind: int, case: Case, kappas: np.ndarray = KAPPA_GRID, enough: float = -math.inf
 ) -> float:
-    return evidence_for(
-        kind, case.best, case.half_weakest, case.counts, case.means, case.precisions,
-        case.model, case.level, np.array(kappas), constants_of(kind, case), enough,
-    )  # fmt: skip
+    return evidence_for(case.model, rules_of(kind, case, kappas), state_of(case), enough)
 
 
-def constants_of(kind: int, case: Case) -> np.ndarray:
+def prices_of(kind: int, case: Case) -> np.ndarray:
     cells = 2 * case.model.weights.size
     if kind != ITERATED_LOGARITHM:
         return np.zeros(cells + 1)
@@ -217,10 +228,7 @@ def test_the_evidence_is_that_of_the_definition(kind: int, kappas, case: Case) -
 def test_looking_no_further_than_needed_decides_the_same(kind: int, case: Case) -> None:
     whole = compiled(kind, case)
     hurried = compiled(kind, case, enough=case.level)
-    certain = is_certain(
-        kind, case.best, case.half_weakest, case.counts, case.means, case.precisions,
-        case.model, 0.1, case.level, np.array(KAPPA_GRID), constants_of(kind, case),
-    )  # fmt: skip
+    certain = is_certain(case.model, rules_of(kind, case), state_of(case))
     assert (hurried >= case.level) == (whole >= case.level) == certain
     if certain:
         assert hurried == whole
@@ -356,10 +364,8 @@ def test_the_heuristics_hold_z_against_the_stylised_threshold() -> None:
         # The delta at which ln((1 + ln t) / delta) equals the evidence.
         turning = (1.0 + math.log(60.0)) * math.exp(-evidence)
         for delta, certain in ((turning * 1.001, True), (turning * 0.999, False)):
-            assert certain == is_certain(
-                kind, case.best, case.half_weakest, case.counts, case.means, case.precisions,
-                case.model, delta, case.level, np.array(KAPPA_GRID), constants_of(kind, case),
-            )  # fmt: skip
+            rules = rules_of(kind, case, delta=delta)
+            assert certain == is_certain(case.model, rules, state_of(case))
 
 
 def test_looking_for_a_heuristic_costs_no_proven_test() -> None:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from fairtrial.subpopulations._kernels.pitfalls import (
     NONE,
+    Alternative,
     all_pitfalls,
     empirical_best,
     none_value,
@@ -25,6 +26,7 @@ from tests.subpopulations.exact_pitfalls import (
     exact_pair,
     exact_weakest,
     limits_of,
+    model_of,
 )
 
 FREE = -math.inf
@@ -49,10 +51,9 @@ class Pair(NamedTuple):
 def solve(pair: Pair) -> tuple[float, float, np.ndarray]:
     """Return value, multiplier, and the nearest alternative means."""
     lam = np.full((1, 2, pair.weights.size), np.nan)
-    value, multiplier = pair_value(
-        0, 1, pair.means, pair.precisions, 0, 1,
-        pair.weights, np.stack([pair.limits, pair.limits], axis=1), pair.tolerance, lam, 0,
-    )  # fmt: skip
+    limits = np.stack([pair.limits, pair.limits], axis=1)
+    alternative = Alternative(pair.weights, limits, pair.tolerance)
+    value, multiplier = pair_value(0, 1, pair.means, pair.precisions, alternative, lam, 0)
     return value, multiplier, lam[0]
 
 
@@ -217,9 +218,8 @@ def test_the_answers_own_floors_play_no_part_in_a_pair() -> None:
     assert lam[0, 0] == pytest.approx(0.5)
     with_floor = limits_of([[0.9], [FREE]])
     found = np.zeros((1, 2, 1))
-    value, _ = pair_value(
-        0, 1, pair.means, pair.precisions, 0, 1, pair.weights, with_floor, 0.0, found, 0
-    )
+    alternative = Alternative(pair.weights, with_floor, 0.0)
+    value, _ = pair_value(0, 1, pair.means, pair.precisions, alternative, found, 0)
     assert value == pytest.approx(0.5)
 
 
@@ -307,15 +307,13 @@ def weakest(
 ) -> tuple[int, int, float, np.ndarray]:
     """Return answer, weakest pitfall, its value and its gradient."""
     tolerance, floor_tolerance = map(float, slacks)
-    own, rival = wider(limits, floor_tolerance), wider(limits, -floor_tolerance)
+    model = model_of(weights, limits[0], 1.0, tolerance, floor_tolerance, limits[1])
     arms, groups = means.shape
     lam, values = np.empty((1, 2, groups)), np.empty(arms + groups)
     gradient = np.zeros((arms, groups))
     best = empirical_best(means, weights, limits)
-    index = all_pitfalls(best, means, precisions, weights, own, rival, tolerance, lam, values)
-    value = pitfall_gradient(
-        index, best, means, precisions, weights, own, rival, tolerance, lam, gradient
-    )
+    index = all_pitfalls(best, means, precisions, model, lam, values)
+    value = pitfall_gradient(index, best, means, precisions, model, lam, gradient)
     assert value == values[index]
     return best, index, value, gradient
 
@@ -381,9 +379,9 @@ def test_the_gradient_is_the_slope_of_the_value() -> None:
         limits = limits_of(floors, floors + generator.uniform(0.5, 3.0, (arms, groups)))
         best = int(empirical_best(means, weights, limits))
         lam, gradient = np.empty((1, 2, groups)), np.empty((arms, groups))
-        rest = (best, means), (weights, limits, limits, 0.05)
+        model = model_of(weights, limits[0], 1.0, 0.05, 0.0, limits[1])
         for index in range(arms + groups):
-            value = pitfall_gradient(index, *rest[0], precisions, *rest[1], lam, gradient)
+            value = pitfall_gradient(index, best, means, precisions, model, lam, gradient)
             if value == math.inf:
                 continue
             for cell in np.ndindex(arms, groups):
@@ -391,7 +389,7 @@ def test_the_gradient_is_the_slope_of_the_value() -> None:
                 for sign in (1.0, -1.0):
                     moved = precisions.copy()
                     moved[cell] += sign * step
-                    around.append(pitfall_value(index, *rest[0], moved, *rest[1], lam))
+                    around.append(pitfall_value(index, best, means, moved, model, lam))
                 slope = (around[0] - around[1]) / (2.0 * step)
                 assert slope == pytest.approx(gradient[cell], rel=1e-4, abs=1e-7)
 
@@ -444,7 +442,8 @@ def test_every_pitfall_of_a_best_arm_has_its_place() -> None:
     values = np.empty(5)
     lam = np.empty((1, 2, 2))
     limits = limits_of(floors, [[0.55, math.inf], [math.inf] * 2, [math.inf] * 2])
-    index = all_pitfalls(0, means, precisions, weights, limits, limits, 0.0, lam, values)
+    model = model_of(weights, limits[0], ceilings=limits[1])
+    index = all_pitfalls(0, means, precisions, model, lam, values)
     assert values[0] == math.inf
     assert values[4] == math.inf
     # The nearer end counts: its ceiling.
@@ -458,9 +457,8 @@ def test_every_pitfall_of_a_best_arm_has_its_place() -> None:
 def test_of_equal_pitfalls_the_first_is_the_weakest() -> None:
     means = np.array([[1.0], [0.0], [0.0]])
     values = np.empty(4)
-    limits = limits_of(np.full((3, 1), FREE))
-    lam = np.empty((1, 2, 1))
-    found = all_pitfalls(0, means, np.ones((3, 1)), np.ones(1), limits, limits, 0.0, lam, values)
+    model = model_of(np.ones(1), np.full((3, 1), FREE))
+    found = all_pitfalls(0, means, np.ones((3, 1)), model, np.empty((1, 2, 1)), values)
     assert found == 1
 
 
@@ -473,8 +471,8 @@ def test_no_arm_is_doubted_by_every_arm_and_no_limit() -> None:
     weights = np.full(3, 1.0 / 3.0)
     assert empirical_best(means, weights, limits) == NONE
     values = np.empty(7)
-    lam = np.empty((1, 2, 3))
-    all_pitfalls(NONE, means, precisions, weights, limits, limits, 0.0, lam, values)
+    model = model_of(weights, limits[0], ceilings=limits[1])
+    all_pitfalls(NONE, means, precisions, model, np.empty((1, 2, 3)), values)
     for k in range(4):
         assert values[k] == pytest.approx(float(exact_none(means[k], precisions[k], limits[:, k])))
         assert none_value(k, means, precisions, limits) == values[k]

@@ -20,7 +20,6 @@ from fairtrial.subpopulations import (
     TrackAndStop,
     UniformSampling,
 )
-from fairtrial.subpopulations._kernels.indices import CREDIT
 from tests import effort
 
 E1 = np.array([[0.2, 0.6, 0.8], [0.4, 0.4, 0.3], [-0.2, 1.0, 1.5]])
@@ -429,9 +428,9 @@ def test_tracking_leaves_every_cell_the_papers_least_share(cls: type[Policy]) ->
     for _ in range(60):
         pull = policy.ask()
         policy.tell(pull, rewards[pull.arm])
-    before = policy.get_state()["_race.results.planes"][CREDIT].copy()
+    before = policy._race.results.state.credit.copy()
     policy.ask()
-    earned = policy.get_state()["_race.results.planes"][CREDIT] - before
+    earned = policy._race.results.state.credit - before
     assert earned.sum() == pytest.approx(1.0)
     assert earned[2, 0] == pytest.approx(0.5 / math.sqrt(3**2 + 60))
 

@@ -20,30 +20,11 @@ from fairtrial.subpopulations._kernels.allocations import (
 )
 from fairtrial.subpopulations._kernels.model import Model
 from fairtrial.subpopulations._kernels.pitfalls import NONE, empirical_best
-from tests.subpopulations.exact_pitfalls import exact_weakest, limits_of
+from tests.subpopulations.exact_pitfalls import exact_weakest, model_of
 
 FREE = -math.inf
 
 seeds = st.integers(0, 2**32 - 1)
-
-
-def model_of(
-    weights: np.ndarray,
-    floors: np.ndarray,
-    variances: np.ndarray,
-    tolerance: float = 0.0,
-    ceilings: np.ndarray | float = math.inf,
-) -> Model:
-    return Model(
-        weights=np.asarray(weights, dtype=np.float64),
-        limits=limits_of(floors, ceilings),
-        own_limits=limits_of(floors - tolerance, ceilings + tolerance),
-        rival_limits=limits_of(floors + tolerance, ceilings - tolerance),
-        variances=variances,
-        costs=np.ones(floors.shape),
-        active=np.ones(floors.shape),
-        tolerance=tolerance,
-    )
 
 
 # ------------------------------------------------------------------- the paper's projections
@@ -183,7 +164,7 @@ def test_none_allocation_is_the_best_of_a_linear_programme() -> None:
             means[np.arange(arms), generator.integers(groups, size=arms)] = -0.2
             floors = np.zeros((arms, groups))
             variances = np.exp(generator.normal(0.0, 1.0, (arms, groups)))
-            model = model_of(np.full(groups, 1.0 / groups), floors, variances, tolerance, 0.6)
+            model = model_of(np.full(groups, 1.0 / groups), floors, variances, 0.0, tolerance, 0.6)
             assert empirical_best(means, model.weights, model.limits) == NONE
             gains = (np.clip(means, *model.rival_limits) - means) ** 2 / variances
             rows = np.zeros((arms, arms * groups + 1))

@@ -363,7 +363,7 @@ def kaufmann_koolen_constant(x: float) -> float:
 
 
 # ------------------------------------------------------------------ formulas and names
-# Plain functions of their arguments: `_special` compiles these very ones for the kernels.
+# Plain functions of their arguments: `special_kernels` compiles these very ones for the kernels.
 
 
 def stylised_threshold(rounds: Any, delta: float) -> Any:

@@ -8,7 +8,7 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.core._draws import BERNOULLI, BETA, GAUSSIAN, REPLAY, draw
+from fairtrial.core.draw_kernels import BERNOULLI, BETA, GAUSSIAN, REPLAY, draw
 
 __all__ = ["Source"]
 

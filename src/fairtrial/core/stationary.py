@@ -6,7 +6,7 @@ from abc import abstractmethod
 
 import numpy as np
 
-from fairtrial.core._draws import GAUSSIAN, REPLAY
+from fairtrial.core.draw_kernels import GAUSSIAN, REPLAY
 from fairtrial.core.draws import Source
 from fairtrial.core.environment import Environment
 from fairtrial.core.problem import Problem

@@ -15,7 +15,9 @@ from fairtrial.confidence.complexity import EvidencePrice
 from fairtrial.core.environment import Environment, Reading, TopTruth, Trajectory
 from fairtrial.core.pull import Pull
 from fairtrial.delayed._kernels.environments import (
+    ARM,
     DELAY,
+    INDEX,
     LOST,
     ROW,
     SLOT_COLUMNS,
@@ -111,14 +113,13 @@ class TimedEnvironment(Environment):
     def _follow(self, arm: int, index: int) -> Trajectory:
         """Return all that happens to the pull of that index of an arm."""
         slot, environment = np.zeros(SLOT_COLUMNS), self._packed
-        begin: Any = (*environment, slot, arm, index)
-        begin_pull(*begin)
+        slot[ARM], slot[INDEX] = arm, index
+        begin_pull(*environment, slot)
         self._set_delay(slot, arm)
         before = slot.copy()
         readings = np.empty((64, 3))
         while True:
-            path: Any = (*environment, slot, readings)
-            number, outcome = follow_pull(*path)
+            number, outcome = follow_pull(*environment, slot, readings)
             if number <= len(readings):
                 break
             slot, readings = before.copy(), np.empty((number, 3))

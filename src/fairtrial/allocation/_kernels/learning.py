@@ -23,7 +23,7 @@ from fairtrial.allocation._kernels.model import (
     inlined,
     kernel,
 )
-from fairtrial.core._philox import philox_uniform
+from fairtrial.core.philox import philox_uniform
 
 _PRIOR_MEAN = 0.5
 _BISECTION = 1e-9

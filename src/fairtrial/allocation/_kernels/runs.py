@@ -38,7 +38,7 @@ from fairtrial.allocation._kernels.model import (
 )
 from fairtrial.allocation._kernels.schedulers import forced_arm, largest_awake
 from fairtrial.allocation._kernels.waiting import rebuild
-from fairtrial.core._draws import draw
+from fairtrial.core.draw_kernels import draw
 from fairtrial.core.records import Words
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.core._philox import philox_words
+from fairtrial.core.philox import philox_words
 from fairtrial.delayed._kernels.state import (
     BIASED,
     FULL,
@@ -118,9 +118,9 @@ def _delay(
     if kind == UNIFORM:
         return first + min(math.floor(chance * (second - first + 1.0)), second - first)
     if kind == GEOMETRIC:
-        return 1.0 if first <= 1.0 else 1.0 + math.floor(
-            math.log(chance) / math.log1p(-1.0 / first)
-        )  # fmt: skip
+        if first <= 1.0:
+            return 1.0
+        return 1.0 + math.floor(math.log(chance) / math.log1p(-1.0 / first))
     if kind == LOGNORMAL:
         return first * math.exp(second * other)
     if kind == EMPIRICAL:
@@ -230,21 +230,36 @@ def follow(environment: CompiledEnvironment, slot: Floats, readings: Floats) -> 
         number += 1
 
 
+# For callers outside compiled code. They hand on the arrays: to unpack a tuple costs more.
+
+
 @kernel
 def begin_pull(
-    settings: Floats, arms: Floats, rows: Floats, starts: Integers, key: Integers,
-    words: Words, slot: Floats, arm: int, index: int,
-) -> None:  # fmt: skip
-    """Begin a pull for a caller outside compiled code."""
-    begin(CompiledEnvironment(settings, arms, rows, starts, key, words), slot, arm, index)
+    settings: Floats,
+    arms: Floats,
+    rows: Floats,
+    starts: Integers,
+    key: Integers,
+    words: Words,
+    slot: Floats,
+) -> None:
+    """Begin the pull whose arm and index are in its slot."""
+    environment = CompiledEnvironment(settings, arms, rows, starts, key, words)
+    begin(environment, slot, int(slot[ARM]), int(slot[INDEX]))
 
 
 @kernel
 def follow_pull(
-    settings: Floats, arms: Floats, rows: Floats, starts: Integers, key: Integers,
-    words: Words, slot: Floats, readings: Floats,
-) -> tuple[int, float]:  # fmt: skip
-    """Draw a pull's readings and its outcome for a caller outside compiled code."""
+    settings: Floats,
+    arms: Floats,
+    rows: Floats,
+    starts: Integers,
+    key: Integers,
+    words: Words,
+    slot: Floats,
+    readings: Floats,
+) -> tuple[int, float]:
+    """Draw a pull's readings and its outcome; return the number of readings, and the outcome."""
     environment = CompiledEnvironment(settings, arms, rows, starts, key, words)
     number = follow(environment, slot, readings)
     return number, outcome_of(environment, slot)

@@ -37,8 +37,8 @@ from fairtrial.confidence.block_betting.blocks import (
     undo_loss,
 )
 from fairtrial.confidence.noise_kernels import record_result, replace_result
-from fairtrial.core._draws import draw
 from fairtrial.core.compilation import kernel
+from fairtrial.core.draw_kernels import draw
 from fairtrial.core.draws import Source
 from fairtrial.linear._kernels.matrices import (
     Floats,

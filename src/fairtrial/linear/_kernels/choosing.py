@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from fairtrial.core._philox import philox_uniform
 from fairtrial.core.compilation import kernel
+from fairtrial.core.philox import philox_uniform
 from fairtrial.linear._kernels.matrices import (
     Floats,
     Integers,
@@ -216,9 +216,14 @@ def _one_of_equals(worst: Floats, sums: Floats, best: int, tie_key: int, number:
 
 @kernel
 def greedy_phase(
-    model: Model, live: Integers, enough: float, most: float, tie_key: int, phase: int,
+    model: Model,
+    live: Integers,
+    enough: float,
+    most: float,
+    tie_key: int,
+    phase: int,
     counts: Floats,
-) -> float:  # fmt: skip
+) -> float:
     """Add pulls to `counts` until no difference's variance exceeds `enough`; return the largest."""
     rank = model.arms.shape[1]
     matrix = np.empty((rank, rank))

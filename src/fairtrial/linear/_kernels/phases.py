@@ -5,8 +5,9 @@ import math
 import numpy as np
 
 from fairtrial.confidence.noise_kernels import record_result
-from fairtrial.core._draws import draw
 from fairtrial.core.compilation import kernel
+from fairtrial.core.draw_kernels import draw
+from fairtrial.core.draws import Source
 from fairtrial.linear._kernels.matrices import (
     Floats,
     Integers,
@@ -39,11 +40,15 @@ def next_of(to_issue: Floats, support: Integers) -> int:
 
 @kernel
 def run_phase(
-    results: Floats, record: Floats, support: Integers,
-    distribution: int, first: Floats, second: Floats, starts: Integers,
-    factors: Floats, generator: np.random.Generator, most: int,
-) -> int:  # fmt: skip
-    """Draw what is left of a phase, at most so much; return how much it was.
+    results: Floats,
+    record: Floats,
+    support: Integers,
+    source: Source,
+    factors: Floats,
+    generator: np.random.Generator,
+    most: int,
+) -> int:
+    """Make the pulls that are left of a phase, at most that many; return their number.
 
     The rows of `results` are counts and sums of all data, what is to be issued, and the counts
     and sums of the phase.
@@ -52,28 +57,35 @@ def run_phase(
     left = 0.0
     for k in support:
         left += to_issue[k]
-    draws = min(int(left), most)
-    for _ in range(draws):
+    pulls = min(int(left), most)
+    for _ in range(pulls):
         arm = next_of(to_issue, support)
-        reward = factors[arm] * draw(distribution, first, second, starts, arm, generator)
+        reward = factors[arm] * draw(
+            source.kind, source.first, source.second, source.starts, arm, generator
+        )
         counts[arm] += 1.0
         sums[arm] += reward
         got[arm] += 1.0
         own[arm] += reward
         record_result(record, arm, reward)
-    return draws
+    return pulls
 
 
 @kernel
 def judge(
-    arms: Floats, candidates: Floats, rest: Floats, results: Floats, level: float, tolerance: float,
-    misspecification: float, deviations: Floats, alive: Integers,
-) -> int:  # fmt: skip
+    model: Model,
+    results: Floats,
+    level: float,
+    tolerance: float,
+    misspecification: float,
+    alive: Integers,
+) -> int:
     """Take out of `alive` what another candidate beats in this phase; return how it stands.
 
     ENOUGH if one is left, or not worse by `tolerance` than any that is left; HOPELESS if some gap
-    of the leader is smaller than what means misspecified by `deviations` can hide; else OPEN.
+    of the leader is smaller than what misspecified means can hide; else OPEN.
     """
+    arms, candidates = model.arms, model.candidates
     rank = arms.shape[1]
     matrix = np.empty((rank, rank))
     inverse = np.empty((rank, rank))
@@ -85,7 +97,6 @@ def judge(
     live = np.flatnonzero(alive)
     target = np.empty(rank)
     direction = np.empty(rank)
-    model = Model(arms, candidates, rest, deviations, deviations)
     leader = live[0]
     for j in live:
         if dot(candidates[j], theta) > dot(candidates[leader], theta):

@@ -6,13 +6,12 @@ few arrays, because passing an array to compiled code costs more than most decis
 
 import numpy as np
 
-from fairtrial.core._draws import draw
 from fairtrial.core.compilation import kernel
+from fairtrial.core.draw_kernels import draw
 from fairtrial.core.draws import Source
-from fairtrial.linear._kernels.choosing import choose, greedy_phase, skip_ahead
+from fairtrial.linear._kernels.choosing import choose, skip_ahead
 from fairtrial.linear._kernels.estimates import give_up, issue
 from fairtrial.linear._kernels.matrices import Floats, Integers
-from fairtrial.linear._kernels.model import Model
 from fairtrial.linear._kernels.recording import (
     correct,
     is_over,
@@ -123,23 +122,6 @@ def live_in_tracker(
     """Mark the candidates that some leader does not beat yet."""
     model, test = open_constants(packed)
     mark_live(model, test, open_track(floats, integers), live)
-
-
-@kernel
-def plan_greedy_phase(
-    arms: Floats,
-    candidates: Floats,
-    rest: Floats,
-    live: Integers,
-    enough: float,
-    most: float,
-    tie_key: int,
-    phase: int,
-    counts: Floats,
-) -> float:
-    """Add pulls to `counts` as `greedy_phase` does."""
-    model = Model(arms, candidates, rest, arms[0], arms[0])
-    return greedy_phase(model, live, enough, most, tie_key, phase, counts)
 
 
 @kernel

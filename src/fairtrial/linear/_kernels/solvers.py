@@ -375,9 +375,15 @@ def _evaluate(
 
 @kernel
 def _newton(
-    rows: Floats, images: Floats, cross: Floats, masses: Floats, rest: Floats,
-    prices: Floats, slack: Floats, goal: float,
-) -> Floats:  # fmt: skip
+    rows: Floats,
+    images: Floats,
+    cross: Floats,
+    masses: Floats,
+    rest: Floats,
+    prices: Floats,
+    slack: Floats,
+    goal: float,
+) -> Floats:
     """Return the change of the masses; the system is solved in units of the masses.
 
     With f a form, the second derivatives of ``1 / f`` are ``2 f' f'' / f^3 - f'' / f^2``.
@@ -468,9 +474,14 @@ def _room(values: Floats, changes: Floats) -> float:
 
 @kernel
 def _residual(
-    units: Floats, masses: Floats, rest: Floats, gains: Floats,
-    prices: Floats, slack: Floats, goal: float,
-) -> float:  # fmt: skip
+    units: Floats,
+    masses: Floats,
+    rest: Floats,
+    gains: Floats,
+    prices: Floats,
+    slack: Floats,
+    goal: float,
+) -> float:
     """Return by how much the conditions of optimality are missed."""
     total = 0.0
     for k in range(masses.size):

@@ -13,6 +13,7 @@ from fairtrial.confidence.noise_test import NoiseTest
 from fairtrial.core.policy import Choice
 from fairtrial.core.pull import Pull
 from fairtrial.core.recommendation import Guarantee
+from fairtrial.linear._kernels.choosing import greedy_phase
 from fairtrial.linear._kernels.phases import (
     ENOUGH,
     HOPELESS,
@@ -22,7 +23,6 @@ from fairtrial.linear._kernels.phases import (
     phase_values,
     run_phase,
 )
-from fairtrial.linear._kernels.runs import plan_greedy_phase
 from fairtrial.linear.designs import round_design
 from fairtrial.linear.environments import ArmEnvironment
 from fairtrial.linear.policies.designs import phase_pulls_g, phase_shares
@@ -64,9 +64,9 @@ class Phases(Race):
     """
 
     fields = (
-        "results", "alive", "number", "waiting", "target", "found", "given_up", "late", "record",
-        "early",
-    )  # fmt: skip
+        *("results", "alive", "record", "early", "late"),
+        *("number", "waiting", "target", "found", "given_up"),
+    )
     initial_pulls = 1
 
     def __init__(
@@ -171,7 +171,7 @@ class Phases(Race):
         while not (self.found or self.given_up) and told < horizon:
             self._begin()
             support = np.flatnonzero(self.results[TO_ISSUE])
-            source = (*environment.source, self.units.factors, generator, horizon - told)
+            source = (environment.source, self.units.factors, generator, horizon - told)
             pulls = run_phase(self.results, self.record, support, *source)
             told += pulls
             self.waiting -= pulls
@@ -259,21 +259,17 @@ def height_of(phases: Phases, level: Level, delta: float) -> float:
 def eliminate(phases: Phases, level: Level, delta: float) -> int:
     """Take out every candidate that another one beats; return how it stands."""
     units = phases.units
-    arms, candidates, _, rest, _ = units.problem.reduced
     wanted = (height_of(phases, level, delta), units.tolerance, units.misspecification)
-    return int(
-        judge(arms, candidates, rest, phases.results, *wanted, units.deviations, phases.alive)
-    )
+    return int(judge(units.model, phases.results, *wanted, phases.alive))
 
 
 def plan_greedily(phases: Phases, alpha: float, ties: int) -> Floats:
     """Return pulls that lower the largest variance of a difference to `alpha` times what it was."""
-    arms, candidates, _, rest, _ = phases.units.problem.reduced
-    counts = np.zeros(len(arms))
+    counts = np.zeros(phases.units.shape[0])
     counts[phases.first_arms] = 1.0
     live = np.flatnonzero(phases.alive)
     wanted = (alpha * phases.target, _MOST_IN_PHASE, ties, phases.number)
-    phases.target = float(plan_greedy_phase(arms, candidates, rest, live, *wanted, counts))
+    phases.target = float(greedy_phase(phases.units.model, live, *wanted, counts))
     return counts
 
 

@@ -24,14 +24,8 @@ def weakest_gradient(
     values = np.empty(arms + groups)
     precisions = np.empty((arms, groups))
     divide(precisions, shares, model.variances)
-    weakest = all_pitfalls(
-        best, means, precisions, model.weights,
-        model.own_limits, model.rival_limits, model.tolerance, lam, values,
-    )  # fmt: skip
-    pitfall_gradient(
-        weakest, best, means, precisions, model.weights,
-        model.own_limits, model.rival_limits, model.tolerance, lam, gradient,
-    )  # fmt: skip
+    weakest = all_pitfalls(best, means, precisions, model, lam, values)
+    pitfall_gradient(weakest, best, means, precisions, model, lam, gradient)
     divide(gradient, gradient, model.variances)
     return values[weakest]
 

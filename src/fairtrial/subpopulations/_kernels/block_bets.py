@@ -31,7 +31,7 @@ from fairtrial.subpopulations._kernels.model import (
     divide,
     fill,
 )
-from fairtrial.subpopulations._kernels.pitfalls import nearest_allowed, pair_value
+from fairtrial.subpopulations._kernels.pitfalls import Alternative, nearest_allowed, pair_value
 
 # ----------------------------------------------------------------------- freezing them
 
@@ -75,9 +75,8 @@ def _bet_on_rival(
     lam = np.zeros((arms, 2, groups))
     multiplier = 0.0
     if leader < arms:
-        _, multiplier = pair_value(
-            leader, k, means, precisions, leader, k, model.weights, model.limits, 0.0, lam, k
-        )
+        alternative = Alternative(model.weights, model.limits, 0.0)
+        _, multiplier = pair_value(leader, k, means, precisions, alternative, lam, k)
     else:
         for group in range(groups):
             lam[k, 1, group] = nearest_allowed(means[k, group], model.limits, k, group)

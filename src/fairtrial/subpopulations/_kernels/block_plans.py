@@ -17,7 +17,6 @@ from fairtrial.subpopulations._kernels.model import (
     FLOOR,
     Booleans,
     Floats,
-    Integers,
     Limits,
     Model,
     copy_into,
@@ -27,12 +26,17 @@ from fairtrial.subpopulations._kernels.model import (
     total,
 )
 from fairtrial.subpopulations._kernels.pitfalls import (
+    Alternative,
     is_limited,
     margin,
     none_value,
     pair_value,
 )
-from fairtrial.subpopulations._kernels.plans_without_limits import has_no_limits, optimal_shares
+from fairtrial.subpopulations._kernels.plans_without_limits import (
+    Items,
+    has_no_limits,
+    optimal_shares,
+)
 
 PRIOR_PULLS = 2.0
 """Tosses of a fair coin over the range that a cell's variance is shrunk by."""
@@ -177,22 +181,25 @@ def item_value(
     leader: int,
     means: Floats,
     precisions: Floats,
-    weights: Floats,
-    limits: Limits,
+    alternative: Alternative,
     lam: Floats,
 ) -> float:
     """Return the information that precisions give on one item; a pair fills ``lam[item]``."""
     arms, groups = means.shape
     if item >= arms:
         end, group = (item - arms) // groups, (item - arms) % groups
-        distance = means[leader, group] - limits[end, leader, group]
+        distance = means[leader, group] - alternative.limits[end, leader, group]
         return precisions[leader, group] * distance**2
     if leader == arms:
-        return none_value(item, means, precisions, limits)
-    value, _ = pair_value(
-        leader, item, means, precisions, leader, item, weights, limits, 0.0, lam, item
-    )
+        return none_value(item, means, precisions, alternative.limits)
+    value, _ = pair_value(leader, item, means, precisions, alternative, lam, item)
     return value
+
+
+@kernel
+def _alternative_of(model: Model) -> Alternative:
+    """Return what would make a rival the right answer, by bets: tolerance has no part in them."""
+    return Alternative(model.weights, model.limits, 0.0)
 
 
 @kernel
@@ -212,15 +219,14 @@ def fill_present(
     """
     arms, groups = means.shape
     lam = np.empty((needs.size, 2, groups))
+    alternative = _alternative_of(model)
     weakest = math.inf
     for item in range(needs.size):
         present[item] = 0.0
         if needs[item] < 0.0:
             continue
         if not (lossy and item >= arms and _is_beyond(item, leader, means, model.limits)):
-            present[item] = item_value(
-                item, leader, means, precisions, model.weights, model.limits, lam
-            )
+            present[item] = item_value(item, leader, means, precisions, alternative, lam)
         weakest = min(weakest, present[item])
     return weakest
 
@@ -257,26 +263,20 @@ def _item_gradient(
 def find_shares(
     model: Model,
     rules: Rules,
-    state: State,
+    before: Floats,
     leader: int,
     means: Floats,
     variances: Floats,
-    needs: Floats,
-    present: Floats,
+    items: Items,
     found: Floats,
 ) -> float:
     """Fill `found` with the shares of cost that finish the neediest item soonest, nearly.
 
-    Return what finishing will cost. `present`: each item's value at the data so far.
+    Return what finishing will cost. `before`: the shares of the last plan, to start from.
     """
-    urgency = np.empty(needs.size)
-    live = np.empty(needs.size, dtype=np.int64)
-    number = _list_live_items(rules, needs, present, urgency, live)
     if has_no_limits(model.limits):
-        return optimal_shares(model, leader, means, variances, needs, urgency, live, number, found)
-    return _nearly_optimal_shares(
-        model, rules, state.shares, leader, means, variances, needs, urgency, live, number, found
-    )
+        return optimal_shares(model, leader, means, variances, items, found)
+    return _nearly_optimal_shares(model, rules, before, leader, means, variances, items, found)
 
 
 @kernel(error_model="numpy")
@@ -287,10 +287,7 @@ def _nearly_optimal_shares(
     leader: int,
     means: Floats,
     variances: Floats,
-    needs: Floats,
-    urgency: Floats,
-    live: Integers,
-    number: int,
+    items: Items,
     found: Floats,
 ) -> float:
     """Fill shares by steps from those `before`, and return what finishing will cost.
@@ -299,31 +296,29 @@ def _nearly_optimal_shares(
     are concave and homogeneous: near that bound there is nothing to gain from more steps.
     """
     arms, groups = means.shape
-    weights, limits = model.weights, model.limits
+    alternative = _alternative_of(model)
     per_cost = np.empty((arms, groups))
     shares = np.empty((arms, groups))
-    _start_shares(model, before, leader, means, variances, live, number, per_cost, shares)
+    _start_shares(model, before, leader, means, variances, items, per_cost, shares)
     copy_into(found, shares)
-    lam = np.empty((needs.size, 2, groups))
-    values = np.empty(needs.size)
+    lam = np.empty((items.needs.size, 2, groups))
+    values = np.empty(items.needs.size)
     precisions = np.empty((arms, groups))
     gradient = np.empty((arms, groups))
     prices = np.zeros((arms, groups))
     most = -1.0
     forecast = math.inf
-    for step in range(rules.steps if number > 0 else 0):
+    for step in range(rules.steps if items.number > 0 else 0):
         multiply(precisions, shares, per_cost)
-        weakest = _weakest_live_item(
-            leader, means, precisions, weights, limits, urgency, live, number, lam, values
-        )
-        progress = values[weakest] * urgency[weakest]
+        weakest = _weakest_live_item(leader, means, precisions, alternative, items, lam, values)
+        progress = values[weakest] * items.urgency[weakest]
         if progress > most:
             most = progress
-            forecast = _cost_to_finish(needs, values, live, number)
+            forecast = _cost_to_finish(items, values)
             copy_into(found, shares)
         if values[weakest] <= 0.0:
             break
-        _item_gradient(weakest, leader, means, limits, lam, gradient)
+        _item_gradient(weakest, leader, means, model.limits, lam, gradient)
         gain = 1.0 / (8.0 + step)
         scale = gain / values[weakest]
         blend = 1.0 if step == 0 else gain
@@ -332,7 +327,7 @@ def _nearly_optimal_shares(
             for group in range(groups):
                 pull = gradient[k, group] * per_cost[k, group]
                 shares[k, group] *= 1.0 - gain + scale * pull
-                prices[k, group] += blend * (urgency[weakest] * pull - prices[k, group])
+                prices[k, group] += blend * (items.urgency[weakest] * pull - prices[k, group])
                 bound = max(bound, prices[k, group])
         if most >= rules.precision * bound:
             break
@@ -346,16 +341,15 @@ def _start_shares(
     leader: int,
     means: Floats,
     variances: Floats,
-    live: Integers,
-    number: int,
+    items: Items,
     per_cost: Floats,
     shares: Floats,
 ) -> None:
     """Fill the precision that a unit of cost buys, and shares that leave no useful cell out."""
     arms, groups = shares.shape
     fill(shares, 0.0)
-    for i in range(number):
-        _mark_useful_cells(live[i], leader, means, model.weights, model.limits, shares)
+    for i in range(items.number):
+        _mark_useful_cells(items.live[i], leader, means, model.weights, model.limits, shares)
     useful = total(shares)
     whole = 0.0
     for k in range(arms):
@@ -386,17 +380,20 @@ def _mark_useful_cells(
 
 
 @kernel(error_model="numpy")
-def _list_live_items(
-    rules: Rules, needs: Floats, present: Floats, urgency: Floats, live: Integers
-) -> int:
-    """List the items that data can settle; return how many. Urgent: little known, much needed."""
+def list_items(rules: Rules, needs: Floats, present: Floats) -> Items:
+    """Return the items that data can settle; those are urgent that are little known, much needed.
+
+    `present`: what is known of each item by the data so far.
+    """
+    urgency = np.empty(needs.size)
+    live = np.empty(needs.size, dtype=np.int64)
     number = 0
     for item in range(needs.size):
         if needs[item] >= 0.0 and present[item] > NOTHING:
             urgency[item] = (1.0 + rules.kappa / present[item]) / (needs[item] + rules.cost)
             live[number] = item
             number += 1
-    return number
+    return Items(needs, urgency, live, number)
 
 
 # Passing this many arrays costs more than the work: it is compiled into its caller.
@@ -405,33 +402,30 @@ def _weakest_live_item(
     leader: int,
     means: Floats,
     precisions: Floats,
-    weights: Floats,
-    limits: Limits,
-    urgency: Floats,
-    live: Integers,
-    number: int,
+    alternative: Alternative,
+    items: Items,
     lam: Floats,
     values: Floats,
 ) -> int:
     """Fill the live items' values; return the one that is last to be settled."""
-    weakest = live[0]
+    weakest = items.live[0]
     least = math.inf
-    for i in range(number):
-        item = live[i]
-        values[item] = item_value(item, leader, means, precisions, weights, limits, lam)
-        if values[item] * urgency[item] < least:
-            least = values[item] * urgency[item]
+    for i in range(items.number):
+        item = items.live[i]
+        values[item] = item_value(item, leader, means, precisions, alternative, lam)
+        if values[item] * items.urgency[item] < least:
+            least = values[item] * items.urgency[item]
             weakest = item
     return weakest
 
 
 @kernel(error_model="numpy")
-def _cost_to_finish(needs: Floats, values: Floats, live: Integers, number: int) -> float:
+def _cost_to_finish(items: Items, values: Floats) -> float:
     """Return the cost after which every live item has what it needs."""
     cost = 0.0
-    for i in range(number):
-        item = live[i]
-        cost = max(cost, 2.0 * needs[item] / max(values[item], 1e-300))
+    for i in range(items.number):
+        item = items.live[i]
+        cost = max(cost, 2.0 * items.needs[item] / max(values[item], 1e-300))
     return cost
 
 
@@ -454,10 +448,11 @@ def find_support(
     gradient = np.empty((arms, groups))
     precisions = np.empty((arms, groups))
     divide(precisions, shares, variances)
+    alternative = _alternative_of(model)
     for item in range(needs.size):
         if needs[item] < 0.0:
             continue
-        item_value(item, leader, means, precisions, model.weights, model.limits, lam)
+        item_value(item, leader, means, precisions, alternative, lam)
         _item_gradient(item, leader, means, model.limits, lam, gradient)
         touched = False
         for k in range(arms):

@@ -25,8 +25,8 @@ from fairtrial.confidence.block_betting.blocks import (
     undo_loss,
 )
 from fairtrial.confidence.noise_kernels import record_as_issued, replace_numbered, settle_record
-from fairtrial.core._draws import draw
 from fairtrial.core.compilation import kernel
+from fairtrial.core.draw_kernels import draw
 from fairtrial.core.draws import Source
 from fairtrial.subpopulations._kernels.block_bets import (
     correct_bets,
@@ -45,6 +45,7 @@ from fairtrial.subpopulations._kernels.block_plans import (
     find_shares,
     find_support,
     leader_now,
+    list_items,
     needs_of,
     summarise,
 )
@@ -69,9 +70,9 @@ from fairtrial.subpopulations._kernels.model import (
     copy_into,
     divide,
     fill,
+    in_units,
     with_limits,
 )
-from fairtrial.subpopulations._kernels.spread import in_units
 
 __all__ = [
     "STATE",
@@ -143,7 +144,8 @@ def _plan_block(model: Model, rules: Rules, state: State, batch: float) -> None:
     doubts = doubt_means(seen, rules, state, leader, means, precisions, doubted)
     if doubts:
         fill_present(seen, leader, doubted, precisions, lossy, needs, present)
-    forecast = find_shares(seen, rules, state, leader, doubted, variances, needs, present, shares)
+    items = list_items(rules, needs, present)
+    forecast = find_shares(seen, rules, state.shares, leader, doubted, variances, items, shares)
     state.forecast[0] = forecast if weakest > 0.0 else math.inf
     if not doubts:
         copy_into(state.shares, shares)

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from fairtrial.confidence._special import (
+from fairtrial.confidence.special_kernels import (
     iterated_logarithm_penalty,
     mixture_cell_log_evalue_mean,
     mixture_penalty,
@@ -16,203 +16,139 @@ from fairtrial.subpopulations._kernels.indices import (
     STYLISED,
     STYLISED_WITHOUT_HALF,
 )
-from fairtrial.subpopulations._kernels.model import Floats, Model, total
-from fairtrial.subpopulations._kernels.pitfalls import NONE, is_limited, margin, pair_value
+from fairtrial.subpopulations._kernels.model import Model, total
+from fairtrial.subpopulations._kernels.pitfalls import (
+    NONE,
+    alternative_of,
+    is_limited,
+    margin,
+    pair_value,
+)
+from fairtrial.subpopulations._kernels.tracker_state import Rules, State
+
+LOG_2 = math.log(2.0)
+"""What the evidence of a proven test never exceeds half the weakest pitfall by."""
 
 
 @kernel
-def evidence_for(
-    kind: int,
-    best: int,
-    half_weakest: float,
-    counts: Floats,
-    means: Floats,
-    precisions: Floats,
-    model: Model,
-    level: float,
-    kappas: Floats,
-    constants: Floats,
-    enough: float,
-) -> float:
-    """Return the evidence for the answer `best`, in nats; it may be given at `level` or above.
+def evidence_for(model: Model, rules: Rules, state: State, enough: float) -> float:
+    """Return the evidence for the best answer, in nats; it may be given at `rules.level` or above.
 
-    For the heuristics this is Z (or 2Z), to be held against the heuristic's threshold. For
-    the proven rules it is the weakest of all the tests that must pass; as soon as one is
-    below `enough` that one is returned.
-
-    `half_weakest` is Z, half the weakest pitfall. `level` is ln(1 / delta'). `kappas`:
-    prior counts of the mixture. `constants`: C(x / m) for m = 1 .. 2L cells, and C(x) in
-    entry 0, for Kaufmann-Koolen; what a pair test of m cells needs beyond `level`, for the
-    mixture.
+    For the heuristics this is Z (or 2Z), half the weakest pitfall, to be held against the
+    heuristic's threshold. For the proven rules it is the weakest of all the tests that must pass;
+    as soon as one is below `enough` that one is returned.
     """
-    if kind == STYLISED:
+    best = state.best[0]
+    half_weakest = 0.5 * state.pitfalls[state.weakest[0]]
+    if rules.test == STYLISED:
         return half_weakest
-    if kind == STYLISED_WITHOUT_HALF:
+    if rules.test == STYLISED_WITHOUT_HALF:
         return 2.0 * half_weakest
-    # No proven test passes before this; it costs nothing to look.
-    if half_weakest + math.log(2.0) < enough:
-        return half_weakest + math.log(2.0)
+    if half_weakest + LOG_2 < enough:
+        return half_weakest + LOG_2
     weakest = math.inf
-    for cell in range(means.shape[1]):
+    for cell in range(model.weights.size):
         if best != NONE and is_limited(model.own_limits, best, cell):
             # The evidence grows with the distance: the nearer limit has the least.
-            distance = margin(means[best, cell], model.own_limits, best, cell)
-            found = _cell_evidence(
-                kind, counts[best, cell], precisions[best, cell], distance, level, kappas, constants
-            )
-            weakest = min(weakest, found)
+            distance = margin(state.means[best, cell], model.own_limits, best, cell)
+            weakest = min(weakest, _cell_evidence(rules, state, best, cell, distance))
             if weakest < enough:
                 return weakest
-    for k in range(means.shape[0]):
+    for k in range(state.means.shape[0]):
         if k == best:
             continue
-        found = _limit_evidence(kind, k, counts, means, precisions, model, level, kappas, constants)
-        if found < level and best != NONE:
-            pair = _pair_evidence(
-                kind, best, k, counts, means, precisions, model, level, kappas, constants
-            )
-            found = max(found, pair)
+        found = _limit_evidence(model, rules, state, k)
+        if found < rules.level and best != NONE:
+            found = max(found, _pair_evidence(model, rules, state, k))
         weakest = min(weakest, found)
         if weakest < enough:
             return weakest
     return weakest
 
 
-@kernel
-def is_certain(
-    kind: int,
-    best: int,
-    half_weakest: float,
-    counts: Floats,
-    means: Floats,
-    precisions: Floats,
-    model: Model,
-    delta: float,
-    level: float,
-    kappas: Floats,
-    constants: Floats,
-) -> bool:
-    """Return whether the answer `best` may be given."""
-    found = evidence_for(
-        kind, best, half_weakest, counts, means, precisions, model, level, kappas, constants, level
-    )
-    if kind in (STYLISED, STYLISED_WITHOUT_HALF):
-        return found > float(stylised_threshold(total(counts), delta))
-    return found >= level
+@kernel(forceinline=True)
+def is_certain(model: Model, rules: Rules, state: State) -> bool:
+    """Return whether the best answer may be given."""
+    half_weakest = 0.5 * state.pitfalls[state.weakest[0]]
+    if rules.test in (STYLISED, STYLISED_WITHOUT_HALF):
+        found = half_weakest if rules.test == STYLISED else 2.0 * half_weakest
+        return found > float(stylised_threshold(total(state.counts), rules.delta))
+    # No proven test passes before this; it costs nothing to look.
+    if half_weakest + LOG_2 < rules.level:
+        return False
+    return evidence_for(model, rules, state, rules.level) >= rules.level
 
 
 @kernel
-def _limit_evidence(
-    kind: int,
-    k: int,
-    counts: Floats,
-    means: Floats,
-    precisions: Floats,
-    model: Model,
-    level: float,
-    kappas: Floats,
-    constants: Floats,
-) -> float:
+def _limit_evidence(model: Model, rules: Rules, state: State, k: int) -> float:
     """Return the evidence that arm k fails one of its limits."""
     strongest = -math.inf
-    for cell in range(means.shape[1]):
-        distance = -margin(means[k, cell], model.rival_limits, k, cell)
+    for cell in range(model.weights.size):
+        distance = -margin(state.means[k, cell], model.rival_limits, k, cell)
         if distance > 0.0:
-            found = _cell_evidence(
-                kind, counts[k, cell], precisions[k, cell], distance, level, kappas, constants
-            )
-            strongest = max(strongest, found)
+            strongest = max(strongest, _cell_evidence(rules, state, k, cell, distance))
     return strongest
 
 
 @kernel
-def _cell_evidence(
-    kind: int,
-    count: float,
-    precision: float,
-    distance: float,
-    level: float,
-    kappas: Floats,
-    constants: Floats,
-) -> float:
-    scaled = distance * math.sqrt(precision / count)
-    if kind == ITERATED_LOGARITHM:
+def _cell_evidence(rules: Rules, state: State, k: int, cell: int, distance: float) -> float:
+    """Return the evidence that the mean of a cell is on its side of a limit, so far from it."""
+    count = state.counts[k, cell]
+    scaled = distance * math.sqrt(state.precisions[k, cell] / count)
+    if rules.test == ITERATED_LOGARITHM:
         if distance <= 0.0:
             return -math.inf
-        penalty = iterated_logarithm_penalty(count) + constants[0]
-        return 0.5 * count * scaled**2 - penalty + level
-    return mixture_cell_log_evalue_mean(count, scaled, kappas)
+        penalty = iterated_logarithm_penalty(count) + rules.prices[0]
+        return 0.5 * count * scaled**2 - penalty + rules.level
+    return mixture_cell_log_evalue_mean(count, scaled, rules.kappas)
 
 
 @kernel
-def _pair_evidence(
-    kind: int,
-    best: int,
-    k: int,
-    counts: Floats,
-    means: Floats,
-    precisions: Floats,
-    model: Model,
-    level: float,
-    kappas: Floats,
-    constants: Floats,
-) -> float:
-    """Return the evidence that k, feasible or not, is no better answer than `best`."""
+def _pair_evidence(model: Model, rules: Rules, state: State, k: int) -> float:
+    """Return the evidence that k, feasible or not, is no better answer than the best."""
+    best = state.best[0]
     cells = 0
     for role in range(2):
-        for cell in range(means.shape[1]):
+        for cell in range(model.weights.size):
             cells += _takes_part(model, role, best if role == 0 else k, cell)
-    if kind == ITERATED_LOGARITHM:
-        found = _iterated_logarithm_pair(best, k, counts, means, precisions, model)
-        return found - cells * constants[cells] + level
-    return _mixture_pair(best, k, counts, means, precisions, model, kappas) - constants[cells]
+    if rules.test == ITERATED_LOGARITHM:
+        found = _iterated_logarithm_pair(model, state, k)
+        return found - cells * rules.prices[cells] + rules.level
+    return _mixture_pair(model, rules, state, k) - rules.prices[cells]
 
 
 @kernel
-def _iterated_logarithm_pair(
-    best: int, k: int, counts: Floats, means: Floats, precisions: Floats, model: Model
-) -> float:
+def _iterated_logarithm_pair(model: Model, state: State, k: int) -> float:
     """Return half the pitfall of a pair, less what the counts of its cells cost."""
-    lam = np.empty((1, 2, means.shape[1]))
-    value, _ = pair_value(
-        best, k, means, precisions, best, k,
-        model.weights, model.rival_limits, model.tolerance, lam, 0,
-    )  # fmt: skip
+    best = state.best[0]
+    lam = np.empty((1, 2, model.weights.size))
+    value, _ = pair_value(best, k, state.means, state.precisions, alternative_of(model), lam, 0)
     penalty = 0.0
     for role in range(2):
         arm = best if role == 0 else k
-        for cell in range(means.shape[1]):
+        for cell in range(model.weights.size):
             if _takes_part(model, role, arm, cell):
-                penalty += iterated_logarithm_penalty(counts[arm, cell])
+                penalty += iterated_logarithm_penalty(state.counts[arm, cell])
     return 0.5 * value - penalty
 
 
 @kernel
-def _mixture_pair(
-    best: int,
-    k: int,
-    counts: Floats,
-    means: Floats,
-    precisions: Floats,
-    model: Model,
-    kappas: Floats,
-) -> float:
+def _mixture_pair(model: Model, rules: Rules, state: State, k: int) -> float:
     """Return half the pitfall at shrunk precisions, less its price, for the best prior count."""
-    lam = np.empty((1, 2, means.shape[1]))
-    shrunk = np.empty((2, means.shape[1]))
+    best = state.best[0]
+    lam = np.empty((1, 2, model.weights.size))
+    shrunk = np.empty(state.precisions.shape)
     strongest = -math.inf
-    for j in range(kappas.size):
-        penalty = math.log(kappas.size)
+    for kappa in rules.kappas:
+        penalty = math.log(rules.kappas.size)
         for role in range(2):
             arm = best if role == 0 else k
-            for cell in range(means.shape[1]):
-                count = counts[arm, cell]
-                shrunk[role, cell] = precisions[arm, cell] * count / (count + kappas[j])
+            for cell in range(model.weights.size):
+                count = state.counts[arm, cell]
+                shrunk[arm, cell] = state.precisions[arm, cell] * count / (count + kappa)
                 if _takes_part(model, role, arm, cell):
-                    penalty += mixture_penalty(count, kappas[j])
-        value, _ = pair_value(
-            best, k, means, shrunk, 0, 1, model.weights, model.rival_limits, model.tolerance, lam, 0
-        )
+                    penalty += mixture_penalty(count, kappa)
+        value, _ = pair_value(best, k, state.means, shrunk, alternative_of(model), lam, 0)
         strongest = max(strongest, 0.5 * value - penalty)
     return strongest
 

@@ -1,5 +1,6 @@
-"""What the kernels are given: the problem in arrays, and the planes of a tracker's state."""
+"""What the kernels are given: the problem in arrays."""
 
+import math
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -52,6 +53,13 @@ def with_limits(model: Model, limits: Limits) -> Model:
         model.active,
         model.tolerance,
     )
+
+
+@kernel
+def in_units(model: Model, cell: int, reward: float) -> float:
+    """Return a reward in units of the stated noise of its cell."""
+    groups = model.weights.size
+    return reward / math.sqrt(model.variances[cell // groups, cell % groups])
 
 
 # Explicit loops: array expressions take numba a hundred times longer to compile.

@@ -5,12 +5,30 @@ Subpopulations", eq. (6) to (8), with the q-weighted quality throughout.
 """
 
 import math
+from typing import NamedTuple
 
 from fairtrial.core.compilation import kernel
-from fairtrial.subpopulations._kernels.model import CEILING, FLOOR, Floats, Limits, fill
+from fairtrial.subpopulations._kernels.model import CEILING, FLOOR, Floats, Limits, Model, fill
 
 NONE = -1
 """The answer "no arm is feasible"."""
+
+
+class Alternative(NamedTuple):
+    """What would make a rival the right answer.
+
+    It keeps the limits, and its quality by the `weights` exceeds the leader's by `tolerance`.
+    """
+
+    weights: Floats
+    limits: Limits
+    tolerance: float
+
+
+@kernel
+def alternative_of(model: Model) -> Alternative:
+    """Return what would make a rival the right answer of a problem."""
+    return Alternative(model.weights, model.rival_limits, model.tolerance)
 
 
 @kernel
@@ -56,21 +74,18 @@ def pair_value(
     k: int,
     means: Floats,
     precisions: Floats,
-    row_b: int,
-    row_k: int,
-    weights: Floats,
-    limits: Limits,
-    tolerance: float,
+    alternative: Alternative,
     lam: Floats,
     slot: int,
 ) -> tuple[float, float]:
     """Return the weighted distance to "k is feasible and better than b", and its multiplier.
 
-    Precisions are those of rows `row_b` and `row_k`. Fills ``lam[slot]`` with the nearest
-    such means of b and k. Exact: the gap between them is piecewise linear, and is followed
-    piece by piece. Rows go by index: a slice would cost more than the arithmetic.
+    Fills ``lam[slot]`` with the nearest such means of b and k. Exact: the gap between them is
+    piecewise linear, and is followed piece by piece. Rows go by index: a slice would cost more
+    than the arithmetic.
     """
-    gap = tolerance
+    weights, limits = alternative.weights, alternative.limits
+    gap = alternative.tolerance
     value = 0.0
     free = 0.0
     room = 0.0
@@ -79,12 +94,12 @@ def pair_value(
         lam[slot, 0, cell] = means[b, cell]
         lam[slot, 1, cell] = allowed
         gap += weights[cell] * (means[b, cell] - allowed)
-        value += precisions[row_k, cell] * (allowed - means[k, cell]) ** 2
+        value += precisions[k, cell] * (allowed - means[k, cell]) ** 2
         ceiling = limits[CEILING, k, cell]
         if weights[cell] > 0.0:
-            if precisions[row_b, cell] == 0.0:
+            if precisions[b, cell] == 0.0:
                 free += weights[cell] ** 2
-            if precisions[row_k, cell] == 0.0:
+            if precisions[k, cell] == 0.0:
                 if ceiling == math.inf:
                     free += weights[cell] ** 2
                 else:
@@ -93,22 +108,20 @@ def pair_value(
         return value, 0.0
     if free > 0.0:
         for cell in range(weights.size):
-            if precisions[row_b, cell] == 0.0:
+            if precisions[b, cell] == 0.0:
                 lam[slot, 0, cell] -= gap / free * weights[cell]
-            if precisions[row_k, cell] == 0.0 and limits[CEILING, k, cell] == math.inf:
+            if precisions[k, cell] == 0.0 and limits[CEILING, k, cell] == math.inf:
                 lam[slot, 1, cell] += gap / free * weights[cell]
         return value, 0.0
     if room > 0.0:
         part = min(1.0, gap / room)
         for cell in range(weights.size):
-            if weights[cell] > 0.0 and precisions[row_k, cell] == 0.0:
+            if weights[cell] > 0.0 and precisions[k, cell] == 0.0:
                 lam[slot, 1, cell] += part * (limits[CEILING, k, cell] - lam[slot, 1, cell])
         if gap <= room:
             return value, 0.0
         gap -= room
-    return _close_gap(
-        gap, b, k, means, precisions, row_b, row_k, weights, limits, tolerance, lam, slot
-    )
+    return _close_gap(gap, b, k, means, precisions, alternative, lam, slot)
 
 
 @kernel(error_model="numpy")
@@ -118,34 +131,31 @@ def _close_gap(
     k: int,
     means: Floats,
     precisions: Floats,
-    row_b: int,
-    row_k: int,
-    weights: Floats,
-    limits: Limits,
-    tolerance: float,
+    alternative: Alternative,
     lam: Floats,
     slot: int,
 ) -> tuple[float, float]:
     """Return value and multiplier where the gap closes; until then `lam` holds the speeds."""
+    weights, limits = alternative.weights, alternative.limits
     slope_b = 0.0
     lowest_ceiling = math.inf
     for cell in range(weights.size):
         if weights[cell] > 0.0:
             lowest_ceiling = min(lowest_ceiling, limits[CEILING, k, cell])
-            lam[slot, 0, cell] = weights[cell] / precisions[row_b, cell]
-            lam[slot, 1, cell] = weights[cell] / precisions[row_k, cell]
+            lam[slot, 0, cell] = weights[cell] / precisions[b, cell]
+            lam[slot, 1, cell] = weights[cell] / precisions[k, cell]
             slope_b += weights[cell] * lam[slot, 0, cell]
     if lowest_ceiling < math.inf:
-        multiplier = _walk(b, k, means, weights, limits, tolerance, lam, slot, slope_b)
+        multiplier = _walk(b, k, means, alternative, lam, slot, slope_b)
     else:
-        multiplier = _newton(gap, b, k, means, weights, limits, tolerance, lam, slot, slope_b)
+        multiplier = _newton(gap, b, k, means, alternative, lam, slot, slope_b)
     value = multiplier**2 * slope_b
     for cell in range(weights.size):
         if weights[cell] > 0.0:
             moved = means[k, cell] + multiplier * lam[slot, 1, cell]
             lam[slot, 0, cell] = means[b, cell] - multiplier * lam[slot, 0, cell]
             lam[slot, 1, cell] = nearest_allowed(moved, limits, k, cell)
-        value += precisions[row_k, cell] * (lam[slot, 1, cell] - means[k, cell]) ** 2
+        value += precisions[k, cell] * (lam[slot, 1, cell] - means[k, cell]) ** 2
     return value, multiplier
 
 
@@ -155,14 +165,13 @@ def _newton(
     b: int,
     k: int,
     means: Floats,
-    weights: Floats,
-    limits: Limits,
-    tolerance: float,
+    alternative: Alternative,
     speeds: Floats,
     slot: int,
     slope_b: float,
 ) -> float:
     """Return where a gap closes that floors alone bend: concave, at most one step a piece."""
+    weights, limits = alternative.weights, alternative.limits
     rounding = -1e-15 * (1.0 + gap)
     multiplier = 0.0
     for _ in range(weights.size + 3):
@@ -173,7 +182,7 @@ def _newton(
                 if moved >= limits[FLOOR, k, cell]:
                     slope += weights[cell] * speeds[slot, 1, cell]
         multiplier += gap / slope
-        gap = tolerance
+        gap = alternative.tolerance
         for cell in range(weights.size):
             if weights[cell] > 0.0:
                 low = means[b, cell] - multiplier * speeds[slot, 0, cell]
@@ -189,17 +198,16 @@ def _walk(
     b: int,
     k: int,
     means: Floats,
-    weights: Floats,
-    limits: Limits,
-    tolerance: float,
+    alternative: Alternative,
     speeds: Floats,
     slot: int,
     slope_b: float,
 ) -> float:
     """Return where a gap closes that floors and ceilings bend: from bend to bend, in order."""
+    weights, limits = alternative.weights, alternative.limits
     multiplier = 0.0
     for _ in range(2 * weights.size + 1):
-        gap = tolerance
+        gap = alternative.tolerance
         slope = slope_b
         bend = math.inf
         for cell in range(weights.size):
@@ -237,38 +245,31 @@ def none_value(k: int, means: Floats, precisions: Floats, limits: Limits) -> flo
     return value
 
 
-@kernel
+@kernel(forceinline=True)
 def pitfall_value(
     index: int,
     best: int,
     means: Floats,
     precisions: Floats,
-    weights: Floats,
-    own_limits: Limits,
-    rival_limits: Limits,
-    tolerance: float,
+    model: Model,
     lam: Floats,
 ) -> float:
     """Return the value of one pitfall of the answer `best`; infinite where there is none.
 
     Pitfalls 0 .. K-1: arm k should be the answer. Pitfalls K .. K+L-1: `best` fails its
-    nearer limit in that cell. `own_limits` are those that the answer is held to,
-    `rival_limits` those that its rivals are (equal unless there is tolerance). `lam` is scratch
-    of shape (1, 2, L).
+    nearer limit in that cell. `lam` is scratch of shape (1, 2, L).
     """
     arms = means.shape[0]
     if index >= arms:
         cell = index - arms
-        if best == NONE or not is_limited(own_limits, best, cell):
+        if best == NONE or not is_limited(model.own_limits, best, cell):
             return math.inf
-        return precisions[best, cell] * margin(means[best, cell], own_limits, best, cell) ** 2
+        return precisions[best, cell] * margin(means[best, cell], model.own_limits, best, cell) ** 2
     if index == best:
         return math.inf
     if best == NONE:
-        return none_value(index, means, precisions, rival_limits)
-    value, _ = pair_value(
-        best, index, means, precisions, best, index, weights, rival_limits, tolerance, lam, 0
-    )
+        return none_value(index, means, precisions, model.rival_limits)
+    value, _ = pair_value(best, index, means, precisions, alternative_of(model), lam, 0)
     return value
 
 
@@ -278,25 +279,20 @@ def pitfall_gradient(
     best: int,
     means: Floats,
     precisions: Floats,
-    weights: Floats,
-    own_limits: Limits,
-    rival_limits: Limits,
-    tolerance: float,
+    model: Model,
     lam: Floats,
     gradient: Floats,
 ) -> float:
     """Fill the derivatives of one pitfall's value by the precisions; return the value."""
     arms, cells = means.shape
     fill(gradient, 0.0)
-    value = pitfall_value(
-        index, best, means, precisions, weights, own_limits, rival_limits, tolerance, lam
-    )
+    value = pitfall_value(index, best, means, precisions, model, lam)
     if index >= arms:
         cell = index - arms
-        gradient[best, cell] = margin(means[best, cell], own_limits, best, cell) ** 2
+        gradient[best, cell] = margin(means[best, cell], model.own_limits, best, cell) ** 2
     elif best == NONE:
         for cell in range(cells):
-            outside = margin(means[index, cell], rival_limits, index, cell)
+            outside = margin(means[index, cell], model.rival_limits, index, cell)
             gradient[index, cell] = min(0.0, outside) ** 2
     else:
         for cell in range(cells):
@@ -310,19 +306,14 @@ def all_pitfalls(
     best: int,
     means: Floats,
     precisions: Floats,
-    weights: Floats,
-    own_limits: Limits,
-    rival_limits: Limits,
-    tolerance: float,
+    model: Model,
     lam: Floats,
     values: Floats,
 ) -> int:
     """Fill the values of all K + L pitfalls; return the index of the weakest."""
     weakest = 0
     for index in range(values.size):
-        values[index] = pitfall_value(
-            index, best, means, precisions, weights, own_limits, rival_limits, tolerance, lam
-        )
+        values[index] = pitfall_value(index, best, means, precisions, model, lam)
         if values[index] < values[weakest]:
             weakest = index
     return weakest

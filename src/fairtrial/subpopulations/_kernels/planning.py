@@ -54,17 +54,11 @@ def cuts_at(
     lam = np.empty((1, 2, groups))
     precisions = shares / model.variances
     values = np.empty(arms + groups)
-    weakest = all_pitfalls(
-        best, means, precisions, model.weights,
-        model.own_limits, model.rival_limits, model.tolerance, lam, values,
-    )  # fmt: skip
+    weakest = all_pitfalls(best, means, precisions, model, lam, values)
     least = values[weakest]
     near = np.flatnonzero((values <= factor * least) & (values < math.inf))
     cuts = np.empty((near.size, arms, groups))
     for i in range(near.size):
-        pitfall_gradient(
-            near[i], best, means, precisions, model.weights,
-            model.own_limits, model.rival_limits, model.tolerance, lam, cuts[i],
-        )  # fmt: skip
+        pitfall_gradient(near[i], best, means, precisions, model, lam, cuts[i])
         cuts[i] /= model.variances
     return least, cuts

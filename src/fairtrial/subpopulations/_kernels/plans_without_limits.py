@@ -8,6 +8,7 @@ an urgency for each pair.
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,6 +27,19 @@ MOST_STEPS = 100
 """A guard only: Newton's method needs about five."""
 
 
+class Items(NamedTuple):
+    """What a plan is for: the items that data can still settle.
+
+    By item: the evidence that it `needs`, in nats, and its `urgency`. `live` lists the `number` of
+    items that can be settled.
+    """
+
+    needs: Floats
+    urgency: Floats
+    live: Integers
+    number: int
+
+
 @kernel
 def has_no_limits(limits: Limits) -> bool:
     """Return whether no cell has a floor or a ceiling."""
@@ -42,10 +56,7 @@ def optimal_shares(
     leader: int,
     means: Floats,
     variances: Floats,
-    needs: Floats,
-    urgency: Floats,
-    live: Integers,
-    number: int,
+    items: Items,
     shares: Floats,
 ) -> float:
     """Fill the shares of cost that finish the neediest of the live rivals soonest.
@@ -53,6 +64,7 @@ def optimal_shares(
     Return what finishing will cost. Shares are equal if there is no live rival.
     """
     arms, groups = means.shape
+    live, number = items.live, items.number
     if number == 0:
         fill(shares, 1.0 / (arms * groups))
         return math.inf
@@ -67,7 +79,7 @@ def optimal_shares(
         gap = 0.0
         for group in range(groups):
             gap += model.weights[group] * (means[leader, group] - means[live[i], group])
-        ease[i] = urgency[live[i]] * gap**2
+        ease[i] = items.urgency[live[i]] * gap**2
         hardest = min(hardest, ease[i])
     for i in range(number):
         ease[i] /= hardest
@@ -84,7 +96,7 @@ def optimal_shares(
         on_rival = deviations[k] ** 2 * spent / left
         _spend(model, variances, k, on_rival / deviations[k], shares)
         whole += on_rival
-        neediest = max(neediest, needs[k] * urgency[k])
+        neediest = max(neediest, items.needs[k] * items.urgency[k])
     for k in range(arms):
         for group in range(groups):
             shares[k, group] /= whole

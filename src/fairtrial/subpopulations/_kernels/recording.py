@@ -2,105 +2,78 @@
 
 import numpy as np
 
+from fairtrial.confidence.block_betting.bets import inlined
 from fairtrial.core.compilation import kernel
-from fairtrial.subpopulations._kernels.indices import (
-    BEST,
-    COUNTS,
-    MEANS,
-    PENDING,
-    PRECISIONS,
-    SQUARES,
-    SUMS,
-    WEAKEST,
-)
-from fairtrial.subpopulations._kernels.model import Floats, Integers, Model
+from fairtrial.subpopulations._kernels.model import Model
 from fairtrial.subpopulations._kernels.pitfalls import empirical_best, pitfall_value
+from fairtrial.subpopulations._kernels.tracker_state import Rules, State
 
 
-@kernel
+@kernel(forceinline=True)
 def record(
-    model: Model,
-    state: Floats,
-    scan: Integers,
-    values: Floats,
-    cell: int,
-    reward: float,
-    solicited: bool,
-    estimate_noise: bool,
+    model: Model, rules: Rules, state: State, cell: int, reward: float, solicited: bool
 ) -> None:
     """Take one reward of a flat cell and bring means and pitfalls up to date."""
     groups = model.weights.size
     k, group = cell // groups, cell % groups
-    state[COUNTS, k, group] += 1.0
+    state.counts[k, group] += 1.0
     if solicited:
-        state[PENDING, k, group] -= 1.0
+        state.pending[k, group] -= 1.0
     # Squares are those of deviations from the mean: far from zero, others would drown them.
-    before = state[SUMS, k, group] / max(1.0, state[COUNTS, k, group] - 1.0)
-    state[SUMS, k, group] += reward
-    mean = state[SUMS, k, group] / state[COUNTS, k, group]
-    if state[COUNTS, k, group] > 1.0:
-        state[SQUARES, k, group] += (reward - before) * (reward - mean)
-    _summarise(model, state, k, group, estimate_noise)
-    refresh(model, state, scan, values, k)
+    before = state.sums[k, group] / max(1.0, state.counts[k, group] - 1.0)
+    state.sums[k, group] += reward
+    mean = state.sums[k, group] / state.counts[k, group]
+    if state.counts[k, group] > 1.0:
+        state.squares[k, group] += (reward - before) * (reward - mean)
+    _summarise(model, rules, state, k, group)
+    _refresh(model, state, k)
 
 
 @kernel
-def correct(
-    model: Model,
-    state: Floats,
-    scan: Integers,
-    values: Floats,
-    cell: int,
-    old: float,
-    new: float,
-    estimate_noise: bool,
-) -> None:
+def correct(model: Model, rules: Rules, state: State, cell: int, old: float, new: float) -> None:
     """Replace a reward taken before."""
     groups = model.weights.size
     k, group = cell // groups, cell % groups
-    before = state[SUMS, k, group] / state[COUNTS, k, group]
-    state[SUMS, k, group] += new - old
-    mean = state[SUMS, k, group] / state[COUNTS, k, group]
-    state[SQUARES, k, group] += (new - old) * ((new - mean) + (old - before))
-    _summarise(model, state, k, group, estimate_noise)
-    refresh(model, state, scan, values, k)
+    before = state.sums[k, group] / state.counts[k, group]
+    state.sums[k, group] += new - old
+    mean = state.sums[k, group] / state.counts[k, group]
+    state.squares[k, group] += (new - old) * ((new - mean) + (old - before))
+    _summarise(model, rules, state, k, group)
+    _refresh(model, state, k)
 
 
-@kernel
-def _summarise(model: Model, state: Floats, k: int, group: int, estimate_noise: bool) -> None:
-    count = state[COUNTS, k, group]
-    mean = state[SUMS, k, group] / count
+@inlined
+def _summarise(model: Model, rules: Rules, state: State, k: int, group: int) -> None:
+    count = state.counts[k, group]
+    mean = state.sums[k, group] / count
     variance = model.variances[k, group]
-    if estimate_noise:
-        variance = max(state[SQUARES, k, group] / max(1.0, count - 1.0), 1e-300)
-    state[MEANS, k, group] = mean
-    state[PRECISIONS, k, group] = count / variance
+    if rules.estimates_noise:
+        variance = max(state.squares[k, group] / max(1.0, count - 1.0), 1e-300)
+    state.means[k, group] = mean
+    state.precisions[k, group] = count / variance
 
 
-@kernel
-def refresh(model: Model, state: Floats, scan: Integers, values: Floats, changed: int) -> None:
-    """Bring answer and pitfalls up to date after a change in arm `changed` (or -1: anywhere)."""
-    groups = state.shape[2]
-    means, precisions = state[MEANS], state[PRECISIONS]
-    best = empirical_best(means, model.weights, model.limits)
-    lam = np.empty((1, 2, groups))
-    everything = changed < 0 or best != scan[BEST] or changed == best
-    for index in range(values.size):
+@kernel(forceinline=True)
+def _refresh(model: Model, state: State, changed: int) -> None:
+    """Bring answer and pitfalls up to date after a change in arm `changed`."""
+    best = empirical_best(state.means, model.weights, model.limits)
+    lam = np.empty((1, 2, model.weights.size))
+    everything = best != state.best[0] or changed == best
+    for index in range(state.pitfalls.size):
         if everything or index == changed:
-            values[index] = pitfall_value(
-                index, best, means, precisions, model.weights,
-                model.own_limits, model.rival_limits, model.tolerance, lam,
-            )  # fmt: skip
-    scan[BEST] = best
-    scan[WEAKEST] = np.argmin(values)
+            state.pitfalls[index] = pitfall_value(
+                index, best, state.means, state.precisions, model, lam
+            )
+    state.best[0] = best
+    state.weakest[0] = np.argmin(state.pitfalls)
 
 
-@kernel
-def is_ready(model: Model, state: Floats, start: float) -> bool:
+@inlined
+def is_ready(model: Model, state: State, start: float) -> bool:
     """Whether every cell that can matter has its initial draws told."""
     needed = max(1.0, start)
-    for k in range(state.shape[1]):
-        for group in range(state.shape[2]):
-            if model.active[k, group] > 0.0 and state[COUNTS, k, group] < needed:
+    for k in range(state.counts.shape[0]):
+        for group in range(state.counts.shape[1]):
+            if model.active[k, group] > 0.0 and state.counts[k, group] < needed:
                 return False
     return True

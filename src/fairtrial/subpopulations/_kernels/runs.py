@@ -7,120 +7,112 @@ few arrays, because passing an array to compiled code costs more than most decis
 import numpy as np
 
 from fairtrial.confidence.noise_kernels import record_as_told, replace_numbered
-from fairtrial.core._draws import draw
 from fairtrial.core.compilation import kernel
+from fairtrial.core.draw_kernels import draw
+from fairtrial.core.draws import Source
 from fairtrial.subpopulations._kernels.evidence import evidence_for, is_certain
-from fairtrial.subpopulations._kernels.indices import (
-    ANY_GROUP,
-    BEST,
-    COUNTS,
-    MEANS,
-    PRECISIONS,
-    UNKNOWN,
-    WEAKEST,
-)
-from fairtrial.subpopulations._kernels.model import Floats, Integers, Model, open_model
+from fairtrial.subpopulations._kernels.indices import ANY_GROUP
+from fairtrial.subpopulations._kernels.model import Floats, Integers, Model, in_units
 from fairtrial.subpopulations._kernels.recording import correct, is_ready, record
-from fairtrial.subpopulations._kernels.sampling import choose
-from fairtrial.subpopulations._kernels.spread import SETTLED, Records, in_units
-
-# ------------------------------------------------------------ one draw at a time
+from fairtrial.subpopulations._kernels.sampling import Words, choose
+from fairtrial.subpopulations._kernels.tracker_state import (
+    UNKNOWN,
+    Rules,
+    State,
+    open_constants,
+    open_state,
+)
 
 
 @kernel
 def ask_tracker(
-    packed: Floats, state: Floats, scan: Integers, values: Floats, rule: int, group: int,
-    start: float, guard: float, shares: Floats, key0: int, key1: int, number: int,
-) -> int:  # fmt: skip
+    packed: Floats, floats: Floats, integers: Integers, key: Words, group: int, number: int
+) -> int:
     """Return the next cell, as `choose` does."""
-    model = open_model(packed)
-    return choose(rule, model, state, scan, values, group, start, guard, shares, key0, key1, number)
-
-
-@kernel
-def _take_reward(
-    model: Model, state: Floats, scan: Integers, values: Floats,
-    cell: int, reward: float, solicited: bool, estimate_noise: bool,
-    kind: int, start: float, delta: float, level: float, kappas: Floats, constants: Floats,
-) -> bool:  # fmt: skip
-    record(model, state, scan, values, cell, reward, solicited, estimate_noise)
-    if not is_ready(model, state, start):
-        return False
-    return is_certain(
-        kind, scan[BEST], 0.5 * values[scan[WEAKEST]],
-        state[COUNTS], state[MEANS], state[PRECISIONS],
-        model, delta, level, kappas, constants,
-    )  # fmt: skip
+    model, rules = open_constants(packed)
+    return choose(model, rules, open_state(floats, integers), key, group, number)
 
 
 @kernel
 def tell_tracker(
-    packed: Floats, state: Floats, scan: Integers, values: Floats,
-    cell: int, reward: float, solicited: bool, estimate_noise: bool,
-    kind: int, start: float, delta: float, level: float, kappas: Floats, constants: Floats,
-    number: int, noise: Records,
-) -> bool:  # fmt: skip
+    packed: Floats,
+    floats: Floats,
+    integers: Integers,
+    cell: int,
+    reward: float,
+    solicited: bool,
+    number: int,
+) -> bool:
     """Give a tracker one reward; return whether it may stop with its present answer."""
-    model = open_model(packed)
-    if noise.size:
-        record_as_told(noise[SETTLED], cell, float(number), in_units(model, cell, reward))
-    return _take_reward(
-        model, state, scan, values, cell, reward, solicited, estimate_noise,
-        kind, start, delta, level, kappas, constants,
-    )  # fmt: skip
+    model, rules = open_constants(packed)
+    state = open_state(floats, integers)
+    return _take_reward(model, rules, state, cell, reward, solicited, number)
+
+
+@kernel(forceinline=True)
+def _take_reward(
+    model: Model,
+    rules: Rules,
+    state: State,
+    cell: int,
+    reward: float,
+    solicited: bool,
+    number: int,
+) -> bool:
+    if state.noise.size:
+        record_as_told(state.noise, cell, float(number), in_units(model, cell, reward))
+    record(model, rules, state, cell, reward, solicited)
+    return is_ready(model, state, rules.initial_pulls) and is_certain(model, rules, state)
 
 
 @kernel
 def correct_in_tracker(
-    packed: Floats, state: Floats, scan: Integers, values: Floats,
-    cell: int, old: float, new: float, estimate_noise: bool, number: int, noise: Records,
-) -> None:  # fmt: skip
+    packed: Floats,
+    floats: Floats,
+    integers: Integers,
+    cell: int,
+    old: float,
+    new: float,
+    number: int,
+) -> None:
     """Replace a reward that a tracker was told."""
-    model = open_model(packed)
-    if noise.size:
+    model, rules = open_constants(packed)
+    state = open_state(floats, integers)
+    if state.noise.size:
         before, after = in_units(model, cell, old), in_units(model, cell, new)
-        replace_numbered(noise[SETTLED], cell, float(number), before, after)
-    correct(model, state, scan, values, cell, old, new, estimate_noise)
+        replace_numbered(state.noise, cell, float(number), before, after)
+    correct(model, rules, state, cell, old, new)
 
 
 @kernel
-def tracker_evidence(
-    packed: Floats, state: Floats, scan: Integers, values: Floats,
-    kind: int, level: float, kappas: Floats, constants: Floats,
-) -> float:  # fmt: skip
+def tracker_evidence(packed: Floats, floats: Floats, integers: Integers) -> float:
     """Return the evidence for a tracker's answer, NaN before every cell has a reward."""
-    model = open_model(packed)
-    if scan[BEST] == UNKNOWN or not is_ready(model, state, 1.0):
+    model, rules = open_constants(packed)
+    state = open_state(floats, integers)
+    if state.best[0] == UNKNOWN or not is_ready(model, state, 1.0):
         return np.nan
-    return evidence_for(
-        kind, scan[BEST], 0.5 * values[scan[WEAKEST]],
-        state[COUNTS], state[MEANS], state[PRECISIONS],
-        model, level, kappas, constants, -np.inf,
-    )  # fmt: skip
+    return evidence_for(model, rules, state, -np.inf)
 
 
 @kernel
 def run_tracker(
-    packed: Floats, state: Floats, scan: Integers, values: Floats, estimate_noise: bool,
-    kind: int, start: float, delta: float, level: float, kappas: Floats, constants: Floats,
-    rule: int, guard: float, shares: Floats, key0: int, key1: int,
-    distribution: int, first: Floats, second: Floats, starts: Integers,
-    sign: float, generator: np.random.Generator, most: int, noise: Records,
-) -> tuple[int, bool]:  # fmt: skip
-    """Run a one-draw-at-a-time rule; return (draws, whether its test stopped it)."""
-    model = open_model(packed)
-    draws = 0
-    while draws < most:
-        cell = choose(
-            rule, model, state, scan, values, ANY_GROUP, start, guard, shares, key0, key1, draws
+    packed: Floats,
+    floats: Floats,
+    integers: Integers,
+    key: Words,
+    source: Source,
+    sign: float,
+    generator: np.random.Generator,
+    max_pulls: int,
+) -> bool:
+    """Run a rule to its stop or to that many pulls; return whether its test stopped it."""
+    model, rules = open_constants(packed)
+    state = open_state(floats, integers)
+    for number in range(max_pulls):
+        cell = choose(model, rules, state, key, ANY_GROUP, number)
+        reward = sign * draw(
+            source.kind, source.first, source.second, source.starts, cell, generator
         )
-        reward = sign * draw(distribution, first, second, starts, cell, generator)
-        if noise.size:
-            record_as_told(noise[SETTLED], cell, float(draws), in_units(model, cell, reward))
-        draws += 1
-        if _take_reward(
-            model, state, scan, values, cell, reward, True, estimate_noise,
-            kind, start, delta, level, kappas, constants,
-        ):  # fmt: skip
-            return draws, True
-    return draws, False
+        if _take_reward(model, rules, state, cell, reward, True, number):
+            return True
+    return False

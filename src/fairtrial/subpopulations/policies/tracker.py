@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.confidence.noise_kernels import NUMBERED_COLUMNS
 from fairtrial.confidence.thresholds import (
     GaussianMixture,
     Threshold,
@@ -24,29 +23,28 @@ from fairtrial.core.seeds import seed_key
 from fairtrial.errors import InvalidArgument
 from fairtrial.subpopulations._kernels.indices import (
     BALANCED,
-    BEST,
-    COUNTS,
     EXACT,
     ITERATED_LOGARITHM,
     MIXTURE,
-    PENDING,
-    PLANES,
-    PRECISIONS,
-    SHARES,
     STATIC,
     STYLISED,
     STYLISED_WITHOUT_HALF,
-    SUMS,
     UNIFORM,
-    UNKNOWN,
 )
-from fairtrial.subpopulations._kernels.model import MODEL
 from fairtrial.subpopulations._kernels.runs import (
     ask_tracker,
     correct_in_tracker,
     run_tracker,
     tell_tracker,
     tracker_evidence,
+)
+from fairtrial.subpopulations._kernels.tracker_state import (
+    CONSTANTS,
+    STATE,
+    UNKNOWN,
+    Constants,
+    Rules,
+    State,
 )
 from fairtrial.subpopulations.policies.in_order import NOTHING_HELD, hold, release
 from fairtrial.subpopulations.policies.levels import proven_level
@@ -115,34 +113,35 @@ class Sampling:
 class Results:
     """What the results of all cells come to, as the kernels keep it.
 
-    Attributes
+    Parameters
     ----------
-    planes : ndarray of shape (PLANES, K, L)
-        Counts, sums and more by cell.
-    scan : ndarray of int
-        The best answer and its weakest pitfall.
-    pitfalls : ndarray
-        The evidence against the best answer.
+    shares : ndarray of shape (K, L)
+        The shares that are tracked at first.
+    tested : int
+        Cells whose spread is tested: all, or 0.
     """
 
-    fields: ClassVar[tuple[str, ...]] = ("planes", "scan", "pitfalls")
+    fields: ClassVar[tuple[str, ...]] = ("floats", "integers")
 
-    def __init__(self, shares: Floats) -> None:
+    def __init__(self, shares: Floats, tested: int) -> None:
         arms, groups = shares.shape
-        self.planes = np.zeros((PLANES, arms, groups))
-        self.planes[SHARES] = shares
-        self.scan = np.full(2, UNKNOWN, dtype=np.int64)
-        self.pitfalls = np.full(arms + groups, np.inf)
+        self.floats, self.integers = STATE.allocate(arms=arms, groups=groups, tested=tested)
+        state = self.state
+        state.shares[...] = shares
+        state.pitfalls[...] = np.inf
+        state.best[...] = state.weakest[...] = UNKNOWN
 
     @property
-    def arrays(self) -> tuple[Any, ...]:
-        """What kernels are given."""
-        return self.planes, self.scan, self.pitfalls
+    def state(self) -> State:
+        """The named views of the buffers."""
+        return STATE.view(self.floats, self.integers)
 
     def copy_from(self, other: Results) -> None:
-        """Take over what other results come to."""
-        for own, given in zip(self.arrays, other.arrays, strict=True):
-            own[...] = given
+        """Take over what other results come to, but for how they spread."""
+        own, given = self.state, other.state
+        for name in State._fields:
+            if name != "noise":
+                getattr(own, name)[...] = getattr(given, name)
 
 
 class Tracker:
@@ -168,7 +167,6 @@ class Tracker:
         "certain",
         "given",
         "held",
-        "noise",
     )
     """Attributes that have to be saved."""
 
@@ -190,23 +188,31 @@ class Tracker:
                 "stopping", "must be 'certified' with delay_depends_on_outcome=True", stopping
             )
         model = model_of(problem, sampling.rule in _INFORMATIVE_ONLY)
-        (self._model, _), self._needed = MODEL.pack(model), model.active > 0.0
-        self._start = float(sampling.initial_pulls_of(problem))
-        self._guard = sampling.guard_of(problem)
-        self._shares = sampling.shares_of(problem)
-        self._level, constants = proven_level(problem, self._threshold, delta, self.waits_for_order)
-        self._tests = (
-            _TESTS[self._threshold.name],
-            self._level,
-            getattr(self._threshold, "kappas", np.ones(1)),
-            constants,
+        self._needed = model.active > 0.0
+        self._level, prices = proven_level(problem, self._threshold, delta, self.waits_for_order)
+        rules = Rules(
+            sampling=sampling.rule,
+            initial_pulls=float(sampling.initial_pulls_of(problem)),
+            guard=sampling.guard_of(problem),
+            shares=sampling.shares_of(problem),
+            test=_TESTS[self._threshold.name],
+            delta=delta,
+            level=self._level,
+            kappas=getattr(self._threshold, "kappas", np.ones(1)),
+            prices=prices,
+            estimates_noise=problem.estimates_noise,
         )
-        self.results = Results(self._shares)
+        self._constants, _ = CONSTANTS.pack(Constants(model, rules))
         # Where delays depend on outcomes the evidence rests on the results that are in order.
-        self.in_order = Results(self._shares if self.waits_for_order else np.zeros((0, 0)))
+        is_stated = problem.reward_range is None and not problem.estimates_noise
+        tested = problem.n_actions if is_stated else 0
+        if self.waits_for_order:
+            self.results = Results(rules.shares, 0)
+            self.in_order = Results(rules.shares, tested)
+        else:
+            self.results = Results(rules.shares, tested)
+            self.in_order = Results(np.zeros((0, 0)), 0)
         self.held = NOTHING_HELD
-        stated = problem.reward_range is None and not problem.estimates_noise
-        self.noise = np.zeros((1, problem.n_actions, NUMBERED_COLUMNS) if stated else (0, 0, 0))
         # One arm without floors is the answer before any pull.
         self.certain = len(problem.arms) == 1 and not problem.constrained.any()
         self.given = 0
@@ -215,9 +221,7 @@ class Tracker:
 
     def choose(self, column: int, number: int) -> int:
         """Return the cell that the rule wants next, in the group of that index if one arrived."""
-        sampling = (self._start, self._guard, self._shares, *self._key)
-        wanted = (self._rule, column, *sampling, number)
-        return int(ask_tracker(self._model, *self.results.arrays, *wanted))
+        return int(ask_tracker(*self._arrays(self.results), self._key, column, number))
 
     def learn(
         self, pull: Pull, reward: float, in_flight: bool, missing: Callable[[], list[int]]
@@ -226,8 +230,8 @@ class Tracker:
 
         `missing` returns the other pulls of the same cell that have no result.
         """
-        told = (pull.action, reward, in_flight, *self._test, pull.number, self._tested_as_told)
-        enough = tell_tracker(self._model, *self.results.arrays, *told)
+        told = (pull.action, reward, in_flight, pull.number)
+        enough = tell_tracker(*self._arrays(self.results), *told)
         if self.waits_for_order:
             if pull.number != UNSOLICITED:
                 self._learn_in_order(pull, reward, missing())
@@ -239,9 +243,13 @@ class Tracker:
         held = hold(self.held, pull.number, pull.action, reward)
         usable, self.held = release(held, pull.action, missing)
         for number, action, value in usable.tolist():
-            told = (int(action), value, False, *self._test, int(number), self.noise)
-            if tell_tracker(self._model, *self.in_order.arrays, *told):
+            told = (int(action), value, False, int(number))
+            if tell_tracker(*self._arrays(self.in_order), *told):
                 self._conclude()
+
+    def _arrays(self, results: Results) -> tuple[Any, ...]:
+        """Return what all kernels are given."""
+        return self._constants, results.floats, results.integers
 
     def _conclude(self) -> None:
         if not self.certain:
@@ -249,12 +257,12 @@ class Tracker:
 
     def lose(self, pull: Pull) -> None:
         """Free the cell's place: the rule will pull it again if it still wants it."""
-        self.results.planes[PENDING].flat[pull.action] -= 1.0
+        self.results.state.pending.flat[pull.action] -= 1.0
 
     def amend(self, pull: Pull, old: float, new: float) -> bool:
         """Correct a reward; return whether evidence rested on what it was."""
-        change = (pull.action, old, new, self._problem.estimates_noise, pull.number)
-        correct_in_tracker(self._model, *self.results.arrays, *change, self._tested_as_told)
+        change = (pull.action, old, new, pull.number)
+        correct_in_tracker(*self._arrays(self.results), *change)
         if not self.waits_for_order:
             return True
         if pull.number == UNSOLICITED:
@@ -263,7 +271,7 @@ class Tracker:
         if waiting.any():
             self.held = np.where(waiting[:, None] & [False, False, True], new, self.held)
             return False
-        correct_in_tracker(self._model, *self.in_order.arrays, *change, self.noise)
+        correct_in_tracker(*self._arrays(self.in_order), *change)
         return True
 
     def run(
@@ -272,26 +280,12 @@ class Tracker:
         """Go on to the stop or until there are that many results."""
         if self.certain:
             return
-        rule = (self._rule, self._guard, self._shares, *self._key)
-        simulated = (*source, sign, generator, horizon, self.noise)
-        _, self.certain = run_tracker(
-            self._model, *self.results.arrays, *self._test, *rule, *simulated
-        )
+        simulated = (source, sign, generator, horizon)
+        self.certain = run_tracker(*self._arrays(self._tested), self._key, *simulated)
         if self.waits_for_order:
             # Every result came at once, and so in order.
-            self.in_order.copy_from(self.results)
+            self.results.copy_from(self.in_order)
         self.given = self._leader
-
-    @property
-    def _test(self) -> tuple[Any, ...]:
-        """What the kernels need to test whether there is enough evidence."""
-        kind, *rest = self._tests
-        return self._problem.estimates_noise, kind, self._start, self._delta, *rest
-
-    @property
-    def _tested_as_told(self) -> Floats:
-        """The record that results enter when they are told: none if they wait for their order."""
-        return self.noise[len(self.noise) :] if self.waits_for_order else self.noise
 
     # --------------------------------------------------------------- how it stands
 
@@ -302,7 +296,7 @@ class Tracker:
 
     @property
     def _leader(self) -> int:
-        best = int(self._tested.scan[BEST])
+        best = int(self._tested.state.best[0])
         return len(self._problem.arms) if best < 0 else best
 
     @property
@@ -315,39 +309,41 @@ class Tracker:
         """The answer, or the leader; None before every cell that matters has a result."""
         if self.certain:
             return int(self.given)
-        has_all_means = (self._tested.planes[COUNTS][self._needed] > 0).all()
+        has_all_means = (self._tested.state.counts[self._needed] > 0).all()
         return self._leader if has_all_means else None
 
     @property
     def data(self) -> tuple[Floats, Floats]:
         """Counts and sums by cell, shape (K, L)."""
-        return self._tested.planes[COUNTS], self._tested.planes[SUMS]
+        state = self._tested.state
+        return state.counts, state.sums
 
     @property
     def scale(self) -> Floats:
         """The scale of the noise by cell: the problem's, or what it is estimated to be."""
         if not self._problem.estimates_noise:
             return self._problem.scale
-        counts, precisions = self._tested.planes[COUNTS], self._tested.planes[PRECISIONS]
+        state = self._tested.state
+        counts, precisions = state.counts, state.precisions
         known = np.divide(counts, precisions, out=np.ones_like(counts), where=counts > 1)
         return np.asarray(np.sqrt(known))
 
     @property
     def evidence(self) -> tuple[float | None, float]:
         """Evidence for the leader, and the threshold it is held against."""
-        found = float(tracker_evidence(self._model, *self._tested.arrays, *self._tests))
+        found = float(tracker_evidence(*self._arrays(self._tested)))
         needed = self._level
         if not self._threshold.proven:
-            pulls = max(1.0, self.results.planes[COUNTS].sum())
+            pulls = max(1.0, self.results.state.counts.sum())
             needed = float(stylised_threshold(pulls, self._delta))
         return found if math.isfinite(found) else None, needed
 
     @property
     def spreads(self) -> list[Floats]:
         """The records of how results spread that are tested, each by itself."""
-        if not len(self.noise):
+        records = self._tested.state.noise
+        if not len(records):
             return []
-        records = self.noise[0]
         # How much of a cell is complete is no stopping time.
         return list(records[:, np.newaxis]) if self.waits_for_order else [records]
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy import integrate, special
 
 from fairtrial.confidence import thresholds
-from fairtrial.confidence._special import (
+from fairtrial.confidence.special_kernels import (
     iterated_logarithm_penalty,
     log_ndtr,
     log_scaled_ndtr,
