@@ -200,6 +200,21 @@ def test_without_a_folder_to_write_it_compiles_all_the_same(monkeypatch):
     assert double(4) == 8
 
 
+def test_a_call_with_a_constant_compiles_nothing_of_its_own(tmp_path, monkeypatch):
+    monkeypatch.setattr(config, "CACHE_DIR", str(tmp_path))
+
+    @kernel
+    def times(x, factor):
+        return x * factor
+
+    @kernel
+    def times_in_every_way(x, factor):
+        return times(x, 2) + times(x, factor=3) + times(x, factor)
+
+    assert times_in_every_way(1, 4) == 9
+    assert len(times.signatures) == 1
+
+
 def test_options_are_those_of_numba():
     @kernel(nogil=False, error_model="numpy")
     def ratio(x, y):

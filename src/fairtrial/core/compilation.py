@@ -27,6 +27,7 @@ PACKAGE = Path(__file__).resolve().parents[1]
 _IMPORT = re.compile(r"^\s*(?:from|import)\s+([\w.]+)", re.MULTILINE)
 
 _config: Any = nb.config
+_unliteral: Any = nb.types.unliteral
 
 
 def kernel(function: Any = None, /, *, nogil: bool = True, **options: Any) -> Any:
@@ -58,7 +59,21 @@ def kernel(function: Any = None, /, *, nogil: bool = True, **options: Any) -> An
             compiled = _without_leftovers(nb.njit(cache=True, nogil=nogil, **options)(function))
     except RuntimeError:
         compiled = nb.njit(nogil=nogil, **options)(function)
-    return _loaded_whole(compiled)
+    return _loaded_whole(_for_all_values(compiled))
+
+
+def _for_all_values(compiled: Any) -> Any:
+    """Let kernels that call this one with a constant share what is compiled for other values."""
+    if _config.DISABLE_JIT:
+        return compiled  # it is the plain function
+    template_for = compiled.get_call_template
+
+    def template_for_all(arguments: Any, keywords: Any) -> Any:
+        keywords = {name: _unliteral(kind) for name, kind in keywords.items()}
+        return template_for(tuple(map(_unliteral, arguments)), keywords)
+
+    compiled.get_call_template = template_for_all
+    return compiled
 
 
 def _without_leftovers(compiled: Any) -> Any:
