@@ -57,11 +57,11 @@ def _searches() -> dict[str, Search]:
         "HalvingGridSearchCV": lambda seed: HalvingGridSearchCV(
             MODEL, GRID, cv=StratifiedKFold(5, shuffle=True, random_state=seed), random_state=seed
         ),
-        "RacingSearchCV, estimated, within .005": lambda seed: racing(
-            score_range=None, tolerance=0.005, random_state=seed
+        "RacingSearchCV, calibrated, within .005": lambda seed: racing(
+            tolerance=0.005, random_state=seed
         ),
         "RacingSearchCV, proven, within .03": lambda seed: racing(
-            tolerance=0.03, max_pulls=1600, random_state=seed
+            guarantee="proven", tolerance=0.03, max_pulls=1600, random_state=seed
         ),
     }
 

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import integrate, stats
 
 import fairtrial as ft
+from fairtrial.confidence import StudentMixture
 from fairtrial.delayed import PairedRacing, Problem
 from fairtrial.delayed.policies.paired_evidence import BettingEvidence, StudentEvidence
 from fairtrial.errors import InvalidArgument, NotSupported
@@ -15,6 +15,7 @@ from tests import effort
 
 BOUNDS = {"reward_range": (0, 1)}
 BOUNDED = Problem(3, **BOUNDS)
+UNBOUNDED = Problem(3, noise_std=1.0)
 
 
 def play(policy, table, order=None):
@@ -36,19 +37,14 @@ def noisy(means, shared, own, blocks=4000, seed=0):
 # --------------------------------------------------------------------------- evidence
 
 
-def test_the_student_evidence_is_the_mixed_likelihood_ratio_of_t():
-    """Against numerical integration of the noncentral t density over the normal prior."""
-    differences = np.array([0.3, -0.1, 0.5, 0.4, 0.2])
-    scores = np.column_stack([differences, np.zeros(5)])
-    t = differences.mean() / (differences.std(ddof=1) / math.sqrt(5))
-
-    def integrand(effect):
-        return stats.nct.pdf(t, 4, math.sqrt(5) * effect) * stats.norm.pdf(effect)
-
-    mixed, _ = integrate.quad(integrand, -8, 8)
-    expected = math.log(mixed / stats.t.pdf(t, 4))
-    better, _ = StudentEvidence(0.0).against(scores, 0, np.array([1]))
-    assert better[0] == pytest.approx(expected, rel=1e-6)
+def test_the_student_evidence_is_that_of_the_mixture_shared_among_all_pairs():
+    scores = noisy([0.4, 0.0, 0.1], 1.0, 0.2, blocks=9)
+    differences = scores[:, [0]] - scores[:, [1, 2]]
+    mean, squares = differences.mean(axis=0), 9 * differences.var(axis=0)
+    told = StudentEvidence(0.1, overlap=0.25).against(scores, 0, np.array([1, 2]))
+    for evidence, credit in zip(told, (0.0, 0.1), strict=True):
+        alone = StudentMixture(overlap=0.25).log_evidence(9, mean + credit, squares)
+        np.testing.assert_allclose(evidence, alone - math.log(2.0))
 
 
 def slow_bets(scores, leader, rival, tolerance, n_blocks=math.inf):
@@ -363,9 +359,146 @@ def test_a_study_of_it_verifies(tmp_path):
         assert again.recommend().arm == "b"
 
 
-def test_the_guarantee_is_proven_for_bounded_scores_only():
-    assert PairedRacing(BOUNDED).guarantee.proven
-    assert not PairedRacing(Problem(3, noise_std=1.0)).guarantee.proven
+def test_the_guarantee_is_proven_for_bounded_scores_and_else_calibrated():
+    assert PairedRacing(BOUNDED).guarantee.label == "proven"
+    assert PairedRacing(UNBOUNDED).guarantee.label == "calibrated"
+
+
+def test_an_arm_that_fails_late_makes_a_calibrated_race_a_heuristic():
+    policy = PairedRacing(UNBOUNDED)
+    for pull in policy.ask(3):
+        policy.tell(pull, 0.5)
+    policy.fail(policy.ask(), "error")
+    assert policy.guarantee.label == "heuristic"
+
+
+# ------------------------------------------------------------------ blocks that share an error
+
+
+def test_blocks_that_overlap_are_worth_less_and_the_label_names_it():
+    table = noisy([0.0, 0.6, 0.3], 0.5, 0.2)
+    free, bound = (play(PairedRacing(UNBOUNDED, overlap=share), table) for share in (0.0, 0.25))
+    assert free.blocks < bound.blocks
+    assert "0.25 times their variance" in bound.guarantee.assumptions[0]
+    assert "share" not in free.guarantee.assumptions[0]
+
+
+def test_a_race_ends_when_no_number_of_blocks_can_decide_it():
+    table = noisy([0.5, 0.51, -9.0], 0.5, 0.2)
+    policy = play(PairedRacing(UNBOUNDED, overlap=0.25), table)
+    answer = policy.recommend()
+    assert (answer.status, policy.blocks) == ("undecided", 20)
+    assert answer.reason.startswith("no number of blocks like these 20 could decide it; ")
+    assert policy.states[2] == "rejected"
+    assert policy.shortfall > 0.01
+    assert policy.to_cancel() == policy.outstanding()
+    again = PairedRacing(UNBOUNDED, overlap=0.25)
+    again.set_state(policy.get_state())
+    assert (again.recommend(), again.departures) == (answer, policy.departures)
+
+
+def test_equal_scores_end_a_race_of_overlapping_blocks_or_are_near_enough():
+    table = np.full((90, 3), 0.5)
+    tied = play(PairedRacing(UNBOUNDED, overlap=0.25), table)
+    assert (tied.recommend().status, tied.blocks) == ("undecided", 20)
+    near = play(PairedRacing(UNBOUNDED.clone(tolerance=0.1), overlap=0.25), table)
+    assert near.recommend().status == "decided"
+
+
+def test_a_race_may_be_limited_to_some_blocks():
+    policy = play(PairedRacing(UNBOUNDED, max_blocks=7), noisy([0.5, 0.51, -9.0], 0.5, 0.2))
+    assert (policy.blocks, policy.recommend().status) == (7, "undecided")
+    assert "the maximum of 7 blocks is reached" in policy.recommend().reason
+    assert policy.told < 21
+
+
+@pytest.mark.parametrize(
+    ("given", "name"),
+    [
+        ({"overlap": -0.1}, "overlap"),
+        ({"overlap": math.nan}, "overlap"),
+        ({"overlap": 0.25, "n_blocks": 5}, "overlap must be 0"),
+        ({"overlap": 0.25, "problem": BOUNDED}, "overlap must be 0"),
+        ({"max_blocks": 0}, "max_blocks"),
+    ],
+)
+def test_an_overlap_or_a_limit_that_means_nothing_is_refused(given, name):
+    with pytest.raises(InvalidArgument, match=name):
+        PairedRacing(**{"problem": UNBOUNDED, **given})
+
+
+# ----------------------------------------------------------------------------- hostile scores
+
+
+@pytest.mark.parametrize("scale", [1e-160, 1e-3, 1e160, 1e300])
+@pytest.mark.parametrize("overlap", [0.0, 0.25])
+def test_decisions_do_not_depend_on_the_unit_of_scores(scale, overlap):
+    table = noisy([0.0, 0.6, 0.3], 0.5, 0.2)
+    usual, scaled = (
+        play(PairedRacing(UNBOUNDED.clone(tolerance=0.1 * unit), overlap=overlap), unit * table)
+        for unit in (1.0, scale)
+    )
+    assert scaled.states == usual.states
+    assert scaled.told == usual.told
+    if usual.shortfall:
+        assert scaled.shortfall / scale == pytest.approx(usual.shortfall, rel=1e-6)
+
+
+def test_differences_in_the_last_digit_of_scores_are_none():
+    table = np.full((60, 2), 0.1 + 0.2)
+    table[:, 1] = 0.3
+    assert table[0, 0] != table[0, 1]
+    policy = play(PairedRacing(Problem(2, noise_std=1.0), max_blocks=60), table)
+    assert policy.recommend().status == "undecided"
+
+
+def test_a_constant_difference_is_believed_after_some_blocks_and_not_at_once():
+    table = np.tile([0.5, 0.6], (60, 1))
+    policy = play(PairedRacing(Problem(2, noise_std=1.0)), table)
+    assert policy.recommend().arm == "1"
+    assert 4 <= policy.blocks <= 8
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(
+    "differences",
+    [
+        lambda rng, shape: rng.standard_t(1.5, shape),
+        lambda rng, shape: rng.choice([-1.0, 0.0, 0.0, 0.0, 1.0], shape),
+        lambda rng, shape: rng.choice([-1.0, 1.0], shape),
+    ],
+    ids=["heavy tails", "mostly ties", "two values"],
+)
+def test_symmetric_differences_of_any_tail_seldom_rule_out_an_equal_arm(differences):
+    runs = effort.runs(100, whole=2_000)
+    tables = differences(np.random.default_rng(5), (runs, 60))
+    wrong = 0
+    for values in tables:
+        policy = PairedRacing(Problem(2, noise_std=1.0), delta=0.1, max_blocks=60)
+        play(policy, np.column_stack([values, np.zeros(60)]))
+        wrong += policy.states[0] == "rejected"
+    assert wrong / runs <= 0.1 + 4.0 * math.sqrt(0.09 / runs)
+
+
+# ------------------------------------------------------------------------------- departures
+
+
+def test_a_race_tells_when_every_arm_left_and_why():
+    policy = PairedRacing(Problem(["a", "b", "c", "d"], noise_std=1.0, tolerance=0.5))
+    table = noisy([0.0, 9.0, 8.9, 0.0], 0.5, 0.1)
+    for pull in policy.ask(4):
+        if pull.arm == "d":
+            policy.fail(pull, "error")
+        else:
+            policy.tell(pull, table[pull.tag, pull.action])
+    play(policy, table)
+    worse, best, near, failed = policy.departures
+    assert best is None
+    assert (worse.leader, near.leader, failed.leader) == ("b", "b", None)
+    assert worse.behind == pytest.approx(9.0, abs=0.3)
+    assert near.behind == pytest.approx(0.1, abs=0.2)
+    assert failed == (0, None, None)
+    assert worse.blocks <= near.blocks == policy.blocks
 
 
 @pytest.mark.parametrize(

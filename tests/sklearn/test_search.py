@@ -120,8 +120,8 @@ def test_without_scikit_learn_the_error_names_the_extra():
 
 @pytest.mark.parametrize(
     "given",
-    [{}, {"score_range": None}, {"paired": False}, {"paired": False, "score_range": None}],
-    ids=["default", "estimated", "unpaired", "unpaired estimated"],
+    [{}, {"guarantee": "proven"}, {"paired": False}, {"paired": False, "guarantee": "proven"}],
+    ids=["default", "proven", "unpaired", "unpaired proven"],
 )
 def test_the_best_candidate_is_found_refitted_and_named(given):
     found = search(candidates={"max_depth": [1, 3]}, max_pulls=2000, **given).fit(*IRIS)
@@ -133,7 +133,7 @@ def test_the_best_candidate_is_found_refitted_and_named(given):
     assert found.best_estimator_.get_depth() == 3
     assert found.best_score_ == found.cv_results_["mean_test_score"][1]
     assert found.n_pulls_ == found.cv_results_["n_splits"].sum()
-    assert found.guarantee_.proven == ("score_range" not in given)
+    assert found.guarantee_.label == given.get("guarantee", "calibrated")
     assert "nothing is said of new data" in found.guarantee_.assumptions[-1]
     assert (found.predict(IRIS[0]) == found.best_estimator_.predict(IRIS[0])).all()
     assert found.predict_proba(IRIS[0]).shape == (150, 3)
@@ -196,9 +196,7 @@ def test_the_result_does_not_depend_on_the_number_of_processes(paired):
     def run(n_jobs):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            return search(
-                max_pulls=60, n_jobs=n_jobs, paired=paired, score_range=None if paired else "auto"
-            ).fit(*IRIS)
+            return search(max_pulls=60, n_jobs=n_jobs, paired=paired).fit(*IRIS)
 
     one, two = run(1), run(2)
     assert one.best_params_ == two.best_params_
@@ -210,8 +208,7 @@ def test_the_result_does_not_depend_on_the_number_of_processes(paired):
 
 def test_another_seed_gives_other_splits():
     columns = [
-        search(tolerance=0.1, random_state=seed, score_range=None).fit(*CANCER).cv_results_
-        for seed in (0, 0, 1)
+        search(tolerance=0.1, random_state=seed).fit(*CANCER).cv_results_ for seed in (0, 0, 1)
     ]
     means = [tuple(column["mean_test_score"]) for column in columns]
     assert means[0] == means[1] != means[2]
@@ -225,13 +222,13 @@ def test_a_search_that_cannot_decide_says_so_and_takes_the_best_so_far():
     assert found.best_index_ == np.argmax(found.cv_results_["mean_test_score"])
 
 
-@pytest.mark.parametrize("given", [{}, {"paired": False}, {"score_range": None}], ids=str)
+@pytest.mark.parametrize("given", [{}, {"paired": False}, {"guarantee": "proven"}], ids=str)
 def test_an_undecided_search_says_how_much_worse_its_answer_may_be(given):
     with pytest.warns(ConvergenceWarning, match=r"falls short of the best by more than 0[.]") as w:
         found = search(candidates={"max_depth": [3, 4]}, max_pulls=60, **given).fit(*IRIS)
     assert 0.0 < found.shortfall_ < 1.0
     assert f"{found.shortfall_:.3g}" in found.guarantee_.statement
-    assert ("score_range=None" in str(w[0].message)) == found.guarantee_.proven
+    assert ("or guarantee='calibrated'" in str(w[0].message)) == found.guarantee_.proven
     assert found.guarantee_.statement in str(w[0].message)
     if not given:
         wider = search(
@@ -243,7 +240,7 @@ def test_an_undecided_search_says_how_much_worse_its_answer_may_be(given):
 
 def test_a_search_that_knows_nothing_yet_says_so():
     with pytest.warns(ConvergenceWarning, match="nothing is known yet"):
-        found = search(max_pulls=2, score_range=None).fit(*IRIS)
+        found = search(max_pulls=2).fit(*IRIS)
     assert found.shortfall_ == np.inf
 
 
@@ -258,7 +255,7 @@ def test_equal_candidates_end_with_a_tolerance():
 
 
 def test_the_table_has_the_familiar_columns_and_what_racing_adds():
-    found = search(return_train_score=True, tolerance=0.02, score_range=None).fit(*IRIS)
+    found = search(return_train_score=True, tolerance=0.02).fit(*IRIS)
     table = found.cv_results_
     assert {
         "mean_fit_time", "std_fit_time", "mean_score_time", "std_score_time", "param_max_depth",
@@ -278,9 +275,7 @@ def test_the_table_has_the_familiar_columns_and_what_racing_adds():
 
 
 def test_settings_that_a_candidate_lacks_are_masked():
-    found = search(
-        candidates=[{"max_depth": [1]}, {"min_samples_leaf": [60]}], max_pulls=10, score_range=None
-    )
+    found = search(candidates=[{"max_depth": [1]}, {"min_samples_leaf": [60]}], max_pulls=10)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         table = found.fit(*IRIS).cv_results_
@@ -293,16 +288,16 @@ def test_several_metrics_are_told_and_the_one_of_refit_is_raced():
     assert set(found.scorer_) == {"accuracy", "f1_macro"}
     assert found.best_score_ == found.cv_results_["mean_test_f1_macro"][found.best_index_]
     assert "mean_test_accuracy" in found.cv_results_
-    assert found.guarantee_.proven
 
 
 def test_a_scorer_of_ones_own_needs_its_range_for_a_proof():
     scorer = make_scorer(mean_absolute_error, greater_is_better=False)
-    free, ranged = (
-        search(scoring=scorer, score_range=limits, tolerance=0.4).fit(*IRIS)
-        for limits in ("auto", (-2, 0))
-    )
-    assert not free.guarantee_.proven
+    free = search(scoring=scorer, tolerance=0.4).fit(*IRIS)
+    proven = search(scoring=scorer, tolerance=0.4, guarantee="proven")
+    with pytest.raises(InvalidArgument, match="score_range must be given for a proof"):
+        proven.fit(*IRIS)
+    ranged = proven.set_params(score_range=(-2, 0)).fit(*IRIS)
+    assert free.guarantee_.label == "calibrated"
     assert ranged.guarantee_.proven
     assert free.best_params_["max_depth"] in (2, 3)
 
@@ -323,7 +318,7 @@ def test_weights_and_groups_are_handed_on():
             return super().split(X, y, groups)
 
     weights = np.where(IRIS[1] == 0, 1.0, 0.0)
-    found = search(cv=Splits(test_size=0.3), max_pulls=9, score_range=None)
+    found = search(cv=Splits(test_size=0.3), max_pulls=9)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         found.fit(*IRIS, groups=groups, sample_weight=weights)
@@ -349,14 +344,117 @@ def test_metadata_is_routed_under_the_names_that_were_asked_for():
     assert found.best_params_ == {"right": True}
 
 
+# ------------------------------------------------------------------------ what was dropped, and why
+
+
+def test_the_table_tells_when_and_why_a_candidate_was_dropped():
+    found = search(candidates={"max_depth": [1, 2, 3]}, tolerance=0.02).fit(*IRIS)
+    table = found.cv_results_
+    assert table["dropped_after"].mask[found.best_index_]
+    assert table["dropped_because"][found.best_index_] == ""
+    assert table["dropped_after"][0] <= table["n_splits"][0] < 20
+    assert table["dropped_because"][0].startswith("worse than candidate ")
+    assert f"on average over {table['dropped_after'][0]} splits" in table["dropped_because"][0]
+
+
+def test_a_candidate_that_is_near_enough_or_failed_is_told_as_such():
+    near = search(candidates={"max_depth": [9, 10]}, tolerance=0.1).fit(*IRIS).cv_results_
+    (why,) = {text for text in near["dropped_because"] if text}
+    assert why.startswith("better than candidate ")
+    assert "by at most 0.1, after" in why
+    with pytest.warns(FitFailedWarning):
+        failed = search(FailsIfAsked(), {"fails": [True, False]}).fit(*IRIS).cv_results_
+    assert failed["dropped_because"][0] == "a fit failed, or its score was not a number"
+    unpaired = search(candidates={"max_depth": [1, 3]}, paired=False).fit(*IRIS).cv_results_
+    assert list(unpaired["dropped_because"]) == ["worse than the best", ""]
+    assert unpaired["dropped_after"][0] == unpaired["n_splits"][0]
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_a_pipeline_of_a_regressor_is_searched_with_lists_of_grids(n_jobs):
+    X, y = make_regression(120, 6, noise=5.0, random_state=1)
+    model = Pipeline(
+        [("scale", StandardScaler()), ("model", DecisionTreeRegressor(random_state=0))]
+    )
+    grids = [{"model__max_depth": [1, 6]}, {"model": [BayesianRidge()], "scale": ["passthrough"]}]
+    found = RacingSearchCV(model, param_grid=grids, n_jobs=n_jobs, random_state=0).fit(X, y)
+    assert isinstance(found.best_estimator_["model"], BayesianRidge)
+    assert (found.status_, found.guarantee_.label) == ("decided", "calibrated")
+    assert found.n_splits_ < 15
+
+
+# ----------------------------------------------------------------------------------- new data
+
+
+def test_for_new_data_splits_share_an_error_and_the_promise_says_so():
+    here, anywhere = (
+        search(candidates={"max_depth": [1, 3]}, new_data=new).fit(*IRIS) for new in (False, True)
+    )
+    assert here.n_pulls_ < anywhere.n_pulls_
+    assert here.race_.overlap == 0.0
+    assert anywhere.race_.overlap == pytest.approx(0.25)
+    assert "new data of the same source" in anywhere.guarantee_.assumptions[-1]
+    assert "nothing is said of new data" in here.guarantee_.assumptions[-1]
+    assert anywhere.guarantee_.label == "calibrated"
+
+
+def test_a_search_for_new_data_ends_when_more_splits_cannot_help():
+    with pytest.warns(ConvergenceWarning, match="More data, or a larger tolerance"):
+        found = search(candidates={"max_depth": [3, 4]}, new_data=True, cv=4).fit(*IRIS)
+    assert found.race_.overlap == pytest.approx(38 / 112)
+    assert found.n_splits_ == 15
+    assert found.shortfall_ > 0.0
+
+
+# ----------------------------------------------------------------------------- hostile scores
+
+
+@pytest.mark.parametrize("given", [{}, {"new_data": True}, {"guarantee": "proven"}], ids=str)
+def test_constant_scores_never_rule_out_a_candidate(given):
+    same = search(FailsIfAsked(), {"right": [True, True]}, **given)
+    with pytest.warns(ConvergenceWarning):
+        found = same.fit(*IRIS)
+    assert set(found.cv_results_["status"]) == {"best", "undecided"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", ConvergenceWarning)
+        assert same.set_params(tolerance=0.2).fit(*IRIS).status_ == "decided"
+
+
+def test_scores_that_are_not_numbers_drop_a_candidate():
+    def score(model, X, y):
+        return 0.5 if model.max_depth > 1 else np.nan
+
+    with pytest.warns(UserWarning, match="is out of the race"):
+        found = search(candidates={"max_depth": [1, 2]}, scoring=score).fit(*IRIS)
+    assert list(found.cv_results_["status"]) == ["withdrawn", "best"]
+
+
+@pytest.mark.parametrize("unit", [1e-160, 1e160])
+def test_the_unit_of_scores_changes_nothing(unit):
+    def score(model, X, y):
+        return unit * model.score(X, y)
+
+    small, usual = (
+        search(candidates={"max_depth": [1, 3]}, scoring=scoring).fit(*IRIS)
+        for scoring in (score, None)
+    )
+    assert small.best_index_ == usual.best_index_
+    assert (small.cv_results_["n_splits"] == usual.cv_results_["n_splits"]).all()
+
+
+def test_one_split_decides_as_a_grid_search_would():
+    one = [(np.arange(0, 150, 2), np.arange(1, 150, 2))]
+    found = search(cv=one).fit(*IRIS)
+    assert (found.status_, found.n_splits_) == ("decided", 1)
+    assert found.best_index_ == GridSearchCV(TREE, DEPTHS, cv=one).fit(*IRIS).best_index_
+
+
 # ------------------------------------------------------------------------ models, fixed splits
 
 
 def test_models_are_raced_as_settings_of_a_step():
     models = [GaussianNB(), make_pipeline(StandardScaler(), DecisionTreeClassifier(max_depth=1))]
-    found = search(
-        Pipeline([("model", TREE)]), {"model": models}, score_range=None, tolerance=0.01
-    ).fit(*IRIS)
+    found = search(Pipeline([("model", TREE)]), {"model": models}, tolerance=0.01).fit(*IRIS)
     assert isinstance(found.best_estimator_["model"], GaussianNB)
     assert list(found.cv_results_["status"]) == ["best", "rejected"]
 
@@ -446,7 +544,7 @@ def test_who_fails_where_the_last_rival_failed_has_not_won(depths):
     def scorer(model, X, y):
         return float(model.max_depth > 1) if next(calls) < 24 else float("nan")
 
-    tied = search(candidates={"max_depth": depths}, scoring=scorer, score_range=None)
+    tied = search(candidates={"max_depth": depths}, scoring=scorer)
     with pytest.warns(UserWarning, match="nan"), pytest.raises(ValueError, match="is left"):
         tied.fit(*IRIS)
 
@@ -470,7 +568,7 @@ def test_a_candidate_that_is_left_alone_is_scored_as_often_as_a_single_one(fails
 
 def test_a_score_outside_of_its_range_is_refused():
     with pytest.raises(ValueError, match=r"\[0.9, 1\]"):
-        search(score_range=(0.9, 1.0)).fit(*IRIS)
+        search(guarantee="proven", score_range=(0.9, 1.0)).fit(*IRIS)
 
 
 @pytest.mark.parametrize(
@@ -487,14 +585,24 @@ def test_a_score_outside_of_its_range_is_refused():
         ({"estimator": "tree"}, "estimator must be an object with a `fit`"),
         ({"estimator": DecisionTreeClassifier}, "estimator must be an object with a `fit`"),
         ({"score_range": "known"}, "score_range"),
+        ({"score_range": (0, 1)}, "score_range must be left out"),
+        ({"score_range": None, "guarantee": "proven"}, "score_range"),
+        ({"scoring": "r2", "guarantee": "proven"}, "score_range must be given for a proof"),
+        ({"guarantee": "heuristic"}, "guarantee must be one of"),
+        ({"guarantee": None}, "guarantee"),
+        ({"guarantee": "proven", "partial": 3}, "guarantee must be 'calibrated' with partial"),
+        ({"new_data": 1}, "new_data"),
+        ({"new_data": True, "guarantee": "proven"}, "new_data must be False unless"),
+        ({"new_data": True, "paired": False}, "new_data must be False unless"),
+        ({"new_data": True, "cv": KFold(5)}, "cv must draw at random.*for new_data"),
         ({"cv": 1}, "cv"),
         ({"cv": 0.2}, "cv"),
         ({"cv": []}, "cv"),
         ({"cv": [1, 2]}, "cv"),
         ({"cv": KFold(5), "paired": False}, "cv"),
-        ({"error_score": -1.0}, "error_score"),
-        ({"score_range": 3}, "score_range"),
-        ({"score_range": (1,)}, "score_range"),
+        ({"error_score": -1.0, "guarantee": "proven"}, "error_score"),
+        ({"score_range": 3, "guarantee": "proven"}, "score_range"),
+        ({"score_range": (1,), "guarantee": "proven"}, "score_range"),
         ({"scoring": ["accuracy", "f1_macro"], "refit": False}, "refit"),
         ({"candidates": []}, "candidates"),
         ({"candidates": "grid"}, "candidates"),
@@ -521,7 +629,7 @@ def test_an_argument_that_is_not_acceptable_is_named(given, name):
     ids=["int", "KFold", "ShuffleSplit", "StratifiedShuffleSplit"],
 )
 def test_every_splitter_that_draws_is_accepted_and_left_alone(cv):
-    found = search(cv=cv, candidates={"max_depth": [1, 3]}, score_range=None).fit(*IRIS)
+    found = search(cv=cv, candidates={"max_depth": [1, 3]}).fit(*IRIS)
     assert found.best_params_ == {"max_depth": 3}
     assert getattr(cv, "random_state", None) is None
 
@@ -543,7 +651,7 @@ def test_a_class_too_rare_to_be_in_every_part_is_put_up_with_as_in_a_grid_search
     X, y = IRIS
     rare = np.where(np.arange(len(y)) == 149, 3, y)
     with pytest.warns(UserWarning, match="least populated"):
-        found = search(candidates={"max_depth": [1, 3]}, score_range=None).fit(X, rare)
+        found = search(candidates={"max_depth": [1, 3]}).fit(X, rare)
     assert found.best_params_ == {"max_depth": 3}
 
 

@@ -65,12 +65,12 @@ class StudentMixture(Parametrized):
     Examples
     --------
     >>> StudentMixture().log_evidence(5, [0.3, 0.0], 0.08).round(2)
-    array([ 3.3 , -1.52])
+    array([ 2.86, -0.9 ])
     >>> StudentMixture(overlap=0.25).log_evidence(5, 0.3, 0.08).round(2)
-    np.float64(2.41)
+    np.float64(1.76)
     """
 
-    effect: float = 2.0
+    effect: float = 1.0
     overlap: float = 0.0
 
     name: ClassVar[str] = "student-mixture"
@@ -194,7 +194,7 @@ class StudentMixture(Parametrized):
         Examples
         --------
         >>> StudentMixture().least_mean(5, 0.08, 3.0).round(3)
-        np.float64(0.273)
+        np.float64(0.324)
         """
         check_integer("count", count, low=0)
         about = check_numbers("squares", squares, low=0.0)
@@ -240,7 +240,7 @@ class StudentMixture(Parametrized):
         Examples
         --------
         >>> StudentMixture(overlap=0.25).in_the_limit([1.0, 2.0]).round(2)
-        array([1.13, 6.81])
+        array([1.45, 6.29])
         """
         effects = check_numbers("effect", effect)
         if not self.overlap:

@@ -7,14 +7,24 @@ from dataclasses import replace
 from typing import Any
 
 from fairtrial.core.recommendation import Guarantee
+from fairtrial.core.wording import plural
 from fairtrial.delayed import InformationRacing, PairedRacing
 
-__all__ = ["Race", "all_failed", "bound_in_words", "leader_of", "promise_of", "shortfall_of"]
+__all__ = [
+    "Race",
+    "all_failed",
+    "bound_in_words",
+    "departures_of",
+    "leader_of",
+    "promise_of",
+    "shortfall_of",
+]
 
 Race = PairedRacing | InformationRacing
 
 _OF_STEPS = "what a running fit still gains, and deviations, are those of whole fits (not proven)"
 _OF_DATA = "the mean is that over splits of these data: nothing is said of new data"
+_OF_NEW_DATA = "the mean is that over new data of the same source, with as many rows to train on"
 
 
 def leader_of(race: Race) -> int | None:
@@ -62,8 +72,36 @@ def promise_of(race: Race, shortfall: float, delta: float, by_steps: bool) -> Gu
     promise = race.guarantee
     if not race.recommend().decided:
         promise = replace(promise, statement=bound_in_words(shortfall, delta))
-    more = (_OF_STEPS, _OF_DATA) if by_steps else (_OF_DATA,)
-    return replace(promise, assumptions=(*promise.assumptions, *more))
+    if by_steps:
+        promise = replace(promise, calibrated=False).assuming(_OF_STEPS)
+    is_new = isinstance(race, PairedRacing) and race.overlap > 0.0
+    return promise.assuming(_OF_NEW_DATA if is_new else _OF_DATA)
+
+
+def departures_of(race: Race) -> list[tuple[int | None, str]]:
+    """Return after how many splits every candidate left the race, None if it did not, and why."""
+    if isinstance(race, PairedRacing):
+        return [_departure_in_words(race, arm) for arm in range(len(race.problem.arms))]
+    states = race.progress().details["arms"].values()
+    pulls = [estimate.pulls for estimate in race.progress().arms]
+    return [
+        (tried, "worse than the best") if state == "rejected" else (None, "")
+        for tried, state in zip(pulls, states, strict=True)
+    ]
+
+
+def _departure_in_words(race: PairedRacing, arm: int) -> tuple[int | None, str]:
+    left = race.departures[arm]
+    if left is None:
+        return None, ""
+    if left.leader is None or left.behind is None:
+        return left.blocks, "a fit failed, or its score was not a number"
+    than = f"candidate {race.problem.arms.index(left.leader)}"
+    splits = plural(left.blocks, "split")
+    if race.states[arm] == "rejected":
+        return left.blocks, f"worse than {than} by {left.behind:.3g} on average over {splits}"
+    tolerance = race.problem.tolerance
+    return left.blocks, f"better than {than} by at most {tolerance:g}, after {splits}"
 
 
 def all_failed(last: Any) -> Exception:

@@ -38,15 +38,13 @@ _RANGES = dict.fromkeys(_UNIT, (0.0, 1.0)) | {
 
 
 def range_of(given: Any, scoring: Any, refit: Any, estimator: Any) -> tuple[float, float] | None:
-    """Return the range that a search's `score_range` stands for; None if there is none."""
-    if given is None:
-        return None
+    """Return the range that a search's `score_range` stands for; None if it is not known."""
     if isinstance(given, str) and given == "auto":
         if isinstance(scoring, Mapping):
             return known_range(scoring.get(refit), estimator)
         return known_range(refit if isinstance(scoring, list | tuple | set) else scoring, estimator)
     if isinstance(given, str) or not isinstance(given, Sequence | np.ndarray):
-        raise InvalidArgument("score_range", "must be 'auto', two numbers or None", given)
+        raise InvalidArgument("score_range", "must be 'auto' or two numbers", given)
     if len(given) != 2 or not given[0] < given[1]:
         raise InvalidArgument("score_range", "must be two numbers, low < high", given)
     return given[0], given[1]

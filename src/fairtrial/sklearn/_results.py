@@ -74,7 +74,12 @@ class Results:
                     return list(outcome)
         return ["fit_time", "score_time", "test_score"]
 
-    def to_dict(self, states: Sequence[str], best: int, metric: str) -> dict[str, Any]:
+    def to_dict(
+        self,
+        states: Sequence[str],
+        departures: Sequence[tuple[int | None, str]],
+        best: int,
+    ) -> dict[str, Any]:
         """Return the columns of `cv_results_`, one row a candidate."""
         columns: dict[str, Any] = {}
         for key in self._keys():
@@ -92,6 +97,8 @@ class Results:
             "params": self.settings,
             "n_splits": tried,
             "status": status,
+            "dropped_after": _masked([after for after, _ in departures]),
+            "dropped_because": np.array([why for _, why in departures]),
         }
 
     def _table(self, key: str) -> Floats:
@@ -118,10 +125,15 @@ class Results:
         return columns
 
 
+def _masked(numbers: Sequence[int | None]) -> MaskedArray[Any, Any]:
+    absent = [number is None for number in numbers]
+    return MaskedArray([number or 0 for number in numbers], mask=absent, dtype=int)
+
+
 def _moments(table: Floats) -> tuple[Floats, Floats]:
     known = np.isfinite(table)
     count = known.sum(axis=1)
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):
         mean = np.where(known, table, 0.0).sum(axis=1) / count
         squares = np.where(known, (table - mean[:, None]) ** 2, 0.0).sum(axis=1)
         return mean, np.sqrt(squares / count)

@@ -105,9 +105,21 @@ class RandomSplits:
         folds: list[Split] = list(splits)
         return folds[place % len(folds)]
 
+    @property
+    def overlap(self) -> float:
+        """The rows tested on, divided by the rows trained on."""
+        train, test = self.draw(0)
+        return _size(test) / _size(train)
+
     def column(self, number: int) -> int:
         """Return where a split stands in a table."""
         return number
+
+
+def _size(part: Any) -> int:
+    """Return how many rows are chosen, by their numbers or by a mask."""
+    rows = np.asarray(part)
+    return int(rows.sum() if rows.dtype == bool else rows.size)
 
 
 class FixedSplits:
@@ -119,6 +131,8 @@ class FixedSplits:
     random : numpy.random.RandomState
         Gives the order.
     """
+
+    overlap = 0.0
 
     def __init__(self, splits: Sequence[Split], random: Any) -> None:
         self._splits = splits

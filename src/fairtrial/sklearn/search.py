@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from fairtrial.core.validation import check_flag, check_integer, check_probability
+from fairtrial.core.validation import check_choice, check_flag, check_integer, check_probability
 from fairtrial.delayed import InformationRacing, PairedRacing, Problem
 from fairtrial.errors import InvalidArgument, MissingExtra
 
@@ -22,7 +22,14 @@ try:
 except ImportError as error:
     raise MissingExtra("RacingSearchCV", "sklearn") from error
 
-from fairtrial.sklearn._answer import Race, all_failed, leader_of, promise_of, shortfall_of
+from fairtrial.sklearn._answer import (
+    Race,
+    all_failed,
+    departures_of,
+    leader_of,
+    promise_of,
+    shortfall_of,
+)
 from fairtrial.sklearn._candidates import settings_of
 from fairtrial.sklearn._fits import Fits, check_settings, with_setting
 from fairtrial.sklearn._partial import Steps, StepwiseRace
@@ -33,7 +40,7 @@ from fairtrial.sklearn._whole import WholeFitRace
 
 __all__ = ["RacingSearchCV"]
 
-_PULLS_PER_CANDIDATE = 50
+_SPLITS = 50
 
 
 class RacingSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no types
@@ -42,8 +49,9 @@ class RacingSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no
     All candidates are fitted and scored on the same random splits, split after split. One
     that is worse than the leader with enough evidence is dropped; the search ends when one is
     left. Then the candidate of largest mean score over all random splits **of these data** is
-    found with the stated confidence; nothing is promised of new data. A search that gives up
-    before says how much worse than the best its answer may be, with the same confidence.
+    found with the stated confidence; of new data something is promised with `new_data` only. A
+    search that gives up before says how much worse than the best its answer may be, with the same
+    confidence.
 
     Parameters
     ----------
@@ -55,6 +63,17 @@ class RacingSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no
         raced as settings of a pipeline's step.
     param_grid : dict, or sequence of dict, optional
         Another name for `candidates`, the one that GridSearchCV uses. Give one of the two.
+    guarantee : {"calibrated", "proven"}
+        How a candidate is ruled out. ``"calibrated"``: by Student's t on differences of scores, at
+        all times at once. That is proven for normal differences only; how often it is wrong was
+        measured on recorded splits. ``"proven"``: by bets on bounded differences, which need
+        many more fits, and a `score_range`.
+    new_data : bool
+        Whether the candidate is wanted that is the best on **new data of the same source**, when
+        trained on as many rows. Splits of the same rows overlap; their differences are then
+        taken to share an error, as large as Nadeau and Bengio (2003) have it. More splits do not
+        remove it: only candidates that are worse by much can be ruled out, and the search ends
+        undecided once more splits cannot help. Only for random splits, paired and calibrated.
     delta : float
         Probability of a wrong answer that is accepted.
     tolerance : float
@@ -64,10 +83,9 @@ class RacingSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no
         Number of settings to draw, of every dict with distributions.
     scoring : str, callable, list, tuple or dict, optional
         As in GridSearchCV. Of several metrics `refit` names the one that is raced.
-    score_range : "auto", (float, float) or None
-        The range that every score lies in. ``"auto"`` knows those of scikit-learn's own
-        metrics. With a range the answer is proven; with None the deviation of scores is
-        estimated, and their differences are taken for normal: far fewer fits, not proven.
+    score_range : "auto" or (float, float)
+        The range that every score lies in, for ``guarantee="proven"`` only. ``"auto"`` knows those
+        of scikit-learn's own metrics; for any other it has to be given.
     cv : int, splitter or iterable, optional
         How to split: an integer k tests on 1/k of the data, stratified for a classifier. Or a
         splitter of scikit-learn that draws at random (it has a `random_state`): of each draw
@@ -82,13 +100,12 @@ class RacingSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no
         values of one setting, ``{"max_iter": [5, 10, 20]}``, with ``warm_start``. Candidates are
         first fitted a few times to the end. After that a running fit counts as a forecast of its
         final score: what such fits of its candidate still gained is added. Every fit then has a
-        split of its own; the answer is never called proven. `best_estimator_` takes all steps.
-        A fit that fails is an error, and `return_train_score` and `score_range` count for
-        nothing.
+        split of its own; the answer is a heuristic. `best_estimator_` takes all steps.
+        A fit that fails is an error, and `return_train_score` counts for nothing.
     max_pulls : int, optional
-        Fits and scores after which the search gives up, undecided; by default 50 for every
-        candidate, or all splits if they are limited. The best so far is taken then, with a
-        ConvergenceWarning.
+        Fits and scores after which the search gives up, undecided; by default after 50 splits
+        (unpaired: 50 fits for every candidate), or all splits if they are limited. The best so
+        far is taken then, with a ConvergenceWarning.
     batch_size : int
         Pulls that are decided on at once and may run in parallel. Results depend on it, and
         not on `n_jobs`.
@@ -108,18 +125,20 @@ class RacingSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no
     Attributes
     ----------
     best_index_, best_params_, best_score_, best_estimator_, cv_results_, scorer_
-        As in GridSearchCV. `cv_results_` has also ``n_splits`` (of each candidate) and
+        As in GridSearchCV. `cv_results_` has also ``n_splits`` (of each candidate),
         ``status`` (``"best"``, ``"undecided"``, ``"rejected"``, ``"withdrawn"``, or ``"set aside"``
-        where all that is known is that the best is at most the tolerance worse), and splits that
-        a candidate was not tried on are not a number. Candidates rank by how long they lasted,
-        then by mean score.
+        where all that is known is that the best is at most the tolerance worse),
+        ``dropped_after`` (splits; masked for candidates that were not dropped) and
+        ``dropped_because`` (in words). Splits that a candidate was not tried on are not a number.
+        Candidates rank by how long they lasted, then by mean score.
     status_ : str
         ``"decided"`` or ``"undecided"``.
     shortfall_ : float
         How much worse than the best candidate `best_params_` may be, with confidence
         ``1 - delta``: the tolerance, if decided; else what the splits so far leave open.
     guarantee_ : fairtrial.Guarantee
-        What is promised of `best_params_`, under which assumptions, and whether it is proven.
+        What is promised of `best_params_`, under which assumptions, and whether it is proven,
+        calibrated or a heuristic.
     n_pulls_ : int
         Scores that the answer rests on; without those of fits on their way.
     n_steps_ : int
@@ -151,8 +170,8 @@ class RacingSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no
     >>> search = RacingSearchCV(
     ...     DecisionTreeClassifier(random_state=0), {"max_depth": [1, 3]}, random_state=0
     ... ).fit(X, y)
-    >>> search.best_params_, search.status_, search.guarantee_.proven
-    ({'max_depth': 3}, 'decided', True)
+    >>> search.best_params_, search.status_, search.guarantee_.label
+    ({'max_depth': 3}, 'decided', 'calibrated')
     """
 
     def __init__(
@@ -161,6 +180,8 @@ class RacingSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no
         candidates: Any = None,
         *,
         param_grid: Any = None,
+        guarantee: str = "calibrated",
+        new_data: bool = False,
         delta: float = 0.05,
         tolerance: float = 0.0,
         n_candidates: int | None = None,
@@ -190,6 +211,8 @@ class RacingSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no
         )
         self.candidates = candidates
         self.param_grid = param_grid
+        self.guarantee = guarantee
+        self.new_data = new_data
         self.delta = delta
         self.tolerance = tolerance
         self.n_candidates = n_candidates
@@ -245,11 +268,11 @@ class RacingSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no
     def _check_arguments(self) -> None:
         if isinstance(self.estimator, type) or not callable(getattr(self.estimator, "fit", None)):
             raise InvalidArgument("estimator", "must be an object with a `fit`", self.estimator)
+        self._check_promise()
         check_probability("delta", self.delta)
         check_integer("batch_size", self.batch_size, low=1)
         if self.n_jobs is not None:
             check_integer("n_jobs", self.n_jobs)
-        check_flag("paired", self.paired)
         if callable(self.refit):
             raise InvalidArgument(
                 "refit", "must be True, False or the name of a metric: the race chooses", self.refit
@@ -259,11 +282,29 @@ class RacingSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no
         is_number = isinstance(self.error_score, int | float | np.number)
         if self.error_score != "raise" and not is_number:
             raise InvalidArgument("error_score", "must be 'raise' or a number", self.error_score)
-        limits = self._score_range()
+        limits = self._score_range() if self.guarantee == "proven" else None
         if limits and is_number and (self.error_score < limits[0] or self.error_score > limits[1]):
             raise InvalidArgument(
                 "error_score", f"must lie in the range of scores, {limits}", self.error_score
             )
+
+    def _check_promise(self) -> None:
+        """Refuse a promise that nothing here can keep, and a range that nothing would use."""
+        check_choice("guarantee", self.guarantee, ["calibrated", "proven"])
+        check_flag("new_data", self.new_data)
+        check_flag("paired", self.paired)
+        proven, by_steps = self.guarantee == "proven", self.partial is not None
+        if proven and by_steps:
+            raise InvalidArgument("guarantee", "must be 'calibrated' with partial", self.guarantee)
+        if self.new_data and (proven or by_steps or not self.paired):
+            accepted = "must be False unless fits are whole, paired and guarantee='calibrated'"
+            raise InvalidArgument("new_data", accepted, True)
+        if not proven and not (isinstance(self.score_range, str) and self.score_range == "auto"):
+            accepted = "must be left out, as it is used with guarantee='proven' only"
+            raise InvalidArgument("score_range", accepted, self.score_range)
+        if proven and self._score_range() is None:
+            accepted = "must be given for a proof: the range of this metric is not known"
+            raise InvalidArgument("score_range", accepted, self.score_range)
 
     def _wanted(self) -> Any:
         """Return the candidates, by whichever of their two names they were given."""
@@ -273,11 +314,12 @@ class RacingSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no
         return self.param_grid if self.candidates is None else self.candidates
 
     def _check_splits(self, splits: RandomSplits | FixedSplits) -> None:
-        if splits.count is not None and (not self.paired or self.partial is not None):
+        if splits.count is None:
+            return
+        if not self.paired or self.partial is not None or self.new_data:
+            needs = "for new_data" if self.new_data else "unless whole fits are paired"
             raise InvalidArgument(
-                "cv",
-                "must draw at random, as ShuffleSplit does, unless whole fits are paired",
-                self.cv,
+                "cv", f"must draw at random, as ShuffleSplit does, {needs}", self.cv
             )
 
     # ------------------------------------------------------------------------ the race
@@ -286,7 +328,7 @@ class RacingSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no
         self, fits: Fits, splits: RandomSplits | FixedSplits
     ) -> tuple[Race, Results]:
         race = WholeFitRace(
-            self._policy(len(fits.settings), splits.count),
+            self._policy(len(fits.settings), splits),
             fits,
             splits,
             self._metric(),
@@ -321,7 +363,7 @@ class RacingSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no
         race = StepwiseRace(settings, steps, X, y, scorer, splits)
         with Parallel(n_jobs=self.n_jobs) as parallel:
             policy = race.run(
-                parallel, self.tolerance, self.delta, self._most(len(settings)), self.batch_size
+                parallel, self.tolerance, self.delta, self._fits(len(settings)), self.batch_size
             )
         self.n_steps_ = race.fitted_steps
         return policy, race.results
@@ -330,21 +372,27 @@ class RacingSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no
         classes = np.unique(y) if is_classifier(self.estimator) else None
         return Steps(self.partial, self.estimator, classes)
 
-    def _policy(self, arms: int, n_blocks: int | None) -> Race:
-        limits = self._score_range()
-        noise: dict[str, Any] = (
-            {"noise_std": "estimated"} if limits is None else {"reward_range": limits}
-        )
+    def _policy(self, arms: int, splits: RandomSplits | FixedSplits) -> Race:
+        noise: dict[str, Any] = {"noise_std": "estimated"}
+        if self.guarantee == "proven":
+            noise = {"reward_range": self._score_range()}
         problem = Problem(arms, tolerance=self.tolerance, **noise)
-        if self.paired:
-            return PairedRacing(
-                problem, self.delta, max_pulls=self._most(arms, n_blocks), n_blocks=n_blocks
-            )
-        return InformationRacing(problem, self.delta, max_pulls=self._most(arms))
+        if not self.paired:
+            return InformationRacing(problem, self.delta, max_pulls=self._fits(arms))
+        is_capped = self.max_pulls is not None
+        return PairedRacing(
+            problem,
+            self.delta,
+            max_pulls=self._fits(arms) if is_capped else None,
+            n_blocks=splits.count,
+            max_blocks=None if is_capped or splits.count is not None else _SPLITS,
+            overlap=splits.overlap if self.new_data else 0.0,
+        )
 
-    def _most(self, arms: int, splits: int | None = None) -> int:
+    def _fits(self, arms: int) -> int:
+        """Return after how many fits the search gives up."""
         if self.max_pulls is None:
-            return (splits or _PULLS_PER_CANDIDATE) * arms
+            return _SPLITS * arms
         return check_integer("max_pulls", self.max_pulls, low=1)
 
     def _metric(self) -> str:
@@ -372,7 +420,7 @@ class RacingSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no
         self.best_index_ = leader
         metric = self._metric() if self.multimetric_ else "score"
         states = list(race.progress().details["arms"].values())
-        self.cv_results_ = results.to_dict(states, leader, metric)
+        self.cv_results_ = results.to_dict(states, departures_of(race), leader)
         self.best_params_ = self.cv_results_["params"][leader]
         self.best_score_ = float(self.cv_results_[f"mean_test_{metric}"][leader])
 
@@ -380,11 +428,13 @@ class RacingSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no
         if self.status_ == "decided":
             return
         guarantee = self.guarantee_
-        cheaper = "; or score_range=None, which is not proven" if guarantee.proven else ""
+        cheaper = "; or guarantee='calibrated', with fewer fits" if guarantee.proven else ""
+        more = "More max_pulls, or a larger tolerance, would decide it"
+        if isinstance(self.race_, PairedRacing) and self.race_.overlap:
+            more = "More data, or a larger tolerance, would decide it"
         warnings.warn(
             f"the search is undecided after {self.race_.told} pulls and takes the best so far, "
-            f"{self.best_params_}: {guarantee.statement} ({guarantee.label}). More max_pulls, or "
-            f"a larger tolerance, would decide it{cheaper}",
+            f"{self.best_params_}: {guarantee.statement} ({guarantee.label}). {more}{cheaper}",
             ConvergenceWarning,
             stacklevel=3,
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,13 +13,13 @@ from fairtrial.core.fixed_confidence import FixedConfidencePolicy
 from fairtrial.core.policy import Choice
 from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import Estimate, Guarantee, Status
-from fairtrial.core.validation import check_instance, check_optional_integer
+from fairtrial.core.validation import check_instance, check_number, check_optional_integer
 from fairtrial.core.wording import or_within
 from fairtrial.delayed.policies.paired_evidence import BettingEvidence, Evidence, StudentEvidence
 from fairtrial.delayed.problem import Problem
 from fairtrial.errors import InvalidArgument, NotSupported
 
-__all__ = ["PairedRacing"]
+__all__ = ["Departure", "PairedRacing"]
 
 Floats = NDArray[np.float64]
 
@@ -27,6 +27,26 @@ _FREE, _ISSUED, _TOLD = 0, 1, 2
 _RUNS, _REJECTED, _WITHDRAWN, _SET_ASIDE = 0, 1, 2, 3
 _STATES = ("undecided", "rejected", "withdrawn", "set aside")
 _WITHDRAWS = frozenset({"error", "user"})
+_NOBODY = -1
+
+
+class Departure(NamedTuple):
+    """How an arm left a race.
+
+    Parameters
+    ----------
+    blocks : int
+        Complete blocks when it left.
+    leader : str or None
+        The arm that led then; None if the arm was withdrawn.
+    behind : float or None
+        By how much the leader was better on average, in units of the scores; below 0 if it was
+        not, and the arm is only not better by more than the tolerance.
+    """
+
+    blocks: int
+    leader: str | None
+    behind: float | None
 
 
 class PairedRacing(FixedConfidencePolicy):
@@ -53,6 +73,14 @@ class PairedRacing(FixedConfidencePolicy):
     n_blocks : int, optional
         How many blocks there are, if they are drawn without replacement: an arm that leads on
         all of them is the best, for certain. By default blocks are drawn without end.
+    max_blocks : int, optional
+        Stop undecided after this many complete blocks.
+    overlap : float
+        The variance of an error that all blocks share, relative to that of a difference. For
+        random splits of one data set, and means that new data of its source would have: the rows
+        tested on, divided by the rows trained on. The race then ends undecided once no number of
+        such blocks could decide it. By default 0: blocks are independent. Only without a
+        `reward_range` and `n_blocks`.
     seed : None, int or numpy.random.Generator
         Ignored; the policy is deterministic.
 
@@ -71,9 +99,9 @@ class PairedRacing(FixedConfidencePolicy):
     Bets: a mixture of products of 1 + b (difference + tolerance) / range, over fixed stakes b
     (Waudby-Smith and Ramdas 2024, "Estimating means of bounded random variables by betting");
     half of it on the arm that led before each block, which needs no union over arms.
-    Otherwise: the Bayes factor of Student's t with a normal prior on the standardised
-    difference, a martingale under every variance (Lai 1976; Wang and Ramdas 2025, "Anytime-valid
-    t-tests and confidence sequences for Gaussian means with unknown variance").
+    Otherwise: `fairtrial.confidence.StudentMixture`, a martingale under every variance if
+    differences are normal. The label is then "calibrated": how often it is wrong was measured
+    (docs/how-to/tune-a-model.md).
 
     Examples
     --------
@@ -88,10 +116,18 @@ class PairedRacing(FixedConfidencePolicy):
     """
 
     problem: Problem
-    version = 2
+    version = 3
     _forecasts = False
     _nothing_yet = "every arm was withdrawn"
-    state_fields = ("_scores", "_cells", "_arm_states", "_raced_until", "_complete")
+    state_fields = (
+        "_scores",
+        "_cells",
+        "_arm_states",
+        "_raced_until",
+        "_left_behind",
+        "_complete",
+        "_out_of_reach",
+    )
     expiry: ClassVar[Literal["drop", "reissue"]] = "reissue"
 
     def __init__(
@@ -101,24 +137,30 @@ class PairedRacing(FixedConfidencePolicy):
         parallel: int | None = None,
         max_pulls: int | None = None,
         n_blocks: int | None = None,
+        max_blocks: int | None = None,
+        overlap: float = 0.0,
         seed: int | np.random.Generator | None = None,
     ) -> None:
         _check_problem(problem)
         super().__init__(problem, delta, max_pulls, seed)
         self.parallel = check_optional_integer("parallel", parallel, low=1)
         self.n_blocks = check_optional_integer("n_blocks", n_blocks, low=1)
+        self.max_blocks = check_optional_integer("max_blocks", max_blocks, low=1)
+        self.overlap = _check_overlap(overlap, problem, self.n_blocks)
         arms = len(problem.arms)
         self._level = math.log(1.0 / self.delta)
         self._scores: Floats = np.full((8, arms), np.nan)
         self._cells = np.zeros((8, arms), dtype=np.int8)
         self._arm_states = np.zeros(arms, dtype=np.int8)
         self._raced_until = np.full(arms, np.iinfo(np.int64).max)
+        self._left_behind = np.full(arms, _NOBODY)
         self._complete = 0
+        self._out_of_reach = False
         self._test = self._fresh_test()
 
     def _fresh_test(self) -> Evidence:
         if self.problem.reward_range is None:
-            return StudentEvidence(self.problem.tolerance)
+            return StudentEvidence(self.problem.tolerance, self.overlap)
         low, high = self.problem.reward_range
         return BettingEvidence(self.problem.tolerance, high - low, self.n_blocks)
 
@@ -162,7 +204,7 @@ class PairedRacing(FixedConfidencePolicy):
             self._cells[pull.tag, pull.action] = _FREE
 
     def _advance(self) -> None:
-        while not self._finished and self._is_complete(self._complete):
+        while not (self._finished or self._ended_early) and self._is_complete(self._complete):
             self._complete += 1
             self._compare()
 
@@ -174,15 +216,21 @@ class PairedRacing(FixedConfidencePolicy):
     def _compare(self) -> None:
         """Reject what is worse than the leader; all, once no rival can be better by much."""
         leader, rivals = self._leader_and_rivals()
-        better, near_enough = self._test.against(self._table(), leader, rivals)
+        table = self._table()
+        better, near_enough = self._test.against(table, leader, rivals)
         is_worse = np.full(len(rivals), True) if self._is_exhausted else better >= self._level
-        self._take_out(rivals[is_worse], _REJECTED)
+        self._take_out(rivals[is_worse], _REJECTED, leader)
         if (near_enough >= self._level).all():
-            self._take_out(rivals[~is_worse], _SET_ASIDE)
+            self._take_out(rivals[~is_worse], _SET_ASIDE, leader)
+        elif not self._finished:
+            self._out_of_reach = self._test.out_of_reach(
+                table, leader, rivals[~is_worse], self._level
+            )
 
-    def _take_out(self, arms: int | NDArray[np.intp], status: int) -> None:
+    def _take_out(self, arms: int | NDArray[np.intp], status: int, leader: int = _NOBODY) -> None:
         self._arm_states[arms] = status
         self._raced_until[arms] = self._complete
+        self._left_behind[arms] = leader
 
     def _table(self) -> Floats:
         """Return the scores of complete blocks, of an arm while it was in the race."""
@@ -211,6 +259,22 @@ class PairedRacing(FixedConfidencePolicy):
     @property
     def _finished(self) -> bool:
         return int((self._arm_states == _RUNS).sum()) <= 1
+
+    @property
+    def _capped(self) -> bool:
+        return self._ended_early or super()._capped
+
+    @property
+    def _ended_early(self) -> bool:
+        return self._out_of_reach or self._complete == self.max_blocks
+
+    @property
+    def _ending(self) -> str:
+        if self._out_of_reach:
+            return f"no number of blocks like these {self._complete} could decide it"
+        if self._complete == self.max_blocks:
+            return f"the maximum of {self.max_blocks} blocks is reached"
+        return super()._ending
 
     @property
     def _is_exhausted(self) -> bool:
@@ -250,6 +314,22 @@ class PairedRacing(FixedConfidencePolicy):
         at most the tolerance worse; or ``"withdrawn"``.
         """
         return tuple(_STATES[code] for code in self._arm_states.tolist())
+
+    @property
+    def departures(self) -> tuple[Departure | None, ...]:
+        """How every arm left the race; None for one that is still in it."""
+        return tuple(
+            None if state == _RUNS else self._departure(arm)
+            for arm, state in enumerate(self._arm_states.tolist())
+        )
+
+    def _departure(self, arm: int) -> Departure:
+        blocks, leader = int(self._raced_until[arm]), int(self._left_behind[arm])
+        if leader == _NOBODY:
+            return Departure(blocks, None, None)
+        shared = self._scores[:blocks]
+        behind = float((shared[:, leader] - shared[:, arm]).mean())
+        return Departure(blocks, self.problem.arms[leader], behind)
 
     @property
     def scores(self) -> Floats:
@@ -307,12 +387,14 @@ class PairedRacing(FixedConfidencePolicy):
 
     @property
     def guarantee(self) -> Guarantee:
-        """The guarantee and its basis; proven if scores are bounded."""
+        """The guarantee and its basis; proven if scores are bounded, else calibrated."""
         tolerance = self.problem.tolerance
+        sound = not self._withdrawn(after_blocks=True)
         wrong = f"neither the best nor within {tolerance:g} of it" if tolerance else "not the best"
         return Guarantee(
             name=f"paired race, {self._test.name}",
-            proven=self._test.proven and not self._withdrawn(after_blocks=True),
+            proven=self._test.proven and sound,
+            calibrated=not self._test.proven and sound,
             statement=(
                 f"the probability that this race ever names an arm that is {wrong} is at most "
                 f"{self.delta:g}"
@@ -332,10 +414,16 @@ class PairedRacing(FixedConfidencePolicy):
         return f"in random order from {self.n_blocks}"
 
     def _noise_assumption(self) -> str:
-        if self.problem.reward_range is None:
-            return "differences of two arms on a block are normal (not proven)"
-        low, high = self.problem.reward_range
-        return f"scores lie in [{low:g}, {high:g}]"
+        if self.problem.reward_range is not None:
+            low, high = self.problem.reward_range
+            return f"scores lie in [{low:g}, {high:g}]"
+        shared = (
+            f", and share an error of {self.overlap:.3g} times their variance, as splits of the "
+            "same rows do"
+            if self.overlap
+            else ""
+        )
+        return f"differences of two arms on a block are normal{shared} (not proven)"
 
     def _withdrawals(self) -> tuple[str, ...]:
         texts = []
@@ -352,6 +440,17 @@ class PairedRacing(FixedConfidencePolicy):
         """Return the arms that failed: on the first block, or after others had counted."""
         gone = (self._arm_states == _WITHDRAWN) & ((self._raced_until > 0) == after_blocks)
         return [self.problem.arms[arm] for arm in np.flatnonzero(gone)]
+
+
+def _check_overlap(overlap: float, problem: Problem, n_blocks: int | None) -> float:
+    share = check_number("overlap", overlap, low=0.0)
+    if share and (problem.reward_range is not None or n_blocks is not None):
+        raise InvalidArgument(
+            "overlap",
+            "must be 0 with a reward_range or n_blocks: blocks are then all there is",
+            share,
+        )
+    return share
 
 
 def _check_problem(problem: Problem) -> None:

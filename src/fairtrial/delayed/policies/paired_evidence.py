@@ -9,6 +9,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.confidence import StudentMixture
+
 __all__ = ["BettingEvidence", "Evidence", "StudentEvidence"]
 
 Floats = NDArray[np.float64]
@@ -18,8 +20,12 @@ Indices = NDArray[np.intp]
 # capital is on the first: the best one unless scores deviate by more than the root of their gap.
 _STAKES: Floats = 0.98 * np.exp2(-0.5 * np.arange(13, dtype=np.float64))
 _CAPITAL: Floats = np.array([1 / 2] + 12 * [1 / 24])
-# How many blocks the prior of a standardised difference counts for.
-_PRIOR = 1.0
+# Differences in the last digits of scores are none.
+_ROUNDING = 8.0 * np.finfo(float).eps
+# Whether more blocks can help is asked once they are so many that an error that all blocks share
+# has this times the variance of the mean of the others; and for differences that are larger by so
+# many standard errors.
+_ENOUGH, _STANDARD_ERRORS = 5.0, 2.0
 # Of an interval as wide as differences are, to the last digits of a score.
 _HALVINGS = 40
 
@@ -61,69 +67,93 @@ class Evidence(ABC):
     def shortfalls(self, scores: Floats, leader: int, rivals: Indices, level: float) -> Floats:
         """Return the least tolerance, 0 or more, at which `near_enough` reaches the level."""
 
+    def out_of_reach(self, scores: Floats, leader: int, rivals: Indices, level: float) -> bool:
+        """Return whether some rival cannot be decided by any number of blocks like these."""
+        return False
+
 
 class StudentEvidence(Evidence):
-    """Student's t on differences, mixed over a normal prior of the standardised effect.
+    """Student's t on differences, mixed over a half-normal prior of the standardised effect.
 
     Every pair with the best arm has an equal share of the probability of error.
+
+    Parameters
+    ----------
+    tolerance : float
+        How much worse than the best an arm may be.
+    overlap : float
+        The variance of an error that all blocks share, relative to that of a difference.
 
     Examples
     --------
     >>> scores = np.array([[0.9, 0.5], [0.8, 0.5], [0.9, 0.4], [0.9, 0.5]])
     >>> StudentEvidence(0.0).against(scores, 0, np.array([1]))[0].round(2)
-    array([2.19])
+    array([2.87])
     """
 
     name = "Student mixture"
     proven = False
 
+    def __init__(self, tolerance: float, overlap: float = 0.0) -> None:
+        super().__init__(tolerance)
+        self.overlap = overlap
+        self._mixture = StudentMixture(overlap=overlap)
+
     def against(self, scores: Floats, leader: int, rivals: Indices) -> tuple[Floats, Floats]:
         """Return the evidence for the leader against each rival."""
-        blocks = len(scores)
-        differences = scores[:, [leader]] - scores[:, rivals]
-        mean = differences.mean(axis=0)
-        squares = ((differences - mean) ** 2).sum(axis=0)
-        better = _student(mean, squares, blocks)
-        near_enough = _student(mean + self.tolerance, squares, blocks)
-        return better - _for_all_pairs(scores), near_enough - _for_all_pairs(scores)
+        unit, differences = _differences(scores, leader, rivals)
+        mean, squares = _moments(differences)
+        credit = self.tolerance / unit
+        better, near_enough = (
+            self._mixture.log_evidence(len(scores), mean + extra, squares) - _for_all_pairs(scores)
+            for extra in (0.0, credit)
+        )
+        return better, near_enough
 
     def shortfalls(self, scores: Floats, leader: int, rivals: Indices, level: float) -> Floats:
         """Return the least tolerance, 0 or more, at which `near_enough` reaches the level."""
+        unit, differences = _differences(scores, leader, rivals)
+        mean, squares = _moments(differences)
+        wanted = level + _for_all_pairs(scores)
+        least = self._mixture.least_mean(len(scores), squares, wanted) - mean
+        return np.asarray(unit * np.maximum(0.0, least))
+
+    def out_of_reach(self, scores: Floats, leader: int, rivals: Indices, level: float) -> bool:
+        """Return whether some rival cannot be decided by any number of blocks like these."""
         blocks = len(scores)
-        differences = scores[:, [leader]] - scores[:, rivals]
-        grown = 1.0 + blocks / _PRIOR
-        # Solved for `between` in `_student`; no mean is enough while the ratio is out of reach.
-        wanted = 2.0 * (level + _for_all_pairs(scores)) + math.log(grown)
-        ratio = math.exp(wanted / max(blocks, 1))
-        if blocks < 2 or ratio >= grown:
-            return np.full(len(rivals), math.inf)
-        mean = differences.mean(axis=0)
-        squares = ((differences - mean) ** 2).sum(axis=0)
-        between = squares * (ratio - 1.0) / (1.0 - ratio / grown)
-        least: Floats = np.maximum(0.0, np.sqrt(between / blocks) - mean)
-        return least
+        if blocks * self.overlap < _ENOUGH:
+            return False
+        unit, differences = _differences(scores, leader, rivals)
+        mean, squares = _moments(differences)
+        deviation = np.sqrt(squares / (blocks - 1))
+        most = mean + self.tolerance / unit + _STANDARD_ERRORS * deviation / math.sqrt(blocks)
+        known = deviation > 0.0
+        limit = self._mixture.in_the_limit(most[known] / deviation[known])
+        is_tied = bool((most[~known] <= 0.0).any())
+        return is_tied or bool((limit < level + _for_all_pairs(scores)).any())
+
+
+def _differences(scores: Floats, leader: int, rivals: Indices) -> tuple[float, Floats]:
+    """Return by how much the leader is ahead on every block, in a unit that suits their size."""
+    own, others = scores[:, [leader]] / 2.0, scores[:, rivals] / 2.0
+    differences = own - others
+    tied = abs(differences) <= _ROUNDING * np.maximum(abs(own), abs(others))
+    differences[tied] = 0.0
+    unit = float(abs(differences).max(initial=0.0)) or 1.0
+    return 2.0 * unit, differences / unit
+
+
+def _moments(differences: Floats) -> tuple[Floats, Floats]:
+    """Return the mean over blocks, and the sum of squares about it."""
+    if not len(differences):
+        return np.zeros(differences.shape[1]), np.zeros(differences.shape[1])
+    mean = differences.mean(axis=0)
+    return mean, ((differences - mean) ** 2).sum(axis=0)
 
 
 def _for_all_pairs(scores: Floats) -> float:
     """Return what evidence for one pair is short of evidence for all pairs with the best arm."""
     return math.log(max(1, scores.shape[1] - 1))
-
-
-def _student(mean: Floats, squares: Floats, blocks: int) -> Floats:
-    """Return the log Bayes factor of positive means against zero, shape of `mean`.
-
-    A martingale under mean zero, whatever the variance, from two blocks on.
-    """
-    if blocks < 2:
-        return np.zeros_like(mean)
-    grown = 1.0 + blocks / _PRIOR
-    # With between = blocks mean^2 the ratio is (squares + between) / (squares + between/grown).
-    between = blocks * mean**2
-    total = squares + between
-    with np.errstate(invalid="ignore", divide="ignore"):
-        ratio = np.where(total > 0.0, total / (squares + between / grown), 1.0)
-    evidence = 0.5 * (blocks * np.log(ratio) - math.log(grown))
-    return np.where(mean > 0.0, evidence, -math.inf)
 
 
 class BettingEvidence(Evidence):
