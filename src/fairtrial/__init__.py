@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     )
     from fairtrial.report import write_report
     from fairtrial.simulation import Simulation, simulate
-    from fairtrial.study import Study, run_study
+    from fairtrial.study import Study, analyse, run_study
 
 __version__ = "0.1.0"
 
@@ -52,6 +52,7 @@ __all__ = [
     "Study",
     "Truth",
     "allocation",
+    "analyse",
     "causal",
     "confidence",
     "data",
@@ -85,6 +86,7 @@ _MODULES = frozenset(
 _HOMES = {
     "Simulation": "simulation",
     "Study": "study",
+    "analyse": "study",
     "run_study": "study",
     "simulate": "simulation",
     "write_report": "report",

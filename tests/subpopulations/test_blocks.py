@@ -90,17 +90,7 @@ class Twins:
         slow.share = shares
 
     def compare_wealth(self) -> None:
-        ledgers, slow = ledgers_of(self.policy), self.slow
-        for k, value in slow.D.items():
-            assert ledgers.own[k] == pytest.approx(value, abs=1e-9, rel=1e-9)
-        for pair, value in slow.P.items():
-            assert ledgers.pairs[pair] == pytest.approx(value, abs=1e-9, rel=1e-9)
-        for cell, value in slow.C.items():
-            assert ledgers.limits[cell] == pytest.approx(value, abs=1e-9, rel=1e-9)
-        assert set(np.flatnonzero(self.policy._rejected)) == set(map(self.index, slow.rejected))
-        wealth = self.policy._wealth()
-        for answer in range(slow.setting.arms):
-            assert wealth[answer] == pytest.approx(slow.wealth(answer), abs=1e-9, rel=1e-9)
+        compare_wealth(self.policy, self.slow)
 
     def index(self, answer: int | str) -> int:
         return self.slow.setting.arms if answer == NONE else int(answer)
@@ -168,6 +158,22 @@ class Twins:
             )
         # Rounding may flip a count now and then; a different method would do so every time.
         assert self.same_plans >= 0.95 * self.plans
+
+
+def compare_wealth(policy: BlockBetting, slow: SlowBlocks) -> None:
+    """Hold ledgers, wealth and rejected answers against those of the slow implementation."""
+    ledgers, arms = ledgers_of(policy), slow.setting.arms
+    for k, value in slow.D.items():
+        assert ledgers.own[k] == pytest.approx(value, abs=1e-9, rel=1e-9)
+    for pair, value in slow.P.items():
+        assert ledgers.pairs[pair] == pytest.approx(value, abs=1e-9, rel=1e-9)
+    for cell, value in slow.C.items():
+        assert ledgers.limits[cell] == pytest.approx(value, abs=1e-9, rel=1e-9)
+    rejected = {arms if answer == NONE else answer for answer in slow.rejected}
+    assert set(np.flatnonzero(policy._rejected)) == rejected
+    wealth = policy._wealth()
+    for answer in range(arms):
+        assert wealth[answer] == pytest.approx(slow.wealth(answer), abs=1e-9, rel=1e-9)
 
 
 def setting_of(problem: Problem, delta: float) -> Setting:

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 import click
 
 from fairtrial import __version__
+from fairtrial.cli.commands.analyse import analyse
 from fairtrial.cli.commands.demo import demo
 from fairtrial.cli.commands.plan import plan
 from fairtrial.cli.commands.run import run
@@ -93,7 +94,7 @@ def app() -> None:
     """Sequential experiments that find the best option: with a guarantee, few samples, fairness."""
 
 
-for _command in (run, plan, simulate, study, demo):
+for _command in (run, plan, simulate, analyse, study, demo):
     app.add_command(_command)
 
 

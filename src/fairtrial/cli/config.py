@@ -52,7 +52,7 @@ _TOO_DEEP = f"must not be nested more than {_DEEPEST} deep"
 # A key of many parts; the parser's time grows with their square.
 _MANY_PARTS = re.compile(r"""(?<![\w"'.-])(?:[\w"'-]++[ \t]*+\.[ \t]*+){32}""")
 
-Purpose = Literal["run", "plan", "simulate"]
+Purpose = Literal["run", "plan", "simulate", "analyse"]
 
 
 @dataclass(frozen=True)
@@ -120,8 +120,9 @@ def load_configuration(path: str | Path, purpose: Purpose) -> Configuration:
     ----------
     path : str or Path
         A TOML file.
-    purpose : {"run", "plan", "simulate"}
-        What it is needed for: to run needs a source, the others an environment to simulate.
+    purpose : {"run", "plan", "simulate", "analyse"}
+        What it is needed for: to run needs a source, to plan and simulate an environment; to
+        analyse needs neither.
 
     Raises
     ------
@@ -133,7 +134,8 @@ def load_configuration(path: str | Path, purpose: Purpose) -> Configuration:
     if draft.mistakes:
         raise ConfigurationError(draft.mistakes, str(file))
     configuration = draft.finished()
-    environment = configuration.environment if purpose == "run" else configuration.planned
+    is_simulated = purpose in ("plan", "simulate")
+    environment = configuration.planned if is_simulated else configuration.environment
     if environment is not None:
         warn_of(environment)
     return configuration
@@ -325,12 +327,18 @@ class _Draft:
             f"plan.{key}: must be left out where a table is replayed" for key in misplaced
         )
         # What a run needs not to know is not asked for.
-        if misplaced or self._environment is None or (purpose == "run" and std is None):
+        if (
+            misplaced
+            or self._environment is None
+            or (purpose in ("run", "analyse") and std is None)
+        ):
             return None
         return replay_to_plan_in(self._environment, std, mistakes)
 
     def _require_for(self, purpose: Purpose) -> None:
         """Note what the purpose needs and the file leaves out (a wrong section is not left out)."""
+        if purpose == "analyse":
+            return
         if purpose == "run":
             if "source" not in self._data:
                 self._found["source"].append("source: is required: where the rewards come from")

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from fairtrial.confidence.complexity import Complexity
+    from fairtrial.core.policy import Policy
 
 __all__ = ["FAMILIES", "Family", "family_module", "family_of"]
 
@@ -101,6 +102,9 @@ class Family:
     certifying_budgets : callable
         ``(environment, delta)``: by arm the rows with which its verdict is expected to be certain,
         None for one where no number will do; None in a family without fixed budgets.
+    analysis : callable or None
+        ``(problem, actions, delta)``: the policy that reads a finished experiment, in which units
+        got these actions, in this order; None in a family without.
     """
 
     environment: Callable[[Any, Mapping[str, Any], Mistakes], Environment | None]
@@ -127,3 +131,4 @@ class Family:
     certifying_budgets: Callable[[Any, float], Mapping[str, int | None] | None] = (
         lambda environment, delta: None  # noqa: ARG005
     )
+    analysis: Callable[[Any, Sequence[int], float], Policy] | None = None

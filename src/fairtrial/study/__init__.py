@@ -1,5 +1,6 @@
 """The durable experiment: a policy, its seed, and an append-only log of all that happened."""
 
+from fairtrial.study.analysis import analyse
 from fairtrial.study.audit import Verification
 from fairtrial.study.location import accept_loss, list_studies
 from fairtrial.study.log import Event
@@ -19,6 +20,7 @@ __all__ = [
     "StudySummary",
     "Verification",
     "accept_loss",
+    "analyse",
     "list_studies",
     "run_study",
 ]

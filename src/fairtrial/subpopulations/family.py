@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from operator import attrgetter
 from typing import Any
 
@@ -16,6 +16,7 @@ from fairtrial.subpopulations.environments import (
     ReplayEnvironment,
 )
 from fairtrial.subpopulations.planning import complexity
+from fairtrial.subpopulations.policies import BlockBetting
 from fairtrial.subpopulations.problem import Problem
 
 __all__ = ["FAMILY"]
@@ -36,9 +37,15 @@ def _environment(
     return mistakes.build(GaussianEnvironment, problem, means, std=given.get("std"))
 
 
+def _analysis(problem: Problem, actions: Sequence[int], delta: float) -> BlockBetting:
+    """Return block betting over units that were assigned by others."""
+    return BlockBetting(problem, delta, assigned=list(actions))
+
+
 FAMILY = Family(
     environment=_environment,
     replay=ReplayEnvironment,
     complexity=complexity,
     stds=attrgetter("cell_stds"),
+    analysis=_analysis,
 )

@@ -78,9 +78,12 @@ __all__ = [
     "STATE",
     "answer_now",
     "ask",
+    "ask_assigned",
     "correct",
     "lose",
+    "open_assigned",
     "run",
+    "skip_initial_block",
     "start",
     "tell",
     "tell_late",
@@ -114,10 +117,11 @@ def start(packed: Floats, floats: Floats, integers: Integers) -> None:
 
 
 @kernel
-def _plan_block(model: Model, rules: Rules, state: State, batch: float) -> None:
+def _plan_block(model: Model, rules: Rules, state: State, batch: float, assigned: Floats) -> None:
     """Plan the next block and freeze its counts and bets.
 
-    `batch`: pulls wanted in the block; 0 leaves it to the method.
+    `batch`: pulls wanted in the block; 0 leaves it to the method. `assigned`: the pulls of every
+    cell, where others assigned them; empty if the method plans them.
     """
     arms, groups = model.active.shape
     means = np.empty((arms, groups))
@@ -150,9 +154,12 @@ def _plan_block(model: Model, rules: Rules, state: State, batch: float) -> None:
     if not doubts:
         copy_into(state.shares, shares)
     support = np.zeros((arms, groups), dtype=np.bool_)
-    number = find_support(seen, leader, doubted, variances, needs, shares, support)
-    planned = np.empty((arms, groups))
-    block_counts(model, rules, state, shares, support, number, batch, planned)
+    if assigned.size:
+        planned = assigned
+    else:
+        number = find_support(seen, leader, doubted, variances, needs, shares, support)
+        planned = np.empty((arms, groups))
+        block_counts(model, rules, state, shares, support, number, batch, planned)
     slot = _open_block(state, planned)
     pause = rules.pause**2
     if leader == arms:
@@ -205,7 +212,38 @@ def _next_cell(
             return _best_extra(model, state, group), OUTSIDE
         if next_slot(state.blocks) == OUTSIDE:
             return -1, OUTSIDE
-        _plan_block(model, rules, state, batch)
+        _plan_block(model, rules, state, batch, np.empty((0, 0)))
+
+
+@kernel
+def skip_initial_block(floats: Floats, integers: Integers) -> None:
+    """Close the block of the initial pulls, where others assign them: it has no bets."""
+    close_oldest(open_state(floats, integers).blocks)
+
+
+@kernel
+def open_assigned(packed: Floats, floats: Floats, integers: Integers, assigned: Floats) -> None:
+    """Open a block of pulls that others assigned, shape (K, L), and freeze its bets."""
+    model, rules = open_constants(packed)
+    state = open_state(floats, integers)
+    if can_plan(model, state):
+        _plan_block(model, rules, state, 0.0, assigned)
+    else:
+        _open_block(state, assigned)
+
+
+@kernel
+def ask_assigned(floats: Floats, integers: Integers, cell: int) -> int:
+    """Issue a pull of the only open block, if there is any; return its tag."""
+    state = open_state(floats, integers)
+    blocks = state.blocks
+    if blocks.number[0] == 0:
+        return OUTSIDE
+    serial = blocks.first[0]
+    slot = slot_of(blocks, serial)
+    blocks.to_issue[slot, cell] -= 1.0
+    blocks.unissued[slot] -= 1
+    return tag_of(serial, is_bet_on(state, slot, cell))
 
 
 @kernel

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fairtrial.confidence.block_betting import BlockKernels, LiveBlocks, promise
 from fairtrial.confidence.block_betting.bets import GRID
@@ -21,6 +21,7 @@ from fairtrial.subpopulations._kernels import blocks
 from fairtrial.subpopulations._kernels.block_state import CONSTANTS, Constants, Rules
 from fairtrial.subpopulations.environments import CellEnvironment
 from fairtrial.subpopulations.policies.base import FloorPolicy
+from fairtrial.subpopulations.policies.cuts import ASSIGNED, Cuts
 from fairtrial.subpopulations.policies.units import PREDICTABLE, model_of
 from fairtrial.subpopulations.problem import Problem
 
@@ -66,6 +67,9 @@ class BlockBetting(FloorPolicy):
         than 500 cells.
     max_pulls : int, optional
         Stop undecided after this many results.
+    assigned : array-like of int, optional
+        What a finished experiment did, for `fairtrial.analyse`: the action of every unit in the
+        order of assignment. Blocks are cut from it instead of being planned.
     losses : {"informative", "ignorable"}
         Whether the value of a result may have a say in whether it gets lost (default). If not, a
         lost pull is drawn again, which costs that one pull; the guarantee then names the
@@ -110,6 +114,7 @@ class BlockBetting(FloorPolicy):
         initial_pulls: int | None = None,
         max_pulls: int | None = None,
         losses: str = "informative",
+        assigned: ArrayLike | None = None,
         seed: int | np.random.Generator | None = None,
     ) -> None:
         super().__init__(problem, delta, max_pulls, seed)
@@ -128,6 +133,18 @@ class BlockBetting(FloorPolicy):
         )
         constants, _ = CONSTANTS.pack(Constants(model, self._rules))
         self._blocks = _Blocks(constants, **self._dimensions)
+        self.assigned = assigned
+        self._cuts = None if assigned is None else self._cut(assigned)
+        if self._cuts is not None:
+            blocks.skip_initial_block(self._blocks.floats, self._blocks.integers)
+
+    def _cut(self, assigned: ArrayLike) -> Cuts:
+        cuts = Cuts(assigned, self.problem, self._rules)
+        if self.batch is not None or self.max_pulls is not None:
+            raise InvalidArgument("assigned", "leaves batch and max_pulls nothing to say")
+        if self.losses == "ignorable":
+            raise InvalidArgument("losses", "must be 'informative' with assigned", self.losses)
+        return cuts
 
     def _refuse_what_is_not_covered(self) -> None:
         if self.problem.tolerance > 0.0 or self.problem.floor_tolerance > 0.0:
@@ -190,7 +207,25 @@ class BlockBetting(FloorPolicy):
 
     def choose(self, group: str | None = None) -> Choice:
         """Return the next pull of an open block, planning a new one when there is none."""
+        if self._cuts is not None:
+            return self._next_assigned(group)
         return self._blocks.choose(self._column(group), float(self.batch or 0))
+
+    def _next_assigned(self, group: str | None) -> Choice:
+        """Return what was assigned next; a block begins when those before have all results."""
+        assert self._cuts is not None
+        if group is not None:
+            raise InvalidArgument("group", "must not be given: all pulls are assigned", group)
+        if self.asked == len(self._cuts.actions):
+            return None
+        begins = self.asked in self._cuts.starts
+        if self._outstanding and (begins or self.asked == self._cuts.rest):
+            return None
+        if begins:
+            blocks.open_assigned(*self._blocks.arrays, self._cuts.counts_from(self.asked))
+        action = int(self._cuts.actions[self.asked])
+        state = self._blocks.floats, self._blocks.integers
+        return action, int(blocks.ask_assigned(*state, action))
 
     def learn(self, pull: Pull, outcome: float) -> None:
         """Take one reward; after its loss it counts for bets as long as its block is open."""
@@ -204,6 +239,9 @@ class BlockBetting(FloorPolicy):
         """Correct the data, and bets of its block; those that were paid stay as they were."""
         self._blocks.amend(pull, self._inward * old, self._inward * new)
 
+    def _can_run(self, environment: Any, horizon: int | None, parallel: int) -> bool:
+        return self._cuts is None and super()._can_run(environment, horizon, parallel)
+
     def _simulate(
         self, environment: CellEnvironment, generator: np.random.Generator, horizon: int
     ) -> Floats:
@@ -216,6 +254,18 @@ class BlockBetting(FloorPolicy):
     @property
     def _finished(self) -> bool:
         return self._blocks.finished
+
+    @property
+    def _capped(self) -> bool:
+        if self._cuts is None:
+            return super()._capped
+        return self.asked == len(self._cuts.actions) and not self._outstanding
+
+    @property
+    def _ending(self) -> str:
+        if self._cuts is None:
+            return super()._ending
+        return f"all {len(self._cuts.actions)} units of the experiment are used"
 
     @property
     def _answer(self) -> int | None:
@@ -259,6 +309,13 @@ class BlockBetting(FloorPolicy):
         rivals[leader] = False
         # Every rival is rejected: what the last of them came to is at least the threshold.
         return float(wealth[rivals].min()) if rivals.any() else threshold, threshold
+
+    def _left(self, evidence: float | None, threshold: float | None) -> float | None:
+        if self._cuts is None or self._finished or not self._capped:
+            return super()._left(evidence, threshold)
+        # Results that would have been needed beyond those of the last block.
+        needed = float(self._blocks.state.forecast[0]) - self._cuts.last_block
+        return max(0.0, needed) if math.isfinite(needed) else None
 
     def _remaining(self, evidence: float | None, threshold: float | None) -> float | None:
         return self._blocks.pulls_left
@@ -327,7 +384,7 @@ class BlockBetting(FloorPolicy):
             "whatever the true means are",
             "the true mean of each arm in each group does not change during the study",
         )
-        stated = stated.assuming(PREDICTABLE)
+        stated = stated.assuming(PREDICTABLE if self._cuts is None else ASSIGNED)
         ignorable = self.losses == "ignorable"
         if ignorable:
             stated = stated.assuming(_LOSSES_IGNORABLE)

@@ -1,0 +1,130 @@
+"""`fairtrial analyse`: a finished experiment from a table, with the guarantee of a live study."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from fairtrial.cli.exits import EPILOG, ExitCode
+from fairtrial.cli.output import emit, json_option, say
+
+if TYPE_CHECKING:
+    from fairtrial.study import Study
+
+__all__ = ["analyse"]
+
+
+@click.command(epilog=EPILOG, short_help="Analyse a finished experiment from a table.")
+@click.argument("config", type=click.Path(path_type=Path))
+@click.argument("table", type=click.Path(path_type=Path))
+@click.option(
+    "--order",
+    required=True,
+    metavar="COLUMN",
+    help="Sort the rows by this column (numbers, or dates as 2026-11-23): the order of "
+    "assignment. 'as given' states that they are in that order.",
+)
+@click.option(
+    "--outcome", default="outcome", show_default=True, metavar="COLUMN", help="Where outcomes are."
+)
+@click.option(
+    "--column",
+    "columns",
+    multiple=True,
+    metavar="LABEL=COLUMN",
+    help="Where a label is, as arm=treatment; by default in a column of its own name.",
+)
+@click.option(
+    "--weights-from-table",
+    is_flag=True,
+    help="Weigh each group by its share of the rows instead of as the file says.",
+)
+@click.option(
+    "--name", help="Keep the study under this name; by default the file's, and '-analysis'."
+)
+@click.option(
+    "--report", type=click.Path(path_type=Path), help="Write the report to this file as well."
+)
+@json_option
+def analyse(
+    config: Path,
+    table: Path,
+    order: str,
+    outcome: str,
+    columns: tuple[str, ...],
+    weights_from_table: bool,
+    name: str | None,
+    report: Path | None,
+    as_json: bool,
+) -> None:
+    """Analyse the finished experiment in TABLE by the problem and delta of the file CONFIG.
+
+    TABLE has one row per unit that was assigned; a blank outcome is missing, and counts as lost.
+    The answer has the guarantee of a study run by block betting, if neither the order of
+    assignment nor which arm a unit got depends on outcomes of the same block. The study is kept
+    in the file's storage: `fairtrial study show` and `report` work on it.
+    """
+    from fairtrial.cli.config import load_configuration
+    from fairtrial.study.analysis import FROM_TABLE
+    from fairtrial.study.analysis import analyse as analyse_table
+
+    configuration = load_configuration(config, "analyse")
+    study = analyse_table(
+        configuration.problem,
+        table,
+        getattr(configuration.policy, "delta", 0.05),
+        order=order,
+        outcome=outcome,
+        columns=dict(_label_and_column(text) for text in columns),
+        group_weights=FROM_TABLE if weights_from_table else None,
+        storage=configuration.study.storage,
+        name=name or f"{configuration.study.name}-analysis",
+    )
+    with study:
+        _show(study, as_json)
+        if report is not None:
+            from fairtrial.report import write_report
+
+            write_report(study, report)
+        decided = study.recommend().decided
+    if not decided:
+        raise click.exceptions.Exit(ExitCode.NO_ANSWER)
+
+
+def _label_and_column(text: str) -> tuple[str, str]:
+    from fairtrial.errors import InvalidArgument
+
+    label, equals, column = text.partition("=")
+    if not (equals and label and column):
+        raise InvalidArgument("--column", "must be LABEL=COLUMN, as arm=treatment", text)
+    return label.strip(), column.strip()
+
+
+def _show(study: Study, as_json: bool) -> None:
+    from fairtrial.cli.display import answer_text, wrapped
+    from fairtrial.cli.standing import print_standing
+    from fairtrial.core.wording import plural
+    from fairtrial.presentation.sources import minimizes
+
+    progress, health = study.progress(), study.health()
+    assigned = len(study.policy.get_params()["assigned"])
+    document = {
+        "study": study.name,
+        "units": {"assigned": assigned, "used": progress.asked, "lost": health["lost"]},
+        "progress": progress.to_dict(),
+        "health": health,
+    }
+    if as_json:
+        emit(document)
+        return
+    say(
+        f"A finished experiment of {plural(assigned, 'unit')}: this answer used the first "
+        f"{progress.asked:,}, of which {health['lost']:,} have no outcome."
+    )
+    say(answer_text(progress, endless=False))
+    print_standing(progress, minimizes(study))
+    for warning in health["warnings"]:
+        say(wrapped("Warning", warning))
+    say(f"Kept as the study {study.name!r}.")

@@ -1,0 +1,282 @@
+"""A finished experiment, read from a table: the study that it amounts to, and its guarantee."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from fairtrial.core import Problem
+from fairtrial.core.family import family_of
+from fairtrial.core.problem import Outcome
+from fairtrial.core.tables import column_of, read_table
+from fairtrial.core.validation import check_instance
+from fairtrial.errors import InvalidArgument, InvalidOutcome, NotSupported
+from fairtrial.study.location import Storage
+from fairtrial.study.study import Study
+
+__all__ = ["AS_GIVEN", "FROM_TABLE", "analyse"]
+
+AS_GIVEN = "as given"
+"""The order that says: the rows are in the order of assignment."""
+
+FROM_TABLE = "from the table"
+"""The weights that say: each group counts as often as it is in the table."""
+
+MISSING = "no outcome in the table"
+"""Why a unit without an outcome is recorded as lost."""
+
+_AT_ONCE = 1_000
+_BLANK = frozenset({"", "na", "nan", "nat", "<na>", "none", "null"})
+"""What tables write for a missing value, in small letters."""
+
+
+@dataclass(frozen=True)
+class _Unit:
+    """A unit of the experiment; its outcome is None if it is missing."""
+
+    action: int
+    outcome: Outcome | None
+
+
+def analyse(
+    problem: Problem,
+    table: Any,
+    delta: float = 0.05,
+    *,
+    order: str,
+    outcome: str = "outcome",
+    columns: Mapping[str, str] | None = None,
+    group_weights: str | None = None,
+    storage: Storage = "memory://",
+    name: str = "analysis",
+) -> Study:
+    """Analyse a finished experiment, with the guarantee of a study that was run by block betting.
+
+    The rows are read in the order of assignment and cut into blocks by their assignments alone.
+    What is bet on a block is frozen from the blocks before, then its outcomes are looked at. So
+    the answer is wrong with probability at most `delta`, if the assignment did not depend on
+    outcomes of the same block.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem, stated as it was before the outcomes were known.
+    table : path, pandas.DataFrame or mapping of str to sequence
+        One row per unit that was assigned. An outcome that is blank is missing: the unit counts
+        as lost.
+    delta : float
+        Probability of a wrong answer that is accepted.
+    order : str
+        The column that the rows are sorted by, numbers or dates as 2026-11-23: the order of
+        assignment. ``"as given"`` states that the rows are in that order.
+    outcome : str
+        The column of the outcomes.
+    columns : mapping of str to str, optional
+        By label of an action (``"arm"``, ``"group"``), the column that holds it; by default one of
+        the same name.
+    group_weights : str, optional
+        ``"from the table"`` weighs each group by its share of the rows; else the problem says.
+    storage, name
+        Where the study is kept, and under which name.
+
+    Returns
+    -------
+    Study
+        It has the answer (`recommend`), the effects and evidence (`progress`), and a log in which
+        every row is a pull. `write_report` writes its report.
+
+    Raises
+    ------
+    InvalidArgument
+        If a column is missing, a label is unknown, an order is no order, or an arm has no row.
+    InvalidOutcome
+        If the problem refuses an outcome; the row is named.
+    NotSupported
+        If the family has no such analysis.
+
+    Notes
+    -----
+    Source: docs/explanation/finished-experiments.md, with the proof.
+
+    Examples
+    --------
+    >>> from fairtrial.subpopulations import Problem
+    >>> problem = Problem(["old", "new"], ["all"], floors=None, reward_range=(0, 1))
+    >>> rows = {"arm": ["old", "new"] * 150, "cured": [0, 1] * 150, "day": range(300)}
+    >>> with analyse(problem, rows, order="day", outcome="cured") as study:
+    ...     study.recommend().arm
+    'new'
+    """
+    check_instance("problem", problem, Problem)
+    reader = family_of(problem.family).analysis
+    if reader is None:
+        raise NotSupported(
+            f"finished experiments of the family {problem.family!r} are not analysed"
+        )
+    rows = _Rows(problem, table, columns or {}, outcome, order)
+    if group_weights is not None:
+        problem = _weighed(problem, rows, group_weights)
+    units = list(rows.units())
+    policy = reader(problem, [unit.action for unit in units], delta)
+    study = Study.create(problem, policy, storage=storage, name=name, seed=0)
+    try:
+        _play(study, units)
+    except BaseException:
+        study.close()
+        raise
+    return study
+
+
+class _Rows:
+    """The rows of a table, and their order of assignment."""
+
+    def __init__(
+        self, problem: Problem, table: Any, columns: Mapping[str, str], outcome: str, order: str
+    ) -> None:
+        self._problem = problem
+        sources = _sources_of(problem, columns)
+        self._is_file = isinstance(table, str | Path)
+        if self._is_file:
+            table = read_table(table, text=list(sources.values()))
+        self._outcomes = column_of(table, outcome)
+        number = len(self._outcomes)
+        if number == 0:
+            raise InvalidArgument("table", "must have at least one row")
+        self.labels = {
+            name: _labels_of(problem, table, name, source, number)
+            for name, source in sources.items()
+        }
+        self._order = list(range(number))
+        if order != AS_GIVEN:
+            places = _as_order(column_of(table, order), order, self._place)
+            _require_length(order, places, number)
+            self._order.sort(key=places.__getitem__)
+
+    def _place(self, row: int) -> str:
+        """Return where a row is, as editors count in files and Python in tables."""
+        return f"line {row + 2}" if self._is_file else f"row {row}"
+
+    def units(self) -> Iterator[_Unit]:
+        """Yield the units in the order of assignment."""
+        for row in self._order:
+            labels = {name: column[row] for name, column in self.labels.items()}
+            try:
+                action = self._problem.action(**labels)
+            except InvalidArgument as error:
+                where = f"table, {self._place(row)}"
+                raise InvalidArgument(where, error.accepted, labels) from None
+            yield _Unit(action, self._outcome(row))
+
+    def _outcome(self, row: int) -> Outcome | None:
+        value = self._outcomes[row]
+        if str(value).strip().lower() in _BLANK:
+            return None
+        number = _number(value)
+        try:
+            checked: Outcome = self._problem.check_outcome(value if number is None else number)
+        except InvalidOutcome as error:
+            where = f"table, {self._place(row)}: outcome"
+            raise InvalidOutcome(where, error.accepted, value) from None
+        return checked
+
+
+def _sources_of(problem: Problem, columns: Mapping[str, str]) -> dict[str, str]:
+    """Return the column that holds each label of an action."""
+    names = list(problem.action_labels[0])
+    for name in columns:
+        if name not in names:
+            raise InvalidArgument("columns", f"must name labels: {', '.join(names)}", name)
+    return {name: columns.get(name, name) for name in names}
+
+
+def _labels_of(problem: Problem, table: Any, name: str, source: str, number: int) -> list[str]:
+    """Return a column of labels as text; it may be left out where there is one label only."""
+    possible = {str(labels[name]) for labels in problem.action_labels}
+    if len(possible) == 1 and source not in getattr(table, "columns", table):
+        return [possible.pop()] * number
+    column = column_of(table, source)
+    _require_length(source, column, number)
+    return [
+        str(int(label)) if isinstance(label, float) and label.is_integer() else str(label)
+        for label in column
+    ]
+
+
+def _require_length(name: str, column: Sequence[Any], number: int) -> None:
+    if len(column) != number:
+        accepted = f"must have columns of equal length; {name!r} has {len(column)} rows"
+        raise InvalidArgument("table", accepted, number)
+
+
+def _as_order(column: Sequence[Any], name: str, place: Any) -> list[Any]:
+    """Return a column as numbers, or as dates."""
+    numbers = [_number(value) for value in column]
+    if all(number is not None for number in numbers):
+        return numbers
+    dates = [_date(value) for value in column]
+    for row, date in enumerate(dates):
+        if date is None:
+            accepted = f"must be a number or a date as 2026-11-23 in the column {name!r}"
+            raise InvalidArgument(f"order, {place(row)}", accepted, column[row])
+    if len({date.tzinfo is None for date in dates if date is not None}) > 1:
+        raise InvalidArgument("order", "must have a time zone in all rows or in none", name)
+    return dates
+
+
+def _number(value: Any) -> float | None:
+    if isinstance(value, bool):
+        return None
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _date(value: Any) -> datetime | None:
+    if isinstance(value, datetime):
+        return value
+    try:
+        return datetime.fromisoformat(str(value).strip())
+    except ValueError:
+        return None
+
+
+def _weighed(problem: Problem, rows: _Rows, group_weights: str) -> Problem:
+    """Return the problem with its groups weighed by how many rows they have."""
+    if group_weights != FROM_TABLE or "group" not in rows.labels:
+        accepted = f"must be {FROM_TABLE!r}, of a problem with groups; its own are the problem's"
+        raise InvalidArgument("group_weights", accepted, group_weights)
+    groups = dict.fromkeys(str(labels["group"]) for labels in problem.action_labels)
+    counts = Counter(rows.labels["group"])
+    return problem.clone(group_weights=[counts[group] for group in groups])
+
+
+def _play(study: Study, units: Sequence[_Unit]) -> None:
+    """Hand the units to the study, block by block, until it stops; the rest as further data."""
+    asked = 0
+    while pulls := study.ask(min(_AT_ONCE, len(units) - asked)):
+        own = units[asked : asked + len(pulls)]
+        asked += len(pulls)
+        missing = [pull for pull, unit in zip(pulls, own, strict=True) if unit.outcome is None]
+        for pull in missing:
+            study.fail(pull, reason=MISSING)
+        study.tell_many(
+            [
+                (pull, unit.outcome)
+                for pull, unit in zip(pulls, own, strict=True)
+                if unit.outcome is not None
+            ]
+        )
+    rest = [
+        (study.problem.pull(**study.problem.labels(unit.action)), unit.outcome)
+        for unit in units[asked:]
+        if unit.outcome is not None
+    ]
+    for start in range(0, len(rest), _AT_ONCE):
+        study.tell_many(rest[start : start + _AT_ONCE])

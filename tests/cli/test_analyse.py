@@ -1,0 +1,123 @@
+"""`fairtrial analyse`: a finished experiment from a file and a table."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fairtrial.cli import ExitCode
+from fairtrial.study import Study
+from tests.cli.configurations import write
+
+PROBLEM = {
+    "family": "subpopulations",
+    "arms": ["old", "new"],
+    "groups": {"f": 0.5, "m": 0.5},
+    "floors": 0.1,
+    "reward_range": [0, 1],
+}
+
+
+def configuration(folder: Path, **changes: object) -> Path:
+    """Write a file that has a problem, and no source."""
+    sections = {"study": {"name": "cure", "storage": "sqlite:///cure.db"}, "problem": PROBLEM}
+    return write(folder, {**sections, **changes})
+
+
+@pytest.fixture
+def table(folder: Path) -> Path:
+    """A trial of 600 people, by date; every fiftieth was lost."""
+    rng = np.random.default_rng(0)
+    lines = ["person,treatment,group,cured"]
+    for person in range(600):
+        arm, group = rng.integers(2), rng.integers(2)
+        cured = "" if person % 50 == 49 else int(rng.random() < 0.3 + 0.4 * arm)
+        lines.append(f"{person},{('old', 'new')[arm]},{'fm'[group]},{cured}")
+    path = folder / "results.csv"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+OPTIONS = ("--order", "person", "--outcome", "cured", "--column", "arm=treatment")
+
+
+def test_the_answer_is_shown_and_kept_as_a_study(folder, invoke, table):
+    done = invoke("analyse", configuration(folder), table, *OPTIONS)
+    assert done.exit_code == ExitCode.OK, done.stderr
+    first, second, *_ = done.stdout.splitlines()
+    assert first.startswith("A finished experiment of 600 units: this answer used the first ")
+    assert second.startswith("Answer: new")
+    assert "Kept as the study 'cure-analysis'." in done.stdout
+    with Study.open(folder / "cure.db", "cure-analysis") as study:
+        assert study.recommend().arm == "new"
+    shown = invoke("study", "show", "cure-analysis", "--storage", "sqlite:///cure.db")
+    assert "Answer: new" in shown.stdout
+
+
+def test_the_same_as_a_document(folder, document, table):
+    found, done = document("analyse", configuration(folder), table, *OPTIONS, "--name", "mine")
+    assert done.exit_code == ExitCode.OK
+    assert found["study"] == "mine"
+    assert found["units"]["assigned"] == 600
+    assert found["units"]["lost"] == found["units"]["used"] // 50
+    assert found["progress"]["recommendation"]["arm"] == "new"
+
+
+def test_the_delta_is_that_of_the_file(folder, document, table):
+    path = configuration(folder, policy={"name": "BlockBetting", "delta": 0.2})
+    found, _ = document("analyse", path, table, *OPTIONS)
+    assert found["progress"]["recommendation"]["confidence"] == pytest.approx(0.8)
+
+
+def test_the_report_is_written_beside(folder, invoke, table):
+    invoke("analyse", configuration(folder), table, *OPTIONS, "--report", folder / "page.html")
+    assert "in which they were assigned" in (folder / "page.html").read_text(encoding="utf-8")
+
+
+def test_an_undecided_experiment_ends_with_its_own_exit_code(folder, invoke, table):
+    few = folder / "few.csv"
+    few.write_text("\n".join(table.read_text().splitlines()[:60]) + "\n")
+    done = invoke("analyse", configuration(folder), few, *OPTIONS)
+    assert done.exit_code == ExitCode.NO_ANSWER
+    assert "not decided" in done.stdout
+
+
+def test_groups_weigh_as_in_the_table(folder, invoke, table):
+    invoke("analyse", configuration(folder), table, *OPTIONS, "--weights-from-table")
+    with Study.open(folder / "cure.db", "cure-analysis") as study:
+        lines = table.read_text().splitlines()[1:]
+        women = sum(line.split(",")[2] == "f" for line in lines)
+        assert study.problem.shares[0] == pytest.approx(women / 600)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--order", "person"], "must have the column 'outcome'"),
+        ([*OPTIONS, "--column", "arm"], "must be LABEL=COLUMN"),
+        ([*OPTIONS, "--column", "dose=treatment"], "must name labels: arm, group"),
+        (["--order", "when", *OPTIONS[2:]], "must have the column 'when'"),
+    ],
+    ids=str,
+)
+def test_a_mistake_in_the_options_is_named(folder, invoke, table, options, message):
+    done = invoke("analyse", configuration(folder), table, *options)
+    assert done.exit_code == ExitCode.USAGE
+    assert message in done.stderr
+
+
+def test_a_refused_outcome_is_named_with_its_line_and_nothing_is_kept(folder, invoke, table):
+    lines = table.read_text().splitlines()
+    lines[300] = lines[300].rsplit(",", 1)[0] + ",7"
+    table.write_text("\n".join(lines) + "\n")
+    done = invoke("analyse", configuration(folder), table, *OPTIONS)
+    assert done.exit_code == ExitCode.FAILURE
+    assert "line 301: outcome" in done.stderr
+    assert not (folder / "cure.db").exists()
+
+
+def test_a_second_analysis_needs_another_name(folder, invoke, table):
+    invoke("analyse", configuration(folder), table, *OPTIONS)
+    done = invoke("analyse", configuration(folder), table, *OPTIONS)
+    assert done.exit_code == ExitCode.USAGE
+    assert "cure-analysis" in done.stderr

@@ -1,0 +1,217 @@
+"""Finished experiments from tables: what is read, in which order, and what is refused."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from fairtrial import analyse, errors, linear, write_report
+from fairtrial.study import Study
+from fairtrial.subpopulations import BlockBetting, Problem
+
+PROBLEM = Problem(["old", "new"], ["f", "m"], floors=0.1, reward_range=(0, 1))
+
+
+def trial(units: int = 800, seed: int = 0) -> pd.DataFrame:
+    """A randomised trial in which the new treatment is better, for women most."""
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {"arm": rng.choice(["old", "new"], units), "group": rng.choice(["f", "m"], units)}
+    )
+    chance = 0.3 + 0.3 * (frame.arm == "new") + 0.1 * (frame.group == "f")
+    frame["outcome"] = (rng.random(units) < chance).astype(float)
+    frame["day"] = np.arange(units)
+    return frame
+
+
+def events(study: Study) -> list[tuple[object, ...]]:
+    """Return what happened, and to which cell, with its outcome."""
+    history = study.history()[["kind", "arm", "group", "value"]].astype(object)
+    return [tuple(None if cell != cell else cell for cell in row) for row in history.to_numpy()]
+
+
+def test_the_better_treatment_is_found_with_the_guarantee_of_a_live_study() -> None:
+    with analyse(PROBLEM, trial(), order="day") as study:
+        answer = study.recommend()
+        assert (answer.arm, answer.status) == ("new", "decided")
+        assert answer.guarantee.proven
+        assert study.verify().ok
+
+
+def test_all_rows_count_for_the_estimates_also_those_after_the_decision() -> None:
+    frame = trial()
+    with analyse(PROBLEM, frame, order="day") as study:
+        progress = study.progress()
+        assert progress.asked < len(frame)
+        found = {tuple(one.labels.values()): (one.pulls, one.mean) for one in progress.actions}
+    for (arm, group), rows in frame.groupby(["arm", "group"]):
+        assert found[arm, group] == (len(rows), pytest.approx(rows.outcome.mean()))
+
+
+def test_rows_are_read_in_the_order_of_assignment() -> None:
+    frame = trial(300)
+    with analyse(PROBLEM, frame, order="day") as study:
+        expected = events(study)
+    shuffled = frame.sample(frac=1.0, random_state=1)
+    with analyse(PROBLEM, shuffled, order="day") as study:
+        assert events(study) == expected
+    with analyse(PROBLEM, frame, order="as given") as study:
+        assert events(study) == expected
+
+
+def test_dates_order_rows_by_time_and_not_by_their_letters() -> None:
+    frame = trial(300)
+    days = pd.Timestamp("2024-01-01") + pd.to_timedelta(frame.day, unit="D")
+    frame["enrolled"] = days.dt.strftime("%Y-%m-%d")
+    frame["stamp"] = days
+    with analyse(PROBLEM, frame, order="day") as study:
+        expected = study.progress().evidence
+    for column in ("enrolled", "stamp"):
+        with analyse(PROBLEM, frame.sample(frac=1.0, random_state=2), order=column) as study:
+            assert study.progress().evidence == expected
+
+
+def test_numbers_written_as_text_order_rows_as_numbers() -> None:
+    frame = trial(300)
+    with analyse(PROBLEM, frame, order="day") as study:
+        expected = study.progress().evidence
+    frame["day"] = frame.day.astype(str)
+    with analyse(PROBLEM, frame.sample(frac=1.0, random_state=2), order="day") as study:
+        assert study.progress().evidence == expected
+
+
+@pytest.mark.parametrize("blank", [None, math.nan, "", "  ", "NA", pd.NA, "nan"], ids=repr)
+def test_a_blank_outcome_is_a_lost_unit(blank: object) -> None:
+    frame = trial(400).astype({"outcome": object})
+    frame.loc[::20, "outcome"] = blank
+    with analyse(PROBLEM, frame, order="day") as study:
+        lost = study.health()["lost"]
+        assert lost == sum(frame.outcome[: study.progress().asked].isin([blank])) or lost > 0
+        assert study.recommend().guarantee.proven
+
+
+def test_an_undecided_experiment_names_the_answers_that_are_left() -> None:
+    with analyse(PROBLEM, trial(80), order="day") as study:
+        answer, progress = study.recommend(), study.progress()
+    assert answer.status == "undecided"
+    assert "all 80 units of the experiment are used" in answer.reason
+    assert answer.candidates is not None
+    assert "new" in answer.candidates
+    assert progress.remaining is None or progress.remaining > 0
+
+
+def test_a_file_is_read_as_people_have_it(tmp_path: Path) -> None:
+    frame = trial(300).rename(columns={"arm": "treatment", "group": "sex", "outcome": "cured"})
+    path = tmp_path / "trial.csv"
+    frame.to_csv(path, sep=";", decimal=",", index=False, encoding="utf-8-sig")
+    columns = {"arm": "treatment", "group": "sex"}
+    with analyse(PROBLEM, path, order="day", outcome="cured", columns=columns) as study:
+        assert study.progress().told == 300
+
+
+def test_labels_that_are_numbers_are_matched_as_text(tmp_path: Path) -> None:
+    problem = Problem(2, 1, floors=None, reward_range=(0, 1))
+    rows = {"arm": [0.0, 1.0] * 100, "outcome": [0, 1] * 100}
+    with analyse(problem, rows, order="as given") as study:
+        assert study.recommend().arm == "1"
+
+
+def test_groups_may_weigh_as_much_as_they_have_rows() -> None:
+    frame = trial(400)
+    with analyse(PROBLEM, frame, order="day", group_weights="from the table") as study:
+        shares = frame.group.value_counts(normalize=True)
+        assert study.problem.shares.tolist() == pytest.approx([shares["f"], shares["m"]])
+
+
+def test_the_study_is_kept_where_it_is_told_and_has_a_report(tmp_path: Path) -> None:
+    storage = f"sqlite:///{tmp_path / 'trial.db'}"
+    with analyse(PROBLEM, trial(300), order="day", storage=storage, name="cure") as study:
+        head = study.head_hash
+    with Study.open(storage, "cure") as study:
+        assert study.head_hash == head
+        assert isinstance(study.policy, BlockBetting)
+        page = tmp_path / "report.html"
+        write_report(study, page)
+    assert "in the order in which they were assigned" in page.read_text(encoding="utf-8")
+
+
+# -------------------------------------------------------------------------------- bad input
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"order": "when"}, "must have the column 'when'"),
+        ({"order": "arm"}, "row 0 must be a number or a date"),
+        ({"outcome": "cured"}, "must have the column 'cured'"),
+        ({"columns": {"dose": "arm"}}, "must name labels: arm, group"),
+        ({"columns": {"group": "site"}}, "must have the column 'site'"),
+        ({"group_weights": "equal"}, "'from the table'"),
+        ({"delta": 1.5}, "delta"),
+    ],
+    ids=str,
+)
+def test_arguments_that_fit_no_table_are_refused(change: dict[str, object], message: str) -> None:
+    with pytest.raises(errors.InvalidArgument, match=message):
+        analyse(PROBLEM, trial(100), **{"order": "day", **change})
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "error", "message"),
+    [
+        ("arm", "placebo", errors.InvalidArgument, "row 7"),
+        ("outcome", 1.5, errors.InvalidOutcome, "row 7: outcome"),
+        ("outcome", "ill", errors.InvalidOutcome, "row 7: outcome"),
+        ("outcome", math.inf, errors.InvalidOutcome, "row 7: outcome"),
+        ("day", "21/11/2026", errors.InvalidArgument, "row 0|row 7"),
+        ("day", math.nan, errors.InvalidArgument, "row"),
+    ],
+    ids=str,
+)
+def test_a_bad_row_is_named(
+    column: str, value: object, error: type[Exception], message: str
+) -> None:
+    frame = trial(100).astype({column: object})
+    frame.loc[7, column] = value
+    with pytest.raises(error, match=message):
+        analyse(PROBLEM, frame, order="day")
+
+
+def test_a_bad_line_of_a_file_is_named_as_an_editor_counts(tmp_path: Path) -> None:
+    path = tmp_path / "trial.csv"
+    path.write_text("arm,group,outcome\nold,f,0\nnew,f,7\n")
+    with pytest.raises(errors.InvalidOutcome, match="line 3: outcome"):
+        analyse(PROBLEM, path, order="as given")
+
+
+def test_an_arm_without_a_row_is_refused() -> None:
+    rows = {"arm": ["old"] * 9, "group": ["f"] * 9, "outcome": [0] * 9}
+    with pytest.raises(errors.InvalidArgument, match="'old' in 'm'"):
+        analyse(PROBLEM, rows, order="as given")
+
+
+def test_columns_of_unequal_length_and_empty_tables_are_refused() -> None:
+    rows = {"arm": ["old"] * 9, "group": ["f"] * 8, "outcome": [0] * 9}
+    with pytest.raises(errors.InvalidArgument, match="equal length"):
+        analyse(PROBLEM, rows, order="as given")
+    with pytest.raises(errors.InvalidArgument, match="at least one row"):
+        analyse(PROBLEM, {"arm": [], "group": [], "outcome": []}, order="as given")
+
+
+def test_a_family_without_such_an_analysis_says_so() -> None:
+    problem = linear.Problem([[1, 0], [0, 1]], noise_std=1.0)
+    with pytest.raises(errors.NotSupported, match="'linear'"):
+        analyse(problem, {"arm": ["0"], "outcome": [1]}, order="as given")
+
+
+def test_a_refused_table_leaves_no_study_behind(tmp_path: Path) -> None:
+    storage = f"sqlite:///{tmp_path / 'trial.db'}"
+    frame = trial(100)
+    frame.loc[50, "outcome"] = 2.0
+    with pytest.raises(errors.InvalidOutcome):
+        analyse(PROBLEM, frame, order="day", storage=storage)
+    assert not (tmp_path / "trial.db").exists()
