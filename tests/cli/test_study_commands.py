@@ -115,7 +115,7 @@ def test_list_names_every_study_with_its_status(running, folder, invoke, documen
 
 def test_show_says_the_answer_the_estimates_and_the_health(decided, invoke, document):
     text = invoke("study", "show", decided).stdout
-    for part in ("Answer: a", "Guarantee", "interval", "0 late"):
+    for part in ("Answer: a", "Guarantee", "interval", "none was lost, late, corrected"):
         assert part in text
     found, _ = document("study", "show", decided)
     assert found["progress"]["recommendation"]["arm"] == "a"

@@ -13,11 +13,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from fairtrial import subpopulations
 from fairtrial.core import Estimate
 from fairtrial.errors import InvalidArgument
 from fairtrial.presentation.cuts import MOST_ARMS
 from fairtrial.report import write_report
 from tests.plots.plot_fakes import (
+    ARMS,
+    GROUPS,
     BlockBetting,
     Endless,
     FakeStudy,
@@ -550,6 +553,23 @@ def test_what_the_results_contradict_is_a_warning(report):
     (warning,) = page.of_class("warning")
     assert warning.text == "the results contradict <noise_std>."
     assert table_named(page, "State of the study")[1:] == [["open", "3"]]
+
+
+def test_health_without_anything_amiss_lists_no_zeros(report):
+    study = FakeStudy()
+    study.health = lambda: {"open": 0, "lost": 0, "expiry": "drop"}
+    text = section(report(study), "Health").text
+    assert "No pull is open, and none was lost, late, corrected or told twice." in text
+    assert "expiry" not in text
+
+
+def test_the_page_begins_with_the_question(report):
+    problem = subpopulations.Problem(ARMS, GROUPS, floors=0, reward_range=(-1, 1))
+    page = report(FakeStudy(problem=problem))
+    rows = dict(table_named(page, "What was asked")[1:])
+    assert rows == dict(problem.in_words())
+    assert "among those whose mean in every group is at least 0" in rows["Question"]
+    assert page.text.index("The question") < page.text.index("Decision")
 
 
 def test_nested_health_is_flattened(report):

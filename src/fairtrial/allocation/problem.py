@@ -13,6 +13,7 @@ import numpy as np
 
 from fairtrial.core.problem import Problem as BaseProblem
 from fairtrial.core.validation import as_exact, check_integer, check_labels, check_range
+from fairtrial.core.wording import listed, rewards_in_words
 from fairtrial.errors import InvalidArgument, InvalidOutcome
 
 __all__ = [
@@ -192,6 +193,16 @@ class Problem(BaseProblem):
             )
 
     # -------------------------------------------------------------------- meaning
+
+    def in_words(self) -> Mapping[str, str]:
+        """Return what is asked, by topic."""
+        shares = zip(self.arms, self.shares, strict=True)
+        return {
+            "Question": "Which arm for each visitor, so that rewards are large and every arm "
+            "always has its share?",
+            "Guaranteed shares": listed([f"{arm} {float(share):.1%}" for arm, share in shares]),
+            "Rewards": rewards_in_words(self.reward_range, None),
+        }
 
     @cached_property
     def _share_of(self) -> dict[str, Fraction]:

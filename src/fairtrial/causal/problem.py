@@ -25,6 +25,7 @@ from fairtrial.core.validation import (
     check_number,
     check_range,
 )
+from fairtrial.core.wording import listed
 from fairtrial.errors import InvalidArgument
 
 __all__ = ["NATURAL", "Problem"]
@@ -261,6 +262,18 @@ class Problem(Outcomes):
         if self.forcing == "never":
             return np.zeros(len(self.values), dtype=bool)
         return np.asarray(np.isfinite(self.row_costs[:, 1:]).any(axis=0))
+
+    def in_words(self) -> Mapping[str, str]:
+        """Return what is asked, by topic."""
+        size = "largest" if self.direction == "maximize" else "smallest"
+        whose = ", ".join(self.attributes)
+        return {
+            "Question": f"Which way to set {self.intervened} gives the {size} mean of "
+            f"{self.outcome_node}, among those that are fair?",
+            "Ways to set it": listed(self.arm_labels),
+            "Fair": f"means for people who differ in {whose} alone differ by at most "
+            f"{self.fairness_bound:g}",
+        }
 
     # ------------------------------------------------------------------------ gaps
 

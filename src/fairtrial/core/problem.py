@@ -65,6 +65,10 @@ class Problem(Parametrized, ABC):
         """Whether there are readings before a result."""
         return False
 
+    def in_words(self) -> Mapping[str, str]:
+        """Return what is asked, by topic: the first rows of a report."""
+        return {}
+
     def clone(self, **changes: Any) -> Self:
         """Return a new problem made from the same arguments, some of them changed.
 

@@ -7,14 +7,19 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from reprlib import Repr
 
+import numpy as np
+from numpy.typing import ArrayLike
+
 __all__ = [
     "abridged",
+    "best_of",
     "choices",
     "is_best",
     "listed",
     "or_within",
     "plural",
     "printable",
+    "rewards_in_words",
     "said_of_rows",
     "who_leads",
 ]
@@ -78,6 +83,48 @@ def listed(names: Sequence[str]) -> str:
     """
     shown, more = ", ".join(names[:_LISTED]), len(names) - _LISTED
     return f"{shown}, and {more} more" if more > 0 else shown
+
+
+def best_of(names: Sequence[str], direction: str, top: int = 1) -> str:
+    """Return the beginning of a question: which of some have the best mean.
+
+    Examples
+    --------
+    >>> best_of(["a", "b"], "maximize")
+    'Which of a, b has the largest mean'
+    >>> best_of([str(number) for number in range(40)], "minimize", top=3)
+    'Which 3 of the 40 from 0 to 39 have the smallest means'
+    """
+    size = "largest" if direction == "maximize" else "smallest"
+    which = f"of {', '.join(names)}"
+    if len(names) > _LISTED:
+        which = f"of the {len(names):,} from {names[0]} to {names[-1]}"
+    if top > 1:
+        return f"Which {top} {which} have the {size} means"
+    return f"Which {which} has the {size} mean"
+
+
+def rewards_in_words(
+    reward_range: tuple[float, float] | None, noise_std: ArrayLike | None, what: str = "A reward"
+) -> str:
+    """Return what is known of single rewards.
+
+    Examples
+    --------
+    >>> rewards_in_words((0, 1200), None)
+    'A reward lies between 0 and 1,200'
+    >>> rewards_in_words(None, 2.0, "An outcome")
+    'An outcome has a standard deviation of 2'
+    """
+    if reward_range is not None:
+        low, high = reward_range
+        return f"{what} lies between {low:,.12g} and {high:,.12g}"
+    if isinstance(noise_std, str):
+        return f"{what} has a standard deviation that is estimated from the data"
+    stds = set(np.asarray(noise_std, dtype=np.float64).ravel().tolist())
+    if len(stds) == 1:
+        return f"{what} has a standard deviation of {stds.pop():,g}"
+    return f"{what} has a standard deviation between {min(stds):,g} and {max(stds):,g}, as stated"
 
 
 def or_within(margin: float, of: str = "it") -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from functools import cached_property
 from typing import Any
 
@@ -21,6 +22,7 @@ from fairtrial.core.validation import (
     check_optional_number,
     check_range,
 )
+from fairtrial.core.wording import best_of, or_within, rewards_in_words
 from fairtrial.errors import InvalidArgument, InvalidOutcome
 
 __all__ = ["Problem"]
@@ -248,6 +250,15 @@ class Problem(BaseProblem):
                 )
 
     # -------------------------------------------------------------------- meaning
+
+    def in_words(self) -> Mapping[str, str]:
+        """Return what is asked, by topic."""
+        asked = best_of(self.arms, self.direction, self.top) + or_within(self.tolerance)
+        words = {"Question": f"{asked}?"}
+        if self.has_readings:
+            words["Readings"] = f"They come before the outcome; their kind is {self.feedback!r}"
+        words["Outcomes"] = rewards_in_words(self.reward_range, self.noise_std, "An outcome")
+        return words
 
     @cached_property
     def action_labels(self) -> tuple[dict[str, str], ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -20,6 +20,7 @@ from fairtrial.core.validation import (
     check_number,
     check_range,
 )
+from fairtrial.core.wording import best_of, listed, or_within, plural, rewards_in_words
 from fairtrial.errors import InvalidArgument, InvalidOutcome
 from fairtrial.linear._arguments import (
     by_arm,
@@ -309,6 +310,19 @@ class Problem(BaseProblem):
             )
 
     # -------------------------------------------------------------------- meaning
+
+    def in_words(self) -> Mapping[str, str]:
+        """Return what is asked, by topic."""
+        asked = best_of(self.answers, self.direction, self.top) + or_within(self.tolerance)
+        features = self.features.shape[1]
+        assumed = f", if means are linear in {plural(features, 'feature')}"
+        if self.misspecification:
+            assumed += f" to within {self.misspecification:g}"
+        words = {"Question": f"{asked}{assumed}?"}
+        if self.answers != self.arms:
+            words["Pulled are"] = listed(self.arms)
+        words["Rewards"] = rewards_in_words(self.reward_range, self.noise_std)
+        return words
 
     @cached_property
     def has_intercept(self) -> bool:

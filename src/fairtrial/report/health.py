@@ -23,8 +23,13 @@ def health(found: Findings) -> Markup:
         verdict = element("p", element("strong", said), class_="warning")
     values = dict(found.study.health())
     warnings = values.pop("warnings", ())
-    rows = [(name, bdi(value)) for name, value in _flat(values)]
-    state = table("State of the study", ("What", "Value"), rows)
+    rows = [(name, bdi(value)) for name, value in _flat(values) if value != count(0)]
+    happened = [row for row in rows if row[0] != "expiry"]
+    state = (
+        table("State of the study", ("What", "Value"), rows)
+        if happened
+        else element("p", "No pull is open, and none was lost, late, corrected or told twice.")
+    )
     doubts = [element("p", element("strong", ended(one)), class_="warning") for one in warnings]
     return section("Health", verdict, *doubts, state)
 

@@ -20,6 +20,7 @@ from fairtrial.report.findings import Findings
 from fairtrial.report.health import health
 from fairtrial.report.html import Markup, bdi, element
 from fairtrial.report.log import log
+from fairtrial.report.question import question
 
 __all__ = ["write_report"]
 
@@ -32,7 +33,7 @@ def write_report(
     optimal: ArrayLike | None = None,
     verification: VerificationLike | None = None,
 ) -> Path:
-    """Write a study as one HTML file: decision, arms, fairness, health, log.
+    """Write a study as one HTML file: question, decision, arms, fairness, health, log.
 
     The file holds its own style and pictures, runs no script, asks the network for
     nothing, and prints. The same study gives the same bytes. Matplotlib is not needed.
@@ -106,6 +107,7 @@ def _page(found: Findings, title: str, facts: Mapping[str, object]) -> str:
         "main",
         element("h1", bdi(title)),
         element("p", element("strong", bdi(replayed))) if replayed else None,
+        question(found),
         decision(found, facts),
         arms(found),
         fairness(found),

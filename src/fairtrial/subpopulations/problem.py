@@ -22,6 +22,7 @@ from fairtrial.core.validation import (
     plain_labels,
     require_each,
 )
+from fairtrial.core.wording import best_of, listed, or_within, rewards_in_words
 from fairtrial.errors import InvalidArgument, InvalidOutcome
 
 __all__ = ["Problem"]
@@ -147,6 +148,32 @@ class Problem(BaseProblem):
         self._check_intervals()
         self._check_reach()
         self._freeze()
+
+    def in_words(self) -> Mapping[str, str]:
+        """Return what is asked, by topic."""
+        found = best_of(self.arms, self.direction) + or_within(self.tolerance)
+        words = {"Question": found + ("?" if not self.constrained.any() else self._limits_asked)}
+        if len(self.groups) > 1:
+            shares = zip(self.groups, self.shares, strict=True)
+            words["Weight of each group"] = listed([f"{name} {q:.1%}" for name, q in shares])
+        words["Rewards"] = rewards_in_words(self.reward_range, self.noise_std)
+        return words
+
+    @property
+    def _limits_asked(self) -> str:
+        """The end of the question: which limits an answer must keep."""
+        limits = [
+            f"{size} {_ends_in_words(ends)}"
+            for size, ends in (
+                ("at least" if self.sign > 0 else "at most", self.floors),
+                ("at most" if self.sign > 0 else "at least", self.ceilings),
+            )
+            if np.isfinite(ends).any()
+        ]
+        spare = f" (to within {self.floor_tolerance:g})" if self.floor_tolerance else ""
+        where = "in every group" if len(self.groups) > 1 else ""
+        asked = f", among those whose mean {where} is {' and '.join(limits)}{spare}?"
+        return asked.replace("  ", " ")
 
     # --------------------------------------------------------------------- checks
 
@@ -406,3 +433,10 @@ def _none_as(free: float, limits: Any) -> Any:
 
 def _none_if_free(limits: Floats) -> list[list[float | None]]:
     return [[value if math.isfinite(value) else None for value in row] for row in limits.tolist()]
+
+
+def _ends_in_words(ends: Floats) -> str:
+    """Return floors, or ceilings: one number if they are all the same."""
+    if (ends == ends[0, 0]).all():
+        return f"{ends[0, 0]:,.12g}"
+    return "the limit of its cell, where there is one"

@@ -355,8 +355,10 @@ def verification_text(found: Verification | None) -> str:
 
 
 def _health_text(health: dict[str, Any]) -> str:
-    counts = [f"{value} {name}" for name, value in health.items() if isinstance(value, int)]
-    return ", ".join(counts)
+    counts = {name: value for name, value in health.items() if isinstance(value, int) and value}
+    if not counts:
+        return "no pull is open, and none was lost, late, corrected or told twice"
+    return ", ".join(f"{value} {name}" for name, value in counts.items())
 
 
 def _last(opened: Study, last: int | None) -> Iterator[Event]:
