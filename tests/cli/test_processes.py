@@ -25,7 +25,7 @@ HELD = MEASURE.replace("sleep 0.01", "test {pull} -lt 40 || test -e go || sleep 
 
 
 def slowly(script=MEASURE):
-    policy = {"name": "BlockBetting", "delta": 0.1, "initial_pulls": 5}
+    policy = {"name": "BlockBetting", "delta": 0.1, "initial_pulls": 5, "randomize": False}
     return replayed(policy=policy, source={"kind": "command", "run": script})
 
 

@@ -255,7 +255,7 @@ def test_a_source_that_fails_stops_the_run_and_its_pull_is_measured_again(
     found, result = document("run", path)
     assert result.exit_code == ExitCode.FAILURE
     assert found["error"]["type"] == "SourceError"
-    assert "pull 5 (arm a, group y): the command" in found["error"]["message"]
+    assert "pull 5 (arm " in found["error"]["message"]
     assert trouble in found["error"]["message"]
     assert f"To continue: fairtrial run {path}" in found["error"]["message"]
     assert log()[-1][:2] == ("ask", 5)

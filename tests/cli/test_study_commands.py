@@ -227,7 +227,7 @@ def test_history_tells_every_event_with_labels_and_values(running, document, inv
     assert result.exit_code == ExitCode.OK
     assert [event["kind"] for event in found["events"]] == ["ask", "tell"] * 45
     assert found["events"][1]["arm"] == "a"
-    assert found["events"][1]["value"] in (0.7, 0.9)
+    assert found["events"][1]["value"] in (0.7, 0.8, 0.9)
     last, _ = document("study", "history", running, "--last", 3)
     assert last["events"] == found["events"][-3:]
     assert "tell" in invoke("study", "history", running, "--last", 3).stdout
@@ -480,3 +480,27 @@ def test_a_witness_in_the_file_notes_every_head_and_audits_the_log(folder, invok
         lines.write(f"3 {'0' * 64}\n")
     audited = invoke("study", "verify", path, "--witness", folder / "heads")
     assert audited.exit_code == ExitCode.NOT_VERIFIED
+
+
+def test_the_blinded_view_shows_counts_and_neither_arms_nor_results(decided, invoke, document):
+    text = invoke("study", "show", decided, "--blinded").stdout
+    assert "has stopped" in text
+    assert "Blinded view" in text
+    found, result = document("study", "show", decided, "--blinded")
+    assert result.exit_code == ExitCode.OK
+    assert set(found) == {"study", "blinded", "stopped", "recruitment", "health", "verification"}
+    assert found["recruitment"]["results"] > 0
+    for word in ("Answer", "Guarantee", "interval", "Evidence", "Head"):
+        assert word not in text
+
+
+def test_a_blinded_report_has_a_title_and_no_decision(decided, invoke, tmp_path):
+    page = tmp_path / "page.html"
+    result = invoke(
+        "study", "report", decided, "--out", str(page), "--blinded", "--title", "Ward 7"
+    )
+    assert result.exit_code == ExitCode.OK
+    html = page.read_text()
+    assert "<h1><bdi>Ward 7</bdi></h1>" in html
+    assert "Decision" not in html
+    assert "Recruitment" in html

@@ -59,7 +59,7 @@ def test_ledgers_never_exceed_the_wealth_against_any_set(number, top):
     sets = [frozenset(chosen) for chosen in itertools.combinations(range(number), top)]
     compared = exact = 0
     for _ in range(8):
-        policy = BlockBetting(Problem(number, top=top, noise_std=1.0), delta=1e-3)
+        policy = BlockBetting(Problem(number, top=top, noise_std=1.0), delta=1e-3, seed=0)
         wealth, tenure, order = dict.fromkeys(sets, 0.0), None, None
         for _ in range(7):
             planned = rng.integers(1, 4, number)
@@ -94,7 +94,7 @@ def test_no_bet_on_a_true_null_pays_on_average():
     rng = np.random.default_rng(4)
     for tolerance in (0.0, 0.15):
         for _ in range(15):
-            policy = BlockBetting(Problem(2, reward_range=(0, 1), tolerance=tolerance))
+            policy = BlockBetting(Problem(2, reward_range=(0, 1), tolerance=tolerance), seed=0)
             rules, state = with_open_block(policy, [1.0, 0.0], [2, 3])
             state.plans.earlier[1] = rng.integers(3, 30, 2)
             state.plans.estimate[1] = rng.uniform(0.1, 0.9, 2)
@@ -159,7 +159,7 @@ def race(policy, seed, means=MEANS, late=0, order=None):
 @pytest.mark.parametrize("direction", ["maximize", "minimize"])
 def test_the_best_arms_are_found_by_their_range_alone(top, direction):
     problem = Problem(ARMS, top=top, reward_range=(0, 1), direction=direction)
-    policy = race(BlockBetting(problem), seed=top, late=6)
+    policy = race(BlockBetting(problem, seed=0), seed=top, late=6)
     best = ARMS[::-1] if direction == "maximize" else ARMS
     assert set(policy.recommend().arm) == set(best[:top])
     assert policy.guarantee.proven
@@ -177,8 +177,8 @@ def test_one_arm_takes_as_many_pulls_as_block_betting_of_one_group():
     for seed in range(3):
         rng = np.random.default_rng(seed)
         for policy, told in (
-            (BlockBetting(Problem(ARMS, reward_range=(0, 1))), own),
-            (subpopulations.BlockBetting(plain), other),
+            (BlockBetting(Problem(ARMS, reward_range=(0, 1)), seed=0), own),
+            (subpopulations.BlockBetting(plain, seed=0), other),
             (InformationRacing(Problem(ARMS, reward_range=(0, 1)), max_pulls=2000), known),
         ):
             while not policy.stopped:
@@ -192,7 +192,7 @@ def test_one_arm_takes_as_many_pulls_as_block_betting_of_one_group():
 
 
 def test_candidates_shrink_to_the_answer_and_keep_the_best():
-    policy, rng = BlockBetting(COINS), np.random.default_rng(5)
+    policy, rng = BlockBetting(COINS, seed=0), np.random.default_rng(5)
     sizes = []
     while not policy.stopped:
         pull = policy.ask()
@@ -210,7 +210,7 @@ def test_delays_may_depend_on_outcomes():
         problem, [0.0, 0.3], delay=OutcomeDelay([50, 1], [50, 20000])
     )
     for seed in range(8):
-        policy = BlockBetting(problem)
+        policy = BlockBetting(problem, seed=0)
         run = run_policy(policy, environment, np.random.default_rng([seed, 5]), 400, parallel=60)
         # What a race without the switch gets wrong nearly always.
         assert run.answer in (None, ("1",))
@@ -220,7 +220,7 @@ def test_the_order_of_arrival_changes_no_evidence():
     values = np.random.default_rng(1).random(200)
     found = []
     for reverse in (False, True):
-        policy = BlockBetting(COINS)
+        policy = BlockBetting(COINS, seed=0)
         for _ in range(3):
             pulls = policy.ask(40 if policy.told == 0 else 12)
             for pull in pulls[::-1] if reverse else pulls:
@@ -236,7 +236,10 @@ def test_the_order_of_arrival_changes_no_evidence():
 def test_losses_of_whatever_value_never_help_a_worse_arm():
     wrong = 0
     for seed in range(10):
-        policy, rng = BlockBetting(Problem(2, reward_range=(0, 1))), np.random.default_rng(seed)
+        policy, rng = (
+            BlockBetting(Problem(2, reward_range=(0, 1)), seed=0),
+            np.random.default_rng(seed),
+        )
         while not policy.stopped and policy.asked < 1200:
             pull = policy.ask()
             value = float(rng.random() < 0.5 + 0.01 * pull.action)
@@ -252,7 +255,7 @@ def test_losses_of_whatever_value_never_help_a_worse_arm():
 
 def test_a_loss_with_known_noise_takes_the_proof_away_only_where_it_is_in_a_bet():
     problem = Problem(2, noise_std=1.0)
-    policy = BlockBetting(problem)
+    policy = BlockBetting(problem, seed=0)
     pulls = policy.ask(10)
     policy.fail(pulls[0], "lost")
     for pull in pulls[1:]:
@@ -264,7 +267,7 @@ def test_a_loss_with_known_noise_takes_the_proof_away_only_where_it_is_in_a_bet(
     policy.tell(late, 0.0)
     # Its block is still open: it was only late.
     assert policy.guarantee.proven
-    declared = BlockBetting(problem.clone(failure="independent"))
+    declared = BlockBetting(problem.clone(failure="independent"), seed=0)
     for pull in declared.ask(10):
         declared.tell(pull, 0.1 * pull.number)
     declared.fail(declared.ask(), "lost")
@@ -272,7 +275,7 @@ def test_a_loss_with_known_noise_takes_the_proof_away_only_where_it_is_in_a_bet(
 
 
 def test_a_late_result_of_an_initial_pull_forgives_no_other_loss():
-    policy = BlockBetting(Problem(2, noise_std=1.0), initial_pulls=2)
+    policy = BlockBetting(Problem(2, noise_std=1.0), initial_pulls=2, seed=0)
     first, second, third, _ = policy.ask(4)
     policy.fail(first, "lost")
     policy.tell(second, 0.0)
@@ -285,7 +288,7 @@ def test_a_late_result_of_an_initial_pull_forgives_no_other_loss():
 
 
 def test_a_pull_that_fails_after_the_stop_is_in_no_bet():
-    policy = BlockBetting(COINS, max_pulls=42)
+    policy = BlockBetting(COINS, max_pulls=42, seed=0)
     for pull in policy.ask(40):
         policy.tell(pull, float(pull.number % 2))
     told, failed = policy.ask(2)
@@ -301,7 +304,7 @@ def test_a_pull_that_fails_after_the_stop_is_in_no_bet():
 
 
 def test_a_late_result_counts_in_its_block_and_not_after_it():
-    early, lost = BlockBetting(COINS), BlockBetting(COINS)
+    early, lost = BlockBetting(COINS, seed=0), BlockBetting(COINS, seed=0)
     for policy in (early, lost):
         for pull in policy.ask(40):
             policy.tell(pull, float(pull.arm in "cd"))
@@ -321,7 +324,7 @@ def test_a_late_result_counts_in_its_block_and_not_after_it():
 
 
 def test_corrections_count_until_bets_are_settled():
-    policy = BlockBetting(COINS)
+    policy = BlockBetting(COINS, seed=0)
     first = policy.ask(40)
     for pull in first:
         policy.tell(pull, float(pull.number % 2))
@@ -338,7 +341,7 @@ def test_corrections_count_until_bets_are_settled():
     assert first_open_block(policy) == 2
     policy.amend(second[1], 1.0, 0.0)
     assert not policy.guarantee.proven
-    untouched = BlockBetting(COINS)
+    untouched = BlockBetting(COINS, seed=0)
     pulls = untouched.ask(40)
     for pull in pulls:
         untouched.tell(pull, float(pull.number % 2))
@@ -349,7 +352,7 @@ def test_corrections_count_until_bets_are_settled():
 
 def test_a_failure_value_counts_as_an_outcome():
     problem = Problem(2, reward_range=(0, 1), failure_value=0.0)
-    policy, rng = BlockBetting(problem), np.random.default_rng(0)
+    policy, rng = BlockBetting(problem, seed=0), np.random.default_rng(0)
     while not policy.stopped:
         pull = policy.ask()
         if pull.arm == "1" and rng.random() < 0.7:
@@ -367,7 +370,7 @@ def test_a_failure_value_counts_as_an_outcome():
 
 def test_a_late_outcome_replaces_the_failure_value():
     problem = Problem(2, reward_range=(0, 1), failure_value=0.0)
-    policy = BlockBetting(problem)
+    policy = BlockBetting(problem, seed=0)
     pulls = policy.ask(20)
     policy.fail(pulls[0], "timeout")
     assert policy.progress().arms[pulls[0].action].mean == 0.0
@@ -377,7 +380,7 @@ def test_a_late_outcome_replaces_the_failure_value():
 
 
 def test_too_small_a_noise_takes_the_proof_away():
-    policy, rng = BlockBetting(Problem(2, noise_std=1.0)), np.random.default_rng(1)
+    policy, rng = BlockBetting(Problem(2, noise_std=1.0), seed=0), np.random.default_rng(1)
     while not policy.stopped and policy.told < 60:
         policy.tell(policy.ask(), 5.0 * rng.normal())
     assert not policy.guarantee.proven
@@ -387,7 +390,7 @@ def test_too_small_a_noise_takes_the_proof_away():
 
 def test_pulls_that_no_bet_needs_are_called_back_and_cost_no_proof():
     problem = Problem(3, noise_std=1.0)
-    policy, rng = BlockBetting(problem, delta=0.01), np.random.default_rng(2)
+    policy, rng = BlockBetting(problem, delta=0.01, seed=0), np.random.default_rng(2)
     pending, called_back = [], 0
     means = [0.0, 0.4, -6.0]
     while not policy.stopped and policy.asked < 3000:
@@ -410,7 +413,7 @@ def test_pulls_that_no_bet_needs_are_called_back_and_cost_no_proof():
 def asked_in_units_of(size, bounded):
     """Return the arms that are asked for when all numbers are that many times as large."""
     noise = {"reward_range": (0, size)} if bounded else {"noise_std": size}
-    policy = BlockBetting(Problem(ARMS, top=2, **noise))
+    policy = BlockBetting(Problem(ARMS, top=2, **noise), seed=0)
     rng, asked = np.random.default_rng(9), []
     while not policy.stopped and policy.told < 500:
         pull = policy.ask()
@@ -429,7 +432,7 @@ def test_another_unit_gives_the_same_pulls_and_answer(size, bounded):
 
 def test_a_range_far_from_zero_costs_nothing():
     def told(low):
-        policy = BlockBetting(Problem(ARMS, top=2, reward_range=(low, low + 1)))
+        policy = BlockBetting(Problem(ARMS, top=2, reward_range=(low, low + 1)), seed=0)
         rng = np.random.default_rng(4)
         while not policy.stopped:
             pull = policy.ask()
@@ -441,7 +444,7 @@ def test_a_range_far_from_zero_costs_nothing():
 
 def test_equal_values_are_never_told_apart():
     for value in (0.0, 0.5, 1.0):
-        policy = BlockBetting(COINS, max_pulls=300)
+        policy = BlockBetting(COINS, max_pulls=300, seed=0)
         while not policy.stopped:
             policy.tell(policy.ask(), value)
         assert policy.recommend().status == "undecided"
@@ -451,27 +454,27 @@ def test_equal_values_are_never_told_apart():
 def test_a_tolerance_lets_close_arms_end():
     close = {"a": 0.5, "b": 0.5, "c": 0.5, "d": 0.9}
     problem = Problem(ARMS, top=2, reward_range=(0, 1), tolerance=0.3)
-    policy = race(BlockBetting(problem), seed=0, means=close)
+    policy = race(BlockBetting(problem, seed=0), seed=0, means=close)
     assert "d" in policy.recommend().arm
     assert policy.recommend().candidates is None
 
 
 def test_nothing_is_asked_where_every_arm_is_wanted():
-    policy = BlockBetting(Problem(2, top=2, reward_range=(0, 1)))
+    policy = BlockBetting(Problem(2, top=2, reward_range=(0, 1)), seed=0)
     assert policy.stopped
     assert policy.recommend().arm == ("0", "1")
 
 
 def test_what_is_not_covered_is_refused():
     with pytest.raises(InvalidArgument, match="noise_std or reward_range"):
-        BlockBetting(Problem(2, noise_std="estimated"))
+        BlockBetting(Problem(2, noise_std="estimated"), seed=0)
     with pytest.raises(InvalidArgument, match="initial_pulls"):
-        BlockBetting(COINS, initial_pulls=0)
+        BlockBetting(COINS, initial_pulls=0, seed=0)
     with pytest.raises(InvalidArgument, match="differ between arms"):
-        BlockBetting(Problem(2, noise_std=[1e-20, 1.0]))
+        BlockBetting(Problem(2, noise_std=[1e-20, 1.0]), seed=0)
     with pytest.raises(InvalidArgument, match="narrower"):
-        BlockBetting(Problem(2, reward_range=(-1.7e308, 1.7e308)))
-    policy = BlockBetting(Problem(2, noise_std=1e-12))
+        BlockBetting(Problem(2, reward_range=(-1.7e308, 1.7e308)), seed=0)
+    policy = BlockBetting(Problem(2, noise_std=1e-12), seed=0)
     pull = policy.ask()
     with pytest.raises(InvalidOutcome, match="subtract a constant"):
         policy.tell(pull, 1.0)
@@ -487,7 +490,7 @@ def test_it_is_the_default_where_outcomes_alone_count_and_have_a_range():
 
 def test_readings_are_ignored():
     problem = Problem(2, noise_std=1.0, feedback="unbiased", reading_std=0.1)
-    policy = BlockBetting(problem)
+    policy = BlockBetting(problem, seed=0)
     pull = policy.ask()
     policy.report(pull, 5.0, stage=1)
     policy.tell(pull, 1.0)
@@ -504,7 +507,10 @@ def test_whoever_picks_which_results_come_first_wins_nothing(bounded):
     noise = {"reward_range": (0, 1)} if bounded else {"noise_std": 1.0}
     wrong, runs = 0, 60
     for seed in range(runs):
-        policy, rng = BlockBetting(Problem(2, **noise), delta=0.1), np.random.default_rng(seed)
+        policy, rng = (
+            BlockBetting(Problem(2, **noise), delta=0.1, seed=0),
+            np.random.default_rng(seed),
+        )
         pending = []
         while not policy.stopped and policy.told < 120:
             while len(pending) < 16:

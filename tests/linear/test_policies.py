@@ -452,7 +452,7 @@ def test_bad_arguments_of_some_policies_are_named() -> None:
     with pytest.raises(InvalidArgument, match="initial_pulls"):
         LinGapE(problem, initial_pulls=0)
     with pytest.raises(InvalidArgument, match="batch"):
-        BlockBetting(problem, batch=0)
+        BlockBetting(problem, batch=0, seed=0)
     with pytest.raises(InvalidArgument, match="shares"):
         GAllocation(problem, shares=[0.5, 0.5, 0.5, 0.5])
     with pytest.raises(InvalidArgument, match="theta"):
@@ -484,12 +484,12 @@ def test_bad_results_change_nothing(cls: type[Policy]) -> None:
 
 @pytest.mark.parametrize("cls", EVERY)
 def test_a_corrected_result_weakens_the_guarantee(cls: type[Policy]) -> None:
-    policy = cls(easy())
+    policy = cls(easy(), seed=0)
     pulls = policy.ask(4)
     for pull in pulls:
         policy.tell(pull, 1.0)
     policy.amend(pulls[0], 1.0, 2.0)
-    fresh = cls(easy())
+    fresh = cls(easy(), seed=0)
     for pull in fresh.ask(4):
         fresh.tell(pull, 2.0 if pull.number == 0 else 1.0)
     assert policy._data[1] == pytest.approx(fresh._data[1])

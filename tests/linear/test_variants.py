@@ -108,8 +108,8 @@ def test_a_gap_above_the_resolution_is_found_and_one_below_ends_undecided(
 def test_live_and_simulated_runs_are_the_same_when_there_is_no_answer(cls: type[Policy]) -> None:
     problem = Problem(ARMS, noise_std=0.1, misspecification=0.05)
     environment = environment_of(problem, ARMS @ THETA, 0.1)
-    compiled = run(cls(problem), environment, seed=4)
-    live = run_policy(cls(problem), environment, np.random.default_rng(4))
+    compiled = run(cls(problem, seed=0), environment, seed=4)
+    live = run_policy(cls(problem, seed=0), environment, np.random.default_rng(4))
     assert (live.stopping_time, live.status) == (compiled.stopping_time, "undecided")
     assert np.array_equal(live.pulls, compiled.pulls)
 
@@ -142,7 +142,7 @@ def test_reactions_that_are_not_linear_are_not_given_a_winner(data) -> None:
     off = float(np.abs(environment.arm_means - problem.features @ environment.theta).max())
     assert off > 0.3
     honest = problem.clone(misspecification=off)
-    policy = BlockBetting(honest, batch=96)
+    policy = BlockBetting(honest, batch=96, seed=0)
     environment = ReplayEnvironment(honest, table, noise_std=0.03)
     found = run(policy, environment, horizon=3 * 1728)
     assert (found.status, found.answer) == ("undecided", None)
@@ -158,9 +158,9 @@ def test_bounded_rewards_whose_means_are_not_linear() -> None:
         table["arm"] += [arm] * 100
         table["reward"] += (np.arange(100) < 100 * mean).astype(float).tolist()
     environment = ReplayEnvironment(problem, table)
-    assert run(BlockBetting(problem), environment).answer == "1"
+    assert run(BlockBetting(problem, seed=0), environment).answer == "1"
     coarse = problem.clone(misspecification=0.3)
-    found = run(BlockBetting(coarse), ReplayEnvironment(coarse, table))
+    found = run(BlockBetting(coarse, seed=0), ReplayEnvironment(coarse, table))
     assert found.status == "undecided"
 
 
@@ -180,7 +180,7 @@ def test_a_wealth_does_not_grow_against_the_truth_that_misleading_means_hide(
             features, candidates=ends, answers=["low", "high"], misspecification=gamma, **noise
         )
         environment = ReplayEnvironment(problem, table)
-        policy = BlockBetting(problem, delta=0.2, max_pulls=3000)
+        policy = BlockBetting(problem, delta=0.2, max_pulls=3000, seed=0)
         answers[gamma] = [run(policy.clone(), environment, seed=seed).answer for seed in range(60)]
     assert answers[0.0].count("high") > 50
     assert answers[0.1].count("high") <= 60 * (0.2 + 3 * math.sqrt(0.2 / 60))
@@ -316,7 +316,7 @@ def test_noise_by_arm_is_the_problem_with_rows_and_rewards_divided_by_it(
     own = Problem(ARMS, noise_std=noise)
     scaled = Problem(ARMS / noise[:, None], candidates=ARMS, noise_std=1.0)
     rng = np.random.default_rng(6)
-    policies = [cls(own, max_pulls=400), cls(scaled, max_pulls=400)]
+    policies = [cls(problem, max_pulls=400, seed=0) for problem in (own, scaled)]
     while not policies[0].stopped:
         pulls = [policy.ask() for policy in policies]
         assert pulls[0].action == pulls[1].action

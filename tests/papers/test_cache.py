@@ -46,15 +46,15 @@ def test_watching_changes_nothing_and_sees_every_wrong_stop():
 
 
 def _run(policy, seed):
-    return policy(TRAP.problem, delta=0.3).compiled_run(
+    return policy(TRAP.problem, delta=0.3, seed=seed).compiled_run(
         TRAP.environment, np.random.default_rng(seed), 1_000
     )
 
 
 def test_watched_policy_rejects_what_the_ask_and_tell_loop_rejects():
     seen = set()
-    for seed in range(12):
-        policy = WatchedBlockBetting(TRAP.problem, delta=0.3)
+    for seed in range(24):
+        policy = WatchedBlockBetting(TRAP.problem, delta=0.3, seed=seed)
         loop = run_policy(policy, TRAP.environment, np.random.default_rng(seed), horizon=1_000)
         answers = {row["answer"]: row["rejected"] for row in policy.progress().details["answers"]}
         compiled = _run(WatchedBlockBetting, seed)

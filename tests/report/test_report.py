@@ -631,3 +631,18 @@ def test_an_event_of_named_fields_or_of_no_action_is_shown(report):
     _, first, second = table_named(report(study), "First and last of")
     assert first[3] == "{'age': 31, 'outcome': 1}"
     assert second[1:4] == ["wait", "", ""]
+
+
+def test_the_blinded_page_shows_who_came_and_nothing_of_how_they_fared(report):
+    study = FakeStudy()
+    page = report(study, blinded=True, facts={"Lower bound": "812"})
+    rows = dict(table_named(page, "So far")[1:])
+    assert rows["results"] == "1,322"
+    assert {name for name in rows if name.startswith("results of ")} == {
+        f"results of {group}" for group in GROUPS
+    }
+    headings = [node.text for node in page.all("h2")]
+    assert headings == ["Recruitment", "Health"]
+    assert "812" not in page.text
+    for arm in ARMS:
+        assert arm not in page.all("main")[0].text.replace(study.name, "")

@@ -66,7 +66,7 @@ def test_a_study_is_found_by_name_with_an_empty_log(store):
     assert store.find_study("a") == study
     assert store.find_study("b") is None
     assert store.read_study(study.id) == study
-    assert study[1:9] == new_study()
+    assert study[1:10] == new_study()
     assert (study.head_seq, study.head_hash, study.status, study.duplicates) == (
         0,
         SPEC,

@@ -64,8 +64,8 @@ def test_live_and_simulated_runs_are_the_same(cls: type[Policy], direction: str)
 def test_live_and_simulated_runs_are_the_same_for_bounded_rewards() -> None:
     problem = Problem(2, 2, floors=0.3, reward_range=(0, 1))
     environment = BernoulliEnvironment(problem, [[0.9, 0.8], [0.5, 0.6]])
-    compiled = run(BlockBetting(problem), environment, seed=4)
-    live = run_policy(BlockBetting(problem), environment, np.random.default_rng(4))
+    compiled = run(BlockBetting(problem, seed=0), environment, seed=4)
+    live = run_policy(BlockBetting(problem, seed=0), environment, np.random.default_rng(4))
     assert (live.answer, live.stopping_time) == (compiled.answer, compiled.stopping_time)
     assert compiled.answer == "0"
 
@@ -170,9 +170,9 @@ def test_with_distance_of_both_kinds_the_certified_rule_stops_on_ties_and_floors
 def test_block_betting_refuses_what_its_proof_does_not_cover() -> None:
     for problem in (e1(tolerance=0.1), e1(floor_tolerance=0.1)):
         with pytest.raises(InvalidArgument, match="must have no tolerance for BlockBetting"):
-            BlockBetting(problem)
+            BlockBetting(problem, seed=0)
     with pytest.raises(InvalidArgument, match="reward_range or a known noise_std"):
-        BlockBetting(Problem(2, 2, noise_std="estimated"))
+        BlockBetting(Problem(2, 2, noise_std="estimated"), seed=0)
 
 
 @pytest.mark.statistical
@@ -323,7 +323,7 @@ def test_a_lost_pull_is_drawn_again_or_done_without(cls: type[Policy]) -> None:
 
 
 def test_lost_pulls_leave_the_guarantee_standing_when_rewards_have_a_range() -> None:
-    policy = BlockBetting(Problem(2, 2, reward_range=(0, 1)))
+    policy = BlockBetting(Problem(2, 2, reward_range=(0, 1)), seed=0)
     policy.fail(policy.ask())
     assert policy.guarantee.proven
 
@@ -458,7 +458,7 @@ def test_exact_tracking_comes_back_to_an_arm_that_it_had_given_up() -> None:
 
 
 def test_block_betting_forecasts_what_the_best_shares_need() -> None:
-    policy = BlockBetting(Problem(2, 1, floors=None, noise_std=1.0), delta=0.05)
+    policy = BlockBetting(Problem(2, 1, floors=None, noise_std=1.0), delta=0.05, seed=0)
     for pull in policy.ask(10):
         policy.tell(pull, 0.6 if pull.arm == "0" else 0.1)
     policy.ask()

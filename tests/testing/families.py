@@ -408,6 +408,8 @@ _SUBPOPULATIONS = [
     *_rows(subpopulations, "BlockBetting",
            known_noise, far_apart, narrow_gap, no_limits, no_limits_in_a_range, bounded, intervals),
     *_rows(subpopulations, "BlockBetting", bounded, losses="ignorable"),
+    *_rows(subpopulations, "BlockBetting", known_noise, intervals, randomize=False),
+    *_rows(subpopulations, "BlockBetting", known_noise, bounded, randomize="bernoulli"),
     *_rows(subpopulations, "BlockBetting", known_noise, batch=7, initial_pulls=2, max_pulls=60),
     *_rows(subpopulations, "BalancedTracking",
            known_noise, no_limits, unknown_noise, intervals, close_enough),
@@ -422,6 +424,8 @@ _SUBPOPULATIONS = [
 _LINEAR = [
     *_rows(linear, "BlockBetting",
            features, narrow_angle, other_candidates, clicks, best_two, not_quite_linear),
+    *_rows(linear, "BlockBetting", clicks, randomize=False),
+    *_rows(linear, "BlockBetting", features, clicks, randomize="bernoulli"),
     *_rows(linear, "LinGapE", features, other_candidates, residuals, best_two),
     *_rows(linear, "LazyTrackAndStop LinGame FrankWolfeSampling",
            features, other_candidates, residuals),
@@ -441,6 +445,8 @@ _LINEAR = [
 
 _DELAYED = [
     *_rows(delayed, "BlockBetting", late, late_and_close, late_scores, late_scores_minimized),
+    *_rows(delayed, "BlockBetting", late_scores, randomize=False),
+    *_rows(delayed, "BlockBetting", late, late_scores, randomize="bernoulli"),
     *_rows(delayed, "InformationRacing",
            late, early_readings, biased_readings, pieces, forecasts, late_by_outcome,
            late_unknown_noise),

@@ -175,7 +175,13 @@ def _study(folder: Path, problem: Problem, *, seed: int, delta: float, keep: boo
     policy = BlockBetting(problem, delta=delta)
     # It need not survive a power cut: it can be had again from its seed.
     return Study.create(
-        problem, policy, storage=storage, name=_NAME, seed=seed, durability="process"
+        problem,
+        policy,
+        storage=storage,
+        name=_NAME,
+        seed=seed,
+        durability="process",
+        secret=str(seed),
     )
 
 

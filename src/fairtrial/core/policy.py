@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from math import isnan
 from operator import index
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
@@ -10,6 +11,7 @@ from fairtrial.core.problem import Outcome
 from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import Guarantee, Progress, Recommendation
 from fairtrial.core.resumable import Resumable, State
+from fairtrial.core.seeds import secret_key
 from fairtrial.core.validation import check_integer
 from fairtrial.errors import (
     AlreadyTold,
@@ -28,8 +30,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Choice", "Policy", "State"]
 
-Choice = int | tuple[int, int] | None
-"""What `Policy.choose` returns: an action, an action and a tag, or None for "nothing now"."""
+Choice = int | tuple[int, int] | tuple[int, int, float] | None
+"""What `Policy.choose` returns: an action; an action and a tag; both and the propensity of the arm,
+NaN if it was not drawn at random; or None for "nothing now"."""
 
 
 class Policy(Resumable, ABC):
@@ -77,7 +80,9 @@ class Policy(Resumable, ABC):
 
     @abstractmethod
     def choose(self, *args: Any, **context: Any) -> Choice:
-        """Return the action of the next pull (or action and tag), or None for "nothing now".
+        """Return the action of the next pull, or None for "nothing now".
+
+        It may come with a tag, and with the probability by which its arm was drawn (`Choice`).
 
         `self.asked` is the number that the pull will get. `context` is what the
         environment said in advance (``group="naive"`` when patients arrive by themselves); a
@@ -114,6 +119,21 @@ class Policy(Resumable, ABC):
     def on_amend(self, pull: Pull, old: Any, new: Any) -> None:
         """Take a correction of an outcome told before."""
         raise NotSupported(f"{type(self).__name__} cannot correct an outcome that it was told")
+
+    @property
+    def randomizes(self) -> bool:
+        """Whether the next pull is drawn at random, so that nobody can foretell it."""
+        return False
+
+    def conceal(self, secret: str) -> None:
+        """Take all random numbers from a secret instead of the seed, before the first pull.
+
+        A study of a policy that `randomizes` calls this: whoever knows the seed, which is no
+        secret, must not be able to tell the next pull.
+        """
+        if self.asked or self.told:
+            raise NotSupported("the source of random numbers cannot be changed after the start")
+        self._key = secret_key(secret)
 
     def pass_time(self, now: float) -> None:
         """Take note of the time since the start; by default it means nothing.
@@ -230,8 +250,8 @@ class Policy(Resumable, ABC):
         choice = self.choose(**context) if context else self.choose()
         if choice is None:
             return None
-        action, tag = self._checked(choice)
-        pull = self._pull(self.asked, action, tag)
+        action, tag, propensity = self._checked(choice)
+        pull = self._pull(self.asked, action, tag, propensity)
         self._outstanding[self.asked] = (action, tag)
         self.asked += 1
         return pull
@@ -240,16 +260,18 @@ class Policy(Resumable, ABC):
         most = self.max_pulls
         return most is not None and self.told + len(self._outstanding) >= most
 
-    def _checked(self, choice: int | tuple[int, int]) -> tuple[int, int]:
-        """Return action and tag as Python integers, whatever integers `choose` returned."""
-        action, tag = choice if isinstance(choice, tuple) else (choice, 0)
+    def _checked(self, choice: Any) -> tuple[int, int, float | None]:
+        """Return action, tag and propensity, in Python's types whatever `choose` returned."""
+        action, tag, *drawn = choice if isinstance(choice, tuple) else (choice, 0)
         try:
             action, tag = index(action), index(tag)
         except TypeError:
             raise self._bad_choice(choice) from None
         if not 0 <= action < self.problem.n_actions:
             raise self._bad_choice(choice)
-        return action, tag
+        if not drawn or isnan(drawn[0]):
+            return action, tag, None
+        return action, tag, float(drawn[0])
 
     def _bad_choice(self, choice: object) -> InvalidArgument:
         accepted = f"must return an action from 0 to {self.problem.n_actions - 1}, or None"
@@ -380,8 +402,8 @@ class Policy(Resumable, ABC):
         """Return whether the pull was reported lost; still true in `learn` if its result comes."""
         return pull.number in self._lost
 
-    def _pull(self, number: int, action: int, tag: int) -> Pull:
-        return Pull(number, action, self.problem.labels(action), tag)
+    def _pull(self, number: int, action: int, tag: int, propensity: float | None = None) -> Pull:
+        return Pull(number, action, self.problem.labels(action), tag, propensity)
 
     def _require_own_action(self, pull: Pull) -> None:
         known = 0 <= pull.action < self.problem.n_actions

@@ -25,6 +25,9 @@ class Pull:
         The action in the problem's own words; each is also an attribute.
     tag : int
         The policy's own note on the pull (a block, a slot); 0 if it needs none.
+    propensity : float or None
+        The probability that this arm had, given all that was known and the group, when a policy
+        drew it at random. None if it drew nothing, and where a policy lists a pull again.
 
     Examples
     --------
@@ -33,13 +36,21 @@ class Pull:
     ('zdv_ddi', 'naive')
     """
 
-    __slots__ = ("action", "labels", "number", "tag")
+    __slots__ = ("action", "labels", "number", "propensity", "tag")
 
-    def __init__(self, number: int, action: int, labels: Mapping[str, Any], tag: int = 0) -> None:
+    def __init__(
+        self,
+        number: int,
+        action: int,
+        labels: Mapping[str, Any],
+        tag: int = 0,
+        propensity: float | None = None,
+    ) -> None:
         self.number = number
         self.action = action
         self.labels = labels
         self.tag = tag
+        self.propensity = propensity
 
     def __getattr__(self, name: str) -> Any:
         # Looked up only when no slot has that name; labels is missing while unpickling.

@@ -9,10 +9,16 @@ from typing import Any, Literal
 from fairtrial.core.parameters import plain
 from fairtrial.core.wording import plural
 
-__all__ = ["Estimate", "Guarantee", "Progress", "Recommendation", "Status"]
+__all__ = ["PREDICTABLE", "Estimate", "Guarantee", "Progress", "Recommendation", "Status"]
 
 Status = Literal["running", "decided", "undecided"]
 """`decided`: stopped with an answer (which may be "no arm"); `undecided`: stopped without."""
+
+PREDICTABLE = (
+    "nobody's guess of the next pull changes an outcome: the order of pulls is not random, and can "
+    "be predicted from the results"
+)
+"""What a rule without coins assumes of those who see its results."""
 
 
 @dataclass(frozen=True, slots=True)

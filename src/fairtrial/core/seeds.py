@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import NDArray
 
 from fairtrial.errors import InvalidArgument
 
-__all__ = ["as_seed", "seed_key", "spawn_seeds"]
+__all__ = ["as_seed", "secret_key", "seed_key", "spawn_seeds"]
 
 _MOST_BITS = 1_024
 
@@ -41,7 +42,7 @@ def as_seed(seed: Seed) -> int:
     7
     """
     if seed is None:
-        return secrets.randbits(63)
+        return fresh_seed()
     if isinstance(seed, np.random.Generator):
         return int(seed.integers(2**63))
     if isinstance(seed, bool) or not isinstance(seed, int | np.integer) or seed < 0:
@@ -49,6 +50,11 @@ def as_seed(seed: Seed) -> int:
     if int(seed).bit_length() > _MOST_BITS:
         raise InvalidArgument("seed", f"must be below 2 to the power of {_MOST_BITS}", seed)
     return int(seed)
+
+
+def fresh_seed() -> int:
+    """Return a seed of fresh entropy."""
+    return secrets.randbits(63)
 
 
 def spawn_seeds(seed: int, number: int, start: int = 0) -> list[np.random.SeedSequence]:
@@ -71,3 +77,15 @@ def seed_key(seed: int) -> NDArray[np.uint64]:
     dtype('uint64')
     """
     return np.random.SeedSequence(seed).generate_state(2, np.uint64).astype(np.uint64)
+
+
+def secret_key(secret: str) -> NDArray[np.uint64]:
+    """Return the 128-bit key that a secret text stands for, as two unsigned words.
+
+    Examples
+    --------
+    >>> secret_key("open sesame").dtype
+    dtype('uint64')
+    """
+    digest = hashlib.sha256(b"fairtrial coins\n" + secret.encode()).digest()
+    return np.frombuffer(digest[:16], dtype="<u8").astype(np.uint64)

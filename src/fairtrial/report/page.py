@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from os import PathLike
 from pathlib import Path
@@ -21,6 +21,7 @@ from fairtrial.report.health import health
 from fairtrial.report.html import Markup, bdi, element
 from fairtrial.report.log import log
 from fairtrial.report.question import question
+from fairtrial.report.recruitment import recruited
 
 __all__ = ["write_report"]
 
@@ -32,6 +33,8 @@ def write_report(
     facts: Mapping[str, object] | None = None,
     optimal: ArrayLike | None = None,
     verification: VerificationLike | None = None,
+    *,
+    blinded: bool = False,
 ) -> Path:
     """Write a study as one HTML file: question, decision, arms, fairness, health, log.
 
@@ -52,6 +55,10 @@ def write_report(
         Optimal shares by action, to hold the allocation against.
     verification : Verification, optional
         What `study.verify()` returned just now; without it the study is audited.
+    blinded : bool
+        Whether the page is for those who recruit or treat: it then shows the question, how many
+        came, and the study's health, but neither results nor evidence nor who leads. `facts` are
+        left out.
 
     Returns
     -------
@@ -80,7 +87,8 @@ def write_report(
     if not isinstance(path, str | PathLike):
         raise InvalidArgument("path", "must be the path of a file", path)
     file = Path(path)
-    page = _page(Findings.of(study, optimal, verification), title or study.name, facts or {})
+    found = Findings.of(study, optimal, verification)
+    page = _page(found, title or study.name, _sections(found, facts or {}, blinded=blinded))
     try:
         # It may contain data about people: readable by its owner only, as the study is.
         with replacing(file) as part:
@@ -91,7 +99,22 @@ def write_report(
     return file
 
 
-def _page(found: Findings, title: str, facts: Mapping[str, object]) -> str:
+def _sections(
+    found: Findings, facts: Mapping[str, object], *, blinded: bool
+) -> list[Markup | None]:
+    if blinded:
+        return [question(found), recruited(found), health(found)]
+    return [
+        question(found),
+        decision(found, facts),
+        arms(found),
+        fairness(found),
+        health(found),
+        log(found),
+    ]
+
+
+def _page(found: Findings, title: str, sections: Sequence[Markup | None]) -> str:
     policy = "default-src 'none'; style-src 'unsafe-inline'"
     style = Markup(files("fairtrial.report").joinpath("report.css").read_text(encoding="utf-8"))
     head = element(
@@ -107,12 +130,7 @@ def _page(found: Findings, title: str, facts: Mapping[str, object]) -> str:
         "main",
         element("h1", bdi(title)),
         element("p", element("strong", bdi(replayed))) if replayed else None,
-        question(found),
-        decision(found, facts),
-        arms(found),
-        fairness(found),
-        health(found),
-        log(found),
+        *sections,
     )
     footer = element("footer", f"Written by fairtrial {fairtrial.__version__}.")
     body = element("html", head, element("body", main, footer), lang="en")

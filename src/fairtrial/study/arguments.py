@@ -30,6 +30,7 @@ __all__ = [
     "check_many",
     "check_name",
     "check_reason",
+    "check_secret",
     "check_template",
     "check_texts",
     "is_encodable",
@@ -70,6 +71,14 @@ def check_reason(reason: object) -> None:
     if not fits or not is_encodable(reason):
         accepted = f"must be a text of at most {_LONGEST_REASON:,} characters that says why"
         raise InvalidArgument("reason", accepted, reason)
+
+
+def check_secret(secret: object) -> str:
+    """Return a text to draw coins from, if it is one."""
+    if not isinstance(secret, str) or not 0 < len(secret) <= 200 or not is_encodable(secret):
+        # What was given stays out of the message.
+        raise InvalidArgument("secret", "must be a text of 1 to 200 characters")
+    return secret
 
 
 def is_encodable(text: object) -> bool:

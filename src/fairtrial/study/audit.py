@@ -12,7 +12,7 @@ import numpy as np
 from fairtrial.core import Policy
 from fairtrial.core.policy import State
 from fairtrial.errors import CorruptLog, StorageBusy, StorageError
-from fairtrial.study.log import PullRow, Record, project, seal
+from fairtrial.study.log import PullRow, Record, commitment, project, seal
 from fairtrial.study.machine import environment
 from fairtrial.study.replica import Replica
 from fairtrial.study.store import Store, StudyRow
@@ -177,6 +177,8 @@ def _check_events(auditor: Auditor, store: Store, study: StudyRow, expected: Seq
     records = store.records(study.id, until=study.head_seq)
     while batch := list(islice(records, _BATCH)):
         auditor.check(batch)
+        if batch[0].seq == 1:
+            _check_secret(batch[0], study)
         if missing:
             missing -= {record.hash for record in batch}
     if missing:
@@ -184,6 +186,12 @@ def _check_events(auditor: Auditor, store: Store, study: StudyRow, expected: Seq
             f"the log holds no event with the hash {min(missing)}, which was noted elsewhere: it "
             "was replaced or altered, or has lost its end"
         )
+
+
+def _check_secret(first: Record, study: StudyRow) -> None:
+    said = json.loads(first.body or "{}").get("secret_sha256")
+    if said != (None if study.secret is None else commitment(study.secret)):
+        raise CorruptLog("event 1: the secret of the study is not the one that it was made with")
 
 
 def _other_software(study: StudyRow, policy: Policy) -> str:

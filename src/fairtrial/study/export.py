@@ -64,6 +64,7 @@ def _write_lines(store: Store, study: StudyRow, path: Path) -> None:
         "policy_version": study.policy_version,
         "created_with": study.created_with,
         "created_at": study.created_at,
+        **({} if study.secret is None else {"secret": study.secret}),
         "events": study.head_seq,
         "head_hash": study.head_hash,
     }
@@ -119,7 +120,7 @@ def history(store: Store, study: StudyRow, problem: Problem) -> pd.DataFrame:
 
 _DTYPES = {
     "seq": "int64",
-    "value": "float64",
+    **dict.fromkeys(("value", "propensity"), "float64"),
     **dict.fromkeys(("number", "action", "stage"), "Int64"),
 }
 """Kinds of columns that are no times; of any other, pandas finds the kind."""
@@ -159,6 +160,7 @@ def _batch_columns(table: _Table, records: Sequence[Record]) -> dict[str, Iterab
             for column, name in table.label_columns.items()
         },
         **{f"outcome_{name}": [outcome.get(name) for outcome in outcomes] for name in table.fields},
+        "propensity": [body.get("propensity") for body in bodies],
         "reason": [body.get("reason") for body in bodies],
     }
 
@@ -167,7 +169,17 @@ class _Table:
     """A log as rows and columns: labels, outcomes and reasons spelled out."""
 
     _before = ("seq", "at", "kind", "number", "action")
-    _after = ("stage", "reason", "actor", "lease_until", "pull_id", "request_id", "body", "hash")
+    _after = (
+        "propensity",
+        "stage",
+        "reason",
+        "actor",
+        "lease_until",
+        "pull_id",
+        "request_id",
+        "body",
+        "hash",
+    )
 
     def __init__(self, store: Store, study: StudyRow, problem: Problem) -> None:
         self._store = store
@@ -215,6 +227,7 @@ class _Table:
             *(labels.get(name) for name in self._labels),
             event.value,
             *(outcome.get(name) for name in self.fields),
+            event.body.get("propensity"),
             event.stage,
             event.body.get("reason"),
             event.actor,

@@ -58,7 +58,8 @@ class Handle(ABC):
     def _bound(self, rows: Sequence[PullRow]) -> list[StudyPull]:
         return [
             StudyPull(
-                row.number, row.action, self.problem.labels(row.action), row.tag, row.pull_id, self
+                *(row.number, row.action, self.problem.labels(row.action), row.tag),
+                *(row.pull_id, self, row.propensity),
             )
             for row in rows
         ]

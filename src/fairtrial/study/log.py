@@ -20,6 +20,7 @@ __all__ = [
     "Result",
     "Step",
     "canonical",
+    "commitment",
     "origin",
     "outcome_of",
     "project",
@@ -127,13 +128,15 @@ class PullRow(NamedTuple):
     told_seq: int | None = None
     value_seq: int | None = None
     closed_seq: int | None = None
+    propensity: float | None = None
 
     def told(self, seq: int) -> PullRow:
         """Return the row after the event that brings the pull's first outcome."""
         # In the order of the fields: several times faster than `_replace`, and done for every pull.
         return PullRow(
             *(self.pull_id, self.number, self.action, self.tag, "told", None),
-            *(self.worker, self.context, self.asked_seq, seq, seq, self.closed_seq),
+            *(self.worker, self.context, self.asked_seq, seq, seq),
+            *(self.closed_seq, self.propensity),
         )
 
 
@@ -172,6 +175,11 @@ def to_json(**parts: Any) -> str | None:
     """
     kept = {name: part for name, part in parts.items() if part is not None}
     return canonical(kept) if kept else None
+
+
+def commitment(secret: str) -> str:
+    """Return what the first event says of a study's secret: enough to know it again."""
+    return hashlib.sha256(secret.encode()).hexdigest()
 
 
 CHAIN = 2
@@ -271,6 +279,7 @@ def _first_row(record: Record) -> PullRow:
         asked_seq=record.seq,
         told_seq=told,
         value_seq=told,
+        propensity=parts.get("propensity"),
     )
 
 
@@ -303,8 +312,9 @@ class Event:
     actor, request_id : str or None
         Who, and the caller's own key of the request.
     body : mapping
-        The rest: ``context``, ``outcome`` (of named fields), ``old``, ``reason``, ``details``,
-        ``seconds`` (since the first event).
+        The rest: ``context``, ``propensity`` (of an arm that was drawn at random), ``outcome`` (of
+        named fields), ``old``, ``reason``, ``details``, ``seconds`` (since the first event); and of
+        the first event ``secret_sha256``, by which the secret of a randomised study is fixed.
     hash : str
         SHA-256 of the event before and of this one: tamper evidence.
     """

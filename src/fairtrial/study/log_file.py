@@ -61,6 +61,7 @@ class LogFile:
         self._check_header(header)
         self.name: str = header["name"]
         self.spec = Specification.from_json(json.dumps(header["specification"]))
+        self.secret: str | None = header.get("secret")
         self._header = header
 
     def _check_header(self, header: Mapping[str, Any]) -> None:
@@ -75,6 +76,8 @@ class LogFile:
         }
         for key, kind in types.items():
             self._check(1, header, key, kind)
+        if "secret" in header:
+            self._check(1, header, "secret", str)
         spec = header["specification"]
         for key, kind in {"problem": dict, "policy": dict, "seed": int}.items():
             self._check(1, spec, key, kind)
@@ -103,6 +106,7 @@ class LogFile:
             created_with=header["created_with"],
             created_at=header["created_at"],
             chain=header["fairtrial_log"],
+            secret=self.secret,
         )
         return store.transact(lambda: self._inserted(store, new, fresh))
 

@@ -8,10 +8,17 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from secrets import token_hex
 
 from fairtrial.core import Policy, Problem
 from fairtrial.core.parameters import Parametrized
-from fairtrial.errors import CorruptLog, FairtrialError, StudyExists, StudyNotFound
+from fairtrial.errors import (
+    CorruptLog,
+    FairtrialError,
+    InvalidArgument,
+    StudyExists,
+    StudyNotFound,
+)
 from fairtrial.study.head_notes import HeadNotes
 from fairtrial.study.location import Durability, Storage, open_store, parse_storage
 from fairtrial.study.log import CHAIN
@@ -35,6 +42,7 @@ def create_study(
     durability: Durability,
     exist_ok: bool,
     any_seed: bool,
+    secret: str | None,
     witness: Path | None,
 ) -> Session:
     """Make a study, or with `exist_ok` open the one of the same specification.
@@ -46,14 +54,20 @@ def create_study(
     """
     fresh = spec.build(name, *own)
     spec.require_faithful(fresh)
+    if secret is not None and not fresh.randomizes:
+        raise InvalidArgument(
+            "secret", f"must be left out: {type(fresh).__name__} draws no pull at random"
+        )
     notes = _notes(witness)
     with _opened(storage, durability) as store:
 
         def found_or_made() -> StudyRow:
             row = store.find_study(name)
             if row is None:
-                return store.insert_study(_new_study(name, spec, fresh, store.now()))
+                return store.insert_study(_new_study(name, spec, fresh, secret, store.now()))
             _require_same(row, spec, store.url, exist_ok=exist_ok, any_seed=any_seed)
+            if secret not in (None, row.secret):
+                raise StudyExists(f"{store.url} has a study {name!r} with another secret")
             return row
 
         return _session(store, storage, store.transact(found_or_made), own, notes)
@@ -92,7 +106,7 @@ def import_study(
         If there is one of that name.
     """
     try:
-        fresh = file.spec.build(name, *own)
+        fresh = _built(file.spec, name, own, file.secret)
     except FairtrialError:
         raise
     except Exception as error:
@@ -132,14 +146,24 @@ def _session(
         raise CorruptLog(
             f"the specification of study {row.name!r} is not the one that it was made with"
         )
-    build = partial(spec.build, row.name, *own)
+    build = partial(_built, spec, row.name, own, row.secret)
     return Session(store, row, build, owns_store=store is not storage, notes=notes)
 
 
 # ----------------------------------------------------------------------------- create
 
 
-def _new_study(name: str, spec: Specification, policy: Policy, now: int) -> NewStudy:
+def _built(spec: Specification, name: str, own: Classes, secret: str | None) -> Policy:
+    """Return a fresh policy, whose coins come from the secret if there is one."""
+    policy = spec.build(name, *own)
+    if secret is not None:
+        policy.conceal(secret)
+    return policy
+
+
+def _new_study(
+    name: str, spec: Specification, policy: Policy, secret: str | None, now: int
+) -> NewStudy:
     from fairtrial import __version__
 
     return NewStudy(
@@ -151,6 +175,7 @@ def _new_study(name: str, spec: Specification, policy: Policy, now: int) -> NewS
         created_with=__version__,
         created_at=now,
         chain=CHAIN,
+        secret=(secret or fresh_secret()) if policy.randomizes else None,
     )
 
 
@@ -170,6 +195,11 @@ def _require_same(
             f"{url} has a study {row.name!r} with this specification already; open it with "
             "Study.open, or pass exist_ok=True"
         )
+
+
+def fresh_secret() -> str:
+    """Return 128 random bits, as hexadecimal digits."""
+    return token_hex(16)
 
 
 # ------------------------------------------------------------------------------- open

@@ -32,7 +32,7 @@ class StudyPull(Pull):
 
     Parameters
     ----------
-    number, action, labels, tag
+    number, action, labels, tag, propensity
         As in `Pull`.
     id : str
         128 random bits as hexadecimal digits.
@@ -50,8 +50,9 @@ class StudyPull(Pull):
         tag: int,
         id: str,  # noqa: A002 - a pull's id, as users write it
         study: Issuer | None = None,
+        propensity: float | None = None,
     ) -> None:
-        super().__init__(number, action, labels, tag)
+        super().__init__(number, action, labels, tag, propensity)
         self.id = id
         self.study = study
 
@@ -70,7 +71,9 @@ class StudyPull(Pull):
         return self.study
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.number, self.action, dict(self.labels), self.tag, self.id)
+        labels = dict(self.labels)
+        own = self.number, self.action, labels, self.tag, self.id, None, self.propensity
+        return type(self), own
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, StudyPull):

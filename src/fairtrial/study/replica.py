@@ -84,9 +84,12 @@ class Replica:
         kind, body = None, None
         for seq, kind, number, action, tag, value, stage, body in steps:
             if kind == "ask":
-                pull = ask() if body is None else ask(**_context(body))
+                said = _NOTHING if body is None else json.loads(body)
+                pull = ask(**said.get("context", _NOTHING))
                 if (pull.number, pull.action, pull.tag) != (number, action, tag):
                     raise _Difference(self._other_decision(pull, number, action, tag))
+                if pull.propensity != said.get("propensity"):
+                    raise _Difference(_other_propensity(pull, said.get("propensity")))
             elif kind in ("tell", "late_tell", "unsolicited"):
                 pull = Pull(number, action, labels(action), tag)  # type: ignore[arg-type]
                 tell(pull, outcome_of(value, body))
@@ -138,8 +141,15 @@ class Replica:
         )
 
 
+_NOTHING: Mapping[str, Any] = {}
+
+
 class _Difference(Exception):
     """What the log says is not what the policy does."""
+
+
+def _other_propensity(pull: Pull, recorded: float | None) -> str:
+    return f"the log says that its arm had probability {recorded}; it had {pull.propensity}"
 
 
 def _context(body: str | None) -> dict[str, Any]:

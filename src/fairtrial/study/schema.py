@@ -111,7 +111,18 @@ _SECOND = (
         BEGIN SELECT RAISE(ABORT, 'the specification of a study is immutable'); END""",
 )
 
-STEPS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND)
+_THIRD = (
+    # The text that the coins of a randomised study come from; none if its policy tosses none.
+    "ALTER TABLE study ADD COLUMN secret TEXT",
+    "ALTER TABLE pull ADD COLUMN propensity REAL",
+    "DROP TRIGGER study_is_never_changed",
+    """CREATE TRIGGER study_is_never_changed
+        BEFORE UPDATE OF id, name, spec_json, spec_sha256, seed, policy_version, created_with,
+        created_at, chain, secret ON study
+        BEGIN SELECT RAISE(ABORT, 'the specification of a study is immutable'); END""",
+)
+
+STEPS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND, _THIRD)
 """Step n leads from schema n to schema n + 1. A step that was released is never edited."""
 
 

@@ -25,6 +25,7 @@ class NewStudy(NamedTuple):
     created_with: str
     created_at: int
     chain: int
+    secret: str | None = None
 
     @property
     def origin(self) -> str:
@@ -37,7 +38,8 @@ class NewStudy(NamedTuple):
 class StudyRow(NamedTuple):
     """A study as it is stored: what is immutable, and the head of its log.
 
-    `machine` wrote last; `environment` is the software that it did so with, as JSON.
+    `secret` is the text that the coins of a randomised study come from. `machine` wrote last;
+    `environment` is the software that it did so with, as JSON.
     """
 
     id: int
@@ -49,6 +51,7 @@ class StudyRow(NamedTuple):
     created_with: str
     created_at: int
     chain: int
+    secret: str | None
     status: str
     head_seq: int
     head_hash: str

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Self
 from fairtrial.core import Policy, Problem
 from fairtrial.core.parameters import Parametrized
 from fairtrial.core.seeds import as_seed
-from fairtrial.study.arguments import as_path, check_name, check_template
+from fairtrial.study.arguments import as_path, check_name, check_secret, check_template
 from fairtrial.study.location import Durability, Storage
 from fairtrial.study.log_file import LogFile
 from fairtrial.study.opening import create_study, import_study, open_study
@@ -63,6 +63,7 @@ class Study(Recording):
         durability: Durability = "full",
         exist_ok: bool = False,
         policies: Sequence[type[Parametrized]] = (),
+        secret: str | None = None,
         witness: str | os.PathLike[str] | None = None,
     ) -> Self:
         """Make a new study.
@@ -90,6 +91,10 @@ class Study(Recording):
         policies : sequence of type
             Further classes of your own that the policy needs; its own and those of its parts (a
             learner, say) are known. Classes of a policy's parts are accepted.
+        secret : str, optional
+            What the random order of pulls is drawn from, if the policy `randomizes`. Without it a
+            secret is drawn, so that nobody who knows the seed can tell the next pull. The first
+            event holds its hash. Give one only to repeat a simulated study exactly.
         witness : str or path, optional
             A file elsewhere, where whoever can write the storage cannot: the number and hash of
             the log's last event are noted there after every write. Give it again to `open`, and to
@@ -117,6 +122,7 @@ class Study(Recording):
             durability=durability,
             exist_ok=exist_ok,
             any_seed=seed is None,
+            secret=None if secret is None else check_secret(secret),
             witness=None if witness is None else as_path(witness),
         )
         return cls(session)

@@ -95,6 +95,14 @@ class Viewing(Handle):
             "warnings": list(self.policy.warnings()),
         }
 
+    @property
+    def secret(self) -> str | None:
+        """What the random order of pulls is drawn from; None if the policy draws nothing.
+
+        Keep it from everybody who recruits or treats: it tells all pulls in advance.
+        """
+        return self._session.row().secret
+
     # --------------------------------------------------------------- pulls in flight
 
     def should_stop(self, pull: Pull | str) -> bool:

@@ -15,6 +15,7 @@ from fairtrial.study.log import (
     PullRow,
     Record,
     Result,
+    commitment,
     outcome_of,
     project,
     sealed,
@@ -167,6 +168,8 @@ class Writer:
             kind, row, pull_id = "reissue", item, item.pull_id
         else:
             kind, row, pull_id = "ask", None, secrets.token_hex(16)
+            if item.propensity is not None:
+                body = _with(body, propensity=item.propensity)
         self._add(
             kind,
             (pull_id, item.number, item.action, item.tag),
@@ -320,7 +323,9 @@ class Writer:
         perform: bool = False,
     ) -> Record:
         if self._environment is not None and not self._records:
-            body = _with_environment(body, self._environment)
+            body = _with(body, environment=json.loads(self._environment))
+        if self._seq == 0 and self._study.secret is not None:
+            body = _with(body, secret_sha256=commitment(self._study.secret))
         # In the order of `Record`; making it at once is several times faster than `_replace`.
         fields = (
             *(self._seq + 1, kind, *about, value, stage, lease_until),
@@ -364,9 +369,9 @@ class Writer:
         return found
 
 
-def _with_environment(body: str | None, environment: str) -> str | None:
+def _with(body: str | None, **more: Any) -> str | None:
     parts = json.loads(body) if body else {}
-    return to_json(**parts, environment=json.loads(environment))
+    return to_json(**parts, **more)
 
 
 def _used_before(request_id: str | None) -> InvalidArgument:

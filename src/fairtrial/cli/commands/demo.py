@@ -29,7 +29,7 @@ any? Every pull draws the result of a real patient of the trial, with replacemen
     show_default=True,
     help="Where the study, the picture and the report are kept.",
 )
-@click.option("--seed", type=click.IntRange(min=0), default=7, show_default=True)
+@click.option("--seed", type=click.IntRange(min=0), default=6, show_default=True)
 @click.option(
     "--delta",
     type=click.FloatRange(0, 1, min_open=True, max_open=True),

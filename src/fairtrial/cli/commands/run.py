@@ -82,7 +82,22 @@ def _study(configuration: Configuration) -> Study:
         durability=section.durability,
         exist_ok=True,
         witness=section.witness,
+        secret=_secret(configuration),
     )
+
+
+def _secret(configuration: Configuration) -> str | None:
+    """Return what coins are drawn from: of a simulated study its seed, so that it can be repeated.
+
+    Where results come from people, the study draws a secret itself.
+    """
+    from fairtrial.cli.sections import CommandSource
+
+    seed = configuration.study.seed
+    is_simulated = not isinstance(configuration.source, CommandSource)
+    if seed is None or not is_simulated or not configuration.policy.randomizes:
+        return None
+    return str(seed)
 
 
 def _check_parallel(configuration: Configuration, parallel: int) -> None:

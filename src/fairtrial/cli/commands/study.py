@@ -31,6 +31,13 @@ def _storage_option(command: Command) -> Command:
     return click.option("--storage", envvar="FAIRTRIAL_STORAGE", help=_STORAGE_HELP)(command)
 
 
+_blinded_option = click.option(
+    "--blinded",
+    is_flag=True,
+    help="Show what those who recruit may see: counts and health, no results, no evidence.",
+)
+
+
 @click.group(epilog=EPILOG, short_help="Look at studies, audit them, export their logs.")
 def study() -> None:
     """Look at studies, audit them, and take their logs elsewhere.
@@ -78,9 +85,10 @@ def list_(config: Path | None, storage: str | None, as_json: bool) -> None:
 
 @study.command(epilog=EPILOG)
 @click.argument("study")
+@_blinded_option
 @_storage_option
 @json_option
-def show(study: str, storage: str | None, as_json: bool) -> None:
+def show(study: str, blinded: bool, storage: str | None, as_json: bool) -> None:
     """Show how far STUDY has come: the answer, the evidence against the others, its health.
 
     The log is audited before: an answer that rests on an altered log is said to, and shown all
@@ -93,6 +101,9 @@ def show(study: str, storage: str | None, as_json: bool) -> None:
     from fairtrial.cli.standing import print_standing
     from fairtrial.presentation.sources import minimizes, replay_note
 
+    if blinded:
+        _show_blinded(study, storage, as_json)
+        return
     with _open(study, storage) as opened:
         audit = _audit(opened, _MOST_AUDITED)
         progress, health, endless = opened.progress(), opened.health(), opened.policy.endless
@@ -126,6 +137,38 @@ def show(study: str, storage: str | None, as_json: bool) -> None:
         raise click.exceptions.Exit(ExitCode.NOT_VERIFIED)
     if not (progress.recommendation.decided or endless):
         raise click.exceptions.Exit(ExitCode.NO_ANSWER)
+
+
+def _show_blinded(study: str, storage: str | None, as_json: bool) -> None:
+    from fairtrial.cli.display import wrapped
+    from fairtrial.presentation.recruitment import BLINDED, recruitment
+
+    with _open(study, storage) as opened:
+        audit = _audit(opened, _MOST_AUDITED)
+        health, recruited = opened.health(), recruitment(opened.progress())
+        stopped, name = opened.policy.stopped, opened.name
+    if as_json:
+        emit(
+            {
+                "study": name,
+                "blinded": True,
+                "stopped": stopped,
+                "recruitment": recruited,
+                "health": health,
+                "verification": verification_document(audit),
+            }
+        )
+    else:
+        say(BLINDED)
+        say(wrapped("Study", "has stopped" if stopped else "is running"))
+        for what, number in recruited.items():
+            say(wrapped(what.capitalize(), f"{number:,}"))
+        for warning in health["warnings"]:
+            say(wrapped("Warning", warning))
+        say(wrapped("Health", _health_text(health)))
+        say(wrapped("Log", verification_text(audit)))
+    if not audit.ok:
+        raise click.exceptions.Exit(ExitCode.NOT_VERIFIED)
 
 
 @study.command(epilog=EPILOG)
@@ -248,9 +291,19 @@ def export(study: str, path: Path, force: bool, storage: str | None, as_json: bo
     help="The file to write.",
 )
 @click.option("--force", is_flag=True, help="Replace the file if there is one.")
+@click.option("--title", help="The page's title; by default the study's name.")
+@_blinded_option
 @_storage_option
 @json_option
-def report(study: str, out: Path, force: bool, storage: str | None, as_json: bool) -> None:
+def report(
+    study: str,
+    out: Path,
+    force: bool,
+    title: str | None,
+    blinded: bool,
+    storage: str | None,
+    as_json: bool,
+) -> None:
     """Write STUDY as one HTML page: the decision, the arms, fairness, health, the log.
 
     The page holds its own style and pictures, and the audit of the log.
@@ -260,7 +313,7 @@ def report(study: str, out: Path, force: bool, storage: str | None, as_json: boo
     _refuse_to_replace(out, force)
     with _open(study, storage) as opened:
         audit = _audit(opened)
-        written = write_report(opened, out, verification=audit)
+        written = write_report(opened, out, title, verification=audit, blinded=blinded)
         name = opened.name
     if as_json:
         document = {"path": str(written), "verification": verification_document(audit)}

@@ -5,6 +5,19 @@ compiler.
 """
 
 from fairtrial.confidence.block_betting.guarantee import promise
-from fairtrial.confidence.block_betting.live import BlockKernels, LiveBlocks, pulls_left
+from fairtrial.confidence.block_betting.live import (
+    BlockKernels,
+    LiveBlocks,
+    Randomize,
+    check_randomize,
+    pulls_left,
+)
 
-__all__ = ["BlockKernels", "LiveBlocks", "promise", "pulls_left"]
+__all__ = [
+    "BlockKernels",
+    "LiveBlocks",
+    "Randomize",
+    "check_randomize",
+    "promise",
+    "pulls_left",
+]

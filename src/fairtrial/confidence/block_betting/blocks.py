@@ -3,6 +3,9 @@
 Everything about a block is frozen when it is opened. Blocks may be open at once; they are settled
 in the order in which they were issued, each when all of its pulls have a result or are lost. A
 block lives in the slot of its serial number modulo the number of slots.
+
+No bet depends on the order of a block's pulls, so it may be random: coin number n is a function of
+a key and n alone (`core.philox`), and a study that is resumed draws as one that never paused.
 """
 
 from typing import Annotated, NamedTuple
@@ -12,12 +15,17 @@ from numpy.typing import NDArray
 
 from fairtrial.confidence.block_betting.bets import inlined
 from fairtrial.core.compilation import kernel
+from fairtrial.core.philox import philox_uniform
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 OUTSIDE = -1
 """The serial number of a pull that is in no block, and the slot of a block that is not open."""
+
+FIXED, DRAWN, TOSSED = 0, 1, 2
+"""How pulls are ordered: the most numerous first; each drawn from those left; or each arm tossed
+for when the block is planned, with the planned shares."""
 
 
 class Blocks(NamedTuple):
@@ -36,6 +44,11 @@ class Blocks(NamedTuple):
     losses: Annotated[Floats, "slots actions"]
     came: Annotated[Floats, "actions"]  # results of the blocks that are settled
     lost: Annotated[Floats, "actions"]  # pulls of those blocks that got lost
+    order: Annotated[Integers, "1"]  # `FIXED`, `DRAWN` or `TOSSED`
+    key: Annotated[Integers, "2"]  # of the coins
+    coins: Annotated[Integers, "1"]  # that were tossed so far
+    shares: Annotated[Floats, "slots actions"]  # planned, of a block that was tossed for; else 0
+    propensity: Annotated[Floats, "1"]  # of the pull that was issued last; NaN without coins
 
 
 @inlined
@@ -59,6 +72,7 @@ def open_block(blocks: Blocks, planned: Floats) -> None:
         blocks.results[slot, action] = 0.0
         blocks.sums[slot, action] = 0.0
         blocks.losses[slot, action] = 0.0
+        blocks.shares[slot, action] = 0.0
         if planned[action] > 0.0:
             blocks.support[slot, width] = action
             width += 1
@@ -67,6 +81,46 @@ def open_block(blocks: Blocks, planned: Floats) -> None:
     blocks.unissued[slot] = pulls
     blocks.waiting[slot] = pulls
     blocks.number[0] += 1
+
+
+@kernel
+def open_planned_block(blocks: Blocks, planned: Floats) -> None:
+    """Open the next block; where arms are tossed for, of the pulls that the coins give.
+
+    The coins are tossed before anything is bet on the block and before any of its results.
+    """
+    if blocks.order[0] != TOSSED:
+        open_block(blocks, planned)
+        return
+    pulls = planned.sum()
+    tossed = np.zeros(planned.size)
+    for _ in range(int(pulls)):
+        tossed[_place_in(planned, next_coin(blocks) * pulls)] += 1.0
+    slot = next_slot(blocks)
+    open_block(blocks, tossed)
+    for action in range(planned.size):
+        blocks.shares[slot, action] = planned[action] / pulls
+
+
+@inlined
+def _place_in(weights: Floats, height: float) -> int:
+    """Return the first entry whose cumulative weight exceeds a height below their sum."""
+    found = -1
+    for action in range(weights.size):
+        if weights[action] > 0.0:
+            found = action
+            height -= weights[action]
+            if height < 0.0:
+                break
+    return found
+
+
+@kernel
+def next_coin(blocks: Blocks) -> float:
+    """Toss the next coin: a number that is uniform on [0, 1)."""
+    coin = philox_uniform(blocks.key[0], blocks.key[1], blocks.coins[0], 0)
+    blocks.coins[0] += 1
+    return coin
 
 
 @inlined
@@ -85,16 +139,76 @@ def next_pull(blocks: Blocks, column: int, columns: int) -> tuple[int, int]:
         slot = serial % slots
         if blocks.unissued[slot] == 0:
             continue
-        most = 0.0
-        for index in range(blocks.width[slot]):
-            action = blocks.support[slot, index]
-            if blocks.to_issue[slot, action] > most and (column < 0 or action % columns == column):
-                most = blocks.to_issue[slot, action]
-                found = action
+        if blocks.order[0] == FIXED:
+            found = _most_numerous(blocks, slot, column, columns)
+        else:
+            found = _drawn(blocks, slot, column, columns)
         if found >= 0:
             blocks.to_issue[slot, found] -= 1.0
             blocks.unissued[slot] -= 1
     return found, serial if found >= 0 else OUTSIDE
+
+
+@inlined
+def _most_numerous(blocks: Blocks, slot: int, column: int, columns: int) -> int:
+    """Return the action with most pulls left, -1 if there is none in the column."""
+    found = -1
+    most = 0.0
+    for index in range(blocks.width[slot]):
+        action = blocks.support[slot, index]
+        if blocks.to_issue[slot, action] > most and (column < 0 or action % columns == column):
+            most = blocks.to_issue[slot, action]
+            found = action
+    return found
+
+
+@inlined
+def _drawn(blocks: Blocks, slot: int, column: int, columns: int) -> int:
+    """Draw one of the pulls left, each with the same probability; -1 if the column has none.
+
+    Its propensity is the probability, given all that was known, that its row was drawn among the
+    pulls of its column: of an arm that was tossed for, its planned share.
+    """
+    left = float(blocks.unissued[slot])
+    if column >= 0:
+        left = _sum_of_column(blocks.to_issue, slot, column, columns)
+    if left == 0.0:
+        return -1
+    height = next_coin(blocks) * left
+    found = -1
+    for index in range(blocks.width[slot]):
+        action = blocks.support[slot, index]
+        number = blocks.to_issue[slot, action]
+        if number > 0.0 and (column < 0 or action % columns == column):
+            found = action
+            height -= number
+            if height < 0.0:
+                break
+    weights = blocks.shares if blocks.shares[slot, found] > 0.0 else blocks.to_issue
+    total = left
+    if columns > 1 or blocks.order[0] == TOSSED:
+        total = _sum_of_column(weights, slot, found % columns, columns)
+    blocks.propensity[0] = weights[slot, found] / total
+    return found
+
+
+@inlined
+def _sum_of_column(weights: Floats, slot: int, column: int, columns: int) -> float:
+    total = 0.0
+    for action in range(column, weights.shape[1], columns):
+        total += weights[slot, action]
+    return total
+
+
+@kernel
+def draw_action(blocks: Blocks, weights: Floats, columns: int) -> int:
+    """Draw an action for a pull that is in no block, with these weights."""
+    found = _place_in(weights, next_coin(blocks) * weights.sum())
+    total = 0.0
+    for action in range(found % columns, weights.size, columns):
+        total += weights[action]
+    blocks.propensity[0] = weights[found] / total
+    return found
 
 
 @inlined

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,17 +12,23 @@ from numpy.typing import NDArray
 from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import Guarantee
 from fairtrial.core.wording import plural
+from fairtrial.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from fairtrial.core.layout import Layout
 
-__all__ = ["BlockKernels", "LiveBlocks", "pulls_left"]
+__all__ = ["BlockKernels", "LiveBlocks", "Randomize", "check_randomize", "pulls_left"]
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 _OUTSIDE = -1
 """The tag of a pull that is in no block."""
+
+Randomize = bool | Literal["bernoulli"]
+
+_ORDERS: dict[Randomize, int] = {False: 0, True: 1, "bernoulli": 2}
+"""`FIXED`, `DRAWN` and `TOSSED` of the compiled blocks."""
 
 
 class BlockKernels(Protocol):
@@ -64,6 +70,10 @@ class LiveBlocks:
     ----------
     constants : array
         What never changes, packed.
+    randomize : bool or "bernoulli"
+        How the pulls of a block are ordered: at random, as planned (False), or each arm tossed for.
+    key : array of two numpy.uint64
+        Of the coins.
     **dimensions
         Those of the state but for ``slots``, how many blocks can be open at once.
 
@@ -83,7 +93,9 @@ class LiveBlocks:
     kernels: ClassVar[BlockKernels]
     """The family's compiled functions."""
 
-    def __init__(self, constants: Floats, **dimensions: int) -> None:
+    def __init__(
+        self, constants: Floats, randomize: Randomize, key: NDArray[np.uint64], **dimensions: int
+    ) -> None:
         self._constants = constants
         self._floats, self._integers = self.kernels.STATE.allocate(**dimensions, slots=2)
         self.late: list[int] = []
@@ -91,6 +103,13 @@ class LiveBlocks:
         self.amended = 0
         self.corrected = 0
         self.kernels.start(*self.arrays)
+        self.state.blocks.order[0] = _ORDERS[randomize]
+        self.state.blocks.propensity[0] = math.nan
+        self.use_key(key)
+
+    def use_key(self, key: NDArray[np.uint64]) -> None:
+        """Toss coins by this key from now on."""
+        self.state.blocks.key[:] = key.view(np.int64)
 
     @property
     def arrays(self) -> tuple[Floats, Floats, Integers]:
@@ -143,12 +162,12 @@ class LiveBlocks:
 
     # ------------------------------------------------------------- what happens to pulls
 
-    def choose(self, *wanted: Any) -> tuple[int, int]:
-        """Return the action and the tag of the next pull, planning a block if there is none."""
+    def choose(self, *wanted: Any) -> tuple[int, int, float]:
+        """Return action, tag and propensity of the next pull; plan a block if there is none."""
         while True:
             action, tag = self.kernels.ask(*self.arrays, *wanted)
             if action >= 0:
-                return action, tag
+                return action, tag, self.state.blocks.propensity[0]
             self.make_room()
 
     def learn(self, pull: Pull, value: float, *, was_lost: bool) -> None:
@@ -227,3 +246,19 @@ class LiveBlocks:
 def pulls_left(forecast: float, waiting: float) -> float | None:
     """Return the forecast of the pulls left: no fewer than open blocks still wait for."""
     return max(forecast, waiting) if math.isfinite(forecast) else None
+
+
+def check_randomize(value: object, losses: str = "informative") -> Randomize:
+    """Return how pulls are ordered, if it is one of the ways.
+
+    Raises
+    ------
+    InvalidArgument
+        If it is not, or if arms are tossed for and lost pulls are made again: then what remains
+        of a block would say how the coins fell.
+    """
+    if not isinstance(value, bool) and value != "bernoulli":
+        raise InvalidArgument("randomize", "must be True, False or 'bernoulli'", value)
+    if value == "bernoulli" and losses == "ignorable":
+        raise InvalidArgument("randomize", "must not be 'bernoulli' with losses='ignorable'", value)
+    return value

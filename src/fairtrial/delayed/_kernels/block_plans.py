@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from fairtrial.confidence.block_betting.bets import inlined
-from fairtrial.confidence.block_betting.blocks import next_slot, open_block
+from fairtrial.confidence.block_betting.blocks import next_slot, open_planned_block
 from fairtrial.core.compilation import kernel
 from fairtrial.delayed._kernels.block_state import Floats, Plans, Rules, State, Wealth
 from fairtrial.delayed._kernels.top_sets import find_places, find_target, is_live, wealth_against
@@ -39,7 +39,7 @@ def plan_block(variances: Floats, rules: Rules, state: State, batch: float) -> i
     state.forecast[0] = _find_shares(rules, wealth, plans, slot, state.shares)
     planned = np.zeros(variances.size)
     _fill_counts(rules, wealth, plans, slot, state.shares, batch, planned)
-    open_block(state.blocks, planned)
+    open_planned_block(state.blocks, planned)
     return slot
 
 

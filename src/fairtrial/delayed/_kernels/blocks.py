@@ -10,9 +10,11 @@ import numpy as np
 
 from fairtrial.confidence.block_betting.bets import LOST, inlined
 from fairtrial.confidence.block_betting.blocks import (
+    FIXED,
     OUTSIDE,
     close_oldest,
     complete_slot,
+    draw_action,
     next_pull,
     next_slot,
     note_loss,
@@ -93,7 +95,7 @@ def next_arm(variances: Floats, rules: Rules, state: State, batch: float) -> tup
     arm, serial = next_pull(state.blocks, -1, 1)
     if arm < 0 and state.counts.min() == 0.0:
         # Without a result of every arm there is no plan: the pull informs plans, in no bet.
-        arm = _least_pulled(state)
+        arm = _extra_arm(state)
     elif arm < 0 and next_slot(state.blocks) != OUTSIDE:
         slot = plan_block(variances, rules, state, batch)
         place_bets(rules, state.wealth, state.plans, state.blocks, state.bets, slot)
@@ -103,8 +105,11 @@ def next_arm(variances: Floats, rules: Rules, state: State, batch: float) -> tup
     return arm, serial
 
 
-@inlined
-def _least_pulled(state: State) -> int:
+@kernel
+def _extra_arm(state: State) -> int:
+    """Return the arm of a pull outside of blocks: the least pulled one, or drawn."""
+    if state.blocks.order[0] != FIXED:
+        return draw_action(state.blocks, np.ones(state.counts.size), 1)
     best = 0
     for arm in range(1, state.counts.size):
         if state.counts[arm] + state.pending[arm] < state.counts[best] + state.pending[best]:

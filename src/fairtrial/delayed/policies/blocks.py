@@ -10,14 +10,20 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.confidence.block_betting import BlockKernels, LiveBlocks, promise
+from fairtrial.confidence.block_betting import (
+    BlockKernels,
+    LiveBlocks,
+    Randomize,
+    check_randomize,
+    promise,
+)
 from fairtrial.confidence.block_betting.bets import GRID
 from fairtrial.confidence.bounds import NormalMixture
 from fairtrial.confidence.noise_test import NoiseTest
 from fairtrial.core.fixed_confidence import FixedConfidencePolicy
 from fairtrial.core.policy import Choice
 from fairtrial.core.pull import Pull
-from fairtrial.core.recommendation import Estimate, Guarantee
+from fairtrial.core.recommendation import PREDICTABLE, Estimate, Guarantee
 from fairtrial.core.run import Run
 from fairtrial.core.validation import check_instance, check_integer
 from fairtrial.core.wording import is_best, plural
@@ -69,8 +75,14 @@ class BlockBetting(FixedConfidencePolicy):
         noise.
     max_pulls : int, optional
         Stop undecided after this many results.
+    randomize : bool or "bernoulli"
+        Whether the pulls of a block come in random order (default), each drawn from those that
+        are left. With ``"bernoulli"`` the arm of each pull is drawn on its own, with the planned
+        shares, when its block is planned: then nobody who knows what is left of a block can guess
+        the next arm. With False the most numerous come first, and the next pull can be predicted
+        from the results.
     seed : None, int or numpy.random.Generator
-        Ignored; the policy is deterministic.
+        Source of the random order.
 
     Raises
     ------
@@ -97,7 +109,7 @@ class BlockBetting(FixedConfidencePolicy):
     """
 
     problem: Problem
-    version = 3
+    version = 4
     environments = TimedEnvironment
     state_fields = ("_valued", *(f"_blocks.{name}" for name in LiveBlocks.fields))
 
@@ -108,6 +120,7 @@ class BlockBetting(FixedConfidencePolicy):
         batch: int | None = None,
         initial_pulls: int | None = None,
         max_pulls: int | None = None,
+        randomize: Randomize = True,
         seed: int | np.random.Generator | None = None,
     ) -> None:
         check_instance("problem", problem, Problem)
@@ -124,7 +137,8 @@ class BlockBetting(FixedConfidencePolicy):
         self._rules = self._rules_of(problem)
         variances = (problem.scale / abs(self._rules.unit)) ** 2
         constants, _ = CONSTANTS.pack(Constants(variances, self._rules))
-        self._blocks = _Blocks(constants, **self._dimensions)
+        self.randomize = check_randomize(randomize)
+        self._blocks = _Blocks(constants, self.randomize, self._key, **self._dimensions)
         # Pulls that failed and count as the failure value.
         self._valued: list[int] = []
 
@@ -183,6 +197,16 @@ class BlockBetting(FixedConfidencePolicy):
         }
 
     # ------------------------------------------------------------------------- contract
+
+    @property
+    def randomizes(self) -> bool:
+        """Whether pulls come in random order."""
+        return self.randomize is not False
+
+    def conceal(self, secret: str) -> None:
+        """Toss all coins by a secret instead of the seed, before the first pull."""
+        super().conceal(secret)
+        self._blocks.use_key(self._key)
 
     def choose(self) -> Choice:
         """Return the next pull of an open block; plan a block when none has pulls left."""
@@ -402,6 +426,8 @@ class BlockBetting(FixedConfidencePolicy):
             "whatever the true means are and whenever results arrive",
             "the true mean of each arm does not change during the study",
         )
+        if not self.randomize:
+            stated = stated.assuming(PREDICTABLE)
         if problem.clip:
             clipped = "the means are those of outcomes clipped to the range"
             stated = replace(stated, assumptions=(*stated.assumptions, clipped))

@@ -23,9 +23,11 @@ from fairtrial.confidence.block_betting.bets import (
     value_in_bet,
 )
 from fairtrial.confidence.block_betting.blocks import (
+    FIXED,
     OUTSIDE,
     close_oldest,
     complete_slot,
+    draw_action,
     next_pull,
     next_slot,
     note_loss,
@@ -127,7 +129,7 @@ def _next_arm(model: Model, rules: Rules, state: State, batch: float) -> tuple[i
     """Return an arm to pull and the serial of its block; plan a block when none has pulls left."""
     arm, serial = next_pull(state.blocks, -1, 1)
     if arm < 0 and not can_plan(model, state):
-        arm = _least_pulled(model, state)
+        arm = _extra_arm(model, state)
     elif arm < 0 and next_slot(state.blocks) != OUTSIDE:
         plan_block(model, rules, state, batch)
         arm, serial = next_pull(state.blocks, -1, 1)
@@ -137,7 +139,13 @@ def _next_arm(model: Model, rules: Rules, state: State, batch: float) -> tuple[i
 
 
 @kernel
-def _least_pulled(model: Model, state: State) -> int:
+def _extra_arm(model: Model, state: State) -> int:
+    """Return the arm of a pull outside of blocks: the least pulled of a basis, or drawn from it."""
+    if state.blocks.order[0] != FIXED:
+        basis = np.zeros(model.arms.shape[0])
+        for i in range(model.start.size):
+            basis[int(model.start[i])] = 1.0
+        return draw_action(state.blocks, basis, 1)
     best = int(model.start[0])
     for i in range(model.start.size):
         k = int(model.start[i])

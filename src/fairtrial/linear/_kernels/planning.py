@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from fairtrial.confidence.block_betting.bets import NO_BET, freeze_stakes
-from fairtrial.confidence.block_betting.blocks import next_slot, open_block
+from fairtrial.confidence.block_betting.blocks import next_slot, open_planned_block
 from fairtrial.core.compilation import kernel
 from fairtrial.linear._kernels.matrices import (
     Floats,
@@ -379,7 +379,7 @@ def plan_block(model: Model, rules: Rules, state: State, batch: float) -> None:
         for k in range(arms):
             state.shares[k] = shares[k]
     state.forecast[0] = 2.0 * noise * value
-    open_block(state.blocks, planned)
+    open_planned_block(state.blocks, planned)
     if rules.bounded:
         _freeze_bounded(model, rules, state, slot, root, theta, noise)
 

@@ -9,11 +9,17 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.confidence.block_betting import BlockKernels, LiveBlocks, promise
+from fairtrial.confidence.block_betting import (
+    BlockKernels,
+    LiveBlocks,
+    Randomize,
+    check_randomize,
+    promise,
+)
 from fairtrial.confidence.block_betting.bets import GRID
 from fairtrial.core.policy import Choice
 from fairtrial.core.pull import Pull
-from fairtrial.core.recommendation import Guarantee
+from fairtrial.core.recommendation import PREDICTABLE, Guarantee
 from fairtrial.core.validation import check_integer
 from fairtrial.errors import InvalidArgument
 from fairtrial.linear._kernels import blocks
@@ -61,8 +67,14 @@ class BlockBetting(LinearPolicy):
         Initial pulls of every arm of a basis; 4 by default.
     max_pulls : int, optional
         Stop undecided after this many results.
+    randomize : bool or "bernoulli"
+        Whether the pulls of a block come in random order (default), each drawn from those that
+        are left. With ``"bernoulli"`` the arm of each pull is drawn on its own, with the planned
+        shares, when its block is planned: then nobody who knows what is left of a block can guess
+        the next arm. With False the most numerous come first, and the next pull can be predicted
+        from the results.
     seed : None, int or numpy.random.Generator
-        Ignored; the policy is deterministic.
+        Source of the random order.
 
     Notes
     -----
@@ -83,7 +95,7 @@ class BlockBetting(LinearPolicy):
     'ab'
     """
 
-    version = 4
+    version = 5
     state_fields = ("_amended", *(f"_blocks.{name}" for name in LiveBlocks.fields))
 
     def __init__(
@@ -93,6 +105,7 @@ class BlockBetting(LinearPolicy):
         batch: int | None = None,
         initial_pulls: int | None = None,
         max_pulls: int | None = None,
+        randomize: Randomize = True,
         seed: int | np.random.Generator | None = None,
     ) -> None:
         super().__init__(problem, delta, max_pulls, seed)
@@ -115,7 +128,8 @@ class BlockBetting(LinearPolicy):
                 self._units.shape[1],
             )
         constants, _ = CONSTANTS.pack(Constants(self._units.model, self._rules))
-        self._blocks = _Blocks(constants, **self._dimensions)
+        self.randomize = check_randomize(randomize)
+        self._blocks = _Blocks(constants, self.randomize, self._key, **self._dimensions)
 
     @property
     def _pairwise(self) -> bool:
@@ -190,6 +204,16 @@ class BlockBetting(LinearPolicy):
         }
 
     # ------------------------------------------------------------------- contract
+
+    @property
+    def randomizes(self) -> bool:
+        """Whether pulls come in random order."""
+        return self.randomize is not False
+
+    def conceal(self, secret: str) -> None:
+        """Toss all coins by a secret instead of the seed, before the first pull."""
+        super().conceal(secret)
+        self._blocks.use_key(self._key)
 
     def choose(self) -> Choice:
         """Return the next pull of an open block, planning a new one when there is none."""
@@ -320,6 +344,8 @@ class BlockBetting(LinearPolicy):
             "whatever theta is",
             "the mean of each reward is linear in the features of its arm",
         )
+        if not self.randomize:
+            stated = stated.assuming(PREDICTABLE)
         lost = 0 if bounded else self._blocks.lost
         stated = self._as_it_stands(stated)
         return stated.weakened_by(lost, "pull", "got lost for reasons unrelated to rewards")

@@ -11,13 +11,16 @@ import numpy as np
 
 from fairtrial.confidence.block_betting.bets import LOST, inlined
 from fairtrial.confidence.block_betting.blocks import (
+    FIXED,
     OUTSIDE,
     close_oldest,
     complete_slot,
+    draw_action,
     next_pull,
     next_slot,
     note_loss,
     open_block,
+    open_planned_block,
     receive,
     serial_of,
     slot_of,
@@ -113,7 +116,8 @@ def start(packed: Floats, floats: Floats, integers: Integers) -> None:
             for group in range(groups):
                 if model.active[k, group] > 0.0:
                     planned[k, group] = max(1.0, rules.initial_pulls)
-        _open_block(state, planned)
+        _aim_at_leader(state, next_slot(state.blocks))
+        open_block(state.blocks, planned.reshape(planned.size))
 
 
 @kernel
@@ -154,13 +158,15 @@ def _plan_block(model: Model, rules: Rules, state: State, batch: float, assigned
     if not doubts:
         copy_into(state.shares, shares)
     support = np.zeros((arms, groups), dtype=np.bool_)
+    slot = next_slot(state.blocks)
     if assigned.size:
-        planned = assigned
+        open_block(state.blocks, assigned.reshape(assigned.size))
     else:
         number = find_support(seen, leader, doubted, variances, needs, shares, support)
         planned = np.empty((arms, groups))
         block_counts(model, rules, state, shares, support, number, batch, planned)
-    slot = _open_block(state, planned)
+        open_planned_block(state.blocks, planned.reshape(planned.size))
+    _aim_at_leader(state, slot)
     pause = rules.pause**2
     if leader == arms:
         pause = LEADER_NONE_PAUSE**2 if rules.bounded else 0.0
@@ -168,14 +174,11 @@ def _plan_block(model: Model, rules: Rules, state: State, batch: float, assigned
         place_bets(model, rules, state, slot, means, variances)
 
 
-@kernel
-def _open_block(state: State, planned: Floats) -> int:
-    """Open a block whose target is the leader, and on which nothing is bet; return its slot."""
-    slot = next_slot(state.blocks)
-    open_block(state.blocks, planned.reshape(planned.size))
+@inlined
+def _aim_at_leader(state: State, slot: int) -> None:
+    """Let a block have the leader for its target, and no bets yet."""
     state.target[slot] = state.leader[0]
     state.bets.number[slot] = 0
-    return slot
 
 
 # ------------------------------------------------------------------------ one pull at a time
@@ -209,7 +212,7 @@ def _next_cell(
             return cell, serial
         arrived = group >= 0 and state.blocks.number[0] > 0
         if arrived or not can_plan(model, state):
-            return _best_extra(model, state, group), OUTSIDE
+            return _extra_cell(model, state, group), OUTSIDE
         if next_slot(state.blocks) == OUTSIDE:
             return -1, OUTSIDE
         _plan_block(model, rules, state, batch, np.empty((0, 0)))
@@ -229,7 +232,8 @@ def open_assigned(packed: Floats, floats: Floats, integers: Integers, assigned: 
     if can_plan(model, state):
         _plan_block(model, rules, state, 0.0, assigned)
     else:
-        _open_block(state, assigned)
+        _aim_at_leader(state, next_slot(state.blocks))
+        open_block(state.blocks, assigned.reshape(assigned.size))
 
 
 @kernel
@@ -247,9 +251,11 @@ def ask_assigned(floats: Floats, integers: Integers, cell: int) -> int:
 
 
 @kernel
-def _best_extra(model: Model, state: State, group: int) -> int:
-    """Return the cell in which a pull outside the plan is most useful: the least known one."""
+def _extra_cell(model: Model, state: State, group: int) -> int:
+    """Return the cell of a pull outside the plan: the least known, or drawn by planned shares."""
     groups = model.weights.size
+    if state.blocks.order[0] != FIXED:
+        return draw_action(state.blocks, _shares_within(model, state, group), groups)
     least = math.inf
     best = max(group, 0)
     for k in range(state.counts.shape[0]):
@@ -259,6 +265,21 @@ def _best_extra(model: Model, state: State, group: int) -> int:
                 least = state.counts[k, column]
                 best = k * groups + column
     return best
+
+
+@kernel
+def _shares_within(model: Model, state: State, group: int) -> Floats:
+    """Return the planned shares of the cells of a group, or of all; equal ones if all are 0."""
+    groups = model.weights.size
+    shares = np.zeros(state.counts.size)
+    for least in (0.0, 1.0):
+        for cell in range(shares.size):
+            k, column = cell // groups, cell % groups
+            if model.active[k, column] > 0.0 and (group < 0 or column == group):
+                shares[cell] = max(state.shares[k, column], least)
+        if shares.sum() > 0.0:
+            break
+    return shares
 
 
 @kernel

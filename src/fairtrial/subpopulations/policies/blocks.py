@@ -9,12 +9,18 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fairtrial.confidence.block_betting import BlockKernels, LiveBlocks, promise
+from fairtrial.confidence.block_betting import (
+    BlockKernels,
+    LiveBlocks,
+    Randomize,
+    check_randomize,
+    promise,
+)
 from fairtrial.confidence.block_betting.bets import GRID
 from fairtrial.confidence.loss_test import losses_differ
 from fairtrial.core.policy import Choice
 from fairtrial.core.pull import Pull
-from fairtrial.core.recommendation import Guarantee
+from fairtrial.core.recommendation import PREDICTABLE, Guarantee
 from fairtrial.core.validation import check_choice, check_integer
 from fairtrial.errors import InvalidArgument
 from fairtrial.subpopulations._kernels import blocks
@@ -22,7 +28,7 @@ from fairtrial.subpopulations._kernels.block_state import CONSTANTS, Constants, 
 from fairtrial.subpopulations.environments import CellEnvironment
 from fairtrial.subpopulations.policies.base import FloorPolicy
 from fairtrial.subpopulations.policies.cuts import ASSIGNED, Cuts
-from fairtrial.subpopulations.policies.units import PREDICTABLE, model_of
+from fairtrial.subpopulations.policies.units import model_of
 from fairtrial.subpopulations.problem import Problem
 
 __all__ = ["BlockBetting"]
@@ -74,8 +80,14 @@ class BlockBetting(FloorPolicy):
         Whether the value of a result may have a say in whether it gets lost (default). If not, a
         lost pull is drawn again, which costs that one pull; the guarantee then names the
         assumption, and is weakened if some arms lose more results than others.
+    randomize : bool or "bernoulli"
+        Whether the pulls of a block come in random order (default), each drawn from those that
+        are left. With ``"bernoulli"`` the arm of each pull is drawn on its own, with the planned
+        shares, when its block is planned: then nobody who knows what is left of a block can guess
+        the next arm. With False the most numerous come first, and the next pull can be predicted
+        from the results.
     seed : None, int or numpy.random.Generator
-        Ignored; the policy is deterministic, and its next pull predictable from the results.
+        Source of the random order.
 
     Notes
     -----
@@ -103,7 +115,7 @@ class BlockBetting(FloorPolicy):
     'a'
     """
 
-    version = 3
+    version = 4
     state_fields = tuple(f"_blocks.{name}" for name in LiveBlocks.fields)
 
     def __init__(
@@ -115,6 +127,7 @@ class BlockBetting(FloorPolicy):
         max_pulls: int | None = None,
         losses: str = "informative",
         assigned: ArrayLike | None = None,
+        randomize: Randomize = True,
         seed: int | np.random.Generator | None = None,
     ) -> None:
         super().__init__(problem, delta, max_pulls, seed)
@@ -132,7 +145,8 @@ class BlockBetting(FloorPolicy):
             rival_limits=model.rival_limits - self._rules.shift,
         )
         constants, _ = CONSTANTS.pack(Constants(model, self._rules))
-        self._blocks = _Blocks(constants, **self._dimensions)
+        self.randomize = check_randomize(randomize, self.losses)
+        self._blocks = _Blocks(constants, self.randomize, self._key, **self._dimensions)
         self.assigned = assigned
         self._cuts = None if assigned is None else self._cut(assigned)
         if self._cuts is not None:
@@ -204,6 +218,16 @@ class BlockBetting(FloorPolicy):
         }
 
     # ------------------------------------------------------------------- contract
+
+    @property
+    def randomizes(self) -> bool:
+        """Whether pulls come in random order."""
+        return self.randomize is not False and self._cuts is None
+
+    def conceal(self, secret: str) -> None:
+        """Toss all coins by a secret instead of the seed, before the first pull."""
+        super().conceal(secret)
+        self._blocks.use_key(self._key)
 
     def choose(self, group: str | None = None) -> Choice:
         """Return the next pull of an open block, planning a new one when there is none."""
@@ -384,7 +408,10 @@ class BlockBetting(FloorPolicy):
             "whatever the true means are",
             "the true mean of each arm in each group does not change during the study",
         )
-        stated = stated.assuming(PREDICTABLE if self._cuts is None else ASSIGNED)
+        if self._cuts is not None:
+            stated = stated.assuming(ASSIGNED)
+        elif not self.randomize:
+            stated = stated.assuming(PREDICTABLE)
         ignorable = self.losses == "ignorable"
         if ignorable:
             stated = stated.assuming(_LOSSES_IGNORABLE)

@@ -18,7 +18,7 @@ from fairtrial.confidence.thresholds import (
 )
 from fairtrial.core.draws import Source
 from fairtrial.core.pull import UNSOLICITED, Pull
-from fairtrial.core.recommendation import Guarantee
+from fairtrial.core.recommendation import PREDICTABLE, Guarantee
 from fairtrial.core.seeds import seed_key
 from fairtrial.errors import InvalidArgument
 from fairtrial.subpopulations._kernels.indices import (
@@ -48,7 +48,7 @@ from fairtrial.subpopulations._kernels.tracker_state import (
 )
 from fairtrial.subpopulations.policies.in_order import NOTHING_HELD, hold, release
 from fairtrial.subpopulations.policies.levels import proven_level
-from fairtrial.subpopulations.policies.units import PREDICTABLE, model_of
+from fairtrial.subpopulations.policies.units import model_of
 from fairtrial.subpopulations.problem import Problem
 
 __all__ = ["Sampling", "Tracker"]

@@ -9,14 +9,7 @@ import numpy as np
 from fairtrial.subpopulations._kernels.model import Model
 from fairtrial.subpopulations.problem import Problem
 
-__all__ = ["PREDICTABLE", "model_of", "unit_of"]
-
-PREDICTABLE = (
-    "nobody's guess of the next pull changes an outcome: the order of pulls is not random, and can "
-    "be predicted from the results"
-)
-"""What a rule without coins assumes of those who see its results."""
-
+__all__ = ["model_of", "unit_of"]
 
 _USUAL = 20
 """Powers of two that scales of rewards may differ from 1 by without a unit of their own."""

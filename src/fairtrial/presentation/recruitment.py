@@ -1,0 +1,36 @@
+"""What those who recruit may see of a study: how many came, and nothing of how they fared."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from fairtrial.core.recommendation import Progress
+
+__all__ = ["BLINDED", "recruitment"]
+
+BLINDED = (
+    "Blinded view, for those who recruit or treat: neither results by arm nor evidence. Pulls are "
+    "not counted by arm either, because most go to the arms that lead."
+)
+
+
+def recruitment(progress: Progress) -> dict[str, int]:
+    """Return how many pulls were asked for, have a result or are open, and results by group.
+
+    Examples
+    --------
+    >>> import fairtrial as ft
+    >>> problem = ft.subpopulations.Problem(["a", "b"], ["x", "y"], reward_range=(0, 1))
+    >>> recruitment(ft.subpopulations.BlockBetting(problem).progress())["results of x"]
+    0
+    """
+    results: Counter[str] = Counter()
+    for action in progress.actions:
+        if "group" in action.labels:
+            results[f"results of {action.labels['group']}"] += action.pulls
+    return {
+        "pulls asked for": progress.asked,
+        "results": progress.told,
+        "open pulls": progress.outstanding,
+        **results,
+    }

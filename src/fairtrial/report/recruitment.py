@@ -1,0 +1,22 @@
+"""The section on recruitment: the part of a study that those who recruit may see."""
+
+from __future__ import annotations
+
+from fairtrial.presentation.recruitment import BLINDED, recruitment
+from fairtrial.presentation.words import count
+from fairtrial.report.findings import Findings
+from fairtrial.report.html import Markup, bdi, element, section, table
+
+__all__ = ["recruited"]
+
+
+def recruited(found: Findings) -> Markup:
+    """Return the section."""
+    rows = [(bdi(name), count(number)) for name, number in recruitment(found.progress).items()]
+    stopped = found.progress.recommendation.status != "running"
+    return section(
+        "Recruitment",
+        element("p", element("strong", BLINDED)),
+        element("p", "The study has stopped." if stopped else "The study is running."),
+        table("So far", ("What", "Number"), rows, words={0}),
+    )
