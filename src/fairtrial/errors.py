@@ -18,7 +18,9 @@ __all__ = [
     "FairtrialError",
     "InvalidArgument",
     "InvalidOutcome",
+    "InvalidTable",
     "MissingExtra",
+    "MistakesFound",
     "NotSupported",
     "NothingToAsk",
     "SourceError",
@@ -146,25 +148,36 @@ class SourceError(FairtrialError, RuntimeError):
     """A source of rewards failed, hung, or gave something that is not a reward."""
 
 
-class ConfigurationError(FairtrialError, ValueError):
-    """A configuration has mistakes; all of them are listed.
+class MistakesFound(FairtrialError, ValueError):
+    """Something that was read has mistakes; all of them are listed.
 
     Parameters
     ----------
     mistakes : sequence of str
-        One line a mistake, each beginning with its key path.
+        One line a mistake, each beginning with where it is.
     source : str
-        The file, or whatever else the configuration was read from.
+        The file, or whatever else was read.
     """
 
-    def __init__(self, mistakes: Sequence[str], source: str = "configuration") -> None:
+    def __init__(self, mistakes: Sequence[str], source: str) -> None:
         self.mistakes = tuple(mistakes)
         self.source = source
         count = "1 mistake" if len(self.mistakes) == 1 else f"{len(self.mistakes)} mistakes"
         super().__init__("\n".join([f"{source}: {count}", *(f"  {m}" for m in self.mistakes)]))
 
-    def __reduce__(self) -> tuple[type[ConfigurationError], tuple[object, ...]]:
+    def __reduce__(self) -> tuple[type[MistakesFound], tuple[object, ...]]:
         return type(self), (self.mistakes, self.source)
+
+
+class ConfigurationError(MistakesFound):
+    """A configuration has mistakes; each line begins with a key path."""
+
+    def __init__(self, mistakes: Sequence[str], source: str = "configuration") -> None:
+        super().__init__(mistakes, source)
+
+
+class InvalidTable(MistakesFound):
+    """A table has mistakes; each line begins with that of the table. Nothing of it was taken."""
 
 
 def _short(value: object, limit: int = 120) -> str:

@@ -70,6 +70,11 @@ class Outcomes(Roles):
 
     # ------------------------------------------------------------------------ rows
 
+    @property
+    def outcome_fields(self) -> tuple[str, ...]:
+        """The names of an outcome's fields: the columns that are read."""
+        return self.columns
+
     def check_outcome(self, outcome: Any, name: str = "outcome") -> dict[str, Any]:
         """Return a row with the states as labels and the outcome as a number.
 

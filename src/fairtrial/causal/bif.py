@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.causal.errors import BIFError
-from fairtrial.core.tables import read_bytes, readable
+from fairtrial.core.reading import read_bytes, readable
 
 __all__ = ["Network", "parse_bif", "read_bif"]
 

@@ -21,26 +21,30 @@ from fairtrial.cli.commands.study import study
 from fairtrial.cli.exits import EPILOG, ExitCode
 from fairtrial.cli.output import emit, error_document, say
 from fairtrial.errors import (
-    ConfigurationError,
+    AlreadyTold,
     CorruptLog,
     FairtrialError,
     InvalidArgument,
     InvalidOutcome,
     MissingExtra,
+    MistakesFound,
     NotSupported,
     StudyExists,
     StudyNotFound,
+    UnknownPull,
 )
 
 __all__ = ["app", "main"]
 
 _USAGE_ERRORS = (
-    ConfigurationError,
+    AlreadyTold,
     InvalidArgument,
     MissingExtra,
+    MistakesFound,
     NotSupported,
     StudyExists,
     StudyNotFound,
+    UnknownPull,
 )
 
 

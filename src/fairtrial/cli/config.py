@@ -52,7 +52,7 @@ _TOO_DEEP = f"must not be nested more than {_DEEPEST} deep"
 # A key of many parts; the parser's time grows with their square.
 _MANY_PARTS = re.compile(r"""(?<![\w"'.-])(?:[\w"'-]++[ \t]*+\.[ \t]*+){32}""")
 
-Purpose = Literal["run", "plan", "simulate", "analyse"]
+Purpose = Literal["run", "create", "plan", "simulate", "analyse"]
 
 
 @dataclass(frozen=True)
@@ -120,9 +120,9 @@ def load_configuration(path: str | Path, purpose: Purpose) -> Configuration:
     ----------
     path : str or Path
         A TOML file.
-    purpose : {"run", "plan", "simulate", "analyse"}
+    purpose : {"run", "create", "plan", "simulate", "analyse"}
         What it is needed for: to run needs a source, to plan and simulate an environment; to
-        analyse needs neither.
+        create a study and to analyse need neither.
 
     Raises
     ------
@@ -330,14 +330,14 @@ class _Draft:
         if (
             misplaced
             or self._environment is None
-            or (purpose in ("run", "analyse") and std is None)
+            or (purpose in ("run", "create", "analyse") and std is None)
         ):
             return None
         return replay_to_plan_in(self._environment, std, mistakes)
 
     def _require_for(self, purpose: Purpose) -> None:
         """Note what the purpose needs and the file leaves out (a wrong section is not left out)."""
-        if purpose == "analyse":
+        if purpose in ("create", "analyse"):
             return
         if purpose == "run":
             if "source" not in self._data:

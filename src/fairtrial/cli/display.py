@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Protocol
 
@@ -28,6 +28,7 @@ __all__ = [
     "answer_text",
     "estimates_table",
     "name_of",
+    "print_rows",
     "print_table",
     "reporter",
     "shares_table",
@@ -292,3 +293,13 @@ def print_table(table: Table) -> None:
     console.print(table)
     if caption:
         say(wrapped("Note", str(caption)))
+
+
+def print_rows(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print rows of text on standard output."""
+    table = Table()
+    for name in columns:
+        table.add_column(name)
+    for row in rows:
+        table.add_row(*row)
+    print_table(table)

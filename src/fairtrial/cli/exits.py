@@ -26,7 +26,7 @@ class ExitCode(IntEnum):
 _MEANINGS = {
     ExitCode.OK: "done; of a study: decided, or one that never stops by itself",
     ExitCode.FAILURE: "something failed during the run: a source of rewards, the storage",
-    ExitCode.USAGE: "a mistake in the command line or in the configuration",
+    ExitCode.USAGE: "a mistake in the command line, the configuration or a table",
     ExitCode.NO_ANSWER: "no answer: the study is undecided or still running",
     ExitCode.NOT_VERIFIED: "the study's log does not verify",
     ExitCode.INTERRUPTED: "interrupted; nothing acknowledged is lost",

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
-from fairtrial.errors import ConfigurationError
+from fairtrial.errors import MistakesFound
 
 __all__ = ["emit", "emit_long", "error_document", "json_option", "say", "shown_number"]
 
@@ -62,7 +62,7 @@ def emit_long(document: Mapping[str, Any], name: str, items: Iterable[Mapping[st
 def error_document(error: BaseException, message: str) -> dict[str, Any]:
     """Return an error as a document."""
     about: dict[str, Any] = {"type": type(error).__name__, "message": message}
-    if isinstance(error, ConfigurationError):
+    if isinstance(error, MistakesFound):
         about |= {"source": error.source, "mistakes": list(error.mistakes)}
     return {"error": about}
 

@@ -51,6 +51,11 @@ class Problem(Parametrized, ABC):
     """How far beyond its limits an acceptable mean may be."""
 
     @property
+    def outcome_fields(self) -> Sequence[str]:
+        """The names of an outcome's fields, if it is a row; nothing if it is a number."""
+        return ()
+
+    @property
     def estimates_noise(self) -> bool:
         """Whether the noise is to be estimated."""
         return False

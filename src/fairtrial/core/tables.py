@@ -1,37 +1,30 @@
-"""Tables of data: CSV by the standard library, Parquet where pandas is installed."""
+"""Tables of data as columns of numbers and text."""
 
 from __future__ import annotations
 
 import csv
-import gzip
-import zlib
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from io import BytesIO, TextIOWrapper
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
+from fairtrial.core.files import replacing
 from fairtrial.core.problem import Problem
-from fairtrial.core.wording import plural
-from fairtrial.errors import InvalidArgument, InvalidOutcome, MissingExtra
+from fairtrial.core.sheets import Sheet, number_of, read_sheet
+from fairtrial.errors import InvalidArgument, InvalidOutcome
 
 __all__ = [
     "column_of",
-    "read_bytes",
+    "label_of",
     "read_table",
-    "readable",
+    "require_written",
     "rewards_by_labels",
     "without_formula",
+    "write_table",
 ]
 
-_SEPARATORS = {".csv": ",", ".csv.gz": ",", ".tsv": "\t", ".tsv.gz": "\t"}
-_EUROPEAN = ";"
+_WRITTEN = (".csv",)
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
-_ACCEPTED = (*_SEPARATORS, ".parquet")
-
-_MOST_UNPACKED = 32_000_000
-_MOST_EXPANSION = 50
-"""A compressed file may hold that many bytes, or that many times its own."""
 
 
 def read_table(
@@ -44,9 +37,7 @@ def read_table(
     Parameters
     ----------
     path : str or Path
-        A file that ends in .csv, .tsv (each also .gz) or .parquet. If the header of a .csv file
-        holds semicolons and no comma, semicolons separate, and ``0,5`` is a half: so do
-        spreadsheets write in countries with a decimal comma.
+        A file that `read_sheet` reads.
     columns : sequence of str, optional
         The columns wanted; all without it.
     text : collection of str
@@ -75,19 +66,12 @@ def read_table(
     >>> read_table(path, columns=["arm"], text=["arm"])
     {'arm': ['1', '2']}
     """
-    file = Path(path)
-    ending = next((end for end in _ACCEPTED if file.name.lower().endswith(end)), None)
-    if ending is None:
-        raise InvalidArgument("path", f"must end in {', '.join(_ACCEPTED)}", str(path))
-    with readable(file):
-        if ending == ".parquet":
-            table = _read_parquet(file)
-        else:
-            table = _read_text(file, _SEPARATORS[ending], text)
-    wanted = list(table) if columns is None else list(columns)
-    _require_columns(file, wanted, list(table))
+    sheet = read_sheet(path)
+    wanted = sheet.header if columns is None else list(columns)
+    _require_columns(sheet.file, wanted, sheet.header)
     return {
-        name: _as_text(table[name]) if name in text else _as_numbers(table[name]) for name in wanted
+        name: _as_text(sheet.cells(name)) if name in text else _as_numbers(sheet, name)
+        for name in wanted
     }
 
 
@@ -163,124 +147,6 @@ def rewards_by_labels(
     return found
 
 
-@contextmanager
-def readable(file: Path) -> Iterator[None]:
-    """Turn whatever reading a file can raise into one error that names the file.
-
-    What is no file, but a pipe or a device, is refused before it is read: it may never end.
-    """
-    try:
-        if file.exists() and not (file.is_file() or file.is_dir()):
-            raise InvalidArgument("path", "must be a file, no pipe or device", str(file))
-        yield
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise InvalidArgument("path", f"must be a readable file ({reason})", str(file)) from error
-    except (EOFError, zlib.error) as error:
-        raise InvalidArgument("path", f"must be an intact file ({error})", str(file)) from error
-    except UnicodeDecodeError as error:
-        raise InvalidArgument("path", f"must be UTF-8 text ({error.reason})", str(file)) from error
-
-
-def read_bytes(file: Path) -> bytes:
-    """Return the content of a file, unpacked if its name ends in .gz.
-
-    Raises
-    ------
-    InvalidArgument
-        If it unpacks to far more than a file of its size does.
-    """
-    if not file.name.lower().endswith(".gz"):
-        return file.read_bytes()
-    most = max(_MOST_UNPACKED, _MOST_EXPANSION * file.stat().st_size)
-    with gzip.open(file) as stream:
-        content = stream.read(most + 1)
-    if len(content) > most:
-        accepted = (
-            f"must unpack to {most:,} bytes or fewer, {_MOST_EXPANSION} times its size; "
-            "unpack it yourself if you trust it"
-        )
-        raise InvalidArgument("path", accepted, str(file))
-    return content
-
-
-# ------------------------------------------------------------------------ text files
-
-
-def _read_text(file: Path, separator: str, text: Collection[str]) -> dict[str, list[Any]]:
-    with _open_text(file) as stream:
-        # Strict: a quote in the wrong place is an error, not a part of the value.
-        reader = csv.reader(stream, delimiter=separator, strict=True)
-        try:
-            header = next(reader, [])
-            _require_header(file, header)
-            if separator == "," and len(header) == 1 and _EUROPEAN in header[0]:
-                return _read_text(file, _EUROPEAN, text)
-            rows = list(_rows_of_width(file, reader, len(header)))
-        except csv.Error as error:
-            line = max(reader.line_num, 1)
-            raise InvalidArgument(
-                "path", f"must be a well-formed table (line {line}: {error})", str(file)
-            ) from error
-    if not rows:
-        raise InvalidArgument("path", "must be a table with at least one row", str(file))
-    numeric = set(header).difference(text) if separator == _EUROPEAN else set()
-    return {
-        name: _with_points(values) if name in numeric else list(values)
-        for name, values in zip(header, zip(*rows, strict=True), strict=True)
-    }
-
-
-def _open_text(file: Path) -> TextIO:
-    # utf-8-sig drops the mark that spreadsheets put at the beginning.
-    if file.name.lower().endswith(".gz"):
-        return TextIOWrapper(BytesIO(read_bytes(file)), encoding="utf-8-sig", newline="")
-    return file.open(encoding="utf-8-sig", newline="")
-
-
-def _require_header(file: Path, header: list[str]) -> None:
-    if not header:
-        raise InvalidArgument("path", "must be a table with a header; it is empty", str(file))
-    repeated = sorted({name for name in header if header.count(name) > 1})
-    if repeated:
-        raise InvalidArgument(
-            "path",
-            f"must have distinct column names; {', '.join(map(repr, repeated))} repeat",
-            str(file),
-        )
-
-
-def _rows_of_width(file: Path, reader: Any, width: int) -> Iterator[list[str]]:
-    for row in reader:
-        if not row:
-            continue
-        if len(row) != width:
-            has = f"line {reader.line_num} has {len(row)}"
-            accepted = f"must have {plural(width, 'value')} in every row; {has}"
-            raise InvalidArgument("path", accepted, str(file))
-        yield row
-
-
-# -------------------------------------------------------------------------- Parquet
-
-
-def _read_parquet(file: Path) -> dict[str, list[Any]]:
-    with file.open("rb") as stream:
-        stream.read(1)
-    try:
-        import pandas as pd
-        import pyarrow as pa
-    except ImportError:
-        raise MissingExtra(f"reading {file.name}", "data") from None
-    try:
-        frame = pd.read_parquet(file)
-    except (pa.ArrowException, ValueError) as error:
-        raise InvalidArgument("path", f"must be a Parquet file ({error})", str(file)) from error
-    if frame.empty:
-        raise InvalidArgument("path", "must be a table with at least one row", str(file))
-    return {str(name): frame[name].tolist() for name in frame.columns}
-
-
 # --------------------------------------------------------------------------- values
 
 
@@ -294,32 +160,19 @@ def _require_columns(file: Path, wanted: list[str], existing: list[str]) -> None
         )
 
 
-def _as_numbers(values: list[Any]) -> list[Any]:
+def _as_numbers(sheet: Sheet, name: str) -> list[Any]:
     try:
-        return [_number(value) for value in values]
+        return [number_of(cell) for cell in sheet.column(name)]
     except (TypeError, ValueError):
-        return _as_text(values)
+        return _as_text(sheet.column(name))
 
 
-def _number(value: Any) -> float:
-    # Python reads "1_000" as a number; no table means it so.
-    if isinstance(value, str) and "_" in value:
-        raise ValueError(value)
-    return float(value)
+def _as_text(cells: list[Any]) -> list[str]:
+    return [label_of(cell) for cell in cells]
 
 
-def _with_points(values: Sequence[str]) -> list[str]:
-    """Return a column with decimal points for its decimal commas, if all of it is numbers then."""
-    changed = [value.replace(",", ".") for value in values]
-    numbers = _as_numbers(changed)
-    return changed if all(isinstance(value, float) for value in numbers) else list(values)
-
-
-def _as_text(values: list[Any]) -> list[str]:
-    return [_label(value) for value in values]
-
-
-def _label(value: Any) -> str:
+def label_of(value: Any) -> str:
+    """Return the label that a cell stands for; 1.0 stands for "1"."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
@@ -341,3 +194,39 @@ def without_formula(cell: Any) -> Any:
     except ValueError:
         return f"'{cell}"
     return cell
+
+
+def write_table(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Write a table, in which no spreadsheet finds a formula.
+
+    Parameters
+    ----------
+    path : Path
+        A file that ends in .csv; an existing one is replaced.
+    header, rows : sequence of str, iterable of sequence
+        The names of the columns, and the cells of each row.
+
+    Raises
+    ------
+    InvalidArgument
+        If the file has another ending.
+    StorageError
+        If it cannot be written.
+    """
+    require_written(path)
+    with replacing(path) as part, part.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.writer(stream)
+        for row in chain([header], rows):
+            writer.writerow(map(without_formula, row))
+
+
+def require_written(path: Path) -> None:
+    """Raise if files with this ending are not written.
+
+    Raises
+    ------
+    InvalidArgument
+        With the endings that are.
+    """
+    if path.suffix.lower() not in _WRITTEN:
+        raise InvalidArgument("path", f"must end in {', '.join(_WRITTEN)}", str(path))

@@ -13,6 +13,7 @@ from typing import Any
 from fairtrial.core import Problem
 from fairtrial.core.family import family_of
 from fairtrial.core.problem import Outcome
+from fairtrial.core.sheets import is_blank
 from fairtrial.core.tables import column_of, read_table
 from fairtrial.core.validation import check_instance
 from fairtrial.errors import InvalidArgument, InvalidOutcome, NotSupported
@@ -31,8 +32,6 @@ MISSING = "no outcome in the table"
 """Why a unit without an outcome is recorded as lost."""
 
 _AT_ONCE = 1_000
-_BLANK = frozenset({"", "na", "nan", "nat", "<na>", "none", "null"})
-"""What tables write for a missing value, in small letters."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +173,7 @@ class _Rows:
 
     def _outcome(self, row: int) -> Outcome | None:
         value = self._outcomes[row]
-        if str(value).strip().lower() in _BLANK:
+        if is_blank(value):
             return None
         number = _number(value)
         try:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, overload
 
 from fairtrial.core import Pull
 from fairtrial.core.problem import Outcome
-from fairtrial.errors import ExperimentFinished, NothingToAsk
+from fairtrial.errors import ExperimentFinished, FairtrialError, NothingToAsk
 from fairtrial.study.arguments import (
     as_json,
     as_pairs,
+    as_path,
     as_result,
     check_lease,
     check_many,
@@ -21,6 +23,7 @@ from fairtrial.study.arguments import (
 )
 from fairtrial.study.log import Event, PullRow, Record
 from fairtrial.study.pull import StudyPull
+from fairtrial.study.pull_tables import ResultTable
 from fairtrial.study.viewing import Viewing
 from fairtrial.study.writer import Writer
 
@@ -184,6 +187,47 @@ class Recording(Viewing):
         telling = [self._telling(pull, value, actor, None) for pull, value in as_pairs(outcomes)]
         records = self._session.write(lambda writer: [tell(writer) for tell in telling])
         return [Event.of(record) for record in records]
+
+    def tell_table(self, path: str | os.PathLike[str], *, actor: str | None = None) -> list[Event]:
+        """Take the results of a table in one write: all of them, or after an error none.
+
+        Parameters
+        ----------
+        path : str or path
+            A table with the columns ``pull_id`` and ``value``, or one that `write_pulls` wrote,
+            filled in. A pull whose value is blank is still open. Columns that give a pull's labels
+            must agree with it. Where an outcome is a row of fields there is a column for each:
+            ``outcome_`` and its name.
+        actor : str, optional
+            Who says so; recorded.
+
+        Returns
+        -------
+        list of Event
+            One for each result; the first event again where the same was told before.
+
+        Raises
+        ------
+        InvalidTable
+            If a row is refused; all such rows are named, each with its line.
+        InvalidArgument
+            If the file cannot be read, or lacks a column.
+        """
+        check_texts(actor=actor)
+        table = ResultTable(self.problem, as_path(path))
+
+        def tell(writer: Writer) -> list[Record]:
+            records, mistakes = [], list(table.mistakes)
+            for row in table.rows:
+                try:
+                    row.check_labels(self.problem.labels(writer.pull(row.pull_id).action))
+                    records.append(writer.tell(row.pull_id, row.result, actor))
+                except FairtrialError as error:
+                    mistakes.append((row.place, str(error)))
+            table.refuse(mistakes)
+            return records
+
+        return [Event.of(record) for record in self._session.write(tell)]
 
     def tell_and_ask(
         self,

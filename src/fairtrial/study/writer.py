@@ -185,7 +185,7 @@ class Writer:
         """Return the pulls that a request got when it came first."""
         count = json.loads(first.body or "{}").get("count", 1)
         records = self._store.records(self._study.id, first.seq - 1, first.seq - 1 + count)
-        return [self._pull(str(record.pull_id)) for record in records]
+        return [self.pull(str(record.pull_id)) for record in records]
 
     # ---------------------------------------------------------------------- tells
 
@@ -200,9 +200,9 @@ class Writer:
         earlier = self._earlier(request_id, TELLS)
         if earlier is not None and earlier.pull_id != pull_id:
             raise _used_before(request_id)
-        row = self._pull(pull_id)
+        row = self.pull(pull_id)
         if row.told_seq is not None:
-            return self._told_before(row.told_seq, result)
+            return self._told_before(row.told_seq, result, row.value_seq)
         in_time = row.lease_until is None or row.lease_until > self._now
         return self._take(
             "tell" if row.state == "open" and in_time else "late_tell",
@@ -236,10 +236,12 @@ class Writer:
             perform=True,
         )
 
-    def _told_before(self, seq: int, result: Result) -> Record:
+    def _told_before(self, seq: int, result: Result, value_seq: int | None = None) -> Record:
+        """Return the first event of an outcome that is told again, as it was or as corrected."""
         first = self._record(seq)
+        current = first if value_seq is None else self._record(value_seq)
         told = outcome_of(first.value, first.body)
-        if told != result.outcome:
+        if result.outcome not in (told, outcome_of(current.value, current.body)):
             raise ConflictingOutcome(
                 f"pull {first.pull_id} was told {told!r} before, and now {result.outcome!r}; "
                 "correct it with amend(pull, value, reason)"
@@ -249,7 +251,7 @@ class Writer:
 
     def amend(self, pull_id: str, result: Result, reason: str, actor: str | None = None) -> Record:
         """Correct an outcome; one that is on record already stays as it is."""
-        row = self._pull(pull_id)
+        row = self.pull(pull_id)
         if row.value_seq is None:
             raise UnknownPull(f"pull {pull_id} has no outcome to correct: it was never told")
         current = self._record(row.value_seq)
@@ -284,7 +286,7 @@ class Writer:
         stage = rest.pop("stage") if _is_stage(rest.get("stage")) else None
         return self._take(
             "report",
-            self._pull(pull_id),
+            self.pull(pull_id),
             value=value,
             stage=stage,
             actor=actor,
@@ -294,7 +296,7 @@ class Writer:
 
     def give_up(self, kind: str, pull_id: str, reason: str, actor: str | None = None) -> Record:
         """Say that a pull will have no outcome; one that was given up before stays so."""
-        row = self._pull(pull_id)
+        row = self.pull(pull_id)
         if row.told_seq is not None:
             raise AlreadyTold(f"pull {pull_id} was told before: there is nothing to give up")
         if row.closed_seq is not None:
@@ -344,14 +346,15 @@ class Writer:
     def _find(self, pull_id: str) -> PullRow | None:
         return self._pulls.get(pull_id) or self._store.pull(self._study.id, pull_id)
 
-    def _pull(self, pull_id: str) -> PullRow:
+    def pull(self, pull_id: str) -> PullRow:
+        """Return what the log says of a pull so far."""
         row = self._find(pull_id)
         if row is None:
             raise UnknownPull(f"pull {pull_id} was never issued by study {self._study.name!r}")
         return row
 
     def _open_pull(self, pull_id: str) -> PullRow:
-        row = self._pull(pull_id)
+        row = self.pull(pull_id)
         if row.state != "open":
             raise AlreadyTold(f"pull {pull_id} is no longer open: it is {row.state}")
         return row

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fairtrial.cli.exits import EPILOG, ExitCode
+from fairtrial.cli.opening import create_study
 from fairtrial.cli.output import emit, json_option, say
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def run(config: Path, pulls: int | None, parallel: int, as_json: bool) -> None:
     if pulls is None and configuration.policy.endless:
         name = type(configuration.policy).__name__
         say(f"{name} never stops by itself: --pulls N or Ctrl-C ends the session.", err=True)
-    with _study(configuration) as study, Interruption() as interruption:
+    with create_study(configuration, exist_ok=True) as study, Interruption() as interruption:
         try:
             with reporter(study.name) as display:
                 ending = _drive(configuration, study, display, interruption, pulls, parallel)
@@ -67,37 +68,6 @@ def run(config: Path, pulls: int | None, parallel: int, as_json: bool) -> None:
         raise click.exceptions.Exit(ExitCode.INTERRUPTED)
     if not (progress.recommendation.decided or endless):
         raise click.exceptions.Exit(ExitCode.NO_ANSWER)
-
-
-def _study(configuration: Configuration) -> Study:
-    from fairtrial.study import Study
-
-    section = configuration.study
-    return Study.create(
-        configuration.problem,
-        configuration.policy,
-        storage=section.storage,
-        name=section.name,
-        seed=section.seed,
-        durability=section.durability,
-        exist_ok=True,
-        witness=section.witness,
-        secret=_secret(configuration),
-    )
-
-
-def _secret(configuration: Configuration) -> str | None:
-    """Return what coins are drawn from: of a simulated study its seed, so that it can be repeated.
-
-    Where results come from people, the study draws a secret itself.
-    """
-    from fairtrial.cli.sections import CommandSource
-
-    seed = configuration.study.seed
-    is_simulated = not isinstance(configuration.source, CommandSource)
-    if seed is None or not is_simulated or not configuration.policy.randomizes:
-        return None
-    return str(seed)
 
 
 def _check_parallel(configuration: Configuration, parallel: int) -> None:

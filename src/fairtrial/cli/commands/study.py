@@ -1,16 +1,18 @@
-"""`fairtrial study`: look at studies, audit them, take their logs elsewhere."""
+"""`fairtrial study`: carry out studies, look at them, audit them, take their logs elsewhere."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from fairtrial.cli.commands.by_hand import amend, ask, create, fail, outstanding, tell
 from fairtrial.cli.exits import EPILOG, ExitCode
+from fairtrial.cli.opening import open_study, refuse_to_replace, required, storage_option
 from fairtrial.cli.output import emit, emit_long, json_option, say, shown_number
 
 if TYPE_CHECKING:
@@ -18,18 +20,10 @@ if TYPE_CHECKING:
 
 __all__ = ["study", "verification_document", "verification_text"]
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-
 _PAGE = 1_000
 _MOST_AUDITED = 100_000
 """Events whose audit nobody has to wait for: it takes a second or two."""
 _DOUBT = "DO NOT RELY ON THIS: the log was altered, or its decisions do not follow from it."
-_STORAGE_HELP = "Address of the storage, such as sqlite:///trial.db."
-
-
-def _storage_option(command: Command) -> Command:
-    return click.option("--storage", envvar="FAIRTRIAL_STORAGE", help=_STORAGE_HELP)(command)
-
 
 _blinded_option = click.option(
     "--blinded",
@@ -38,9 +32,9 @@ _blinded_option = click.option(
 )
 
 
-@click.group(epilog=EPILOG, short_help="Look at studies, audit them, export their logs.")
+@click.group(epilog=EPILOG, short_help="Carry out studies by hand, look at them, audit them.")
 def study() -> None:
-    """Look at studies, audit them, and take their logs elsewhere.
+    """Carry out studies by hand, look at them, audit them, and take their logs elsewhere.
 
     STUDY is a study's name, kept in the storage that --storage or the environment variable
     FAIRTRIAL_STORAGE names; or a configuration file (*.toml) that names both.
@@ -52,14 +46,15 @@ def study() -> None:
 
 @study.command("list", epilog=EPILOG)
 @click.argument("config", type=click.Path(path_type=Path), required=False)
-@_storage_option
+@storage_option
 @json_option
 def list_(config: Path | None, storage: str | None, as_json: bool) -> None:
     """List the studies of a storage: that of --storage, or of the file CONFIG."""
     from fairtrial.cli.config import load_study_section
+    from fairtrial.cli.display import print_rows
     from fairtrial.study import list_studies
 
-    address = load_study_section(config).storage if config else _required(storage)
+    address = load_study_section(config).storage if config else required(storage)
     found = list_studies(address)
     if as_json:
         studies = [
@@ -80,13 +75,13 @@ def list_(config: Path | None, storage: str | None, as_json: bool) -> None:
         (item.name, item.status, f"{item.events:,}", item.policy, f"{item.created_at:%Y-%m-%d}")
         for item in found
     ]
-    _print_rows(("study", "status", "events", "policy", "since"), rows)
+    print_rows(("study", "status", "events", "policy", "since"), rows)
 
 
 @study.command(epilog=EPILOG)
 @click.argument("study")
 @_blinded_option
-@_storage_option
+@storage_option
 @json_option
 def show(study: str, blinded: bool, storage: str | None, as_json: bool) -> None:
     """Show how far STUDY has come: the answer, the evidence against the others, its health.
@@ -104,7 +99,7 @@ def show(study: str, blinded: bool, storage: str | None, as_json: bool) -> None:
     if blinded:
         _show_blinded(study, storage, as_json)
         return
-    with _open(study, storage) as opened:
+    with open_study(study, storage) as opened:
         audit = _audit(opened, _MOST_AUDITED)
         progress, health, endless = opened.progress(), opened.health(), opened.policy.endless
         replayed = replay_note(opened)
@@ -143,7 +138,7 @@ def _show_blinded(study: str, storage: str | None, as_json: bool) -> None:
     from fairtrial.cli.display import wrapped
     from fairtrial.presentation.recruitment import BLINDED, recruitment
 
-    with _open(study, storage) as opened:
+    with open_study(study, storage) as opened:
         audit = _audit(opened, _MOST_AUDITED)
         health, recruited = opened.health(), recruitment(opened.progress())
         stopped, name = opened.policy.stopped, opened.name
@@ -174,11 +169,13 @@ def _show_blinded(study: str, storage: str | None, as_json: bool) -> None:
 @study.command(epilog=EPILOG)
 @click.argument("study")
 @click.option("--last", type=click.IntRange(min=1), help="Show only the last N events.")
-@_storage_option
+@storage_option
 @json_option
 def history(study: str, last: int | None, storage: str | None, as_json: bool) -> None:
     """Print the log of STUDY, event by event."""
-    with _open(study, storage) as opened:
+    from fairtrial.cli.display import print_rows
+
+    with open_study(study, storage) as opened:
         events = _last(opened, last)
         if as_json:
             documents = (_event_document(opened, event) for event in events)
@@ -188,7 +185,7 @@ def history(study: str, last: int | None, storage: str | None, as_json: bool) ->
             rows = (_event_row(opened, event, names) for event in events)
             # A long log is a table for every thousand events: no more is held at a time.
             while page := list(islice(rows, _PAGE)):
-                _print_rows(("event", "at", "kind", "pull", *names, "value", "note"), page)
+                print_rows(("event", "at", "kind", "pull", *names, "value", "note"), page)
 
 
 @study.command(epilog=EPILOG)
@@ -205,7 +202,7 @@ def history(study: str, last: int | None, storage: str | None, as_json: bool) ->
     type=click.Path(path_type=Path, exists=True, dir_okay=False),
     help="The file that the study's `witness` names; the log must hold all that was noted there.",
 )
-@_storage_option
+@storage_option
 @json_option
 def verify(
     study: str, heads: tuple[str, ...], witness: Path | None, storage: str | None, as_json: bool
@@ -216,7 +213,7 @@ def verify(
     noted elsewhere, at the time, tells the two apart: give it with --head, or the file of such
     hashes with --witness.
     """
-    with _open(study, storage) as opened:
+    with open_study(study, storage) as opened:
         found = opened.verify(heads, witness)
         name = opened.name
     if as_json:
@@ -229,11 +226,11 @@ def verify(
 
 @study.command(epilog=EPILOG)
 @click.argument("study")
-@_storage_option
+@storage_option
 @json_option
 def head(study: str, storage: str | None, as_json: bool) -> None:
     """Print the hash of STUDY's last event, to be noted elsewhere and given to `verify --head`."""
-    with _open(study, storage) as opened:
+    with open_study(study, storage) as opened:
         name, digest = opened.name, opened.head_hash
     if as_json:
         emit({"study": name, "head": digest})
@@ -242,7 +239,7 @@ def head(study: str, storage: str | None, as_json: bool) -> None:
 
 
 @study.command("accept-loss", epilog=EPILOG)
-@_storage_option
+@storage_option
 @json_option
 def accept_loss_(storage: str | None, as_json: bool) -> None:
     """Continue with what is left of studies whose logs have lost their end.
@@ -252,7 +249,7 @@ def accept_loss_(storage: str | None, as_json: bool) -> None:
     """
     from fairtrial.study import accept_loss
 
-    lost = accept_loss(_required(storage))
+    lost = accept_loss(required(storage))
     if as_json:
         keys = ("study", "acknowledged", "left")
         emit({"lost": [dict(zip(keys, item, strict=True)) for item in lost]})
@@ -267,12 +264,12 @@ def accept_loss_(storage: str | None, as_json: bool) -> None:
 @click.argument("study")
 @click.argument("path", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--force", is_flag=True, help="Replace PATH if there is such a file.")
-@_storage_option
+@storage_option
 @json_option
 def export(study: str, path: Path, force: bool, storage: str | None, as_json: bool) -> None:
     """Write the log of STUDY to PATH, which ends in .jsonl (everything), .csv or .parquet."""
-    _refuse_to_replace(path, force)
-    with _open(study, storage) as opened:
+    refuse_to_replace(path, force)
+    with open_study(study, storage) as opened:
         written = opened.export(path)
         name = opened.name
     if as_json:
@@ -293,7 +290,7 @@ def export(study: str, path: Path, force: bool, storage: str | None, as_json: bo
 @click.option("--force", is_flag=True, help="Replace the file if there is one.")
 @click.option("--title", help="The page's title; by default the study's name.")
 @_blinded_option
-@_storage_option
+@storage_option
 @json_option
 def report(
     study: str,
@@ -310,8 +307,8 @@ def report(
     """
     from fairtrial.report import write_report
 
-    _refuse_to_replace(out, force)
-    with _open(study, storage) as opened:
+    refuse_to_replace(out, force)
+    with open_study(study, storage) as opened:
         audit = _audit(opened)
         written = write_report(opened, out, title, verification=audit, blinded=blinded)
         name = opened.name
@@ -333,42 +330,6 @@ def _audit(opened: Study, most: int = sys.maxsize) -> Verification:
     if not audit.ok:
         say(f"WARNING: {opened.name} is {verification_text(audit)}.", err=True)
     return audit
-
-
-def _refuse_to_replace(path: Path, force: bool) -> None:
-    if path.exists() and not force:
-        raise click.UsageError(f"{path} exists: give --force to replace it, or another name")
-
-
-# ----------------------------------------------------------------------- what is meant
-
-
-def _open(study: str, storage: str | None) -> Study:
-    from fairtrial.cli.config import difference_from, load_study_section
-    from fairtrial.study import Study
-
-    if not study.endswith(".toml"):
-        return Study.open(_required(storage), study)
-    section = load_study_section(study)
-    opened = Study.open(
-        section.storage, section.name, durability=section.durability, witness=section.witness
-    )
-    difference = difference_from(opened, study)
-    if difference:
-        say(
-            f"Warning: {study} is not what study {section.name!r} was made from (recorded, and in "
-            f"the file): {difference}. This is the study as recorded.",
-            err=True,
-        )
-    return opened
-
-
-def _required(storage: str | None) -> str:
-    if storage is None:
-        raise click.UsageError(
-            "which storage? Give --storage, set FAIRTRIAL_STORAGE, or name a configuration file"
-        )
-    return storage
 
 
 # ---------------------------------------------------------------------- what is shown
@@ -458,14 +419,5 @@ def _note(event: Event) -> str:
     return str(event.body.get("reason", ""))
 
 
-def _print_rows(columns: tuple[str, ...], rows: Any) -> None:
-    from rich.table import Table
-
-    from fairtrial.cli.display import print_table
-
-    table = Table()
-    for name in columns:
-        table.add_column(name)
-    for row in rows:
-        table.add_row(*row)
-    print_table(table)
+for _command in (create, ask, outstanding, tell, fail, amend):
+    study.add_command(_command)

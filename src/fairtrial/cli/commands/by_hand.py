@@ -1,0 +1,347 @@
+"""The commands of `fairtrial study` by which people carry out a study: ask, measure, tell."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fairtrial.cli.exits import EPILOG
+from fairtrial.cli.opening import create_study, open_study, refuse_to_replace, storage_option
+from fairtrial.cli.output import emit, json_option, say
+
+if TYPE_CHECKING:
+    from fairtrial.core import Problem
+    from fairtrial.core.problem import Outcome
+    from fairtrial.study import Event, Study, StudyPull
+
+__all__ = ["amend", "ask", "create", "fail", "outstanding", "tell"]
+
+_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
+_NEGATIVE_NUMBERS = {"ignore_unknown_options": True}
+"""So that -0.5 is a value and no option."""
+
+table_option = click.option(
+    "--csv",
+    "table",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the pulls to this table as well, with blank columns for their results.",
+)
+force_option = click.option("--force", is_flag=True, help="Replace the table if there is one.")
+
+
+def _seconds(_ctx: click.Context, _parameter: click.Parameter, given: str | None) -> float | None:
+    """Return a time such as 30m, 12h or 2d in seconds."""
+    if given is None:
+        return None
+    match = _DURATION.fullmatch(given)
+    if match is None:
+        raise click.BadParameter(
+            f"must be a number with s, m, h, d or w, as 12h or 2d; got {given!r}"
+        )
+    return float(match[1]) * _SECONDS[match[2]]
+
+
+@click.command(epilog=EPILOG)
+@click.argument("config", type=click.Path(path_type=Path))
+@json_option
+def create(config: Path, as_json: bool) -> None:
+    """Create the study that the file CONFIG describes, to be carried out by hand.
+
+    Then `ask` says what to try, and `tell` takes the results. The file needs no section [source].
+    """
+    from fairtrial.cli.config import load_configuration
+
+    configuration = load_configuration(config, "create")
+    with create_study(configuration, exist_ok=False) as study:
+        name, seed = study.name, study.seed
+    if as_json:
+        emit({"study": name, "storage": configuration.study.storage, "seed": seed})
+    else:
+        say(f"{name}: created. To begin: fairtrial study ask {config}")
+
+
+@click.command(epilog=EPILOG)
+@click.argument("study")
+@click.option(
+    "-n", "number", type=click.IntRange(min=1), default=1, help="How many pulls; 1 by default."
+)
+@click.option("--group", help="The group of whoever has arrived; the policy chooses the rest.")
+@table_option
+@force_option
+@click.option(
+    "--lease",
+    metavar="TIME",
+    callback=_seconds,
+    help="Give up pulls without a result after that time: 30m, 12h, 2d.",
+)
+@click.option("--worker", help="Who will carry them out; recorded.")
+@storage_option
+@json_option
+def ask(
+    study: str,
+    number: int,
+    group: str | None,
+    table: Path | None,
+    force: bool,
+    lease: float | None,
+    worker: str | None,
+    storage: str | None,
+    as_json: bool,
+) -> None:
+    """Ask STUDY what to try next, for one pull or for many at once.
+
+    A pull is open until its result is told, even if that is days later. `outstanding` shows the
+    open ones again.
+    """
+    _check_table(table, force)
+    with open_study(study, storage) as opened:
+        context = _context(opened.problem, group)
+        pulls = opened.ask(number, worker=worker, lease=lease, **context)
+        # A single ask says why there is none.
+        pulls = pulls or [opened.ask(worker=worker, lease=lease, **context)]
+        _show_pulls(opened, pulls, table, as_json)
+        if len(pulls) < number:
+            say(f"{opened.name} has only {len(pulls):,} before the next results.", err=True)
+
+
+@click.command(epilog=EPILOG)
+@click.argument("study")
+@table_option
+@force_option
+@storage_option
+@json_option
+def outstanding(
+    study: str, table: Path | None, force: bool, storage: str | None, as_json: bool
+) -> None:
+    """Show the pulls of STUDY that were asked for and have no result yet."""
+    _check_table(table, force)
+    with open_study(study, storage) as opened:
+        _show_pulls(opened, opened.outstanding(), table, as_json)
+
+
+@click.command(epilog=EPILOG, context_settings=_NEGATIVE_NUMBERS)
+@click.argument("study")
+@click.argument("pull")
+@click.argument("values", nargs=-1, metavar="[VALUE]")
+@storage_option
+@json_option
+def tell(
+    study: str, pull: str, values: tuple[str, ...], storage: str | None, as_json: bool
+) -> None:
+    """Tell STUDY the result of a pull, or the results in a table.
+
+    PULL is the id of a pull, with its VALUE; or FIELD=VALUE for every field, where a result has
+    several. Without VALUE it is a table with the columns pull_id and value: the one that `ask`
+    wrote, filled in. A blank value means that the pull is still open. Either all of a table is
+    taken or, if a row is refused, nothing. What was told before changes nothing.
+    """
+    with open_study(study, storage) as opened:
+        events_before = opened.n_events
+        if values:
+            events = [opened.tell(pull, _outcome(opened.problem, values))]
+        else:
+            events = opened.tell_table(_table_path(pull))
+        _show_told(opened, events, events_before, as_json)
+
+
+@click.command(epilog=EPILOG)
+@click.argument("study")
+@click.argument("pull")
+@click.option("--reason", required=True, help="Why there will be no result; recorded.")
+@storage_option
+@json_option
+def fail(study: str, pull: str, reason: str, storage: str | None, as_json: bool) -> None:
+    """Tell STUDY that the pull with the id PULL will have no result.
+
+    If it arrives after all, `tell` still takes it.
+    """
+    with open_study(study, storage) as opened:
+        events_before = opened.n_events
+        event = opened.fail(pull, reason)
+        _show_event(opened, event, events_before, "failed", as_json)
+
+
+@click.command(epilog=EPILOG, context_settings=_NEGATIVE_NUMBERS)
+@click.argument("study")
+@click.argument("pull")
+@click.argument("values", nargs=-1, required=True, metavar="VALUE")
+@click.option("--reason", required=True, help="Why it is corrected; recorded.")
+@storage_option
+@json_option
+def amend(
+    study: str,
+    pull: str,
+    values: tuple[str, ...],
+    reason: str,
+    storage: str | None,
+    as_json: bool,
+) -> None:
+    """Correct the result of the pull with the id PULL, that was told to STUDY before.
+
+    VALUE is given as in `tell`. The log keeps the old value, the new one and the reason.
+    """
+    with open_study(study, storage) as opened:
+        events_before = opened.n_events
+        event = opened.amend(pull, _outcome(opened.problem, values), reason)
+        _show_event(opened, event, events_before, "corrected", as_json)
+
+
+# ------------------------------------------------------------------------ what is given
+
+
+def _check_table(table: Path | None, force: bool) -> None:
+    """Refuse a table before pulls are asked for it."""
+    if table is None:
+        return
+    from fairtrial.core.tables import require_written
+
+    require_written(table)
+    refuse_to_replace(table, force)
+    if not table.parent.is_dir():
+        raise click.UsageError(f"{table.parent} is no folder")
+
+
+def _context(problem: Problem, group: str | None) -> dict[str, Any]:
+    from fairtrial.errors import InvalidArgument
+
+    if group is None:
+        return {}
+    if "group" not in problem.action_labels[0]:
+        raise InvalidArgument("--group", "must be left out: the problem has no groups", group)
+    return {"group": group}
+
+
+def _table_path(given: str) -> Path:
+    path = Path(given)
+    if path.suffix or path.exists():
+        return path
+    raise click.UsageError(
+        f"{given!r} is no table (.csv or another that is read): give a pull's VALUE after its id"
+    )
+
+
+def _outcome(problem: Problem, values: Sequence[str]) -> Outcome:
+    """Return an outcome as the command line has it: a number, or fields."""
+    from fairtrial.errors import InvalidArgument, InvalidOutcome
+
+    fields = list(problem.outcome_fields)
+    if not fields and len(values) != 1:
+        raise click.UsageError(f"one VALUE is needed; got {len(values)}")
+    given = _fields(values, fields) if fields else _number("VALUE", values[0])
+    try:
+        problem.check_outcome(given)
+    except InvalidOutcome as error:
+        # Here it is the command line's.
+        raise InvalidArgument("VALUE", error.accepted, error.given) from None
+    return given
+
+
+def _fields(values: Sequence[str], fields: Sequence[str]) -> dict[str, Any]:
+    given = dict(_field_and_value(text, fields) for text in values)
+    if set(given) != set(fields) or len(values) != len(fields):
+        wanted = " ".join(f"{field}=VALUE" for field in fields)
+        raise click.UsageError(f"each field once is needed: {wanted}; got {' '.join(values)}")
+    return given
+
+
+def _field_and_value(text: str, fields: Sequence[str]) -> tuple[str, Any]:
+    # A field may contain an equals sign.
+    field = next((name for name in fields if text.startswith(f"{name}=")), text)
+    value = text[len(field) + 1 :]
+    try:
+        return field, _number(field, value)
+    except ValueError:
+        return field, value
+
+
+def _number(name: str, text: str) -> float:
+    from fairtrial.core.sheets import number_of
+    from fairtrial.errors import InvalidArgument
+
+    try:
+        return number_of(text)
+    except ValueError:
+        accepted = "must be a number, with a decimal point"
+        raise InvalidArgument(name, accepted, text) from None
+
+
+# ------------------------------------------------------------------------ what is shown
+
+
+def _show_pulls(
+    opened: Study, pulls: Sequence[StudyPull], table: Path | None, as_json: bool
+) -> None:
+    from fairtrial.cli.display import print_rows
+    from fairtrial.errors import StorageError
+
+    if table is not None:
+        try:
+            opened.write_pulls(pulls, table)
+        except StorageError as error:
+            hint = "the pulls are open: `fairtrial study outstanding` writes them again"
+            raise StorageError(f"{error}; {hint}") from error
+    if as_json:
+        emit(
+            {
+                "study": opened.name,
+                "pulls": [_pull_document(pull) for pull in pulls],
+                "table": None if table is None else str(table),
+            }
+        )
+    elif table is not None:
+        from fairtrial.core.wording import plural
+
+        say(f"{opened.name}: {plural(len(pulls), 'pull')} in {table}")
+    else:
+        names = list(opened.problem.action_labels[0])
+        rows = [
+            (pull.id, str(pull.number), *(str(pull.labels[name]) for name in names))
+            for pull in pulls
+        ]
+        print_rows(("pull_id", "number", *names), rows)
+
+
+def _pull_document(pull: StudyPull) -> dict[str, Any]:
+    return {"pull_id": pull.id, "number": pull.number, "labels": dict(pull.labels)}
+
+
+def _show_told(opened: Study, events: Sequence[Event], events_before: int, as_json: bool) -> None:
+    from fairtrial.core.wording import plural
+
+    new = sum(event.seq > events_before for event in events)
+    before = len(events) - new
+    counts = {"told": new, "told_before": before, "open": len(opened.outstanding())}
+    if as_json:
+        emit({"study": opened.name, **counts, **_decision(opened)})
+        return
+    repeated = f" ({before:,} more had been told before: nothing changed)" if before else ""
+    taken = plural(new, "result") if new else "no new result"
+    still_open = plural(counts["open"], "pull")
+    say(f"{opened.name}: {taken} taken{repeated}; {still_open} still open")
+    _say_decision(opened)
+
+
+def _show_event(opened: Study, event: Event, events_before: int, verb: str, as_json: bool) -> None:
+    is_new = event.seq > events_before
+    if as_json:
+        document = {"pull_id": event.pull_id, "changed": is_new, **_decision(opened)}
+        emit({"study": opened.name, **document})
+        return
+    say(f"{opened.name}: pull {event.pull_id} {'' if is_new else 'was already '}{verb}")
+    _say_decision(opened)
+
+
+def _decision(opened: Study) -> Mapping[str, Any]:
+    return {"recommendation": opened.recommend().to_dict()}
+
+
+def _say_decision(opened: Study) -> None:
+    from fairtrial.cli.display import answer_text
+
+    if opened.status != "running":
+        say(answer_text(opened.progress(), opened.policy.endless))

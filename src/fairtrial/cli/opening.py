@@ -1,0 +1,94 @@
+"""Which study a command is about, and how it is opened."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from fairtrial.cli.output import say
+
+if TYPE_CHECKING:
+    from fairtrial.cli.config import Configuration
+    from fairtrial.study import Study
+
+__all__ = ["create_study", "open_study", "refuse_to_replace", "required", "storage_option"]
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+_STORAGE_HELP = "Address of the storage, such as sqlite:///trial.db."
+
+
+def storage_option(command: Command) -> Command:
+    """Give a command the option ``--storage``."""
+    return click.option("--storage", envvar="FAIRTRIAL_STORAGE", help=_STORAGE_HELP)(command)
+
+
+def open_study(study: str, storage: str | None) -> Study:
+    """Return the study of that name, or the one that a configuration file names."""
+    from fairtrial.cli.config import difference_from, load_study_section
+    from fairtrial.study import Study
+
+    if not study.endswith(".toml"):
+        return Study.open(required(storage), study)
+    section = load_study_section(study)
+    opened = Study.open(
+        section.storage, section.name, durability=section.durability, witness=section.witness
+    )
+    difference = difference_from(opened, study)
+    if difference:
+        say(
+            f"Warning: {study} is not what study {section.name!r} was made from (recorded, and in "
+            f"the file): {difference}. This is the study as recorded.",
+            err=True,
+        )
+    return opened
+
+
+def create_study(configuration: Configuration, *, exist_ok: bool) -> Study:
+    """Return the study that a configuration describes; a new one unless it may exist."""
+    from fairtrial.study import Study
+
+    section = configuration.study
+    return Study.create(
+        configuration.problem,
+        configuration.policy,
+        storage=section.storage,
+        name=section.name,
+        seed=section.seed,
+        durability=section.durability,
+        exist_ok=exist_ok,
+        witness=section.witness,
+        secret=_secret(configuration),
+    )
+
+
+def _secret(configuration: Configuration) -> str | None:
+    """Return what coins are drawn from: of a simulated study its seed, so that it can be repeated.
+
+    Where results come from people, the study draws a secret itself.
+    """
+    from fairtrial.cli.sections import ReplaySource, SimulateSource
+
+    seed = configuration.study.seed
+    is_simulated = isinstance(configuration.source, ReplaySource | SimulateSource)
+    if seed is None or not is_simulated or not configuration.policy.randomizes:
+        return None
+    return str(seed)
+
+
+def required(storage: str | None) -> str:
+    """Return the storage; raise if none is named."""
+    if storage is None:
+        raise click.UsageError(
+            "which storage? Give --storage, set FAIRTRIAL_STORAGE, or name a configuration file"
+        )
+    return storage
+
+
+def refuse_to_replace(path: Path, force: bool) -> None:
+    """Raise if there is such a file, and nobody said that it may go."""
+    if path.exists() and not force:
+        raise click.UsageError(f"{path} exists: give --force to replace it, or another name")

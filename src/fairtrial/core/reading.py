@@ -1,0 +1,58 @@
+"""Files that are read with care: every failure names the file, and nothing huge is unpacked."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from fairtrial.errors import InvalidArgument
+
+__all__ = ["read_bytes", "readable"]
+
+_MOST_UNPACKED = 32_000_000
+_MOST_EXPANSION = 50
+"""A compressed file may hold that many bytes, or that many times its own."""
+
+
+@contextmanager
+def readable(file: Path) -> Iterator[None]:
+    """Turn whatever reading a file can raise into one error that names the file.
+
+    What is no file, but a pipe or a device, is refused before it is read: it may never end.
+    """
+    try:
+        if file.exists() and not (file.is_file() or file.is_dir()):
+            raise InvalidArgument("path", "must be a file, no pipe or device", str(file))
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InvalidArgument("path", f"must be a readable file ({reason})", str(file)) from error
+    except (EOFError, zlib.error) as error:
+        raise InvalidArgument("path", f"must be an intact file ({error})", str(file)) from error
+    except UnicodeDecodeError as error:
+        raise InvalidArgument("path", f"must be UTF-8 text ({error.reason})", str(file)) from error
+
+
+def read_bytes(file: Path) -> bytes:
+    """Return the content of a file, unpacked if its name ends in .gz.
+
+    Raises
+    ------
+    InvalidArgument
+        If it unpacks to far more than a file of its size does.
+    """
+    if not file.name.lower().endswith(".gz"):
+        return file.read_bytes()
+    most = max(_MOST_UNPACKED, _MOST_EXPANSION * file.stat().st_size)
+    with gzip.open(file) as stream:
+        content = stream.read(most + 1)
+    if len(content) > most:
+        accepted = (
+            f"must unpack to {most:,} bytes or fewer, {_MOST_EXPANSION} times its size; "
+            "unpack it yourself if you trust it"
+        )
+        raise InvalidArgument("path", accepted, str(file))
+    return content

@@ -1,0 +1,245 @@
+"""Tables as files hold them: a header, rows of cells, and the line of each row."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from io import BytesIO, TextIOWrapper
+from pathlib import Path
+from typing import Any, TextIO
+
+from fairtrial.core.reading import read_bytes, readable
+from fairtrial.core.wording import plural
+from fairtrial.errors import InvalidArgument, MissingExtra
+
+__all__ = ["ENDINGS", "Sheet", "is_blank", "number_of", "read_sheet"]
+
+_COMMA, _SEMICOLON, _TAB = ",", ";", "\t"
+_SEPARATORS = {".csv": None, ".csv.gz": None, ".tsv": _TAB, ".tsv.gz": _TAB}
+_POINT = {_SEMICOLON: ",", _TAB: "either"}
+"""What stands before the decimals, by separator; a point where nothing is said."""
+ENDINGS = (*_SEPARATORS, ".parquet")
+"""Endings of the files that are read."""
+
+_BLANK = frozenset({"", "na", "nan", "nat", "<na>", "none", "null"})
+"""What tables write for a missing value, in small letters."""
+_THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")
+
+
+@dataclass(frozen=True)
+class Sheet:
+    """The content of a file.
+
+    Parameters
+    ----------
+    file : Path
+        Where it was read.
+    header : list of str
+        Distinct names of the columns.
+    rows : list of list
+        The cells: text, or numbers where the format has such.
+    lines : list of int
+        The line of the file, or row of the sheet, by which people find each row.
+    decimal : {".", ",", "either"}
+        What stands before the decimals of a number that is written as text.
+    counted : {"line", "row"}
+        What the numbers in `lines` count.
+    """
+
+    file: Path
+    header: list[str]
+    rows: list[list[Any]]
+    lines: list[int]
+    decimal: str = "."
+    counted: str = "line"
+
+    def cells(self, name: str) -> list[Any]:
+        """Return a column as it is written."""
+        place = self.header.index(name)
+        return [row[place] for row in self.rows]
+
+    def where(self, row: int) -> str:
+        """Return where people find a row."""
+        return f"{self.counted} {self.lines[row]}"
+
+    def column(self, name: str) -> list[Any]:
+        """Return a column; decimal commas are points then, if all that is there is numbers."""
+        cells = self.cells(name)
+        return cells if self.decimal == "." else _with_points(cells, self.decimal)
+
+
+def read_sheet(path: str | Path) -> Sheet:
+    r"""Return the content of a table with a header.
+
+    Parameters
+    ----------
+    path : str or Path
+        A file that ends in one of `ENDINGS`. Commas, semicolons or tabs separate the columns of a
+        .csv file: whichever gives its header the most. Between semicolons ``0,5`` is a half, and
+        between tabs too, unless all such numbers could be thousands: so do spreadsheets write in
+        countries with a decimal comma.
+
+    Raises
+    ------
+    InvalidArgument
+        If the file cannot be read, is no table, or has no rows.
+    MissingExtra
+        If a package that reads such files is not installed.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> path = Path(tempfile.mkdtemp()) / "trial.csv"
+    >>> _ = path.write_text("arm;reward\na;0,5\n\nb;0,25\n")
+    >>> sheet = read_sheet(path)
+    >>> sheet.column("reward"), sheet.lines
+    (['0.5', '0.25'], [2, 4])
+    """
+    file = Path(path)
+    ending = next((end for end in ENDINGS if file.name.lower().endswith(end)), None)
+    if ending is None:
+        raise InvalidArgument("path", f"must end in {', '.join(ENDINGS)}", str(path))
+    with readable(file):
+        sheet = _read_parquet(file) if ending == ".parquet" else _read_text(file, ending)
+    if not sheet.rows:
+        raise InvalidArgument("path", "must be a table with at least one row", str(file))
+    return sheet
+
+
+def is_blank(cell: Any) -> bool:
+    """Return whether a cell says that its value is missing.
+
+    Examples
+    --------
+    >>> is_blank(" "), is_blank("NA"), is_blank(float("nan")), is_blank(0)
+    (True, True, True, False)
+    """
+    return cell is None or str(cell).strip().lower() in _BLANK
+
+
+def number_of(cell: Any) -> float:
+    """Return the number that a cell holds.
+
+    Raises
+    ------
+    ValueError, TypeError
+        If it holds none. Python reads "1_000" as a number; no table means it so.
+    """
+    if isinstance(cell, str) and "_" in cell:
+        raise ValueError(cell)
+    return float(cell)
+
+
+# ------------------------------------------------------------------------ text files
+
+
+def _read_text(file: Path, ending: str) -> Sheet:
+    separator = _SEPARATORS[ending]
+    if separator is None:
+        separator = _separator_of(file)
+    with _open_text(file) as stream:
+        reader = _reader(stream, separator)
+        try:
+            header: list[str] = next(reader, [])
+            _require_header(file, header)
+            numbered = list(_rows_of_width(file, reader, len(header)))
+        except csv.Error as error:
+            line = max(reader.line_num, 1)
+            raise InvalidArgument(
+                "path", f"must be a well-formed table (line {line}: {error})", str(file)
+            ) from error
+    lines, rows = [line for line, _ in numbered], [row for _, row in numbered]
+    return Sheet(file, header, rows, lines, _POINT.get(separator, "."))
+
+
+def _reader(stream: TextIO, separator: str) -> Any:
+    # Strict: a quote in the wrong place is an error, not a part of the value.
+    return csv.reader(stream, delimiter=separator, strict=True)
+
+
+def _separator_of(file: Path) -> str:
+    """Return what gives the header the most columns; a comma where nothing gives more."""
+    columns = {}
+    for separator in (_COMMA, _SEMICOLON, _TAB):
+        with _open_text(file) as stream:
+            try:
+                columns[separator] = len(next(_reader(stream, separator), []))
+            except csv.Error:
+                columns[separator] = 0
+    return max(columns, key=lambda separator: columns[separator])
+
+
+def _open_text(file: Path) -> TextIO:
+    # utf-8-sig drops the mark that spreadsheets put at the beginning.
+    if file.name.lower().endswith(".gz"):
+        return TextIOWrapper(BytesIO(read_bytes(file)), encoding="utf-8-sig", newline="")
+    return file.open(encoding="utf-8-sig", newline="")
+
+
+def _require_header(file: Path, header: list[str]) -> None:
+    if not header:
+        raise InvalidArgument("path", "must be a table with a header; it is empty", str(file))
+    repeated = sorted({name for name in header if header.count(name) > 1})
+    if repeated:
+        raise InvalidArgument(
+            "path",
+            f"must have distinct column names; {', '.join(map(repr, repeated))} repeat",
+            str(file),
+        )
+
+
+def _rows_of_width(file: Path, reader: Any, width: int) -> Iterator[tuple[int, list[str]]]:
+    for row in reader:
+        if not row:
+            continue
+        if len(row) != width:
+            has = f"line {reader.line_num} has {len(row)}"
+            accepted = f"must have {plural(width, 'value')} in every row; {has}"
+            raise InvalidArgument("path", accepted, str(file))
+        yield reader.line_num, row
+
+
+# -------------------------------------------------------------------------- Parquet
+
+
+def _read_parquet(file: Path) -> Sheet:
+    with file.open("rb") as stream:
+        stream.read(1)
+    try:
+        import pandas as pd
+        import pyarrow as pa
+    except ImportError:
+        raise MissingExtra(f"reading {file.name}", "data") from None
+    try:
+        frame = pd.read_parquet(file)
+    except (pa.ArrowException, ValueError) as error:
+        raise InvalidArgument("path", f"must be a Parquet file ({error})", str(file)) from error
+    header = [str(name) for name in frame.columns]
+    columns = [frame[name].tolist() for name in frame.columns]
+    rows = [list(row) for row in zip(*columns, strict=True)]
+    return Sheet(file, header, rows, list(range(1, len(rows) + 1)), counted="row")
+
+
+# --------------------------------------------------------------------- decimal commas
+
+
+def _with_points(cells: Sequence[str], decimal: str) -> list[str]:
+    """Return a column with decimal points, if all that is not missing is numbers then."""
+    given = [cell for cell in cells if not is_blank(cell)]
+    with_comma = [cell for cell in given if _COMMA in cell]
+    is_unclear = all(_THOUSANDS.fullmatch(cell.strip()) for cell in with_comma)
+    if decimal == "either" and is_unclear:
+        return list(cells)
+    if not all(_is_number(cell.replace(",", ".")) for cell in given):
+        return list(cells)
+    return [cell.replace(",", ".") for cell in cells]
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        number_of(cell)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,244 @@
+"""Pulls in a table: as they are handed out, and as they come back with their results."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fairtrial.core import Problem
+from fairtrial.core.problem import Outcome
+from fairtrial.core.sheets import number_of, read_sheet
+from fairtrial.core.tables import label_of, without_formula, write_table
+from fairtrial.errors import FairtrialError, InvalidArgument, InvalidTable
+from fairtrial.study.arguments import MOST_AT_ONCE, as_result
+from fairtrial.study.log import Result
+from fairtrial.study.pull import StudyPull
+
+__all__ = ["PullColumns", "ResultRow", "ResultTable", "write_pulls"]
+
+_ID, _NUMBER, _VALUE = "pull_id", "number", "value"
+_AS_A_NUMBER = re.compile(r"[+-]?\d+([.,]\d+)?(e[+-]?\d+)?", re.IGNORECASE)
+_DIGITS_OF_ID = 32
+
+
+class PullColumns:
+    """The columns of a table of pulls; they have the names of those in an exported log.
+
+    Parameters
+    ----------
+    problem : Problem
+        Whose pulls they are.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        taken = (_ID, _NUMBER, _VALUE)
+        self.labels = {
+            name if name not in taken else f"label_{name}": name
+            for name in problem.action_labels[0]
+        }
+        """The label that each column holds."""
+        self.fields = {f"outcome_{name}": name for name in problem.outcome_fields}
+        """The field of an outcome that each column holds; empty if outcomes are numbers."""
+
+    @property
+    def results(self) -> list[str]:
+        """The columns that are to be filled in."""
+        return list(self.fields) or [_VALUE]
+
+    @property
+    def header(self) -> list[str]:
+        """All columns."""
+        return [_ID, _NUMBER, *self.labels, *self.results]
+
+    def row(self, pull: StudyPull) -> list[Any]:
+        """Return the cells of a pull; those of its results are blank."""
+        labels = (pull.labels[name] for name in self.labels.values())
+        return [pull.id, pull.number, *labels, *("" for _ in self.results)]
+
+
+def write_pulls(problem: Problem, pulls: Sequence[StudyPull], path: Path) -> None:
+    """Write pulls as a table, with blank columns for their results.
+
+    Raises
+    ------
+    InvalidArgument
+        If such files are not written.
+    StorageError
+        If the file cannot be written.
+    """
+    columns = PullColumns(problem)
+    write_table(path, columns.header, map(columns.row, pulls))
+
+
+@dataclass(frozen=True)
+class ResultRow:
+    """A row with a result.
+
+    Parameters
+    ----------
+    place : int
+        Its place among the rows of the table.
+    pull_id : str
+        Which pull it is of.
+    labels : mapping of str to str
+        What the table says of the pull, by label.
+    result : Result
+        The outcome, checked.
+    """
+
+    place: int
+    pull_id: str
+    labels: Mapping[str, str]
+    result: Result
+
+    def check_labels(self, known: Mapping[str, Any]) -> None:
+        """Raise if the table says of the pull what it is not: results were moved to other rows."""
+        for name, given in self.labels.items():
+            if not _is_same(given, str(known[name])):
+                raise InvalidArgument(
+                    name,
+                    f"must be {known[name]!r}, which this pull is of: were only some of the "
+                    "columns sorted? A table without this column is taken as well",
+                    given,
+                )
+
+
+class ResultTable:
+    """A table of results, and all that is wrong with it.
+
+    Parameters
+    ----------
+    problem : Problem
+        What checks the outcomes.
+    path : Path
+        The file.
+
+    Attributes
+    ----------
+    rows : list of ResultRow
+        The good rows that have a result.
+    mistakes : list of (int, str)
+        The places of the others, and what is wrong with them.
+    """
+
+    def __init__(self, problem: Problem, path: Path) -> None:
+        self._problem = problem
+        self._columns = PullColumns(problem)
+        self._sheet = read_sheet(path)
+        self._require_columns()
+        self.mistakes: list[tuple[int, str]] = []
+        self.rows = list(self._read())
+        if len(self.rows) > MOST_AT_ONCE:
+            accepted = f"must have at most {MOST_AT_ONCE:,} results: divide it"
+            raise InvalidArgument("path", accepted, str(path))
+
+    def refuse(self, mistakes: Sequence[tuple[int, str]]) -> None:
+        """Raise if there are mistakes, each the place of a row and what is wrong with it."""
+        if mistakes:
+            lines = [f"{self._sheet.where(place)}: {text}" for place, text in sorted(mistakes)]
+            raise InvalidTable(lines, self._sheet.file.name)
+
+    def _require_columns(self) -> None:
+        wanted = [_ID, *self._columns.results]
+        missing = [name for name in wanted if name not in self._sheet.header]
+        if missing:
+            raise InvalidArgument(
+                "path",
+                f"must be a table with the columns {', '.join(wanted)}; {self._sheet.file.name} "
+                f"has no {', '.join(missing)}, it has {', '.join(self._sheet.header)}",
+            )
+
+    def _read(self) -> Iterator[ResultRow]:
+        first: dict[str, int] = {}
+        for place, cells in enumerate(self._cells):
+            given = {name: cell for name, cell in cells.items() if not _is_empty(cell)}
+            try:
+                pull_id = _pull_id(given.get(_ID))
+                earlier = first.setdefault(pull_id, place)
+                if earlier != place:
+                    raise InvalidArgument(_ID, f"repeats that of {self._sheet.where(earlier)}")
+                outcome = self._outcome(given)
+                if outcome is not None:
+                    yield ResultRow(
+                        place, pull_id, self._labels(given), as_result(self._problem, outcome)
+                    )
+            except FairtrialError as error:
+                if given:
+                    self.mistakes.append((place, str(error)))
+
+    @property
+    def _cells(self) -> Iterator[dict[str, Any]]:
+        """Yield the cells of each row by column."""
+        sheet, results = self._sheet, set(self._columns.results)
+        columns = [
+            sheet.column(name) if name in results else sheet.cells(name) for name in sheet.header
+        ]
+        for row in zip(*columns, strict=True):
+            yield dict(zip(sheet.header, row, strict=True))
+
+    def _outcome(self, given: Mapping[str, Any]) -> Outcome | None:
+        """Return the outcome of a row, None if it is still open."""
+        results = self._columns.results
+        blank = [name for name in results if name not in given]
+        if len(blank) == len(results):
+            return None
+        if blank:
+            raise InvalidArgument(", ".join(blank), "must be filled in: the others of the row are")
+        if not self._columns.fields:
+            return _number(_VALUE, given[_VALUE])
+        return {field: _field(given[name]) for name, field in self._columns.fields.items()}
+
+    def _labels(self, given: Mapping[str, Any]) -> dict[str, str]:
+        return {
+            name: label_of(given[column])
+            for column, name in self._columns.labels.items()
+            if column in given
+        }
+
+
+def _is_empty(cell: Any) -> bool:
+    return cell is None or (isinstance(cell, str) and not cell.strip())
+
+
+def _pull_id(cell: Any) -> str:
+    text = label_of(cell).strip()
+    if cell is None:
+        raise InvalidArgument(_ID, "is missing")
+    if isinstance(cell, float) or (len(text) != _DIGITS_OF_ID and _AS_A_NUMBER.fullmatch(text)):
+        raise InvalidArgument(
+            _ID,
+            "was turned into a number, by a spreadsheet perhaps: copy the id from `fairtrial study "
+            "outstanding` into a column of text",
+            cell,
+        )
+    return text
+
+
+def _number(name: str, cell: Any) -> float:
+    try:
+        return number_of(cell)
+    except (TypeError, ValueError):
+        accepted = "must be a number, with a decimal point, or blank while the pull is open"
+        raise InvalidArgument(name, accepted, cell) from None
+
+
+def _field(cell: Any) -> Any:
+    """Return a field of an outcome: a number if it is one, else text."""
+    try:
+        return number_of(cell)
+    except (TypeError, ValueError):
+        return cell
+
+
+def _is_same(given: str, known: str) -> bool:
+    """Return whether a table's label is a pull's; a spreadsheet writes 0.5 for 0.50."""
+    if given in (known, without_formula(known)):
+        return True
+    try:
+        return math.isclose(number_of(given), number_of(known))
+    except ValueError:
+        return False

@@ -1,0 +1,293 @@
+"""`fairtrial study create | ask | tell | fail | amend | outstanding`: a study without Python."""
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from fairtrial import causal
+from fairtrial.cli import ExitCode
+from fairtrial.errors import StorageError
+from fairtrial.study import Study
+from tests.cli.configurations import replayed, write
+
+STORAGE = "sqlite:///small.db"
+MEANS = {"a": 0.8, "b": -0.2}
+
+
+@pytest.fixture
+def created(folder, invoke):
+    path = write(folder, replayed(source=None))
+    assert invoke("study", "create", path).exit_code == ExitCode.OK
+    return path
+
+
+@pytest.fixture
+def pulls(created, document):
+    """Six pulls that were asked, as documents."""
+    return document("study", "ask", created, "-n", 6)[0]["pulls"]
+
+
+def head():
+    with Study.open(STORAGE, "small") as study:
+        return study.head_hash
+
+
+def fill(path, value):
+    """Fill in a table of pulls; `value` is called with each row."""
+    with Path(path).open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    with Path(path).open("w", newline="") as stream:
+        writer = csv.DictWriter(stream, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(row | {"value": value(row)} for row in rows)
+    return rows
+
+
+# ---------------------------------------------------------------------------- a study
+
+
+def test_a_laboratory_comes_to_its_answer_by_plates(created, invoke, document):
+    for night in range(20):
+        asked = invoke("study", "ask", created, "-n", 40, "--csv", f"plate{night}.csv")
+        if asked.exit_code:
+            break
+        fill(f"plate{night}.csv", lambda row: MEANS[row["arm"]])
+        told, result = document("study", "tell", created, f"plate{night}.csv")
+        assert result.exit_code == ExitCode.OK
+    assert told["recommendation"]["arm"] == "a"
+    assert asked.exit_code == ExitCode.FAILURE
+    assert "has stopped" in asked.stderr
+    assert document("study", "verify", created)[1].exit_code == ExitCode.OK
+
+
+def test_create_makes_the_study_of_the_file_once(folder, invoke, document):
+    path = write(folder, replayed(source=None))
+    found, result = document("study", "create", path)
+    assert (result.exit_code, found["study"], found["seed"]) == (ExitCode.OK, "small", 7)
+    found, result = document("study", "create", path)
+    assert (result.exit_code, found["error"]["type"]) == (ExitCode.USAGE, "StudyExists")
+
+
+def test_a_file_with_mistakes_creates_nothing(folder, document):
+    path = write(folder, replayed(source=None, policy={"name": "BlockBeting"}))
+    assert document("study", "create", path)[1].exit_code == ExitCode.USAGE
+    assert not (folder / "small.db").exists()
+
+
+# ------------------------------------------------------------------------------- asks
+
+
+def test_ask_shows_the_pulls_and_outstanding_shows_them_again(pulls, invoke, document):
+    assert [pull["number"] for pull in pulls] == list(range(6))
+    assert {pull["labels"]["arm"] for pull in pulls} == {"a", "b"}
+    assert document("study", "outstanding", "trial.toml")[0]["pulls"] == pulls
+    text = invoke("study", "outstanding", "trial.toml").stdout
+    assert all(pull["pull_id"] in text for pull in pulls)
+
+
+def test_ask_gives_one_pull_and_of_the_group_that_has_arrived(created, document):
+    found, _ = document("study", "ask", created, "--group", "y", "--worker", "Ann")
+    (pull,) = found["pulls"]
+    assert pull["labels"]["group"] == "y"
+    events = document("study", "history", created)[0]["events"]
+    assert events[0]["actor"] == "Ann"
+
+
+@pytest.mark.parametrize(
+    ("given", "seconds"), [("90s", 90), ("1.5h", 5400), ("2d", 172_800), ("1w", 604_800)]
+)
+def test_a_lease_is_a_time_in_words(created, invoke, given, seconds):
+    assert invoke("study", "ask", created, "--lease", given).exit_code == ExitCode.OK
+    with Study.open(STORAGE, "small") as study:
+        (event,) = study.events()
+        assert (event.lease_until - event.at).total_seconds() == seconds
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["-n", "0"],
+        ["-n", "10001"],
+        ["--group", "z"],
+        ["--lease", "soon"],
+        ["--lease", "2"],
+        ["--lease", "0s"],
+        ["--lease", "-2d"],
+        ["--lease", "9" * 30 + "w"],
+        ["--worker", ""],
+        ["--csv", "plate.pdf"],
+        ["--csv", "rows.csv"],
+        ["--csv", "absent/plate.csv"],
+    ],
+)
+def test_a_wrong_ask_issues_nothing(created, document, arguments):
+    found, result = document("study", "ask", created, *arguments)
+    assert (result.exit_code, "error" in found) == (ExitCode.USAGE, True)
+    assert document("study", "outstanding", created)[0]["pulls"] == []
+
+
+def test_a_group_is_refused_where_there_are_none(folder, invoke, document):
+    problem = {"family": "delayed", "arms": ["a", "b"], "reward_range": [0, 1]}
+    path = write(folder, replayed(source=None, problem=problem, policy=None))
+    invoke("study", "create", path)
+    found, result = document("study", "ask", path, "--group", "x")
+    assert result.exit_code == ExitCode.USAGE
+    assert "the problem has no groups" in found["error"]["message"]
+
+
+def test_a_table_is_replaced_only_by_force(pulls, invoke):
+    assert invoke("study", "outstanding", "trial.toml", "--csv", "open.csv").exit_code == 0
+    again = ["study", "outstanding", "trial.toml", "--csv", "open.csv"]
+    assert "--force" in invoke(*again).stderr
+    assert invoke(*again, "--force").exit_code == ExitCode.OK
+
+
+def test_pulls_whose_table_cannot_be_written_stay_open(created, document, monkeypatch):
+    def full(path):
+        raise StorageError(f"{path} cannot be written: No space left on device")
+
+    monkeypatch.setattr("fairtrial.core.tables.replacing", full)
+    found, result = document("study", "ask", created, "--csv", "plate.csv")
+    assert result.exit_code == ExitCode.FAILURE
+    assert "fairtrial study outstanding" in found["error"]["message"]
+    assert len(document("study", "outstanding", created)[0]["pulls"]) == 1
+
+
+def test_fewer_pulls_than_wanted_are_said_to_be_all(folder, invoke):
+    policy = {"name": "BlockBetting", "max_pulls": 8}
+    path = write(folder, replayed(source=None, policy=policy))
+    invoke("study", "create", path)
+    result = invoke("study", "ask", path, "-n", 20)
+    assert (result.exit_code, "has only 8 before the next results" in result.stderr) == (0, True)
+    result = invoke("study", "ask", path)
+    assert (result.exit_code, "no pull to give" in result.stderr) == (ExitCode.FAILURE, True)
+
+
+# ------------------------------------------------------------------------------ tells
+
+
+def test_a_single_value_is_told_even_below_zero_and_twice_changes_nothing(pulls, invoke, document):
+    tell = ("study", "tell", "trial.toml", pulls[0]["pull_id"], "-0.5")
+    found, _ = document(*tell)
+    assert (found["told"], found["told_before"], found["open"]) == (1, 0, 5)
+    before = head()
+    assert "nothing changed" in invoke(*tell).stdout
+    assert document(*tell)[0]["told_before"] == 1
+    assert head() == before
+
+
+@pytest.mark.parametrize(
+    "values",
+    [["nan"], ["-inf"], ["1.5"], ["1_0"], ["0,5"], ["--jsn"], [""], ["0.5", "0.5"], ["arm=0.5"]],
+)
+def test_a_wrong_value_is_the_command_lines_mistake_and_changes_nothing(pulls, document, values):
+    before = head()
+    for command in (["tell"], ["amend", "--reason", "typing error"]):
+        arguments = (*command, "trial.toml", pulls[0]["pull_id"], *values)
+        found, result = document("study", *arguments)
+        assert (result.exit_code, "error" in found) == (ExitCode.USAGE, True)
+    assert head() == before
+
+
+def test_a_wrong_pull_is_the_command_lines_mistake(pulls, document):
+    for command in (["tell"], ["amend", "--reason", "x"]):
+        assert document("study", *command, "trial.toml", "f" * 32, "0.5")[1].exit_code == 2
+    assert document("study", "fail", "trial.toml", "f" * 32, "--reason", "x")[1].exit_code == 2
+
+
+@pytest.mark.parametrize("table", ["absent.csv", "absent", "trial.toml", "."])
+def test_what_is_no_table_is_refused(pulls, document, table):
+    found, result = document("study", "tell", "trial.toml", table)
+    assert (result.exit_code, "error" in found) == (ExitCode.USAGE, True)
+
+
+def test_a_table_with_bad_rows_is_refused_as_a_whole(pulls, invoke, document):
+    invoke("study", "outstanding", "trial.toml", "--csv", "plate.csv")
+    fill("plate.csv", lambda row: "7" if row["number"] == "2" else "0.5")
+    before = head()
+    found, result = document("study", "tell", "trial.toml", "plate.csv")
+    assert result.exit_code == ExitCode.USAGE
+    assert found["error"]["mistakes"] == ["line 4: reward must be in [-1, 1]; got 7.0"]
+    assert head() == before
+    fill("plate.csv", lambda row: "" if row["number"] == "2" else "0.5")
+    assert (
+        "5 results taken; 1 pull still open"
+        in invoke("study", "tell", "trial.toml", "plate.csv").stdout
+    )
+    assert (
+        "no new result taken (5 more had been told before"
+        in invoke("study", "tell", "trial.toml", "plate.csv").stdout
+    )
+
+
+def test_several_fields_are_told_by_name(folder, document):
+    arms = {"k0": [[0.9, 0.1]] * 2, "k1": [[0.2, 0.8]] * 2}
+    problem, _ = causal.chain(0.5, arms, [0.2, 0.9], 0.2)
+    with Study.create(
+        problem, causal.PlugIn(problem, budget=50), storage=STORAGE, name="rows", seed=1
+    ) as study:
+        pull = study.ask().id
+    tell = ("study", "tell", "rows", pull, "--storage", STORAGE)
+    for wrong in (["0"], ["S=s", "V=0"], ["S=s", "V=0", "Y=0", "Y=0"], ["S=s", "V=0", "Y=2"]):
+        assert document(*tell, *wrong)[1].exit_code == ExitCode.USAGE
+    assert document(*tell, "Y=1", "S=s", "V=0")[0]["told"] == 1
+
+
+# --------------------------------------------------------------------- fail and amend
+
+
+def test_a_failed_pull_is_open_no_longer_and_its_result_is_still_taken(pulls, document):
+    pull = pulls[0]["pull_id"]
+    fail = ("study", "fail", "trial.toml", pull, "--reason", "the vial broke")
+    assert document(*fail)[0]["changed"]
+    assert not document(*fail)[0]["changed"]
+    assert len(document("study", "outstanding", "trial.toml")[0]["pulls"]) == 5
+    events = document("study", "history", "trial.toml")[0]["events"]
+    assert events[-1]["body"]["reason"] == "the vial broke"
+    assert document("study", "tell", "trial.toml", pull, "0.5")[0]["told"] == 1
+    assert document(*fail)[1].exit_code == ExitCode.USAGE
+
+
+def test_a_result_is_corrected_with_a_reason(pulls, invoke, document):
+    pull = pulls[0]["pull_id"]
+    invoke("study", "tell", "trial.toml", pull, "0.5")
+    amend = ("study", "amend", "trial.toml", pull, "-0.5", "--reason", "sign")
+    found, _ = document(*amend)
+    assert (found["pull_id"], found["changed"]) == (pull, True)
+    assert not document(*amend)[0]["changed"]
+    last = document("study", "history", "trial.toml")[0]["events"][-1]
+    assert (last["value"], last["body"]["old"], last["body"]["reason"]) == (-0.5, 0.5, "sign")
+
+
+@pytest.mark.parametrize("command", [["fail"], ["amend", "0.5"]])
+def test_a_reason_is_required(pulls, document, command):
+    name, *rest = command
+    before = head()
+    for reason in ([], ["--reason", " "]):
+        arguments = ("study", name, "trial.toml", pulls[0]["pull_id"], *rest, *reason)
+        assert document(*arguments)[1].exit_code == ExitCode.USAGE
+    assert head() == before
+
+
+# ----------------------------------------------------------------------------- labels
+
+
+def test_no_label_moves_the_cursor_or_becomes_a_formula(folder, invoke):
+    arms = ["\x1b[2Ja", "=cmd()", "c"]
+    problem = {**replayed()["problem"], "arms": arms}
+    path = write(folder, replayed(source=None, problem=problem))
+    invoke("study", "create", path)
+    shown = invoke("study", "ask", path, "-n", 6).stdout
+    assert "\x1b" not in shown
+    assert "\\x1b[2Ja" in shown
+    invoke("study", "outstanding", path, "--csv", "plate.csv")
+    with Path("plate.csv").open(newline="") as stream:
+        cells = {cell for row in csv.reader(stream) for cell in row}
+    assert "'=cmd()" in cells
+    assert "=cmd()" not in cells
+    fill("plate.csv", lambda row: "7")
+    refused = invoke("study", "tell", path, "plate.csv")
+    assert "\x1b" not in refused.stderr
+    fill("plate.csv", lambda row: "0.5")
+    assert "6 results taken" in invoke("study", "tell", path, "plate.csv").stdout

@@ -1,0 +1,217 @@
+"""Tables of pulls: as they are handed out, and as people bring them back."""
+
+import csv
+
+import pytest
+
+from fairtrial import causal, subpopulations
+from fairtrial.errors import ConflictingOutcome, InvalidArgument, InvalidTable, StorageError
+from fairtrial.study import Study
+
+
+@pytest.fixture
+def study():
+    problem = subpopulations.Problem(["a", "0.50", "=cmd()"], ["x", "y"], reward_range=(-1, 1))
+    policy = subpopulations.BlockBetting(problem)
+    with Study.create(problem, policy, storage="memory://", name="hand", seed=1) as opened:
+        yield opened
+
+
+@pytest.fixture
+def plate(study, tmp_path):
+    """The path of a table with six pulls; each arm and group once."""
+    return study.write_pulls(study.ask(6), tmp_path / "plate.csv")
+
+
+def rows_of(path):
+    with path.open(newline="") as stream:
+        return list(csv.DictReader(stream))
+
+
+def fill(path, values, separator=",", **changes):
+    """Fill in the column of values, and change cells of the first row."""
+    rows = rows_of(path)
+    for row, value in zip(rows, values, strict=False):
+        row["value"] = value
+    rows[0] |= changes
+    with path.open("w", newline="") as stream:
+        writer = csv.DictWriter(stream, list(rows[0]), delimiter=separator)
+        writer.writeheader()
+        writer.writerows(rows)
+    return rows
+
+
+def refusals(study, path):
+    """Return the mistakes in a table, after a look that the study took nothing of it."""
+    before, told = study.head_hash, study.progress().told
+    with pytest.raises(InvalidTable) as caught:
+        study.tell_table(path)
+    assert (study.head_hash, study.progress().told) == (before, told)
+    assert study.verify().ok
+    return caught.value.mistakes
+
+
+def test_a_table_of_pulls_has_ids_labels_and_a_blank_column_and_no_formula(study, plate):
+    rows = rows_of(plate)
+    assert list(rows[0]) == ["pull_id", "number", "arm", "group", "value"]
+    assert [row["pull_id"] for row in rows] == [pull.id for pull in study.outstanding()]
+    assert {row["arm"] for row in rows} == {"a", "0.50", "'=cmd()"}
+    assert {row["value"] for row in rows} == {""}
+
+
+def test_a_filled_table_is_told_in_one_write_and_blank_rows_stay_open(study, plate):
+    rows = fill(plate, ["0.5", " ", "-1", "", "1e-1"])
+    events = study.tell_table(plate, actor="lab")
+    assert [(event.pull_id, event.value, event.actor) for event in events] == [
+        (rows[place]["pull_id"], value, "lab") for place, value in ((0, 0.5), (2, -1.0), (4, 0.1))
+    ]
+    assert [pull.id for pull in study.outstanding()] == [rows[k]["pull_id"] for k in (1, 3, 5)]
+
+
+def test_ids_and_values_alone_are_enough_in_any_order(study, tmp_path):
+    pulls = study.ask(3)
+    path = tmp_path / "results.csv"
+    path.write_text("value,note,pull_id\n" + "".join(f"0.5,x,{p.id}\n" for p in pulls[::-1]))
+    assert len(study.tell_table(path)) == 3
+    assert not study.outstanding()
+
+
+def test_a_table_told_twice_changes_nothing_and_the_rows_added_since_count(study, plate):
+    fill(plate, ["0.5", "0.25"])
+    first, head = study.tell_table(plate), study.head_hash
+    assert study.tell_table(plate) == first
+    assert study.head_hash == head
+    fill(plate, ["0.5", "0.25", "1"])
+    assert [event.seq for event in study.tell_table(plate)] == [7, 8, 9]
+
+
+def test_semicolons_decimal_commas_and_a_byte_order_mark_are_understood(study, plate):
+    fill(plate, ["0,5", "", "-0,25"], separator=";")
+    plate.write_bytes(b"\xef\xbb\xbf" + plate.read_bytes())
+    assert [event.value for event in study.tell_table(plate)] == [0.5, -0.25]
+
+
+def test_every_bad_row_is_named_with_its_line_and_nothing_is_taken(study, plate):
+    rows = fill(plate, ["2", "abc", "nan", "inf", "0.5", "0,5"])
+    no_number = "value must be a number, with a decimal point, or blank while the pull is open; got"
+    assert refusals(study, plate) == (
+        "line 2: reward must be in [-1, 1]; got 2.0",
+        f"line 3: {no_number} 'abc'",
+        "line 4: reward must be finite; got nan",
+        "line 5: reward must be finite; got inf",
+        f"line 7: {no_number} '0,5'",
+    )
+    assert len(study.outstanding()) == len(rows)
+
+
+def test_lines_are_those_of_the_file_where_lines_are_empty(study, tmp_path):
+    first, second = study.ask(2)
+    path = tmp_path / "results.csv"
+    path.write_text(f'pull_id,note,value\n\n{first.id},"two\nlines",0\n,,\n{second.id},,9\n')
+    assert refusals(study, path) == ("line 6: reward must be in [-1, 1]; got 9.0",)
+
+
+def test_unknown_and_repeated_ids_and_those_of_another_study_are_refused(study, plate, tmp_path):
+    rows = rows_of(plate)
+    with Study.create(
+        study.problem, study.policy.clone(), storage="memory://", name="other", seed=1
+    ) as other:
+        foreign = other.ask().id
+    ids = ["nothing", foreign, rows[0]["pull_id"], rows[0]["pull_id"], ""]
+    path = tmp_path / "results.csv"
+    path.write_text("pull_id,value\n" + "".join(f"{one},0.5\n" for one in ids))
+    first, second, third, fourth = refusals(study, path)
+    assert first == "line 2: pull nothing was never issued by study 'hand'"
+    assert second == f"line 3: pull {foreign} was never issued by study 'hand'"
+    assert third == "line 5: pull_id repeats that of line 4"
+    assert fourth == "line 6: pull_id is missing"
+
+
+@pytest.mark.parametrize(
+    "damaged", ["1.23E+31", "1,23457E+31", "12345678901234600000000000000000.0"]
+)
+def test_an_id_that_a_spreadsheet_made_a_number_of_is_explained(study, plate, damaged):
+    fill(plate, ["0.5"], pull_id=damaged)
+    (mistake,) = refusals(study, plate)
+    assert mistake.startswith("line 2: pull_id was turned into a number, by a spreadsheet perhaps")
+    assert "fairtrial study outstanding" in mistake
+
+
+def test_an_id_of_digits_alone_is_an_id(study, tmp_path):
+    path = tmp_path / "results.csv"
+    path.write_text(f"pull_id,value\n{'7' * 32},0\n")
+    assert "was never issued" in refusals(study, path)[0]
+
+
+def test_labels_that_are_not_the_pulls_are_refused(study, plate):
+    fill(plate, ["0.5"], arm="=cmd()", group="x")
+    (mistake,) = refusals(study, plate)
+    assert mistake.startswith("line 2: arm must be 'a', which this pull is of: were only some")
+
+
+def test_labels_may_be_blank_or_as_a_spreadsheet_writes_them(study, plate):
+    rows = rows_of(plate)
+    half = next(row for row in rows if row["arm"] == "0.50")
+    formula = next(row for row in rows if row["arm"] == "'=cmd()")
+    plate.write_text(
+        "pull_id,arm,group,value\n"
+        f"{half['pull_id']},0.5,,0\n{formula['pull_id']},=cmd(),{formula['group']},0\n"
+    )
+    assert len(study.tell_table(plate)) == 2
+
+
+def test_another_value_than_before_is_refused_until_it_is_amended(study, plate):
+    fill(plate, ["0.5", "0.25"])
+    study.tell_table(plate)
+    rows = fill(plate, ["0.5", "0.75", "1"])
+    (mistake,) = refusals(study, plate)
+    assert mistake.startswith("line 3: pull ")
+    assert "was told 0.25 before, and now 0.75; correct it with amend" in mistake
+    study.amend(rows[1]["pull_id"], 0.75, "a slip of the pen")
+    assert [event.value for event in study.tell_table(plate)] == [0.5, 0.25, 1.0]
+    with pytest.raises(ConflictingOutcome):
+        study.tell(rows[1]["pull_id"], 0.8)
+
+
+def test_a_result_after_the_loss_of_its_pull_is_taken(study, plate):
+    rows = fill(plate, ["0.5"])
+    study.fail(rows[0]["pull_id"], "dropped")
+    assert [event.kind for event in study.tell_table(plate)] == ["late_tell"]
+
+
+def test_a_table_without_the_columns_is_refused_by_name(study, tmp_path):
+    path = tmp_path / "results.csv"
+    path.write_text("id,yield\na,1\n")
+    with pytest.raises(InvalidArgument, match=r"has no pull_id, value, it has id, yield"):
+        study.tell_table(path)
+
+
+@pytest.mark.parametrize("name", ["plate.txt", "plate"])
+def test_pulls_are_only_written_to_files_that_can_be_told(study, tmp_path, name):
+    with pytest.raises(InvalidArgument, match=r"must end in \.csv"):
+        study.write_pulls(study.ask(2), tmp_path / name)
+    with pytest.raises(StorageError, match="cannot be written"):
+        study.write_pulls(study.outstanding(), tmp_path / "absent" / "plate.csv")
+
+
+def test_a_row_of_fields_is_told_by_several_columns(tmp_path):
+    arms = {"k0": [[0.9, 0.1]] * 2, "k1": [[0.2, 0.8]] * 2}
+    problem, _ = causal.chain(0.5, arms, [0.2, 0.9], 0.2)
+    policy = causal.PlugIn(problem, budget=50)
+    with Study.create(problem, policy, storage="memory://", name="rows", seed=1) as study:
+        path = study.write_pulls(study.ask(3), tmp_path / "plate.csv")
+        rows = rows_of(path)
+        fields = [f"outcome_{name}" for name in problem.columns]
+        assert list(rows[0]) == ["pull_id", "number", "arm", "sensitive", *fields]
+        clean = problem.check_outcome({"S": "s", "V": 0, "Y": 0})
+        lines = [["pull_id", *fields], [rows[0]["pull_id"], "s", "0", "0"]]
+        lines += [[rows[1]["pull_id"], *("" for _ in fields)]]
+        path.write_text("\n".join(map(",".join, lines)))
+        assert [event.outcome for event in study.tell_table(path)] == [clean]
+        lines += [[rows[2]["pull_id"], "s", *("" for _ in fields[1:])]]
+        path.write_text("\n".join(map(",".join, lines)))
+        (mistake,) = refusals(study, path)
+        assert (
+            mistake == f"line 4: {', '.join(fields[1:])} must be filled in: the others of the "
+            "row are"
+        )
