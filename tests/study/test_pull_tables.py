@@ -2,6 +2,7 @@
 
 import csv
 
+import openpyxl
 import pytest
 
 from fairtrial import causal, subpopulations
@@ -89,6 +90,23 @@ def test_semicolons_decimal_commas_and_a_byte_order_mark_are_understood(study, p
     fill(plate, ["0,5", "", "-0,25"], separator=";")
     plate.write_bytes(b"\xef\xbb\xbf" + plate.read_bytes())
     assert [event.value for event in study.tell_table(plate)] == [0.5, -0.25]
+
+
+def test_a_workbook_is_written_filled_in_and_told(study, tmp_path):
+    path = study.write_pulls(study.ask(4), tmp_path / "plate.xlsx")
+    book = openpyxl.load_workbook(path)
+    assert [cell.value for cell in book.active[1]] == [
+        *("pull_id", "number", "arm", "group", "value")
+    ]
+    assert "f" not in {cell.data_type for row in book.active.iter_rows() for cell in row}
+    book.active["E2"], book.active["E3"], book.active["E5"] = 0.5, " ", "-0,25"
+    book.save(path)
+    assert [event.value for event in study.tell_table(path)] == [0.5, -0.25]
+    book.active["A2"], book.active["E4"] = 1.5e31, "much"
+    book.save(path)
+    first, second = refusals(study, path)
+    assert first.startswith("row 2: pull_id was turned into a number")
+    assert second.startswith("row 4: value must be a number")
 
 
 def test_every_bad_row_is_named_with_its_line_and_nothing_is_taken(study, plate):

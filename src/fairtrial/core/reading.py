@@ -7,10 +7,12 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
+from zipfile import ZipFile
 
 from fairtrial.errors import InvalidArgument
 
-__all__ = ["read_bytes", "readable"]
+__all__ = ["read_bytes", "readable", "require_small_archive"]
 
 _MOST_UNPACKED = 32_000_000
 _MOST_EXPANSION = 50
@@ -46,13 +48,37 @@ def read_bytes(file: Path) -> bytes:
     """
     if not file.name.lower().endswith(".gz"):
         return file.read_bytes()
-    most = max(_MOST_UNPACKED, _MOST_EXPANSION * file.stat().st_size)
     with gzip.open(file) as stream:
-        content = stream.read(most + 1)
-    if len(content) > most:
+        content = stream.read(_most_unpacked(file) + 1)
+    _require_small(file, len(content))
+    return content
+
+
+def require_small_archive(file: Path, stream: BinaryIO) -> None:
+    """Raise if a zip archive says that it unpacks to far more than a file of its size does.
+
+    Raises
+    ------
+    InvalidArgument
+        With what it may unpack to.
+    BadZipFile
+        If it is no zip archive.
+    """
+    with ZipFile(stream) as archive:
+        size = sum(part.file_size for part in archive.infolist())
+    _require_small(file, size)
+    stream.seek(0)
+
+
+def _most_unpacked(file: Path) -> int:
+    return max(_MOST_UNPACKED, _MOST_EXPANSION * file.stat().st_size)
+
+
+def _require_small(file: Path, size: int) -> None:
+    most = _most_unpacked(file)
+    if size > most:
         accepted = (
             f"must unpack to {most:,} bytes or fewer, {_MOST_EXPANSION} times its size; "
             "unpack it yourself if you trust it"
         )
         raise InvalidArgument("path", accepted, str(file))
-    return content

@@ -6,25 +6,28 @@ import csv
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime, time
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 from typing import Any, TextIO
+from zipfile import BadZipFile
 
-from fairtrial.core.reading import read_bytes, readable
+from fairtrial.core.reading import read_bytes, readable, require_small_archive
 from fairtrial.core.wording import plural
 from fairtrial.errors import InvalidArgument, MissingExtra
 
 __all__ = ["ENDINGS", "Sheet", "is_blank", "number_of", "read_sheet"]
 
 _COMMA, _SEMICOLON, _TAB = ",", ";", "\t"
-_SEPARATORS = {".csv": None, ".csv.gz": None, ".tsv": _TAB, ".tsv.gz": _TAB}
-_POINT = {_SEMICOLON: ",", _TAB: "either"}
+_EITHER = "either"
+_POINT = {_SEMICOLON: ",", _TAB: _EITHER}
 """What stands before the decimals, by separator; a point where nothing is said."""
-ENDINGS = (*_SEPARATORS, ".parquet")
+ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".xlsx", ".parquet")
 """Endings of the files that are read."""
 
 _BLANK = frozenset({"", "na", "nan", "nat", "<na>", "none", "null"})
 """What tables write for a missing value, in small letters."""
+_TRUTH = {"true": 1.0, "false": 0.0}
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")
 
 
@@ -64,10 +67,19 @@ class Sheet:
         """Return where people find a row."""
         return f"{self.counted} {self.lines[row]}"
 
-    def column(self, name: str) -> list[Any]:
-        """Return a column; decimal commas are points then, if all that is there is numbers."""
+    def column(self, name: str, *, each: bool = False) -> list[Any]:
+        """Return a column with points for decimal commas.
+
+        Unless all that is there is numbers then, it is returned as it is written: its commas may
+        be those of labels. With `each` every cell is looked at by itself.
+        """
         cells = self.cells(name)
-        return cells if self.decimal == "." else _with_points(cells, self.decimal)
+        given = [cell for cell in cells if isinstance(cell, str) and not is_blank(cell)]
+        if self.decimal == "." or (self.decimal == _EITHER and _may_be_thousands(given)):
+            return cells
+        if not each and not all(map(_is_number, map(_with_point, given))):
+            return cells
+        return [_with_point(cell) if isinstance(cell, str) else cell for cell in cells]
 
 
 def read_sheet(path: str | Path) -> Sheet:
@@ -79,7 +91,7 @@ def read_sheet(path: str | Path) -> Sheet:
         A file that ends in one of `ENDINGS`. Commas, semicolons or tabs separate the columns of a
         .csv file: whichever gives its header the most. Between semicolons ``0,5`` is a half, and
         between tabs too, unless all such numbers could be thousands: so do spreadsheets write in
-        countries with a decimal comma.
+        countries with a decimal comma. Of a workbook (.xlsx) the first sheet is read.
 
     Raises
     ------
@@ -102,7 +114,7 @@ def read_sheet(path: str | Path) -> Sheet:
     if ending is None:
         raise InvalidArgument("path", f"must end in {', '.join(ENDINGS)}", str(path))
     with readable(file):
-        sheet = _read_parquet(file) if ending == ".parquet" else _read_text(file, ending)
+        sheet = _READERS.get(ending, _read_text)(file)
     if not sheet.rows:
         raise InvalidArgument("path", "must be a table with at least one row", str(file))
     return sheet
@@ -120,25 +132,25 @@ def is_blank(cell: Any) -> bool:
 
 
 def number_of(cell: Any) -> float:
-    """Return the number that a cell holds.
+    """Return the number that a cell holds; 1 and 0 for "true" and "false", in any letters.
 
     Raises
     ------
     ValueError, TypeError
         If it holds none. Python reads "1_000" as a number; no table means it so.
     """
-    if isinstance(cell, str) and "_" in cell:
-        raise ValueError(cell)
+    if isinstance(cell, str):
+        if "_" in cell:
+            raise ValueError(cell)
+        cell = _TRUTH.get(cell.strip().lower(), cell)
     return float(cell)
 
 
 # ------------------------------------------------------------------------ text files
 
 
-def _read_text(file: Path, ending: str) -> Sheet:
-    separator = _SEPARATORS[ending]
-    if separator is None:
-        separator = _separator_of(file)
+def _read_text(file: Path) -> Sheet:
+    separator = _TAB if ".tsv" in file.name.lower()[-7:] else _separator_of(file)
     with _open_text(file) as stream:
         reader = _reader(stream, separator)
         try:
@@ -201,7 +213,56 @@ def _rows_of_width(file: Path, reader: Any, width: int) -> Iterator[tuple[int, l
         yield reader.line_num, row
 
 
-# -------------------------------------------------------------------------- Parquet
+# ----------------------------------------------------------------- Excel and Parquet
+
+
+def _read_excel(file: Path) -> Sheet:
+    try:
+        from openpyxl import load_workbook
+    except ImportError:
+        raise MissingExtra(f"reading {file.name}", "excel") from None
+    with file.open("rb") as stream:
+        try:
+            require_small_archive(file, stream)
+            book = load_workbook(stream, read_only=True, data_only=True)
+            pages = book.worksheets
+            numbered = list(_rows_of_page(pages[0])) if pages else []
+        except (BadZipFile, KeyError, ValueError, TypeError, SyntaxError) as error:
+            raise InvalidArgument(
+                "path", f"must be an Excel workbook ({error})", str(file)
+            ) from None
+    if not numbered:
+        raise InvalidArgument("path", "must be a table with a header; it is empty", str(file))
+    header = [str(cell) for cell in numbered[0][1]]
+    _require_header(file, header)
+    width = len(header)
+    for line, row in numbered[1:]:
+        if len(row) > width:
+            accepted = f"must have {plural(width, 'value')} in every row; row {line} has {len(row)}"
+            raise InvalidArgument("path", accepted, str(file))
+    rows = [[*row, *[""] * (width - len(row))] for _, row in numbered[1:]]
+    return Sheet(file, header, rows, [line for line, _ in numbered[1:]], _EITHER, "row")
+
+
+def _rows_of_page(page: Any) -> Iterator[tuple[int, list[Any]]]:
+    """Yield the rows in which anything stands, each up to its last such cell."""
+    # What the file says of its size may be wrong, or a million empty rows.
+    page.reset_dimensions()
+    for line, row in enumerate(page.iter_rows(values_only=True), start=1):
+        cells = [_excel_cell(cell) for cell in row]
+        while cells and cells[-1] == "":
+            cells.pop()
+        if cells:
+            yield line, cells
+
+
+def _excel_cell(cell: Any) -> Any:
+    """Return a cell: a number or text; a date as 2026-11-23."""
+    if cell is None:
+        return ""
+    if isinstance(cell, datetime):
+        return cell.isoformat(sep=" ") if cell.time() != time() else cell.date().isoformat()
+    return cell if isinstance(cell, str | int | float) else str(cell)
 
 
 def _read_parquet(file: Path) -> Sheet:
@@ -225,16 +286,16 @@ def _read_parquet(file: Path) -> Sheet:
 # --------------------------------------------------------------------- decimal commas
 
 
-def _with_points(cells: Sequence[str], decimal: str) -> list[str]:
-    """Return a column with decimal points, if all that is not missing is numbers then."""
-    given = [cell for cell in cells if not is_blank(cell)]
-    with_comma = [cell for cell in given if _COMMA in cell]
-    is_unclear = all(_THOUSANDS.fullmatch(cell.strip()) for cell in with_comma)
-    if decimal == "either" and is_unclear:
-        return list(cells)
-    if not all(_is_number(cell.replace(",", ".")) for cell in given):
-        return list(cells)
-    return [cell.replace(",", ".") for cell in cells]
+def _may_be_thousands(cells: Sequence[str]) -> bool:
+    """Return whether no cell tells that its comma is a decimal one: 1,000 may be a thousand."""
+    with_comma = [cell.strip() for cell in cells if _COMMA in cell]
+    return all(_THOUSANDS.fullmatch(cell) for cell in with_comma)
+
+
+def _with_point(cell: str) -> str:
+    """Return a number with a decimal point for its decimal comma; any other text as it is."""
+    changed = cell.replace(_COMMA, ".")
+    return changed if _is_number(changed) else cell
 
 
 def _is_number(cell: str) -> bool:
@@ -243,3 +304,7 @@ def _is_number(cell: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+_READERS = {".xlsx": _read_excel, ".parquet": _read_parquet}
+"""What reads a file by its ending; any other is text."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from importlib.util import find_spec
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,8 @@ from typing import Any
 from fairtrial.core.files import replacing
 from fairtrial.core.problem import Problem
 from fairtrial.core.sheets import Sheet, number_of, read_sheet
-from fairtrial.errors import InvalidArgument, InvalidOutcome
+from fairtrial.core.wording import printable
+from fairtrial.errors import InvalidArgument, InvalidOutcome, MissingExtra
 
 __all__ = [
     "column_of",
@@ -23,7 +25,7 @@ __all__ = [
     "write_table",
 ]
 
-_WRITTEN = (".csv",)
+_WRITTEN = (".csv", ".xlsx")
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
@@ -202,7 +204,7 @@ def write_table(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]
     Parameters
     ----------
     path : Path
-        A file that ends in .csv; an existing one is replaced.
+        A file that ends in .csv or .xlsx; an existing one is replaced.
     header, rows : sequence of str, iterable of sequence
         The names of the columns, and the cells of each row.
 
@@ -210,14 +212,31 @@ def write_table(path: Path, header: Sequence[str], rows: Iterable[Sequence[Any]]
     ------
     InvalidArgument
         If the file has another ending.
+    MissingExtra
+        If a workbook is wanted and openpyxl is not installed.
     StorageError
         If it cannot be written.
     """
     require_written(path)
-    with replacing(path) as part, part.open("w", encoding="utf-8", newline="") as stream:
-        writer = csv.writer(stream)
-        for row in chain([header], rows):
-            writer.writerow(map(without_formula, row))
+    cells = (map(without_formula, row) for row in chain([header], rows))
+    with replacing(path) as part:
+        if path.suffix.lower() == ".xlsx":
+            _write_excel(part, cells)
+        else:
+            with part.open("w", encoding="utf-8", newline="") as stream:
+                csv.writer(stream).writerows(cells)
+
+
+def _write_excel(path: Path, rows: Iterable[Iterable[Any]]) -> None:
+    from openpyxl import Workbook
+
+    book = Workbook(write_only=True)
+    page = book.create_sheet()
+    page.freeze_panes = "A2"
+    for row in rows:
+        # A workbook holds no control characters.
+        page.append([printable(cell) if isinstance(cell, str) else cell for cell in row])
+    book.save(path)
 
 
 def require_written(path: Path) -> None:
@@ -227,6 +246,10 @@ def require_written(path: Path) -> None:
     ------
     InvalidArgument
         With the endings that are.
+    MissingExtra
+        If the package that writes them is not installed.
     """
     if path.suffix.lower() not in _WRITTEN:
         raise InvalidArgument("path", f"must end in {', '.join(_WRITTEN)}", str(path))
+    if path.suffix.lower() == ".xlsx" and find_spec("openpyxl") is None:
+        raise MissingExtra(f"writing {path.name}", "excel")

@@ -13,6 +13,7 @@ from fairtrial.core import Problem
 from fairtrial.core.problem import Outcome
 from fairtrial.core.sheets import number_of, read_sheet
 from fairtrial.core.tables import label_of, without_formula, write_table
+from fairtrial.core.wording import printable
 from fairtrial.errors import FairtrialError, InvalidArgument, InvalidTable
 from fairtrial.study.arguments import MOST_AT_ONCE, as_result
 from fairtrial.study.log import Result
@@ -175,7 +176,8 @@ class ResultTable:
         """Yield the cells of each row by column."""
         sheet, results = self._sheet, set(self._columns.results)
         columns = [
-            sheet.column(name) if name in results else sheet.cells(name) for name in sheet.header
+            sheet.column(name, each=True) if name in results else sheet.cells(name)
+            for name in sheet.header
         ]
         for row in zip(*columns, strict=True):
             yield dict(zip(sheet.header, row, strict=True))
@@ -208,7 +210,9 @@ def _pull_id(cell: Any) -> str:
     text = label_of(cell).strip()
     if cell is None:
         raise InvalidArgument(_ID, "is missing")
-    if isinstance(cell, float) or (len(text) != _DIGITS_OF_ID and _AS_A_NUMBER.fullmatch(text)):
+    if isinstance(cell, int | float) or (
+        len(text) != _DIGITS_OF_ID and _AS_A_NUMBER.fullmatch(text)
+    ):
         raise InvalidArgument(
             _ID,
             "was turned into a number, by a spreadsheet perhaps: copy the id from `fairtrial study "
@@ -236,7 +240,7 @@ def _field(cell: Any) -> Any:
 
 def _is_same(given: str, known: str) -> bool:
     """Return whether a table's label is a pull's; a spreadsheet writes 0.5 for 0.50."""
-    if given in (known, without_formula(known)):
+    if given in (known, without_formula(known), printable(without_formula(known))):
         return True
     try:
         return math.isclose(number_of(given), number_of(known))

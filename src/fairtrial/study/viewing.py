@@ -64,7 +64,7 @@ class Viewing(Handle):
         pulls : sequence of StudyPull
             What `ask` or `outstanding` returned.
         path : str or path
-            Ends in ``.csv``. An existing file is replaced.
+            Ends in ``.csv`` or ``.xlsx`` (extra ``excel``). An existing file is replaced.
         """
         target = as_path(path)
         write_pulls(self.problem, pulls, target)

@@ -27,9 +27,10 @@ _NEGATIVE_NUMBERS = {"ignore_unknown_options": True}
 
 table_option = click.option(
     "--csv",
+    "--xlsx",
     "table",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Write the pulls to this table as well, with blank columns for their results.",
+    help="Write the pulls to this table (.csv or .xlsx), with blank columns for their results.",
 )
 force_option = click.option("--force", is_flag=True, help="Replace the table if there is one.")
 
