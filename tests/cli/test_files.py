@@ -68,11 +68,15 @@ def test_a_network_is_found_beside_the_configuration(tmp_path):
     assert with_files(section, tmp_path) == section | {"model": str(tmp_path / "net.bif")}
 
 
-def test_a_column_of_text_is_named(tmp_path):
-    (tmp_path / "t.csv").write_text("arm,solvent,heat\na,DMF,20\nb,THF,25\n")
-    mistake = mistake_in({"family": "linear", "features": "t.csv"}, tmp_path)
-    assert mistake.startswith("problem.features: must have numbers in every column but 'arm'")
-    assert "t.csv has text in 'solvent'" in mistake
+def test_a_table_with_a_column_of_text_or_interactions_keeps_its_columns(tmp_path):
+    (tmp_path / "t.csv").write_text("arm,solvent,heat\na,DMF,20\nb,THF,25\nc,THF,20\n")
+    filled = with_files({"family": "linear", "features": "t.csv"}, tmp_path)
+    assert filled["features"] == {"solvent": ["DMF", "THF", "THF"], "heat": [20.0, 25.0, 20.0]}
+    assert filled["arms"] == ["a", "b", "c"]
+    (tmp_path / "n.csv").write_text("one,heat\n1,20\n1,25\n")
+    interacting = {"interactions": [["one", "heat"]]}
+    filled = with_files({"family": "linear", "features": "n.csv", **interacting}, tmp_path)
+    assert filled["features"] == {"one": [1.0, 1.0], "heat": [20.0, 25.0]}
 
 
 @pytest.mark.parametrize("name", ["missing.csv", "table.xlsx"])

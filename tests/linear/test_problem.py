@@ -252,15 +252,6 @@ def test_truth_values_of_a_table_are_zeros_and_ones() -> None:
     assert Problem(np.eye(3, dtype=bool), noise_std=1.0).features.tolist() == np.eye(3).tolist()
 
 
-@pytest.mark.parametrize("dtype", [object, "category", "string"])
-def test_a_column_of_categories_is_named_with_what_turns_it_into_numbers(dtype: object) -> None:
-    table = pd.DataFrame({"heat": [20.0, 25.0], "solvent": pd.Series(["a", "b"], dtype=dtype)})
-    with pytest.raises(
-        InvalidArgument, match=r"feature 'solvent' must hold numbers; pandas\.get_d"
-    ):
-        Problem(table, noise_std=1.0)
-
-
 @pytest.mark.parametrize("missing", [None, np.nan, pd.NA])
 def test_a_missing_feature_of_a_table_is_refused(missing: object) -> None:
     table = pd.DataFrame({"heat": pd.array([20.0, missing], dtype="Float64")}, index=["a", "b"])

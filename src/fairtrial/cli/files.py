@@ -50,7 +50,7 @@ def _fill_in(filled: dict[str, Any], family: Family, argument: str, folder: Path
     if argument in family.row_arguments:
         filled[argument] = _read_rows(argument, path)
         return
-    labels, filled[argument] = _read_features(argument, path)
+    labels, filled[argument] = _read_features(argument, path, "interactions" in filled)
     if labels is not None:
         filled.setdefault(family.feature_arguments[argument], labels)
 
@@ -75,18 +75,18 @@ def warn_of_tables(section: Mapping[str, Any], problem: Problem | None) -> None:
             warnings.warn(doubt, stacklevel=2)
 
 
-def _read_features(argument: str, path: Path) -> tuple[list[str] | None, list[list[float]]]:
-    """Return the labels of a table's rows, if it has them, and the numbers of each row."""
+def _read_features(
+    argument: str, path: Path, by_name: bool
+) -> tuple[list[str] | None, dict[str, list[Any]] | list[list[float]]]:
+    """Return the labels of a table's rows, if it has them, and its other columns.
+
+    Where all of these are numbers, and their names do not matter, they are rows of numbers.
+    """
     try:
         table = read_table(path, text=[_LABELS])
     except InvalidArgument as error:
         raise InvalidArgument(argument, error.accepted, error.given) from error
     labels = table.pop(_LABELS, None)
-    texts = [name for name, column in table.items() if isinstance(column[0], str)]
-    if texts:
-        raise InvalidArgument(
-            argument,
-            f"must have numbers in every column but {_LABELS!r}; {path.name} has text in "
-            f"{', '.join(map(repr, texts))} (give each of its values a column of 0 and 1)",
-        )
+    if by_name or any(isinstance(column[0], str) for column in table.values()):
+        return labels, table
     return labels, [list(row) for row in zip(*table.values(), strict=True)]

@@ -28,7 +28,7 @@ def column_names(value: Any, number: int) -> tuple[str, ...]:
 
 def rows_of(name: str, value: Any, width: int | None = None) -> Floats:
     """Return features as read-only floats of shape (n, width), of a size that can be scaled."""
-    numbers = _numbers_of(name, value) if is_frame(value) else _without_booleans(value)
+    numbers = _numbers_of(value) if is_frame(value) else _without_booleans(value)
     rows = check_array(name, numbers, (None, width), axes=("rows", "features"))
     if not rows.size:
         raise InvalidArgument(name, f"must have rows and columns; got shape {rows.shape}")
@@ -42,15 +42,8 @@ def rows_of(name: str, value: Any, width: int | None = None) -> Floats:
     return rows
 
 
-def _numbers_of(name: str, frame: Any) -> Any:
+def _numbers_of(frame: Any) -> Any:
     """Return the numbers of a table; truth values, as `pandas.get_dummies` gives, are 0 and 1."""
-    for column, kind in zip(frame.columns, frame.dtypes, strict=True):
-        if not hasattr(kind, "kind") or kind.kind not in "biuf":
-            raise InvalidArgument(
-                f"{name}: feature {str(column)!r}",
-                "must hold numbers; pandas.get_dummies(table) turns categories into numbers",
-                frame[column].iloc[0] if len(frame) else None,
-            )
     return frame.to_numpy(dtype=np.float64, na_value=np.nan)
 
 

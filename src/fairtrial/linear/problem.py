@@ -44,6 +44,7 @@ from fairtrial.linear._coordinates import (
     place,
     too_close,
 )
+from fairtrial.linear._encoding import Encoding, Table, encoding_of, joined_labels, table_of
 
 __all__ = ["NotEstimable", "Problem"]
 
@@ -93,13 +94,16 @@ class Problem(BaseProblem):
 
     Parameters
     ----------
-    features : array-like or pandas.DataFrame of shape (K, d)
+    features : array-like, pandas.DataFrame or mapping of str to sequence
         One row for every arm that can be pulled; the index of a DataFrame labels the arms.
         Rows may repeat and columns may depend on each other. Unless means are 0 where all
-        features are 0, one column must be of ones.
-    candidates : array-like or pandas.DataFrame of shape (M, d), optional
-        What is chosen among, if that is not the arms themselves. Only differences between
-        candidates need to be measurable. Identical candidates are one answer.
+        features are 0, one column must be of ones. A column of text (or of a categorical type)
+        is encoded: it becomes an indicator of 0 and 1 for each of its values but the first, its
+        reference; a column of ones is added then.
+    candidates : array-like, pandas.DataFrame or mapping of str to sequence, optional
+        What is chosen among, if that is not the arms themselves; with the columns of `features`.
+        Only differences between candidates need to be measurable. Identical candidates are one
+        answer.
     arms : sequence of str, or int, optional
         Labels of the K arms; those of the DataFrame, or 0 to K - 1, by default.
     noise_std : float, array-like of shape (K,), or "estimated"
@@ -121,12 +125,20 @@ class Problem(BaseProblem):
         By how much the mean of an arm, and the value of a candidate, may differ from a linear
         function of the features. An answer then holds whatever those differences are; where
         they could hide the best, a study ends undecided.
+    interactions : sequence of sequence of str
+        Columns of `features` whose effects depend on each other, as ``[["ligand", "base"]]``: the
+        products of what these columns are encoded as are features, too.
 
     Attributes
     ----------
     features : ndarray of shape (K, d)
     candidates : ndarray of shape (M, d), or None
-        As given.
+        As given, or encoded.
+    feature_names : tuple of str
+        The names of the d features: those of the columns, or as ``ligand=L02`` where they are
+        encoded; their numbers where they have none.
+    references : mapping of str to str
+        By column of text, the value that the others are compared with.
     arms, answers : tuple of str
         Labels of arms and candidates.
     noise_std : float, ndarray of shape (K,), "estimated", or None
@@ -166,6 +178,13 @@ class Problem(BaseProblem):
     >>> pairs = Problem([[1, 0], [0, 1]], candidates=[[1, 1], [1, 0]], noise_std=1.0)
     >>> pairs.values([0.2, 0.3]).tolist()
     [0.5, 0.2]
+
+    Conditions are described in words:
+
+    >>> conditions = {"base": ["KOAc", "KOAc", "CsOPiv"], "heat": [90, 105, 90]}
+    >>> heated = Problem(conditions, noise_std=1.0)
+    >>> heated.feature_names, heated.arms[2], heated.features[2].tolist()
+    (('intercept', 'base=CsOPiv', 'heat'), 'CsOPiv 90', [1.0, 1.0, 90.0])
     """
 
     family = "linear"
@@ -184,10 +203,12 @@ class Problem(BaseProblem):
         direction: str = "maximize",
         answers: Sequence[str] | int | None = None,
         misspecification: float = 0.0,
+        interactions: Sequence[Sequence[str]] = (),
     ) -> None:
-        self.features = rows_of("features", features)
-        self._feature_names = column_names(features, self.features.shape[1])
-        self.arms = labels_of("arms", arms, features, len(self.features))
+        self._tables, self._encoding = _encoded(features, candidates, interactions)
+        self.interactions = () if self._encoding is None else self._encoding.interactions
+        self.features, self.feature_names = self._given_features(features)
+        self.arms = self._given_labels("arms", arms, "features", features, len(self.features))
         self.candidates = self._given_candidates(features, candidates)
         self.answers = self._given_answers(candidates, answers)
         self.noise_std, self.reward_range = self._given_noise(noise_std, reward_range)
@@ -197,15 +218,34 @@ class Problem(BaseProblem):
         self.top = self._given_top(top)
         self._check_estimable()
         self._warn_of_zero_arms()
-        if is_frame(features) and not self.has_intercept:
+        if (self._tables or is_frame(features)) and not self.has_intercept:
             warnings.warn(NO_INTERCEPT, stacklevel=2)
         self._freeze()
 
     # --------------------------------------------------------------------- checks
 
+    def _given_features(self, features: Any) -> tuple[Floats, tuple[str, ...]]:
+        if self._encoding is not None:
+            encoded = self._encoding.features("features", self._tables["features"])
+            return rows_of("features", encoded), self._encoding.names
+        rows = rows_of("features", features)
+        return rows, column_names(features, rows.shape[1])
+
+    def _given_labels(
+        self, name: str, labels: Any, argument: str, rows: Any, number: int
+    ) -> tuple[str, ...]:
+        """Return the labels of rows: those given, or the table's, or what describes them."""
+        has_own = is_frame(rows) and type(rows.index).__name__ != "RangeIndex"
+        if labels is None and argument in self._tables and not has_own:
+            labels = joined_labels(self._tables[argument])
+        return labels_of(name, labels, rows, number)
+
     def _given_candidates(self, features: Any, candidates: Any) -> Floats | None:
         if candidates is None:
             return None
+        if self._encoding is not None:
+            encoded = self._encoding.features("candidates", self._tables["candidates"])
+            return rows_of("candidates", encoded, self.features.shape[1])
         if is_frame(features) and is_frame(candidates):
             candidates = in_the_order_of(candidates, features)
         return rows_of("candidates", candidates, self.features.shape[1])
@@ -214,7 +254,8 @@ class Problem(BaseProblem):
         self, candidates: Any, answers: Sequence[str] | int | None
     ) -> tuple[str, ...]:
         if self.candidates is not None:
-            return labels_of("answers", answers, candidates, len(self.candidates))
+            number = len(self.candidates)
+            return self._given_labels("answers", answers, "candidates", candidates, number)
         if answers is not None and labels_of("answers", answers, None, len(self.arms)) != self.arms:
             raise InvalidArgument(
                 "answers", "must be left out without candidates: they are the arms", answers
@@ -292,7 +333,7 @@ class Problem(BaseProblem):
 
     def _refusal(self, name: str, labels: Sequence[str], error: Untrustworthy) -> InvalidArgument:
         """Return the error for rows whose arithmetic cannot be trusted."""
-        feature = self._feature_names[error.column]
+        feature = self.feature_names[error.column]
         row = f", beside {labels[error.row]!r}" if error.row >= 0 else ""
         return InvalidArgument(
             name,
@@ -321,8 +362,19 @@ class Problem(BaseProblem):
         words = {"Question": f"{asked}{assumed}?"}
         if self.answers != self.arms:
             words["Pulled are"] = listed(self.arms)
+        if self._encoding is not None:
+            words["Described by"] = self._encoding.in_words()
         words["Rewards"] = rewards_in_words(self.reward_range, self.noise_std)
         return words
+
+    @property
+    def references(self) -> Mapping[str, str]:
+        """By column of text, the value that the others are compared with."""
+        return {} if self._encoding is None else self._encoding.references
+
+    def get_params(self) -> dict[str, Any]:
+        """Return the constructor's arguments by name; tables that were encoded as columns."""
+        return {**super().get_params(), **self._tables}
 
     @cached_property
     def has_intercept(self) -> bool:
@@ -546,6 +598,27 @@ class Problem(BaseProblem):
             if not low <= reward <= high:
                 raise InvalidOutcome(name, f"must be in [{low:g}, {high:g}]", outcome)
         return reward
+
+
+def _encoded(
+    features: Any, candidates: Any, interactions: Any
+) -> tuple[dict[str, Table], Encoding | None]:
+    """Return the tables that are to be encoded, by argument, and how; nothing of plain numbers."""
+    has_interactions = not isinstance(interactions, Sequence) or len(interactions) > 0
+    table = table_of("features", features, is_encoded=has_interactions)
+    if table is None:
+        if has_interactions:
+            raise InvalidArgument(
+                "interactions", "need features with named columns: a table", interactions
+            )
+        return {}, None
+    encoding = encoding_of(table, interactions)
+    if candidates is None:
+        return {"features": table}, encoding
+    chosen = table_of("candidates", candidates, is_encoded=True)
+    if chosen is None:
+        raise InvalidArgument("candidates", f"must be a table with the columns {list(table)}")
+    return {"features": table, "candidates": chosen}, encoding
 
 
 def _given_range(reward_range: Any) -> tuple[float, float]:
