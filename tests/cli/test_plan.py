@@ -82,35 +82,54 @@ TIE = {
 }
 
 
-def test_a_tie_is_said_to_take_for_ever_and_nothing_is_simulated(folder, invoke, document):
-    path = write(folder, replayed(**TIE))
+def test_a_tie_is_said_to_take_for_ever_and_is_simulated_up_to_a_cap(folder, invoke, document):
+    path = write(folder, replayed(plan={"replications": 3}, **TIE))
     found, result = document("plan", path)
     assert result.exit_code == ExitCode.OK
     assert (found["complexity"], found["lower_bound"], found["allocation"]) == (None, None, None)
-    assert (found["simulated"], found["assumes"]) == (None, None)
-    assert found["reason"]
+    assert (found["assumes"], found["tied"]) == (None, True)
+    assert found["reason"] == "the arms 'a' and 'b' tie for best"
+    ends = f"{found['reason']}: each run ends after 10,000 pulls, unless it decides"
+    assert ends in result.stderr
+    simulated = found["simulated"]
+    assert simulated["wrong"] + simulated["undecided"] == simulated["replications"] == 3
     text = invoke("plan", path).stdout
     assert f"no number is enough to be sure: {found['reason']}" in text
-    assert "Simulated   nothing: give max_pulls" in text
-    refused = invoke("simulate", path)
-    assert refused.exit_code == ExitCode.USAGE
-    assert "plan.max_pulls is required: the arms 'a' and 'b' tie for best" in refused.stderr
+    alone, _ = document("simulate", path, "--seed", 7)
+    assert (alone["horizon"], alone["answers"]) == (10_000, simulated["answers"])
 
 
-def test_a_tie_is_simulated_up_to_a_cap_and_its_winners_are_named(folder, invoke, document):
+def test_who_names_a_winner_among_equal_arms_is_wrong(folder, invoke, document):
     path = write(folder, replayed(plan={"max_pulls": 300, "replications": 30}, **TIE))
     found, _ = document("plan", path)
-    assert found["right"] == ["a", "b"]
+    assert (found["right"], found["tied"]) == (["a", "b"], True)
     simulated = found["simulated"]
-    named = sum(simulated["answers"].values())
-    assert 0 < named == 30 - simulated["undecided"]
-    assert (simulated["wrong"], simulated["right"]) == (0, ["a", "b"])
+    assert 0 < simulated["wrong"] == sum(simulated["answers"].values())
+    assert simulated["wrong"] + simulated["undecided"] == 30
     for command in ("plan", "simulate"):
         text = invoke(command, path).stdout
-        assert "right answers  among a, b\n" in text
+        assert "right answers  none to name: a, b are equally good\n" in text
+        assert re.search(r"  wrong          [1-9]\d* of 30: ", text)
         assert re.search(r"  answers        [ab] \d", text)
         assert "lower bound" not in text
-    assert "Answer      among a, b: all of them count as right" in invoke("plan", path).stdout
+    text = invoke("plan", path).stdout
+    assert "Answer      none: a, b are equally good; to name one of them counts as wrong" in text
+
+
+def test_equal_arms_are_right_answers_where_a_tolerance_says_so(folder, document):
+    problem = {
+        **{key: value for key, value in EXAMPLE["problem"].items() if key != "noise_std"},
+        "arms": ["a", "b"],
+        "groups": ["x"],
+        "floors": -math.inf,
+        "noise_std": 1.0,
+        "tolerance": 1.0,
+    }
+    source = {"kind": "simulate", "means": [[0.5], [0.5]]}
+    sections = {"problem": problem, "source": source, "policy": {"name": "BalancedTracking"}}
+    found, _ = document("plan", write(folder, replayed(plan={"replications": 5}, **sections)))
+    assert (found["tied"], found["right"]) == (False, ["a", "b"])
+    assert (found["simulated"]["wrong"], found["simulated"]["undecided"]) == (0, 0)
 
 
 def test_a_policy_with_a_cap_of_its_own_is_simulated_on_a_tie(folder, document):

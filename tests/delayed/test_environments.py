@@ -277,3 +277,11 @@ def test_arms_at_the_border_of_the_best_are_interchangeable() -> None:
     assert SimulatedEnvironment(problem, [3.0, 1.0, 1.0]).truth.interchangeable == ("a", "b", "c")
     near = problem.clone(tolerance=0.1)
     assert SimulatedEnvironment(near, [3.0, 1.0, 0.95]).truth.interchangeable == ("a", "b", "c")
+
+
+def test_arms_tie_for_the_last_place_only_where_no_tolerance_allows_either():
+    means = [0.0, 1.0, 1.0]
+    assert SimulatedEnvironment(Problem(3, noise_std=1.0), means).truth.tied
+    assert not SimulatedEnvironment(Problem(3, top=2, noise_std=1.0), means).truth.tied
+    will_do = Problem(3, noise_std=1.0, tolerance=0.1)
+    assert not SimulatedEnvironment(will_do, means).truth.tied

@@ -153,3 +153,29 @@ def test_environments_refuse_means_that_cannot_be() -> None:
         GaussianEnvironment(Problem(1, 1, reward_range=(0, 1)), [[0.0]])
     with pytest.raises(InvalidOutcome, match="reward of this environment"):
         BernoulliEnvironment(Problem(1, 1, reward_range=(0, 0.5)), [[0.5]])
+
+
+@pytest.mark.parametrize(
+    ("means", "more", "tied"),
+    [
+        ([[0.5, 0.5], [0.5, 0.5]], {}, True),
+        ([[0.5, 0.5], [0.3, 0.7]], {}, True),
+        ([[0.5, 0.5], [0.5, 0.6]], {}, False),
+        ([[0.5, 0.5], [0.5, 0.5]], {"tolerance": 0.1}, False),
+        ([[0.5, 0.5], [-0.1, 1.1]], {}, False),
+        ([[-0.5, 0.5], [-0.5, 0.5]], {}, False),
+    ],
+    ids=["equal", "equal overall", "different", "within what will do", "one kept", "none kept"],
+)
+def test_answers_tie_if_they_are_exactly_as_good_and_no_tolerance_allows_both(means, more, tied):
+    problem = Problem(["a", "b"], 2, noise_std=1.0, **more)
+    assert GaussianEnvironment(problem, means).truth.tied is tied
+
+
+def test_rounding_breaks_no_tie():
+    problem = Problem(["a", "b"], 1, floors=None, reward_range=(0, 1))
+    rows = {"arm": [*"aaaaab"], "group": ["0"] * 6, "reward": [0.1, 0.2, 0.3, 0.4, 0.7, 0.34]}
+    environment = ReplayEnvironment(problem, rows)
+    (first,), (second,) = environment.cell_means
+    assert 0.0 < abs(first - second) < 1e-15
+    assert environment.truth.tied

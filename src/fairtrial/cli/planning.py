@@ -24,6 +24,7 @@ __all__ = ["Plan", "complexity_in", "make_plan", "simulate_configuration"]
 
 _HORIZON_IN_BOUNDS = 100
 _HORIZON_IN_STARTS = 100
+_HORIZON_OF_TIES = 10_000
 _SMALLEST_SPREAD = 1e-6
 _WIDER_AT_LITTLE_COST = 1.5
 
@@ -52,9 +53,9 @@ class Plan:
     certifying : mapping of str to int or None
         By arm, on a fixed budget: rows with which its verdict is expected to be certain; None
         where no number will do, or in a family without.
-    simulation : Simulation or None
-        Runs of the policy in that environment; None where no number of pulls is enough and
-        `max_pulls` is not set.
+    simulation : Simulation
+        Runs of the policy in that environment; where no number of pulls is enough and `max_pulls`
+        is not set, up to 10,000 pulls.
     range_warning : str or None
         What a reward range that is wider than the rewards need costs, where it costs more than
         their spread does.
@@ -67,7 +68,7 @@ class Plan:
     truth: Truth
     complexity: Complexity | None
     certifying: Mapping[str, int | None] | None
-    simulation: Simulation | None
+    simulation: Simulation
     range_warning: str | None = None
     about: str | None = None
 
@@ -109,17 +110,17 @@ class Plan:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the plan as JSON's own types."""
-        simulated = None if self.simulation is None else self.simulation.summary().to_dict()
         return {
             "about": self.about,
             "delta": self.delta,
             "answer": self.answer,
             "right": list(self.right),
+            "tied": self.truth.tied,
             "assumes": self.assumes,
             **({} if self.complexity is None else self._of(self.complexity)),
             **({} if self.certifying is None else {"certifying_budget": dict(self.certifying)}),
             "range_warning": self.range_warning,
-            "simulated": simulated,
+            "simulated": self.simulation.summary().to_dict(),
         }
 
     def _of(self, complexity: Complexity) -> dict[str, Any]:
@@ -158,11 +159,9 @@ def make_plan(configuration: Configuration, delta: float | None = None) -> Plan:
     if given is not None and not has_delta:
         name = type(configuration.policy).__name__
         raise InvalidArgument("delta", f"must be left out: {name} has none", given)
-    simulation = None
-    if _reason_for_a_cap(configuration, complexity) is None:
-        simulation = simulate_configuration(
-            configuration, delta=delta, seed=configuration.study.seed or 0, complexity=complexity
-        )
+    simulation = simulate_configuration(
+        configuration, delta=delta, seed=configuration.study.seed or 0, complexity=complexity
+    )
     return Plan(
         configuration.problem,
         delta if has_delta else None,
@@ -236,21 +235,21 @@ def simulate_configuration(
     """Return runs of the configuration's policy in its assumed environment.
 
     Without `max_pulls` in the file a run ends after 100 times the bound that no rule beats, for the
-    noise that the policy reckons with if that is more; never before 100 times its first pulls.
-
-    Raises
-    ------
-    InvalidArgument
-        If no number of pulls is enough in that environment, and `max_pulls` is not set.
+    noise that the policy reckons with if that is more; where no number of pulls is enough, after
+    10,000; never before 100 times its first pulls.
     """
     if delta is None:
         delta = _delta(configuration)
     environment, plan, policy = configuration.planned, configuration.plan, configuration.policy
     if complexity is None:
         complexity = complexity_in(environment)
-    if reason := _reason_for_a_cap(configuration, complexity):
-        raise InvalidArgument("plan.max_pulls", f"is required: {reason}, so a run may never end")
     bound = _finite_bound(complexity, delta)
+    horizon = plan.max_pulls
+    if horizon is None and (reason := _reason_for_a_cap(configuration, complexity)):
+        horizon = max(_HORIZON_OF_TIES, _HORIZON_IN_STARTS * _first_pulls(environment, policy))
+        say(f"{reason}: each run ends after {plural(horizon, 'pull')}, unless it decides", err=True)
+    elif horizon is None and bound is not None:
+        horizon = _cap(bound, environment, policy)
     number = replications or plan.replications
     runs = plural(number, "run")
     say(f"Simulating {runs} of {type(policy).__name__} ...", err=True)
@@ -259,7 +258,7 @@ def simulate_configuration(
         environment,
         replications=number,
         seed=seed,
-        horizon=plan.max_pulls or (None if bound is None else _cap(bound, environment, policy)),
+        horizon=horizon,
         parallel=plan.parallel,
         progress=True,
         lower_bound=bound,
@@ -269,12 +268,15 @@ def simulate_configuration(
 
 def _cap(bound: float, environment: Environment, policy: Policy) -> int:
     """Return the longest run: far more pulls than a policy that can decide needs."""
-    given = policy.get_params()
-    first = environment.problem.n_actions * (given.get("initial_pulls") or 1) + (
-        given.get("batch") or 0
-    )
     reckoned = _HORIZON_IN_BOUNDS * bound * _noise_reckoned_with(environment)
-    return max(math.ceil(reckoned), _HORIZON_IN_STARTS * first)
+    return max(math.ceil(reckoned), _HORIZON_IN_STARTS * _first_pulls(environment, policy))
+
+
+def _first_pulls(environment: Environment, policy: Policy) -> int:
+    """Return how many pulls a policy makes before it can learn anything."""
+    given = policy.get_params()
+    every_action = environment.problem.n_actions * (given.get("initial_pulls") or 1)
+    return int(every_action + (given.get("batch") or 0))
 
 
 def _noise_reckoned_with(environment: Any) -> float:

@@ -32,12 +32,16 @@ class Truth:
         The mean outcome of every action, shape as the family documents.
     details : mapping of str to object
         What a family adds.
+    tied : bool
+        Whether different answers are exactly as good, and no tolerance makes each of them right:
+        a run that names one of them has found a difference where there is none.
     """
 
     best: Any
     acceptable: tuple[Any, ...]
     means: np.ndarray[Any, np.dtype[np.float64]]
     details: Mapping[str, Any] = field(default_factory=dict)
+    tied: bool = False
 
     def accepts(self, answer: Any) -> bool:
         """Return whether the answer is right.

@@ -142,13 +142,15 @@ class TimedEnvironment(Environment):
         order = np.argsort(-means, kind="stable")[: problem.top]
         cut = means[order[-1]] - problem.tolerance
         best = tuple(problem.arms[arm] for arm in order)
+        good = tuple(
+            arm for arm, mean in zip(problem.arms, means.tolist(), strict=True) if mean >= cut
+        )
         return TopTruth(
             best=best,
             acceptable=(best,),
             means=self.arm_means,
-            good=tuple(
-                arm for arm, mean in zip(problem.arms, means.tolist(), strict=True) if mean >= cut
-            ),
+            tied=problem.tolerance == 0.0 and len(good) > problem.top,
+            good=good,
         )
 
 

@@ -81,15 +81,16 @@ class ArmEnvironment(StationaryEnvironment):
             label for label, value in zip(problem.answers, signed, strict=True) if value >= least
         )
         best = tuple(problem.answers[index] for index in order)
+        tied = problem.tolerance == 0.0 and int((signed[first] >= least).sum()) > problem.top
         if problem.top == 1:
-            return Truth(best[0], good, self.arm_means, {"values": values})
+            return Truth(best[0], good, self.arm_means, {"values": values}, tied)
         same = [
             [problem.answers[each] for each in group]
             for group in problem.answer_groups
             if len(group) > 1
         ]
         details = {"values": values}
-        return TopTruth(best, (best,), self.arm_means, details, good=good, same=same)
+        return TopTruth(best, (best,), self.arm_means, details, tied, good=good, same=same)
 
 
 class GaussianEnvironment(ArmEnvironment):

@@ -39,7 +39,7 @@ class Simulation:
         ``"decided"``, ``"undecided"``, or ``"running"`` where the horizon ended the run.
     correct : ndarray of bool, shape (replications,), or None
         Whether the run decided on an answer that is right; None if the environment does not
-        know the truth.
+        know the truth. Where answers tie, none is: to name one says that it is better.
     pulls : ndarray of int, shape (replications, n_actions)
         Pulls issued, by action.
     elapsed : ndarray of float, shape (replications,)
@@ -210,6 +210,7 @@ class Simulation:
             endless=self.endless,
             answers=self._answers,
             right=self._right,
+            tied=self.truth is not None and self.truth.tied,
             about=self.about,
         )
 
@@ -298,7 +299,9 @@ def _truth_data(truth: Truth) -> dict[str, Any]:
 
 
 def _correct(runs: Sequence[Run], truth: Truth) -> NDArray[np.bool_]:
-    right = [run.status == "decided" and truth.accepts(run.answer) for run in runs]
+    right = [
+        run.status == "decided" and truth.accepts(run.answer) and not truth.tied for run in runs
+    ]
     return _read_only(np.array(right, dtype=np.bool_))
 
 

@@ -105,6 +105,8 @@ class Summary:
     right : tuple of str
         Labels that a right answer may name, where more than one answer is right: arms with equal
         means, or within what the problem accepts. Else empty.
+    tied : bool
+        Whether those are exactly as good, so that a run is wrong that names one of them.
     about : str or None
         What a reader must be told first about runs in this environment.
     """
@@ -126,6 +128,7 @@ class Summary:
     endless: bool = False
     answers: Mapping[str, int] = field(default_factory=dict)
     right: tuple[str, ...] = ()
+    tied: bool = False
     about: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
@@ -162,6 +165,8 @@ class Summary:
         return f"{bound}; the mean is {self.ratio:.3g} times as large"
 
     def _right_text(self) -> str | None:
+        if self.tied:
+            return f"none to name: {listed(self.right)} are equally good"
         return f"among {listed(self.right)}" if self.right else None
 
     def _answers_text(self) -> str | None:

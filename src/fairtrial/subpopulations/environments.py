@@ -24,6 +24,9 @@ __all__ = ["BernoulliEnvironment", "GaussianEnvironment", "ReplayEnvironment"]
 
 Floats = NDArray[np.float64]
 
+_ROUNDING = 1e-12
+"""Qualities that differ by less than this, relative to the largest mean, are taken for equal."""
+
 
 class CellEnvironment(StationaryEnvironment):
     """An environment in which every cell has its own distribution, whatever happened before."""
@@ -78,10 +81,11 @@ class CellEnvironment(StationaryEnvironment):
         strictly = problem.within(means, -problem.floor_tolerance)
         loosely = problem.within(means, problem.floor_tolerance)
         target = quality[strictly].max() if strictly.any() else -np.inf
+        least = target - problem.tolerance - _ROUNDING * float(np.abs(means).max())
         good = [
             arm
             for index, arm in enumerate(problem.arms)
-            if loosely[index] and quality[index] >= target - problem.tolerance
+            if loosely[index] and quality[index] >= least
         ]
         best = None
         if kept.any():
@@ -92,6 +96,7 @@ class CellEnvironment(StationaryEnvironment):
             acceptable=acceptable,
             means=means,
             details={"quality": problem.quality(means), "feasible": kept},
+            tied=len(good) > 1 and problem.tolerance == problem.floor_tolerance == 0.0,
         )
 
 

@@ -64,10 +64,7 @@ def _print(made: Plan) -> None:
         say(wrapped("Proven by", f"{budgets} rows, as the verdict on each is expected"))
     if made.assumes:
         say(wrapped("Assumes", made.assumes))
-    if made.simulation is None:
-        say(wrapped("Simulated", "nothing: give max_pulls in [policy] or [plan], to end each run"))
-    else:
-        say(f"Simulated: {replace(made.simulation.summary(), about=None)}")
+    say(f"Simulated: {replace(made.simulation.summary(), about=None)}")
     if found is not None and found.allocation is not None:
         print_table(
             shares_table("Optimal allocation", made.problem.action_labels, found.allocation)
@@ -78,6 +75,8 @@ def _answer(made: Plan) -> str:
     from fairtrial.cli.display import name_of
     from fairtrial.core.wording import listed
 
+    if made.truth.tied:
+        return f"none: {listed(made.right)} are equally good; to name one of them counts as wrong"
     if made.right:
         return f"among {listed(made.right)}: all of them count as right"
     return "no arm is acceptable" if made.answer is None else name_of(made.answer)
