@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from fairtrial.confidence.complexity import Complexity
     from fairtrial.core.policy import Policy
+    from fairtrial.core.scenario import Scenario
 
 __all__ = ["FAMILIES", "Family", "family_module", "family_of"]
 
@@ -54,8 +55,12 @@ def family_of(name: str) -> Family:
     return family
 
 
-def _nothing(_: Any) -> tuple[str, ...]:
+def _nothing(_: Any) -> tuple[Any, ...]:
     return ()
+
+
+def _no_values(_: Any) -> dict[str, float]:
+    return {}
 
 
 def _always(_: Any) -> bool:
@@ -105,6 +110,14 @@ class Family:
     analysis : callable or None
         ``(problem, actions, delta)``: the policy that reads a finished experiment, in which units
         got these actions, in this order; None in a family without.
+    at_effect : callable or None
+        ``(environment, effect, control)``: the environment in which all differences from the
+        control (a label, or None for the worst) are that many times as large; None in a family
+        without scenarios.
+    harms : callable
+        ``(environment)``: the scenarios in which its answer would do harm.
+    values : callable
+        ``(environment)``: the true value of everything that an answer may name, by label.
     """
 
     environment: Callable[[Any, Mapping[str, Any], Mistakes], Environment | None]
@@ -132,3 +145,6 @@ class Family:
         lambda environment, delta: None  # noqa: ARG005
     )
     analysis: Callable[[Any, Sequence[int], float], Policy] | None = None
+    at_effect: Callable[[Any, float, str | None], Environment] | None = None
+    harms: Callable[[Any], Iterable[Scenario]] = _nothing
+    values: Callable[[Any], Mapping[str, float]] = _no_values

@@ -43,6 +43,8 @@ class Run:
         What a family adds.
     cancelled : int
         Pulls that were called back before their outcome came.
+    estimate : float
+        The estimated mean of the answer, if it is one label and was asked for; else NaN.
     """
 
     answer: Any
@@ -52,6 +54,7 @@ class Run:
     elapsed: float
     metrics: Mapping[str, float] = field(default_factory=dict)
     cancelled: int = 0
+    estimate: float = math.nan
 
 
 def run_policy(

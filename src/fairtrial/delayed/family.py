@@ -23,6 +23,7 @@ from fairtrial.delayed import delays
 from fairtrial.delayed.environments import CurveEnvironment, SimulatedEnvironment
 from fairtrial.delayed.planning import complexity
 from fairtrial.delayed.problem import Problem
+from fairtrial.delayed.scenarios import at_effect, values
 
 __all__ = ["FAMILY"]
 
@@ -157,4 +158,6 @@ FAMILY = Family(
     doubts=_doubts,
     complexity=complexity,
     has_bound=_has_bound,
+    at_effect=at_effect,
+    values=values,
 )

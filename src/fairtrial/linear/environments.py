@@ -264,6 +264,11 @@ class ReplayEnvironment(ArmEnvironment):
         self._by_label = {label: rows for (label,), rows in found.items()}
         self._rows = [self._rows_of(label) for label in problem.arms]
 
+    @property
+    def rows_by_label(self) -> dict[str, Floats]:
+        """The rows of every arm and candidate that was measured."""
+        return {label: np.array(rows) for label, rows in self._by_label.items() if rows}
+
     def _rows_of(self, label: str) -> Floats:
         rows = self._by_label[label]
         if not rows:

@@ -18,6 +18,7 @@ from fairtrial.linear.environments import (
 )
 from fairtrial.linear.planning import complexity
 from fairtrial.linear.problem import NO_INTERCEPT, Problem
+from fairtrial.linear.scenarios import at_effect, values
 
 __all__ = ["FAMILY"]
 
@@ -57,4 +58,6 @@ FAMILY = Family(
     stand_ins={"features": np.eye},
     doubts_of_table=_doubts_of_table,
     complexity=complexity,
+    at_effect=at_effect,
+    values=values,
 )

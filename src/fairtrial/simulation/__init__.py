@@ -1,8 +1,28 @@
 """Replications of a policy in a simulated environment, on any executor; results as tables."""
 
+from fairtrial.simulation.characteristics import (
+    Characteristics,
+    OperatingCharacteristics,
+    Proportion,
+)
+from fairtrial.simulation.operating import operating_characteristics
 from fairtrial.simulation.replicate import simulate
 from fairtrial.simulation.results import Simulation
+from fairtrial.simulation.scenarios import Scenario, at_effect, default_scenarios
 from fairtrial.simulation.summary import Statistics, Summary
 from fairtrial.simulation.trace import trace
 
-__all__ = ["Simulation", "Statistics", "Summary", "simulate", "trace"]
+__all__ = [
+    "Characteristics",
+    "OperatingCharacteristics",
+    "Proportion",
+    "Scenario",
+    "Simulation",
+    "Statistics",
+    "Summary",
+    "at_effect",
+    "default_scenarios",
+    "operating_characteristics",
+    "simulate",
+    "trace",
+]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import math
 import pickle
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -27,6 +28,7 @@ class Task:
     horizon: int | None
     parallel: int
     engine: Engine
+    estimates: bool = False
 
 
 def pack(task: Task) -> bytes:
@@ -66,8 +68,18 @@ def start(template: Policy, seed: int, index: int) -> tuple[Policy, np.random.Ge
 
 def _run(task: Task, index: int) -> Run:
     policy, generator = start(task.policy, task.seed, index)
+    run = None
     if task.engine == "auto":
         run = policy.compiled_run(task.environment, generator, task.horizon, task.parallel)
-        if run is not None:
-            return run
-    return run_policy(policy, task.environment, generator, task.horizon, task.parallel)
+    if run is None:
+        run = run_policy(policy, task.environment, generator, task.horizon, task.parallel)
+    return replace(run, estimate=_estimate(policy, run.answer)) if task.estimates else run
+
+
+def _estimate(policy: Policy, answer: object) -> float:
+    """Return what a policy that has stopped takes the mean of its answer to be."""
+    label = answer[0] if isinstance(answer, tuple) and len(answer) == 1 else answer
+    if label is None or isinstance(label, tuple):
+        return math.nan
+    found = [arm.mean for arm in policy.progress().arms if arm.labels.get("arm") == label]
+    return math.nan if not found or found[0] is None else found[0]

@@ -14,7 +14,13 @@ import numpy as np
 from fairtrial.core import Environment, Policy, Run
 from fairtrial.core.run import check_horizon
 from fairtrial.core.seeds import as_seed
-from fairtrial.core.validation import check_choice, check_instance, check_integer, check_number
+from fairtrial.core.validation import (
+    check_choice,
+    check_flag,
+    check_instance,
+    check_integer,
+    check_number,
+)
 from fairtrial.errors import InvalidArgument
 from fairtrial.simulation._bar import bar
 from fairtrial.simulation._replications import Engine, Task, pack, replicate
@@ -38,6 +44,7 @@ def simulate(
     lower_bound: float | None = None,
     engine: Engine = "auto",
     chunk_size: int | None = None,
+    estimates: bool = False,
 ) -> Simulation:
     """Run a policy many times in a simulated environment.
 
@@ -72,6 +79,8 @@ def simulate(
         ``"python"`` forces the plain ask-and-tell loop where a compiled one exists.
     chunk_size : int, optional
         Runs that a worker does at a time.
+    estimates : bool
+        Also keep, for every run, the mean that the policy estimates for its answer.
 
     Returns
     -------
@@ -126,6 +135,7 @@ def simulate(
         horizon=horizon,
         parallel=check_integer("parallel", parallel, low=1),
         engine=engine,
+        estimates=check_flag("estimates", estimates),
     )
     threads = (os.cpu_count() or 1) if workers is None else check_integer("workers", workers, low=1)
     chunks = _chunks(replications, threads, chunk_size)

@@ -22,7 +22,9 @@ from fairtrial.simulation.summary import QUANTILES, Statistics, Summary, error_i
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["Simulation"]
+__all__ = ["NO_ARM", "Simulation", "name_of_answer"]
+
+NO_ARM = "no arm"
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +48,8 @@ class Simulation:
         Simulated time until the end; the stopping time where nothing takes time.
     cancelled : ndarray of int, shape (replications,)
         Pulls called back before their outcome came.
+    estimate : ndarray of float, shape (replications,)
+        Estimated mean of the answer, if it is one label and `estimates` was asked for; else NaN.
     metrics : mapping of str to ndarray of float, shape (replications,)
         What the family adds; NaN where a run has no such number.
     problem : Problem
@@ -78,6 +82,7 @@ class Simulation:
     pulls: NDArray[np.int64]
     elapsed: NDArray[np.float64]
     cancelled: NDArray[np.int64]
+    estimate: NDArray[np.float64]
     metrics: Mapping[str, NDArray[np.float64]]
     problem: Problem
     policy: str
@@ -113,6 +118,7 @@ class Simulation:
             pulls=_column(runs, "pulls", np.int64),
             elapsed=_column(runs, "elapsed", np.float64),
             cancelled=_column(runs, "cancelled", np.int64),
+            estimate=_column(runs, "estimate", np.float64),
             metrics=_metrics(runs),
             problem=policy.problem,
             policy=repr(policy),
@@ -203,7 +209,7 @@ class Simulation:
             if wrong is None
             else error_interval(wrong, self.replications, level),
             level=level,
-            pulls=dict(zip(self._actions, self.pulls.mean(axis=0).tolist(), strict=True)),
+            pulls=dict(zip(self.action_names, self.pulls.mean(axis=0).tolist(), strict=True)),
             lower_bound=self.lower_bound,
             ratio=self._ratio,
             metrics={name: float(values.mean()) for name, values in self.metrics.items()},
@@ -224,12 +230,12 @@ class Simulation:
     @property
     def _answers(self) -> dict[str, int]:
         """Return how many runs decided on each answer, the most frequent first."""
-        return dict(Counter(map(_name, self.answer[self.decided])).most_common())
+        return dict(Counter(map(name_of_answer, self.answer[self.decided])).most_common())
 
     @property
     def _right(self) -> tuple[str, ...]:
         truth = self.truth
-        return () if truth is None else tuple(map(_name, truth.interchangeable))
+        return () if truth is None else tuple(map(name_of_answer, truth.interchangeable))
 
     def to_frame(self) -> pd.DataFrame:
         """Return a table of one row per replication, its pulls in columns ``pulls a/x``.
@@ -244,7 +250,7 @@ class Simulation:
         except ImportError:
             raise MissingExtra("to_frame", "data") from None
         columns = self._columns()
-        pulls = {f"pulls {name}": self.pulls[:, i] for i, name in enumerate(self._actions)}
+        pulls = {f"pulls {name}": self.pulls[:, i] for i, name in enumerate(self.action_names)}
         frame = pd.DataFrame({**columns, **pulls, **self.metrics})
         return frame.rename_axis("replication")
 
@@ -264,7 +270,7 @@ class Simulation:
         }
 
     @property
-    def _actions(self) -> list[str]:
+    def action_names(self) -> list[str]:
         """Return the name of every action: its labels' values, joined."""
         return ["/".join(map(str, labels.values())) for labels in self.problem.action_labels]
 
@@ -287,11 +293,11 @@ def _truth(environment: Environment) -> Truth | None:
         return None
 
 
-def _name(answer: object) -> str:
+def name_of_answer(answer: object) -> str:
     """Return an answer by its label, or its labels in any order."""
     if isinstance(answer, tuple):
         return " and ".join(sorted(map(str, answer)))
-    return "no arm" if answer is None else str(answer)
+    return NO_ARM if answer is None else str(answer)
 
 
 def _truth_data(truth: Truth) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from functools import cached_property
 from itertools import product
 from typing import Any
@@ -247,24 +248,42 @@ class ReplayEnvironment(CellEnvironment):
             if not rows:
                 labels = problem.labels(action)
                 raise InvalidArgument("table", f"must have a row for every cell; none for {labels}")
-        self._rows = [np.array(rows) for rows in found.values()]
+        self.rows = [np.array(rows) for rows in found.values()]
+
+    def with_rows(self, rows: Sequence[Floats]) -> ReplayEnvironment:
+        """Return an environment with other rows, one array for every cell."""
+        cells = [
+            (*labels.values(), own)
+            for labels, own in zip(self.problem.action_labels, rows, strict=True)
+        ]
+        table = {
+            self.arm: [arm for arm, _, own in cells for _ in own],
+            self.group: [group for _, group, own in cells for _ in own],
+            self.reward: np.concatenate(list(rows)).tolist(),
+        }
+        return self.clone(table=table)
+
+    def with_rows_of(self, arm: int) -> ReplayEnvironment:
+        """Return the environment in which every arm has the rows of that one."""
+        arms, groups = self.problem.shape
+        return self.with_rows(self.rows[arm * groups : (arm + 1) * groups] * arms)
 
     @property
     def about(self) -> str:
         """That recorded rows are sampled repeatedly, in a sentence."""
-        return said_of_rows(plural(sum(map(len, self._rows)), "row"))
+        return said_of_rows(plural(sum(map(len, self.rows)), "row"))
 
     @cached_property
     def cell_means(self) -> Floats:
         """Mean reward by cell, shape (K, L)."""
-        return np.array([rows.mean() for rows in self._rows]).reshape(self.problem.shape)
+        return np.array([rows.mean() for rows in self.rows]).reshape(self.problem.shape)
 
     @cached_property
     def cell_stds(self) -> Floats:
         """Standard deviation of a reward by cell, shape (K, L)."""
-        return np.array([rows.std() for rows in self._rows]).reshape(self.problem.shape)
+        return np.array([rows.std() for rows in self.rows]).reshape(self.problem.shape)
 
     @cached_property
     def source(self) -> Source:
         """The environment as the kernels see it."""
-        return Source.replay(self._rows)
+        return Source.replay(self.rows)

@@ -18,6 +18,7 @@ from fairtrial.subpopulations.environments import (
 from fairtrial.subpopulations.planning import complexity
 from fairtrial.subpopulations.policies import BlockBetting
 from fairtrial.subpopulations.problem import Problem
+from fairtrial.subpopulations.scenarios import at_effect, harms, values
 
 __all__ = ["FAMILY"]
 
@@ -48,4 +49,7 @@ FAMILY = Family(
     complexity=complexity,
     stds=attrgetter("cell_stds"),
     analysis=_analysis,
+    at_effect=at_effect,
+    harms=harms,
+    values=values,
 )

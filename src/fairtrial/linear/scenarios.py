@@ -1,0 +1,66 @@
+"""What may be true instead of the parameter that is assumed."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairtrial.core.moved_rows import moved_rows
+from fairtrial.core.validation import index_of
+from fairtrial.linear.environments import ArmEnvironment, ReplayEnvironment
+from fairtrial.linear.problem import Problem
+
+__all__ = ["at_effect", "values"]
+
+Floats = NDArray[np.float64]
+
+_ROUNDING = 1e-9
+
+
+def values(environment: ArmEnvironment) -> dict[str, float]:
+    """Return the true value of every candidate."""
+    return dict(zip(environment.problem.answers, environment.values.tolist(), strict=True))
+
+
+def at_effect(environment: ArmEnvironment, effect: float, control: str | None) -> ArmEnvironment:
+    """Return the environment in which all differences from the control are `effect` times as large.
+
+    Without a control it is the worst candidate. Where no parameter gives all arms the same mean
+    (the features contain no constant), the means themselves are `effect` times as large.
+    """
+    problem, found = environment.problem, environment.values
+    worst = int(np.argmin(problem.sign * found))
+    arm = worst if control is None else index_of("control", control, problem.answers)
+    base = float(found[arm])
+    if isinstance(environment, ReplayEnvironment):
+        return _moved(environment, base, effect)
+    theta = environment.closest_theta
+    same = _constant(problem)
+    start = np.zeros_like(theta) if same is None else base * same
+    return environment.clone(theta=start + effect * (theta - start))
+
+
+def _constant(problem: Problem) -> Floats | None:
+    """Return the parameter that gives every arm and candidate the mean 1, if there is one."""
+    rows = (
+        problem.features
+        if problem.candidates is None
+        else np.vstack([problem.features, problem.candidates])
+    )
+    theta = np.asarray(np.linalg.lstsq(rows, np.ones(len(rows)), rcond=None)[0])
+    return theta if np.abs(rows @ theta - 1.0).max() < _ROUNDING else None
+
+
+def _moved(environment: ReplayEnvironment, base: float, effect: float) -> ReplayEnvironment:
+    problem, table = environment.problem, environment.rows_by_label
+    moved = {
+        label: moved_rows(
+            f"mean[{label}]", rows, base + effect * (rows.mean() - base), problem.reward_range
+        )
+        for label, rows in table.items()
+    }
+    columns = {
+        environment.arm: [label for label, rows in moved.items() for _ in rows],
+        environment.reward: np.concatenate(list(moved.values())).tolist(),
+    }
+    return environment.clone(table=columns)

@@ -1,0 +1,305 @@
+"""What a policy does in every scenario: how often it is right, how long it takes, whom it costs."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from fairtrial.core.parameters import plain
+from fairtrial.core.scenario import Scenario
+from fairtrial.core.tables import without_formula
+from fairtrial.core.wording import listed
+from fairtrial.errors import InvalidArgument, MissingExtra
+from fairtrial.simulation.results import Simulation, name_of_answer
+from fairtrial.simulation.summary import Statistics, error_interval
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["Characteristics", "OperatingCharacteristics", "Proportion"]
+
+QUANTILES = (0.05, 0.95)
+
+
+@dataclass(frozen=True, slots=True)
+class Proportion:
+    """How many of the runs did something, with an exact interval for the probability of it.
+
+    Parameters
+    ----------
+    count, runs : int
+        Runs that did, and all runs.
+    lower, upper : float
+        Clopper-Pearson interval of the probability.
+
+    Examples
+    --------
+    >>> found = Proportion.of(5, 100)
+    >>> found.rate, round(found.lower, 4), round(found.upper, 4)
+    (0.05, 0.0164, 0.1128)
+    """
+
+    count: int
+    runs: int
+    lower: float
+    upper: float
+
+    @classmethod
+    def of(cls, count: int, runs: int, level: float = 0.95) -> Proportion:
+        """Return the proportion with its interval of that confidence."""
+        return cls(count, runs, *error_interval(count, runs, level))
+
+    @property
+    def rate(self) -> float:
+        """The share of the runs."""
+        return self.count / self.runs
+
+    def to_dict(self) -> dict[str, float]:
+        """Return rate, interval and counts."""
+        return {
+            "rate": self.rate,
+            "lower": self.lower,
+            "upper": self.upper,
+            "count": self.count,
+            "runs": self.runs,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Characteristics:
+    """The operating characteristics in one scenario, with one most number of pulls.
+
+    Parameters
+    ----------
+    scenario : Scenario
+        What is true.
+    max_pulls : int
+        Pulls after which a run ends undecided.
+    answers : mapping of str to Proportion
+        Runs that named each answer; "no arm" is one.
+    undecided : Proportion
+        Runs that ended without an answer.
+    wrong : Proportion
+        Runs that named an answer that is not right: the type I error. Where the best arms are
+        equal, this is every run that named an arm.
+    right : Proportion or None
+        Runs that named a right answer: the power. None where there is none to name, as the best
+        arms are equal.
+    pulls : Statistics
+        Results until the end, with quantiles of 5 and 95 %.
+    days : Statistics or None
+        Time until the end, in days; None unless `pulls_per_day` is known.
+    by_action : mapping of str to float
+        Mean pulls by action: arm and group.
+    worse_share : float or None
+        Share of all pulls on arms that are no right answer: worse, or not acceptable; None where
+        the pulls are of other things than the answers.
+    estimated : int
+        Runs whose answer has an estimated mean.
+    bias, rmse : float or None
+        Mean error and root mean square error of that mean.
+    lower_bound : float or None
+        The mean number of pulls that no rule can beat which decides in every run; None if a run
+        was cut off, or no bound is known.
+    simulation : Simulation
+        The runs.
+    """
+
+    scenario: Scenario
+    max_pulls: int
+    answers: Mapping[str, Proportion]
+    undecided: Proportion
+    wrong: Proportion
+    right: Proportion | None
+    pulls: Statistics
+    days: Statistics | None
+    by_action: Mapping[str, float]
+    worse_share: float | None
+    estimated: int
+    bias: float | None
+    rmse: float | None
+    lower_bound: float | None
+    simulation: Simulation = field(repr=False)
+
+    @property
+    def right_answer(self) -> str:
+        """The right answer in words."""
+        truth = self.simulation.truth
+        assert truth is not None, "scenarios without a truth are refused"
+        labels = truth.interchangeable or (truth.best,)
+        names = listed(list(map(name_of_answer, labels)))
+        return f"none: {names} are equal" if truth.tied else names
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the figures as JSON's own types."""
+        return {
+            "scenario": self.scenario.name,
+            "why": self.scenario.why,
+            "means": plain(self.scenario.environment.truth.means),
+            "right_answer": self.right_answer,
+            "max_pulls": self.max_pulls,
+            "answers": {name: found.to_dict() for name, found in self.answers.items()},
+            "undecided": self.undecided.to_dict(),
+            "wrong": self.wrong.to_dict(),
+            "right": None if self.right is None else self.right.to_dict(),
+            "pulls": _statistics(self.pulls),
+            "days": None if self.days is None else _statistics(self.days),
+            "pulls_by_action": dict(self.by_action),
+            "share_on_worse_arms": self.worse_share,
+            "runs_with_an_estimate": self.estimated,
+            "bias": self.bias,
+            "rmse": self.rmse,
+            "lower_bound": self.lower_bound,
+        }
+
+    def columns(self) -> dict[str, Any]:
+        """Return the figures by the name of a column, for a table with one row each."""
+        found: dict[str, Any] = {
+            "scenario": self.scenario.name,
+            "right answer": self.right_answer,
+            "max_pulls": self.max_pulls,
+            "runs": self.wrong.runs,
+        }
+        proportions = {
+            "right": self.right,
+            "wrong": self.wrong,
+            "undecided": self.undecided,
+            **{f"names {name}": proportion for name, proportion in self.answers.items()},
+        }
+        for name, proportion in proportions.items():
+            found |= _proportion_columns(name, proportion)
+        for unit, statistics in (("pulls", self.pulls), ("days", self.days)):
+            found |= {} if statistics is None else _statistics_columns(unit, statistics)
+        return {
+            **found,
+            "share on worse arms": self.worse_share,
+            "bias": self.bias,
+            "rmse": self.rmse,
+            "lower bound": self.lower_bound,
+            **{f"pulls {name}": mean for name, mean in self.by_action.items()},
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class OperatingCharacteristics(Sequence[Characteristics]):
+    """What a policy does in several scenarios, each with every number of `max_pulls`.
+
+    A sequence of `Characteristics`, scenario by scenario.
+
+    Parameters
+    ----------
+    rows : tuple of Characteristics
+        The figures.
+    policy : str
+        The policy and its parameters.
+    replications : int
+        Runs in each scenario.
+    seed : int
+        Source of all randomness, the same in every scenario.
+    level : float
+        Confidence of the intervals.
+    pulls_per_day : float or None
+        What turns pulls into days.
+    """
+
+    rows: tuple[Characteristics, ...]
+    policy: str
+    replications: int
+    seed: int
+    level: float
+    pulls_per_day: float | None
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.rows[index]
+
+    def row(self, scenario: str, max_pulls: int | None = None) -> Characteristics:
+        """Return the figures of one scenario; by default those with the most pulls.
+
+        Raises
+        ------
+        InvalidArgument
+            If there is no such row.
+        """
+        found = [row for row in self.rows if row.scenario.name == scenario]
+        if not found:
+            names = list(dict.fromkeys(row.scenario.name for row in self.rows))
+            raise InvalidArgument("scenario", f"must be one of {names}", scenario)
+        if max_pulls is None:
+            return found[-1]
+        for row in found:
+            if row.max_pulls == max_pulls:
+                return row
+        budgets = [row.max_pulls for row in found]
+        raise InvalidArgument("max_pulls", f"must be one of {budgets}", max_pulls)
+
+    def monte_carlo_error(self, probability: float = 0.5) -> float:
+        """Return the standard error of a probability that is estimated by these runs."""
+        return math.sqrt(probability * (1.0 - probability) / self.replications)
+
+    def to_frame(self) -> pd.DataFrame:
+        """Return a table of one row for each scenario and number of pulls.
+
+        Raises
+        ------
+        MissingExtra
+            If pandas is not installed.
+        """
+        try:
+            import pandas as pd
+        except ImportError:
+            raise MissingExtra("to_frame", "data") from None
+        return pd.DataFrame([row.columns() for row in self.rows])
+
+    def to_csv(self) -> str:
+        """Return the same table as text; no cell is a formula to a spreadsheet."""
+        tables = [row.columns() for row in self.rows]
+        names = list(dict.fromkeys(name for table in tables for name in table))
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(map(without_formula, names))
+        for table in tables:
+            cells = [table.get(name) for name in names]
+            writer.writerow([without_formula(c) if isinstance(c, str) else c for c in cells])
+        return text.getvalue()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it as JSON's own types."""
+        return {
+            "policy": self.policy,
+            "replications": self.replications,
+            "seed": self.seed,
+            "level": self.level,
+            "monte_carlo_error": self.monte_carlo_error(),
+            "pulls_per_day": self.pulls_per_day,
+            "rows": [row.to_dict() for row in self.rows],
+        }
+
+
+def _statistics(found: Statistics) -> dict[str, float | None]:
+    return {
+        "mean": found.mean,
+        "standard_error": found.standard_error,
+        "median": found.median,
+        **{f"quantile_{p:g}": value for p, value in found.quantiles.items()},
+    }
+
+
+def _proportion_columns(name: str, found: Proportion | None) -> dict[str, float | None]:
+    ends = (None, None, None) if found is None else (found.rate, found.lower, found.upper)
+    return dict(zip((name, f"{name} lower", f"{name} upper"), ends, strict=True))
+
+
+def _statistics_columns(unit: str, found: Statistics) -> dict[str, float | None]:
+    return {
+        f"{unit} mean": found.mean,
+        f"{unit} standard error": found.standard_error,
+        f"{unit} median": found.median,
+        **{f"{unit} {100 * p:g} %": value for p, value in found.quantiles.items()},
+    }

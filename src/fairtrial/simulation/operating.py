@@ -1,0 +1,253 @@
+"""Runs of a policy in several scenarios, and what they come to."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Executor
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairtrial.core import Policy, Problem, Truth
+from fairtrial.core.family import FAMILIES, family_of
+from fairtrial.core.scenario import Scenario
+from fairtrial.core.seeds import as_seed
+from fairtrial.core.validation import (
+    check_instance,
+    check_integer,
+    check_number,
+    check_probability,
+)
+from fairtrial.errors import InvalidArgument
+from fairtrial.simulation.characteristics import (
+    QUANTILES,
+    Characteristics,
+    OperatingCharacteristics,
+    Proportion,
+)
+from fairtrial.simulation.replicate import check_pair, simulate
+from fairtrial.simulation.results import NO_ARM, Simulation, name_of_answer
+from fairtrial.simulation.summary import Statistics
+
+__all__ = ["operating_characteristics"]
+
+_MOST_NAMED = 12
+"""Of more arms, only those are listed that a run named."""
+
+
+def operating_characteristics(
+    policy: Policy,
+    scenarios: Iterable[Scenario],
+    max_pulls: int | Sequence[int],
+    replications: int = 1000,
+    seed: int | np.random.Generator | None = 0,
+    *,
+    pulls_per_day: float | None = None,
+    level: float = 0.95,
+    parallel: int = 1,
+    executor: Executor | None = None,
+    workers: int | None = None,
+    progress: bool = True,
+) -> OperatingCharacteristics:
+    """Return what a policy does in every scenario, with every most number of pulls.
+
+    Every scenario is simulated with the same seed, so `simulate` with that seed repeats its runs.
+
+    Parameters
+    ----------
+    policy : Policy
+        A template: every run takes a fresh clone of it.
+    scenarios : sequence of Scenario
+        What may be true, each for the policy's problem; see `default_scenarios`.
+    max_pulls : int or sequence of int
+        Pulls after which a run ends undecided: what the study can afford, or several such numbers.
+    replications : int
+        Runs for each scenario and number of pulls.
+    seed : int, numpy.random.Generator or None
+        Source of all randomness.
+    pulls_per_day : float, optional
+        Pulls that the study will make in a day: adds the time. Not where results come late, as
+        time is then part of the scenario.
+    level : float
+        Confidence of the intervals.
+    parallel, executor, workers, progress
+        As in `simulate`.
+
+    Returns
+    -------
+    OperatingCharacteristics
+
+    Raises
+    ------
+    InvalidArgument
+        If an argument is not acceptable; nothing has run then.
+
+    Examples
+    --------
+    >>> from fairtrial.simulation import default_scenarios
+    >>> from fairtrial.subpopulations import BlockBetting, GaussianEnvironment, Problem
+    >>> problem = Problem(["old", "new"], 1, floors=None, noise_std=1.0)
+    >>> scenarios = default_scenarios(GaussianEnvironment(problem, [[0.0], [1.0]]))
+    >>> found = operating_characteristics(BlockBetting(problem), scenarios, 200, replications=50)
+    >>> [row.scenario.name for row in found]
+    ['null', 'half', 'full']
+    >>> found.row("null").wrong.rate < 0.2, found.row("full").right.rate > 0.8
+    (True, True)
+    """
+    chosen = _checked(policy, scenarios)
+    budgets = _budgets(max_pulls)
+    per_day = _per_day(policy, pulls_per_day)
+    level = check_probability("level", level)
+    replications = check_integer("replications", replications, low=1)
+    number = as_seed(seed)
+
+    def run(scenario: Scenario, horizon: int) -> Simulation:
+        return simulate(
+            policy,
+            scenario.environment,
+            replications,
+            seed=number,
+            horizon=horizon,
+            executor=executor,
+            workers=workers,
+            parallel=parallel,
+            progress=progress,
+            estimates=True,
+        )
+
+    found = [[run(scenario, horizon) for horizon in budgets] for scenario in chosen]
+    names = _names(policy, found)
+    rows = [
+        _row(scenario, simulation, names, level, per_day, bound)
+        for scenario, simulations in zip(chosen, found, strict=True)
+        for bound in [_lower_bound(policy, scenario, simulations[-1])]
+        for simulation in simulations
+    ]
+    return OperatingCharacteristics(
+        rows=tuple(rows),
+        policy=repr(policy),
+        replications=replications,
+        seed=number,
+        level=level,
+        pulls_per_day=per_day,
+    )
+
+
+def _checked(policy: Policy, scenarios: Iterable[Scenario]) -> list[Scenario]:
+    chosen = [check_instance("scenarios", scenario, Scenario) for scenario in scenarios]
+    if not chosen:
+        raise InvalidArgument("scenarios", "must have at least one scenario", chosen)
+    for scenario in chosen:
+        check_pair(policy, scenario.environment)
+        _ = scenario.environment.truth
+    doubled = [name for name, n in Counter(s.name for s in chosen).items() if n > 1]
+    if doubled:
+        raise InvalidArgument("scenarios", "must have different names", doubled[0])
+    return chosen
+
+
+def _budgets(max_pulls: int | Sequence[int]) -> list[int]:
+    given = [*max_pulls] if isinstance(max_pulls, Sequence | np.ndarray) else [max_pulls]
+    if not given:
+        raise InvalidArgument("max_pulls", "must have at least one number", max_pulls)
+    return sorted({check_integer("max_pulls", one, low=1) for one in given})
+
+
+def _per_day(policy: Policy, pulls_per_day: float | None) -> float | None:
+    if pulls_per_day is None:
+        return None
+    if policy.problem.comes_late:
+        accepted = "must be left out: results come late, and how long a run takes follows from that"
+        raise InvalidArgument("pulls_per_day", accepted, pulls_per_day)
+    return check_number("pulls_per_day", pulls_per_day, low=0.0, open_low=True)
+
+
+def _names(policy: Policy, found: Sequence[Sequence[Simulation]]) -> list[str]:
+    """Return the answers to list: every arm, or of many those that were named or are right."""
+    every = [simulation for simulations in found for simulation in simulations]
+    known = {name_of_answer(answer) for one in every for answer in one.answer[one.decided]}
+    known |= {name_of_answer(one.truth.best) for one in every if one.truth is not None}
+    arms = list(dict.fromkeys(str(labels["arm"]) for labels in policy.problem.action_labels))
+    listed_arms = arms if len(arms) <= _MOST_NAMED and known & {*arms} else []
+    others = known.difference(listed_arms, {NO_ARM})
+    return [*listed_arms, *sorted(others), *([NO_ARM] if NO_ARM in known else [])]
+
+
+def _worse_share(found: Simulation, truth: Truth) -> float | None:
+    """Return the share of the pulls on arms that no right answer names."""
+    right = set(truth.interchangeable)
+    if not right and truth.best is not None:
+        right = {*truth.best} if isinstance(truth.best, tuple) else {truth.best}
+    arms = [labels.get("arm") for labels in found.problem.action_labels]
+    if not right <= {*arms}:
+        return None
+    worse = np.array([arm not in right for arm in arms])
+    return float(found.pulls[:, worse].sum() / found.pulls.sum())
+
+
+def _errors(scenario: Scenario, found: Simulation) -> NDArray[np.float64]:
+    """Return how far the estimated mean of the answer is off, of every run that has one."""
+    problem = scenario.environment.problem
+    true = family_of(problem.family).values(scenario.environment) if _is_known(problem) else {}
+    off = [
+        estimate - true[name_of_answer(answer)]
+        for answer, estimate in zip(found.answer, found.estimate.tolist(), strict=True)
+        if not math.isnan(estimate) and name_of_answer(answer) in true
+    ]
+    return np.array(off)
+
+
+def _lower_bound(policy: Policy, scenario: Scenario, found: Simulation) -> float | None:
+    """Return the bound that no rule beats, where every run decided and so can be held against it.
+
+    It is computed only there: it may take seconds.
+    """
+    problem, delta = policy.problem, policy.get_params().get("delta")
+    if delta is None or not _is_known(problem) or not found.decided.all():
+        return None
+    family = family_of(problem.family)
+    if family.complexity is None or not family.has_bound(problem):
+        return None
+    bound = family.complexity(scenario.environment).lower_bound(delta)
+    return bound if math.isfinite(bound) else None
+
+
+def _is_known(problem: Problem) -> bool:
+    return problem.family in FAMILIES
+
+
+def _row(
+    scenario: Scenario,
+    found: Simulation,
+    names: Sequence[str],
+    level: float,
+    per_day: float | None,
+    bound: float | None,
+) -> Characteristics:
+    runs, truth = found.replications, scenario.environment.truth
+    counts = Counter(map(name_of_answer, found.answer[found.decided]))
+    errors = _errors(scenario, found)
+    correct = 0 if found.correct is None else int(found.correct.sum())
+
+    def proportion(count: int) -> Proportion:
+        return Proportion.of(count, runs, level)
+
+    return Characteristics(
+        scenario=scenario,
+        max_pulls=found.horizon or 0,
+        answers={name: proportion(counts[name]) for name in names},
+        undecided=proportion(int((~found.decided).sum())),
+        wrong=proportion(int(found.wrong.sum())),
+        right=None if truth.tied else proportion(correct),
+        pulls=Statistics.of(found.stopping_time, QUANTILES),
+        days=None if per_day is None else Statistics.of(found.stopping_time / per_day, QUANTILES),
+        by_action=dict(zip(found.action_names, found.pulls.mean(axis=0).tolist(), strict=True)),
+        worse_share=_worse_share(found, truth),
+        estimated=errors.size,
+        bias=float(errors.mean()) if errors.size else None,
+        rmse=math.sqrt(float((errors**2).mean())) if errors.size else None,
+        lower_bound=bound if found.decided.all() else None,
+        simulation=found,
+    )

@@ -1,0 +1,128 @@
+"""What an experiment is planned for: the assumed means, smaller differences, and none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from fairtrial.core import Environment
+from fairtrial.core.family import FAMILIES, Family, family_of
+from fairtrial.core.scenario import Scenario
+from fairtrial.core.validation import check_instance, check_number
+from fairtrial.errors import NotSupported
+
+__all__ = ["Scenario", "at_effect", "default_scenarios"]
+
+_WHY = {
+    "null": "there is no difference: to name an arm is an error",
+    "half": "the differences are half as large as assumed",
+    "full": "the means are as assumed",
+}
+
+
+def default_scenarios(environment: Environment, control: str | None = None) -> tuple[Scenario, ...]:
+    """Return the scenarios that a protocol should answer for, from the assumed means.
+
+    Parameters
+    ----------
+    environment : Environment
+        The problem, with the means that are assumed; of a family that has scenarios
+        (`subpopulations`, `linear`, `delayed`).
+    control : str, optional
+        The arm from which differences are counted; by default the worst arm, in `subpopulations`
+        the worst of those that are acceptable.
+
+    Returns
+    -------
+    tuple of Scenario
+        *null*: all arms have the control's means; *half*: all differences from it are half as
+        large; *full*: the assumed means. In `subpopulations`, if arms have limits, also *one group
+        harmed*: the best arm is just beyond a limit in one group; and *none acceptable*: every
+        arm is beyond a limit. A scenario that the rewards' range makes impossible, or that has the
+        means of an earlier one, is left out.
+
+    Raises
+    ------
+    InvalidArgument
+        If `control` is no arm.
+    NotSupported
+        If the environment has no scenarios.
+
+    Examples
+    --------
+    >>> from fairtrial.subpopulations import BernoulliEnvironment, Problem
+    >>> problem = Problem(["old", "new"], ["x", "y"], floors=0.2, reward_range=(0, 1))
+    >>> environment = BernoulliEnvironment(problem, [[0.3, 0.3], [0.5, 0.4]])
+    >>> for scenario in default_scenarios(environment):
+    ...     print(scenario.name, scenario.environment.means.round(3).tolist())
+    null [[0.3, 0.3], [0.3, 0.3]]
+    half [[0.3, 0.3], [0.4, 0.35]]
+    full [[0.3, 0.3], [0.5, 0.4]]
+    one group harmed [[0.3, 0.3], [0.5, 0.18]]
+    none acceptable [[0.1, 0.3], [0.5, 0.0]]
+    """
+    family, build = _family_of(environment)
+    found = [
+        Scenario("full", environment, _WHY["full"]),
+        Scenario("half", build(environment, 0.5, control), _WHY["half"]),
+        Scenario("null", build(environment, 0.0, control), _WHY["null"]),
+    ]
+    different = list(_different([*found, *family.harms(environment)]))
+    return (*[s for s in found[::-1] if s in different], *[s for s in different if s not in found])
+
+
+def _different(scenarios: list[Scenario]) -> Iterator[Scenario]:
+    """Yield the scenarios whose means are not those of an earlier one."""
+    seen: list[np.ndarray] = []
+    for scenario in scenarios:
+        means = scenario.environment.truth.means
+        if not any(np.array_equal(means, one) for one in seen):
+            seen.append(means)
+            yield scenario
+
+
+def at_effect(environment: Environment, effect: float, control: str | None = None) -> Scenario:
+    """Return the scenario in which all differences from the control are so many times as large.
+
+    Parameters
+    ----------
+    environment : Environment
+        The problem, with the means that are assumed: an effect of 1.
+    effect : float
+        At least 0. It must leave the means possible: a probability, or inside the range.
+    control : str, optional
+        The arm from which differences are counted, as in `default_scenarios`.
+
+    Returns
+    -------
+    Scenario
+
+    Raises
+    ------
+    InvalidArgument
+        If `control` is no arm, or the means are not possible.
+    NotSupported
+        If the environment has no scenarios.
+
+    Examples
+    --------
+    >>> from fairtrial.linear import GaussianEnvironment, Problem
+    >>> problem = Problem([[1, 0], [0, 1]], arms=["a", "b"], noise_std=1.0)
+    >>> at_effect(GaussianEnvironment(problem, [1.0, 3.0]), 0.5).environment.truth.means.tolist()
+    [1.0, 2.0]
+    """
+    size = check_number("effect", effect, low=0.0)
+    _, build = _family_of(environment)
+    why = f"the differences are {size:g} times as large as assumed"
+    return Scenario(f"effect {size:g}", build(environment, size, control), why)
+
+
+def _family_of(
+    environment: Environment,
+) -> tuple[Family, Callable[[Environment, float, str | None], Environment]]:
+    name = check_instance("environment", environment, Environment).problem.family
+    family = family_of(name) if name in FAMILIES else None
+    if family is None or family.at_effect is None:
+        raise NotSupported(f"the family {name!r} has no scenarios")
+    return family, family.at_effect
