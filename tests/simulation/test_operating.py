@@ -18,6 +18,7 @@ from fairtrial.simulation import (
     operating_characteristics,
     simulate,
 )
+from fairtrial.subpopulations.fixed_design import fixed_design
 from tests.core.toys import GaussianEnvironment, LeadRace, ToyProblem
 
 PROBLEM = subpopulations.Problem(["a", "b"], {"x": 0.25, "y": 0.75}, floors=0.0, noise_std=1.0)
@@ -191,3 +192,15 @@ def test_a_policy_of_ones_own_has_characteristics_without_a_family():
     found = operating_characteristics(LeadRace(problem), [scenario], 300, 10, progress=False)
     assert found[0].right.count + found[0].wrong.count + found[0].undecided.count == 10
     assert found[0].lower_bound is None
+
+
+def test_a_design_of_fixed_size_stands_beside_what_the_policy_needs(found):
+    row = found.row("full")
+    usual = fixed_design(ASSUMED)
+    assert row.fixed_sample == {power: usual.size(0.2, power) for power in (0.8, 0.9)}
+    times = row.simulation.stopping_time[row.simulation.correct]
+    needed = row.pulls_for(0.8)
+    assert (times <= needed).sum() >= 48 > (times < needed).sum()
+    assert found.row("full", 40).pulls_for(0.8) is None
+    null = found.row("null")
+    assert (null.fixed_sample, null.pulls_for(0.8)) == ({}, None)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from fairtrial.confidence.complexity import Complexity
+    from fairtrial.confidence.fixed_sample import FixedDesign
     from fairtrial.core.policy import Policy
     from fairtrial.core.scenario import Scenario
 
@@ -118,6 +119,8 @@ class Family:
         ``(environment)``: the scenarios in which its answer would do harm.
     values : callable
         ``(environment)``: the true value of everything that an answer may name, by label.
+    fixed_design : callable
+        ``(environment)``: the usual experiment of fixed size, to compare with; None without.
     """
 
     environment: Callable[[Any, Mapping[str, Any], Mistakes], Environment | None]
@@ -148,3 +151,6 @@ class Family:
     at_effect: Callable[[Any, float, str | None], Environment] | None = None
     harms: Callable[[Any], Iterable[Scenario]] = _nothing
     values: Callable[[Any], Mapping[str, float]] = _no_values
+    fixed_design: Callable[[Any], FixedDesign | None] = (
+        lambda environment: None  # noqa: ARG005
+    )

@@ -21,6 +21,7 @@ from fairtrial.core.mistakes import REFUSALS, Mistakes
 from fairtrial.core.parameters import build
 from fairtrial.delayed import delays
 from fairtrial.delayed.environments import CurveEnvironment, SimulatedEnvironment
+from fairtrial.delayed.fixed_design import fixed_design
 from fairtrial.delayed.planning import complexity
 from fairtrial.delayed.problem import Problem
 from fairtrial.delayed.scenarios import at_effect, values
@@ -160,4 +161,5 @@ FAMILY = Family(
     has_bound=_has_bound,
     at_effect=at_effect,
     values=values,
+    fixed_design=fixed_design,
 )

@@ -16,6 +16,7 @@ from fairtrial.linear.environments import (
     GaussianEnvironment,
     ReplayEnvironment,
 )
+from fairtrial.linear.fixed_design import fixed_design
 from fairtrial.linear.planning import complexity
 from fairtrial.linear.problem import NO_INTERCEPT, Problem
 from fairtrial.linear.scenarios import at_effect, values
@@ -60,4 +61,5 @@ FAMILY = Family(
     complexity=complexity,
     at_effect=at_effect,
     values=values,
+    fixed_design=fixed_design,
 )

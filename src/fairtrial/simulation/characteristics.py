@@ -9,9 +9,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from fairtrial.core.parameters import plain
 from fairtrial.core.scenario import Scenario
 from fairtrial.core.tables import without_formula
+from fairtrial.core.validation import check_probability
 from fairtrial.core.wording import listed
 from fairtrial.errors import InvalidArgument, MissingExtra
 from fairtrial.simulation.results import Simulation, name_of_answer
@@ -23,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["Characteristics", "OperatingCharacteristics", "Proportion"]
 
 QUANTILES = (0.05, 0.95)
+POWERS = (0.8, 0.9)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +109,10 @@ class Characteristics:
     lower_bound : float or None
         The mean number of pulls that no rule can beat which decides in every run; None if a run
         was cut off, or no bound is known.
+    fixed_sample : mapping of float to int or None
+        By power: the pulls of the usual experiment of fixed size with the same error probability:
+        equal allocation, normal tests, Bonferroni. None where no number is enough; empty where no
+        answer is right.
     simulation : Simulation
         The runs.
     """
@@ -123,7 +131,20 @@ class Characteristics:
     bias: float | None
     rmse: float | None
     lower_bound: float | None
+    fixed_sample: Mapping[float, int | None]
     simulation: Simulation = field(repr=False)
+
+    def pulls_for(self, power: float) -> int | None:
+        """Return the pulls by which that share of the runs had named a right answer.
+
+        What a most number of pulls must be for that power; None if it was not reached.
+        """
+        power = check_probability("power", power)
+        if self.right is None or self.simulation.correct is None:
+            return None
+        needed = math.ceil(power * self.right.runs)
+        times = np.sort(self.simulation.stopping_time[self.simulation.correct])
+        return int(times[needed - 1]) if needed <= times.size else None
 
     @property
     def right_answer(self) -> str:
@@ -154,6 +175,8 @@ class Characteristics:
             "bias": self.bias,
             "rmse": self.rmse,
             "lower_bound": self.lower_bound,
+            "pulls_for_power": {f"{power:g}": self.pulls_for(power) for power in POWERS},
+            "fixed_sample": {f"{power:g}": size for power, size in self.fixed_sample.items()},
         }
 
     def columns(self) -> dict[str, Any]:
@@ -180,6 +203,11 @@ class Characteristics:
             "bias": self.bias,
             "rmse": self.rmse,
             "lower bound": self.lower_bound,
+            **{f"pulls for power {power:g}": self.pulls_for(power) for power in POWERS},
+            **{
+                f"fixed sample for power {power:g}": self.fixed_sample.get(power)
+                for power in POWERS
+            },
             **{f"pulls {name}": mean for name, mean in self.by_action.items()},
         }
 

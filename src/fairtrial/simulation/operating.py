@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
 
 import numpy as np
@@ -22,6 +22,7 @@ from fairtrial.core.validation import (
 )
 from fairtrial.errors import InvalidArgument
 from fairtrial.simulation.characteristics import (
+    POWERS,
     QUANTILES,
     Characteristics,
     OperatingCharacteristics,
@@ -120,9 +121,10 @@ def operating_characteristics(
     found = [[run(scenario, horizon) for horizon in budgets] for scenario in chosen]
     names = _names(policy, found)
     rows = [
-        _row(scenario, simulation, names, level, per_day, bound)
+        _row(scenario, simulation, names, level, per_day, bound, fixed_sample)
         for scenario, simulations in zip(chosen, found, strict=True)
         for bound in [_lower_bound(policy, scenario, simulations[-1])]
+        for fixed_sample in [_fixed_sample(policy, scenario)]
         for simulation in simulations
     ]
     return OperatingCharacteristics(
@@ -214,6 +216,15 @@ def _lower_bound(policy: Policy, scenario: Scenario, found: Simulation) -> float
     return bound if math.isfinite(bound) else None
 
 
+def _fixed_sample(policy: Policy, scenario: Scenario) -> dict[float, int | None]:
+    """Return the pulls by power of the usual experiment with the policy's error probability."""
+    problem, delta = policy.problem, policy.get_params().get("delta")
+    if delta is None or not _is_known(problem):
+        return {}
+    design = family_of(problem.family).fixed_design(scenario.environment)
+    return {} if design is None else {power: design.size(delta, power) for power in POWERS}
+
+
 def _is_known(problem: Problem) -> bool:
     return problem.family in FAMILIES
 
@@ -225,6 +236,7 @@ def _row(
     level: float,
     per_day: float | None,
     bound: float | None,
+    fixed_sample: Mapping[float, int | None],
 ) -> Characteristics:
     runs, truth = found.replications, scenario.environment.truth
     counts = Counter(map(name_of_answer, found.answer[found.decided]))
@@ -249,5 +261,6 @@ def _row(
         bias=float(errors.mean()) if errors.size else None,
         rmse=math.sqrt(float((errors**2).mean())) if errors.size else None,
         lower_bound=bound if found.decided.all() else None,
+        fixed_sample=fixed_sample,
         simulation=found,
     )

@@ -15,6 +15,7 @@ from fairtrial.subpopulations.environments import (
     GaussianEnvironment,
     ReplayEnvironment,
 )
+from fairtrial.subpopulations.fixed_design import fixed_design
 from fairtrial.subpopulations.planning import complexity
 from fairtrial.subpopulations.policies import BlockBetting
 from fairtrial.subpopulations.problem import Problem
@@ -52,4 +53,5 @@ FAMILY = Family(
     at_effect=at_effect,
     harms=harms,
     values=values,
+    fixed_design=fixed_design,
 )

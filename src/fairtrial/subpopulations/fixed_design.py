@@ -1,0 +1,59 @@
+"""The usual experiment of fixed size, for this family's question."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairtrial.confidence.complexity import positive_spread
+from fairtrial.confidence.fixed_sample import FixedDesign
+from fairtrial.subpopulations.environments import CellEnvironment
+
+__all__ = ["fixed_design"]
+
+Floats = NDArray[np.float64]
+
+
+def fixed_design(environment: CellEnvironment) -> FixedDesign | None:
+    """Return the experiment with equal numbers in all cells; None where no answer is right.
+
+    An arm can be shown to be worse overall than another, and to be within or beyond each of its
+    limits.
+    """
+    problem, truth = environment.problem, environment.truth
+    if truth.tied:
+        return None
+    within, beyond = _limit_signals(environment)
+    limits = np.isfinite(within).reshape(within.shape[0], -1).sum(axis=1)
+    tests = len(problem.arms) - 1 + int(limits.max())
+    # An arm is most easily excluded by the limit that it is farthest beyond.
+    excluded = beyond.reshape(len(beyond), -1).max(axis=1)
+    if truth.best is None:
+        return FixedDesign(excluded, tests, problem.n_actions)
+    best = problem.arms.index(truth.best)
+    excluded = np.maximum(excluded, _overall_signals(environment, best))
+    own = within[best][np.isfinite(within[best])]
+    return FixedDesign(np.append(np.delete(excluded, best), own), tests, problem.n_actions)
+
+
+def _limit_signals(environment: CellEnvironment) -> tuple[Floats, Floats]:
+    """Return by arm, end and group how clearly a mean is within its limit, and beyond it.
+
+    Infinite where there is no limit: nothing has to be shown there, and nothing can be.
+    """
+    problem, stds = environment.problem, positive_spread(environment.cell_stds)
+    means = problem.sign * environment.cell_means
+    floors, ceilings = problem.limits()
+    distances = np.stack([means - floors, ceilings - means], axis=1)
+    scale = 1.0 / (stds * np.sqrt(problem.n_actions))[:, np.newaxis, :]
+    within, beyond = (distances + problem.floor_tolerance), (problem.floor_tolerance - distances)
+    return within * scale, beyond * scale
+
+
+def _overall_signals(environment: CellEnvironment, best: int) -> Floats:
+    """Return by arm how clearly its quality is below that of the best one."""
+    problem, shares = environment.problem, environment.problem.shares
+    quality = problem.sign * problem.quality(environment.cell_means)
+    variances = problem.n_actions * (positive_spread(environment.cell_stds) ** 2 @ shares**2)
+    gaps = quality[best] - quality + problem.tolerance
+    return np.asarray(gaps / np.sqrt(variances + variances[best]))

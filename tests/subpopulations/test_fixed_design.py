@@ -1,0 +1,112 @@
+"""The usual experiment of fixed size: its closed form against simulated experiments."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from fairtrial.subpopulations import GaussianEnvironment, Problem
+from fairtrial.subpopulations.fixed_design import fixed_design
+from tests.effort import runs
+
+POWER = 0.8
+
+
+def answers_of(environment, size, delta, number, seed=1):
+    """Simulate the experiment, test by test as its docstring says; -1 is "no arm", -2 none yet."""
+    problem, stds = environment.problem, environment.cell_stds
+    arms, groups = problem.shape
+    each = size // problem.n_actions
+    generator = np.random.default_rng(seed)
+    errors = stds / np.sqrt(each)
+    means = environment.cell_means + errors * generator.standard_normal((number, arms, groups))
+    signed, shares = problem.sign * means, problem.shares
+    floors, ceilings = problem.limits()
+    limits = np.isfinite(floors).sum(axis=1) + np.isfinite(ceilings).sum(axis=1)
+    z = stats.norm.isf(delta / (arms - 1 + limits.max()))
+    within = ((signed - floors > z * errors) & (ceilings - signed > z * errors)).all(axis=2)
+    beyond = ((floors - signed > z * errors) | (signed - ceilings > z * errors)).any(axis=2)
+    quality, variance = signed @ shares, errors**2 @ shares**2
+    answers = np.full(number, -2)
+    answers[beyond.all(axis=1)] = -1
+    for arm in range(arms):
+        gaps = quality[:, [arm]] - quality
+        beaten = gaps > z * np.sqrt(variance + variance[arm])
+        others = np.delete(beaten | beyond, arm, axis=1).all(axis=1)
+        answers[within[:, arm] & others] = arm
+    return answers
+
+
+def judged(environment, delta=0.1, number=None):
+    design = fixed_design(environment)
+    size = design.size(delta, POWER)
+    best = environment.truth.best
+    right = -1 if best is None else environment.problem.arms.index(best)
+    number = number or runs(4_000, whole=40_000)
+    answers = answers_of(environment, size, delta, number)
+    return size, (answers == right).mean(), ((answers != right) & (answers != -2)).mean(), number
+
+
+CASES = {
+    "two arms": ({"floors": None}, [[0.5, 0.5], [1.0, 1.0]]),
+    "three arms, one rival close": ({"floors": None}, [[0.2, 0.2], [0.8, 0.8], [1.0, 1.0]]),
+    "own floor decides": ({"floors": 0.7}, [[0.1, 0.1], [2.0, 0.9]]),
+    "a rival below its floor": ({"floors": 0.0}, [[3.0, -0.5], [0.8, 0.8]]),
+    "no arm": ({"floors": 0.0}, [[3.0, -0.5], [-0.7, 0.8]]),
+    "ceilings, smaller is better": (
+        {"floors": 2.0, "ceilings": -1.0, "direction": "minimize"},
+        [[0.8, 0.9], [0.2, 0.3]],
+    ),
+}
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", CASES)
+def test_the_size_has_the_power_and_hardly_more(name):
+    more, means = CASES[name]
+    problem = Problem(len(means), {"x": 0.3, "y": 0.7}, noise_std=1.0, **more)
+    environment = GaussianEnvironment(problem, means, std=[0.5, 1.5])
+    size, right, wrong, number = judged(environment)
+    error = 4.0 * np.sqrt(0.25 / number)
+    assert right > POWER - error
+    # The sum of the failures counts some of them twice, and a cell more or less is rounded.
+    assert right < POWER + 0.05 + error
+    assert wrong < 0.1 + error
+    assert size % problem.n_actions == 0
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize(
+    ("floors", "means"),
+    [
+        (None, np.zeros((2, 2))),
+        (None, np.zeros((4, 2))),
+        (0.0, [[0.0, 1.0], [1.0, 0.0], [0.0, 0.0]]),
+    ],
+    ids=["two equal", "four equal", "on their floors"],
+)
+def test_errors_are_controlled_at_the_hardest_means(floors, means):
+    problem = Problem(len(means), 2, noise_std=1.0, floors=floors)
+    environment = GaussianEnvironment(problem, means)
+    number = runs(4_000, whole=40_000)
+    answers = answers_of(environment, 200, 0.1, number)
+    arms = len(means)
+    # Each of K equal arms is excluded with probability delta: see plan-an-experiment.md.
+    allowed = 0.1 * arms / (arms - 1)
+    assert (answers != -2).mean() < allowed + 4.0 * np.sqrt(allowed / number)
+
+
+def test_there_is_no_such_experiment_where_arms_are_equal():
+    problem = Problem(2, 1, floors=None, noise_std=1.0)
+    assert fixed_design(GaussianEnvironment(problem, [[1.0], [1.0]])) is None
+
+
+def test_a_single_arm_is_held_against_its_limits_alone():
+    problem = Problem(1, 1, floors=0.0, noise_std=1.0)
+    design = fixed_design(GaussianEnvironment(problem, [[0.5]]))
+    textbook = ((stats.norm.ppf(0.95) + stats.norm.ppf(0.8)) / 0.5) ** 2
+    assert design.size(0.05, 0.8) == np.ceil(textbook)
+
+
+def test_what_is_exactly_on_its_limit_needs_no_number():
+    problem = Problem(1, 1, floors=0.5, noise_std=1.0)
+    assert fixed_design(GaussianEnvironment(problem, [[0.5]])).size(0.05, 0.8) is None
