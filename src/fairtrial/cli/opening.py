@@ -70,10 +70,10 @@ def _secret(configuration: Configuration) -> str | None:
 
     Where results come from people, the study draws a secret itself.
     """
-    from fairtrial.cli.sections import ReplaySource, SimulateSource
+    from fairtrial.cli.sections import ReplaySource, SimulatedSource
 
     seed = configuration.study.seed
-    is_simulated = isinstance(configuration.source, ReplaySource | SimulateSource)
+    is_simulated = isinstance(configuration.source, ReplaySource | SimulatedSource)
     if seed is None or not is_simulated or not configuration.policy.randomizes:
         return None
     return str(seed)
