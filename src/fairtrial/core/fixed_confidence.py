@@ -142,6 +142,11 @@ class FixedConfidencePolicy(Policy):
         """Why the policy has stopped without an answer."""
         return f"the maximum of {self.max_pulls} pulls is reached"
 
+    @property
+    def _is_reopened(self) -> bool:
+        """Whether an answer was given and is no longer, because a result was corrected."""
+        return False
+
     def _leads(self, label: Any) -> str:
         """Return in words what leads."""
         return who_leads(label)
@@ -211,6 +216,8 @@ class FixedConfidencePolicy(Policy):
         if status == "decided":
             return f"there is enough evidence: {self._finding(label)}"
         leads = f"{self._leads(label)} so far"
+        if self._is_reopened:
+            leads = f"a correction took back the evidence for an earlier answer; {leads}"
         if status == "undecided":
             return f"{self._ending}; {leads}"
         return f"{leads}; there is not enough evidence to decide yet"

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from functools import cached_property
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.confidence.block_betting.paid import PaidBlocks
 from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import Guarantee
 from fairtrial.core.wording import plural
@@ -21,6 +24,8 @@ __all__ = ["BlockKernels", "LiveBlocks", "Randomize", "check_randomize", "pulls_
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+Arrays = tuple[Floats, Floats, Integers]
+"""What all kernels are given: the constants, and the buffers of the state."""
 
 _OUTSIDE = -1
 """The tag of a pull that is in no block."""
@@ -59,6 +64,9 @@ class BlockKernels(Protocol):
     def correct(self, *arguments: Any) -> None:
         """Replace a result: action, tag, what it was, what it is, number of the pull."""
 
+    def settle(self, *arguments: Any) -> None:
+        """Pay the bets of every block that is complete."""
+
 
 class LiveBlocks:
     """The state of a live policy that bets on blocks, and the counts its guarantee rests on.
@@ -82,13 +90,35 @@ class LiveBlocks:
     lost : int
         Pulls in bets that got lost.
     amended, corrected : int
-        Corrections of results after bets on them were paid, and before.
+        Corrections of results that the bets do not follow, and that they do.
     late : list of int
         Pulls whose results came too late for their blocks.
+    called_back : list of [int, int, int]
+        Number, action and tag of the pulls that were called back after the stop.
+    reopened : int
+        How often a correction took back the evidence for an answer that had been given.
     """
 
-    fields = ("floats", "integers", "late", "lost", "amended", "corrected")
+    fields = (
+        *("floats", "integers", "late", "lost", "amended", "corrected"),
+        *("called_back", "reopened", "paid_floats", "paid_integers"),
+    )
     """What has to be saved."""
+
+    evidence: ClassVar[tuple[str, ...]]
+    """Arrays of the state that bets move, by name: ledgers, rejections, whether it is finished."""
+
+    verdict: ClassVar[tuple[str, ...]] = ()
+    """Arrays that say the answer once it is finished."""
+
+    accounts: ClassVar[Mapping[str, str]] = {
+        "blocks.came": "blocks.results",
+        "blocks.lost": "blocks.losses",
+    }
+    """Arrays that hold sums over paid blocks, and of what."""
+
+    details_of_a_loss: ClassVar[tuple[Any, ...]] = ()
+    """What the family's kernel wants to know of a pull that was called back after the stop."""
 
     kernels: ClassVar[BlockKernels]
     """The family's compiled functions."""
@@ -102,6 +132,9 @@ class LiveBlocks:
         self.lost = 0
         self.amended = 0
         self.corrected = 0
+        self.called_back: list[list[int]] = []
+        self.reopened = 0
+        self._paid = PaidBlocks(self.kernels.STATE)
         self.kernels.start(*self.arrays)
         self.state.blocks.order[0] = _ORDERS[randomize]
         self.state.blocks.propensity[0] = math.nan
@@ -112,7 +145,7 @@ class LiveBlocks:
         self.state.blocks.key[:] = key.view(np.int64)
 
     @property
-    def arrays(self) -> tuple[Floats, Floats, Integers]:
+    def arrays(self) -> Arrays:
         """What all kernels are given: the constants, and the buffers of the state."""
         return self._constants, self._floats, self._integers
 
@@ -140,6 +173,24 @@ class LiveBlocks:
     def state(self) -> Any:
         """The named views of the buffers."""
         return self.kernels.STATE.view(self._floats, self._integers)
+
+    @property
+    def paid_floats(self) -> NDArray[Any]:
+        """The floats of all blocks that are paid, a row for each."""
+        return np.array(self._paid.floats)
+
+    @paid_floats.setter
+    def paid_floats(self, rows: NDArray[Any]) -> None:
+        self._paid.floats = list(np.array(rows))
+
+    @property
+    def paid_integers(self) -> NDArray[Any]:
+        """The integers of all blocks that are paid."""
+        return np.array(self._paid.integers)
+
+    @paid_integers.setter
+    def paid_integers(self, rows: NDArray[Any]) -> None:
+        self._paid.integers = list(np.array(rows))
 
     def _forget_views(self) -> None:
         vars(self).pop("state", None)
@@ -171,17 +222,30 @@ class LiveBlocks:
             self.make_room()
 
     def learn(self, pull: Pull, value: float, *, was_lost: bool) -> None:
-        """Take a result; after its loss it counts for bets if its block can still take it."""
+        """Take a result; after its loss it counts for bets wherever its block is known."""
         if was_lost:
-            is_too_late = pull.number in self.late
-            tag = _OUTSIDE if is_too_late else pull.tag
-            if self.kernels.tell_late(*self.arrays, pull.action, tag, value, pull.number):
-                self.lost -= pull.tag >= 0 and not self.finished
-            elif not is_too_late:
-                self.late.append(pull.number)
+            self._learn_late(pull, value)
             return
         tag = _OUTSIDE if pull.number == UNSOLICITED else pull.tag
+        before = self._first
         self.kernels.tell(*self.arrays, pull.action, tag, value, pull.number)
+        self._keep_paid(before)
+
+    def _learn_late(self, pull: Pull, value: float) -> None:
+        is_too_late = pull.number in self.late
+        tag = _OUTSIDE if is_too_late else pull.tag
+        told = pull.action, tag, value, pull.number
+        before = self._first
+        counts = self.kernels.tell_late(*self.arrays, *told)
+        self._keep_paid(before)
+        if counts:
+            self.lost -= pull.tag >= 0 and not self.finished
+        elif tag >= 0 and self._pay_again(
+            tag, lambda arrays: self.kernels.tell_late(*arrays, *told)
+        ):
+            self.lost -= 1
+        elif not is_too_late:
+            self.late.append(pull.number)
 
     def lose(self, pull: Pull, *details: Any, stopped: bool) -> None:
         """Take note that a pull got lost.
@@ -191,19 +255,30 @@ class LiveBlocks:
         """
         if stopped:
             self.late.append(pull.number)
+            self.called_back.append([pull.number, pull.action, pull.tag])
             return
-        self.lost += pull.tag >= 0
-        self.kernels.lose(*self.arrays, pull.action, pull.tag, *details)
+        self._lose(pull.action, pull.tag, *details)
+
+    def _lose(self, action: int, tag: int, *details: Any) -> None:
+        self.lost += tag >= 0
+        before = self._first
+        self.kernels.lose(*self.arrays, action, tag, *details)
+        self._keep_paid(before)
 
     def amend(self, pull: Pull, old: float, new: float) -> None:
-        """Correct a result, and bets of its block; those that were paid stay as they were."""
+        """Correct a result, and all bets on it; those that were paid are paid once more."""
         in_block = pull.number != UNSOLICITED and pull.number not in self.late
         tag = pull.tag if in_block else _OUTSIDE
-        self.kernels.correct(*self.arrays, pull.action, tag, old, new, pull.number)
-        if tag >= 0:
-            was_paid = tag < self.state.blocks.first[0]
-            self.amended += bool(was_paid)
-            self.corrected += not was_paid
+        correction = pull.action, tag, old, new, pull.number
+        self.kernels.correct(*self.arrays, *correction)
+        if tag < 0:
+            return
+        was_paid = tag < self._first
+        follows = not was_paid or self._pay_again(
+            tag, lambda arrays: self.kernels.correct(*arrays, *correction)
+        )
+        self.corrected += follows
+        self.amended += not follows
 
     def as_it_stands(self, promise: Guarantee, *, leaves_out: bool) -> Guarantee:
         """Return a guarantee with what it assumes of the losses and corrections so far.
@@ -221,8 +296,83 @@ class LiveBlocks:
         if leaves_out:
             event = "got lost for reasons unrelated to rewards"
             promise = promise.weakened_by(self.lost, "pull", event)
-        event = "came after bets on the values were paid"
+        event = "came too late for bets on the values to follow"
         return promise.weakened_by(self.amended, "correction", event)
+
+    # ------------------------------------------------------------------ paying once more
+
+    @property
+    def _first(self) -> int:
+        """The serial number of the first block that is not paid."""
+        return int(self.state.blocks.first[0])
+
+    def _keep_paid(self, before: int) -> None:
+        """Keep the blocks that were paid since `before` was the first, if all others were kept."""
+        if self._first > before == len(self._paid):
+            slots = self.state.blocks.waiting.size
+            for serial in range(before, self._first):
+                self._paid.keep(self.state, serial % slots)
+
+    def _pay_again(self, serial: int, change: Callable[[Arrays], bool | None]) -> bool:
+        """Change a block that is paid, and pay all blocks once more; return whether that can be.
+
+        Every bet stays as it was frozen; only what was told late, or wrong, is another now.
+        `change` is given the arrays of a state in which the block is open; it returns False if it
+        cannot do so.
+        """
+        if not serial < self._first == len(self._paid):
+            return False
+        arrays, state = self._fresh_evidence()
+        self._paid.restore(serial, state, serial % 2)
+        old = {part: _leaf(state, part)[serial % 2].copy() for part in self.accounts.values()}
+        if change(arrays) is False:
+            return False
+        for total, part in self.accounts.items():
+            _leaf(self.state, total)[...] += _leaf(state, part)[serial % 2] - old[part]
+        self._paid.replace(serial, state, serial % 2)
+        was_finished = self.finished
+        self._replay()
+        if was_finished and not self.finished:
+            self._reopen()
+        before = self._first
+        self.kernels.settle(*self.arrays)
+        self._keep_paid(before)
+        return True
+
+    def _fresh_evidence(self) -> tuple[Arrays, Any]:
+        """Return arrays and views of a state with the same data, and with no evidence yet."""
+        layout = self.kernels.STATE
+        lengths = layout.lengths(self.floats, self.integers) | {"slots": 2}
+        buffers = layout.allocate(**lengths)
+        arrays, state = (self._constants, *buffers), layout.view(*buffers)
+        self.kernels.start(*arrays)
+        started = {*self.evidence, "blocks.first", "blocks.number"}
+        for array in layout.arrays:
+            by_slot = array.shape is not None and array.shape[0] == "slots"
+            if not by_slot and array.path not in started:
+                _leaf(state, array.path)[...] = _leaf(self.state, array.path)
+        return arrays, state
+
+    def _replay(self) -> None:
+        """Pay the blocks one after the other, from the first to the one that decides."""
+        arrays, state = self._fresh_evidence()
+        for serial in range(len(self._paid)):
+            self._paid.restore(serial, state, serial % 2)
+            self.kernels.settle(*arrays)
+            if state.finished[0]:
+                break
+        for path in (*self.evidence, *self.verdict):
+            _leaf(self.state, path)[...] = _leaf(state, path)
+
+    def _reopen(self) -> None:
+        """Go on after an answer whose evidence a correction has taken back.
+
+        Blocks still wait for the pulls that were called back after the stop: they are lost.
+        """
+        self.reopened += 1
+        for _, action, tag in self.called_back:
+            self._lose(action, tag, *self.details_of_a_loss)
+        self.called_back = []
 
     # ------------------------------------------------------------------------- more room
 
@@ -241,6 +391,10 @@ class LiveBlocks:
                 after[serials % slots] = before[serials % (slots // 2)]
             else:
                 after[...] = before
+
+
+def _leaf(state: Any, path: str) -> Any:
+    return attrgetter(path)(state)
 
 
 def pulls_left(forecast: float, waiting: float) -> float | None:

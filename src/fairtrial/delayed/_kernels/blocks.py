@@ -52,6 +52,7 @@ __all__ = [
     "end",
     "find_live_arms",
     "lose",
+    "settle",
     "start",
     "tell",
     "tell_late",
@@ -265,6 +266,13 @@ def correct(
         record = state.noise[slot] if slot != OUTSIDE else state.settled_noise
         scale = math.sqrt(variances[arm])
         replace_numbered(record, arm, float(number), before / scale, after / scale)
+
+
+@kernel
+def settle(packed: Floats, floats: Floats, integers: Integers) -> None:
+    """Pay the bets of every block that is complete."""
+    _, rules = open_constants(packed)
+    _settle(rules, open_state(floats, integers))
 
 
 @kernel(inline="always")

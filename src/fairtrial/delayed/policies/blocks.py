@@ -48,6 +48,13 @@ _WIDE_SPREAD = "noise_std is as stated (contradicted: results spread far more wi
 
 class _Blocks(LiveBlocks):
     kernels: ClassVar[BlockKernels] = blocks
+    evidence = ("wealth.target", "wealth.order", "wealth.ledgers", "wealth.own", "finished")
+    accounts: ClassVar[Mapping[str, str]] = {
+        **LiveBlocks.accounts,
+        "settled_sums": "blocks.sums",
+        "losses": "blocks.losses",
+    }
+    details_of_a_loss = (True,)
 
 
 class BlockBetting(FixedConfidencePolicy):
@@ -241,7 +248,7 @@ class BlockBetting(FixedConfidencePolicy):
             self._blocks.lose(pull, is_wanted, stopped=self.stopped)
 
     def on_amend(self, pull: Pull, old: float, new: float) -> None:
-        """Correct the data, and the bets of its block; those that were paid stay as they were."""
+        """Correct the data, and all bets on the result."""
         self._require_near(old)
         self._require_near(new)
         self._blocks.amend(pull, old, new)
@@ -303,6 +310,10 @@ class BlockBetting(FixedConfidencePolicy):
         return self._finished_run(environment, flight.pulls, now, cancelled)
 
     # --------------------------------------------------------------------------- report
+
+    @property
+    def _is_reopened(self) -> bool:
+        return self._blocks.reopened > 0 and not self._finished
 
     @property
     def _finished(self) -> bool:

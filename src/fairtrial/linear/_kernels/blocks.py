@@ -31,7 +31,6 @@ from fairtrial.confidence.block_betting.blocks import (
     next_pull,
     next_slot,
     note_loss,
-    open_block,
     receive,
     reject,
     serial_of,
@@ -81,6 +80,7 @@ __all__ = [
     "leaders",
     "lose",
     "run",
+    "settle",
     "start",
     "tell",
     "tell_late",
@@ -91,7 +91,7 @@ LEAST_SPREAD = 0.2
 
 @kernel
 def start(packed: Floats, floats: Floats, integers: Integers) -> None:
-    """Open the first block: the initial pulls of a basis, on which nothing is bet."""
+    """Begin; there is nothing to decide where all candidates are wanted."""
     model, rules = open_constants(packed)
     state = open_state(floats, integers)
     arms = model.arms.shape[0]
@@ -102,11 +102,6 @@ def start(packed: Floats, floats: Floats, integers: Integers) -> None:
         state.finished[0] = 1
         for k in range(state.chosen.size):
             state.chosen[k] = 1
-        return
-    planned = np.zeros(arms)
-    for i in range(model.start.size):
-        planned[int(model.start[i])] = max(1.0, rules.initial_pulls)
-    open_block(state.blocks, planned)
 
 
 # ------------------------------------------------------------------------ one pull at a time
@@ -116,8 +111,8 @@ def start(packed: Floats, floats: Floats, integers: Integers) -> None:
 def ask(packed: Floats, floats: Floats, integers: Integers, batch: float) -> tuple[int, int]:
     """Return the next arm and its tag; the arm is -1 if there is no room for another block.
 
-    Before theta can be estimated, pulls beyond the first block inform plans and pay into
-    nothing: their tag is -1.
+    The initial pulls, and those before theta can be estimated, inform plans and pay into nothing:
+    their tag is -1.
     """
     model, rules = open_constants(packed)
     state = open_state(floats, integers)
@@ -128,8 +123,8 @@ def ask(packed: Floats, floats: Floats, integers: Integers, batch: float) -> tup
 def _next_arm(model: Model, rules: Rules, state: State, batch: float) -> tuple[int, int]:
     """Return an arm to pull and the serial of its block; plan a block when none has pulls left."""
     arm, serial = next_pull(state.blocks, -1, 1)
-    if arm < 0 and not can_plan(model, state):
-        arm = _extra_arm(model, state)
+    if arm < 0 and not (can_plan(model, state) and _has_begun(model, rules, state)):
+        arm = _extra_arm(model, rules, state)
     elif arm < 0 and next_slot(state.blocks) != OUTSIDE:
         plan_block(model, rules, state, batch)
         arm, serial = next_pull(state.blocks, -1, 1)
@@ -139,19 +134,39 @@ def _next_arm(model: Model, rules: Rules, state: State, batch: float) -> tuple[i
 
 
 @kernel
-def _extra_arm(model: Model, state: State) -> int:
-    """Return the arm of a pull outside of blocks: the least pulled of a basis, or drawn from it."""
-    if state.blocks.order[0] != FIXED:
-        basis = np.zeros(model.arms.shape[0])
-        for i in range(model.start.size):
-            basis[int(model.start[i])] = 1.0
-        return draw_action(state.blocks, basis, 1)
-    best = int(model.start[0])
-    for i in range(model.start.size):
-        k = int(model.start[i])
-        if state.counts[k] + state.pending[k] < state.counts[best] + state.pending[best]:
-            best = k
-    return best
+def _has_begun(model: Model, rules: Rules, state: State) -> bool:
+    """Return whether as many pulls as are initial ones have been issued."""
+    return _issued(state) >= rules.initial_pulls * model.start.size
+
+
+@kernel
+def _issued(state: State) -> float:
+    issued = 0.0
+    for k in range(state.counts.size):
+        issued += state.counts[k] + state.pending[k]
+    return issued
+
+
+@kernel
+def _extra_arm(model: Model, rules: Rules, state: State) -> int:
+    """Return one of the opening arms that were pulled least: the first of them, or one drawn.
+
+    The initial pulls are of the first opening arms, which measure all directions.
+    """
+    initial = int(rules.initial_pulls) * model.start.size
+    number = min(model.opening.size, initial) if _issued(state) < initial else model.opening.size
+    least = math.inf
+    for i in range(number):
+        k = int(model.opening[i])
+        least = min(least, state.counts[k] + state.pending[k])
+    weights = np.zeros(model.arms.shape[0])
+    for i in range(number):
+        k = int(model.opening[i])
+        if state.counts[k] + state.pending[k] == least:
+            if state.blocks.order[0] == FIXED:
+                return k
+            weights[k] = 1.0
+    return draw_action(state.blocks, weights, 1)
 
 
 @kernel
@@ -309,6 +324,13 @@ def _correct_bets(
 
 
 @kernel
+def settle(packed: Floats, floats: Floats, integers: Integers) -> None:
+    """Pay the bets of every block that is complete."""
+    model, rules = open_constants(packed)
+    _settle(model, rules, open_state(floats, integers))
+
+
+@kernel
 def _settle(model: Model, rules: Rules, state: State) -> None:
     """Pay the bets of every block that is complete, in the order in which they were issued."""
     slot = complete_slot(state.blocks)
@@ -449,8 +471,8 @@ def _interval_height(model: Model, rules: Rules, state: State) -> float:
     prior = np.zeros((rank, rank))
     joint = np.empty((rank, rank))
     work = np.empty((rank, rank))
-    for i in range(model.start.size):
-        add_outer(prior, model.arms[int(model.start[i])], spread * rules.initial_pulls)
+    for i in range(int(rules.initial_pulls) * model.start.size):
+        add_outer(prior, model.arms[int(model.opening[i % model.opening.size])], spread)
     gram(model.arms, state.counts, joint)
     for i in range(rank):
         for j in range(rank):

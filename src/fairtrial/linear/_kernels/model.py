@@ -13,7 +13,8 @@ class Model(NamedTuple):
     arms: Annotated[Floats, "arms rank"]
     candidates: Annotated[Floats, "candidates rank"]
     rest: Annotated[Floats, "candidates rank"]  # what rounding took from the candidates
-    start: Annotated[Floats, "starting"]  # arms pulled first: a basis, and a few to test the fit
+    start: Annotated[Floats, "starting"]  # a basis, and a few arms to test the fit
+    opening: Annotated[Floats, "opened"]  # arms in the order in which block betting begins
     deviations: Annotated[Floats, "arms"]  # by which its mean may differ from linear
 
 

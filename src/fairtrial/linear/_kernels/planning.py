@@ -275,6 +275,7 @@ def _plan_large(
             model.candidates[:1],
             model.rest[:1],
             model.start,
+            model.opening[:1],
             model.deviations[:1],
         )
         few_targets = targets[hardest]

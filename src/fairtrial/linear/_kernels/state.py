@@ -21,7 +21,7 @@ class Rules(NamedTuple):
     low: float
     high: float
     threshold: float
-    initial_pulls: float
+    initial_pulls: float  # of each arm of the start, or as many pulls of different arms
     growth: float
     kappa: float
     cost: float

@@ -311,7 +311,7 @@ class LinearPolicy(FixedConfidencePolicy):
         counts, sums = self._data
         if not self._units.can_be_fitted(counts):
             return None
-        arms, basis = self.problem.reduced.arms, self.problem.basis_arms
+        arms = self.problem.reduced.arms
         gram = (arms.T * counts) @ arms
         pulled = counts > 0.0
         rows = arms[pulled] * np.sqrt(counts[pulled])[:, np.newaxis]
@@ -319,15 +319,22 @@ class LinearPolicy(FixedConfidencePolicy):
         root: Floats = np.asarray(np.linalg.inv(triangle.T))
         theta = root.T @ (root @ (arms.T @ sums))
         theta += root.T @ (root @ (arms.T @ (sums - counts * (arms @ theta))))
-        initial = float(min(counts[basis].min(), max(1, self._initial)))
-        if initial < self._initial:
+        initial = self._initial_counts
+        if (counts < initial).any():
             return theta, root, math.inf
-        # The mixture level: its prior is `spread` initial pulls of the basis.
-        spread = max(0.2, 1.0 / initial)
-        prior = spread * initial * arms[basis].T @ arms[basis]
-        _, log_det = np.linalg.slogdet(np.eye(len(basis)) + np.linalg.solve(prior, gram))
+        # The mixture level: its prior is a part of the initial pulls, which are in the data.
+        spread = max(0.2, 1.0 / max(1, self._initial))
+        prior = spread * (arms.T * initial) @ arms
+        _, log_det = np.linalg.slogdet(np.eye(len(prior)) + np.linalg.solve(prior, gram))
         level = 2.0 * (1.0 + spread) * (0.5 * log_det - math.log(self._interval_level))
         return theta, root, math.sqrt(level * self._noise_variance)
+
+    @property
+    def _initial_counts(self) -> Floats:
+        """The initial pulls of every arm, at least one of each of a basis; shape (K,)."""
+        counts = np.zeros(len(self.problem.arms))
+        counts[self.problem.basis_arms] = max(1, self._initial)
+        return counts
 
     @property
     def _interval_level(self) -> float:

@@ -26,6 +26,7 @@ from fairtrial.linear._kernels import blocks
 from fairtrial.linear._kernels.state import CONSTANTS, Constants, Rules
 from fairtrial.linear.environments import ArmEnvironment
 from fairtrial.linear.policies.base import LinearPolicy
+from fairtrial.linear.policies.opening import opening_arms
 from fairtrial.linear.problem import Problem
 
 __all__ = ["BlockBetting"]
@@ -39,6 +40,8 @@ MOST_PAIRS = 25_000_000
 
 class _Blocks(LiveBlocks):
     kernels: ClassVar[BlockKernels] = blocks
+    evidence = ("ledgers", "rejected", "finished", "hopeless")
+    verdict = ("chosen",)
 
 
 class BlockBetting(LinearPolicy):
@@ -64,7 +67,8 @@ class BlockBetting(LinearPolicy):
         Pulls per block; a few more if so few could not distinguish the candidates. By default
         4 % of the pulls so far, but at least 1.5 times the number of independent features.
     initial_pulls : int, optional
-        Initial pulls of every arm of a basis; 4 by default.
+        Initial pulls of every arm of a basis. By default there are as many initial pulls as 4 of
+        each would be, of different arms: none is repeated before every arm was pulled.
     max_pulls : int, optional
         Stop undecided after this many results.
     randomize : bool or "bernoulli"
@@ -96,7 +100,7 @@ class BlockBetting(LinearPolicy):
     """
 
     version = 5
-    state_fields = ("_amended", *(f"_blocks.{name}" for name in LiveBlocks.fields))
+    state_fields = tuple(f"_blocks.{name}" for name in LiveBlocks.fields)
 
     def __init__(
         self,
@@ -127,7 +131,9 @@ class BlockBetting(LinearPolicy):
                 "with a tolerance or top; LinGapE takes more",
                 self._units.shape[1],
             )
-        constants, _ = CONSTANTS.pack(Constants(self._units.model, self._rules))
+        self._opening = self._opening_arms()
+        model = self._units.model._replace(opening=self._opening.astype(np.float64))
+        constants, _ = CONSTANTS.pack(Constants(model, self._rules))
         self.randomize = check_randomize(randomize)
         self._blocks = _Blocks(constants, self.randomize, self._key, **self._dimensions)
 
@@ -138,6 +144,18 @@ class BlockBetting(LinearPolicy):
     @property
     def _initial(self) -> int:
         return 4 if self.initial_pulls is None else self.initial_pulls
+
+    def _opening_arms(self) -> Integers:
+        """Return the arms in the order in which the rule begins."""
+        start = self.problem.start_arms
+        if self.initial_pulls is not None:
+            return start
+        return opening_arms(self.problem, self._initial * start.size)
+
+    @property
+    def _initial_counts(self) -> Floats:
+        places = np.arange(self._initial * self.problem.start_arms.size) % self._opening.size
+        return np.bincount(self._opening[places], minlength=len(self.problem.arms)).astype(float)
 
     @property
     def _threshold(self) -> float:
@@ -229,11 +247,10 @@ class BlockBetting(LinearPolicy):
         self._blocks.lose(pull, stopped=self.stopped)
 
     def on_amend(self, pull: Pull, old: float, new: float) -> None:
-        """Correct the data, and bets of its block; those that were paid stay as they were."""
+        """Correct the data, and all bets on the result."""
         self._blocks.amend(
             pull, self._units.reward(pull.action, old), self._units.reward(pull.action, new)
         )
-        self._amended += 1
 
     def _simulate(
         self, environment: ArmEnvironment, generator: np.random.Generator, horizon: int
@@ -249,6 +266,10 @@ class BlockBetting(LinearPolicy):
         return self._data[0]
 
     # --------------------------------------------------------------------- report
+
+    @property
+    def _is_reopened(self) -> bool:
+        return self._blocks.reopened > 0 and not self._finished
 
     @property
     def _found_best(self) -> bool:
@@ -346,6 +367,4 @@ class BlockBetting(LinearPolicy):
         )
         if not self.randomize:
             stated = stated.assuming(PREDICTABLE)
-        lost = 0 if bounded else self._blocks.lost
-        stated = self._as_it_stands(stated)
-        return stated.weakened_by(lost, "pull", "got lost for reasons unrelated to rewards")
+        return self._blocks.as_it_stands(self._as_it_stands(stated), leaves_out=not bounded)

@@ -53,7 +53,7 @@ class Units:
         """The problem as the kernels see it."""
         arms, candidates, _, rest, _ = self.problem.reduced
         start = self.problem.start_arms.astype(np.float64)
-        return Model(arms, candidates, rest, start, self.deviations)
+        return Model(arms, candidates, rest, start, start, self.deviations)
 
     def can_be_fitted(self, counts: Floats) -> bool:
         """Return whether every arm of a basis has a result."""

@@ -86,6 +86,7 @@ __all__ = [
     "lose",
     "open_assigned",
     "run",
+    "settle",
     "skip_initial_block",
     "start",
     "tell",
@@ -412,6 +413,13 @@ def correct(
         record = state.noise[slot] if slot != OUTSIDE else state.settled_noise
         values = in_units(model, cell, old), in_units(model, cell, new)
         replace_numbered(record, cell, float(number), values[0], values[1])
+
+
+@kernel
+def settle(packed: Floats, floats: Floats, integers: Integers) -> None:
+    """Pay the bets of every block that is complete."""
+    model, rules = open_constants(packed)
+    _settle(model, rules, open_state(floats, integers))
 
 
 @kernel

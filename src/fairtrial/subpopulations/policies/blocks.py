@@ -46,6 +46,8 @@ _FAR = 8.0
 
 class _Blocks(LiveBlocks):
     kernels: ClassVar[BlockKernels] = blocks
+    evidence = ("ledgers", "rejected", "finished")
+    verdict = ("answer",)
 
 
 class BlockBetting(FloorPolicy):
@@ -98,9 +100,9 @@ class BlockBetting(FloorPolicy):
     in ``progress().details["losses"]``. With a known noise the block is closed with the draws that
     came, which assumes that losing does not depend on the value. A result that comes after its
     pull was given up still counts if its block is open.
-    A correction reaches every bet that is not paid yet; what is paid stays paid, and the
-    guarantee is then no longer called proven. Losses and corrections of pulls on which nothing
-    is bet (the initial pulls, unsolicited data) leave the guarantee as it is.
+    A correction reaches every bet: those that were paid are paid once more, and an answer that
+    rested on a wrong value is taken back. Losses and corrections of pulls on which nothing is bet
+    (the initial pulls, unsolicited data) leave the guarantee as it is.
 
     Examples
     --------
@@ -260,7 +262,7 @@ class BlockBetting(FloorPolicy):
         self._blocks.lose(pull, stopped=self.stopped)
 
     def on_amend(self, pull: Pull, old: float, new: float) -> None:
-        """Correct the data, and bets of its block; those that were paid stay as they were."""
+        """Correct the data, and all bets on the result."""
         self._blocks.amend(pull, self._inward * old, self._inward * new)
 
     def _can_run(self, environment: Any, horizon: int | None, parallel: int) -> bool:
@@ -274,6 +276,10 @@ class BlockBetting(FloorPolicy):
         return self._data[0]
 
     # --------------------------------------------------------------------- report
+
+    @property
+    def _is_reopened(self) -> bool:
+        return self._blocks.reopened > 0 and not self._finished
 
     @property
     def _finished(self) -> bool:
