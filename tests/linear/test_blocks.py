@@ -486,21 +486,21 @@ def test_a_first_plate_repeats_conditions_if_asked_to_or_if_there_are_no_more() 
     assert np.ptp(np.bincount([pull.action for pull in few])) <= 1
 
 
-def test_no_bet_rests_on_initial_pulls_and_lost_ones_are_asked_for_again() -> None:
+def test_no_bet_rests_on_initial_pulls_and_intervals_wait_for_those_that_are_not_lost() -> None:
     policy = BlockBetting(PLATES["known noise"])
-    initial = 4 * len(policy.problem.start_arms)
-    plate = policy.ask(initial)
+    plate = policy.ask(4 * len(policy.problem.start_arms))
     assert {pull.tag for pull in plate} == {-1}
+    rng = np.random.default_rng(1)
     policy.fail(plate[5])
     for pull in plate[6:]:
-        policy.tell(pull, 1.0)
-    again = policy.ask()
-    assert (again.action, again.tag) == (plate[5].action, -1)
-    for pull in plate[:5]:
-        policy.tell(pull, 1.0)
+        policy.tell(pull, rng.normal())
     assert policy._estimates()[0][0].lower is None
-    policy.tell(again, 1.0)
+    for pull in plate[:5]:
+        policy.tell(pull, rng.normal())
     assert policy._estimates()[0][0].lower is not None
+    assert policy.guarantee.label == "proven"
+    policy.tell(plate[5], 1.0)
+    assert policy._blocks.state.lost.sum() == 0.0
     assert policy.ask().tag == 0
 
 
@@ -516,3 +516,30 @@ def test_different_arms_at_first_cost_no_more_pulls_than_repeats_of_a_basis() ->
     )
     error = math.hypot(early.std(), late.std()) / math.sqrt(runs)
     assert early.mean() < 1.05 * late.mean() + 3.0 * error
+
+
+def test_a_straggler_of_the_first_plate_keeps_no_block_from_being_planned() -> None:
+    policy = BlockBetting(PLATES["known noise"])
+    plate = policy.ask(4 * len(policy.problem.start_arms))
+    rng = np.random.default_rng(1)
+    for pull in plate[1:]:
+        policy.tell(pull, rng.normal())
+    assert policy.recommend().leader is not None
+    assert policy.ask().tag == 0
+
+
+def test_an_arm_that_always_fails_is_not_asked_for_for_ever() -> None:
+    policy = BlockBetting(PLATES["known noise"])
+    rng = np.random.default_rng(1)
+    failing, failed = policy.ask(), 0
+    policy.fail(failing)
+    for _ in range(300):
+        pull = policy.ask()
+        if pull.action == failing.action:
+            policy.fail(pull)
+            failed += 1
+        else:
+            policy.tell(pull, rng.normal())
+    assert failed < 100
+    assert policy._blocks.planned > 2
+    assert policy._estimates()[0][0].lower is not None

@@ -45,6 +45,7 @@ from fairtrial.linear._coordinates import (
     too_close,
 )
 from fairtrial.linear._encoding import Encoding, Table, encoding_of, joined_labels, table_of
+from fairtrial.linear._opening import varied_order
 
 __all__ = ["NotEstimable", "Problem"]
 
@@ -408,6 +409,11 @@ class Problem(BaseProblem):
         """The arm of every action."""
         return tuple({"arm": arm} for arm in self.arms)
 
+    def conditions(self, action: int) -> Mapping[str, float | str]:
+        """Return the values of an arm in the table that describes the arms; nothing without one."""
+        table = self._tables.get("features", {})
+        return {name: column[action] for name, column in table.items()}
+
     @property
     def sign(self) -> float:
         """1 if rewards are maximised, -1 if they are minimised."""
@@ -546,6 +552,11 @@ class Problem(BaseProblem):
             return basis
         _, pivots = qr(self.reduced.arms[others].T, mode="r", pivoting=True, check_finite=False)
         return np.concatenate([basis, others[pivots[:number]]])
+
+    @cached_property
+    def varied_arms(self) -> Integers:
+        """All distinct arms, the start first, in an order of which every beginning is varied."""
+        return varied_order(self.reduced.arms, self.distinct_arms, self.start_arms)
 
     @cached_property
     def _scaled_features(self) -> Floats:

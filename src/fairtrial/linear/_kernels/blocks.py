@@ -56,11 +56,11 @@ from fairtrial.linear._kernels.matrices import (
 )
 from fairtrial.linear._kernels.model import Model, difference, resolution
 from fairtrial.linear._kernels.planning import (
-    can_plan,
     choose_leaders,
     clipped,
     fit,
     leaders_now,
+    measures_start,
     plan_block,
 )
 from fairtrial.linear._kernels.state import (
@@ -123,7 +123,7 @@ def ask(packed: Floats, floats: Floats, integers: Integers, batch: float) -> tup
 def _next_arm(model: Model, rules: Rules, state: State, batch: float) -> tuple[int, int]:
     """Return an arm to pull and the serial of its block; plan a block when none has pulls left."""
     arm, serial = next_pull(state.blocks, -1, 1)
-    if arm < 0 and not (can_plan(model, state) and _has_begun(model, rules, state)):
+    if arm < 0 and not (state.estimable[0] and _has_begun(model, rules, state)):
         arm = _extra_arm(model, rules, state)
     elif arm < 0 and next_slot(state.blocks) != OUTSIDE:
         plan_block(model, rules, state, batch)
@@ -136,15 +136,21 @@ def _next_arm(model: Model, rules: Rules, state: State, batch: float) -> tuple[i
 @kernel
 def _has_begun(model: Model, rules: Rules, state: State) -> bool:
     """Return whether as many pulls as are initial ones have been issued."""
-    return _issued(state) >= rules.initial_pulls * model.start.size
+    return _all_issued(state) >= rules.initial_pulls * model.start.size
 
 
 @kernel
-def _issued(state: State) -> float:
+def _all_issued(state: State) -> float:
     issued = 0.0
     for k in range(state.counts.size):
-        issued += state.counts[k] + state.pending[k]
+        issued += _issued(state, k)
     return issued
+
+
+@inlined
+def _issued(state: State, arm: int) -> float:
+    """Return the pulls of an arm: those lost count, as the arm may be one that always fails."""
+    return state.counts[arm] + state.pending[arm] + state.lost[arm]
 
 
 @kernel
@@ -154,15 +160,16 @@ def _extra_arm(model: Model, rules: Rules, state: State) -> int:
     The initial pulls are of the first opening arms, which measure all directions.
     """
     initial = int(rules.initial_pulls) * model.start.size
-    number = min(model.opening.size, initial) if _issued(state) < initial else model.opening.size
+    number = model.opening.size
+    if _all_issued(state) < initial:
+        number = min(number, initial)
     least = math.inf
     for i in range(number):
-        k = int(model.opening[i])
-        least = min(least, state.counts[k] + state.pending[k])
+        least = min(least, _issued(state, int(model.opening[i])))
     weights = np.zeros(model.arms.shape[0])
     for i in range(number):
         k = int(model.opening[i])
-        if state.counts[k] + state.pending[k] == least:
+        if _issued(state, k) == least:
             if state.blocks.order[0] == FIXED:
                 return k
             weights[k] = 1.0
@@ -204,6 +211,7 @@ def tell_late(
     model, rules = open_constants(packed)
     state = open_state(floats, integers)
     value = reward - rules.shift
+    state.lost[arm] -= 1.0
     _take(model, rules, state, arm, OUTSIDE, value)
     slot = slot_of(state.blocks, serial_of(tag))
     if slot == OUTSIDE:
@@ -222,8 +230,8 @@ def _take(model: Model, rules: Rules, state: State, arm: int, serial: int, rewar
     state.sums[arm] += reward
     state.squares[arm] += reward * reward
     record_result(state.record, arm, reward)
-    if not state.watched[0] and can_plan(model, state):
-        state.watched[0] = 1
+    if not state.estimable[0] and measures_start(model, state.counts):
+        state.estimable[0] = 1
         copy_into(state.early, state.record)
     slot = slot_of(state.blocks, serial)
     if slot == OUTSIDE:
@@ -241,6 +249,7 @@ def lose(packed: Floats, floats: Floats, integers: Integers, arm: int, tag: int)
     model, rules = open_constants(packed)
     state = open_state(floats, integers)
     state.pending[arm] -= 1.0
+    state.lost[arm] += 1.0
     slot = slot_of(state.blocks, serial_of(tag))
     if slot == OUTSIDE:
         return

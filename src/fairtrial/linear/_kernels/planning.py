@@ -42,12 +42,26 @@ LIVE_PER_PULL = 400
 
 
 @kernel
-def can_plan(model: Model, state: State) -> bool:
-    """Return whether every arm of the basis has a result: theta can then be estimated."""
-    least = math.inf
+def measures_start(model: Model, counts: Floats) -> bool:
+    """Return whether every arm of the start has a result, or others predict it as well as one."""
+    missing = 0
     for i in range(model.start.size):
-        least = min(least, state.counts[int(model.start[i])])
-    return least >= 1.0
+        missing += counts[int(model.start[i])] < 1.0
+    if missing == 0:
+        return True
+    if counts.sum() < model.start.size:
+        return False
+    rank = model.arms.shape[1]
+    matrix = np.empty((rank, rank))
+    root = np.empty((rank, rank))
+    gram(model.arms, counts, matrix)
+    if not whitener(matrix, root):
+        return False
+    for i in range(model.start.size):
+        k = int(model.start[i])
+        if counts[k] < 1.0 and whitened_square(root, model.arms[k]) > 1.0:
+            return False
+    return True
 
 
 @kernel
@@ -104,7 +118,7 @@ def leaders_now(model: Model, rules: Rules, state: State, chosen: Integers) -> b
         for k in range(chosen.size):
             chosen[k] = state.chosen[k]
         return True
-    if not can_plan(model, state):
+    if not state.estimable[0]:
         return False
     rank = model.arms.shape[1]
     theta = np.empty(rank)

@@ -53,6 +53,7 @@ class State(NamedTuple):
     sums: Annotated[Floats, "arms"]
     squares: Annotated[Floats, "arms"]
     pending: Annotated[Floats, "arms"]  # pulls in flight
+    lost: Annotated[Floats, "arms"]  # pulls without a result, for good or until it comes late
     shares: Annotated[Floats, "arms"]  # the plan that the next one starts from
     ledgers: Annotated[Floats, "ledgers"]  # see `ledger_of`
     record: Annotated[Floats, f"arms {COLUMNS}"]  # the spread of results, to test the noise
@@ -62,7 +63,7 @@ class State(NamedTuple):
     chosen: Annotated[Integers, "candidates"]  # the present leaders, or the answer
     finished: Annotated[Integers, "1"]
     hopeless: Annotated[Integers, "1"]  # whether there will be no answer
-    watched: Annotated[Integers, "1"]  # whether `early` is noted
+    estimable: Annotated[Integers, "1"]  # whether theta can be estimated, and `early` is noted
     blocks: Blocks  # their sums are of what rewards exceed the block's prediction by
     prediction: Annotated[Floats, "slots rank"]  # theta as estimated when the block was planned
     bets: Bets

@@ -297,7 +297,7 @@ class LinearPolicy(FixedConfidencePolicy):
         """Return all that there is to be warned of: the numbers' accuracy, and contradictions."""
         warnings = []
         counts = self._data[0]
-        fitted = self._units.can_be_fitted(counts)
+        fitted = self._is_estimable
         condition = self.problem.condition(counts) if fitted else 0.0
         if condition > ILL_CONDITIONED:
             warnings.append(
@@ -309,7 +309,7 @@ class LinearPolicy(FixedConfidencePolicy):
     def _fit(self) -> tuple[Floats, Floats, float] | None:
         """Return theta in the reduced coordinates, the whitener and the radius; None before."""
         counts, sums = self._data
-        if not self._units.can_be_fitted(counts):
+        if not self._is_estimable:
             return None
         arms = self.problem.reduced.arms
         gram = (arms.T * counts) @ arms
@@ -320,7 +320,7 @@ class LinearPolicy(FixedConfidencePolicy):
         theta = root.T @ (root @ (arms.T @ sums))
         theta += root.T @ (root @ (arms.T @ (sums - counts * (arms @ theta))))
         initial = self._initial_counts
-        if (counts < initial).any():
+        if (counts < initial).any() or np.linalg.matrix_rank(arms[initial > 0.0]) < arms.shape[1]:
             return theta, root, math.inf
         # The mixture level: its prior is a part of the initial pulls, which are in the data.
         spread = max(0.2, 1.0 / max(1, self._initial))
@@ -328,6 +328,11 @@ class LinearPolicy(FixedConfidencePolicy):
         _, log_det = np.linalg.slogdet(np.eye(len(prior)) + np.linalg.solve(prior, gram))
         level = 2.0 * (1.0 + spread) * (0.5 * log_det - math.log(self._interval_level))
         return theta, root, math.sqrt(level * self._noise_variance)
+
+    @property
+    def _is_estimable(self) -> bool:
+        """Whether the results so far measure every direction."""
+        return self._units.can_be_fitted(self._data[0])
 
     @property
     def _initial_counts(self) -> Floats:

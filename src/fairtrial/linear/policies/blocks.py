@@ -26,7 +26,6 @@ from fairtrial.linear._kernels import blocks
 from fairtrial.linear._kernels.state import CONSTANTS, Constants, Rules
 from fairtrial.linear.environments import ArmEnvironment
 from fairtrial.linear.policies.base import LinearPolicy
-from fairtrial.linear.policies.opening import opening_arms
 from fairtrial.linear.problem import Problem
 
 __all__ = ["BlockBetting"]
@@ -131,7 +130,9 @@ class BlockBetting(LinearPolicy):
                 "with a tolerance or top; LinGapE takes more",
                 self._units.shape[1],
             )
-        self._opening = self._opening_arms()
+        # Repeats are made only where they are asked for.
+        repeats = self.initial_pulls is not None
+        self._opening = problem.start_arms if repeats else problem.varied_arms
         model = self._units.model._replace(opening=self._opening.astype(np.float64))
         constants, _ = CONSTANTS.pack(Constants(model, self._rules))
         self.randomize = check_randomize(randomize)
@@ -145,17 +146,16 @@ class BlockBetting(LinearPolicy):
     def _initial(self) -> int:
         return 4 if self.initial_pulls is None else self.initial_pulls
 
-    def _opening_arms(self) -> Integers:
-        """Return the arms in the order in which the rule begins."""
-        start = self.problem.start_arms
-        if self.initial_pulls is not None:
-            return start
-        return opening_arms(self.problem, self._initial * start.size)
-
     @property
     def _initial_counts(self) -> Floats:
+        """The initial pulls of every arm, without lost ones."""
         places = np.arange(self._initial * self.problem.start_arms.size) % self._opening.size
-        return np.bincount(self._opening[places], minlength=len(self.problem.arms)).astype(float)
+        planned = np.bincount(self._opening[places], minlength=len(self.problem.arms))
+        return np.asarray(np.maximum(planned - self._blocks.state.lost, 0.0))
+
+    @property
+    def _is_estimable(self) -> bool:
+        return bool(self._blocks.state.estimable[0])
 
     @property
     def _threshold(self) -> float:
