@@ -4,13 +4,17 @@ import contextlib
 import doctest
 import io
 import re
+import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import click
 import pytest
+
+from fairtrial.core.tables import read_table
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -90,6 +94,7 @@ def test_every_configuration_of_a_page_is_accepted(page, workplace):
 
     shipped = ROOT / "src/fairtrial/data/actg175/actg175.csv.gz"
     shutil.copy(shipped, workplace / shipped.name)
+    shutil.copy(ROOT / "examples/plates/conditions.csv", workplace)
     sections = {}
     for block in blocks(page):
         if block["language"] == "toml":
@@ -100,7 +105,9 @@ def test_every_configuration_of_a_page_is_accepted(page, workplace):
             }
             file = workplace / "trial.toml"
             file.write_text("".join(sections.values()), encoding="utf-8")
-            load_configuration(file, "run" if "source" in sections else "plan")
+            by_hand = "study create" in page.read_text(encoding="utf-8")
+            purpose = "create" if by_hand else "run" if "source" in sections else "plan"
+            load_configuration(file, purpose)
 
 
 # ----------------------------------------------------------------------------- command
@@ -192,6 +199,70 @@ def test_the_reference_tells_every_key_of_a_configuration():
         key for key in keys - {"problem"} if f"`{key}`" not in text and f"`{key} =" not in text
     }
     assert not missing
+
+
+# ------------------------------------------------------------------------------ by hand
+
+
+def by_hand(page):
+    """Yield the commands of a page, each with what the page says that it prints."""
+    for block in blocks(page):
+        if block["language"] == "console":
+            for step in re.split(r"^\$ ", block["text"], flags=re.MULTILINE)[1:]:
+                command, _, output = step.partition("\n")
+                yield shlex.split(command)[1:], output
+
+
+def fill_in(name, yields):
+    """Do the laboratory's work: fill in the yields of a plate."""
+    from fairtrial.core.sheets import read_sheet
+    from fairtrial.core.tables import write_table
+
+    sheet = read_sheet(name)
+    arms = sheet.cells("arm")
+    for place, row in enumerate(sheet.rows):
+        row[sheet.header.index("value")] = yields[arms[place]]
+    write_table(sheet.file, sheet.header, sheet.rows)
+
+
+def test_the_plates_of_the_page_are_run_by_its_commands(workplace):
+    from click.testing import CliRunner
+
+    from fairtrial.cli.app import app
+    from fairtrial.data import direct_arylation
+
+    page = DOCS / "how-to/run-plates-by-hand.md"
+    reactions = direct_arylation()
+    yields = {
+        arm: 100 * share for arm, share in zip(reactions["arm"], reactions["reward"], strict=True)
+    }
+    shutil.copy(ROOT / "examples/plates/conditions.csv", workplace)
+    (trial,) = (block["text"] for block in blocks(page) if block["language"] == "toml")
+    (workplace / "trial.toml").write_text(trial, encoding="utf-8")
+    # The page cannot know the ids: of the well without a result, and of one with a wrong value.
+    placed = {}
+    for words, expected in by_hand(page):
+        words[3:5] = placed.get(words[1], words[3:5])
+        result = CliRunner().invoke(app, words)
+        assert result.exit_code in (0, 3), result.output
+        assert doctest.OutputChecker().check_output(expected, result.stdout, FLAGS), result.stdout
+        if words[1] == "ask":
+            plate = read_table(words[-1], text=["pull_id"])
+            (first, second), arms = plate["pull_id"][:2], plate["arm"]
+            if not placed:
+                assert len(set(arms)) == 96
+                placed["fail"] = [first, "--reason"]
+                fill_in(words[-1], yields | {arms[0]: ""})
+            else:
+                placed["amend"] = [second, str(yields[arms[1]])]
+                fill_in(words[-1], yields | {arms[1]: 1.0})
+
+
+def test_the_example_of_plates_is_that_of_the_page():
+    page = DOCS / "how-to/run-plates-by-hand.md"
+    (trial,) = (block["text"] for block in blocks(page) if block["language"] == "toml")
+    example = (ROOT / "examples/plates/trial.toml").read_text(encoding="utf-8")
+    assert tomllib.loads(example) == tomllib.loads(trial)
 
 
 # ------------------------------------------------------------------------------- links

@@ -86,6 +86,10 @@ def test_ask_shows_the_pulls_and_outstanding_shows_them_again(pulls, invoke, doc
     assert all(pull["pull_id"] in text for pull in pulls)
 
 
+def test_without_open_pulls_it_is_said_that_there_are_none(created, invoke):
+    assert invoke("study", "outstanding", created).stdout == "small: no pull is open\n"
+
+
 def test_ask_gives_one_pull_and_of_the_group_that_has_arrived(created, document):
     found, _ = document("study", "ask", created, "--group", "y", "--worker", "Ann")
     (pull,) = found["pulls"]

@@ -5,7 +5,7 @@ import csv
 import openpyxl
 import pytest
 
-from fairtrial import causal, subpopulations
+from fairtrial import causal, linear, subpopulations
 from fairtrial.errors import ConflictingOutcome, InvalidArgument, InvalidTable, StorageError
 from fairtrial.study import Study
 
@@ -210,6 +210,20 @@ def test_pulls_are_only_written_to_files_that_can_be_told(study, tmp_path, name)
         study.write_pulls(study.ask(2), tmp_path / name)
     with pytest.raises(StorageError, match="cannot be written"):
         study.write_pulls(study.outstanding(), tmp_path / "absent" / "plate.csv")
+
+
+def test_what_a_pull_is_made_of_has_columns_of_its_own(tmp_path):
+    conditions = {"base": ["K", "K", "=Cs"], "value": [1, 2, 2], "heat": [90, 105, 90]}
+    problem = linear.Problem(conditions, noise_std=1.0, arms=["a", "b", "c"])
+    policy = linear.BlockBetting(problem)
+    with Study.create(problem, policy, storage="memory://", name="made", seed=1) as study:
+        path = study.write_pulls(study.ask(3), tmp_path / "plate.csv")
+        rows = rows_of(path)
+        assert list(rows[0]) == ["pull_id", "number", "arm", "base", "heat", "value"]
+        made = {row["arm"]: (row["base"], float(row["heat"])) for row in rows}
+        assert made == {"a": ("K", 90), "b": ("K", 105), "c": ("'=Cs", 90)}
+        fill(path, ["0.5", "", "0.25"], base="anything")
+        assert [event.value for event in study.tell_table(path)] == [0.5, 0.25]
 
 
 def test_a_row_of_fields_is_told_by_several_columns(tmp_path):

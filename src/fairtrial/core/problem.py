@@ -102,6 +102,10 @@ class Problem(Parametrized, ABC):
         """Return the labels of one action."""
         return self.action_labels[action]
 
+    def conditions(self, action: int) -> Mapping[str, Any]:
+        """Return what an action is made of, by name; whoever carries it out may need it."""
+        return {}
+
     def action(self, **labels: Any) -> int:
         """Return the action that carries exactly these labels.
 

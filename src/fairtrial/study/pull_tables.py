@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,7 @@ class PullColumns:
     """
 
     def __init__(self, problem: Problem) -> None:
+        self._problem = problem
         taken = (_ID, _NUMBER, _VALUE)
         self.labels = {
             name if name not in taken else f"label_{name}": name
@@ -50,15 +52,23 @@ class PullColumns:
         """The columns that are to be filled in."""
         return list(self.fields) or [_VALUE]
 
+    @cached_property
+    def conditions(self) -> list[str]:
+        """What pulls are made of, where no other column is called so."""
+        others = {_ID, _NUMBER, *self.labels, *self.results}
+        return [name for name in self._problem.conditions(0) if name not in others]
+
     @property
     def header(self) -> list[str]:
         """All columns."""
-        return [_ID, _NUMBER, *self.labels, *self.results]
+        return [_ID, _NUMBER, *self.labels, *self.conditions, *self.results]
 
     def row(self, pull: StudyPull) -> list[Any]:
         """Return the cells of a pull; those of its results are blank."""
         labels = (pull.labels[name] for name in self.labels.values())
-        return [pull.id, pull.number, *labels, *("" for _ in self.results)]
+        known = self._problem.conditions(pull.action)
+        own = (_as_written(known[name]) for name in self.conditions)
+        return [pull.id, pull.number, *labels, *own, *("" for _ in self.results)]
 
 
 def write_pulls(problem: Problem, pulls: Sequence[StudyPull], path: Path) -> None:
@@ -200,6 +210,11 @@ class ResultTable:
             for column, name in self._columns.labels.items()
             if column in given
         }
+
+
+def _as_written(value: Any) -> Any:
+    """Return a number as people write it: 120 for 120.0."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 def _is_empty(cell: Any) -> bool:

@@ -298,6 +298,8 @@ def _show_pulls(
         from fairtrial.core.wording import plural
 
         say(f"{opened.name}: {plural(len(pulls), 'pull')} in {table}")
+    elif not pulls:
+        say(f"{opened.name}: no pull is open")
     else:
         names = list(opened.problem.action_labels[0])
         rows = [
