@@ -543,3 +543,21 @@ def test_an_arm_that_always_fails_is_not_asked_for_for_ever() -> None:
     assert failed < 100
     assert policy._blocks.planned > 2
     assert policy._estimates()[0][0].lower is not None
+
+
+def test_results_that_come_after_the_stop_and_a_recall_leave_the_intervals() -> None:
+    problem = Problem(np.eye(2), noise_std=0.01)
+    policy = BlockBetting(problem, delta=0.1)
+    flying = policy.ask(8)
+    for pull in flying:
+        policy.tell(pull, float(pull.action))
+    flying = []
+    while not policy.stopped:
+        flying += policy.ask(30)
+        pull = flying.pop(0)
+        policy.tell(pull, float(pull.action))
+    for pull in flying:
+        policy.fail(pull)
+        policy.tell(pull, float(pull.action))
+    assert policy._blocks.state.lost.min() == 0.0
+    assert policy._estimates()[0][0].lower is not None

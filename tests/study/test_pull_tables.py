@@ -129,6 +129,13 @@ def test_lines_are_those_of_the_file_where_lines_are_empty(study, tmp_path):
     assert refusals(study, path) == ("line 6: reward must be in [-1, 1]; got 9.0",)
 
 
+def test_rows_without_a_value_are_no_results_whatever_else_they_say(study, plate):
+    rows = fill(plate, ["0.5"])
+    with plate.open("a", newline="") as stream:
+        stream.write(f"the edge was wet,,,,\n,,a,x,\n{rows[0]['pull_id']},,,,\n1.2E+31,,,,\n")
+    assert [event.pull_id for event in study.tell_table(plate)] == [rows[0]["pull_id"]]
+
+
 def test_unknown_and_repeated_ids_and_those_of_another_study_are_refused(study, plate, tmp_path):
     rows = rows_of(plate)
     with Study.create(

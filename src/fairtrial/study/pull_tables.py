@@ -167,19 +167,18 @@ class ResultTable:
         first: dict[str, int] = {}
         for place, cells in enumerate(self._cells):
             given = {name: cell for name, cell in cells.items() if not _is_empty(cell)}
+            if given.keys().isdisjoint(self._columns.results):
+                # The pull is still open; or the row is a remark, below the table.
+                continue
             try:
                 pull_id = _pull_id(given.get(_ID))
                 earlier = first.setdefault(pull_id, place)
                 if earlier != place:
                     raise InvalidArgument(_ID, f"repeats that of {self._sheet.where(earlier)}")
-                outcome = self._outcome(given)
-                if outcome is not None:
-                    yield ResultRow(
-                        place, pull_id, self._labels(given), as_result(self._problem, outcome)
-                    )
+                result = as_result(self._problem, self._outcome(given))
+                yield ResultRow(place, pull_id, self._labels(given), result)
             except FairtrialError as error:
-                if given:
-                    self.mistakes.append((place, str(error)))
+                self.mistakes.append((place, str(error)))
 
     @property
     def _cells(self) -> Iterator[dict[str, Any]]:
@@ -192,12 +191,9 @@ class ResultTable:
         for row in zip(*columns, strict=True):
             yield dict(zip(sheet.header, row, strict=True))
 
-    def _outcome(self, given: Mapping[str, Any]) -> Outcome | None:
-        """Return the outcome of a row, None if it is still open."""
-        results = self._columns.results
-        blank = [name for name in results if name not in given]
-        if len(blank) == len(results):
-            return None
+    def _outcome(self, given: Mapping[str, Any]) -> Outcome:
+        """Return the outcome of a row."""
+        blank = [name for name in self._columns.results if name not in given]
         if blank:
             raise InvalidArgument(", ".join(blank), "must be filled in: the others of the row are")
         if not self._columns.fields:

@@ -211,7 +211,8 @@ def tell_late(
     model, rules = open_constants(packed)
     state = open_state(floats, integers)
     value = reward - rules.shift
-    state.lost[arm] -= 1.0
+    # A pull that was called back after the stop was not counted as lost.
+    state.lost[arm] = max(0.0, state.lost[arm] - 1.0)
     _take(model, rules, state, arm, OUTSIDE, value)
     slot = slot_of(state.blocks, serial_of(tag))
     if slot == OUTSIDE:
