@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -14,21 +14,25 @@ from fairtrial.cli.assumptions import replay_to_plan_in
 from fairtrial.cli.construction import build_policy, build_problem
 from fairtrial.cli.environments import build_replay, check_command, warn_of
 from fairtrial.cli.files import warn_of_tables, with_files
+from fairtrial.cli.scenarios import build_scenarios, check_control
 from fairtrial.cli.sections import (
     SECTIONS,
     CommandSource,
     PlanSection,
     ReplaySource,
+    ScenarioSection,
     SimulatedSource,
     SourceSection,
     StudySection,
     assumed_over,
+    parse_scenarios,
     parse_section,
 )
 from fairtrial.core import Environment, Policy, Problem
 from fairtrial.core.family import FAMILIES, Family, family_of
 from fairtrial.core.mistakes import Mistakes, did_you_mean
 from fairtrial.core.nesting import is_deeper
+from fairtrial.core.scenario import Scenario
 from fairtrial.core.tables import column_of
 from fairtrial.core.wording import plural, said_of_rows
 from fairtrial.errors import ConfigurationError
@@ -77,6 +81,10 @@ class Configuration:
         What to assume when planning.
     assumed : Environment or None
         The environment to plan in, if it is not that of the source.
+    scenarios : tuple of Scenario
+        What else may be true, when planned or simulated.
+    text : str
+        The file as it was read.
     """
 
     folder: Path
@@ -87,6 +95,8 @@ class Configuration:
     environment: Environment | None
     plan: PlanSection
     assumed: Environment | None
+    scenarios: tuple[Scenario, ...] = ()
+    text: str = ""
 
     @property
     def planned(self) -> Environment:
@@ -130,10 +140,11 @@ def load_configuration(path: str | Path, purpose: Purpose) -> Configuration:
         If anything is wrong with it; every mistake is listed with its key path.
     """
     file = Path(path)
-    draft = _Draft(_read_toml(file), file.parent, purpose)
+    data, text = _read_toml(file)
+    draft = _Draft(data, file.parent, purpose)
     if draft.mistakes:
         raise ConfigurationError(draft.mistakes, str(file))
-    configuration = draft.finished()
+    configuration = replace(draft.finished(), text=text)
     is_simulated = purpose in ("plan", "simulate")
     environment = configuration.planned if is_simulated else configuration.environment
     if environment is not None:
@@ -144,7 +155,7 @@ def load_configuration(path: str | Path, purpose: Purpose) -> Configuration:
 def load_study_section(path: str | Path) -> StudySection:
     """Return the section [study] alone, for commands that only look at a study."""
     file = Path(path)
-    data = _read_toml(file)
+    data, _ = _read_toml(file)
     mistakes: list[str] = []
     study = _parsed_study(data, file.parent, mistakes)
     if study is None:
@@ -158,8 +169,9 @@ def difference_from(study: Study, path: str | Path) -> str:
     A file without a problem says nothing of it, and so does not differ.
     """
     file = Path(path)
+    data, _ = _read_toml(file)
     # Not its source, which may be a large table.
-    told = {key: part for key, part in _read_toml(file).items() if key not in ("source", "plan")}
+    told = {key: part for key, part in data.items() if key in ("study", "problem", "policy")}
     if "problem" not in told:
         return ""
     described = _Draft(told, file.parent, "run").specification(study.seed)
@@ -185,7 +197,8 @@ def resolve_storage(storage: str, folder: Path) -> str:
     return storage if file is None else f"sqlite:///{(folder / file).absolute()}"
 
 
-def _read_toml(file: Path) -> dict[str, Any]:
+def _read_toml(file: Path) -> tuple[dict[str, Any], str]:
+    """Return the tables of a file, and its text."""
     try:
         with file.open("rb") as stream:
             data = stream.read(_LONGEST_FILE + 1)
@@ -203,14 +216,14 @@ def _read_toml(file: Path) -> dict[str, Any]:
     raise ConfigurationError([mistake], str(file))
 
 
-def _parsed_toml(data: bytes) -> dict[str, Any]:
-    """Return the tables of a file; what would keep the parser busy for long is refused before."""
+def _parsed_toml(data: bytes) -> tuple[dict[str, Any], str]:
+    """Return the tables of a file and its text; refuse what would keep the parser busy for long."""
     if len(data) > _LONGEST_FILE:
         raise tomllib.TOMLDecodeError(f"it has more than {_LONGEST_FILE:,} bytes")
     text = data.decode("utf-8-sig")  # Notepad puts a mark at the beginning
     if is_deeper(text, _DEEPEST) or _MANY_PARTS.search(text):
         raise RecursionError
-    return tomllib.loads(text)
+    return tomllib.loads(text), text
 
 
 class _Draft:
@@ -232,6 +245,8 @@ class _Draft:
         self._environment = self._build_environment() if sound else None
         self._assumed = self._build_assumed(purpose) if sound else None
         self._require_for(purpose)
+        self._scenario_sections = self._parsed_scenarios()
+        self._scenarios = self._build_scenarios() if purpose in ("plan", "simulate") else []
 
     @property
     def mistakes(self) -> list[str]:
@@ -253,6 +268,7 @@ class _Draft:
             environment=self._environment,
             plan=self._plan,
             assumed=self._assumed,
+            scenarios=tuple(self._scenarios),
         )
 
     def specification(self, seed: int) -> Specification | None:
@@ -306,12 +322,27 @@ class _Draft:
             return None
         if isinstance(source, ReplaySource) and not self._plan_gives_means:
             return self._build_assumed_replay(plan, purpose)
-        given = plan.given
-        if isinstance(source, SimulatedSource) and given and self._environment is not None:
-            given = assumed_over(given, source.given)
-        elif not self._plan_gives_means:
-            return None
-        return self._simulated(given, "plan")
+        if isinstance(source, SimulatedSource) and plan.given and self._environment is not None:
+            return self._simulated(assumed_over(plan.given, source.given), "plan")
+        return self._simulated(plan.given, "plan") if self._plan_gives_means else None
+
+    def _parsed_scenarios(self) -> list[ScenarioSection]:
+        given = self._data.get("scenario", [])
+        return parse_scenarios(given, self._found["scenario"], self._family)
+
+    def _build_scenarios(self) -> list[Scenario]:
+        """Return the scenarios, once there is an environment to change."""
+        assumed = self._assumed or self._environment
+        if assumed is None or self._plan is None or self.mistakes:
+            return []
+        if self._plan.control is not None:
+            check_control(assumed, self._plan.control, self._found["plan"])
+        given = None
+        if self._plan_gives_means or isinstance(self._source, SimulatedSource):
+            own = self._source.given if isinstance(self._source, SimulatedSource) else {}
+            given = assumed_over(self._plan.given, own)
+        found = self._found["scenario"]
+        return build_scenarios(self._scenario_sections, assumed, given, self._plan, found)
 
     def _simulated(self, given: Mapping[str, Any], section: str) -> Environment | None:
         assert self._family is not None
@@ -363,7 +394,7 @@ class _Draft:
 
     @property
     def _no_cap(self) -> bool:
-        return self._plan is not None and self._plan.max_pulls is None
+        return self._plan is not None and self._plan.longest is None
 
 
 def _family(data: Mapping[str, Any]) -> Family | None:

@@ -6,7 +6,7 @@ import textwrap
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -23,9 +23,13 @@ from fairtrial.presentation.alternatives import candidates_sentence, summary, ta
 from fairtrial.presentation.cuts import cut_by
 from fairtrial.presentation.sources import arm_of
 
+if TYPE_CHECKING:
+    from fairtrial.simulation import OperatingCharacteristics, Proportion
+
 __all__ = [
     "Reporter",
     "answer_text",
+    "characteristics_tables",
     "estimates_table",
     "name_of",
     "print_rows",
@@ -40,6 +44,7 @@ _LINE_SECONDS = 5.0
 _BAR_WIDTH = 40
 _NAMED_ANSWERS = 6
 _WIDTH_OF_FILES = 120
+_WORDS = ("Scenario", "Right answer")
 
 
 class Reporter(Protocol):
@@ -275,6 +280,31 @@ def _interval(estimate: Estimate) -> str:
 def _limits(estimate: Estimate) -> str:
     ends = [end for end in (estimate.lower_limit, estimate.upper_limit) if end is not None]
     return " to ".join(shown_number(end) for end in ends)
+
+
+def characteristics_tables(found: OperatingCharacteristics) -> list[Table]:
+    """Return the decisions and the pulls in every scenario, as tables."""
+    decisions, pulls = Table(title="Decisions"), Table(title="Pulls until the end of a run")
+    for table, heads in (
+        (decisions, ("Scenario", "Most pulls", "Right answer", "Right", "Wrong", "Undecided")),
+        (pulls, ("Scenario", "Most pulls", "Mean", "Median", "5 %", "95 %", "On worse arms")),
+    ):
+        for head in heads:
+            table.add_column(head, justify="left" if head in _WORDS else "right")
+    for row in found:
+        place = (row.scenario.name, f"{row.max_pulls:,}")
+        shares = (_share(one) for one in (row.right, row.wrong, row.undecided))
+        decisions.add_row(*place, row.right_answer, *shares)
+        spread = (row.pulls.mean, row.pulls.median, *row.pulls.quantiles.values())
+        worse = "-" if row.worse_share is None else f"{row.worse_share:.0%}"
+        pulls.add_row(*place, *map(shown_number, spread), worse)
+    return [decisions, pulls]
+
+
+def _share(found: Proportion | None) -> str:
+    if found is None:
+        return "-"
+    return f"{found.rate:.1%} ({100 * found.lower:.1f}-{100 * found.upper:.1f})"
 
 
 def print_table(table: Table) -> None:

@@ -25,6 +25,7 @@ __all__ = ["Plan", "complexity_in", "make_plan", "simulate_configuration"]
 _HORIZON_IN_BOUNDS = 100
 _HORIZON_IN_STARTS = 100
 _HORIZON_OF_TIES = 10_000
+_REPLICATIONS = 200
 _SMALLEST_SPREAD = 1e-6
 _WIDER_AT_LITTLE_COST = 1.5
 
@@ -177,7 +178,7 @@ def make_plan(configuration: Configuration, delta: float | None = None) -> Plan:
 def _reason_for_a_cap(configuration: Configuration, complexity: Complexity | None) -> str | None:
     """Return why runs might never end, as nothing ends them; None where they will."""
     policy = configuration.policy
-    if configuration.plan.max_pulls is not None or policy.endless:
+    if configuration.plan.longest is not None or policy.endless:
         return None
     if any(policy.get_params().get(name) is not None for name in _CAPS):
         return None
@@ -244,13 +245,13 @@ def simulate_configuration(
     if complexity is None:
         complexity = complexity_in(environment)
     bound = _finite_bound(complexity, delta)
-    horizon = plan.max_pulls
+    horizon = plan.longest
     if horizon is None and (reason := _reason_for_a_cap(configuration, complexity)):
         horizon = max(_HORIZON_OF_TIES, _HORIZON_IN_STARTS * _first_pulls(environment, policy))
         say(f"{reason}: each run ends after {plural(horizon, 'pull')}, unless it decides", err=True)
     elif horizon is None and bound is not None:
         horizon = _cap(bound, environment, policy)
-    number = replications or plan.replications
+    number = replications or plan.replications or _REPLICATIONS
     runs = plural(number, "run")
     say(f"Simulating {runs} of {type(policy).__name__} ...", err=True)
     found = simulate(

@@ -28,16 +28,18 @@ __all__ = [
     "CommandSource",
     "PlanSection",
     "ReplaySource",
+    "ScenarioSection",
     "SimulatedSource",
     "SourceSection",
     "StudySection",
     "assumed_over",
+    "parse_scenarios",
     "parse_section",
 ]
 
 _LONGEST_NAME = 200
 
-SECTIONS = ("study", "problem", "policy", "source", "plan")
+SECTIONS = ("study", "problem", "policy", "source", "plan", "scenario")
 
 
 class _Section(BaseModel):
@@ -105,12 +107,50 @@ class PlanSection(_EnvironmentSection):
     """What `plan` and `simulate` assume."""
 
     parallel: int = Field(default=1, ge=1)
-    replications: int = Field(default=200, ge=2)
+    replications: int | None = Field(default=None, ge=2)
     delta: float | None = Field(default=None, gt=0, lt=1)
-    max_pulls: int | None = Field(default=None, ge=1)
+    max_pulls: Any = None
+    control: str | None = Field(default=None, min_length=1)
+    pulls_per_day: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+
+    @field_validator("max_pulls")
+    @classmethod
+    def _are_numbers_of_pulls(cls, given: object) -> object:
+        numbers = given if isinstance(given, list) else [given]
+        if given is not None and not (numbers and all(map(_is_number_of_pulls, numbers))):
+            accepted = "must be an integer of at least 1, or a list of them"
+            raise InvalidArgument("max_pulls", accepted, given)
+        return given
+
+    @property
+    def budgets(self) -> list[int]:
+        """The most pulls of a run: every number that is given, in order."""
+        given = self.max_pulls
+        return [] if given is None else sorted(set(given if isinstance(given, list) else [given]))
+
+    @property
+    def longest(self) -> int | None:
+        """The largest of them, if there are any."""
+        return max(self.budgets, default=None)
 
 
-_MODELS: dict[str, type[BaseModel]] = {"study": StudySection, "plan": PlanSection}
+def _is_number_of_pulls(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value < 2**62
+
+
+class ScenarioSection(_EnvironmentSection):
+    """What may be true instead of what is assumed."""
+
+    name: str = Field(min_length=1, max_length=100)
+    why: str = ""
+    effect: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+
+
+_MODELS: dict[str, type[BaseModel]] = {
+    "study": StudySection,
+    "plan": PlanSection,
+    "scenario": ScenarioSection,
+}
 _KINDS: dict[str, type[BaseModel]] = {
     "replay": ReplaySource,
     "simulate": SimulatedSource,
@@ -136,6 +176,26 @@ def parse_section(
     except ValidationError as error:
         mistakes.extend(_in_words(name, models, mistake) for mistake in error.errors())
         return None
+
+
+def parse_scenarios(
+    data: object, mistakes: list[str], family: Family | None = None
+) -> list[ScenarioSection]:
+    """Return the blocks [[scenario]] that are right, after adding what is wrong with others."""
+    if not isinstance(data, list):
+        mistakes.append(f"scenario: must be blocks [[scenario]]; got {abridged(data)}")
+        return []
+    found: list[ScenarioSection] = []
+    for number, block in enumerate(data, 1):
+        own: list[str] = []
+        section = parse_section("scenario", block, own, family)
+        place = f"scenario {number}"
+        mistakes.extend(line.replace("scenario", place, 1) for line in own)
+        if section is not None and section.name in [one.name for one in found]:
+            mistakes.append(f"{place}.name: must be different; got {section.name!r} again")
+        elif section is not None:
+            found.append(section)
+    return found
 
 
 def _with_keys(model: type[BaseModel], family: Family | None) -> type[BaseModel]:

@@ -115,6 +115,9 @@ class Family:
         ``(environment, effect, control)``: the environment in which all differences from the
         control (a label, or None for the worst) are that many times as large; None in a family
         without scenarios.
+    with_means : callable or None
+        ``(environment, means)``: the environment of a table with its rows moved to other means;
+        None in a family that moves no rows.
     harms : callable
         ``(environment)``: the scenarios in which its answer would do harm.
     values : callable
@@ -149,6 +152,7 @@ class Family:
     )
     analysis: Callable[[Any, Sequence[int], float], Policy] | None = None
     at_effect: Callable[[Any, float, str | None], Environment] | None = None
+    with_means: Callable[[Any, Any], Environment] | None = None
     harms: Callable[[Any], Iterable[Scenario]] = _nothing
     values: Callable[[Any], Mapping[str, float]] = _no_values
     fixed_design: Callable[[Any], FixedDesign | None] = (

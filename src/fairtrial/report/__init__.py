@@ -1,5 +1,6 @@
-"""A study on one HTML page, a section a module; charts are drawn in per cent of the width."""
+"""Pages in HTML, a section a module: a study, or what a planned one would do."""
 
 from fairtrial.report.page import write_report
+from fairtrial.report.planned import write_characteristics
 
-__all__ = ["write_report"]
+__all__ = ["write_characteristics", "write_report"]

@@ -25,7 +25,6 @@ from fairtrial.presentation.words import (
     because,
     count,
     decimals,
-    ended,
     fixed,
     headline,
     listed,
@@ -37,6 +36,7 @@ from fairtrial.presentation.words import (
 )
 from fairtrial.report import charts
 from fairtrial.report.findings import Findings
+from fairtrial.report.guarantee import guarantee_in_words
 from fairtrial.report.html import (
     LABEL_LENGTH,
     Markup,
@@ -53,11 +53,6 @@ from fairtrial.report.html import (
 __all__ = ["decision"]
 
 _MOMENTS_LISTED = 24
-_KINDS = {
-    "proven": "Proven",
-    "calibrated": "Calibrated, not proven: its errors were measured",
-    "heuristic": "Heuristic, not proven",
-}
 
 
 def decision(found: Findings, facts: Mapping[str, object]) -> Markup:
@@ -78,27 +73,13 @@ def decision(found: Findings, facts: Mapping[str, object]) -> Markup:
         "Decision",
         verdict,
         table("Facts", ("Fact", "Value"), rows) if rows else None,
-        *_guarantee(found),
+        element("h3", "Guarantee"),
+        *guarantee_in_words(found.progress.recommendation.guarantee),
         element("h3", "What would change this answer"),
         bullets(_what_would_change_it(found)),
         None if found.endless else _evidence(found),
         _against_others(found),
     )
-
-
-def _guarantee(found: Findings) -> list[Markup]:
-    guarantee = found.progress.recommendation.guarantee
-    title = element("h3", "Guarantee")
-    if guarantee is None:
-        return [title, element("p", "The policy claims no guarantee.")]
-    kind = _KINDS[guarantee.label]
-    name = f" ({guarantee.name}): {ended(guarantee.statement)}"
-    parts = [title, element("p", element("strong", kind), name)]
-    if guarantee.assumptions:
-        parts += [element("p", "It assumes:"), bullets(map(ended, guarantee.assumptions))]
-    if guarantee.source:
-        parts.append(element("p", f"Source: {ended(guarantee.source)}"))
-    return parts
 
 
 def _what_would_change_it(found: Findings) -> list[str]:

@@ -114,8 +114,8 @@ def _table_row(row: Sequence[object], kinds: Sequence[str]) -> Markup:
 
 def section(name: str, *content: object) -> Markup:
     """Return a section with its title."""
-    title = element("h2", name, id=name.lower())
-    return element("section", title, *content, aria_labelledby=name.lower())
+    place = name.lower().replace(" ", "-")
+    return element("section", element("h2", name, id=place), *content, aria_labelledby=place)
 
 
 def bullets(points: Iterable[object]) -> Markup:

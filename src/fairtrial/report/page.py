@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from importlib.resources import files
-from os import PathLike
+from collections.abc import Mapping
 from pathlib import Path
 
 from numpy.typing import ArrayLike
 
-import fairtrial
-from fairtrial.core.files import replacing
-from fairtrial.errors import InvalidArgument, StorageError
 from fairtrial.presentation.sources import StudyLike, VerificationLike, check_offers, replay_note
 from fairtrial.report.arms import arms
 from fairtrial.report.decision import decision
+from fairtrial.report.document import document, write_document
 from fairtrial.report.fairness import fairness
 from fairtrial.report.findings import Findings
 from fairtrial.report.health import health
@@ -84,54 +80,26 @@ def write_report(
     True
     """
     check_offers("study", study, "must be a Study", "name", "progress", "events")
-    if not isinstance(path, str | PathLike):
-        raise InvalidArgument("path", "must be the path of a file", path)
-    file = Path(path)
     found = Findings.of(study, optimal, verification)
-    page = _page(found, title or study.name, _sections(found, facts or {}, blinded=blinded))
-    try:
-        # It may contain data about people: readable by its owner only, as the study is.
-        with replacing(file) as part:
-            part.write_text(page, encoding="utf-8", newline="\n")
-    except StorageError as error:
-        reason = f"must be a file that can be written ({getattr(error.__cause__, 'strerror', '')})"
-        raise InvalidArgument("path", reason, str(path)) from error
-    return file
+    replayed = replay_note(study)
+    page = document(
+        title or study.name,
+        element("p", element("strong", bdi(replayed))) if replayed else None,
+        *(_blinded(found) if blinded else _full(found, facts or {})),
+    )
+    return write_document(path, page)
 
 
-def _sections(
-    found: Findings, facts: Mapping[str, object], *, blinded: bool
-) -> list[Markup | None]:
-    if blinded:
-        return [question(found), recruited(found), health(found)]
+def _blinded(found: Findings) -> list[Markup | None]:
+    return [question(found.study.problem), recruited(found), health(found)]
+
+
+def _full(found: Findings, facts: Mapping[str, object]) -> list[Markup | None]:
     return [
-        question(found),
+        question(found.study.problem),
         decision(found, facts),
         arms(found),
         fairness(found),
         health(found),
         log(found),
     ]
-
-
-def _page(found: Findings, title: str, sections: Sequence[Markup | None]) -> str:
-    policy = "default-src 'none'; style-src 'unsafe-inline'"
-    style = Markup(files("fairtrial.report").joinpath("report.css").read_text(encoding="utf-8"))
-    head = element(
-        "head",
-        element("meta", charset="utf-8"),
-        element("meta", http_equiv="Content-Security-Policy", content=policy),
-        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
-        element("title", title),
-        element("style", Markup(style)),
-    )
-    replayed = replay_note(found.study)
-    main = element(
-        "main",
-        element("h1", bdi(title)),
-        element("p", element("strong", bdi(replayed))) if replayed else None,
-        *sections,
-    )
-    footer = element("footer", f"Written by fairtrial {fairtrial.__version__}.")
-    body = element("html", head, element("body", main, footer), lang="en")
-    return f"<!doctype html>\n{body}\n"

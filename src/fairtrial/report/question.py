@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from fairtrial.report.findings import Findings
+from fairtrial.core.problem import Problem
 from fairtrial.report.html import Markup, bdi, section, table
 
 __all__ = ["question"]
 
 
-def question(found: Findings) -> Markup | None:
+def question(problem: Problem) -> Markup | None:
     """Return the section; nothing of a problem that does not say what it asks."""
-    words = found.study.problem.in_words()
+    words = problem.in_words()
     if not words:
         return None
     rows = [(topic, bdi(said)) for topic, said in words.items()]

@@ -5,6 +5,7 @@ from fairtrial.simulation.characteristics import (
     OperatingCharacteristics,
     Proportion,
 )
+from fairtrial.simulation.examples import ExampleRun, example_runs
 from fairtrial.simulation.operating import operating_characteristics
 from fairtrial.simulation.replicate import simulate
 from fairtrial.simulation.results import Simulation
@@ -14,6 +15,7 @@ from fairtrial.simulation.trace import trace
 
 __all__ = [
     "Characteristics",
+    "ExampleRun",
     "OperatingCharacteristics",
     "Proportion",
     "Scenario",
@@ -22,6 +24,7 @@ __all__ = [
     "Summary",
     "at_effect",
     "default_scenarios",
+    "example_runs",
     "operating_characteristics",
     "simulate",
     "trace",

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from fairtrial.core import Policy
 from fairtrial.core.parameters import plain
 from fairtrial.core.scenario import Scenario
 from fairtrial.core.tables import without_formula
@@ -27,6 +28,7 @@ __all__ = ["Characteristics", "OperatingCharacteristics", "Proportion"]
 
 QUANTILES = (0.05, 0.95)
 POWERS = (0.8, 0.9)
+_MOST_TIED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +99,8 @@ class Characteristics:
         Results until the end, with quantiles of 5 and 95 %.
     days : Statistics or None
         Time until the end, in days; None unless `pulls_per_day` is known.
+    elapsed : Statistics or None
+        Time until the end, in the unit of the delays; None unless results come late.
     by_action : mapping of str to float
         Mean pulls by action: arm and group.
     worse_share : float or None
@@ -125,6 +129,7 @@ class Characteristics:
     right: Proportion | None
     pulls: Statistics
     days: Statistics | None
+    elapsed: Statistics | None
     by_action: Mapping[str, float]
     worse_share: float | None
     estimated: int
@@ -152,8 +157,10 @@ class Characteristics:
         truth = self.simulation.truth
         assert truth is not None, "scenarios without a truth are refused"
         labels = truth.interchangeable or (truth.best,)
-        names = listed(list(map(name_of_answer, labels)))
-        return f"none: {names} are equal" if truth.tied else names
+        names = list(map(name_of_answer, labels))
+        if not truth.tied:
+            return listed(names)
+        return f"none: {listed(names) if len(names) <= _MOST_TIED else len(names)} are equal"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the figures as JSON's own types."""
@@ -169,6 +176,7 @@ class Characteristics:
             "right": None if self.right is None else self.right.to_dict(),
             "pulls": _statistics(self.pulls),
             "days": None if self.days is None else _statistics(self.days),
+            "elapsed": None if self.elapsed is None else _statistics(self.elapsed),
             "pulls_by_action": dict(self.by_action),
             "share_on_worse_arms": self.worse_share,
             "runs_with_an_estimate": self.estimated,
@@ -195,7 +203,8 @@ class Characteristics:
         }
         for name, proportion in proportions.items():
             found |= _proportion_columns(name, proportion)
-        for unit, statistics in (("pulls", self.pulls), ("days", self.days)):
+        units = {"pulls": self.pulls, "days": self.days, "elapsed": self.elapsed}
+        for unit, statistics in units.items():
             found |= {} if statistics is None else _statistics_columns(unit, statistics)
         return {
             **found,
@@ -222,24 +231,30 @@ class OperatingCharacteristics(Sequence[Characteristics]):
     ----------
     rows : tuple of Characteristics
         The figures.
-    policy : str
-        The policy and its parameters.
+    policy : Policy
+        The policy, fresh.
     replications : int
         Runs in each scenario.
     seed : int
         Source of all randomness, the same in every scenario.
+    parallel : int
+        Most pulls in flight at once.
     level : float
         Confidence of the intervals.
     pulls_per_day : float or None
         What turns pulls into days.
+    about : str or None
+        What a reader must be told first: that recorded rows were sampled repeatedly.
     """
 
     rows: tuple[Characteristics, ...]
-    policy: str
+    policy: Policy
     replications: int
     seed: int
+    parallel: int
     level: float
     pulls_per_day: float | None
+    about: str | None = None
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -300,9 +315,11 @@ class OperatingCharacteristics(Sequence[Characteristics]):
     def to_dict(self) -> dict[str, Any]:
         """Return all of it as JSON's own types."""
         return {
-            "policy": self.policy,
+            "about": self.about,
+            "policy": repr(self.policy),
             "replications": self.replications,
             "seed": self.seed,
+            "parallel": self.parallel,
             "level": self.level,
             "monte_carlo_error": self.monte_carlo_error(),
             "pulls_per_day": self.pulls_per_day,

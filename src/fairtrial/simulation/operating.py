@@ -129,11 +129,13 @@ def operating_characteristics(
     ]
     return OperatingCharacteristics(
         rows=tuple(rows),
-        policy=repr(policy),
+        policy=policy.clone(),
         replications=replications,
         seed=number,
+        parallel=parallel,
         level=level,
         pulls_per_day=per_day,
+        about=_about(chosen),
     )
 
 
@@ -148,6 +150,15 @@ def _checked(policy: Policy, scenarios: Iterable[Scenario]) -> list[Scenario]:
     if doubled:
         raise InvalidArgument("scenarios", "must have different names", doubled[0])
     return chosen
+
+
+def _about(scenarios: Sequence[Scenario]) -> str | None:
+    """Return that recorded rows are sampled, and moved where a scenario has other means."""
+    abouts = [scenario.environment.about for scenario in scenarios]
+    about = next(filter(None, abouts), None)
+    if about is None or len(abouts) == 1:
+        return about
+    return f"{about} In a scenario with other means the rows are moved to these."
 
 
 def _budgets(max_pulls: int | Sequence[int]) -> list[int]:
@@ -175,6 +186,16 @@ def _names(policy: Policy, found: Sequence[Sequence[Simulation]]) -> list[str]:
     listed_arms = arms if len(arms) <= _MOST_NAMED and known & {*arms} else []
     others = known.difference(listed_arms, {NO_ARM})
     return [*listed_arms, *sorted(others), *([NO_ARM] if NO_ARM in known else [])]
+
+
+def _in_days(pulls: Statistics, per_day: float) -> Statistics:
+    error = pulls.standard_error
+    return Statistics(
+        mean=pulls.mean / per_day,
+        standard_error=None if error is None else error / per_day,
+        median=pulls.median / per_day,
+        quantiles={p: value / per_day for p, value in pulls.quantiles.items()},
+    )
 
 
 def _worse_share(found: Simulation, truth: Truth) -> float | None:
@@ -241,6 +262,7 @@ def _row(
     runs, truth = found.replications, scenario.environment.truth
     counts = Counter(map(name_of_answer, found.answer[found.decided]))
     errors = _errors(scenario, found)
+    pulls = Statistics.of(found.stopping_time, QUANTILES)
     correct = 0 if found.correct is None else int(found.correct.sum())
 
     def proportion(count: int) -> Proportion:
@@ -253,8 +275,9 @@ def _row(
         undecided=proportion(int((~found.decided).sum())),
         wrong=proportion(int(found.wrong.sum())),
         right=None if truth.tied else proportion(correct),
-        pulls=Statistics.of(found.stopping_time, QUANTILES),
-        days=None if per_day is None else Statistics.of(found.stopping_time / per_day, QUANTILES),
+        pulls=pulls,
+        days=None if per_day is None else _in_days(pulls, per_day),
+        elapsed=Statistics.of(found.elapsed, QUANTILES) if found.problem.comes_late else None,
         by_action=dict(zip(found.action_names, found.pulls.mean(axis=0).tolist(), strict=True)),
         worse_share=_worse_share(found, truth),
         estimated=errors.size,

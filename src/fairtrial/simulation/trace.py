@@ -20,10 +20,11 @@ def trace(
     horizon: int | None = None,
     points: int = 200,
     parallel: int = 1,
+    replication: int = 0,
 ) -> list[Progress]:
     """Return a policy's progress at evenly spaced results of one run.
 
-    The run is replication 0 of `simulate` with the same arguments. It is done twice: once to
+    The run is that replication of `simulate` with the same arguments. It is done twice: once to
     learn how long it is, once to look at it.
 
     Parameters
@@ -40,6 +41,8 @@ def trace(
         Most looks; the first is before any result, the last at the end.
     parallel : int
         Most pulls in flight at once.
+    replication : int
+        Which of the runs.
 
     Returns
     -------
@@ -53,12 +56,13 @@ def trace(
     check_pair(policy, environment)
     points = check_integer("points", points, low=2)
     number = as_seed(seed)
+    index = check_integer("replication", replication, low=0)
 
-    fresh, generator = start(policy, number, index=0)
+    fresh, generator = start(policy, number, index)
     length = run_policy(fresh, environment, generator, horizon, parallel).stopping_time
     marks = set(np.linspace(0, length, points).round().astype(int).tolist()) - {length}
 
-    fresh, generator = start(policy, number, index=0)
+    fresh, generator = start(policy, number, index)
     looks = [fresh.progress()]
 
     def look(running: Policy) -> None:

@@ -19,7 +19,7 @@ from fairtrial.subpopulations.fixed_design import fixed_design
 from fairtrial.subpopulations.planning import complexity
 from fairtrial.subpopulations.policies import BlockBetting
 from fairtrial.subpopulations.problem import Problem
-from fairtrial.subpopulations.scenarios import at_effect, harms, values
+from fairtrial.subpopulations.scenarios import at_effect, harms, values, with_means
 
 __all__ = ["FAMILY"]
 
@@ -51,6 +51,7 @@ FAMILY = Family(
     stds=attrgetter("cell_stds"),
     analysis=_analysis,
     at_effect=at_effect,
+    with_means=with_means,
     harms=harms,
     values=values,
     fixed_design=fixed_design,

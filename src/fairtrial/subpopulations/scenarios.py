@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import suppress
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,11 +52,16 @@ def _control(environment: CellEnvironment, control: str | None) -> int:
     return int(np.argmin(np.where(kept, quality, np.inf) if kept.any() else quality))
 
 
-def with_means(environment: CellEnvironment, means: Floats) -> CellEnvironment:
-    """Return the environment with other means, shape (K, L): the rows of a table are moved."""
+def with_means(environment: CellEnvironment, means: Any) -> CellEnvironment:
+    """Return the environment with other means: the rows of a table are moved.
+
+    `means` are as `Problem.check_means` takes them.
+    """
+    problem = environment.problem
+    means = problem.check_means(means)
     if not isinstance(environment, ReplayEnvironment):
         return environment.clone(means=means)
-    problem, rows = environment.problem, environment.rows
+    rows = environment.rows
     names = [f"means[{', '.join(labels.values())}]" for labels in problem.action_labels]
     given = zip(names, rows, means.ravel().tolist(), strict=True)
     return environment.with_rows(

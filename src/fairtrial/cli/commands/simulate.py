@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from fairtrial.cli.exits import EPILOG
 from fairtrial.cli.output import emit, json_option, say
+
+if TYPE_CHECKING:
+    from fairtrial.cli.evaluation import Evaluation
 
 __all__ = ["simulate"]
 
@@ -16,9 +20,46 @@ __all__ = ["simulate"]
 @click.argument("config", type=click.Path(path_type=Path))
 @click.option("--replications", type=click.IntRange(min=1), help="Number of runs.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option(
+    "--scenarios",
+    is_flag=True,
+    help="Simulate several scenarios: no difference, half of it, the assumed means, harm, and "
+    "those of the blocks [[scenario]] in the file.",
+)
+@click.option(
+    "--report",
+    type=click.Path(path_type=Path),
+    help="With --scenarios: write the report of the plan to this HTML file as well.",
+)
+@click.option(
+    "--csv",
+    "table",
+    type=click.Path(path_type=Path),
+    help="With --scenarios: write the figures to this CSV file as well.",
+)
 @json_option
-def simulate(config: Path, replications: int | None, seed: int, as_json: bool) -> None:
-    """Run the policy of the file CONFIG many times in its simulated or replayed environment."""
+def simulate(
+    config: Path,
+    replications: int | None,
+    seed: int,
+    scenarios: bool,
+    report: Path | None,
+    table: Path | None,
+    as_json: bool,
+) -> None:
+    """Run the policy of the file CONFIG many times in its simulated or replayed environment.
+
+    With --scenarios: how often it is right, wrong and undecided, and how long it takes, if the
+    means are as assumed and if they are not.
+    """
+    for name, file in (("--report", report), ("--csv", table)):
+        if file is not None and not scenarios:
+            raise click.UsageError(f"{name} needs --scenarios")
+        if file is not None and not file.absolute().parent.is_dir():
+            raise click.UsageError(f"{name} must be a file in a folder that exists; got {file}")
+    if scenarios:
+        _scenarios(config, replications, seed, report, table, as_json)
+        return
     from fairtrial.cli.config import load_configuration
     from fairtrial.cli.planning import simulate_configuration
 
@@ -29,3 +70,71 @@ def simulate(config: Path, replications: int | None, seed: int, as_json: bool) -
         emit({"seed": result.seed, "horizon": result.horizon, **summary.to_dict()})
     else:
         say(str(summary))
+
+
+def _scenarios(
+    config: Path,
+    replications: int | None,
+    seed: int,
+    report: Path | None,
+    table: Path | None,
+    as_json: bool,
+) -> None:
+    from fairtrial.cli.config import load_configuration
+    from fairtrial.cli.evaluation import evaluate
+
+    configuration = load_configuration(config, "simulate")
+    made = evaluate(configuration, seed=seed, replications=replications)
+    if table is not None:
+        _write_table(made, table)
+    if report is not None:
+        _write_report(made, report, config)
+    if as_json:
+        emit(made.to_dict())
+    else:
+        _print(made)
+
+
+def _print(made: Evaluation) -> None:
+    from fairtrial.cli.display import characteristics_tables, print_table, wrapped
+
+    found = made.found
+    if found.about:
+        say(found.about)
+    say(f"{found.replications:,} runs of {found.policy!r} in each scenario")
+    for one in characteristics_tables(found):
+        print_table(one)
+    error = 100 * found.monte_carlo_error()
+    text = (
+        f"in brackets the {100 * found.level:g} % interval that this number of runs leaves; "
+        f"a probability near one half has a standard error of {error:.2g} %"
+    )
+    say(wrapped("Note", text))
+
+
+def _write_table(made: Evaluation, file: Path) -> None:
+    from fairtrial.core.files import replacing
+
+    with replacing(file) as part:
+        part.write_text(made.found.to_csv(), encoding="utf-8", newline="\n")
+
+
+def _write_report(made: Evaluation, file: Path, config: Path) -> None:
+    from fairtrial.report import write_characteristics
+    from fairtrial.simulation import example_runs
+
+    found, configuration = made.found, made.configuration
+    assumed = [row for row in found if row.scenario.environment is configuration.planned]
+    examples = example_runs(found.policy, assumed[-1]) if assumed else []
+    write_characteristics(
+        found,
+        file,
+        title=f"{configuration.study.name}: plan and operating characteristics",
+        curve=made.curve,
+        examples=examples,
+        configuration=configuration.text,
+        command=(
+            f"fairtrial simulate {config.name} --scenarios "
+            f"--replications {found.replications} --seed {found.seed}"
+        ),
+    )

@@ -1,0 +1,162 @@
+"""What the experiment of a file does in several scenarios."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+import fairtrial
+from fairtrial.cli.config import Configuration
+from fairtrial.cli.output import say
+from fairtrial.core import Policy
+from fairtrial.core.wording import plural
+from fairtrial.errors import InvalidArgument
+from fairtrial.simulation import (
+    Characteristics,
+    OperatingCharacteristics,
+    Scenario,
+    at_effect,
+    default_scenarios,
+    operating_characteristics,
+    simulate,
+)
+
+__all__ = ["REPLICATIONS", "Evaluation", "evaluate", "policy_of", "usual_horizon"]
+
+REPLICATIONS = 500
+_EFFECTS = {"null": 0.0, "half": 0.5, "full": 1.0}
+_BETWEEN = (0.25, 0.75, 1.25, 1.5)
+_PILOT_RUNS = 100
+_PILOT_SHARE = 0.95
+_LONGEST_PILOT = 20_000
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Operating characteristics of a file's experiment.
+
+    Parameters
+    ----------
+    found : OperatingCharacteristics
+        The scenarios: by default, and those of the file.
+    curve : tuple of (float, Characteristics)
+        Rows by the size of the effect, in order.
+    configuration : Configuration
+        The file.
+    """
+
+    found: OperatingCharacteristics
+    curve: tuple[tuple[float, Characteristics], ...]
+    configuration: Configuration
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it as JSON's own types."""
+        configuration = self.configuration
+        return {
+            "version": fairtrial.__version__,
+            "study": configuration.study.name,
+            "problem": configuration.problem.to_dict(),
+            **self.found.to_dict(),
+            "effects": [{"effect": effect, **row.to_dict()} for effect, row in self.curve],
+            "configuration": configuration.text,
+        }
+
+
+def evaluate(
+    configuration: Configuration, *, seed: int, replications: int | None = None
+) -> Evaluation:
+    """Return what the policy does in every scenario, with every number of pulls that is planned.
+
+    Without `max_pulls` in the file these are the pulls with which 95 % of 100 runs decide if the
+    means are as assumed.
+
+    Raises
+    ------
+    NotSupported
+        If the problem's family has no scenarios.
+    """
+    policy, plan = policy_of(configuration), configuration.plan
+    environment = configuration.planned
+    scenarios = _scenarios(configuration)
+    budgets = plan.budgets or [usual_horizon(configuration, policy, seed)]
+    number = replications or plan.replications or REPLICATIONS
+
+    def run(chosen: Sequence[Scenario], most: list[int], runs: int) -> OperatingCharacteristics:
+        names = plural(len(chosen), "scenario")
+        say(f"Simulating {plural(runs, 'run')} in each of {names} ...", err=True)
+        return operating_characteristics(
+            policy,
+            chosen,
+            most,
+            runs,
+            seed,
+            pulls_per_day=plan.pulls_per_day,
+            parallel=plan.parallel,
+        )
+
+    found = run(scenarios, budgets, number)
+    own = {scenario.name for scenario in configuration.scenarios}
+    known = [
+        (_EFFECTS[row.scenario.name], row)
+        for row in found
+        if row.max_pulls == budgets[-1] and row.scenario.name in _EFFECTS.keys() - own
+    ]
+    between: list[Scenario] = []
+    for effect in _BETWEEN if len(known) > 1 else ():
+        with suppress(InvalidArgument):  # a mean that no reward in the range has
+            between.append(at_effect(environment, effect, plan.control))
+    more: list[tuple[float, Characteristics]] = []
+    if between:
+        rows = run(between, budgets[-1:], max(number // 2, 1))
+        more = [(float(row.scenario.name.removeprefix("effect ")), row) for row in rows]
+    curve = sorted([*known, *more], key=lambda pair: pair[0])
+    # Two values around an assumed mean are simulated as rows, and are no table of anybody's.
+    said = found.about if configuration.about else None
+    return Evaluation(replace(found, about=said), tuple(curve), configuration)
+
+
+def policy_of(configuration: Configuration) -> Policy:
+    """Return the policy with the delta that is planned for."""
+    delta = configuration.plan.delta
+    return configuration.policy if delta is None else configuration.policy.clone(delta=delta)
+
+
+def _scenarios(configuration: Configuration) -> list[Scenario]:
+    """Return the default scenarios and those of the file; a file's takes the place of its name."""
+    usual = default_scenarios(configuration.planned, configuration.plan.control)
+    found = {scenario.name: scenario for scenario in (*usual, *configuration.scenarios)}
+    return list(found.values())
+
+
+def usual_horizon(configuration: Configuration, policy: Policy, seed: int) -> int:
+    """Return the pulls to end a run after where a file says nothing; it is said what they are."""
+    given: int | None = policy.get_params().get("max_pulls")
+    if given is not None:
+        return given
+    pilot = simulate(
+        policy,
+        configuration.planned,
+        _PILOT_RUNS,
+        seed=seed,
+        horizon=_LONGEST_PILOT,
+        parallel=configuration.plan.parallel,
+    )
+    needed = float(np.quantile(pilot.stopping_time, _PILOT_SHARE))
+    most: int = max(min(_rounded_up(needed), _LONGEST_PILOT), policy.problem.n_actions)
+    because = "plan.max_pulls is not given"
+    if most < _LONGEST_PILOT:
+        share = f"{100 * _PILOT_SHARE:g} % of {_PILOT_RUNS} runs"
+        because += f"; {share} decide with them if the means are as assumed"
+    say(f"A run ends after {plural(most, 'pull')}: {because}", err=True)
+    return most
+
+
+def _rounded_up(value: float) -> int:
+    """Return a number of two digits and zeros that is not smaller."""
+    unit = int(10 ** max(math.floor(math.log10(max(value, 1.0))) - 1, 0))
+    return unit * math.ceil(value / unit)

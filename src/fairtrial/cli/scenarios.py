@@ -1,0 +1,116 @@
+"""The blocks [[scenario]] of a file as scenarios."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from fairtrial.cli.sections import PlanSection, ScenarioSection, assumed_over
+from fairtrial.core import Environment
+from fairtrial.core.family import Family, family_of
+from fairtrial.core.mistakes import REFUSALS, Mistakes, in_words
+from fairtrial.core.scenario import Scenario
+
+__all__ = ["build_scenarios", "check_control"]
+
+
+def build_scenarios(
+    sections: Iterable[ScenarioSection],
+    assumed: Environment,
+    given: Mapping[str, Any] | None,
+    plan: PlanSection,
+    lines: list[str],
+) -> list[Scenario]:
+    """Return the scenarios that the blocks describe; add what is wrong with others.
+
+    Parameters
+    ----------
+    sections : iterable of ScenarioSection
+        The blocks.
+    assumed : Environment
+        The environment that is planned in.
+    given : mapping or None
+        The keys that describe it: a block's keys take the place of these. None for a table.
+    plan : PlanSection
+        Names the control.
+    lines : list of str
+        Takes the mistakes.
+    """
+    found = []
+    for number, section in enumerate(sections, 1):
+        mistakes = Mistakes(f"scenario {number}", lines)
+        environment = _environment(section, assumed, given, plan.control, mistakes)
+        if environment is not None:
+            found.append(Scenario(section.name, environment, section.why or _why(section)))
+    return found
+
+
+def check_control(assumed: Environment, control: str, lines: list[str]) -> None:
+    """Add a mistake if the control is no arm."""
+    family = family_of(assumed.problem.family)
+    if family.at_effect is None:
+        lines.append(f"plan.control: must be left out in the family {assumed.problem.family!r}")
+    else:
+        Mistakes("plan", lines).build(family.at_effect, assumed, 1.0, control)
+
+
+def _why(section: ScenarioSection) -> str:
+    changed = ", ".join(section.given)
+    if section.effect is not None:
+        effect = f"the differences are {section.effect:g} times as large as assumed"
+        return f"{effect}; also changed: {changed}" if changed else effect
+    return f"stated in the file: {changed}" if changed else "stated in the file"
+
+
+def _environment(
+    section: ScenarioSection,
+    assumed: Environment,
+    given: Mapping[str, Any] | None,
+    control: str | None,
+    mistakes: Mistakes,
+) -> Environment | None:
+    family = family_of(assumed.problem.family)
+    if family.at_effect is None:
+        mistakes.add("", f"the family {assumed.problem.family!r} has no scenarios")
+        return None
+    if section.effect is not None and family.means_key in section.given:
+        mistakes.add("effect", f"must be left out where {family.means_key} is given")
+        return None
+    environment = assumed
+    if section.given:
+        changed = _changed(section.given, assumed, given, family, mistakes)
+        if changed is None:
+            return None
+        environment = changed
+    if section.effect is None:
+        return environment
+    return _built(family.at_effect, environment, section.effect, control, mistakes)
+
+
+def _changed(
+    own: Mapping[str, Any],
+    assumed: Environment,
+    given: Mapping[str, Any] | None,
+    family: Family,
+    mistakes: Mistakes,
+) -> Environment | None:
+    """Return the assumed environment with other means, noise or delays."""
+    if given is not None:
+        return family.environment(assumed.problem, assumed_over(own, given), mistakes)
+    misplaced = [key for key in own if key != family.means_key or family.with_means is None]
+    for key in misplaced:
+        mistakes.add(key, "must be left out where a table is replayed")
+    if misplaced or family.with_means is None:
+        return None
+    return mistakes.build(family.with_means, assumed, own[family.means_key])
+
+
+def _built(
+    at_effect: Any, environment: Environment, effect: float, control: str | None, mistakes: Mistakes
+) -> Environment | None:
+    try:
+        found: Environment = at_effect(environment, effect, control)
+    except REFUSALS as error:
+        mistakes.add("effect", f"is not possible: {in_words('', error).lstrip('.: ')}")
+        return None
+    return found

@@ -1,0 +1,119 @@
+"""Lines on a page: drawn in per cent, told apart by colour, by dashes, and by their marks."""
+
+from __future__ import annotations
+
+from fairtrial.presentation.lines import Line, LineChart
+from fairtrial.presentation.words import number, percent
+from fairtrial.report.charts import nice_ticks
+from fairtrial.report.html import Markup, element, text_of
+
+__all__ = ["line_chart", "line_key"]
+
+Span = tuple[float, float]
+
+_STYLES = 8
+_MARKS = (
+    "M-4,0a4,4 0 1,0 8,0a4,4 0 1,0 -8,0z",
+    "M-4,-4L4,-4L4,4L-4,4z",
+    "M0,-5L5,0L0,5L-5,0z",
+    "M-4.5,3.5L0,-4.5L4.5,3.5z",
+)
+
+
+def line_chart(chart: LineChart) -> Markup:
+    """Return the lines with their axes."""
+    low, high = chart.height
+    up = (low, high + 0.04 * (high - low))
+    ticks = nice_ticks(*chart.height, about=4)
+    levels = [
+        element("span", _text(tick, chart.shares), style=f"top:{_from_top(tick, up)}")
+        for tick in ticks
+    ]
+    rules = [
+        element("line", x1="0", x2="100%", y1=place, y2=place, class_="rule")
+        for place in (_from_top(tick, up) for tick in ticks)
+    ]
+    paths = element(
+        "svg",
+        *(_path(place, line, chart.span, up) for place, line in enumerate(chart.lines)),
+        viewBox="0 0 1000 1000",
+        preserveAspectRatio="none",
+        width="100%",
+        height="100%",
+    )
+    marks = [
+        _mark(place, _right(x, chart.span), _from_top(y, up))
+        for place, line in enumerate(chart.lines)
+        if chart.marked
+        for x, y in zip(line.across, line.up, strict=True)
+    ]
+    return element(
+        "div",
+        element("p", chart.up, class_="title"),
+        element("div", *levels, class_="levels"),
+        element("svg", *rules, paths, *marks, class_="plot"),
+        element("div", class_="beside"),
+        _axis(chart),
+        element("p", chart.across, class_="across"),
+        class_="timeline lines",
+    )
+
+
+def line_key(chart: LineChart) -> list[Markup]:
+    """Return what the lines are."""
+    return [
+        text_of(
+            [
+                element(
+                    "svg",
+                    element("line", x1="0", x2="100%", y1="50%", y2="50%", class_=_class(place)),
+                    _mark(place, "50%", "50%") if chart.marked else None,
+                    class_="swatch wide",
+                    aria_hidden="true",
+                ),
+                line.name,
+            ]
+        )
+        for place, line in enumerate(chart.lines)
+    ]
+
+
+def _axis(chart: LineChart) -> Markup:
+    labels = []
+    for tick in nice_ticks(*chart.span, about=4):
+        at = (tick - chart.span[0]) / (chart.span[1] - chart.span[0])
+        anchor = "start" if at < 0.06 else "end" if at > 0.94 else "middle"
+        place = _right(tick, chart.span)
+        labels.append(element("text", number(tick), x=place, y="1em", text_anchor=anchor))
+    return element("svg", *labels, class_="axis")
+
+
+def _path(place: int, line: Line, span: Span, up: Span) -> Markup:
+    points = [
+        f"{1000 * (x - span[0]) / (span[1] - span[0]):.1f},"
+        f"{1000 * (up[1] - y) / (up[1] - up[0]):.1f}"
+        for x, y in zip(line.across, line.up, strict=True)
+    ]
+    effect = "non-scaling-stroke"
+    return element("path", d="M" + "L".join(points), class_=_class(place), vector_effect=effect)
+
+
+def _mark(place: int, x: str, y: str) -> Markup:
+    shape = element("path", d=_MARKS[place % len(_MARKS)], class_=f"dot {_class(place)}")
+    return element("svg", shape, x=x, y=y, class_="mark")
+
+
+def _class(place: int) -> str:
+    return f"line-{place % _STYLES}"
+
+
+def _text(tick: float, is_share: bool) -> str:
+    return percent(tick) if is_share else number(tick)
+
+
+def _right(value: float, span: Span) -> str:
+    return f"{100 * (value - span[0]) / (span[1] - span[0]):.2f}%"
+
+
+def _from_top(value: float, up: Span) -> str:
+    return f"{100 * (up[1] - value) / (up[1] - up[0]):.2f}%"

@@ -1,0 +1,255 @@
+"""`fairtrial simulate --scenarios`, and the blocks [[scenario]] of a file."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from fairtrial.cli import ExitCode
+from fairtrial.cli.config import load_configuration
+from fairtrial.errors import ConfigurationError
+from tests.cli.configurations import replayed, write
+
+ASSUMED = {"means": {"a": [0.6, 0.6], "b": [0.1, 0.1]}, "std": 0.3, "replications": 10}
+TWO = {"source": None, "plan": {**ASSUMED, "max_pulls": [400, 100], "pulls_per_day": 20}}
+DEFAULTS = ["null", "half", "full", "one group harmed", "none acceptable"]
+
+
+def file_of(folder, sections, *blocks):
+    path = write(folder, replayed(**sections))
+    path.write_text(path.read_text() + "\n" + "\n".join(blocks) + "\n")
+    return path
+
+
+def test_every_scenario_is_simulated_with_every_number_of_pulls(folder, document, invoke):
+    path = file_of(folder, TWO)
+    found, result = document("simulate", path, "--scenarios", "--seed", 3)
+    assert result.exit_code == ExitCode.OK
+    assert [(row["scenario"], row["max_pulls"]) for row in found["rows"]] == [
+        (name, number) for name in DEFAULTS for number in (100, 400)
+    ]
+    assert (found["seed"], found["replications"], found["study"]) == (3, 10, "small")
+    assert found["configuration"] == path.read_text()
+    assert [entry["effect"] for entry in found["effects"]] == [0, 0.25, 0.5, 0.75, 1, 1.25, 1.5]
+    full = next(row for row in found["rows"] if row["scenario"] == "full")
+    assert full["days"]["mean"] == pytest.approx(full["pulls"]["mean"] / 20)
+    again, _ = document("simulate", path, "--scenarios", "--seed", 3)
+    assert again == found
+    text = invoke("simulate", path, "--scenarios").stdout
+    assert "10 runs of BlockBetting() in each scenario" in text
+    assert all(name in text for name in DEFAULTS)
+
+
+def test_the_report_and_the_table_are_written(folder, invoke):
+    path = file_of(folder, TWO)
+    result = invoke("simulate", path, "--scenarios", "--report", "p.html", "--csv", "p.csv")
+    assert result.exit_code == ExitCode.OK
+    page = (folder / "p.html").read_text()
+    assert "small: plan and operating characteristics" in page
+    assert "Example runs" in page
+    assert "fairtrial simulate trial.toml --scenarios --replications 10 --seed 0" in page
+    # Two values around a mean are simulated as rows, but they are nobody's table.
+    assert "sampled repeatedly" not in page
+    rows = list(csv.DictReader((folder / "p.csv").open()))
+    assert len(rows) == 10
+    assert float(rows[0]["wrong upper"]) > 0
+
+
+def test_the_files_own_scenarios_come_after_and_take_the_place_of_a_name(folder, document):
+    mine = '[[scenario]]\nname = "mine"\nwhy = "I think so"\n[scenario.means]\n'
+    blocks = (
+        mine + "a = [0.5, 0.1]\nb = [0.1, 0.5]",
+        '[[scenario]]\nname = "half"\neffect = 0.4',
+        '[[scenario]]\nname = "noisy"\nstd = 0.35\neffect = 1.0',
+    )
+    found, _ = document("simulate", file_of(folder, TWO, *blocks), "--scenarios")
+    means = {row["scenario"]: row for row in found["rows"]}
+    assert list(means) == [*DEFAULTS, "mine", "noisy"]
+    assert np.allclose(means["mine"]["means"], [[0.5, 0.1], [0.1, 0.5]])
+    assert means["mine"]["why"] == "I think so"
+    assert means["half"]["means"][0] == pytest.approx([0.3, 0.3])
+    assert means["half"]["why"] == "the differences are 0.4 times as large as assumed"
+    assert "also changed: std" in means["noisy"]["why"]
+    # What the file calls half is no point of the curve at one half.
+    assert 0.5 not in [entry["effect"] for entry in found["effects"]]
+
+
+def test_the_rows_of_a_table_are_moved_and_the_reader_is_told(folder, document):
+    sections = {"plan": {"replications": 4, "max_pulls": 100}}
+    block = '[[scenario]]\nname = "mine"\nmeans = [[0.7, 0.6], [0.3, 0.1]]'
+    found, _ = document("simulate", file_of(folder, sections, block), "--scenarios")
+    assert found["about"].startswith("About 8 rows, sampled repeatedly")
+    mine = next(row for row in found["rows"] if row["scenario"] == "mine")
+    assert mine["means"][0] == pytest.approx([0.7, 0.6])
+
+
+def test_without_a_number_of_pulls_one_is_found_and_said(folder, invoke, document):
+    path = file_of(folder, {"source": None, "plan": ASSUMED})
+    found, result = document("simulate", path, "--scenarios")
+    (most,) = {row["max_pulls"] for row in found["rows"]}
+    assert f"A run ends after {most:,} pulls: plan.max_pulls is not given" in result.stderr
+    assert "95 % of 100 runs decide with them" in result.stderr
+    full = next(row for row in found["rows"] if row["scenario"] == "full")
+    assert full["undecided"]["rate"] < 0.5
+    sections = {"source": None, "plan": ASSUMED, "policy": {"max_pulls": 30}}
+    found, _ = document("simulate", file_of(folder, sections), "--scenarios")
+    assert {row["max_pulls"] for row in found["rows"]} == {30}
+
+
+def test_the_control_is_where_differences_are_counted_from(folder, document):
+    sections = {**TWO, "plan": {**TWO["plan"], "control": "a"}}
+    found, _ = document("simulate", file_of(folder, sections), "--scenarios")
+    null = next(row for row in found["rows"] if row["scenario"] == "null")
+    assert np.allclose(null["means"], 0.6)
+
+
+LATE = {
+    "problem": {"family": "delayed", "arms": ["a", "b"], "noise_std": 1.0},
+    "source": None,
+    "plan": {"means": [0.0, 3.0], "delay": 5.0, "replications": 4, "max_pulls": 100},
+}
+
+
+def test_late_results_have_scenarios_with_other_delays(folder, document):
+    block = '[[scenario]]\nname = "slow"\ndelay = 50.0'
+    found, _ = document("simulate", file_of(folder, LATE, block), "--scenarios")
+    rows = {row["scenario"]: row for row in found["rows"]}
+    assert list(rows) == ["null", "half", "full", "slow"]
+    assert rows["slow"]["elapsed"]["mean"] > 5 * rows["full"]["elapsed"]["mean"]
+    assert rows["slow"]["means"] == [0.0, 3.0]
+
+
+LINEAR = {
+    "problem": {
+        "family": "linear",
+        "arms": ["a", "b"],
+        "features": [[1, 0], [1, 1]],
+        "noise_std": 1.0,
+    },
+    "source": None,
+    "plan": {"theta": [0.0, 2.0], "replications": 4, "max_pulls": 200},
+}
+
+
+def test_linear_arms_have_scenarios_by_their_parameter(folder, document):
+    block = '[[scenario]]\nname = "other"\ntheta = [1.0, -1.0]'
+    found, _ = document("simulate", file_of(folder, LINEAR, block), "--scenarios")
+    rows = {row["scenario"]: row for row in found["rows"]}
+    assert rows["other"]["means"] == [1.0, 0.0]
+    assert rows["null"]["right"] is None
+
+
+@pytest.mark.parametrize(
+    ("block", "mistake"),
+    [
+        ("[scenario]\nname = 'x'", "scenario: must be blocks [[scenario]]; got"),
+        ("[[scenario]]\neffect = 1.0", "scenario 1.name: is required"),
+        ("[[scenario]]\nname = ''", "scenario 1.name: must have at least one character"),
+        ("[[scenario]]\nname = 'x'\nefect = 1", "scenario 1.efect: is not a key here; did you"),
+        ("[[scenario]]\nname = 'x'\neffect = -1.0", "scenario 1.effect: must be"),
+        ("[[scenario]]\nname = 'x'\neffect = nan", "scenario 1.effect: must be"),
+        ("[[scenario]]\nname = 'x'\neffect = 'big'", "scenario 1.effect: must be"),
+        ("[[scenario]]\nname = 'x'\ndrift = 0.1", "scenario 1.drift: is not a key here"),
+        ("[[scenario]]\nname = 'x'\nloss = 0.1", "scenario 1.loss: is not a key here"),
+        (
+            "[[scenario]]\nname = 'x'\neffect = 1.0\nmeans = [[0, 0], [0, 0]]",
+            "scenario 1.effect: must be left out where means is given",
+        ),
+        (
+            "[[scenario]]\nname = 'x'\n[[scenario]]\nname = 'x'",
+            "scenario 2.name: must be different; got 'x' again",
+        ),
+        (
+            "[[scenario]]\nname = 'x'\n[scenario.means]\na = [0.1, 0.1]\nc = [0.1, 0.1]",
+            "scenario 1.means.c: is not an arm",
+        ),
+        ("[[scenario]]\nname = 'x'\nmeans = [[2.0, 0.0], [0.0, 0.0]]", "scenario 1.std: must be"),
+        ("[[scenario]]\nname = 'x'\neffect = 99.0", "scenario 1.effect: is not possible: means["),
+        ("[[scenario]]\nname = 'x'\nstd = -1.0", "scenario 1.std: must be positive"),
+    ],
+)
+def test_a_mistaken_block_is_named_by_its_number(folder, block, mistake):
+    path = file_of(folder, TWO, block)
+    with pytest.raises(ConfigurationError) as refused:
+        load_configuration(path, "simulate")
+    assert any(line.startswith(mistake) for line in refused.value.mistakes), refused.value.mistakes
+
+
+@pytest.mark.parametrize(
+    ("plan", "mistake"),
+    [
+        ({"max_pulls": []}, "plan.max_pulls: must be an integer of at least 1, or a list of them"),
+        ({"max_pulls": [10, 0]}, "plan.max_pulls: must be an integer of at least 1"),
+        ({"max_pulls": 1.5}, "plan.max_pulls: must be an integer of at least 1"),
+        ({"max_pulls": True}, "plan.max_pulls: must be an integer of at least 1"),
+        ({"pulls_per_day": 0.0}, "plan.pulls_per_day: must be greater than 0"),
+        ({"pulls_per_day": "many"}, "plan.pulls_per_day: must be a"),
+        ({"control": "c"}, "plan.control: must be one of ['a', 'b']; got 'c'"),
+        ({"control": 1}, "plan.control: must be a"),
+    ],
+)
+def test_mistakes_of_the_plan_are_named(folder, plan, mistake):
+    path = file_of(folder, {**TWO, "plan": {**TWO["plan"], **plan}})
+    with pytest.raises(ConfigurationError) as refused:
+        load_configuration(path, "simulate")
+    assert any(line.startswith(mistake) for line in refused.value.mistakes), refused.value.mistakes
+
+
+def test_a_table_has_means_and_effects_and_nothing_else_to_change(folder):
+    block = "[[scenario]]\nname = 'x'\nstd = 0.2"
+    path = file_of(folder, {}, block)
+    with pytest.raises(ConfigurationError, match=r"scenario 1.std: must be left out where a table"):
+        load_configuration(path, "simulate")
+    block = "[[scenario]]\nname = 'x'\nmeans = [[5.0, 0.0], [0.0, 0.0]]"
+    with pytest.raises(ConfigurationError, match=r"scenario 1.means\[a, x\]: must be between"):
+        load_configuration(file_of(folder, {}, block), "simulate")
+
+
+def test_a_file_with_scenarios_still_runs(folder, invoke):
+    path = file_of(folder, {}, "[[scenario]]\nname = 'x'\neffect = 0.5")
+    assert invoke("run", path).exit_code == ExitCode.OK
+    path = file_of(folder, {}, "[[scenario]]\nname = 'x'\neffekt = 0.5")
+    assert invoke("run", path).exit_code == ExitCode.USAGE
+
+
+def test_late_results_keep_the_time_themselves(folder, invoke):
+    sections = {**LATE, "plan": {**LATE["plan"], "pulls_per_day": 3.0}}
+    result = invoke("simulate", file_of(folder, sections), "--scenarios")
+    assert result.exit_code == ExitCode.USAGE
+    assert "pulls_per_day must be left out: results come late" in result.stderr
+
+
+def test_a_family_without_scenarios_says_so(folder, invoke):
+    sections = {
+        "problem": {"family": "allocation", "arms": ["a", "b"], "shares": ["1/5", "3/10"]},
+        "policy": {"name": "FairLearn"},
+        "source": None,
+        "plan": {"means": [0.7, 0.5], "max_pulls": 50, "replications": 2},
+    }
+    result = invoke("simulate", file_of(folder, sections), "--scenarios")
+    assert result.exit_code != ExitCode.OK
+    assert "the family 'allocation' has no scenarios" in result.stderr
+    block = "[[scenario]]\nname = 'x'\neffect = 0.5"
+    result = invoke("simulate", file_of(folder, sections, block))
+    assert "scenario 1: the family 'allocation' has no scenarios" in result.stderr
+
+
+@pytest.mark.parametrize("option", ["--report", "--csv"])
+def test_files_are_of_scenarios_only(folder, invoke, option):
+    result = invoke("simulate", file_of(folder, TWO), option, "p")
+    assert result.exit_code == ExitCode.USAGE
+    assert f"{option} needs --scenarios" in result.stderr
+    assert not (folder / "p").exists()
+
+
+def test_a_file_that_cannot_be_written_is_said_before_the_runs(folder, invoke):
+    for option in ("--report", "--csv"):
+        result = invoke("simulate", file_of(folder, TWO), "--scenarios", option, "no/where")
+        assert result.exit_code != ExitCode.OK
+        assert "Simulating" not in result.stderr
+
+
+def test_numbers_in_the_document_are_json(folder, document):
+    found, _ = document("simulate", file_of(folder, TWO), "--scenarios")
+    assert json.loads(json.dumps(found, allow_nan=False)) == found

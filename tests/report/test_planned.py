@@ -1,0 +1,172 @@
+"""The page on a planned experiment, read as a reader and as a browser would."""
+
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from fairtrial import linear, report, subpopulations
+from fairtrial.errors import InvalidArgument
+from fairtrial.simulation import (
+    Scenario,
+    at_effect,
+    default_scenarios,
+    example_runs,
+    operating_characteristics,
+)
+
+PROBLEM = subpopulations.Problem(
+    ["old <b>", "new"], {"young": 0.25, "old": 0.75}, floors=0.0, noise_std=1.0
+)
+ASSUMED = subpopulations.GaussianEnvironment(PROBLEM, [[0.5, 0.5], [1.5, 1.5]])
+POLICY = subpopulations.BlockBetting(PROBLEM, delta=0.2)
+
+
+def evaluated(policy, scenarios, **more):
+    return operating_characteristics(policy, scenarios, [40, 200], 40, progress=False, **more)
+
+
+def text_of(file):
+    page = file.read_text(encoding="utf-8")
+    return " ".join(re.sub(r"<style>.*?</style>|<[^>]+>", " ", page, flags=re.DOTALL).split())
+
+
+@pytest.fixture(scope="module")
+def found():
+    return evaluated(POLICY, default_scenarios(ASSUMED), pulls_per_day=10)
+
+
+@pytest.fixture(scope="module")
+def page(found, tmp_path_factory):
+    effects = [at_effect(ASSUMED, size) for size in (0.25, 1.25)]
+    between = operating_characteristics(POLICY, effects, 200, 20, progress=False)
+    curve = [(0.25, between[0]), (1.0, found.row("full")), (1.25, between[1])]
+    return report.write_characteristics(
+        found,
+        tmp_path_factory.mktemp("plan") / "plan.html",
+        title="A plan",
+        curve=curve,
+        examples=example_runs(POLICY, found.row("full")),
+        configuration="[study]\nname = '<x>'",
+        command="fairtrial simulate trial.toml --scenarios",
+    )
+
+
+def test_the_sections_come_in_the_order_in_which_regulators_read_them(page):
+    heads = re.findall(r"<h2[^>]*>([^<]*)</h2>", page.read_text(encoding="utf-8"))
+    assert heads == [
+        "The question",
+        "Design",
+        "Decision rules",
+        "Example runs",
+        "Scenarios",
+        "Replications",
+        "Operating characteristics",
+        "Configuration",
+    ]
+
+
+def test_the_numbers_are_those_of_the_rows(page, found):
+    text = text_of(page)
+    row = found.row("full")
+    assert f"{row.right.rate:.3g}"
+    assert f"{row.pulls.mean:.4g}" in text
+    assert f"{row.days.mean:.4g}" in text
+    assert f"{row.fixed_sample[0.8]:,}" in text
+    assert str(row.pulls_for(0.8)) in text
+    assert "Standard error of a probability near one half 7.9 %" in text
+    assert "Most pulls 40 or 200" in text
+    assert "of 2 equal arms each is excluded" in text
+    assert "at most 0.4." in text
+
+
+def test_three_single_runs_are_shown(page, found):
+    text = text_of(page)
+    runs = example_runs(POLICY, found.row("full"))
+    assert [run.name for run in runs] == ["fast", "typical", "slow"]
+    lengths = [run.trace[-1].told for run in runs]
+    assert lengths == sorted(lengths)
+    times = found.row("full").simulation.stopping_time
+    assert lengths == [times[run.replication] for run in runs]
+    for run in runs:
+        assert f"A {run.name} run: answer: new" in text
+
+
+def test_the_page_can_be_run_again_and_says_what_is_proven(page):
+    text = text_of(page)
+    assert "fairtrial simulate trial.toml --scenarios" in text
+    assert "[study] name = &#x27;&lt;x&gt;&#x27;" in text
+    assert "Proven (block betting" in text
+    assert POLICY.problem.digest in text
+
+
+class _Parser(HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.tags, self.open, self.ids = set(), [], []
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.add(tag)
+        self.ids += [value for name, value in attributes if name == "id"]
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attributes):
+        self.tags.add(tag)
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def test_the_page_is_well_formed_and_asks_for_nothing(page):
+    source = page.read_text(encoding="utf-8")
+    parser = _Parser()
+    parser.feed(source)
+    assert parser.open == []
+    assert "b" not in parser.tags
+    assert not parser.tags & {"script", "img", "link", "iframe"}
+    assert "default-src 'none'" in source.replace("&#x27;", "'")
+    assert "http:" not in source
+    assert len(parser.ids) == len(set(parser.ids))
+    assert all(" " not in place for place in parser.ids)
+    # A coordinate that is no number would leave a line out.
+    assert "nan" not in source.lower().replace("<title>", "")
+
+
+def test_without_curve_and_examples_there_are_fewer_sections(found, tmp_path):
+    written = report.write_characteristics(found, tmp_path / "plan.html")
+    text = text_of(written)
+    assert "Example runs" not in text
+    assert "size of the effect" not in text
+
+
+def test_linear_arms_and_a_table_have_a_page(tmp_path):
+    arms = linear.Problem([[1, 0], [1, 1]], arms=["old", "new"], noise_std=1.0)
+    table = {"arm": ["old", "old", "new", "new"], "reward": [0.0, 1.0, 3.0, 4.0]}
+    environment = linear.ReplayEnvironment(arms, table)
+    found = evaluated(linear.BlockBetting(arms), default_scenarios(environment))
+    text = text_of(report.write_characteristics(found, tmp_path / "plan.html"))
+    assert "About 4 rows, sampled repeatedly" in text
+    assert "In a scenario with other means the rows are moved to these." in text
+
+
+def test_a_scenario_in_which_nothing_is_decided_has_a_page(tmp_path):
+    found = operating_characteristics(POLICY, [Scenario("short", ASSUMED)], 2, 2, progress=False)
+    examples = example_runs(POLICY, found[0])
+    text = text_of(report.write_characteristics(found, tmp_path / "plan.html", examples=examples))
+    assert "cut off, with no decision" in text
+    assert len(examples) <= 2
+
+
+@pytest.mark.parametrize("given", [None, [], "rows"])
+def test_what_is_not_characteristics_is_refused(given, tmp_path):
+    with pytest.raises(InvalidArgument, match="found must be a"):
+        report.write_characteristics(given, tmp_path / "plan.html")
+    assert not (tmp_path / "plan.html").exists()
+
+
+def test_a_page_that_cannot_be_written_is_refused(found, tmp_path):
+    with pytest.raises(InvalidArgument, match="path must be"):
+        report.write_characteristics(found, tmp_path / "nowhere" / "plan.html")
+    with pytest.raises(InvalidArgument, match="path must be"):
+        report.write_characteristics(found, 7)
