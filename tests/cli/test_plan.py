@@ -553,3 +553,68 @@ def test_a_plan_of_interventions_says_what_certain_verdicts_assume(document, inv
     assumes = document("plan", example)[0]["assumes"]
     assert "rows shared among the arms as is best" in assumes
     assert assumes in " ".join(invoke("plan", example).stdout.split())
+
+
+FOUND_WITH = {
+    **EXAMPLE,
+    "problem": {
+        "family": "subpopulations",
+        "arms": ["old", "new"],
+        "groups": ["x"],
+        "floors": -math.inf,
+        "noise_std": 1.0,
+    },
+    "source": {"kind": "simulate", "means": [[0.0], [0.5]]},
+}
+
+
+def test_a_plan_says_which_effect_a_number_of_pulls_finds(folder, document, invoke):
+    path = write(folder, replayed(**{**FOUND_WITH, "plan": {"replications": 20}}))
+    found, result = document("plan", path, "--pulls", 100)
+    assert "Looking for the effect that 100 pulls find, 20 runs at a time" in result.stderr
+    assert found["found_with"]["pulls"] == 100
+    eighty, ninety = found["found_with"]["effects"]
+    assert (eighty["power"], ninety["power"]) == (0.8, 0.9)
+    assert 1.0 < eighty["effect"] <= ninety["effect"] < 4.0
+    assert eighty["values"]["new"] == pytest.approx(0.5 * eighty["effect"])
+    text = invoke("plan", path, "--pulls", 100).stdout
+    assert "With 100 pulls, the smallest effect in multiples of what is assumed:" in text
+    assert f"80 % power  {eighty['effect']:.3g}: " in text
+    assert "found_with" not in document("plan", path)[0]
+
+
+def test_weeks_are_pulls_where_the_file_says_how_many_a_day_has(folder, document, invoke):
+    plan = {"replications": 4, "pulls_per_day": 2.5}
+    path = write(folder, replayed(**{**FOUND_WITH, "plan": plan}))
+    assert document("plan", path, "--weeks", 4)[0]["found_with"]["pulls"] == 70
+    assert document("plan", path, "--weeks", 0.1)[0]["found_with"]["pulls"] == 1
+    for weeks, mistake in ((0.01, "--weeks must have at least one pull"), (1e300, "--weeks must")):
+        refused = invoke("plan", path, "--weeks", weeks)
+        assert refused.exit_code == ExitCode.USAGE
+        assert mistake in refused.stderr
+    path = write(folder, replayed(**{**FOUND_WITH, "plan": {"replications": 4}}))
+    refused = invoke("plan", path, "--weeks", 4)
+    assert refused.exit_code == ExitCode.USAGE
+    assert "plan.pulls_per_day is required with --weeks" in refused.stderr
+    both = invoke("plan", path, "--weeks", 4, "--pulls", 10)
+    assert both.exit_code == ExitCode.USAGE
+    assert "not both" in both.stderr
+
+
+def test_no_effect_is_found_with_too_few_pulls(folder, invoke, document):
+    path = write(folder, replayed(**{**FOUND_WITH, "plan": {"replications": 4}}))
+    assert document("plan", path, "--pulls", 1)[0]["found_with"]["effects"][0]["effect"] is None
+    assert (
+        "80 % power  not reached with effects up to 16" in invoke("plan", path, "--pulls", 1).stdout
+    )
+
+
+def test_equal_arms_have_no_effect_to_find(folder, invoke):
+    result = invoke("plan", write(folder, replayed(**TIE)), "--pulls", 100)
+    assert result.exit_code == ExitCode.USAGE
+    assert "environment must have a best arm: these are equal" in result.stderr
+
+
+def test_numbers_of_pulls_may_be_a_list_of_which_the_largest_counts(folder, document):
+    plan = {"replications": 2, "max_pulls": [20, 60]}
+    assert document("simulate", write(folder, replayed(plan=plan)))[0]["horizon"] == 60

@@ -15,17 +15,32 @@ from fairtrial.core import Environment, Policy, Problem, Truth
 from fairtrial.core.family import family_of
 from fairtrial.core.wording import plural
 from fairtrial.errors import InvalidArgument
-from fairtrial.simulation import Simulation, simulate
+from fairtrial.simulation import (
+    Simulation,
+    SmallestEffect,
+    at_effect,
+    simulate,
+    smallest_effects,
+)
 
 if TYPE_CHECKING:
     from fairtrial.confidence.complexity import Complexity
 
-__all__ = ["Plan", "complexity_in", "make_plan", "simulate_configuration"]
+__all__ = [
+    "FoundWith",
+    "Plan",
+    "complexity_in",
+    "find_effects",
+    "make_plan",
+    "pulls_in",
+    "simulate_configuration",
+]
 
 _HORIZON_IN_BOUNDS = 100
 _HORIZON_IN_STARTS = 100
 _HORIZON_OF_TIES = 10_000
 _REPLICATIONS = 200
+_REPLICATIONS_OF_EFFECTS = 400
 _SMALLEST_SPREAD = 1e-6
 _WIDER_AT_LITTLE_COST = 1.5
 
@@ -35,6 +50,31 @@ _CERTIFYING_ASSUMES = (
 
 _CAPS = ("max_pulls", "budget", "max_time")
 """What ends a run of a policy that has not decided."""
+
+
+@dataclass(frozen=True)
+class FoundWith:
+    """The smallest effects that are found with a number of pulls.
+
+    Parameters
+    ----------
+    pulls : int
+        The pulls.
+    effects : tuple of SmallestEffect
+        One for each power.
+    values : tuple of mapping of str to float
+        The true values at each of these effects, by label; empty where there is none.
+    """
+
+    pulls: int
+    effects: tuple[SmallestEffect, ...]
+    values: tuple[Mapping[str, float], ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON's own types."""
+        pairs = zip(self.effects, self.values, strict=True)
+        effects = [{**effect.to_dict(), "values": dict(values)} for effect, values in pairs]
+        return {"pulls": self.pulls, "effects": effects}
 
 
 @dataclass(frozen=True)
@@ -62,6 +102,8 @@ class Plan:
         their spread does.
     about : str or None
         What a reader must be told first about a plan around the rows of a table.
+    found_with : FoundWith or None
+        The effects that are found with a given number of pulls, if that was asked for.
     """
 
     problem: Problem
@@ -72,6 +114,7 @@ class Plan:
     simulation: Simulation
     range_warning: str | None = None
     about: str | None = None
+    found_with: FoundWith | None = None
 
     @property
     def answer(self) -> Any:
@@ -122,6 +165,7 @@ class Plan:
             **({} if self.certifying is None else {"certifying_budget": dict(self.certifying)}),
             "range_warning": self.range_warning,
             "simulated": self.simulation.summary().to_dict(),
+            **({} if self.found_with is None else {"found_with": self.found_with.to_dict()}),
         }
 
     def _of(self, complexity: Complexity) -> dict[str, Any]:
@@ -173,6 +217,52 @@ def make_plan(configuration: Configuration, delta: float | None = None) -> Plan:
         None if complexity is None else range_warning(environment, complexity.allocation),
         configuration.about,
     )
+
+
+def find_effects(configuration: Configuration, pulls: int, delta: float | None = None) -> FoundWith:
+    """Return the smallest effects that the configuration's policy finds with that many pulls."""
+    policy, environment, plan = configuration.policy, configuration.planned, configuration.plan
+    delta = _delta(configuration) if delta is None else delta
+    number = plan.replications or _REPLICATIONS_OF_EFFECTS
+    runs = plural(number, "run")
+    say(f"Looking for the effect that {pulls:,} pulls find, {runs} at a time ...", err=True)
+    found = smallest_effects(
+        policy.clone(delta=delta) if delta != _own_delta(policy, delta) else policy,
+        environment,
+        pulls,
+        replications=number,
+        seed=configuration.study.seed or 0,
+        control=plan.control,
+        parallel=plan.parallel,
+        progress=True,
+    )
+    true_values = family_of(environment.problem.family).values
+    values = [
+        {}
+        if one.effect is None
+        else true_values(at_effect(environment, one.effect, plan.control).environment)
+        for one in found
+    ]
+    return FoundWith(pulls, tuple(found), tuple(values))
+
+
+def pulls_in(configuration: Configuration, weeks: float) -> int:
+    """Return the pulls of so many weeks.
+
+    Raises
+    ------
+    InvalidArgument
+        If the file does not say how many pulls a day has, or there would be none.
+    """
+    per_day = configuration.plan.pulls_per_day
+    if per_day is None:
+        raise InvalidArgument("plan.pulls_per_day", "is required with --weeks")
+    pulls = math.floor(7 * per_day * weeks)
+    if not 1 <= pulls < 2**62:
+        raise InvalidArgument(
+            "--weeks", f"must have at least one pull, at {per_day:g} a day", weeks
+        )
+    return pulls
 
 
 def _reason_for_a_cap(configuration: Configuration, complexity: Complexity | None) -> str | None:

@@ -10,6 +10,7 @@ from fairtrial.simulation.operating import operating_characteristics
 from fairtrial.simulation.replicate import simulate
 from fairtrial.simulation.results import Simulation
 from fairtrial.simulation.scenarios import Scenario, at_effect, default_scenarios
+from fairtrial.simulation.smallest_effect import SmallestEffect, smallest_effects
 from fairtrial.simulation.summary import Statistics, Summary
 from fairtrial.simulation.trace import trace
 
@@ -20,6 +21,7 @@ __all__ = [
     "Proportion",
     "Scenario",
     "Simulation",
+    "SmallestEffect",
     "Statistics",
     "Summary",
     "at_effect",
@@ -27,5 +29,6 @@ __all__ = [
     "example_runs",
     "operating_characteristics",
     "simulate",
+    "smallest_effects",
     "trace",
 ]

@@ -12,10 +12,12 @@ from fairtrial.cli.exits import EPILOG
 from fairtrial.cli.output import emit, json_option, say, shown_number
 
 if TYPE_CHECKING:
-    from fairtrial.cli.planning import Plan
+    from fairtrial.cli.planning import FoundWith, Plan
     from fairtrial.subpopulations import Complexity
 
 __all__ = ["plan"]
+
+_ARMS_SHOWN = 4
 
 
 @click.command(epilog=EPILOG, short_help="Say how many pulls an experiment will take.")
@@ -25,16 +27,36 @@ __all__ = ["plan"]
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     help="Plan for this probability of a wrong answer instead of the file's.",
 )
+@click.option(
+    "--pulls",
+    type=click.IntRange(min=1),
+    help="Say also which effect this number of pulls finds.",
+)
+@click.option(
+    "--weeks",
+    type=click.FloatRange(min=0, min_open=True),
+    help="The same, for the pulls of these weeks at plan.pulls_per_day.",
+)
 @json_option
-def plan(config: Path, delta: float | None, as_json: bool) -> None:
+def plan(
+    config: Path, delta: float | None, pulls: int | None, weeks: float | None, as_json: bool
+) -> None:
     """Say how many pulls an experiment will take, if the environment is as assumed.
 
-    The means to assume are those of [plan] in the file CONFIG, or else of its source.
+    The means to assume are those of [plan] in the file CONFIG, or else of its source. With --pulls
+    or --weeks also the other way round: the smallest effect, in multiples of the differences that
+    are assumed, that is decided rightly with a probability of 80 % and 90 %.
     """
     from fairtrial.cli.config import load_configuration
-    from fairtrial.cli.planning import make_plan
+    from fairtrial.cli.planning import find_effects, make_plan, pulls_in
 
-    made = make_plan(load_configuration(config, "plan"), delta)
+    if pulls is not None and weeks is not None:
+        raise click.UsageError("give --pulls or --weeks, not both")
+    configuration = load_configuration(config, "plan")
+    if weeks is not None:
+        pulls = pulls_in(configuration, weeks)
+    found = None if pulls is None else find_effects(configuration, pulls, delta)
+    made = replace(make_plan(configuration, delta), found_with=found)
     if as_json:
         emit(made.to_dict())
     else:
@@ -65,10 +87,31 @@ def _print(made: Plan) -> None:
     if made.assumes:
         say(wrapped("Assumes", made.assumes))
     say(f"Simulated: {replace(made.simulation.summary(), about=None)}")
+    if made.found_with is not None:
+        _print_effects(made.found_with)
     if found is not None and found.allocation is not None:
         print_table(
             shares_table("Optimal allocation", made.problem.action_labels, found.allocation)
         )
+
+
+def _print_effects(found: FoundWith) -> None:
+    from fairtrial.cli.display import wrapped
+
+    say(f"With {found.pulls:,} pulls, the smallest effect in multiples of what is assumed:")
+    for one, values in zip(found.effects, found.values, strict=True):
+        name = f"{100 * one.power:g} % power"
+        if one.effect is None or one.found is None:
+            say(wrapped(name, f"not reached with effects up to {shown_number(one.largest, 3)}"))
+            continue
+        low, high = (shown_number(end, 3) for end in (one.lower, one.upper))
+        right = f"{one.found.count:,} of {one.found.runs:,} runs were right"
+        text = (
+            f"{shown_number(one.effect, 3)}: {right}; these runs place it between {low} and {high}"
+        )
+        best = sorted(values.items(), key=lambda pair: -pair[1])[:_ARMS_SHOWN]
+        means = ", ".join(f"{label} {shown_number(value, 3)}" for label, value in best)
+        say(wrapped(name, f"{text}. True means are then {means}"))
 
 
 def _answer(made: Plan) -> str:
