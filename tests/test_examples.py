@@ -17,6 +17,7 @@ def test_every_example_is_tested():
         *live,
         "trial.toml",
         "lending.toml",
+        "actg175_plan.toml",
     }
 
 
@@ -79,3 +80,13 @@ def test_the_lending_rules_are_planned_simulated_and_run(tmp_path):
     done = CliRunner().invoke(app, ["run", file, "--pulls", "100"])
     assert done.exit_code == ExitCode.NO_ANSWER, done.output
     assert "100 pulls" in done.output
+
+
+def test_the_plan_of_a_trial_has_its_scenarios(tmp_path):
+    from click.testing import CliRunner
+
+    page = tmp_path / "plan.html"
+    arguments = ["simulate", str(EXAMPLES / "actg175_plan.toml"), "--scenarios", "--report", page]
+    result = CliRunner().invoke(app, [*map(str, arguments), "--replications", "2"])
+    assert result.exit_code == ExitCode.OK, result.output
+    assert "two good arms" in page.read_text(encoding="utf-8")

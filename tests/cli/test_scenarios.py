@@ -69,7 +69,7 @@ def test_the_files_own_scenarios_come_after_and_take_the_place_of_a_name(folder,
     assert np.allclose(means["mine"]["means"], [[0.5, 0.1], [0.1, 0.5]])
     assert means["mine"]["why"] == "I think so"
     assert means["half"]["means"][0] == pytest.approx([0.3, 0.3])
-    assert means["half"]["why"] == "the differences are 0.4 times as large as assumed"
+    assert means["half"]["why"] == "The differences are 0.4 times as large as assumed"
     assert "also changed: std" in means["noisy"]["why"]
     # What the file calls half is no point of the curve at one half.
     assert 0.5 not in [entry["effect"] for entry in found["effects"]]

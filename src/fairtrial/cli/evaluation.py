@@ -28,7 +28,7 @@ from fairtrial.simulation import (
 
 __all__ = ["REPLICATIONS", "Evaluation", "evaluate", "policy_of", "usual_horizon"]
 
-REPLICATIONS = 500
+REPLICATIONS = 400
 _EFFECTS = {"null": 0.0, "half": 0.5, "full": 1.0}
 _BETWEEN = (0.25, 0.75, 1.25, 1.5)
 _PILOT_RUNS = 100

@@ -57,9 +57,9 @@ def check_control(assumed: Environment, control: str, lines: list[str]) -> None:
 def _why(section: ScenarioSection) -> str:
     changed = ", ".join(section.given)
     if section.effect is not None:
-        effect = f"the differences are {section.effect:g} times as large as assumed"
+        effect = f"The differences are {section.effect:g} times as large as assumed"
         return f"{effect}; also changed: {changed}" if changed else effect
-    return f"stated in the file: {changed}" if changed else "stated in the file"
+    return f"Stated in the file: {changed}" if changed else "Stated in the file"
 
 
 def _environment(

@@ -7,7 +7,7 @@ import numpy as np
 from fairtrial.core.scenario import Scenario
 from fairtrial.presentation.sources import Grid
 from fairtrial.presentation.words import decimals, ended, fixed
-from fairtrial.report.html import Markup, element, folded, label, section, table
+from fairtrial.report.html import Markup, bdi, folded, label, section, table
 from fairtrial.simulation import OperatingCharacteristics
 
 __all__ = ["scenarios"]
@@ -19,7 +19,7 @@ def scenarios(found: OperatingCharacteristics) -> Markup:
     """Return the section."""
     rows = {row.scenario.name: row for row in found}
     grid = [
-        (label(name), element("span", _sentence(row.scenario.why)), label(row.right_answer))
+        (label(name), bdi(ended(row.scenario.why)), label(row.right_answer))
         for name, row in rows.items()
     ]
     heads = ("Scenario", "Why", "Right answer")
@@ -29,10 +29,6 @@ def scenarios(found: OperatingCharacteristics) -> Markup:
         table("What may be true", heads, grid),
         folded(f"The true means in each of {len(rows)} scenarios", means, 1000),
     )
-
-
-def _sentence(text: str) -> str:
-    return ended(text[:1].upper() + text[1:]) if text else ""
 
 
 def _means(shown: list[Scenario]) -> Markup:

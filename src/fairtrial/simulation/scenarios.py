@@ -15,9 +15,9 @@ from fairtrial.errors import NotSupported
 __all__ = ["Scenario", "at_effect", "default_scenarios"]
 
 _WHY = {
-    "null": "there is no difference: to name an arm is an error",
-    "half": "the differences are half as large as assumed",
-    "full": "the means are as assumed",
+    "null": "There is no difference: to name an arm is an error",
+    "half": "The differences are half as large as assumed",
+    "full": "The means are as assumed",
 }
 
 
@@ -114,7 +114,7 @@ def at_effect(environment: Environment, effect: float, control: str | None = Non
     """
     size = check_number("effect", effect, low=0.0)
     _, build = _family_of(environment)
-    why = f"the differences are {size:g} times as large as assumed"
+    why = f"The differences are {size:g} times as large as assumed"
     return Scenario(f"effect {size:g}", build(environment, size, control), why)
 
 

@@ -81,7 +81,7 @@ def harms(environment: CellEnvironment) -> Iterator[Scenario]:
         why = f"{best!r} is just beyond its limit {where}: to name it would be harmful"
         yield from _beyond("one group harmed", why, environment, [arm], [_JUST])
     accepted = np.flatnonzero(problem.within(environment.cell_means, problem.floor_tolerance))
-    why = "every arm is beyond a limit: the right answer is that no arm is acceptable"
+    why = "Every arm is beyond a limit: the right answer is that no arm is acceptable"
     yield from _beyond("none acceptable", why, environment, accepted.tolist(), [1.0, _JUST])
 
 
