@@ -120,6 +120,30 @@ def test_late_results_have_scenarios_with_other_delays(folder, document):
     assert rows["slow"]["means"] == [0.0, 3.0]
 
 
+def test_results_get_lost_in_a_scenario(folder, document):
+    block = (
+        '[[scenario]]\nname = "lossy"\neffect = 1.5\nloss = { rate = 0.2 }',
+        '[[scenario]]\nname = "bad luck"\nloss = { rate = 0.2, depends_on_outcome = true }',
+    )
+    sections = {**TWO, "plan": {**TWO["plan"], "max_pulls": 60, "replications": 3}}
+    found, _ = document("simulate", file_of(folder, sections, *block), "--scenarios")
+    rows = {row["scenario"]: row for row in found["rows"]}
+    assert rows["lossy"]["why"].endswith("times as large as assumed; also changed: loss")
+    assert rows["lossy"]["pulls"]["mean"] <= 60
+    assert rows["bad luck"]["means"] == rows["full"]["means"]
+    assert rows["lossy"]["lower_bound"] is None
+
+
+def test_late_results_get_lost_by_chance_alone(folder, document):
+    block = '[[scenario]]\nname = "lossy"\nloss = { rate = 0.5 }'
+    found, _ = document("simulate", file_of(folder, LATE, block), "--scenarios")
+    rows = {row["scenario"]: row for row in found["rows"]}
+    assert rows["lossy"]["pulls"]["mean"] > rows["full"]["pulls"]["mean"]
+    block = block.replace("0.5", "0.5, depends_on_outcome = true")
+    with pytest.raises(ConfigurationError, match=r"loss.depends_on_outcome: must be false in this"):
+        load_configuration(file_of(folder, LATE, block), "simulate")
+
+
 LINEAR = {
     "problem": {
         "family": "linear",
@@ -151,7 +175,15 @@ def test_linear_arms_have_scenarios_by_their_parameter(folder, document):
         ("[[scenario]]\nname = 'x'\neffect = nan", "scenario 1.effect: must be"),
         ("[[scenario]]\nname = 'x'\neffect = 'big'", "scenario 1.effect: must be"),
         ("[[scenario]]\nname = 'x'\ndrift = 0.1", "scenario 1.drift: is not a key here"),
-        ("[[scenario]]\nname = 'x'\nloss = 0.1", "scenario 1.loss: is not a key here"),
+        ("[[scenario]]\nname = 'x'\nloss = 0.1", "scenario 1.loss: must be"),
+        ("[[scenario]]\nname = 'x'\nloss = {}", "scenario 1.loss.rate: is required"),
+        ("[[scenario]]\nname = 'x'\nloss = { rate = 1.0 }", "scenario 1.loss.rate: must be less"),
+        ("[[scenario]]\nname = 'x'\nloss = { rate = 0 }", "scenario 1.loss.rate: must be"),
+        ("[[scenario]]\nname = 'x'\nloss = { rat = 0.1 }", "scenario 1.loss.rat: is not a key"),
+        (
+            "[[scenario]]\nname = 'x'\nloss = { rate = 0.9, depends_on_outcome = true }",
+            "scenario 1.loss.rate: must be below 1, and at most the share",
+        ),
         (
             "[[scenario]]\nname = 'x'\neffect = 1.0\nmeans = [[0, 0], [0, 0]]",
             "scenario 1.effect: must be left out where means is given",

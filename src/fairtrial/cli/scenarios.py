@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from fairtrial.cli.sections import PlanSection, ScenarioSection, assumed_over
+from fairtrial.cli.sections import LossSection, PlanSection, ScenarioSection, assumed_over
 from fairtrial.core import Environment
 from fairtrial.core.family import Family, family_of
 from fairtrial.core.mistakes import REFUSALS, Mistakes, in_words
@@ -55,7 +55,7 @@ def check_control(assumed: Environment, control: str, lines: list[str]) -> None:
 
 
 def _why(section: ScenarioSection) -> str:
-    changed = ", ".join(section.given)
+    changed = ", ".join([*section.given, *(["loss"] if section.loss else [])])
     if section.effect is not None:
         effect = f"The differences are {section.effect:g} times as large as assumed"
         return f"{effect}; also changed: {changed}" if changed else effect
@@ -82,9 +82,14 @@ def _environment(
         if changed is None:
             return None
         environment = changed
-    if section.effect is None:
+    if section.effect is not None:
+        changed = _with_effect(family, environment, section.effect, control, mistakes)
+        if changed is None:
+            return None
+        environment = changed
+    if section.loss is None:
         return environment
-    return _built(family.at_effect, environment, section.effect, control, mistakes)
+    return _with_losses(family, environment, section.loss, mistakes)
 
 
 def _changed(
@@ -105,12 +110,22 @@ def _changed(
     return mistakes.build(family.with_means, assumed, own[family.means_key])
 
 
-def _built(
-    at_effect: Any, environment: Environment, effect: float, control: str | None, mistakes: Mistakes
+def _with_effect(
+    family: Family, environment: Environment, effect: float, control: str | None, mistakes: Mistakes
 ) -> Environment | None:
+    assert family.at_effect is not None
     try:
-        found: Environment = at_effect(environment, effect, control)
+        return family.at_effect(environment, effect, control)
     except REFUSALS as error:
         mistakes.add("effect", f"is not possible: {in_words('', error).lstrip('.: ')}")
         return None
-    return found
+
+
+def _with_losses(
+    family: Family, environment: Environment, loss: LossSection, mistakes: Mistakes
+) -> Environment | None:
+    if family.with_losses is None:
+        mistakes.add("loss", "must be left out in this family")
+        return None
+    given = (environment, loss.rate, loss.depends_on_outcome)
+    return mistakes.build(family.with_losses, *given, key="loss")

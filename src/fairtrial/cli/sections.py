@@ -26,6 +26,7 @@ from fairtrial.study.location import parse_storage
 __all__ = [
     "SECTIONS",
     "CommandSource",
+    "LossSection",
     "PlanSection",
     "ReplaySource",
     "ScenarioSection",
@@ -138,12 +139,20 @@ def _is_number_of_pulls(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 1 <= value < 2**62
 
 
+class LossSection(_Section):
+    """Which share of the results gets lost, and whether their value has a say."""
+
+    rate: float = Field(gt=0, lt=1)
+    depends_on_outcome: bool = False
+
+
 class ScenarioSection(_EnvironmentSection):
     """What may be true instead of what is assumed."""
 
     name: str = Field(min_length=1, max_length=100)
     why: str = ""
     effect: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    loss: LossSection | None = None
 
 
 _MODELS: dict[str, type[BaseModel]] = {

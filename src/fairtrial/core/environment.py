@@ -150,6 +150,9 @@ class Environment(Parametrized, ABC):
         """Return what the environment says before the next decision; by default nothing."""
         return {}
 
+    loses_results: bool = False
+    """Whether some results never come, so that a pull is worth less than a result."""
+
     @property
     def about(self) -> str | None:
         """What a reader must be told first about runs here, in a sentence; by default nothing.

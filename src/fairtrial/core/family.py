@@ -118,6 +118,9 @@ class Family:
     with_means : callable or None
         ``(environment, means)``: the environment of a table with its rows moved to other means;
         None in a family that moves no rows.
+    with_losses : callable or None
+        ``(environment, rate, depends_on_outcome)``: the environment with that share of its results
+        lost; None in a family that simulates no losses.
     harms : callable
         ``(environment)``: the scenarios in which its answer would do harm.
     values : callable
@@ -153,6 +156,7 @@ class Family:
     analysis: Callable[[Any, Sequence[int], float], Policy] | None = None
     at_effect: Callable[[Any, float, str | None], Environment] | None = None
     with_means: Callable[[Any, Any], Environment] | None = None
+    with_losses: Callable[[Any, float, bool], Environment] | None = None
     harms: Callable[[Any], Iterable[Scenario]] = _nothing
     values: Callable[[Any], Mapping[str, float]] = _no_values
     fixed_design: Callable[[Any], FixedDesign | None] = (

@@ -24,7 +24,7 @@ from fairtrial.delayed.environments import CurveEnvironment, SimulatedEnvironmen
 from fairtrial.delayed.fixed_design import fixed_design
 from fairtrial.delayed.planning import complexity
 from fairtrial.delayed.problem import Problem
-from fairtrial.delayed.scenarios import at_effect, values
+from fairtrial.delayed.scenarios import at_effect, values, with_losses
 
 __all__ = ["FAMILY"]
 
@@ -160,6 +160,7 @@ FAMILY = Family(
     complexity=complexity,
     has_bound=_has_bound,
     at_effect=at_effect,
+    with_losses=with_losses,
     values=values,
     fixed_design=fixed_design,
 )

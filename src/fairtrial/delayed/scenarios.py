@@ -7,7 +7,7 @@ import numpy as np
 from fairtrial.core.validation import index_of
 from fairtrial.delayed.environments import SimulatedEnvironment
 from fairtrial.delayed.timed import TimedEnvironment
-from fairtrial.errors import NotSupported
+from fairtrial.errors import InvalidArgument, NotSupported
 
 __all__ = ["at_effect", "values"]
 
@@ -17,6 +17,18 @@ def values(environment: TimedEnvironment) -> dict[str, float]:
     return dict(zip(environment.problem.arms, environment.arm_means.tolist(), strict=True))
 
 
+def with_losses(
+    environment: TimedEnvironment, rate: float, depends_on_outcome: bool
+) -> SimulatedEnvironment:
+    """Return the environment in which that share of the pulls gets lost, by chance."""
+    if depends_on_outcome:
+        accepted = "must be false in this family: its simulated losses are by chance"
+        raise InvalidArgument("depends_on_outcome", accepted, depends_on_outcome)
+    if rate >= 1.0:
+        raise InvalidArgument("rate", "must be below 1", rate)
+    return _simulated(environment).clone(loss=rate)
+
+
 def at_effect(
     environment: TimedEnvironment, effect: float, control: str | None
 ) -> SimulatedEnvironment:
@@ -24,10 +36,15 @@ def at_effect(
 
     Without a control it is the worst arm.
     """
-    if not isinstance(environment, SimulatedEnvironment):
-        name = type(environment).__name__
-        raise NotSupported(f"{name} has no scenarios: its outcomes are recorded, not simulated")
+    simulated = _simulated(environment)
     problem, means = environment.problem, environment.arm_means
     worst = int(np.argmin(problem.sign * means))
     arm = worst if control is None else index_of("control", control, problem.arms)
-    return environment.clone(means=means[arm] + effect * (means - means[arm]))
+    return simulated.clone(means=means[arm] + effect * (means - means[arm]))
+
+
+def _simulated(environment: TimedEnvironment) -> SimulatedEnvironment:
+    if isinstance(environment, SimulatedEnvironment):
+        return environment
+    name = type(environment).__name__
+    raise NotSupported(f"{name} has no scenarios: its outcomes are recorded, not simulated")

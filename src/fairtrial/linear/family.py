@@ -10,6 +10,7 @@ import numpy as np
 from fairtrial.core import Environment
 from fairtrial.core.assumed import two_points
 from fairtrial.core.family import Family
+from fairtrial.core.lossy import LossyEnvironment
 from fairtrial.core.mistakes import Mistakes
 from fairtrial.linear.environments import (
     BernoulliEnvironment,
@@ -60,6 +61,7 @@ FAMILY = Family(
     doubts_of_table=_doubts_of_table,
     complexity=complexity,
     at_effect=at_effect,
+    with_losses=LossyEnvironment,
     values=values,
     fixed_design=fixed_design,
 )

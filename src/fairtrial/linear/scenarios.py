@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.core.environment import Environment
 from fairtrial.core.moved_rows import moved_rows
 from fairtrial.core.validation import index_of
 from fairtrial.linear.environments import ArmEnvironment, ReplayEnvironment
@@ -17,9 +20,11 @@ Floats = NDArray[np.float64]
 _ROUNDING = 1e-9
 
 
-def values(environment: ArmEnvironment) -> dict[str, float]:
+def values(environment: Environment) -> dict[str, float]:
     """Return the true value of every candidate."""
-    return dict(zip(environment.problem.answers, environment.values.tolist(), strict=True))
+    problem: Any = environment.problem
+    found = environment.truth.details["values"]
+    return dict(zip(problem.answers, found.tolist(), strict=True))
 
 
 def at_effect(environment: ArmEnvironment, effect: float, control: str | None) -> ArmEnvironment:

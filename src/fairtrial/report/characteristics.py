@@ -120,9 +120,7 @@ def _answers(found: OperatingCharacteristics) -> Markup:
 
 def _stopping(found: OperatingCharacteristics) -> Markup:
     rows = _last_rows(found)[:_MOST_LINES]
-    times = {
-        row.scenario.name: row.simulation.stopping_time[row.simulation.decided] for row in rows
-    }
+    times = {row.scenario.name: row.pulls_of_runs[row.simulation.decided] for row in rows}
     chart = stopping_chart(times, found.replications, rows[0].max_pulls)
     shares = [f"{row.scenario.name} {percent(1 - row.undecided.rate)}" for row in rows]
     caption = (

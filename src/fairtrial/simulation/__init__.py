@@ -1,5 +1,8 @@
 """Replications of a policy in a simulated environment, on any executor; results as tables."""
 
+from typing import TYPE_CHECKING
+
+from fairtrial.core.lazy import lazy_names
 from fairtrial.simulation.characteristics import (
     Characteristics,
     OperatingCharacteristics,
@@ -14,9 +17,13 @@ from fairtrial.simulation.smallest_effect import SmallestEffect, smallest_effect
 from fairtrial.simulation.summary import Statistics, Summary
 from fairtrial.simulation.trace import trace
 
+if TYPE_CHECKING:
+    from fairtrial.simulation.lossy import LossyEnvironment
+
 __all__ = [
     "Characteristics",
     "ExampleRun",
+    "LossyEnvironment",
     "OperatingCharacteristics",
     "Proportion",
     "Scenario",
@@ -32,3 +39,5 @@ __all__ = [
     "smallest_effects",
     "trace",
 ]
+
+__getattr__, __dir__ = lazy_names("fairtrial.simulation", ["lossy"])

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairtrial.core import Policy
 from fairtrial.core.parameters import plain
@@ -96,7 +97,7 @@ class Characteristics:
         Runs that named a right answer: the power. None where there is none to name, as the best
         arms are equal.
     pulls : Statistics
-        Results until the end, with quantiles of 5 and 95 %.
+        Pulls until the end, with quantiles of 5 and 95 %.
     days : Statistics or None
         Time until the end, in days; None unless `pulls_per_day` is known.
     elapsed : Statistics or None
@@ -148,8 +149,13 @@ class Characteristics:
         if self.right is None or self.simulation.correct is None:
             return None
         needed = math.ceil(power * self.right.runs)
-        times = np.sort(self.simulation.stopping_time[self.simulation.correct])
+        times = np.sort(self.pulls_of_runs[self.simulation.correct])
         return int(times[needed - 1]) if needed <= times.size else None
+
+    @property
+    def pulls_of_runs(self) -> NDArray[np.int64]:
+        """The pulls of every run, also those without a result."""
+        return np.asarray(self.simulation.pulls.sum(axis=1))
 
     @property
     def right_answer(self) -> str:

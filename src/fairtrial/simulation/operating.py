@@ -228,7 +228,7 @@ def _lower_bound(policy: Policy, scenario: Scenario, found: Simulation) -> float
     It is computed only there: it may take seconds.
     """
     problem, delta = policy.problem, policy.get_params().get("delta")
-    if delta is None or not _is_known(problem) or not found.decided.all():
+    if delta is None or not _is_plain(scenario) or not found.decided.all():
         return None
     family = family_of(problem.family)
     if family.complexity is None or not family.has_bound(problem):
@@ -240,10 +240,16 @@ def _lower_bound(policy: Policy, scenario: Scenario, found: Simulation) -> float
 def _fixed_sample(policy: Policy, scenario: Scenario) -> dict[float, int | None]:
     """Return the pulls by power of the usual experiment with the policy's error probability."""
     problem, delta = policy.problem, policy.get_params().get("delta")
-    if delta is None or not _is_known(problem):
+    if delta is None or not _is_plain(scenario):
         return {}
     design = family_of(problem.family).fixed_design(scenario.environment)
     return {} if design is None else {power: design.size(delta, power) for power in POWERS}
+
+
+def _is_plain(scenario: Scenario) -> bool:
+    """Return whether the bound and the usual design are known: not where results get lost."""
+    environment = scenario.environment
+    return _is_known(environment.problem) and not environment.loses_results
 
 
 def _is_known(problem: Problem) -> bool:
@@ -262,7 +268,7 @@ def _row(
     runs, truth = found.replications, scenario.environment.truth
     counts = Counter(map(name_of_answer, found.answer[found.decided]))
     errors = _errors(scenario, found)
-    pulls = Statistics.of(found.stopping_time, QUANTILES)
+    pulls = Statistics.of(found.pulls.sum(axis=1), QUANTILES)
     correct = 0 if found.correct is None else int(found.correct.sum())
 
     def proportion(count: int) -> Proportion:

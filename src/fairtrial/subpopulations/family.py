@@ -9,6 +9,7 @@ from typing import Any
 from fairtrial.core import Environment
 from fairtrial.core.assumed import bernoulli_or_two_points, means_in_order
 from fairtrial.core.family import Family
+from fairtrial.core.lossy import LossyEnvironment
 from fairtrial.core.mistakes import Mistakes
 from fairtrial.subpopulations.environments import (
     BernoulliEnvironment,
@@ -53,6 +54,7 @@ FAMILY = Family(
     at_effect=at_effect,
     with_means=with_means,
     harms=harms,
+    with_losses=LossyEnvironment,
     values=values,
     fixed_design=fixed_design,
 )

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.core.environment import Environment
 from fairtrial.core.moved_rows import moved_rows
 from fairtrial.core.scenario import Scenario
 from fairtrial.core.validation import index_of
@@ -26,10 +27,11 @@ _JUST = 0.1
 _LEAST_OF_SPREAD = 0.01
 
 
-def values(environment: CellEnvironment) -> dict[str, float]:
+def values(environment: Environment) -> dict[str, float]:
     """Return the true quality of every arm."""
-    problem = environment.problem
-    return dict(zip(problem.arms, problem.quality(environment.cell_means).tolist(), strict=True))
+    problem: Any = environment.problem
+    quality = problem.quality(environment.truth.means)
+    return dict(zip(problem.arms, quality.tolist(), strict=True))
 
 
 def at_effect(environment: CellEnvironment, effect: float, control: str | None) -> CellEnvironment:

@@ -1,0 +1,111 @@
+"""An environment in which results get lost, at random or because of what they are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairtrial.core.draw_kernels import BERNOULLI, REPLAY
+from fairtrial.core.environment import Environment, Trajectory, Truth
+from fairtrial.core.pull import Pull
+from fairtrial.core.stationary import StationaryEnvironment
+from fairtrial.core.validation import check_flag, check_instance, check_number
+from fairtrial.errors import InvalidArgument
+
+__all__ = ["LossyEnvironment"]
+
+
+class LossyEnvironment(Environment):
+    """An environment some of whose results never come: patients drop out, samples break.
+
+    Parameters
+    ----------
+    environment : GaussianEnvironment, BernoulliEnvironment or ReplayEnvironment
+        What answers the pulls, of the families `subpopulations` and `linear`.
+    rate : float
+        The share of the results that get lost, in [0, 1).
+    depends_on_outcome : bool
+        Whether only results get lost that are better than the mean of their arm and group; else
+        any result does, by chance.
+
+    Raises
+    ------
+    InvalidArgument
+        If fewer results are better than the mean than are to be lost.
+
+    Notes
+    -----
+    Its runs are not compiled, and take ten times as long.
+
+    Examples
+    --------
+    >>> from fairtrial.subpopulations import BernoulliEnvironment, Problem
+    >>> problem = Problem(["a", "b"], 1, floors=None, reward_range=(0, 1))
+    >>> environment = BernoulliEnvironment(problem, [[0.4], [0.5]])
+    >>> LossyEnvironment(environment, rate=0.1).truth.best
+    'b'
+    """
+
+    loses_results = True
+
+    def __init__(
+        self, environment: StationaryEnvironment, rate: float, depends_on_outcome: bool = False
+    ) -> None:
+        self.environment: StationaryEnvironment = check_instance(
+            "environment", environment, StationaryEnvironment
+        )
+        self.problem = environment.problem
+        self.rate = check_number("rate", rate, low=0.0, high=1.0)
+        self.depends_on_outcome = check_flag("depends_on_outcome", depends_on_outcome)
+        self._means = np.ravel(environment.truth.means)
+        self._chances = np.full(self._means.size, self.rate)
+        if self.depends_on_outcome:
+            shares = self._shares_above()
+            # Where no result is better none is lost, so no share of all can be.
+            self._chances = self.rate / np.maximum(shares, np.finfo(float).tiny)
+        if self.rate == 1.0 or (self._chances > 1.0).any():
+            accepted = "must be below 1, and at most the share of the results that may get lost"
+            raise InvalidArgument("rate", accepted, rate)
+
+    def _shares_above(self) -> NDArray[np.float64]:
+        """Return the share of the results of each action that are better than its mean."""
+        source, sign = self.environment.source, -1.0 if self._minimizes else 1.0
+        if source.kind == BERNOULLI:
+            return self._means if sign > 0.0 else 1.0 - self._means
+        if source.kind != REPLAY or source.second.any():
+            return np.full(self._means.size, 0.5)
+        rows = np.split(source.first, source.starts[1:-1])
+        better = (sign * own > sign * mean for own, mean in zip(rows, self._means, strict=True))
+        return np.array([own.mean() for own in better])
+
+    @property
+    def _minimizes(self) -> bool:
+        return self.problem.direction == "minimize"
+
+    @property
+    def truth(self) -> Truth:
+        """Means and right answer of all results, also those that get lost."""
+        return self.environment.truth
+
+    @property
+    def about(self) -> str | None:
+        """What a reader must be told of the results."""
+        return self.environment.about
+
+    def sample(self, pull: Pull, generator: np.random.Generator) -> Any:
+        """Return a result, be it lost or not."""
+        return self.environment.sample(pull, generator)
+
+    def trajectory(self, pull: Pull, generator: np.random.Generator) -> Trajectory:
+        """Return a result, or that it is lost."""
+        outcome, chance = self.sample(pull, generator), generator.random()
+        above = (
+            outcome < self._means[pull.action]
+            if self._minimizes
+            else (outcome > self._means[pull.action])
+        )
+        exposed = above or not self.depends_on_outcome
+        is_lost = exposed and chance < self._chances[pull.action]
+        return Trajectory(None if is_lost else outcome)
