@@ -25,6 +25,7 @@ from fairtrial.simulation import (
     operating_characteristics,
     simulate,
 )
+from fairtrial.simulation.operating import ROWS_ARE_MOVED
 
 __all__ = ["REPLICATIONS", "Evaluation", "evaluate", "policy_of", "usual_horizon"]
 
@@ -116,7 +117,7 @@ def evaluate(
         more = [(float(row.scenario.name.removeprefix("effect ")), row) for row in rows]
     curve = sorted([*known, *more], key=lambda pair: pair[0])
     # Two values around an assumed mean are simulated as rows, and are no table of anybody's.
-    said = found.about if configuration.about else None
+    said = f"{configuration.about} {ROWS_ARE_MOVED}" if configuration.about else None
     return Evaluation(replace(found, about=said), tuple(curve), configuration)
 
 

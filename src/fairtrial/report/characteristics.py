@@ -45,7 +45,8 @@ def characteristics(found: OperatingCharacteristics, curve: Curve) -> Markup:
 
 _ABOUT_COMPARISON = (
     "The lower bound is the mean number of pulls that no rule can do without which decides in "
-    "every run; where runs were cut off nothing can be held against it. The usual design has a "
+    "every run; where runs were cut off nothing can be held against it. It is that of normal "
+    "rewards: for rewards in a range it is a yardstick and no bound. The usual design has a "
     "size that is fixed before it begins: equal numbers in all cells, one analysis at the end by "
     "normal tests with the true variances, and the same error probability, divided among the tests "
     "(Bonferroni). It is the size for that scenario: a study that is planned for one and meets "

@@ -32,7 +32,9 @@ from fairtrial.simulation.replicate import check_pair, simulate
 from fairtrial.simulation.results import NO_ARM, Simulation, name_of_answer
 from fairtrial.simulation.summary import Statistics
 
-__all__ = ["operating_characteristics"]
+__all__ = ["ROWS_ARE_MOVED", "operating_characteristics"]
+
+ROWS_ARE_MOVED = "In a scenario with other means the rows are moved to these."
 
 _MOST_NAMED = 12
 """Of more arms, only those are listed that a run named."""
@@ -154,11 +156,9 @@ def _checked(policy: Policy, scenarios: Iterable[Scenario]) -> list[Scenario]:
 
 def _about(scenarios: Sequence[Scenario]) -> str | None:
     """Return that recorded rows are sampled, and moved where a scenario has other means."""
-    abouts = [scenario.environment.about for scenario in scenarios]
-    about = next(filter(None, abouts), None)
-    if about is None or len(abouts) == 1:
-        return about
-    return f"{about} In a scenario with other means the rows are moved to these."
+    abouts = {scenario.name: scenario.environment.about for scenario in scenarios}
+    about = abouts.get("full", next(iter(abouts.values())))
+    return about if about is None or len(abouts) == 1 else f"{about} {ROWS_ARE_MOVED}"
 
 
 def _budgets(max_pulls: int | Sequence[int]) -> list[int]:
