@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from fairtrial import linear, report, subpopulations
+from fairtrial import delayed, linear, report, subpopulations
 from fairtrial.errors import InvalidArgument
 from fairtrial.simulation import (
     Scenario,
@@ -170,3 +170,26 @@ def test_a_page_that_cannot_be_written_is_refused(found, tmp_path):
         report.write_characteristics(found, tmp_path / "nowhere" / "plan.html")
     with pytest.raises(InvalidArgument, match="path must be"):
         report.write_characteristics(found, 7)
+
+
+def test_of_many_arms_those_with_the_most_pulls_are_shown(tmp_path):
+    problem = subpopulations.Problem(40, 1, floors=None, noise_std=1.0)
+    means = [[3.0 if arm >= 38 else 0.0] for arm in range(40)]
+    environment = subpopulations.GaussianEnvironment(problem, means)
+    found = operating_characteristics(
+        subpopulations.BlockBetting(problem), [Scenario("x", environment)], 1000, 3, progress=False
+    )
+    text = text_of(report.write_characteristics(found, tmp_path / "plan.html"))
+    assert "Mean pulls by arm and group, the 24 with the most" in text
+    shown = text[text.index("the 24 with the most") : text.index("What the answer")]
+    assert "38/0" in shown
+    assert "39/0" in shown
+
+
+def test_what_a_guarantee_allows_for_equal_arms_is_said_where_one_is_to_be_named(tmp_path):
+    for top, is_said in ((1, True), (2, False)):
+        problem = delayed.Problem(3, top=top, noise_std=1.0)
+        environment = delayed.SimulatedEnvironment(problem, [0.0, 1.0, 2.0])
+        found = evaluated(delayed.InformationRacing(problem), default_scenarios(environment))
+        text = text_of(report.write_characteristics(found, tmp_path / "plan.html"))
+        assert ("of 3 equal arms each is excluded" in text) is is_said

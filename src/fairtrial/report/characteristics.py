@@ -88,7 +88,9 @@ def _about_decisions(found: OperatingCharacteristics) -> str:
     )
     parts = [said]
     truths = [row.scenario.environment.truth for row in found]
-    tied = max((len(truth.interchangeable) for truth in truths if truth.tied), default=0)
+    # Of several arms to be named, others than the tied ones may be wrong too.
+    single = [t for t in truths if not isinstance(t.best, tuple) or len(t.best) == 1]
+    tied = max((len(truth.interchangeable) for truth in single if truth.tied), default=0)
     if delta is not None:
         parts.append(f"The policy is made to be wrong with a probability of at most {delta:g}.")
     if delta is not None and tied:
@@ -238,15 +240,22 @@ def _whole(value: int | None) -> str:
 
 def _allocation(found: OperatingCharacteristics) -> Markup:
     rows = _last_rows(found)
-    actions = list(rows[0].by_action)[:_MOST_ACTIONS]
+    actions = _most_pulled(rows)
     worse = [NOTHING if row.worse_share is None else percent(row.worse_share) for row in rows]
     cells = [
         ("on arms that are worse or not acceptable", *worse),
         *((label(name), *(number(row.by_action[name]) for row in rows)) for name in actions),
     ]
     more = len(rows[0].by_action) - len(actions)
-    title = "Mean pulls by arm and group" + (f", the first {len(actions)}" if more else "")
+    title = "Mean pulls by arm and group" + (f", the {len(actions)} with the most" if more else "")
     return table(title, ("Pulls", *(label(row.scenario.name) for row in rows)), cells, words={0})
+
+
+def _most_pulled(rows: Sequence[Characteristics]) -> list[str]:
+    """Return the actions with the most pulls in any scenario, in their own order."""
+    most = {name: max(row.by_action[name] for row in rows) for name in rows[0].by_action}
+    shown = set(sorted(most, key=lambda name: -most[name])[:_MOST_ACTIONS])
+    return [name for name in most if name in shown]
 
 
 def _estimates(found: OperatingCharacteristics) -> Markup:
