@@ -82,43 +82,69 @@ def evaluate(
         If the problem's family has no scenarios.
     """
     policy, plan = policy_of(configuration), configuration.plan
-    environment = configuration.planned
-    scenarios = _scenarios(configuration)
     budgets = plan.budgets or [usual_horizon(configuration, policy, seed)]
+    runs = _Runs(configuration, policy, seed)
     number = replications or plan.replications or REPLICATIONS
-
-    def run(chosen: Sequence[Scenario], most: list[int], runs: int) -> OperatingCharacteristics:
-        names = plural(len(chosen), "scenario")
-        say(f"Simulating {plural(runs, 'run')} in each of {names} ...", err=True)
-        return operating_characteristics(
-            policy,
-            chosen,
-            most,
-            runs,
-            seed,
-            pulls_per_day=plan.pulls_per_day,
-            parallel=plan.parallel,
-        )
-
-    found = run(scenarios, budgets, number)
-    own = {scenario.name for scenario in configuration.scenarios}
-    known = [
-        (_EFFECTS[row.scenario.name], row)
-        for row in found
-        if row.max_pulls == budgets[-1] and row.scenario.name in _EFFECTS.keys() - own
-    ]
-    between: list[Scenario] = []
-    for effect in _BETWEEN if len(known) > 1 else ():
-        with suppress(InvalidArgument):  # a mean that no reward in the range has
-            between.append(at_effect(environment, effect, plan.control))
+    found = runs.of(_scenarios(configuration), budgets, number)
+    known = _known_effects(configuration, found)
     more: list[tuple[float, Characteristics]] = []
+    between = _effects_between(configuration) if len(known) > 1 else {}
     if between:
-        rows = run(between, budgets[-1:], max(number // 2, 1))
-        more = [(float(row.scenario.name.removeprefix("effect ")), row) for row in rows]
+        rows = runs.of(list(between.values()), budgets[-1:], max(number // 2, 1))
+        more = list(zip(between, rows, strict=True))
     curve = sorted([*known, *more], key=lambda pair: pair[0])
     # Two values around an assumed mean are simulated as rows, and are no table of anybody's.
     said = f"{configuration.about} {ROWS_ARE_MOVED}" if configuration.about else None
     return Evaluation(replace(found, about=said), tuple(curve), configuration)
+
+
+@dataclass(frozen=True)
+class _Runs:
+    """Runs scenarios as a file says."""
+
+    configuration: Configuration
+    policy: Policy
+    seed: int
+
+    def of(
+        self, scenarios: Sequence[Scenario], max_pulls: Sequence[int], replications: int
+    ) -> OperatingCharacteristics:
+        """Return what the policy does in these scenarios; it is said how much is to do."""
+        number = plural(len(scenarios), "scenario")
+        say(f"Simulating {plural(replications, 'run')} in each of {number} ...", err=True)
+        plan = self.configuration.plan
+        return operating_characteristics(
+            self.policy,
+            scenarios,
+            max_pulls,
+            replications,
+            self.seed,
+            pulls_per_day=plan.pulls_per_day,
+            parallel=plan.parallel,
+        )
+
+
+def _known_effects(
+    configuration: Configuration, found: OperatingCharacteristics
+) -> list[tuple[float, Characteristics]]:
+    """Return the rows of the default scenarios by their effect, those with the most pulls."""
+    most = max(row.max_pulls for row in found)
+    own = {scenario.name for scenario in configuration.scenarios}
+    effects = {name: effect for name, effect in _EFFECTS.items() if name not in own}
+    return [
+        (effects[row.scenario.name], row)
+        for row in found
+        if row.max_pulls == most and row.scenario.name in effects
+    ]
+
+
+def _effects_between(configuration: Configuration) -> dict[float, Scenario]:
+    """Return scenarios by effects that no default scenario has, as far as they are possible."""
+    found = {}
+    for effect in _BETWEEN:
+        with suppress(InvalidArgument):  # a mean that no reward in the range has
+            found[effect] = at_effect(configuration.planned, effect, configuration.plan.control)
+    return found
 
 
 def policy_of(configuration: Configuration) -> Policy:
