@@ -15,6 +15,7 @@ from fairtrial.simulation import (
     Proportion,
     Scenario,
     default_scenarios,
+    example_runs,
     operating_characteristics,
     simulate,
 )
@@ -204,3 +205,16 @@ def test_a_design_of_fixed_size_stands_beside_what_the_policy_needs(found):
     assert found.row("full", 40).pulls_for(0.8) is None
     null = found.row("null")
     assert (null.fixed_sample, null.pulls_for(0.8)) == ({}, None)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"policy": None}, "policy must be"),
+        ({"row": "full"}, "row must be"),
+        ({"points": 1}, "points must be"),
+    ],
+)
+def test_examples_of_nothing_are_refused(found, changes, message):
+    with pytest.raises(InvalidArgument, match=message):
+        example_runs(**{"policy": POLICY, "row": found.row("full"), **changes})

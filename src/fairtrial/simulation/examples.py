@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fairtrial.core import Policy, Progress
+from fairtrial.core.validation import check_instance, check_integer
 from fairtrial.simulation.characteristics import Characteristics
 from fairtrial.simulation.trace import trace
 
@@ -53,8 +54,15 @@ def example_runs(policy: Policy, row: Characteristics, points: int = _POINTS) ->
     -------
     list of ExampleRun
         Fewer than three if there were fewer runs.
+
+    Raises
+    ------
+    InvalidArgument
+        If an argument is not acceptable.
     """
-    found = row.simulation
+    check_instance("policy", policy, Policy)
+    found = check_instance("row", row, Characteristics).simulation
+    points = check_integer("points", points, low=2)
     order = np.argsort(found.stopping_time, kind="stable")
     places: dict[int, tuple[str, float]] = {}
     for name, share in (("typical", 0.5), ("fast", 0.05), ("slow", 0.95)):

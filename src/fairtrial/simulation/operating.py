@@ -142,6 +142,9 @@ def operating_characteristics(
 
 
 def _checked(policy: Policy, scenarios: Iterable[Scenario]) -> list[Scenario]:
+    check_instance("policy", policy, Policy)
+    if not isinstance(scenarios, Iterable):
+        raise InvalidArgument("scenarios", "must be a sequence of Scenario", scenarios)
     chosen = [check_instance("scenarios", scenario, Scenario) for scenario in scenarios]
     if not chosen:
         raise InvalidArgument("scenarios", "must have at least one scenario", chosen)

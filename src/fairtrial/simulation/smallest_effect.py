@@ -133,6 +133,8 @@ def smallest_effects(
     check_pair(policy, environment)
     pulls = check_integer("pulls", pulls, low=1)
     replications = check_integer("replications", replications, low=2)
+    if not isinstance(powers, Iterable):
+        raise InvalidArgument("powers", "must be a sequence of probabilities", powers)
     wanted = [check_probability("powers", power) for power in powers]
     if environment.truth.tied:
         raise InvalidArgument("environment", "must have a best arm: these are equal", environment)
