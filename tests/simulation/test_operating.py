@@ -61,6 +61,14 @@ def test_a_row_says_what_a_simulation_with_the_same_seed_does(found):
     assert row.estimated == len(off)
     assert row.bias == pytest.approx(np.mean(off))
     assert row.rmse == pytest.approx(np.sqrt(np.mean(np.square(off))))
+    held = [
+        again.interval[i, 0] <= quality[again.answer[i]] <= again.interval[i, 1]
+        for i in np.flatnonzero(named)
+    ]
+    assert (row.coverage.count, row.coverage.runs) == (sum(held), len(held))
+    assert row.coverage.rate > 0.8
+    assert (again.interval[named, 0] < again.estimate[named]).all()
+    assert np.isnan(again.interval[~named]).all()
 
 
 def test_every_run_is_right_or_wrong_or_undecided(found):

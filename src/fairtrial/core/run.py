@@ -45,6 +45,8 @@ class Run:
         Pulls that were called back before their outcome came.
     estimate : float
         The estimated mean of the answer, if it is one label and was asked for; else NaN.
+    interval : tuple of float
+        The ends of its interval; NaN where there is none.
     """
 
     answer: Any
@@ -55,6 +57,7 @@ class Run:
     metrics: Mapping[str, float] = field(default_factory=dict)
     cancelled: int = 0
     estimate: float = math.nan
+    interval: tuple[float, float] = (math.nan, math.nan)
 
 
 def run_policy(

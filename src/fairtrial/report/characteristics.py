@@ -57,7 +57,7 @@ _ABOUT_COMPARISON = (
 _ABOUT_ESTIMATES = (
     "A study stops when an arm looks good, so the plain mean of the arm that it names is too large "
     "on average: the bias is the mean error, over the runs that named an arm; the root mean square "
-    "error tells how far it is off in one run."
+    "error tells how far it is off in one run. The intervals are those of a study's own page."
 )
 
 
@@ -261,11 +261,18 @@ def _most_pulled(rows: Sequence[Characteristics]) -> list[str]:
 def _estimates(found: OperatingCharacteristics) -> Markup:
     places = decimals((v for row in found for v in (row.bias, row.rmse)), 3)
     rows = [
-        (*_place(row), count(row.estimated), fixed(row.bias, places), fixed(row.rmse, places))
+        (
+            *_place(row),
+            count(row.estimated),
+            fixed(row.bias, places),
+            fixed(row.rmse, places),
+            _share(row.coverage),
+        )
         for row in found
     ]
-    heads = ("Scenario", "Most pulls", "Runs that named an arm", "Bias", "Root mean square error")
-    return table("Estimated mean of the arm that is named", heads, rows, words={0})
+    heads = ("Scenario", "Most pulls", "Runs that named an arm", "Bias")
+    more = ("Root mean square error", "Interval holds the true mean")
+    return table("Estimated mean of the arm that is named", (*heads, *more), rows, words={0})
 
 
 # ---------------------------------------------------------------------------- pieces

@@ -73,13 +73,20 @@ def _run(task: Task, index: int) -> Run:
         run = policy.compiled_run(task.environment, generator, task.horizon, task.parallel)
     if run is None:
         run = run_policy(policy, task.environment, generator, task.horizon, task.parallel)
-    return replace(run, estimate=_estimate(policy, run.answer)) if task.estimates else run
+    return _with_estimate(run, policy) if task.estimates else run
 
 
-def _estimate(policy: Policy, answer: object) -> float:
-    """Return what a policy that has stopped takes the mean of its answer to be."""
+def _with_estimate(run: Run, policy: Policy) -> Run:
+    """Return the run with what its policy takes the mean of its answer to be."""
+    answer = run.answer
     label = answer[0] if isinstance(answer, tuple) and len(answer) == 1 else answer
     if label is None or isinstance(label, tuple):
-        return math.nan
-    found = [arm.mean for arm in policy.progress().arms if arm.labels.get("arm") == label]
-    return math.nan if not found or found[0] is None else found[0]
+        return run
+    for arm in policy.progress().arms:
+        if arm.labels.get("arm") == label:
+            mean, *ends = (
+                math.nan if value is None else float(value)
+                for value in (arm.mean, arm.lower, arm.upper)
+            )
+            return replace(run, estimate=mean, interval=(ends[0], ends[1]))
+    return run

@@ -111,6 +111,9 @@ class Characteristics:
         Runs whose answer has an estimated mean.
     bias, rmse : float or None
         Mean error and root mean square error of that mean.
+    coverage : Proportion or None
+        Of the runs whose answer's mean has an interval, those in which it holds the true mean; None
+        if there are none.
     lower_bound : float or None
         The mean number of pulls that no rule can beat which decides in every run; None if a run
         was cut off, or no bound is known.
@@ -136,6 +139,7 @@ class Characteristics:
     estimated: int
     bias: float | None
     rmse: float | None
+    coverage: Proportion | None
     lower_bound: float | None
     fixed_sample: Mapping[float, int | None]
     simulation: Simulation = field(repr=False)
@@ -188,6 +192,7 @@ class Characteristics:
             "runs_with_an_estimate": self.estimated,
             "bias": self.bias,
             "rmse": self.rmse,
+            "coverage": None if self.coverage is None else self.coverage.to_dict(),
             "lower_bound": self.lower_bound,
             "pulls_for_power": {f"{power:g}": self.pulls_for(power) for power in POWERS},
             "fixed_sample": {f"{power:g}": size for power, size in self.fixed_sample.items()},
@@ -217,6 +222,7 @@ class Characteristics:
             "share on worse arms": self.worse_share,
             "bias": self.bias,
             "rmse": self.rmse,
+            **_proportion_columns("coverage", self.coverage),
             "lower bound": self.lower_bound,
             **{f"pulls for power {power:g}": self.pulls_for(power) for power in POWERS},
             **{

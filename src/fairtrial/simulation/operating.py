@@ -214,15 +214,20 @@ def _worse_share(found: Simulation, truth: Truth) -> float | None:
 
 
 def _errors(scenario: Scenario, found: Simulation) -> NDArray[np.float64]:
-    """Return how far the estimated mean of the answer is off, of every run that has one."""
+    """Return by run how far the estimated mean of its answer is off; NaN of those without one."""
     problem = scenario.environment.problem
     true = family_of(problem.family).values(scenario.environment) if _is_known(problem) else {}
-    off = [
-        estimate - true[name_of_answer(answer)]
-        for answer, estimate in zip(found.answer, found.estimate.tolist(), strict=True)
-        if not math.isnan(estimate) and name_of_answer(answer) in true
-    ]
-    return np.array(off)
+    values = [true.get(name_of_answer(answer), math.nan) for answer in found.answer]
+    return np.asarray(found.estimate - np.array(values))
+
+
+def _within(errors: NDArray[np.float64], found: Simulation) -> NDArray[np.bool_]:
+    """Return whether the true mean is in its interval, of every run that has one."""
+    low, high = (found.interval - found.estimate[:, np.newaxis]).T
+    known = ~(np.isnan(errors) | np.isnan(low) | np.isnan(high))
+    rounding = 1e-12 * np.abs(found.estimate[known])
+    within = (low[known] - rounding <= -errors[known]) & (-errors[known] <= high[known] + rounding)
+    return np.asarray(within)
 
 
 def _lower_bound(policy: Policy, scenario: Scenario, found: Simulation) -> float | None:
@@ -271,6 +276,8 @@ def _row(
     runs, truth = found.replications, scenario.environment.truth
     counts = Counter(map(name_of_answer, found.answer[found.decided]))
     errors = _errors(scenario, found)
+    known = ~np.isnan(errors)
+    within = _within(errors, found)
     pulls = Statistics.of(found.pulls.sum(axis=1), QUANTILES)
     correct = 0 if found.correct is None else int(found.correct.sum())
 
@@ -289,9 +296,10 @@ def _row(
         elapsed=Statistics.of(found.elapsed, QUANTILES) if found.problem.comes_late else None,
         by_action=dict(zip(found.action_names, found.pulls.mean(axis=0).tolist(), strict=True)),
         worse_share=_worse_share(found, truth),
-        estimated=errors.size,
-        bias=float(errors.mean()) if errors.size else None,
-        rmse=math.sqrt(float((errors**2).mean())) if errors.size else None,
+        estimated=int(known.sum()),
+        bias=float(errors[known].mean()) if known.any() else None,
+        rmse=math.sqrt(float((errors[known] ** 2).mean())) if known.any() else None,
+        coverage=Proportion.of(int(within.sum()), within.size, level) if within.size else None,
         lower_bound=bound if found.decided.all() else None,
         fixed_sample=fixed_sample,
         simulation=found,

@@ -50,6 +50,8 @@ class Simulation:
         Pulls called back before their outcome came.
     estimate : ndarray of float, shape (replications,)
         Estimated mean of the answer, if it is one label and `estimates` was asked for; else NaN.
+    interval : ndarray of float, shape (replications, 2)
+        The ends of its interval; NaN where there is none.
     metrics : mapping of str to ndarray of float, shape (replications,)
         What the family adds; NaN where a run has no such number.
     problem : Problem
@@ -83,6 +85,7 @@ class Simulation:
     elapsed: NDArray[np.float64]
     cancelled: NDArray[np.int64]
     estimate: NDArray[np.float64]
+    interval: NDArray[np.float64]
     metrics: Mapping[str, NDArray[np.float64]]
     problem: Problem
     policy: str
@@ -119,6 +122,7 @@ class Simulation:
             elapsed=_column(runs, "elapsed", np.float64),
             cancelled=_column(runs, "cancelled", np.int64),
             estimate=_column(runs, "estimate", np.float64),
+            interval=_column(runs, "interval", np.float64),
             metrics=_metrics(runs),
             problem=policy.problem,
             policy=repr(policy),
