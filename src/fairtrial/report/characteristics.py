@@ -98,7 +98,7 @@ def _about_decisions(found: OperatingCharacteristics) -> str:
         parts.append(
             "Where arms are equal every run that names one is wrong, which the guarantee allows "
             f"slightly more often: of {tied} equal arms each is excluded with a probability of at "
-            f"most {delta:g}, so that one is named with at most {allowed}."
+            f"most {delta:g}, so that one of them is named with a probability of at most {allowed}."
         )
     return " ".join(parts)
 
