@@ -17,7 +17,7 @@ POLICY = subpopulations.BlockBetting(PROBLEM, delta=0.1)
 
 @pytest.mark.statistical
 def test_the_power_is_reached_at_the_effect_and_not_below():
-    number, others = runs(60, whole=400), runs(100, whole=2_000)
+    number, others = runs(40, whole=400), runs(60, whole=2_000)
     eighty, ninety = smallest_effects(POLICY, ASSUMED, 50, replications=number, progress=False)
     assert eighty.effect < ninety.effect
     for found in (eighty, ninety):
@@ -46,7 +46,7 @@ def test_more_pulls_find_smaller_effects():
 
 def test_the_same_seed_gives_the_same_effect():
     first, again = (
-        smallest_effects(POLICY, ASSUMED, 60, [0.5], 20, seed=4, workers=n, progress=False)
+        smallest_effects(POLICY, ASSUMED, 60, [0.5], 8, seed=4, workers=n, progress=False)
         for n in (1, 2)
     )
     assert first == again
@@ -56,7 +56,7 @@ def test_no_effect_is_named_that_rewards_cannot_have():
     problem = subpopulations.Problem(["a", "b"], 1, floors=None, reward_range=(0, 1))
     assumed = subpopulations.BernoulliEnvironment(problem, [[0.5], [0.75]])
     policy = subpopulations.BlockBetting(problem)
-    (found,) = smallest_effects(policy, assumed, 25, [0.99], 20, progress=False)
+    (found,) = smallest_effects(policy, assumed, 25, [0.99], 8, progress=False)
     assert (found.effect, found.found, found.upper) == (None, None, None)
     assert found.largest == pytest.approx(2.0, rel=2e-3)
     assert found.lower is not None
@@ -64,7 +64,7 @@ def test_no_effect_is_named_that_rewards_cannot_have():
 
 def test_an_effect_that_is_always_found_has_no_smaller_one():
     huge = subpopulations.GaussianEnvironment(PROBLEM, [[0.0], [1e6]])
-    (found,) = smallest_effects(POLICY, huge, 500, [0.9], 10, progress=False)
+    (found,) = smallest_effects(POLICY, huge, 200, [0.5], 4, progress=False)
     assert found.effect <= 1 / 64
     assert found.lower is None
 
