@@ -83,3 +83,14 @@ def test_one_cell_without_much_data_does_not_squeeze_the_others():
 @pytest.mark.parametrize("estimates", [[], [None], [cell(mean=None, limit=None)]])
 def test_without_any_number_there_is_still_an_axis(estimates):
     assert visible_range(estimates) == (0.0, 1.0)
+
+
+def test_the_limits_of_an_answer_are_kept_by_the_decision():
+    """Whatever the interval of a single mean says: it is wider than what decides."""
+    wide = cell(mean=0.2, half=0.5)
+    assert standing(wide) is Standing.LIKELY_KEPT
+    assert standing(wide, {str(wide.labels["arm"])}) is Standing.DECIDED
+    assert standing(wide, {"another arm"}) is Standing.LIKELY_KEPT
+    sure = cell(mean=0.9, half=0.1)
+    assert standing(sure, {str(sure.labels["arm"])}) is Standing.KEPT
+    assert standing(cell(limit=None), {"a"}) is Standing.FREE

@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 __all__ = ["means"]
 
 # A circle is on the right side of its limit, a cross on the wrong one; filled, the whole
-# interval is there too. A diamond has no limit.
+# interval is there too, and a square where the decision says so. A diamond has no limit.
 _MARKS = {
     Standing.FREE: ("D", style.BLUE, style.BLUE),
     Standing.KEPT: ("o", style.BLUE, style.BLUE),
+    Standing.DECIDED: ("s", style.BLUE, style.BLUE),
     Standing.LIKELY_KEPT: ("o", "white", style.BLUE),
     Standing.LIKELY_BROKEN: ("X", "white", style.VERMILLION),
     Standing.BROKEN: ("X", style.VERMILLION, style.VERMILLION),
@@ -36,9 +37,10 @@ def means(source: Progress | HasProgress, *, figure: Figure | SubFigure | None =
     The first panel is the arms' overall quality, if the policy reports one; then comes
     a panel for each group. Shape and fill of a mark tell how it stands to its floor:
     a circle for a mean on the right side and a cross for one on the wrong side, filled
-    if the whole interval is there too. The answer, or the leader, is on a grey band.
-    A thin arrow at the edge is an interval that goes on beyond the axis. Of many arms 24 are
-    drawn: the answer, or the leader, then the best by mean of those that are not ruled out.
+    if the whole interval is there too, and a square for a floor that the decision has settled:
+    each interval stands by itself, and is wider than what decides. The answer, or the leader, is
+    on a grey band. A thin arrow at the edge is an interval that goes on beyond the axis. Of many
+    arms 24 are drawn: the answer, or the leader, then the best by mean of those that are not ruled out.
     Of many groups 14: those where the answer, or the leader, is nearest to its floor.
 
     Parameters

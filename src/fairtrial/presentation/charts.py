@@ -21,7 +21,14 @@ from fairtrial.presentation.limits import (
     visible_range,
 )
 from fairtrial.presentation.panels import Panel
-from fairtrial.presentation.sources import Grid, LeadPeriod, answered, lead_periods, optimal_shares
+from fairtrial.presentation.sources import (
+    Grid,
+    LeadPeriod,
+    answered,
+    lead_periods,
+    named,
+    optimal_shares,
+)
 
 __all__ = [
     "Bar",
@@ -97,6 +104,7 @@ class IntervalChart:
 _MEANINGS = {
     Standing.FREE: "mean, no {limit}",
     Standing.KEPT: "{limit} met",
+    Standing.DECIDED: "{limit} kept, by the decision",
     Standing.LIKELY_KEPT: "{limit} met so far, not settled",
     Standing.LIKELY_BROKEN: "{limit} missed so far, not settled",
     Standing.BROKEN: "{limit} missed",
@@ -109,11 +117,12 @@ def interval_chart(
     """Return the chart of a progress's estimates, given by panel and arm."""
     shown = [one for _, row in panels for one in row if one is not None]
     axis, limit = visible_range(shown), name_of_limit(shown)
-    occurring = {standing(one) for one in shown}
+    answer = named(progress.recommendation)
+    occurring = {standing(one, answer) for one in shown}
     return IntervalChart(
         tuple(arms),
         tuple(sorted(answered(progress.recommendation))),
-        tuple((title, tuple(_interval(one, axis) for one in row)) for title, row in panels),
+        tuple((title, tuple(_interval(one, axis, answer) for one in row)) for title, row in panels),
         axis,
         tuple(
             (state, meaning.format(limit=limit))
@@ -126,7 +135,9 @@ def interval_chart(
     )
 
 
-def _interval(estimate: Estimate | None, axis: tuple[float, float]) -> Interval | None:
+def _interval(
+    estimate: Estimate | None, axis: tuple[float, float], answer: frozenset[str]
+) -> Interval | None:
     if estimate is None:
         return None
     ends = None
@@ -136,7 +147,8 @@ def _interval(estimate: Estimate | None, axis: tuple[float, float]) -> Interval 
             axis[0] if low is None else max(low, axis[0]),
             axis[1] if high is None else min(high, axis[1]),
         )
-    return Interval(finite(estimate.mean), standing(estimate), ends, tuple(limits_of(estimate)))
+    state = standing(estimate, answer)
+    return Interval(finite(estimate.mean), state, ends, tuple(limits_of(estimate)))
 
 
 # ---------------------------------------------------------------------------- shares

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from enum import StrEnum
 
 import numpy as np
@@ -25,12 +25,14 @@ __all__ = [
 class Standing(StrEnum):
     """How an estimate stands to its limit, in words for readers.
 
-    It is settled once the whole interval is on one side of the limit.
+    It is settled once the whole interval is on one side of the limit, or once the arm is the
+    answer: that can only be right if the arm keeps all its limits.
     """
 
     FREE = "no limit"
     UNKNOWN = "no result yet"
     KEPT = "met"
+    DECIDED = "kept, by the decision"
     LIKELY_KEPT = "met so far, not settled"
     LIKELY_BROKEN = "missed so far, not settled"
     BROKEN = "missed"
@@ -80,8 +82,16 @@ def sure_distance(estimate: Estimate) -> float | None:
     return distance if math.isfinite(distance) else None
 
 
-def standing(estimate: Estimate) -> Standing:
-    """Return how the estimate stands. A mean exactly on its limit keeps it."""
+def standing(estimate: Estimate, answer: Collection[str] = ()) -> Standing:
+    """Return how the estimate stands. A mean exactly on its limit keeps it.
+
+    Parameters
+    ----------
+    estimate : Estimate
+        Of an arm, in a group or overall.
+    answer : collection of str
+        The arms that a decision has named.
+    """
     distance = distance_to_limit(finite(estimate.mean), estimate)
     if finite(estimate.mean) is None:
         return Standing.UNKNOWN
@@ -93,6 +103,8 @@ def standing(estimate: Estimate) -> Standing:
         return Standing.KEPT
     if upper < low or high < lower:
         return Standing.BROKEN
+    if str(estimate.labels.get("arm")) in answer:
+        return Standing.DECIDED
     return Standing.LIKELY_BROKEN if distance < 0 else Standing.LIKELY_KEPT
 
 

@@ -32,6 +32,7 @@ __all__ = [
     "is_endless",
     "lead_periods",
     "minimizes",
+    "named",
     "optimal_shares",
     "progress_of",
     "pulls_of",
@@ -203,6 +204,11 @@ def minimizes(source: object) -> bool:
 def is_endless(source: object) -> bool:
     """Whether a study's policy, or a policy, never stops by itself."""
     return bool(getattr(getattr(source, "policy", source), "endless", False))
+
+
+def named(recommendation: Recommendation) -> frozenset[str]:
+    """Return the arms that a decision has named; none while there is no decision."""
+    return answered(recommendation) if recommendation.decided else frozenset()
 
 
 def answered(recommendation: Recommendation) -> frozenset[str]:

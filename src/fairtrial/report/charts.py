@@ -31,10 +31,12 @@ Span = tuple[float, float]
 
 _CIRCLE = "M-4.5,0a4.5,4.5 0 1,0 9,0a4.5,4.5 0 1,0 -9,0z"
 _CROSS = "M-5,-3L-3,-5L0,-2L3,-5L5,-3L2,0L5,3L3,5L0,2L-3,5L-5,3L-2,0z"
+_SQUARE = "M-4,-4h8v8h-8z"
 _DIAMOND = "M0,-5L5,0L0,5L-5,0z"
 _MARKS = {
     Standing.FREE: (_DIAMOND, "good"),
     Standing.KEPT: (_CIRCLE, "good"),
+    Standing.DECIDED: (_SQUARE, "good"),
     Standing.LIKELY_KEPT: (_CIRCLE, "good open"),
     Standing.LIKELY_BROKEN: (_CROSS, "bad open"),
     Standing.BROKEN: (_CROSS, "bad"),

@@ -71,17 +71,17 @@ def _limit_row(found: Findings, action: Estimate, places: int) -> tuple[object, 
         *(fixed(value, places) for value in estimated),
         " to ".join(fixed(limit, places) for limit in sorted(limits_of(action))),
         *(fixed(value, places) for value in distances),
-        element("span", standing(action).value),
+        element("span", standing(action, found.named).value),
     )
 
 
 def _fairness_caption(found: Findings) -> str:
-    everything = _tally(found.limited)
+    everything = _tally(found, found.limited)
     own = [action for action in found.limited if str(action.labels.get("arm")) in found.best]
     caption = f"{plural(len(found.limited), found.limit)}: {everything}."
     if own:
         best = shorten(label_of(tuple(sorted(found.best))), LABEL_LENGTH)
-        caption += f" Of {best}: {_tally(own)}."
+        caption += f" Of {best}: {_tally(found, own)}."
     if found.progress.recommendation.decided and own:
         caption += (
             f" Each interval stands by itself, and is wider than what the decision rests on: "
@@ -90,12 +90,13 @@ def _fairness_caption(found: Findings) -> str:
     return f"{caption} A distance below 0 means that the limit is missed. {found.cut.note}".strip()
 
 
-def _tally(actions: Sequence[Estimate]) -> str:
-    states = [standing(action) for action in actions]
+def _tally(found: Findings, actions: Sequence[Estimate]) -> str:
+    states = [standing(action, found.named) for action in actions]
     parts = [
         (states.count(state), state.value)
         for state in (
             Standing.KEPT,
+            Standing.DECIDED,
             Standing.LIKELY_KEPT,
             Standing.LIKELY_BROKEN,
             Standing.BROKEN,

@@ -25,6 +25,7 @@ from fairtrial.presentation.sources import (
     answered,
     is_endless,
     minimizes,
+    named,
     optimal_shares,
     trace_of,
 )
@@ -81,6 +82,11 @@ class Findings:
     def best(self) -> frozenset[str]:
         """The arms that are the answer, or lead."""
         return answered(self.progress.recommendation)
+
+    @property
+    def named(self) -> frozenset[str]:
+        """The arms that a decision has named."""
+        return named(self.progress.recommendation)
 
     @property
     def grid(self) -> Grid:
