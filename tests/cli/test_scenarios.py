@@ -98,6 +98,15 @@ def test_without_a_number_of_pulls_one_is_found_and_said(folder, invoke, documen
     assert {row["max_pulls"] for row in found["rows"]} == {30}
 
 
+def test_equal_means_are_simulated_up_to_a_number_that_is_said(folder, document):
+    means = {"a": [0.5, 0.5], "b": [0.5, 0.5]}
+    plan = {"means": means, "std": 0.3, "replications": 2}
+    path = file_of(folder, {"source": None, "plan": plan, "policy": {"delta": 0.45}})
+    found, result = document("simulate", path, "--scenarios")
+    assert "A run ends after 10,000 pulls: the assumed means are equal" in result.stderr
+    assert found["rows"][0]["right_answer"] == "none: a, b are equal"
+
+
 def test_the_control_is_where_differences_are_counted_from(folder, document):
     sections = {**TWO, "plan": {**TWO["plan"], "control": "a"}}
     found, _ = document("simulate", file_of(folder, sections), "--scenarios")

@@ -31,6 +31,11 @@ def test_means_shrink_towards_zero_where_nothing_is_constant():
     assert at_effect(environment, 0.0).environment.truth.tied
 
 
+def test_equal_arms_are_one_scenario_whatever_rounding_does():
+    environment = GaussianEnvironment(Problem(WITH_CONSTANT, noise_std=1.0), [0.1, 0.0, 0.0])
+    assert [scenario.name for scenario in default_scenarios(environment)] == ["full"]
+
+
 def test_probabilities_stay_probabilities():
     environment = BernoulliEnvironment(Problem(WITH_CONSTANT, reward_range=(0, 1)), THETA)
     names = [scenario.name for scenario in default_scenarios(environment)]

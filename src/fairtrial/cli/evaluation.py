@@ -35,6 +35,7 @@ _BETWEEN = (0.25, 0.75, 1.25, 1.5)
 _PILOT_RUNS = 100
 _PILOT_SHARE = 0.95
 _LONGEST_PILOT = 20_000
+_LONGEST_OF_TIES = 10_000
 
 
 @dataclass(frozen=True)
@@ -165,6 +166,10 @@ def usual_horizon(configuration: Configuration, policy: Policy, seed: int) -> in
     given: int | None = policy.get_params().get("max_pulls")
     if given is not None:
         return given
+    if configuration.planned.truth.tied:
+        said = f"A run ends after {plural(_LONGEST_OF_TIES, 'pull')}: the assumed means are equal"
+        say(said, err=True)
+        return _LONGEST_OF_TIES
     pilot = simulate(
         policy,
         configuration.planned,

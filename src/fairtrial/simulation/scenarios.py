@@ -14,6 +14,8 @@ from fairtrial.errors import NotSupported
 
 __all__ = ["Scenario", "at_effect", "default_scenarios"]
 
+_ROUNDING = 1e-12
+
 _WHY = {
     "null": "There is no difference: to name an arm is an error",
     "half": "The differences are half as large as assumed",
@@ -77,7 +79,8 @@ def _different(scenarios: list[Scenario]) -> Iterator[Scenario]:
     seen: list[np.ndarray] = []
     for scenario in scenarios:
         means = scenario.environment.truth.means
-        if not any(np.array_equal(means, one) for one in seen):
+        rounding = _ROUNDING * float(np.abs(means).max())
+        if not any(np.allclose(means, one, rtol=0.0, atol=rounding) for one in seen):
             seen.append(means)
             yield scenario
 
