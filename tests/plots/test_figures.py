@@ -145,7 +145,7 @@ def test_means_draw_interval_floor_and_mean_of_every_cell():
         marks = {
             tuple(offset)
             for collection in ax.collections
-            if collection.get_gid() in ("KEPT", "LIKELY_KEPT", "LIKELY_BROKEN", "BROKEN")
+            if collection.get_gid() in ("KEPT", "DECIDED", "LIKELY_KEPT", "LIKELY_BROKEN", "BROKEN")
             for offset in collection.get_offsets()
         }
         assert marks == {(one.mean, row) for row, one in enumerate(cells)}
@@ -201,7 +201,7 @@ def test_one_sided_and_missing_intervals_and_results():
 def test_without_floors_there_are_none_in_picture_or_key():
     figure = means(progress_of_grid(limit=None))
     assert all(strip(ax, "limits") == [] for ax in figure.axes)
-    assert legend_of(figure) == ["mean, no floor", "anytime interval"]
+    assert legend_of(figure) == ["mean, no floor", "anytime interval of each mean on its own"]
 
 
 def test_the_answer_is_bold_on_a_band():

@@ -522,7 +522,10 @@ def test_marks_of_intervals_are_to_scale_and_tell_standing_without_colour(report
 def test_the_key_explains_the_marks_that_occur_and_no_others(report):
     page = report(STUDIES["no floors"])
     (key, *_) = section(page, "Arms").of_class("key")
-    assert [item.text for item in key.all("li")] == ["mean, no floor", "anytime interval"]
+    assert [item.text for item in key.all("li")] == [
+        "mean, no floor",
+        "anytime interval of each mean on its own",
+    ]
 
 
 def test_no_floor_is_said_so(report):

@@ -39,9 +39,11 @@ def means(source: Progress | HasProgress, *, figure: Figure | SubFigure | None =
     a circle for a mean on the right side and a cross for one on the wrong side, filled
     if the whole interval is there too, and a square for a floor that the decision has settled:
     each interval stands by itself, and is wider than what decides. The answer, or the leader, is
-    on a grey band. A thin arrow at the edge is an interval that goes on beyond the axis. Of many
-    arms 24 are drawn: the answer, or the leader, then the best by mean of those that are not ruled out.
-    Of many groups 14: those where the answer, or the leader, is nearest to its floor.
+    on a grey band. A thin arrow at the edge is an interval that goes on beyond the axis.
+
+    Of many arms 24 are drawn: the answer, or the leader, then the best by mean of those that are
+    not ruled out. Of many groups 14: those where the answer, or the leader, is nearest to its
+    floor.
 
     Parameters
     ----------

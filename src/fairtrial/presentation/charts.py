@@ -129,7 +129,7 @@ def interval_chart(
             for state, meaning in _MEANINGS.items()
             if state in occurring
         ),
-        f"{progress.intervals} interval",
+        f"{progress.intervals} interval of each mean on its own",
         limit if any(map(limits_of, shown)) else "",
         note,
     )
