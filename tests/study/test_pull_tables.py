@@ -229,7 +229,10 @@ def test_what_a_pull_is_made_of_has_columns_of_its_own(tmp_path):
         assert list(rows[0]) == ["pull_id", "number", "arm", "base", "heat", "value"]
         made = {row["arm"]: (row["base"], float(row["heat"])) for row in rows}
         assert made == {"a": ("K", 90), "b": ("K", 105), "c": ("'=Cs", 90)}
-        fill(path, ["0.5", "", "0.25"], base="anything")
+        fill(path, ["0.5", "", "0.25"], base="Na")
+        (mistake,) = refusals(study, path)
+        assert mistake.startswith(f"line 2: base must be {rows[0]['base']!r}")
+        fill(path, ["0.5", "", "0.25"], base=rows[0]["base"], heat=rows[0]["heat"] + ".0")
         assert [event.value for event in study.tell_table(path)] == [0.5, 0.25]
 
 

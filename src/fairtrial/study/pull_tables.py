@@ -96,7 +96,7 @@ class ResultRow:
     pull_id : str
         Which pull it is of.
     labels : mapping of str to str
-        What the table says of the pull, by label.
+        What the table says of the pull: its labels, and what it is made of.
     result : Result
         The outcome, checked.
     """
@@ -106,8 +106,9 @@ class ResultRow:
     labels: Mapping[str, str]
     result: Result
 
-    def check_labels(self, known: Mapping[str, Any]) -> None:
+    def check_labels(self, problem: Problem, action: int) -> None:
         """Raise if the table says of the pull what it is not: results were moved to other rows."""
+        known = {**problem.conditions(action), **problem.labels(action)}
         for name, given in self.labels.items():
             if not _is_same(given, str(known[name])):
                 raise InvalidArgument(
@@ -201,10 +202,9 @@ class ResultTable:
         return {field: _field(given[name]) for name, field in self._columns.fields.items()}
 
     def _labels(self, given: Mapping[str, Any]) -> dict[str, str]:
+        columns = self._columns.labels | {name: name for name in self._columns.conditions}
         return {
-            name: label_of(given[column])
-            for column, name in self._columns.labels.items()
-            if column in given
+            name: label_of(given[column]) for column, name in columns.items() if column in given
         }
 
 

@@ -195,9 +195,9 @@ class Recording(Viewing):
         ----------
         path : str or path
             A table with the columns ``pull_id`` and ``value``, or one that `write_pulls` wrote,
-            filled in. A pull whose value is blank is still open. Columns that give a pull's labels
-            must agree with it. Where an outcome is a row of fields there is a column for each:
-            ``outcome_`` and its name.
+            filled in. A pull whose value is blank is still open. Columns that give a pull's labels,
+            or what it is made of, must agree with it. Where an outcome is a row of fields there is
+            a column for each: ``outcome_`` and its name.
         actor : str, optional
             Who says so; recorded.
 
@@ -220,7 +220,7 @@ class Recording(Viewing):
             records, mistakes = [], list(table.mistakes)
             for row in table.rows:
                 try:
-                    row.check_labels(self.problem.labels(writer.pull(row.pull_id).action))
+                    row.check_labels(self.problem, writer.pull(row.pull_id).action)
                     records.append(writer.tell(row.pull_id, row.result, actor))
                 except FairtrialError as error:
                     mistakes.append((row.place, str(error)))
