@@ -126,7 +126,7 @@ def test_show_says_what_speaks_against_the_other_answers(decided, invoke):
     text = " ".join(invoke("study", "show", decided).stdout.split())
     for part in (
         "Evidence against each answer",
-        "log needed",
+        "rules it out)",
         "ruled out",
         "An e-value is what a stake of 1",
         "ever reaches 20 with a probability of at most 5 %",

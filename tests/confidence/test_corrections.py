@@ -6,6 +6,7 @@ import pytest
 from fairtrial import delayed, linear, subpopulations
 from fairtrial.confidence.block_betting import paid
 from fairtrial.study import Study, list_studies
+from fairtrial.study.snapshots import undeclared
 from tests.effort import runs
 
 BOUNDED, NORMAL = {"reward_range": (0, 1)}, {"noise_std": 0.3}
@@ -201,6 +202,14 @@ def test_a_policy_restored_at_every_step_corrects_as_one_that_never_paused(famil
     assert whole._blocks.corrected > 0
     assert evidence_of(whole) == evidence_of(current)
     assert whole.recommend().to_dict() == current.recommend().to_dict()
+
+
+def test_a_state_holds_the_paid_blocks_and_what_was_called_back(family, noise):
+    policy, _ = decided_wrongly(family, noise)
+    for pull in policy.outstanding():
+        policy.fail(pull, "cancelled")
+    assert len(policy._blocks._paid) > 1
+    assert undeclared(policy) == []
 
 
 def test_where_blocks_take_too_much_room_a_late_correction_weakens_the_label(

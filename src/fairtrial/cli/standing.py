@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from rich.table import Table
@@ -76,9 +77,8 @@ def _answers(progress: Progress, minimize: bool) -> tuple[Table, str]:
     table = Table(title="Evidence against each answer", title_justify="left")
     table.add_column("answer")
     if level is not None:
-        table.add_column("e-value against it", justify="right")
-        table.add_column("log e-value", justify="right")
-        table.add_column("log needed", justify="right")
+        most = shown_number(math.exp(level))
+        table.add_column(f"evidence against it ({most} rules it out)", justify="right")
     table.add_column("standing")
     for one in shown:
         table.add_row(one.answer, *_numbers(one, level), ruling(one))
@@ -86,9 +86,7 @@ def _answers(progress: Progress, minimize: bool) -> tuple[Table, str]:
 
 
 def _numbers(one: Alternative, level: float | None) -> tuple[str, ...]:
-    if level is None:
-        return ()
-    return e_value(one, level), shown_number(one.log_wealth), shown_number(level)
+    return () if level is None else (e_value(one, level),)
 
 
 def _shares(progress: Progress) -> tuple[Table, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -9,9 +10,9 @@ import numpy as np
 
 from fairtrial.core.recommendation import Progress
 from fairtrial.plots import _style as style
-from fairtrial.presentation.charts import EvidenceChart, evidence_chart
+from fairtrial.presentation.charts import EvidenceChart, e_value_ticks, evidence_chart
 from fairtrial.presentation.sources import Floats, LeadPeriod, Traced, trace_of
-from fairtrial.presentation.words import decimals, fixed, listed, shorten
+from fairtrial.presentation.words import decimals, fixed, listed, number, shorten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -76,9 +77,14 @@ def evidence(source: Traced | Sequence[Progress], *, ax: Axes | None = None) -> 
     ax.plot(told, needed, color=style.VERMILLION, linewidth=1.6, linestyle=(0, (5, 2)))
     ax.lines[-1].set_gid("threshold")
     ax.set_xlabel("results", fontsize=style.SMALL, color=style.INK)
-    ax.set_ylabel("evidence for the leader\n(in the rule's units)", fontsize=style.SMALL)
+    what = "strength of evidence\nagainst the last rival"
+    if not chart.in_e_values:
+        what = "evidence for the leader\n(in the rule's units)"
+    ax.set_ylabel(what, fontsize=style.SMALL)
     _set_scale(ax, told, gained, needed)
-    _name_threshold(ax, told, needed)
+    if chart.in_e_values:
+        ax.set_yticks(*zip(*e_value_ticks(*ax.get_ylim()), strict=True))
+    _name_threshold(ax, told, needed, in_e_values=chart.in_e_values)
     _mark_leaders(ax, chart.lead_periods)
     return style.root(ax)
 
@@ -122,13 +128,16 @@ def _set_scale(ax: Axes, told: Floats, gained: Floats, needed: Floats) -> None:
     ax.xaxis.set_major_locator(MaxNLocator(6, integer=True))
 
 
-def _name_threshold(ax: Axes, told: Floats, needed: Floats) -> None:
+def _name_threshold(ax: Axes, told: Floats, needed: Floats, *, in_e_values: bool) -> None:
     known = np.flatnonzero(np.isfinite(needed))
     if known.size:
         last = float(needed[known[-1]])
+        named = f"threshold {fixed(last, decimals([last], 3))}"
+        if in_e_values:
+            named = f"ruled out at {number(math.exp(last), 3)}"
         # Left of the middle: the evidence is still low there, the early leaders are past.
         ax.annotate(
-            f"threshold {fixed(last, decimals([last], 3))}",
+            named,
             (told[known[known.size // 5]], needed[known[known.size // 5]]),
             xytext=(3, 3),
             textcoords="offset points",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -29,6 +30,7 @@ from fairtrial.presentation.sources import (
     named,
     optimal_shares,
 )
+from fairtrial.presentation.words import number
 
 __all__ = [
     "Bar",
@@ -38,6 +40,7 @@ __all__ = [
     "IntervalChart",
     "Rival",
     "ShareChart",
+    "e_value_ticks",
     "evidence_chart",
     "interval_chart",
     "most_pulled",
@@ -45,6 +48,7 @@ __all__ = [
 ]
 
 _MOST_RIVALS = 6
+_MOST_TICKS = 7
 
 # ------------------------------------------------------------------------- intervals
 
@@ -269,6 +273,8 @@ class EvidenceChart:
         if they are many.
     crossings : tuple of Crossing
         When they were ruled out.
+    in_e_values : bool
+        Whether evidence and threshold are logarithms of e-values: readers are shown those.
     """
 
     told: tuple[int, ...]
@@ -277,6 +283,7 @@ class EvidenceChart:
     lead_periods: tuple[LeadPeriod, ...]
     rivals: tuple[Rival, ...]
     crossings: tuple[Crossing, ...]
+    in_e_values: bool = False
 
     @property
     def is_empty(self) -> bool:
@@ -294,7 +301,25 @@ def evidence_chart(trace: Sequence[Progress]) -> EvidenceChart:
         tuple(lead_periods(trace)),
         rivals,
         crossings,
+        needed(trace[-1]) is not None,
     )
+
+
+def e_value_ticks(low: float, high: float) -> list[tuple[float, str]]:
+    """Return round e-values, and their places between two ends of an axis of logarithms.
+
+    Examples
+    --------
+    >>> [label for _, label in e_value_ticks(-1.0, 3.0)]
+    ['0.5', '1', '2', '5', '10', '20']
+    """
+    ticks: list[tuple[float, str]] = []
+    for digits in ((1, 2, 5), (1,)):
+        values = [digit * 10.0**power for power in range(-30, 31) for digit in digits]
+        ticks = [(math.log(one), number(one)) for one in values if low <= math.log(one) <= high]
+        if len(ticks) <= _MOST_TICKS:
+            return ticks
+    return ticks[:: -(-len(ticks) // _MOST_TICKS)]
 
 
 def _ruled_out(

@@ -11,6 +11,7 @@ from fairtrial.presentation.charts import (
     Interval,
     IntervalChart,
     ShareChart,
+    e_value_ticks,
 )
 from fairtrial.presentation.limits import Standing
 from fairtrial.presentation.sources import LeadPeriod
@@ -153,7 +154,7 @@ def evidence_chart(chart: EvidenceChart) -> Markup:
     across, up = (0.0, max(float(chart.told[-1]), 1.0)), (low, high + 0.08 * (high - low or 1.0))
     plot = element(
         "svg",
-        *(_level(tick, up) for tick in nice_ticks(*up, about=4)),
+        *(_level(tick, up) for tick, _ in _levels_of(chart, up)),
         *(_upright(_place(period.start, across), "change") for period in chart.lead_periods[1:]),
         element(
             "svg",
@@ -169,7 +170,7 @@ def evidence_chart(chart: EvidenceChart) -> Markup:
     ticks = [tick for tick in nice_ticks(*across, about=4) if tick.is_integer()]
     return element(
         "div",
-        element("div", *_levels(up), class_="levels"),
+        element("div", *_levels(chart, up), class_="levels"),
         plot,
         element("div", "leader", class_="beside"),
         _strip(chart.lead_periods, across),
@@ -182,9 +183,14 @@ def evidence_chart(chart: EvidenceChart) -> Markup:
 def evidence_key(chart: EvidenceChart) -> list[Markup]:
     """Return what the lines mean."""
     flat = {"x1": "0", "x2": "100%", "y1": "50%", "y2": "50%"}
+    what = "evidence for the leader", "threshold that stops the policy"
+    if chart.in_e_values:
+        level = next(value for value in reversed(chart.threshold) if value is not None)
+        ruled_out = f"ruled out at {number(math.exp(level), 3)}"
+        what = "strength of evidence against the last rival", ruled_out
     items = [
-        _key_item(element("line", class_="evidence", **flat), "evidence for the leader"),
-        _key_item(element("line", class_="threshold", **flat), "threshold that stops the policy"),
+        _key_item(element("line", class_="evidence", **flat), what[0]),
+        _key_item(element("line", class_="threshold", **flat), what[1]),
     ]
     if len(chart.lead_periods) > 1:
         items.append(_key_item(_upright("50%", "change"), "change of the leader"))
@@ -196,11 +202,17 @@ def _level(tick: float, up: Span) -> Markup:
     return element("line", x1="0", x2="100%", y1=at, y2=at, class_="rule")
 
 
-def _levels(up: Span) -> list[Markup]:
+def _levels(chart: EvidenceChart, up: Span) -> list[Markup]:
     return [
-        element("span", number(tick), style=f"top:{_from_top(tick, up)}")
-        for tick in nice_ticks(*up, about=4)
+        element("span", name, style=f"top:{_from_top(tick, up)}")
+        for tick, name in _levels_of(chart, up)
     ]
+
+
+def _levels_of(chart: EvidenceChart, up: Span) -> list[tuple[float, str]]:
+    if chart.in_e_values:
+        return e_value_ticks(*up)
+    return [(tick, number(tick)) for tick in nice_ticks(*up, about=4)]
 
 
 def _from_top(value: float, up: Span) -> str:

@@ -131,11 +131,17 @@ def _evidence(found: Findings) -> Markup:
     caption = f"{_standing_of_evidence(found.progress)} Who led: {listed(led, 6) or 'nobody yet'}."
     moments = _some(found.trace)
     places = decimals(v for one in moments for v in (one.evidence, one.threshold))
+
+    def shown(value: float | None) -> str:
+        if chart.in_e_values and value is not None:
+            return number(math.exp(value), 3)
+        return fixed(value, places)
+
     rows = [
         (
             count(moment.told),
-            fixed(moment.evidence, places),
-            fixed(moment.threshold, places),
+            shown(moment.evidence),
+            shown(moment.threshold),
             label(", ".join(sorted(answered(moment.recommendation))) or "no arm"),
         )
         for moment in moments
@@ -164,8 +170,14 @@ def _standing_of_evidence(progress: Progress) -> str:
     places = decimals([gained, needed], 3)
     if progress.recommendation.decided and level_of(progress) is not None:
         return (
-            f"The evidence against every other answer reached the threshold "
-            f"{fixed(needed, places)}, the logarithm of the e-value that is needed, {after}."
+            f"The strength of evidence against every other answer reached "
+            f"{number(math.exp(needed or 0.0), 3)} {after}."
+        )
+    if level_of(progress) is not None:
+        strength, level = number(math.exp(gained), 3), number(math.exp(needed or 0.0), 3)
+        return (
+            f"Strength of evidence against the last rival: {strength} ({level} or more rules it "
+            f"out) {after}."
         )
     against = "" if needed is None else f" against a threshold of {fixed(needed, places)}"
     return f"Evidence for the leader: {fixed(gained, places)}{against} {after}."
@@ -182,12 +194,7 @@ def _against_others(found: Findings) -> Markup | None:
     heads: tuple[str, ...] = ("Answer", "Standing")
     if level is not None:
         most = number(math.exp(level), 3)
-        heads = (
-            "Answer",
-            f"Evidence against it ({most} or more rules it out)",
-            "Its logarithm",
-            "Standing",
-        )
+        heads = "Answer", f"Evidence against it ({most} or more rules it out)", "Standing"
     data = table("Evidence against each answer", heads, rows, words={0, len(heads) - 1})
     said = " ".join(filter(None, [explanation(progress), note]))
     return text_of(
@@ -203,7 +210,7 @@ def _against(one: Alternative, level: float | None, after: int | None) -> tuple[
     standing = element("span", ruling(one, after))
     if level is None:
         return label(one.answer), standing
-    return label(one.answer), e_value(one, level), number(one.log_wealth, 3), standing
+    return label(one.answer), e_value(one, level), standing
 
 
 def _some(trace: Sequence[Progress]) -> list[Progress]:

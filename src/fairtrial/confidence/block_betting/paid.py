@@ -36,7 +36,6 @@ class PaidBlocks:
         self._layout = layout
         self.floats: list[Rows] = []
         self.integers: list[Rows] = []
-        self._numbers = 0
 
     def __len__(self) -> int:
         return len(self.floats)
@@ -44,8 +43,7 @@ class PaidBlocks:
     def keep(self, state: Any, slot: int) -> None:
         """Keep one more block; give all up if they take too much room."""
         floats, integers = self._row(state, slot, float), self._row(state, slot, int)
-        self._numbers += floats.size + integers.size
-        if self._numbers > _MOST_NUMBERS:
+        if (len(self) + 1) * (floats.size + integers.size) > _MOST_NUMBERS:
             self.floats, self.integers = [], []
             return
         self.floats.append(floats)
