@@ -13,10 +13,21 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import gammaln, xlogy
 
-__all__ = ["FALSE_ALARM", "log_evidence_of_unequal_losses", "losses_differ"]
+__all__ = [
+    "FALSE_ALARM",
+    "UNEQUAL_LOSSES",
+    "log_evidence_of_unequal_losses",
+    "losses_differ",
+]
 
 FALSE_ALARM = 0.001
 """Probability that the test ever finds a difference where there is none."""
+
+UNEQUAL_LOSSES = (
+    "some arms lose far more results than others: find out why, because what makes an arm lose "
+    "results may depend on their values, too"
+)
+"""What a policy warns of then."""
 
 
 def log_evidence_of_unequal_losses(came: ArrayLike, lost: ArrayLike) -> float:

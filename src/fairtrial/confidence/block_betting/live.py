@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.confidence.block_betting.paid import PaidBlocks
+from fairtrial.confidence.loss_test import losses_differ
 from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import Guarantee
 from fairtrial.core.wording import plural
@@ -210,6 +211,11 @@ class LiveBlocks:
     def pulls_left(self) -> float | None:
         """The forecast of the pulls left, no fewer than open blocks still wait for."""
         return pulls_left(float(self.state.forecast[0]), float(self.state.blocks.waiting.sum()))
+
+    def loses_unequally(self, groups: int = 1) -> bool:
+        """Return whether some arms lose far more results than others in their group."""
+        blocks = self.state.blocks
+        return losses_differ(blocks.came.reshape(-1, groups), blocks.lost.reshape(-1, groups))
 
     # ------------------------------------------------------------- what happens to pulls
 

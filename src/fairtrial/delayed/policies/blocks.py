@@ -19,6 +19,7 @@ from fairtrial.confidence.block_betting import (
 )
 from fairtrial.confidence.block_betting.bets import GRID
 from fairtrial.confidence.bounds import NormalMixture
+from fairtrial.confidence.loss_test import UNEQUAL_LOSSES
 from fairtrial.confidence.noise_test import NoiseTest
 from fairtrial.core.fixed_confidence import FixedConfidencePolicy
 from fairtrial.core.policy import Choice
@@ -466,7 +467,10 @@ class BlockBetting(FixedConfidencePolicy):
         return not self._bounded and NoiseTest(self._blocks.state.settled_noise).contradicted
 
     def warnings(self) -> tuple[str, ...]:
-        """Return what the results contradict: the stated noise, where there is one."""
-        if not self._contradicts_noise:
-            return ()
-        return (f"the results contradict an assumption: {_WIDE_SPREAD}",)
+        """Return what the results contradict, and whether some arms lose more than others."""
+        found = []
+        if self._contradicts_noise:
+            found.append(f"the results contradict an assumption: {_WIDE_SPREAD}")
+        if self._blocks.loses_unequally():
+            found.append(UNEQUAL_LOSSES)
+        return tuple(found)

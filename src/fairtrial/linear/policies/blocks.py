@@ -17,6 +17,7 @@ from fairtrial.confidence.block_betting import (
     promise,
 )
 from fairtrial.confidence.block_betting.bets import GRID
+from fairtrial.confidence.loss_test import UNEQUAL_LOSSES
 from fairtrial.core.policy import Choice
 from fairtrial.core.pull import Pull
 from fairtrial.core.recommendation import PREDICTABLE, Guarantee
@@ -354,6 +355,11 @@ class BlockBetting(LinearPolicy):
                 for label, wealth, out in zip(labels, self._wealth[0], rejected, strict=True)
             ]
         return details
+
+    def warnings(self) -> tuple[str, ...]:
+        """Return what the results contradict, and whether some arms lose more than others."""
+        found = super().warnings()
+        return (*found, UNEQUAL_LOSSES) if self._blocks.loses_unequally() else found
 
     @property
     def guarantee(self) -> Guarantee:

@@ -17,7 +17,7 @@ from fairtrial.confidence.block_betting import (
     promise,
 )
 from fairtrial.confidence.block_betting.bets import GRID
-from fairtrial.confidence.loss_test import losses_differ
+from fairtrial.confidence.loss_test import UNEQUAL_LOSSES
 from fairtrial.core.policy import Choice
 from fairtrial.core.pull import Pull
 from fairtrial.core.recommendation import PREDICTABLE, Guarantee
@@ -390,12 +390,18 @@ class BlockBetting(FloorPolicy):
         return hopeless and self._blocks.planned > 1 and not self._finished
 
     @property
+    def _loses_unequally(self) -> bool:
+        return self._blocks.loses_unequally(self.problem.shape[1])
+
+    @property
     def _loses_too_many(self) -> bool:
         return bool(self._losses[1].any()) and self._is_out_of_reach
 
     def warnings(self) -> tuple[str, ...]:
-        """Return what the results contradict, and whether lost results keep it from deciding."""
+        """Return what the results contradict, and what lost results do."""
         found = super().warnings()
+        if self._loses_unequally:
+            found = (*found, UNEQUAL_LOSSES)
         if not self._loses_too_many:
             return found
         lost = (
@@ -421,7 +427,7 @@ class BlockBetting(FloorPolicy):
         ignorable = self.losses == "ignorable"
         if ignorable:
             stated = stated.assuming(_LOSSES_IGNORABLE)
-            if losses_differ(*self._losses):
+            if self._loses_unequally:
                 stated = stated.weakened("some arms lose more results than others by chance alone")
         stated = self._blocks.as_it_stands(stated, leaves_out=not (bounded or ignorable))
         return self._as_results_allow(stated)
