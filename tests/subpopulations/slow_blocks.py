@@ -295,11 +295,7 @@ class SlowBlocks:
         self.n = dict.fromkeys(setting.cells, 0)
         self.sum = dict.fromkeys(setting.cells, 0.0)
         self.squares = dict.fromkeys(setting.cells, 0.0)
-        arms = range(setting.arms)
-        self.D = dict.fromkeys(arms, 0.0)
-        self.P = {(k, j): 0.0 for k in arms for j in arms if k != j}
-        self.C = {(end, j, i): 0.0 for j in arms for end, i in setting.ends(j)}
-        self.rejected: set[Any] = set()
+        self.start_evidence()
         self.share = dict.fromkeys(setting.cells, 1.0 / len(setting.cells))
         # Draws of blocks that are paid: with a result, and without one.
         self.came = dict.fromkeys(setting.cells, 0)
@@ -309,7 +305,14 @@ class SlowBlocks:
         self.lift: dict[Cell, float] = {}
         self.blocks: list[Block] = []
         self.settled = 0
-        if any(not setting.ends(j) for j in arms):
+
+    def start_evidence(self) -> None:
+        arms = range(self.setting.arms)
+        self.D = dict.fromkeys(arms, 0.0)
+        self.P = {(k, j): 0.0 for k in arms for j in arms if k != j}
+        self.C = {(end, j, i): 0.0 for j in arms for end, i in self.setting.ends(j)}
+        self.rejected: set[Any] = set()
+        if any(not self.setting.ends(j) for j in arms):
             self.rejected.add(NONE)
 
     # ------------------------------------------------------------------ what is known
@@ -808,9 +811,14 @@ class SlowBlocks:
 
     def takes_late(self, serial: int, cell: Cell) -> bool:
         """Take the reward of a lost draw for its block, if that still has a place for it."""
-        if serial < 0 or serial < self.settled:
+        if serial < 0:
             return False
         block = self.blocks[serial]
+        if serial < self.settled:
+            if self.setting.redraws or not self.is_bet_on(block, cell):
+                return False
+            self.came[cell] += 1
+            self.lost[cell] -= 1
         if self.setting.redraws:
             if not block.to_issue[cell]:
                 return False
@@ -818,7 +826,17 @@ class SlowBlocks:
         block.lost[cell] -= 1
         return True
 
+    def is_bet_on(self, block: Block, cell: Cell) -> bool:
+        return any(bet.coefficients.get(cell, 0.0) != 0.0 for bet in block.bets.values())
+
     # ------------------------------------------------------------------------- settling
+
+    def pay_again(self) -> None:
+        """Pay all blocks that are paid from the first, with the rewards that they have now."""
+        self.start_evidence()
+        for block in self.blocks[: self.settled]:
+            if len(self.live) > 1:
+                self.pay(block)
 
     def settle(self) -> list[Block]:
         """Pay every block that is complete and whose forerunners are; return those."""
