@@ -504,3 +504,10 @@ def test_a_blinded_report_has_a_title_and_no_decision(decided, invoke, tmp_path)
     assert "<h1><bdi>Ward 7</bdi></h1>" in html
     assert "Decision" not in html
     assert "Recruitment" in html
+
+
+def test_show_says_that_the_limits_of_the_answer_are_kept_by_the_decision(folder, invoke, decided):
+    text = invoke("study", "show", decided).stdout
+    rows = [line for line in text.splitlines() if line.startswith("│ a ") and "decision" in line]
+    assert rows
+    assert "not settled" not in " ".join(rows)

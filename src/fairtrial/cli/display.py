@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -21,6 +21,7 @@ from fairtrial.core import Estimate, Progress, Recommendation
 from fairtrial.core.wording import plural, printable
 from fairtrial.presentation.alternatives import candidates_sentence, summary, tally
 from fairtrial.presentation.cuts import cut_by
+from fairtrial.presentation.limits import standing
 from fairtrial.presentation.sources import arm_of
 
 if TYPE_CHECKING:
@@ -233,21 +234,28 @@ def wrapped(label: str, text: str) -> str:
 # --------------------------------------------------------------------------- tables
 
 
-def estimates_table(title: str, estimates: Sequence[Estimate]) -> Table:
-    """Return a table of estimated means with their intervals and limits."""
+def estimates_table(
+    title: str, estimates: Sequence[Estimate], answer: Collection[str] = ()
+) -> Table:
+    """Return a table of estimated means with their intervals, limits, and how they stand to these.
+
+    `answer`: the arms that a decision has named.
+    """
     table = Table(title=title, title_justify="left")
     for name in estimates[0].labels:
         table.add_column(str(name))
     limited = any(_limits(estimate) for estimate in estimates)
     for name in ("results", "mean", "interval", *(["limit"] if limited else [])):
         table.add_column(name, justify="right")
+    if limited:
+        table.add_column("standing")
     for estimate in estimates:
         table.add_row(
             *(str(label) for label in estimate.labels.values()),
             f"{estimate.pulls:,}",
             shown_number(estimate.mean),
             _interval(estimate),
-            *([_limits(estimate) or "-"] if limited else []),
+            *([_limits(estimate) or "-", standing(estimate, answer).value] if limited else []),
         )
     return table
 

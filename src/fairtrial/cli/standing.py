@@ -26,6 +26,7 @@ from fairtrial.presentation.shares import (
     shares_of,
     shown_shares,
 )
+from fairtrial.presentation.sources import named
 from fairtrial.presentation.words import percent
 
 __all__ = ["print_standing"]
@@ -52,8 +53,8 @@ def _tables(progress: Progress, minimize: bool) -> Iterator[tuple[Table, str]]:
     if progress.actions:
         cut = cut_of(progress, minimize)
         title = "Arms by group" if _is_grouped(progress) else "Arms"
-        note = f"{cut.note}\n{earlier_note(progress)}"
-        yield estimates_table(title, cut.rank(progress.actions)), note
+        note, answer = f"{cut.note}\n{earlier_note(progress)}", named(progress.recommendation)
+        yield estimates_table(title, cut.rank(progress.actions), answer), note
     if any(one.rejected or one.log_wealth is not None for one in alternatives(progress)):
         yield _answers(progress, minimize)
 
