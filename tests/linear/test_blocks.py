@@ -265,7 +265,7 @@ CORRECTED = {
 @pytest.mark.parametrize("lost", [0, 1], ids=["all come", "one is lost"])
 @pytest.mark.parametrize("name", CORRECTED)
 def test_a_correction_before_its_block_is_paid_corrects_the_bets(name: str, lost: int) -> None:
-    """As if it had been told right at once; other data, and what is paid, stay as they are.
+    """As if it had been told right at once; what is in no bet moves none.
 
     What comes after its loss is in no bet, whether it is corrected or not.
     """
@@ -273,6 +273,7 @@ def test_a_correction_before_its_block_is_paid_corrects_the_bets(name: str, lost
     mistaken, right = (BlockBetting(problem, delta=0.1, seed=0) for _ in range(2))
     rng = np.random.default_rng(4)
     pulls: list[Pull] = []
+    told: dict[Pull, float] = {}
     paid = 0
     while paid < 4:
         flying = mistaken.ask(7)
@@ -285,6 +286,7 @@ def test_a_correction_before_its_block_is_paid_corrects_the_bets(name: str, lost
             reward, slip = rng.integers(-8, 25, size=2) / 8  # their sums are exact
             waiting = right._blocks.state.blocks.waiting
             serial = serial_of(pull)
+            told[pull] = reward
             if serial < 0 or waiting[serial % len(waiting)] > 1:
                 mistaken.tell(pull, slip)
                 mistaken.amend(pull, slip, reward)
@@ -300,9 +302,11 @@ def test_a_correction_before_its_block_is_paid_corrects_the_bets(name: str, lost
     mistaken.tell(problem.pull(arm="0"), 1.0)
     mistaken.amend(problem.pull(arm="0"), 1.0, 0.5)
     assert (mistaken._wealth == before).all()
-    mistaken.amend(next(pull for pull in pulls if pull.tag == 0), 1.0, 0.5)
-    assert (mistaken._wealth == before).all()
-    assert mistaken.guarantee.label == "heuristic"
+    in_a_bet = next(pull for pull in pulls if pull.tag >= 0)
+    mistaken.amend(in_a_bet, told[in_a_bet], told[in_a_bet] + 0.5)
+    assert (mistaken._wealth != before).any()
+    mistaken.amend(in_a_bet, told[in_a_bet] + 0.5, told[in_a_bet])
+    assert mistaken._wealth == pytest.approx(before)
 
 
 def test_leaders_that_have_won_all_their_pairs_are_bet_on_all_the_same() -> None:

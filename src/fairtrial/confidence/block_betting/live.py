@@ -135,7 +135,7 @@ class LiveBlocks:
         self.corrected = 0
         self.called_back: list[list[int]] = []
         self.reopened = 0
-        self._paid = PaidBlocks(self.kernels.STATE)
+        self._paid = PaidBlocks()
         self.kernels.start(*self.arrays)
         self.state.blocks.order[0] = _ORDERS[randomize]
         self.state.blocks.propensity[0] = math.nan
@@ -317,7 +317,7 @@ class LiveBlocks:
         if self._first > before == len(self._paid):
             slots = self.state.blocks.waiting.size
             for serial in range(before, self._first):
-                self._paid.keep(self.state, serial % slots)
+                self._paid.keep(self.kernels.STATE, self.state, serial % slots)
 
     def _pay_again(self, serial: int, change: Callable[[Arrays], bool | None]) -> bool:
         """Change a block that is paid, and pay all blocks once more; return whether that can be.
@@ -329,13 +329,13 @@ class LiveBlocks:
         if not serial < self._first == len(self._paid):
             return False
         arrays, state = self._fresh_evidence()
-        self._paid.restore(serial, state, serial % 2)
+        self._paid.restore(serial, self.kernels.STATE, state, serial % 2)
         old = {part: _leaf(state, part)[serial % 2].copy() for part in self.accounts.values()}
         if change(arrays) is False:
             return False
         for total, part in self.accounts.items():
             _leaf(self.state, total)[...] += _leaf(state, part)[serial % 2] - old[part]
-        self._paid.replace(serial, state, serial % 2)
+        self._paid.replace(serial, self.kernels.STATE, state, serial % 2)
         was_finished = self.finished
         self._replay()
         if was_finished and not self.finished:
@@ -363,7 +363,7 @@ class LiveBlocks:
         """Pay the blocks one after the other, from the first to the one that decides."""
         arrays, state = self._fresh_evidence()
         for serial in range(len(self._paid)):
-            self._paid.restore(serial, state, serial % 2)
+            self._paid.restore(serial, self.kernels.STATE, state, serial % 2)
             self.kernels.settle(*arrays)
             if state.finished[0]:
                 break
