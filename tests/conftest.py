@@ -18,6 +18,8 @@ for name in ("FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "CO
 # Worker processes inherit the path: so they find the tests' own policies and problems.
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
+from fairtrial.core import seeds  # noqa: E402 - only now is it forgotten what terminals wish
+from fairtrial.study import opening  # noqa: E402
 from tests import effort  # noqa: E402 - only now is it on the path
 
 
@@ -29,6 +31,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Say how long costly tests are, and set up hypothesis, before any test is read."""
     effort.long = config.getoption("--long")
+    # For modules and fixtures that serve several tests; each test has numbers of its own, below.
+    seeds.fresh_seed = lambda: 20_261_123
+    opening.fresh_secret = lambda: "20261123"
     settings.register_profile(
         "fairtrial",
         max_examples=effort.runs(50, whole=100),
@@ -88,5 +93,5 @@ def dask_client(tmp_path):
 def _the_same_randomness_in_every_run(monkeypatch):
     """Draw seeds and the secrets of studies, where none are given, the same in every run."""
     generator = np.random.default_rng(20_261_123)
-    monkeypatch.setattr("fairtrial.core.seeds.fresh_seed", lambda: int(generator.integers(2**63)))
-    monkeypatch.setattr("fairtrial.study.opening.fresh_secret", lambda: generator.bytes(16).hex())
+    monkeypatch.setattr(seeds, "fresh_seed", lambda: int(generator.integers(2**63)))
+    monkeypatch.setattr(opening, "fresh_secret", lambda: generator.bytes(16).hex())

@@ -28,7 +28,7 @@ def test_of_many_shares_the_largest_are_listed_and_the_rest_is_said(number):
 def test_a_column_of_limits_is_there_only_if_one_has_a_limit():
     free, limited = cell(limit=None), cell(limit=0.5)
     assert "limit" not in [column.header for column in estimates_table("", [free]).columns]
-    assert cells_of(estimates_table("", [free, limited]), -1) == ["-", "0.5"]
+    assert cells_of(estimates_table("", [free, limited]), -2) == ["-", "0.5"]
 
 
 def test_an_answer_says_what_speaks_against_the_others_and_not_a_clipped_evidence():

@@ -20,7 +20,7 @@ TABLE = subpopulations.ReplayEnvironment(
         "reward": [float(value) for rows in ROWS.values() for value in rows],
     },
 )
-POLICY = subpopulations.BlockBetting(PROBLEM)
+POLICY = subpopulations.BlockBetting(PROBLEM, seed=0)
 
 
 def outcomes(environment, number=4_000):
@@ -38,7 +38,7 @@ def outcomes(environment, number=4_000):
 def test_that_share_is_lost_by_chance_whatever_the_results_are():
     found = outcomes(LossyEnvironment(TABLE, 0.2))
     assert set(found) == {0, 1}
-    for action, came in enumerate(found.values()):
+    for action, came in found.items():
         error = 4.0 * np.sqrt(0.2 * 0.8 / len(came))
         assert np.mean([value is None for value in came]) == pytest.approx(0.2, abs=error)
         known = [value for value in came if value is not None]

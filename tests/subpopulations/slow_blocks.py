@@ -396,7 +396,7 @@ class SlowBlocks:
     def share_lost(self, cell: Cell) -> float:
         if self.setting.bounds is None or self.setting.redraws or not self.lost[cell]:
             return 0.0
-        return self.lost[cell] / (self.lost[cell] + self.came[cell])
+        return self.lost[cell] / (self.lost[cell] + max(1, self.came[cell]))
 
     def after_losses(self, leader: Any) -> None:
         """See means and variances as bets will, which take lost draws for their worst values."""

@@ -1218,6 +1218,19 @@ def test_a_result_that_comes_late_still_counts_while_its_block_is_open() -> None
     np.testing.assert_allclose(all_ledgers(late), all_ledgers(on_time), rtol=1e-12)
 
 
+def test_a_cell_that_lost_all_its_first_results_can_still_be_planned() -> None:
+    policy = BlockBetting(Problem(2, 1, floors=0.3, reward_range=(0, 1)), delta=0.01, seed=0)
+    for pull in policy.ask(20):
+        if pull.arm == "0":
+            policy.fail(pull)
+        else:
+            policy.tell(pull, 0.5)
+    while policy._blocks.planned < 3 and not policy.stopped:
+        pull = policy.ask()
+        policy.tell(pull, 0.6)
+    assert policy.told > 10
+
+
 def test_losses_of_one_arm_alone_weaken_a_guarantee_that_takes_them_for_ignorable() -> None:
     problem = Problem(2, 1, floors=None, reward_range=(0, 1))
     labels = {}

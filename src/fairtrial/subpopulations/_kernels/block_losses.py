@@ -2,6 +2,7 @@
 
 import math
 
+from fairtrial.confidence.block_betting.bets import inlined
 from fairtrial.core.compilation import kernel
 from fairtrial.subpopulations._kernels.block_state import Rules, State
 from fairtrial.subpopulations._kernels.model import CEILING, Floats, Model
@@ -18,16 +19,15 @@ def discount_losses(
     its ceiling moves down to it.
     """
     differs = False
-    blocks, groups = state.blocks, means.shape[1]
+    groups = means.shape[1]
     if not rules.bounded or rules.pulls_again:
         return differs
     for k in range(means.shape[0]):
         for group in range(groups):
-            lost = blocks.lost[k * groups + group]
-            if lost == 0.0:
+            share = _share_lost(state, k * groups + group)
+            if share == 0.0:
                 continue
             differs = True
-            share = lost / (lost + blocks.came[k * groups + group])
             mean = means[k, group]
             worst = rules.low if k == leader else rules.high
             ceiling = model.limits[CEILING, k, group]
@@ -45,8 +45,13 @@ def discount_losses(
 @kernel
 def lift_by_losses(rules: Rules, state: State, k: int, group: int) -> float:
     """Return how far apart lost pulls put the means that floor and ceiling of a cell see."""
-    cell = k * state.counts.shape[1] + group
-    lost = state.blocks.lost[cell]
-    if lost == 0.0 or not rules.bounded or rules.pulls_again:
+    if not rules.bounded or rules.pulls_again:
         return 0.0
-    return lost / (lost + state.blocks.came[cell]) * (rules.high - rules.low)
+    return _share_lost(state, k * state.counts.shape[1] + group) * (rules.high - rules.low)
+
+
+@inlined
+def _share_lost(state: State, cell: int) -> float:
+    """Return the share of a cell's pulls that got lost; below one, as some result may come yet."""
+    lost = state.blocks.lost[cell]
+    return lost / (lost + max(1.0, state.blocks.came[cell]))
