@@ -18,8 +18,8 @@ for name in ("FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "CO
 # Worker processes inherit the path: so they find the tests' own policies and problems.
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
-from fairtrial.core import seeds  # noqa: E402 - only now is it forgotten what terminals wish
-from fairtrial.study import opening  # noqa: E402
+from fairtrial.core import seeds  # noqa: E402 - after the settings of the terminal
+from fairtrial.study import opening  # noqa: E402 - after them, too
 from tests import effort  # noqa: E402 - only now is it on the path
 
 

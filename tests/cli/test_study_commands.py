@@ -484,8 +484,11 @@ def test_a_witness_in_the_file_notes_every_head_and_audits_the_log(folder, invok
 
 def test_the_blinded_view_shows_counts_and_neither_arms_nor_results(decided, invoke, document):
     text = invoke("study", "show", decided, "--blinded").stdout
-    assert "has stopped" in text
-    assert "Blinded view" in text
+    assert "small has stopped\n" in text
+    assert "Blinded     for those who recruit or treat" in text
+    assert re.search(
+        r"So far      (\d+) pulls asked for, \1 results, 0 open pulls, \d+ results of", text
+    )
     found, result = document("study", "show", decided, "--blinded")
     assert result.exit_code == ExitCode.OK
     assert set(found) == {"study", "blinded", "stopped", "recruitment", "health", "verification"}

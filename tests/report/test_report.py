@@ -18,6 +18,7 @@ from fairtrial.core import Estimate
 from fairtrial.errors import InvalidArgument
 from fairtrial.presentation.cuts import MOST_ARMS
 from fairtrial.report import write_report
+from fairtrial.study import Study
 from tests.plots.plot_fakes import (
     ARMS,
     GROUPS,
@@ -645,3 +646,15 @@ def test_the_blinded_page_shows_who_came_and_nothing_of_how_they_fared(report):
     assert "812" not in page.text
     for arm in ARMS:
         assert arm not in page.all("main")[0].text.replace(study.name, "")
+
+
+@pytest.mark.parametrize("delta", [1e-310, 5e-324])
+def test_an_error_that_hardly_anybody_accepts_is_no_obstacle_to_a_report(delta, tmp_path):
+    """Its e-value would be no number."""
+    problem = subpopulations.Problem(["a", "b"], 1, reward_range=(0, 1))
+    policy = subpopulations.BlockBetting(problem, delta=delta)
+    with Study.create(problem, policy, storage="memory://", name="strict", seed=1) as study:
+        for _ in range(60):
+            study.tell(study.ask(), 0.5)
+        page = write_report(study, tmp_path / "strict.html").read_text()
+    assert "ruled out at 1.01e+304" in page

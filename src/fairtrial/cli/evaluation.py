@@ -13,6 +13,7 @@ import numpy as np
 import fairtrial
 from fairtrial.cli.config import Configuration
 from fairtrial.cli.output import say
+from fairtrial.cli.planning import HORIZON_OF_TIES
 from fairtrial.core import Policy
 from fairtrial.core.wording import plural
 from fairtrial.errors import InvalidArgument
@@ -35,7 +36,6 @@ _BETWEEN = (0.25, 0.75, 1.25, 1.5)
 _PILOT_RUNS = 100
 _PILOT_SHARE = 0.95
 _LONGEST_PILOT = 20_000
-_LONGEST_OF_TIES = 10_000
 
 
 @dataclass(frozen=True)
@@ -167,9 +167,9 @@ def usual_horizon(configuration: Configuration, policy: Policy, seed: int) -> in
     if given is not None:
         return given
     if configuration.planned.truth.tied:
-        said = f"A run ends after {plural(_LONGEST_OF_TIES, 'pull')}: the assumed means are equal"
+        said = f"A run ends after {plural(HORIZON_OF_TIES, 'pull')}: the assumed means are equal"
         say(said, err=True)
-        return _LONGEST_OF_TIES
+        return HORIZON_OF_TIES
     pilot = simulate(
         policy,
         configuration.planned,

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from fairtrial.confidence.complexity import Complexity
 
 __all__ = [
+    "HORIZON_OF_TIES",
     "FoundWith",
     "Plan",
     "complexity_in",
@@ -38,7 +39,7 @@ __all__ = [
 
 _HORIZON_IN_BOUNDS = 100
 _HORIZON_IN_STARTS = 100
-_HORIZON_OF_TIES = 10_000
+HORIZON_OF_TIES = 10_000
 _REPLICATIONS = 200
 _REPLICATIONS_OF_EFFECTS = 400
 _SMALLEST_SPREAD = 1e-6
@@ -337,7 +338,7 @@ def simulate_configuration(
     bound = _finite_bound(complexity, delta)
     horizon = plan.longest
     if horizon is None and (reason := _reason_for_a_cap(configuration, complexity)):
-        horizon = max(_HORIZON_OF_TIES, _HORIZON_IN_STARTS * _first_pulls(environment, policy))
+        horizon = max(HORIZON_OF_TIES, _HORIZON_IN_STARTS * _first_pulls(environment, policy))
         say(f"{reason}: each run ends after {plural(horizon, 'pull')}, unless it decides", err=True)
     elif horizon is None and bound is not None:
         horizon = _cap(bound, environment, policy)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 
 from rich.table import Table
@@ -17,6 +16,7 @@ from fairtrial.presentation.alternatives import (
     explanation,
     needed,
     ruling,
+    strength,
 )
 from fairtrial.presentation.cuts import cut_of, cut_of_arms, shown_alternatives
 from fairtrial.presentation.shares import (
@@ -78,7 +78,7 @@ def _answers(progress: Progress, minimize: bool) -> tuple[Table, str]:
     table = Table(title="Evidence against each answer", title_justify="left")
     table.add_column("answer")
     if level is not None:
-        most = shown_number(math.exp(level))
+        most = strength(level)
         table.add_column(f"evidence against it ({most} rules it out)", justify="right")
     table.add_column("standing")
     for one in shown:

@@ -56,6 +56,10 @@ def family_of(name: str) -> Family:
     return family
 
 
+def _no_design(_environment: Any) -> None:
+    """Return that there is no usual experiment to compare with."""
+
+
 def _nothing(_: Any) -> tuple[Any, ...]:
     return ()
 
@@ -159,6 +163,4 @@ class Family:
     with_losses: Callable[[Any, float, bool], Environment] | None = None
     harms: Callable[[Any], Iterable[Scenario]] = _nothing
     values: Callable[[Any], Mapping[str, float]] = _no_values
-    fixed_design: Callable[[Any], FixedDesign | None] = (
-        lambda environment: None  # noqa: ARG005
-    )
+    fixed_design: Callable[[Any], FixedDesign | None] = _no_design

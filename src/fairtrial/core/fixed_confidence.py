@@ -144,7 +144,7 @@ class FixedConfidencePolicy(Policy):
 
     @property
     def _is_reopened(self) -> bool:
-        """Whether an answer was given and is no longer, because a result was corrected."""
+        """Whether an answer was given and is not any more: a result was corrected, or came late."""
         return False
 
     def _leads(self, label: Any) -> str:
@@ -217,7 +217,8 @@ class FixedConfidencePolicy(Policy):
             return f"there is enough evidence: {self._finding(label)}"
         leads = f"{self._leads(label)} so far"
         if self._is_reopened:
-            leads = f"a correction took back the evidence for an earlier answer; {leads}"
+            lost = "a correction or a late result took back the evidence for an earlier answer"
+            leads = f"{lost}; {leads}"
         if status == "undecided":
             return f"{self._ending}; {leads}"
         return f"{leads}; there is not enough evidence to decide yet"

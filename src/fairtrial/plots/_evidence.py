@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +9,10 @@ import numpy as np
 
 from fairtrial.core.recommendation import Progress
 from fairtrial.plots import _style as style
+from fairtrial.presentation.alternatives import strength
 from fairtrial.presentation.charts import EvidenceChart, e_value_ticks, evidence_chart
 from fairtrial.presentation.sources import Floats, LeadPeriod, Traced, trace_of
-from fairtrial.presentation.words import decimals, fixed, listed, number, shorten
+from fairtrial.presentation.words import decimals, fixed, listed, shorten
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -135,7 +135,7 @@ def _name_threshold(ax: Axes, told: Floats, needed: Floats, *, in_e_values: bool
         last = float(needed[known[-1]])
         named = f"threshold {fixed(last, decimals([last], 3))}"
         if in_e_values:
-            named = f"ruled out at {number(math.exp(last), 3)}"
+            named = f"ruled out at {strength(last)}"
         # Left of the middle: the evidence is still low there, the early leaders are past.
         ax.annotate(
             named,

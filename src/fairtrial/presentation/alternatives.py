@@ -20,6 +20,7 @@ __all__ = [
     "needed",
     "ruled_out",
     "ruling",
+    "strength",
     "summary",
     "tally",
     "when_ruled_out",
@@ -29,6 +30,8 @@ _DIGITS = 3
 _SHORT = 24
 _NAMED = 3
 _LISTED = 8
+_LARGEST = 700.0
+"""Above it is no number."""
 _LARGEST_WRITTEN_OUT = math.log(1e6)
 
 
@@ -103,6 +106,17 @@ def needed(progress: Progress) -> float | None:
     return finite(progress.threshold) if weighed else None
 
 
+def strength(logarithm: float) -> str:
+    """Return an e-value, given as its logarithm, as people read it.
+
+    Examples
+    --------
+    >>> strength(math.log(20)), strength(-math.log(4)), strength(1e9)
+    ('20', '0.25', '1.01e+304')
+    """
+    return number(math.exp(min(logarithm, _LARGEST)), _DIGITS)
+
+
 def e_value(one: Alternative, threshold: float | None) -> str:
     """Return the e-value against an answer, as people read it.
 
@@ -120,12 +134,12 @@ def e_value(one: Alternative, threshold: float | None) -> str:
     if one.log_wealth is None:
         return number(None)
     if one.rejected and threshold is not None and one.log_wealth < threshold:
-        return f"{number(math.exp(threshold), _DIGITS)} or more"
+        return f"{strength(threshold)} or more"
     if one.log_wealth > _LARGEST_WRITTEN_OUT:
         return "over a million"
     if one.log_wealth < math.log(0.01):
         return "below 0.01"
-    return number(math.exp(one.log_wealth), _DIGITS)
+    return strength(one.log_wealth)
 
 
 def ruling(one: Alternative, after: int | None = None) -> str:
@@ -171,7 +185,7 @@ def summary(progress: Progress, most: int) -> str:
     ruled = f"Ruled out: {tally(progress)}"
     if level is None:
         return f"{ruled}."
-    enough = number(math.exp(level), _DIGITS)
+    enough = strength(level)
     if len(others) > most:
         return f"{ruled}, by evidence of {enough} or more against each."
     said = [f"{shorten(one.answer, _SHORT)} {e_value(one, level)}" for one in others]
@@ -223,7 +237,7 @@ def explanation(progress: Progress) -> str:
     level = needed(progress)
     if level is None:
         return ""
-    most, chance = number(math.exp(level), _DIGITS), percent(math.exp(-level))
+    most, chance = strength(level), percent(math.exp(-level))
     return (
         "An e-value is what a stake of 1 against an answer has become, in bets that gain nothing "
         "on average if that answer is right. So a right answer's e-value ever reaches "

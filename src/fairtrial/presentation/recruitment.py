@@ -9,8 +9,8 @@ from fairtrial.core.recommendation import Progress
 __all__ = ["BLINDED", "recruitment"]
 
 BLINDED = (
-    "Blinded view, for those who recruit or treat: neither results by arm nor evidence. Pulls are "
-    "not counted by arm either, because most go to the arms that lead."
+    "for those who recruit or treat: neither results by arm nor evidence. Pulls are not counted by "
+    "arm either, because most go to the arms that lead."
 )
 
 

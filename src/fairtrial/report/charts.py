@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from fairtrial.presentation.alternatives import strength
 from fairtrial.presentation.charts import (
     Bar,
     EvidenceChart,
@@ -186,7 +187,7 @@ def evidence_key(chart: EvidenceChart) -> list[Markup]:
     what = "evidence for the leader", "threshold that stops the policy"
     if chart.in_e_values:
         level = next(value for value in reversed(chart.threshold) if value is not None)
-        ruled_out = f"ruled out at {number(math.exp(level), 3)}"
+        ruled_out = f"ruled out at {strength(level)}"
         what = "strength of evidence against the last rival", ruled_out
     items = [
         _key_item(element("line", class_="evidence", **flat), what[0]),

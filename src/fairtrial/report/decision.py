@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -14,6 +13,7 @@ from fairtrial.presentation.alternatives import (
     e_value,
     explanation,
     ruling,
+    strength,
     when_ruled_out,
 )
 from fairtrial.presentation.alternatives import needed as level_of
@@ -134,7 +134,7 @@ def _evidence(found: Findings) -> Markup:
 
     def shown(value: float | None) -> str:
         if chart.in_e_values and value is not None:
-            return number(math.exp(value), 3)
+            return strength(value)
         return fixed(value, places)
 
     rows = [
@@ -171,13 +171,13 @@ def _standing_of_evidence(progress: Progress) -> str:
     if progress.recommendation.decided and level_of(progress) is not None:
         return (
             f"The strength of evidence against every other answer reached "
-            f"{number(math.exp(needed or 0.0), 3)} {after}."
+            f"{strength(needed or 0.0)} {after}."
         )
     if level_of(progress) is not None:
-        strength, level = number(math.exp(gained), 3), number(math.exp(needed or 0.0), 3)
+        level = strength(needed or 0.0)
         return (
-            f"Strength of evidence against the last rival: {strength} ({level} or more rules it "
-            f"out) {after}."
+            f"Strength of evidence against the last rival: {strength(gained)} "
+            f"({level} or more rules it out) {after}."
         )
     against = "" if needed is None else f" against a threshold of {fixed(needed, places)}"
     return f"Evidence for the leader: {fixed(gained, places)}{against} {after}."
@@ -193,7 +193,7 @@ def _against_others(found: Findings) -> Markup | None:
     rows = [_against(one, level, when.get(one.answer)) for one in shown]
     heads: tuple[str, ...] = ("Answer", "Standing")
     if level is not None:
-        most = number(math.exp(level), 3)
+        most = strength(level)
         heads = "Answer", f"Evidence against it ({most} or more rules it out)", "Standing"
     data = table("Evidence against each answer", heads, rows, words={0, len(heads) - 1})
     said = " ".join(filter(None, [explanation(progress), note]))

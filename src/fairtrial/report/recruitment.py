@@ -16,7 +16,7 @@ def recruited(found: Findings) -> Markup:
     stopped = found.progress.recommendation.status != "running"
     return section(
         "Recruitment",
-        element("p", element("strong", BLINDED)),
+        element("p", element("strong", f"Blinded view, {BLINDED}")),
         element("p", "The study has stopped." if stopped else "The study is running."),
         table("So far", ("What", "Number"), rows, words={0}),
     )

@@ -154,10 +154,9 @@ def _show_blinded(study: str, storage: str | None, as_json: bool) -> None:
             }
         )
     else:
-        say(BLINDED)
-        say(wrapped("Study", "has stopped" if stopped else "is running"))
-        for what, number in recruited.items():
-            say(wrapped(what.capitalize(), f"{number:,}"))
+        say(f"{name} {'has stopped' if stopped else 'is running'}")
+        say(wrapped("So far", ", ".join(f"{n:,} {what}" for what, n in recruited.items())))
+        say(wrapped("Blinded", BLINDED))
         for warning in health["warnings"]:
             say(wrapped("Warning", warning))
         say(wrapped("Health", _health_text(health)))

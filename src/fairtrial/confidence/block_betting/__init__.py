@@ -12,9 +12,11 @@ from fairtrial.confidence.block_betting.live import (
     check_randomize,
     pulls_left,
 )
+from fairtrial.confidence.block_betting.policy import BlockPolicy
 
 __all__ = [
     "BlockKernels",
+    "BlockPolicy",
     "LiveBlocks",
     "Randomize",
     "check_randomize",

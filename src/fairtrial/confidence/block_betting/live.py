@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.confidence.block_betting.paid import PaidBlocks
+from fairtrial.confidence.block_betting.paid import Block, PaidBlocks
 from fairtrial.confidence.loss_test import losses_differ
 from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import Guarantee
@@ -97,7 +97,9 @@ class LiveBlocks:
     called_back : list of [int, int, int]
         Number, action and tag of the pulls that were called back after the stop.
     reopened : int
-        How often a correction took back the evidence for an answer that had been given.
+        How often the evidence for an answer that had been given was taken back.
+    paid : PaidBlocks
+        The blocks whose bets are paid.
     """
 
     fields = (
@@ -135,7 +137,7 @@ class LiveBlocks:
         self.corrected = 0
         self.called_back: list[list[int]] = []
         self.reopened = 0
-        self._paid = PaidBlocks()
+        self.paid = PaidBlocks()
         self.kernels.start(*self.arrays)
         self.state.blocks.order[0] = _ORDERS[randomize]
         self.state.blocks.propensity[0] = math.nan
@@ -178,20 +180,20 @@ class LiveBlocks:
     @property
     def paid_floats(self) -> NDArray[Any]:
         """The floats of all blocks that are paid, a row for each."""
-        return np.array(self._paid.floats)
+        return np.array(self.paid.floats)
 
     @paid_floats.setter
     def paid_floats(self, rows: NDArray[Any]) -> None:
-        self._paid.floats = list(np.array(rows))
+        self.paid.floats = list(np.array(rows))
 
     @property
     def paid_integers(self) -> NDArray[Any]:
         """The integers of all blocks that are paid."""
-        return np.array(self._paid.integers)
+        return np.array(self.paid.integers)
 
     @paid_integers.setter
     def paid_integers(self, rows: NDArray[Any]) -> None:
-        self._paid.integers = list(np.array(rows))
+        self.paid.integers = list(np.array(rows))
 
     def _forget_views(self) -> None:
         vars(self).pop("state", None)
@@ -313,11 +315,11 @@ class LiveBlocks:
         return int(self.state.blocks.first[0])
 
     def _keep_paid(self, before: int) -> None:
-        """Keep the blocks that were paid since `before` was the first, if all others were kept."""
-        if self._first > before == len(self._paid):
-            slots = self.state.blocks.waiting.size
-            for serial in range(before, self._first):
-                self._paid.keep(self.kernels.STATE, self.state, serial % slots)
+        """Keep the blocks that were paid since `before` was the first, if all others are kept."""
+        slots = self.state.blocks.waiting.size
+        for serial in range(before, self._first):
+            if len(self.paid) == serial:
+                self.paid.keep(Block(self.kernels.STATE, self.state, serial % slots))
 
     def _pay_again(self, serial: int, change: Callable[[Arrays], bool | None]) -> bool:
         """Change a block that is paid, and pay all blocks once more; return whether that can be.
@@ -326,16 +328,16 @@ class LiveBlocks:
         `change` is given the arrays of a state in which the block is open; it returns False if it
         cannot do so.
         """
-        if not serial < self._first == len(self._paid):
+        if not serial < self._first == len(self.paid):
             return False
-        arrays, state = self._fresh_evidence()
-        self._paid.restore(serial, self.kernels.STATE, state, serial % 2)
-        old = {part: _leaf(state, part)[serial % 2].copy() for part in self.accounts.values()}
-        if change(arrays) is False:
+        again = _Payment(self)
+        again.open(serial)
+        old = {part: _leaf(again.state, part)[0].copy() for part in self.accounts.values()}
+        if change(again.arrays) is False:
             return False
         for total, part in self.accounts.items():
-            _leaf(self.state, total)[...] += _leaf(state, part)[serial % 2] - old[part]
-        self._paid.replace(serial, self.kernels.STATE, state, serial % 2)
+            _leaf(self.state, total)[...] += _leaf(again.state, part)[0] - old[part]
+        self.paid.replace(serial, again.block)
         was_finished = self.finished
         self._replay()
         if was_finished and not self.finished:
@@ -345,30 +347,16 @@ class LiveBlocks:
         self._keep_paid(before)
         return True
 
-    def _fresh_evidence(self) -> tuple[Arrays, Any]:
-        """Return arrays and views of a state with the same data, and with no evidence yet."""
-        layout = self.kernels.STATE
-        lengths = layout.lengths(self.floats, self.integers) | {"slots": 2}
-        buffers = layout.allocate(**lengths)
-        arrays, state = (self._constants, *buffers), layout.view(*buffers)
-        self.kernels.start(*arrays)
-        started = {*self.evidence, "blocks.first", "blocks.number"}
-        for array in layout.arrays:
-            by_slot = array.shape is not None and array.shape[0] == "slots"
-            if not by_slot and array.path not in started:
-                _leaf(state, array.path)[...] = _leaf(self.state, array.path)
-        return arrays, state
-
     def _replay(self) -> None:
         """Pay the blocks one after the other, from the first to the one that decides."""
-        arrays, state = self._fresh_evidence()
-        for serial in range(len(self._paid)):
-            self._paid.restore(serial, self.kernels.STATE, state, serial % 2)
-            self.kernels.settle(*arrays)
-            if state.finished[0]:
+        again = _Payment(self)
+        for serial in range(len(self.paid)):
+            again.open(serial)
+            self.kernels.settle(*again.arrays)
+            if again.state.finished[0]:
                 break
         for path in (*self.evidence, *self.verdict):
-            _leaf(self.state, path)[...] = _leaf(state, path)
+            _leaf(self.state, path)[...] = _leaf(again.state, path)
 
     def _reopen(self) -> None:
         """Go on after an answer whose evidence a correction has taken back.
@@ -397,6 +385,39 @@ class LiveBlocks:
                 after[serials % slots] = before[serials % (slots // 2)]
             else:
                 after[...] = before
+
+
+class _Payment:
+    """A state with the same data as that of some blocks, without evidence, and with one slot.
+
+    Attributes
+    ----------
+    arrays, state
+        What kernels are given, and the views of it.
+    block : Block
+        The block that is open.
+    """
+
+    def __init__(self, blocks: LiveBlocks) -> None:
+        layout = blocks.kernels.STATE
+        lengths = layout.lengths(blocks.floats, blocks.integers) | {"slots": 1}
+        buffers = layout.allocate(**lengths)
+        self.arrays = (blocks.arrays[0], *buffers)
+        self.state = layout.view(*buffers)
+        blocks.kernels.start(*self.arrays)
+        started = {*blocks.evidence, "blocks.first", "blocks.number"}
+        for array in layout.arrays:
+            by_slot = array.shape is not None and array.shape[0] == "slots"
+            if not by_slot and array.path not in started:
+                _leaf(self.state, array.path)[...] = _leaf(blocks.state, array.path)
+        self.block = Block(layout, self.state, 0)
+        self._paid = blocks.paid
+
+    def open(self, serial: int) -> None:
+        """Let a block that was paid be the only open one, its bets still to be paid."""
+        self._paid.restore(serial, self.block)
+        self.state.blocks.first[0] = serial
+        self.state.blocks.number[0] = 1
 
 
 def _leaf(state: Any, path: str) -> Any:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 if TYPE_CHECKING:
     from fairtrial.core.layout import Layout
 
-__all__ = ["PaidBlocks"]
+__all__ = ["Block", "PaidBlocks"]
 
 Rows = NDArray[Any]
 
@@ -18,10 +18,40 @@ _MOST_NUMBERS = 4_000_000
 """That are kept of all blocks together: 32 MB."""
 
 
+class Block:
+    """Views of one slot of a state: all that belongs to the block in it.
+
+    Parameters
+    ----------
+    layout : Layout
+        Of the state; its arrays by slot are those of a block.
+    state : NamedTuple
+        The views of the state.
+    slot : int
+        Where the block is.
+    """
+
+    def __init__(self, layout: Layout[Any], state: Any, slot: int) -> None:
+        by_slot = [
+            (array.kind, leaf[slot : slot + 1])
+            for array, leaf in zip(layout.arrays, layout.leaves(state), strict=True)
+            if array.shape is not None and array.shape[0] == "slots"
+        ]
+        self._floats = [part for kind, part in by_slot if kind is float]
+        self._integers = [part for kind, part in by_slot if kind is int]
+
+    def rows(self) -> tuple[Rows, Rows]:
+        """Return a copy of all floats, and of all integers."""
+        return _joined(self._floats), _joined(self._integers)
+
+    def fill(self, floats: Rows, integers: Rows) -> None:
+        """Let the slot hold what `rows` once returned."""
+        _divide(floats, self._floats)
+        _divide(integers, self._integers)
+
+
 class PaidBlocks:
     """All blocks from the first, each as it was when its bets were paid.
-
-    Of a state, the arrays by slot are what is kept of a block; its layout says which these are.
 
     Attributes
     ----------
@@ -36,38 +66,30 @@ class PaidBlocks:
     def __len__(self) -> int:
         return len(self.floats)
 
-    def keep(self, layout: Layout[Any], state: Any, slot: int) -> None:
+    def keep(self, block: Block) -> None:
         """Keep one more block; give all up if they take too much room."""
-        floats, integers = (_row(layout, state, slot, kind) for kind in (float, int))
+        floats, integers = block.rows()
         if (len(self) + 1) * (floats.size + integers.size) > _MOST_NUMBERS:
             self.floats, self.integers = [], []
             return
         self.floats.append(floats)
         self.integers.append(integers)
 
-    def replace(self, serial: int, layout: Layout[Any], state: Any, slot: int) -> None:
+    def replace(self, serial: int, block: Block) -> None:
         """Keep a block as it is now in place of what it was."""
-        self.floats[serial] = _row(layout, state, slot, float)
-        self.integers[serial] = _row(layout, state, slot, int)
+        self.floats[serial], self.integers[serial] = block.rows()
 
-    def restore(self, serial: int, layout: Layout[Any], state: Any, slot: int) -> None:
-        """Make a block the only open one of a state, its bets still to be paid."""
-        for kind, rows in ((float, self.floats), (int, self.integers)):
-            at = 0
-            for part in _parts(layout, state, slot, kind):
-                part[...] = rows[serial][at : at + part.size].reshape(part.shape)
-                at += part.size
-        state.blocks.first[0] = serial
-        state.blocks.number[0] = 1
+    def restore(self, serial: int, block: Block) -> None:
+        """Put a block as it was into a slot."""
+        block.fill(self.floats[serial], self.integers[serial])
 
 
-def _row(layout: Layout[Any], state: Any, slot: int, kind: type) -> Rows:
-    return np.concatenate([part.ravel() for part in _parts(layout, state, slot, kind)])
+def _joined(parts: list[Rows]) -> Rows:
+    return np.concatenate([part.ravel() for part in parts])
 
 
-def _parts(layout: Layout[Any], state: Any, slot: int, kind: type) -> list[Rows]:
-    return [
-        leaf[slot : slot + 1]
-        for array, leaf in zip(layout.arrays, layout.leaves(state), strict=True)
-        if array.kind is kind and array.shape is not None and array.shape[0] == "slots"
-    ]
+def _divide(row: Rows, parts: list[Rows]) -> None:
+    at = 0
+    for part in parts:
+        part.ravel()[:] = row[at : at + part.size]
+        at += part.size

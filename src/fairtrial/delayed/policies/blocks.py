@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fairtrial.confidence.block_betting import (
     BlockKernels,
+    BlockPolicy,
     LiveBlocks,
     Randomize,
     check_randomize,
@@ -21,7 +22,6 @@ from fairtrial.confidence.block_betting.bets import GRID
 from fairtrial.confidence.bounds import NormalMixture
 from fairtrial.confidence.loss_test import UNEQUAL_LOSSES
 from fairtrial.confidence.noise_test import NoiseTest
-from fairtrial.core.fixed_confidence import FixedConfidencePolicy
 from fairtrial.core.policy import Choice
 from fairtrial.core.pull import Pull
 from fairtrial.core.recommendation import PREDICTABLE, Estimate, Guarantee
@@ -58,7 +58,7 @@ class _Blocks(LiveBlocks):
     details_of_a_loss = (True,)
 
 
-class BlockBetting(FixedConfidencePolicy):
+class BlockBetting(BlockPolicy):
     """Block betting on the best k arms; the default where rewards are bounded and nothing is read.
 
     Blocks of pulls are planned from all results before them; a block alone pays or loses, and
@@ -206,16 +206,6 @@ class BlockBetting(FixedConfidencePolicy):
 
     # ------------------------------------------------------------------------- contract
 
-    @property
-    def randomizes(self) -> bool:
-        """Whether pulls come in random order."""
-        return self.randomize is not False
-
-    def conceal(self, secret: str) -> None:
-        """Toss all coins by a secret instead of the seed, before the first pull."""
-        super().conceal(secret)
-        self._blocks.use_key(self._key)
-
     def choose(self) -> Choice:
         """Return the next pull of an open block; plan a block when none has pulls left."""
         return self._blocks.choose(float(self.batch or 0))
@@ -313,10 +303,6 @@ class BlockBetting(FixedConfidencePolicy):
     # --------------------------------------------------------------------------- report
 
     @property
-    def _is_reopened(self) -> bool:
-        return self._blocks.reopened > 0 and not self._finished
-
-    @property
     def _finished(self) -> bool:
         return self._blocks.finished
 
@@ -376,9 +362,6 @@ class BlockBetting(FixedConfidencePolicy):
         later = order >= first if self.problem.top > 1 else waiting
         kept = inside | (~inside & later)
         return tuple(arm for arm, stays in zip(self.problem.arms, kept, strict=True) if stays)
-
-    def _remaining(self, evidence: float | None, threshold: float | None) -> float | None:
-        return self._blocks.pulls_left
 
     def _estimates(self) -> tuple[tuple[Estimate, ...], tuple[Estimate, ...]]:
         """Return the mean of each arm, with an interval from complete blocks."""

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from fairtrial.confidence.block_betting import (
     BlockKernels,
+    BlockPolicy,
     LiveBlocks,
     Randomize,
     check_randomize,
@@ -44,7 +45,7 @@ class _Blocks(LiveBlocks):
     verdict = ("chosen",)
 
 
-class BlockBetting(LinearPolicy):
+class BlockBetting(LinearPolicy, BlockPolicy):
     """Block betting: sampling and a proven stop that belong together; the default.
 
     Each candidate has a wealth: what is won or lost by betting that it is not the best. If it
@@ -224,16 +225,6 @@ class BlockBetting(LinearPolicy):
 
     # ------------------------------------------------------------------- contract
 
-    @property
-    def randomizes(self) -> bool:
-        """Whether pulls come in random order."""
-        return self.randomize is not False
-
-    def conceal(self, secret: str) -> None:
-        """Toss all coins by a secret instead of the seed, before the first pull."""
-        super().conceal(secret)
-        self._blocks.use_key(self._key)
-
     def choose(self) -> Choice:
         """Return the next pull of an open block, planning a new one when there is none."""
         return self._blocks.choose(float(self.batch or 0))
@@ -267,10 +258,6 @@ class BlockBetting(LinearPolicy):
         return self._data[0]
 
     # --------------------------------------------------------------------- report
-
-    @property
-    def _is_reopened(self) -> bool:
-        return self._blocks.reopened > 0 and not self._finished
 
     @property
     def _found_best(self) -> bool:
@@ -339,9 +326,6 @@ class BlockBetting(LinearPolicy):
             live = np.any(self._wealth[leaders] < self._threshold, axis=0)
             live[leaders] = True
         return np.flatnonzero(live).tolist()
-
-    def _remaining(self, evidence: float | None, threshold: float | None) -> float | None:
-        return self._blocks.pulls_left
 
     def _rule_details(self) -> dict[str, Any]:
         details: dict[str, Any] = {"blocks": self._blocks.planned}

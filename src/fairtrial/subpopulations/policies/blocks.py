@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fairtrial.confidence.block_betting import (
     BlockKernels,
+    BlockPolicy,
     LiveBlocks,
     Randomize,
     check_randomize,
@@ -50,7 +51,7 @@ class _Blocks(LiveBlocks):
     verdict = ("answer",)
 
 
-class BlockBetting(FloorPolicy):
+class BlockBetting(FloorPolicy, BlockPolicy):
     """Block betting: sampling and a proven stop that belong together; the default.
 
     For every possible answer there is one wealth, which cannot grow on average if the
@@ -223,13 +224,8 @@ class BlockBetting(FloorPolicy):
 
     @property
     def randomizes(self) -> bool:
-        """Whether pulls come in random order."""
-        return self.randomize is not False and self._cuts is None
-
-    def conceal(self, secret: str) -> None:
-        """Toss all coins by a secret instead of the seed, before the first pull."""
-        super().conceal(secret)
-        self._blocks.use_key(self._key)
+        """Whether pulls come in random order; not where all are assigned."""
+        return super().randomizes and self._cuts is None
 
     def choose(self, group: str | None = None) -> Choice:
         """Return the next pull of an open block, planning a new one when there is none."""
@@ -276,10 +272,6 @@ class BlockBetting(FloorPolicy):
         return self._data[0]
 
     # --------------------------------------------------------------------- report
-
-    @property
-    def _is_reopened(self) -> bool:
-        return self._blocks.reopened > 0 and not self._finished
 
     @property
     def _finished(self) -> bool:
@@ -346,9 +338,6 @@ class BlockBetting(FloorPolicy):
         # Results that would have been needed beyond those of the last block.
         needed = float(self._blocks.state.forecast[0]) - self._cuts.last_block
         return max(0.0, needed) if math.isfinite(needed) else None
-
-    def _remaining(self, evidence: float | None, threshold: float | None) -> float | None:
-        return self._blocks.pulls_left
 
     @property
     def _losses(self) -> tuple[Floats, Floats]:
