@@ -262,16 +262,22 @@ class Policy(Resumable, ABC):
 
     def _checked(self, choice: Any) -> tuple[int, int, float | None]:
         """Return action, tag and propensity, in Python's types whatever `choose` returned."""
-        action, tag, *drawn = choice if isinstance(choice, tuple) else (choice, 0)
+        propensity = None
+        if not isinstance(choice, tuple):
+            action, tag = choice, 0
+        elif len(choice) == 2:
+            action, tag = choice
+        else:
+            action, tag, propensity = choice
         try:
             action, tag = index(action), index(tag)
         except TypeError:
             raise self._bad_choice(choice) from None
         if not 0 <= action < self.problem.n_actions:
             raise self._bad_choice(choice)
-        if not drawn or isnan(drawn[0]):
+        if propensity is None or isnan(propensity):
             return action, tag, None
-        return action, tag, float(drawn[0])
+        return action, tag, float(propensity)
 
     def _bad_choice(self, choice: object) -> InvalidArgument:
         accepted = f"must return an action from 0 to {self.problem.n_actions - 1}, or None"

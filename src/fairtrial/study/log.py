@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from math import isfinite
 from typing import Any, NamedTuple, Self
 
@@ -265,8 +266,7 @@ def project(record: Record, row: PullRow | None) -> PullRow | None:
 
 def _first_row(record: Record) -> PullRow:
     told = record.seq if record.kind == "unsolicited" else None
-    parts = json.loads(record.body) if record.body and told is None else {}
-    context = parts.get("context")
+    context, propensity = (None, None) if told is not None else _said_of_ask(record.body)
     return PullRow(
         pull_id=str(record.pull_id),
         number=int(record.number or 0),
@@ -275,12 +275,20 @@ def _first_row(record: Record) -> PullRow:
         state="open" if told is None else "told",
         lease_until=record.lease_until,
         worker=record.actor if told is None else None,
-        context=None if context is None else canonical(context),
+        context=context,
         asked_seq=record.seq,
         told_seq=told,
         value_seq=told,
-        propensity=parts.get("propensity"),
+        propensity=propensity,
     )
+
+
+@lru_cache(maxsize=1024)  # few are different: a context that recurs, a share of some small block
+def _said_of_ask(body: str | None) -> tuple[str | None, float | None]:
+    """Return the context of an ask, as JSON, and the propensity."""
+    parts = json.loads(body) if body else {}
+    context = parts.get("context")
+    return None if context is None else canonical(context), parts.get("propensity")
 
 
 # ----------------------------------------------------------------------------- public

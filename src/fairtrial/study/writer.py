@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from fairtrial.core import UNSOLICITED, Pull
@@ -169,7 +170,7 @@ class Writer:
         else:
             kind, row, pull_id = "ask", None, secrets.token_hex(16)
             if item.propensity is not None:
-                body = _with(body, propensity=item.propensity)
+                body = _with_propensity(body, item.propensity)
         self._add(
             kind,
             (pull_id, item.number, item.action, item.tag),
@@ -375,6 +376,11 @@ class Writer:
 def _with(body: str | None, **more: Any) -> str | None:
     parts = json.loads(body) if body else {}
     return to_json(**parts, **more)
+
+
+@lru_cache(maxsize=1024)  # few are different
+def _with_propensity(body: str | None, propensity: float) -> str | None:
+    return _with(body, propensity=propensity)
 
 
 def _used_before(request_id: str | None) -> InvalidArgument:

@@ -177,6 +177,25 @@ class LiveBlocks:
         """The named views of the buffers."""
         return self.kernels.STATE.view(self._floats, self._integers)
 
+    @cached_property
+    def _first(self) -> Integers:
+        """One number: the serial number of the first block that is not paid."""
+        first: Integers = self.state.blocks.first
+        return first
+
+    @cached_property
+    def _propensity(self) -> Floats:
+        """One number: the propensity of the last pull that was asked for."""
+        propensity: Floats = self.state.blocks.propensity
+        return propensity
+
+    @cached_property
+    def _slots(self) -> list[Block]:
+        """Where blocks are while they are open."""
+        slots: int = self.state.blocks.waiting.size
+        buffers = self._floats, self._integers
+        return [Block(self.kernels.STATE, *buffers, slot) for slot in range(slots)]
+
     @property
     def paid_floats(self) -> NDArray[Any]:
         """The floats of all blocks that are paid, a row for each."""
@@ -196,7 +215,8 @@ class LiveBlocks:
         self.paid.integers = list(np.array(rows))
 
     def _forget_views(self) -> None:
-        vars(self).pop("state", None)
+        for view in ("state", "_first", "_propensity", "_slots"):
+            vars(self).pop(view, None)
 
     @property
     def finished(self) -> bool:
@@ -226,7 +246,7 @@ class LiveBlocks:
         while True:
             action, tag = self.kernels.ask(*self.arrays, *wanted)
             if action >= 0:
-                return action, tag, self.state.blocks.propensity[0]
+                return action, tag, self._propensity.item()
             self.make_room()
 
     def learn(self, pull: Pull, value: float, *, was_lost: bool) -> None:
@@ -235,15 +255,16 @@ class LiveBlocks:
             self._learn_late(pull, value)
             return
         tag = _OUTSIDE if pull.number == UNSOLICITED else pull.tag
-        before = self._first
+        before = self._first.item()
         self.kernels.tell(*self.arrays, pull.action, tag, value, pull.number)
-        self._keep_paid(before)
+        if self._first.item() != before:
+            self._keep_paid(before)
 
     def _learn_late(self, pull: Pull, value: float) -> None:
         is_too_late = pull.number in self.late
         tag = _OUTSIDE if is_too_late else pull.tag
         told = pull.action, tag, value, pull.number
-        before = self._first
+        before = self._first.item()
         counts = self.kernels.tell_late(*self.arrays, *told)
         self._keep_paid(before)
         if counts:
@@ -269,7 +290,7 @@ class LiveBlocks:
 
     def _lose(self, action: int, tag: int, *details: Any) -> None:
         self.lost += tag >= 0
-        before = self._first
+        before = self._first.item()
         self.kernels.lose(*self.arrays, action, tag, *details)
         self._keep_paid(before)
 
@@ -281,7 +302,7 @@ class LiveBlocks:
         self.kernels.correct(*self.arrays, *correction)
         if tag < 0:
             return
-        was_paid = tag < self._first
+        was_paid = tag < self._first.item()
         follows = not was_paid or self._pay_again(
             tag, lambda arrays: self.kernels.correct(*arrays, *correction)
         )
@@ -309,17 +330,12 @@ class LiveBlocks:
 
     # ------------------------------------------------------------------ paying once more
 
-    @property
-    def _first(self) -> int:
-        """The serial number of the first block that is not paid."""
-        return int(self.state.blocks.first[0])
-
     def _keep_paid(self, before: int) -> None:
         """Keep the blocks that were paid since `before` was the first, if all others are kept."""
-        slots = self.state.blocks.waiting.size
-        for serial in range(before, self._first):
+        now = self._first.item()
+        for serial in range(before, now):
             if len(self.paid) == serial:
-                self.paid.keep(Block(self.kernels.STATE, self.state, serial % slots))
+                self.paid.keep(self._slots[serial % len(self._slots)])
 
     def _pay_again(self, serial: int, change: Callable[[Arrays], bool | None]) -> bool:
         """Change a block that is paid, and pay all blocks once more; return whether that can be.
@@ -328,7 +344,7 @@ class LiveBlocks:
         `change` is given the arrays of a state in which the block is open; it returns False if it
         cannot do so.
         """
-        if not serial < self._first == len(self.paid):
+        if not serial < self._first.item() == len(self.paid):
             return False
         again = _Payment(self)
         again.open(serial)
@@ -342,7 +358,7 @@ class LiveBlocks:
         self._replay()
         if was_finished and not self.finished:
             self._reopen()
-        before = self._first
+        before = self._first.item()
         self.kernels.settle(*self.arrays)
         self._keep_paid(before)
         return True
@@ -410,7 +426,7 @@ class _Payment:
             by_slot = array.shape is not None and array.shape[0] == "slots"
             if not by_slot and array.path not in started:
                 _leaf(self.state, array.path)[...] = _leaf(blocks.state, array.path)
-        self.block = Block(layout, self.state, 0)
+        self.block = Block(layout, *buffers, 0)
         self._paid = blocks.paid
 
     def open(self, serial: int) -> None:

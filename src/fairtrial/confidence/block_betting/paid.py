@@ -19,35 +19,38 @@ _MOST_NUMBERS = 4_000_000
 
 
 class Block:
-    """Views of one slot of a state: all that belongs to the block in it.
+    """One slot of a state: all that belongs to the block in it.
 
     Parameters
     ----------
     layout : Layout
         Of the state; its arrays by slot are those of a block.
-    state : NamedTuple
-        The views of the state.
+    floats, integers : array
+        The buffers of the state.
     slot : int
         Where the block is.
     """
 
-    def __init__(self, layout: Layout[Any], state: Any, slot: int) -> None:
-        by_slot = [
-            (array.kind, leaf[slot : slot + 1])
-            for array, leaf in zip(layout.arrays, layout.leaves(state), strict=True)
-            if array.shape is not None and array.shape[0] == "slots"
-        ]
-        self._floats = [part for kind, part in by_slot if kind is float]
-        self._integers = [part for kind, part in by_slot if kind is int]
+    def __init__(self, layout: Layout[Any], floats: Rows, integers: Rows, slot: int) -> None:
+        marks = np.zeros_like(floats), integers.copy()
+        state = layout.view(*marks)
+        marks[1][:] = 0
+        for array, leaf in zip(layout.arrays, layout.leaves(state), strict=True):
+            if array.shape is not None and array.shape[0] == "slots":
+                leaf[slot] = 1
+        self._floats, self._integers = floats, integers
+        self._positions = np.flatnonzero(marks[0]), np.flatnonzero(marks[1])
 
     def rows(self) -> tuple[Rows, Rows]:
         """Return a copy of all floats, and of all integers."""
-        return _joined(self._floats), _joined(self._integers)
+        of_floats, of_integers = self._positions
+        return self._floats[of_floats], self._integers[of_integers]
 
     def fill(self, floats: Rows, integers: Rows) -> None:
         """Let the slot hold what `rows` once returned."""
-        _divide(floats, self._floats)
-        _divide(integers, self._integers)
+        of_floats, of_integers = self._positions
+        self._floats[of_floats] = floats
+        self._integers[of_integers] = integers
 
 
 class PaidBlocks:
@@ -82,14 +85,3 @@ class PaidBlocks:
     def restore(self, serial: int, block: Block) -> None:
         """Put a block as it was into a slot."""
         block.fill(self.floats[serial], self.integers[serial])
-
-
-def _joined(parts: list[Rows]) -> Rows:
-    return np.concatenate([part.ravel() for part in parts])
-
-
-def _divide(row: Rows, parts: list[Rows]) -> None:
-    at = 0
-    for part in parts:
-        part.ravel()[:] = row[at : at + part.size]
-        at += part.size
