@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         testing,
     )
     from fairtrial.core import (
+        Effect,
         Environment,
         Estimate,
         Guarantee,
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "Effect",
     "Environment",
     "Estimate",
     "Guarantee",

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from fairtrial.core import Estimate, Guarantee, Progress, Recommendation
+from fairtrial.core import Effect, Estimate, Guarantee, Progress, Recommendation
 
 GUARANTEE = Guarantee("union bound", True, "right with probability .9", ("Gaussian",), "section 1")
 
@@ -74,8 +74,19 @@ def test_all_of_it_is_json() -> None:
     estimate = Estimate(
         {"arm": "a", "group": "x"}, 3, 0.5, 0.25, 0.75, lower_limit=0.0, upper_limit=0.9
     )
+    effect = Effect("b", np.str_("a"), "x", 0.25, None, 0.5)
     progress = Progress(
-        recommendation, 5, 3, 2, 4.5, 6.0, 12.0, (estimate,), (estimate,), {"phase": np.int8(2)}
+        recommendation,
+        5,
+        3,
+        2,
+        4.5,
+        6.0,
+        12.0,
+        (estimate,),
+        (estimate,),
+        {"phase": np.int8(2)},
+        find_effects=lambda: (effect,),
     )
     written = json.loads(json.dumps(progress.to_dict()))
     assert written == {
@@ -105,6 +116,16 @@ def test_all_of_it_is_json() -> None:
         "threshold": 6.0,
         "remaining": 12.0,
         "actions": [written["arms"][0]],
+        "effects": [
+            {
+                "arm": "b",
+                "reference": "a",
+                "group": "x",
+                "difference": 0.25,
+                "lower": None,
+                "upper": 0.5,
+            }
+        ],
         "arms": [
             {
                 "arm": "a",

@@ -525,3 +525,17 @@ def test_whoever_picks_which_results_come_first_wins_nothing(bounded):
         wrong += policy.recommend().arm == ("0",)
     # Three standard errors above delta; a race without the switch is wrong in half of such runs.
     assert wrong <= 0.1 * runs + 3 * math.sqrt(0.09 * runs)
+
+
+def test_intervals_follow_corrections_of_the_initial_pulls():
+    policy = BlockBetting(Problem(["a", "b"], noise_std=1.0), delta=0.05, seed=1)
+    told = [(policy.ask(), 0.5) for _ in range(30)]
+    for pull, value in told:
+        policy.tell(pull, value)
+    before = policy.progress().arms[0]
+    first = next(pull for pull, _ in told if pull.arm == "a")
+    assert first.tag < -1
+    policy.amend(first, 0.5, 3.5)
+    after = policy.progress().arms[0]
+    assert after.upper - before.upper == pytest.approx(after.lower - before.lower)
+    assert after.lower > before.lower

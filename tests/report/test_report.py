@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from fairtrial import subpopulations
-from fairtrial.core import Estimate
+from fairtrial.core import Effect, Estimate
 from fairtrial.errors import InvalidArgument
 from fairtrial.presentation.cuts import MOST_ARMS
 from fairtrial.report import write_report
@@ -126,8 +126,14 @@ def section(page: Node, name: str) -> Node:
     return found
 
 
+def differing(progress, arms):
+    """Let a progress say how far arms are from the last of them."""
+    effects = tuple(Effect(arm, arms[-1], None, 0.1, -0.1, 0.3) for arm in arms[:-1])
+    return replace(progress, find_effects=lambda: effects)
+
+
 STUDIES = {
-    "decided": FakeStudy(),
+    "decided": FakeStudy(differing(progress_of_grid(), ARMS)),
     "no arm": FakeStudy(progress_of_grid(answer=None)),
     "undecided": FakeStudy(progress_of_grid(status="undecided")),
     "running": FakeStudy(progress_of_grid(status="running")),
@@ -138,7 +144,7 @@ STUDIES = {
     ),
     "no estimates": FakeStudy(replace(progress_of_grid(), actions=(), arms=())),
     "nasty": FakeStudy(
-        progress_of_grid(NASTY, NASTY[:2], answer=NASTY[0]),
+        differing(progress_of_grid(NASTY, NASTY[:2], answer=NASTY[0]), NASTY),
         GridProblem(NASTY, NASTY[:2]),
         name=NASTY[0],
         policy=BlockBetting(delta=NASTY[1]),
@@ -451,6 +457,22 @@ def test_arms_are_listed_with_results_and_intervals(report):
         assert row[0] == arm.labels["arm"]
         shown = [float(text.replace("\N{MINUS SIGN}", "-")) for text in row[2:]]
         assert shown == pytest.approx([arm.mean, arm.lower, arm.upper], abs=5e-5)
+
+
+def test_differences_are_listed_overall_and_by_group(report):
+    effects = tuple(
+        Effect(arm, "<b>zdv</b>", group, value, value - 0.1, value + 0.1)
+        for group in (None, *GROUPS)
+        for arm, value in (("zdv_ddi", 0.25), ("ddi", 0.125))
+    )
+    progress = replace(progress_of_grid(), find_effects=lambda: effects)
+    page = report(FakeStudy(progress))
+    head, *rows = table_named(page, "Overall")
+    assert head == ["Arm", "Difference", "Lower", "Upper"]
+    assert [row[0] for row in rows] == ["zdv_ddi", "ddi"]
+    assert [float(text) for text in rows[0][1:]] == [0.25, 0.15, 0.35]
+    assert len(table_named(page, "By group")) == 1 + 2 * len(GROUPS)
+    assert "Difference from <b>zdv</b>" in [node.text for node in page.all("h3")]
 
 
 def test_allocation_bars_and_ticks_are_to_scale(report):

@@ -19,6 +19,7 @@ from fairtrial.presentation.alternatives import (
     strength,
 )
 from fairtrial.presentation.cuts import cut_of, cut_of_arms, shown_alternatives
+from fairtrial.presentation.effects import Differences, differences
 from fairtrial.presentation.shares import (
     BEHIND,
     carried_note,
@@ -55,8 +56,21 @@ def _tables(progress: Progress, minimize: bool) -> Iterator[tuple[Table, str]]:
         title = "Arms by group" if _is_grouped(progress) else "Arms"
         note, answer = f"{cut.note}\n{earlier_note(progress)}", named(progress.recommendation)
         yield estimates_table(title, cut.rank(progress.actions), answer), note
+    if (found := differences(progress, minimize)) is not None:
+        yield _differences(found), found.note
     if any(one.rejected or one.log_wealth is not None for one in alternatives(progress)):
         yield _answers(progress, minimize)
+
+
+def _differences(found: Differences) -> Table:
+    table = Table(title=found.title, title_justify="left")
+    table.add_column("arm")
+    for name in ("difference", "interval"):
+        table.add_column(name, justify="right")
+    for effect in found.overall:
+        ends = f"{shown_number(effect.lower)} to {shown_number(effect.upper)}"
+        table.add_row(str(effect.arm), shown_number(effect.difference), ends)
+    return table
 
 
 def _has_own_estimates(progress: Progress) -> bool:

@@ -5,11 +5,12 @@ from fairtrial.core.parameters import Parametrized
 from fairtrial.core.policy import Policy
 from fairtrial.core.problem import Problem
 from fairtrial.core.pull import UNSOLICITED, Pull
-from fairtrial.core.recommendation import Estimate, Guarantee, Progress, Recommendation
+from fairtrial.core.recommendation import Effect, Estimate, Guarantee, Progress, Recommendation
 from fairtrial.core.run import Run, run_policy
 
 __all__ = [
     "UNSOLICITED",
+    "Effect",
     "Environment",
     "Estimate",
     "Guarantee",

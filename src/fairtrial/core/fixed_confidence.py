@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fairtrial.core.environment import Environment
 from fairtrial.core.policy import Policy
 from fairtrial.core.problem import Problem
-from fairtrial.core.recommendation import Estimate, Progress, Recommendation, Status
+from fairtrial.core.recommendation import Effect, Estimate, Progress, Recommendation, Status
 from fairtrial.core.run import Run
 from fairtrial.core.validation import check_optional_integer, check_probability
 from fairtrial.core.wording import who_leads
@@ -50,6 +50,7 @@ class FixedConfidencePolicy(Policy):
     `_remaining`          a forecast of the pulls still needed
     `_details`            what the family adds to its progress
     `_intervals`          of which kind the intervals of its estimates are
+    `_effects`            what finds by how much arms differ, when somebody wants to know
     ====================  ======================================================================
 
     Corrections that an answer no longer follows are counted in `_amended`; a guarantee names them
@@ -172,6 +173,10 @@ class FixedConfidencePolicy(Policy):
         """Return what the family adds to its progress."""
         return {}
 
+    def _effects(self) -> Callable[[], tuple[Effect, ...]]:
+        """Return what finds, from what is known now, how much better arms are than another."""
+        return tuple
+
     @property
     def _intervals(self) -> str:
         """Of which kind intervals are: "anytime" if they hold at all times at once."""
@@ -240,6 +245,7 @@ class FixedConfidencePolicy(Policy):
             arms=arms,
             details=self._details(),
             intervals=self._intervals,
+            find_effects=self._effects(),
         )
 
     # ------------------------------------------------------------------ whole runs

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from fairtrial.core.parameters import plain
 from fairtrial.core.wording import plural
 
-__all__ = ["PREDICTABLE", "Estimate", "Guarantee", "Progress", "Recommendation", "Status"]
+__all__ = ["PREDICTABLE", "Effect", "Estimate", "Guarantee", "Progress", "Recommendation", "Status"]
 
 Status = Literal["running", "decided", "undecided"]
 """`decided`: stopped with an answer (which may be "no arm"); `undecided`: stopped without."""
@@ -213,6 +213,49 @@ class Estimate:
 
 
 @dataclass(frozen=True, slots=True)
+class Effect:
+    """How much larger the mean of one arm is than that of another.
+
+    Parameters
+    ----------
+    arm, reference : str
+        The two arms.
+    group : str or None
+        The group in which they are compared; None for their overall means.
+    difference, lower, upper : float or None
+        Estimate and the ends of an interval; `Progress.intervals` says of which kind. None while
+        nothing is known.
+
+    Examples
+    --------
+    >>> Effect("zdv_ddi", "zdv", difference=0.2, lower=0.1, upper=0.3).to_dict()["group"] is None
+    True
+    """
+
+    arm: Any
+    reference: Any
+    group: str | None = None
+    difference: float | None = None
+    lower: float | None = None
+    upper: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the effect as JSON's own types."""
+        return {
+            "arm": plain(self.arm),
+            "reference": plain(self.reference),
+            "group": self.group,
+            "difference": self.difference,
+            "lower": self.lower,
+            "upper": self.upper,
+        }
+
+
+def _no_effects() -> tuple[Effect, ...]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
 class Progress:
     """How far an experiment has come: all that a plot or a page shows.
 
@@ -239,6 +282,8 @@ class Progress:
         What kind the intervals are of: "anytime" if they hold at all times at once.
     quantity : str
         What is estimated for each of `arms`: its mean, or its share of the pulls.
+    find_effects : callable
+        Returns `effects`; it is called when somebody wants them.
     """
 
     recommendation: Recommendation
@@ -253,6 +298,18 @@ class Progress:
     details: Mapping[str, Any] = field(default_factory=dict)
     intervals: str = "anytime"
     quantity: str = "mean"
+    find_effects: Callable[[], tuple[Effect, ...]] = field(
+        default=_no_effects, repr=False, compare=False
+    )
+
+    @property
+    def effects(self) -> tuple[Effect, ...]:
+        """Every arm against the control, or else against the leader; overall first, then by group.
+
+        Each interval fails with probability at most 1 - confidence, at all times together. Empty
+        if the policy has none.
+        """
+        return self.find_effects()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the progress as JSON's own types."""
@@ -266,6 +323,7 @@ class Progress:
             "remaining": self.remaining,
             "actions": [estimate.to_dict() for estimate in self.actions],
             "arms": [estimate.to_dict() for estimate in self.arms],
+            "effects": [effect.to_dict() for effect in self.effects],
             "details": plain(self.details),
             "intervals": self.intervals,
             "quantity": self.quantity,

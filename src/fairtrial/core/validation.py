@@ -26,6 +26,7 @@ __all__ = [
     "check_number",
     "check_numbers",
     "check_optional_integer",
+    "check_optional_label",
     "check_optional_number",
     "check_probability",
     "check_range",
@@ -441,6 +442,17 @@ def index_of(name: str, label: Hashable, labels: Sequence[Any]) -> int:
         return list(labels).index(label)
     except ValueError:
         raise InvalidArgument(name, f"must be one of {choices(labels, label)}", label) from None
+
+
+def check_optional_label(name: str, label: Any, labels: Sequence[Any]) -> Any:
+    """Return `label` if it is one of `labels`; None as it is.
+
+    Examples
+    --------
+    >>> check_optional_label("control", "a", ["a", "b"])
+    'a'
+    """
+    return None if label is None else labels[index_of(name, label, labels)]
 
 
 def _accepted_range(low: float, high: float, open_low: bool) -> str:

@@ -19,6 +19,7 @@ from fairtrial.core.validation import (
     check_integer,
     check_labels,
     check_number,
+    check_optional_label,
     check_optional_number,
     check_range,
 )
@@ -93,6 +94,9 @@ class Problem(BaseProblem):
         longest run of complete pulls counts, in the order of their start, and no reading.
     clip : bool
         Whether an outcome outside of `reward_range` is moved to its end, not refused.
+    control : str, optional
+        The arm that the others are compared with in `Progress.effects`; the leader if none is
+        named. It changes no decision.
 
     Raises
     ------
@@ -133,6 +137,7 @@ class Problem(BaseProblem):
         failure_value: float | None = None,
         delay_depends_on_outcome: bool = False,
         clip: bool = False,
+        control: str | None = None,
     ) -> None:
         self.arms = check_labels("arms", arms)
         self.top = check_integer("top", top, low=1)
@@ -155,6 +160,7 @@ class Problem(BaseProblem):
             "delay_depends_on_outcome", delay_depends_on_outcome
         )
         self.clip = check_flag("clip", clip)
+        self.control = check_optional_label("control", control, self.arms)
         self._check_combinations()
         self._freeze()
 

@@ -18,6 +18,7 @@ from fairtrial.core.validation import (
     check_choice,
     check_integer,
     check_number,
+    check_optional_label,
     check_range,
 )
 from fairtrial.core.wording import best_of, listed, or_within, plural, rewards_in_words
@@ -129,6 +130,9 @@ class Problem(BaseProblem):
     interactions : sequence of sequence of str
         Columns of `features` whose effects depend on each other, as ``[["ligand", "base"]]``: the
         products of what these columns are encoded as are features, too.
+    control : str, optional
+        The candidate that others are compared with in `Progress.effects`; the leader if none is
+        named. It changes no decision.
 
     Attributes
     ----------
@@ -205,6 +209,7 @@ class Problem(BaseProblem):
         answers: Sequence[str] | int | None = None,
         misspecification: float = 0.0,
         interactions: Sequence[Sequence[str]] = (),
+        control: str | None = None,
     ) -> None:
         self._tables, self._encoding = _encoded(features, candidates, interactions)
         self.interactions = () if self._encoding is None else self._encoding.interactions
@@ -217,6 +222,7 @@ class Problem(BaseProblem):
         self.misspecification = check_number("misspecification", misspecification, low=0.0)
         self.direction = check_choice("direction", direction, ["maximize", "minimize"])
         self.top = self._given_top(top)
+        self.control = check_optional_label("control", control, self.answers)
         self._check_estimable()
         self._warn_of_zero_arms()
         if (self._tables or is_frame(features)) and not self.has_intercept:

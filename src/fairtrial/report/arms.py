@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fairtrial.core.recommendation import Estimate
+from fairtrial.core.recommendation import Effect, Estimate
 from fairtrial.presentation.charts import Bar, ShareChart, interval_chart, share_chart
 from fairtrial.presentation.cuts import Cut, cut_of_arms
+from fairtrial.presentation.effects import differences
 from fairtrial.presentation.limits import finite
 from fairtrial.presentation.shares import (
     BEHIND,
@@ -19,7 +20,7 @@ from fairtrial.presentation.shares import (
     shown_shares,
 )
 from fairtrial.presentation.sources import arm_of
-from fairtrial.presentation.words import count, fixed, listed, number, percent, plural
+from fairtrial.presentation.words import count, decimals, fixed, listed, number, percent, plural
 from fairtrial.report import charts
 from fairtrial.report.findings import Findings, places_of
 from fairtrial.report.html import Markup, element, folded, label, section, table, text_of
@@ -32,7 +33,7 @@ def arms(found: Findings) -> Markup:
     if not found.progress.actions:
         return section("Arms", element("p", "The policy reports no estimates by action."))
     where = _shares(found) if shares_of(found.progress) else _allocation(found)
-    return section("Arms", _qualities(found), where)
+    return section("Arms", _qualities(found), _differences(found), where)
 
 
 def _overall(found: Findings) -> tuple[tuple[Estimate, ...], Cut]:
@@ -94,6 +95,45 @@ def _qualities_table(arms: Sequence[str], overall: Sequence[Estimate]) -> Markup
     ]
     heads = ("Arm", "Results", "Mean", "Lower", "Upper")
     return table("Estimates by arm", heads, rows, words={0})
+
+
+def _differences(found: Findings) -> Markup | None:
+    """Return by how much arms differ from the control, or from the leader."""
+    shown = differences(found.progress, found.minimize)
+    if shown is None:
+        return None
+    return text_of(
+        [
+            element("h3", "Difference from ", label(shown.reference)),
+            _differences_table("Overall", shown.overall),
+            element("p", shown.note),
+            _by_group(shown.by_group),
+        ]
+    )
+
+
+def _by_group(effects: Sequence[Effect]) -> Markup | None:
+    if not effects:
+        return None
+    rows = len(effects)
+    return folded(f"By group: {plural(rows, 'row')}", _differences_table("By group", effects), rows)
+
+
+def _differences_table(title: str, effects: Sequence[Effect]) -> Markup:
+    values = [(effect.difference, effect.lower, effect.upper) for effect in effects]
+    places = decimals([value for row in values for value in row if value is not None], 3)
+    grouped = any(effect.group is not None for effect in effects)
+    rows = [
+        (
+            label(str(effect.arm)),
+            *([label(effect.group or "")] if grouped else []),
+            *(fixed(value, places) for value in row),
+        )
+        for effect, row in zip(effects, values, strict=True)
+    ]
+    names = ("Arm", "Group") if grouped else ("Arm",)
+    heads = (*names, "Difference", "Lower", "Upper")
+    return table(title, heads, rows, words=set(range(len(names))))
 
 
 def _with_interval(estimate: Estimate) -> str:

@@ -18,6 +18,7 @@ from fairtrial.core.validation import (
     check_flag,
     check_labels,
     check_number,
+    check_optional_label,
     check_range,
     plain_labels,
     require_each,
@@ -77,6 +78,9 @@ class Problem(BaseProblem):
         needs no such assumption. The rules that choose one pull at a time then use of each cell
         what is complete in the order of issue, at a higher price for pairs; a lost pull ends the
         use of its cell. They need the certified stop.
+    control : str, optional
+        The arm that the others are compared with in `Progress.effects`; the leader if none is
+        named. It changes no decision.
 
     Raises
     ------
@@ -122,6 +126,7 @@ class Problem(BaseProblem):
         floor_tolerance: float = 0.0,
         ceilings: ArrayLike | None = None,
         delay_depends_on_outcome: bool = False,
+        control: str | None = None,
     ) -> None:
         self.arms = check_labels("arms", arms)
         groups = _with_weights(groups)
@@ -145,6 +150,7 @@ class Problem(BaseProblem):
         self.delay_depends_on_outcome = check_flag(
             "delay_depends_on_outcome", delay_depends_on_outcome
         )
+        self.control = check_optional_label("control", control, self.arms)
         self._check_intervals()
         self._check_reach()
         self._freeze()

@@ -42,6 +42,7 @@ class Blocks(NamedTuple):
     results: Annotated[Floats, "slots actions"]
     sums: Annotated[Floats, "slots actions"]  # of results
     losses: Annotated[Floats, "slots actions"]
+    squares: Annotated[Floats, "slots actions"]  # of the results, each as in `sums`
     came: Annotated[Floats, "actions"]  # results of the blocks that are settled
     lost: Annotated[Floats, "actions"]  # pulls of those blocks that got lost
     order: Annotated[Integers, "1"]  # `FIXED`, `DRAWN` or `TOSSED`
@@ -71,6 +72,7 @@ def open_block(blocks: Blocks, planned: Floats) -> None:
         blocks.to_issue[slot, action] = planned[action]
         blocks.results[slot, action] = 0.0
         blocks.sums[slot, action] = 0.0
+        blocks.squares[slot, action] = 0.0
         blocks.losses[slot, action] = 0.0
         blocks.shares[slot, action] = 0.0
         if planned[action] > 0.0:
@@ -222,7 +224,15 @@ def receive(blocks: Blocks, slot: int, action: int, value: float) -> None:
     """Take a result of an open block."""
     blocks.results[slot, action] += 1.0
     blocks.sums[slot, action] += value
+    blocks.squares[slot, action] += value * value
     blocks.waiting[slot] -= 1
+
+
+@inlined
+def replace_in_block(blocks: Blocks, slot: int, action: int, before: float, after: float) -> None:
+    """Replace a result of an open block by another."""
+    blocks.sums[slot, action] += after - before
+    blocks.squares[slot, action] += after * after - before * before
 
 
 @inlined

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.confidence.block_betting.effects import PaidResults
 from fairtrial.confidence.block_betting.paid import Block, PaidBlocks
 from fairtrial.confidence.loss_test import losses_differ
 from fairtrial.core.pull import UNSOLICITED, Pull
@@ -269,7 +270,7 @@ class LiveBlocks:
         self._keep_paid(before)
         if counts:
             self.lost -= pull.tag >= 0 and not self.finished
-        elif tag >= 0 and self._pay_again(
+        elif tag >= 0 and self._change_paid(
             tag, lambda arrays: self.kernels.tell_late(*arrays, *told)
         ):
             self.lost -= 1
@@ -300,14 +301,12 @@ class LiveBlocks:
         tag = pull.tag if in_block else _OUTSIDE
         correction = pull.action, tag, old, new, pull.number
         self.kernels.correct(*self.arrays, *correction)
-        if tag < 0:
-            return
-        was_paid = tag < self._first.item()
-        follows = not was_paid or self._pay_again(
+        follows = _serial_of(tag) >= self._first.item() or self._change_paid(
             tag, lambda arrays: self.kernels.correct(*arrays, *correction)
         )
-        self.corrected += follows
-        self.amended += not follows
+        if tag >= 0:
+            self.corrected += follows
+            self.amended += not follows
 
     def as_it_stands(self, promise: Guarantee, *, leaves_out: bool) -> Guarantee:
         """Return a guarantee with what it assumes of the losses and corrections so far.
@@ -328,6 +327,35 @@ class LiveBlocks:
         event = "came too late for bets on the values to follow"
         return promise.weakened_by(self.amended, "correction", event)
 
+    def paid_results(self, unit: float, centre: float, *, losses_count: bool) -> PaidResults | None:
+        """Return the results of all blocks that are paid; None if there are none, or not all kept.
+
+        Parameters
+        ----------
+        unit : float
+            By how much outcomes differ whose values in the state differ by 1.
+        centre : float
+            The outcome whose value in the state is 0.
+        losses_count : bool
+            Whether a lost pull counts as a result of the worst value.
+        """
+        if not self._first.item() == len(self.paid) > 0:
+            return None
+        names = "results", "losses", "sums", "squares"
+        counts, losses, sums, squares = (self.in_paid_blocks(f"blocks.{name}") for name in names)
+        return PaidResults(
+            counts,
+            losses * losses_count,
+            sums * unit,
+            squares * unit * unit,
+            np.full_like(counts, centre),
+        )
+
+    def in_paid_blocks(self, path: str) -> Floats:
+        """Return what an array of the state was in all blocks that are paid, shape (T, ...)."""
+        places = self._slots[0].places(path)
+        return np.array([row[places] for row in self.paid.floats])
+
     # ------------------------------------------------------------------ paying once more
 
     def _keep_paid(self, before: int) -> None:
@@ -337,14 +365,15 @@ class LiveBlocks:
             if len(self.paid) == serial:
                 self.paid.keep(self._slots[serial % len(self._slots)])
 
-    def _pay_again(self, serial: int, change: Callable[[Arrays], bool | None]) -> bool:
-        """Change a block that is paid, and pay all blocks once more; return whether that can be.
+    def _change_paid(self, tag: int, change: Callable[[Arrays], bool | None]) -> bool:
+        """Change a block that is paid, by the tag of a pull; return whether that can be.
 
-        Every bet stays as it was frozen; only what was told late, or wrong, is another now.
-        `change` is given the arrays of a state in which the block is open; it returns False if it
-        cannot do so.
+        Every bet stays as it was frozen; only what was told late, or wrong, is another now. Where
+        the pull was bet on, all blocks are paid once more. `change` is given the arrays of a state
+        in which the block is open; it returns False if it cannot do so.
         """
-        if not serial < self._first.item() == len(self.paid):
+        serial = _serial_of(tag)
+        if not 0 <= serial < self._first.item() == len(self.paid):
             return False
         again = _Payment(self)
         again.open(serial)
@@ -354,6 +383,12 @@ class LiveBlocks:
         for total, part in self.accounts.items():
             _leaf(self.state, total)[...] += _leaf(again.state, part)[0] - old[part]
         self.paid.replace(serial, again.block)
+        if tag >= 0:
+            self._pay_again()
+        return True
+
+    def _pay_again(self) -> None:
+        """Pay all blocks once more, and then those that are complete now."""
         was_finished = self.finished
         self._replay()
         if was_finished and not self.finished:
@@ -361,7 +396,6 @@ class LiveBlocks:
         before = self._first.item()
         self.kernels.settle(*self.arrays)
         self._keep_paid(before)
-        return True
 
     def _replay(self) -> None:
         """Pay the blocks one after the other, from the first to the one that decides."""
@@ -438,6 +472,11 @@ class _Payment:
 
 def _leaf(state: Any, path: str) -> Any:
     return attrgetter(path)(state)
+
+
+def _serial_of(tag: int) -> int:
+    """Return the serial number of a pull's block, -1 for none."""
+    return tag if tag >= _OUTSIDE else -2 - tag
 
 
 def pulls_left(forecast: float, waiting: float) -> float | None:

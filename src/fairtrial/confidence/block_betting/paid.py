@@ -35,16 +35,22 @@ class Block:
         marks = np.zeros_like(floats), integers.copy()
         state = layout.view(*marks)
         marks[1][:] = 0
+        self._numbers = {array.path: number for number, array in enumerate(layout.arrays, start=1)}
         for array, leaf in zip(layout.arrays, layout.leaves(state), strict=True):
             if array.shape is not None and array.shape[0] == "slots":
-                leaf[slot] = 1
+                leaf[slot] = self._numbers[array.path]
         self._floats, self._integers = floats, integers
         self._positions = np.flatnonzero(marks[0]), np.flatnonzero(marks[1])
+        self._arrays = marks[0][self._positions[0]]
 
     def rows(self) -> tuple[Rows, Rows]:
         """Return a copy of all floats, and of all integers."""
         of_floats, of_integers = self._positions
         return self._floats[of_floats], self._integers[of_integers]
+
+    def places(self, path: str) -> NDArray[np.intp]:
+        """Return where in the row of floats an array of the state is."""
+        return np.flatnonzero(self._arrays == self._numbers[path])
 
     def fill(self, floats: Rows, integers: Rows) -> None:
         """Let the slot hold what `rows` once returned."""

@@ -20,6 +20,7 @@ from fairtrial.confidence.block_betting.blocks import (
     note_loss,
     open_block,
     receive,
+    replace_in_block,
     serial_of,
     slot_of,
     tag_of,
@@ -258,7 +259,7 @@ def correct(
     serial = serial_of(tag)
     slot = slot_of(state.blocks, serial)
     if slot != OUTSIDE:
-        state.blocks.sums[slot, arm] += after - before
+        replace_in_block(state.blocks, slot, arm, before, after)
         if rules.bounded:
             planned = state.blocks.planned[slot]
             correct_bets(rules, state.plans, planned, state.bets, slot, arm, before, after)

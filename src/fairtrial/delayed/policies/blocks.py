@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -19,12 +20,13 @@ from fairtrial.confidence.block_betting import (
     promise,
 )
 from fairtrial.confidence.block_betting.bets import GRID
+from fairtrial.confidence.block_betting.effects import PaidResults, Spread, difference_of_arms
 from fairtrial.confidence.bounds import NormalMixture
 from fairtrial.confidence.loss_test import UNEQUAL_LOSSES
 from fairtrial.confidence.noise_test import NoiseTest
 from fairtrial.core.policy import Choice
 from fairtrial.core.pull import Pull
-from fairtrial.core.recommendation import PREDICTABLE, Estimate, Guarantee
+from fairtrial.core.recommendation import PREDICTABLE, Effect, Estimate, Guarantee
 from fairtrial.core.run import Run
 from fairtrial.core.validation import check_instance, check_integer
 from fairtrial.core.wording import is_best, plural
@@ -398,6 +400,16 @@ class BlockBetting(BlockPolicy):
         ends = np.stack([least - radius, most + radius])
         return counts, np.clip(ends, 0.0, 1.0) if self._bounded else ends
 
+    def _effects(self) -> Callable[[], tuple[Effect, ...]]:
+        origin, unit = self._rules.origin, self._rules.unit
+        results = self._blocks.paid_results(unit, origin, losses_count=self._bounded)
+        answer = self._answer
+        if results is None or not answer:
+            return tuple
+        spread = Spread(self.problem.scale, self.problem.reward_range)
+        reference = self.problem.control or answer[0]
+        return partial(_effects_of, self.problem.arms, reference, results, spread, self.delta)
+
     def _details(self) -> Mapping[str, Any]:
         """Return blocks, and which arms are settled."""
         candidates = self._candidates() or self.problem.arms
@@ -457,3 +469,18 @@ class BlockBetting(BlockPolicy):
         if self._blocks.loses_unequally():
             found.append(UNEQUAL_LOSSES)
         return tuple(found)
+
+
+def _effects_of(
+    arms: Sequence[str], reference: str, results: PaidResults, spread: Spread, level: float
+) -> tuple[Effect, ...]:
+    """Return every other arm against one."""
+    found = []
+    compared = arms.index(reference)
+    for place, arm in enumerate(arms):
+        if place != compared:
+            target = np.zeros(len(arms))
+            target[place], target[compared] = 1.0, -1.0
+            difference = difference_of_arms(results, target, spread, level)
+            found.append(Effect(arm, reference, None, *(difference or ())))
+    return tuple(found)

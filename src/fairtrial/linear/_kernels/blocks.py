@@ -33,6 +33,7 @@ from fairtrial.confidence.block_betting.blocks import (
     note_loss,
     receive,
     reject,
+    replace_in_block,
     serial_of,
     slot_of,
     undo_loss,
@@ -286,7 +287,8 @@ def correct(
     slot = slot_of(state.blocks, serial_of(tag))
     if slot == OUTSIDE:
         return
-    state.blocks.sums[slot, arm] += after - before
+    predicted = dot(model.arms[arm], state.prediction[slot])
+    replace_in_block(state.blocks, slot, arm, before - predicted, after - predicted)
     if rules.bounded:
         _correct_bets(model, rules, state, slot, arm, before, after)
 

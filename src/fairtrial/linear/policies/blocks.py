@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,13 +23,14 @@ from fairtrial.confidence.block_betting.bets import GRID
 from fairtrial.confidence.loss_test import UNEQUAL_LOSSES
 from fairtrial.core.policy import Choice
 from fairtrial.core.pull import Pull
-from fairtrial.core.recommendation import PREDICTABLE, Guarantee
+from fairtrial.core.recommendation import PREDICTABLE, Effect, Guarantee
 from fairtrial.core.validation import check_integer
 from fairtrial.errors import InvalidArgument
 from fairtrial.linear._kernels import blocks
 from fairtrial.linear._kernels.state import CONSTANTS, Constants, Rules
 from fairtrial.linear.environments import ArmEnvironment
 from fairtrial.linear.policies.base import LinearPolicy
+from fairtrial.linear.policies.effects import effects_of_candidates
 from fairtrial.linear.problem import Problem
 
 __all__ = ["BlockBetting"]
@@ -37,6 +40,10 @@ Integers = NDArray[np.int64]
 
 MOST_PAIRS = 25_000_000
 """Pairs of candidates that have a wealth of their own, at most: 200 MB of them."""
+
+
+_MOST_COMPARED = 20
+"""Candidates that are compared with another: those of the largest fitted values."""
 
 
 class _Blocks(LiveBlocks):
@@ -326,6 +333,25 @@ class BlockBetting(LinearPolicy, BlockPolicy):
             live = np.any(self._wealth[leaders] < self._threshold, axis=0)
             live[leaders] = True
         return np.flatnonzero(live).tolist()
+
+    def _effects(self) -> Callable[[], tuple[Effect, ...]]:
+        problem, answer = self.problem, self._answer
+        ranged = problem.reward_range is not None
+        results = self._blocks.paid_results(1.0, self._shift, losses_count=ranged)
+        if results is None or not answer:
+            return tuple
+        predicted = self._blocks.in_paid_blocks("prediction") @ problem.reduced.arms.T
+        results = replace(results, centres=results.centres + predicted)
+        reference = answer[0]
+        if problem.control is not None:
+            reference = int(problem.group_of[problem.answers.index(problem.control)])
+        everything = range(self._units.shape[1])
+        rivals = [one for one in self._best_first(everything) if one != reference]
+        labels = self._labels(everything)
+        if problem.control is not None:
+            labels[reference] = problem.control
+        compared = self._units, labels, rivals[:_MOST_COMPARED], reference, results, self.delta
+        return partial(effects_of_candidates, *compared)
 
     def _rule_details(self) -> dict[str, Any]:
         details: dict[str, Any] = {"blocks": self._blocks.planned}

@@ -22,6 +22,7 @@ from fairtrial.confidence.block_betting.blocks import (
     open_block,
     open_planned_block,
     receive,
+    replace_in_block,
     serial_of,
     slot_of,
     tag_of,
@@ -406,7 +407,7 @@ def correct(
     serial = serial_of(tag)
     slot = slot_of(state.blocks, serial)
     if slot != OUTSIDE:
-        state.blocks.sums[slot, cell] += after - before
+        replace_in_block(state.blocks, slot, cell, before, after)
         if rules.bounded:
             correct_bets(rules, state, slot, cell, before, after)
     if state.settled_noise.size and serial >= 0:

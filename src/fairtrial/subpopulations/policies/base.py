@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.confidence.block_betting.effects import difference_from_sums
 from fairtrial.confidence.bounds import NormalMixture
 from fairtrial.confidence.noise_test import FALSE_ALARM, NoiseTest
 from fairtrial.core.fixed_confidence import FixedConfidencePolicy
 from fairtrial.core.policy import Choice
 from fairtrial.core.pull import Pull
-from fairtrial.core.recommendation import Estimate, Guarantee
+from fairtrial.core.recommendation import Effect, Estimate, Guarantee
 from fairtrial.core.validation import check_instance, index_of
 from fairtrial.core.wording import or_within, who_leads
 from fairtrial.subpopulations._kernels.indices import ANY_GROUP
 from fairtrial.subpopulations.environments import CellEnvironment
+from fairtrial.subpopulations.policies.effects import effects_of_arms
 from fairtrial.subpopulations.policies.tracker import Tracker
 from fairtrial.subpopulations.policies.units import unit_of
 from fairtrial.subpopulations.problem import Problem
@@ -177,6 +181,25 @@ class FloorPolicy(FixedConfidencePolicy):
             f"noise_std is right, which the results contradict: they spread {excess:.2g} times as "
             "widely"
         )
+
+    def _effects(self) -> Callable[[], tuple[Effect, ...]]:
+        counts, sums = self._data
+        difference = partial(
+            difference_from_sums,
+            counts.ravel().copy(),
+            sums.ravel() / self._inward,
+            scale=self._scale().ravel(),
+            level=self.delta,
+        )
+        return partial(effects_of_arms, self.problem, self._reference, difference)
+
+    @property
+    def _reference(self) -> int | None:
+        """The arm that the others are compared with: the control, or else what leads."""
+        if self.problem.control is not None:
+            return self.problem.arms.index(self.problem.control)
+        answer = self._answer
+        return None if answer == len(self.problem.arms) else answer
 
     def _estimates(self) -> tuple[tuple[Estimate, ...], tuple[Estimate, ...]]:
         return self._cell_estimates(), self._arm_estimates()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,10 +19,11 @@ from fairtrial.confidence.block_betting import (
     promise,
 )
 from fairtrial.confidence.block_betting.bets import GRID
+from fairtrial.confidence.block_betting.effects import Spread, difference_of_arms
 from fairtrial.confidence.loss_test import UNEQUAL_LOSSES
 from fairtrial.core.policy import Choice
 from fairtrial.core.pull import Pull
-from fairtrial.core.recommendation import PREDICTABLE, Guarantee
+from fairtrial.core.recommendation import PREDICTABLE, Effect, Guarantee
 from fairtrial.core.validation import check_choice, check_integer
 from fairtrial.errors import InvalidArgument
 from fairtrial.subpopulations._kernels import blocks
@@ -29,6 +31,7 @@ from fairtrial.subpopulations._kernels.block_state import CONSTANTS, Constants, 
 from fairtrial.subpopulations.environments import CellEnvironment
 from fairtrial.subpopulations.policies.base import FloorPolicy
 from fairtrial.subpopulations.policies.cuts import ASSIGNED, Cuts
+from fairtrial.subpopulations.policies.effects import effects_of_arms
 from fairtrial.subpopulations.policies.units import model_of
 from fairtrial.subpopulations.problem import Problem
 
@@ -307,6 +310,19 @@ class BlockBetting(FloorPolicy, BlockPolicy):
 
     def _scale(self) -> Floats:
         return self.problem.scale
+
+    def _effects(self) -> Callable[[], tuple[Effect, ...]]:
+        ranged = self.problem.reward_range is not None
+        results = self._blocks.paid_results(
+            1.0 / self._inward,
+            self._rules.shift / self._inward,
+            losses_count=ranged and self.losses != "ignorable",
+        )
+        if results is None:
+            return super()._effects()
+        spread = Spread(self.problem.scale.ravel(), self.problem.reward_range)
+        difference = partial(difference_of_arms, results, spread=spread, level=self.delta)
+        return partial(effects_of_arms, self.problem, self._reference, difference)
 
     @property
     def _rejected(self) -> NDArray[np.bool_]:

@@ -1,0 +1,378 @@
+"""How much better one arm is than another: an interval from the blocks that are paid.
+
+The counts of a block are fixed before its results. So a weighted sum of its results, with weights
+that depend on these counts, has a fixed mean: the difference of two arms. One such number from
+every block makes a series of independent looks at the difference, whatever chose the counts.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairtrial.confidence.bounds import NormalMixture
+
+__all__ = [
+    "DifferenceInterval",
+    "PaidResults",
+    "Spread",
+    "difference_from_blocks",
+    "difference_from_sums",
+    "difference_in_range",
+    "difference_of_arms",
+    "difference_with_noise",
+]
+
+Floats = NDArray[np.float64]
+
+_LARGEST_BET = 0.5
+"""The most of a range that is bet on one result; a lost one can then count as its worst value."""
+
+_PRIOR = NormalMixture().prior
+
+_MOST_STEPS, _SMALLEST_STEP = 100, 1e-9
+"""Of the search for an end, in units of the range."""
+
+_SCALES = 4.0 ** np.arange(11)
+"""How much more may be known in the end than after the first block: the bets are made for each."""
+
+
+class DifferenceInterval(NamedTuple):
+    """A difference and the ends of an interval that holds at all times."""
+
+    estimate: float
+    lower: float
+    upper: float
+
+    def times(self, factor: float) -> DifferenceInterval:
+        """Return the interval in other units, or of the opposite difference."""
+        low, high = sorted((self.lower * factor, self.upper * factor))
+        return DifferenceInterval(self.estimate * factor, low, high)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """What is known of how results spread around their means.
+
+    Parameters
+    ----------
+    scale : array of shape (A,)
+        The standard deviation of a result of each action, if the noise is known.
+    reward_range : (float, float) or None
+        The range of all results, if that is what is known.
+    """
+
+    scale: Floats
+    reward_range: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
+class PaidResults:
+    """The results of blocks, a row for each block and a column for each action.
+
+    Parameters
+    ----------
+    counts, losses : array of shape (T, A)
+        Results that came, and pulls that count as results of the worst value.
+    sums, squares : array of shape (T, A)
+        Of the results, each less its centre.
+    centres : array of shape (T, A)
+        What was taken from each result; fixed before the block.
+    """
+
+    counts: Floats
+    losses: Floats
+    sums: Floats
+    squares: Floats
+    centres: Floats
+
+    @property
+    def drawn(self) -> Floats:
+        """Results that came or count as such."""
+        return self.counts + self.losses
+
+    def means_of(self, weights: Floats) -> Floats:
+        """Return the weighted sum of all results of each block."""
+        values = self.sums + self.counts * self.centres
+        return np.asarray((weights * values).sum(axis=1))
+
+    def only(self, blocks: NDArray[np.bool_], actions: NDArray[np.bool_]) -> PaidResults:
+        """Return some blocks and actions alone."""
+        fields = (self.counts, self.losses, self.sums, self.squares, self.centres)
+        return PaidResults(*(field[blocks][:, actions] for field in fields))
+
+    def in_units(self, low: float, width: float) -> PaidResults:
+        """Return the results less `low`, and in units of `width`."""
+        return PaidResults(
+            self.counts,
+            self.losses,
+            self.sums / width,
+            self.squares / width / width,
+            (self.centres - low) / width,
+        )
+
+    def with_losses_worth(self, values: Floats) -> PaidResults:
+        """Return the results with a value, shape (T, A), for each pull that was lost."""
+        off = values - self.centres
+        return PaidResults(
+            self.drawn,
+            np.zeros_like(self.losses),
+            self.sums + self.losses * off,
+            self.squares + self.losses * off**2,
+            self.centres,
+        )
+
+
+def difference_of_arms(
+    results: PaidResults, target: Floats, spread: Spread, level: float
+) -> DifferenceInterval | None:
+    """Return a difference of weighted means, from the blocks that have all of them.
+
+    Parameters
+    ----------
+    results : PaidResults
+        Of T blocks, with counts that their results did not influence.
+    target : array of shape (A,)
+        The weight of each action's mean in the difference; the positive ones sum to 1, as do the
+        negative ones.
+    spread : Spread
+        Of the results.
+    level : float
+        The probability that the interval ever fails.
+
+    Returns
+    -------
+    DifferenceInterval or None
+        None if no block has results of all actions that count.
+    """
+    wanted = target != 0.0
+    usable = np.asarray((results.drawn[:, wanted] > 0.0).all(axis=1))
+    if not usable.any():
+        return None
+    known = results.only(usable, wanted)
+    own = Spread(spread.scale[wanted], spread.reward_range)
+    one_of_each = float((target[wanted] ** 2 * own.scale**2).sum())
+    return difference_from_blocks(known, target[wanted] / known.drawn, own, level, one_of_each)
+
+
+def difference_from_blocks(
+    results: PaidResults,
+    weights: Floats,
+    spread: Spread,
+    level: float,
+    one_of_each: float,
+    bias: Floats | float = 0.0,
+) -> DifferenceInterval:
+    """Return a difference by what is known of the results: their noise, or their range.
+
+    Parameters are those of `difference_with_noise` and `difference_in_range`.
+    """
+    if spread.reward_range is None:
+        return difference_with_noise(results, weights, spread.scale, level, one_of_each, bias)
+    return difference_in_range(results, weights, *spread.reward_range, level, bias)
+
+
+def difference_from_sums(
+    counts: Floats, sums: Floats, target: Floats, scale: Floats, level: float
+) -> DifferenceInterval | None:
+    """Return a difference of weighted means from all results, whatever chose the pulls.
+
+    Wider than from blocks: the mean of every action is uncertain in a direction of its own.
+
+    Parameters
+    ----------
+    counts, sums : array of shape (A,)
+        Results of each action, and their sums.
+    target, level
+        As for `difference_of_arms`.
+    scale : array of shape (A,)
+        The standard deviation of a result.
+
+    Notes
+    -----
+    A normal mixture for every action's sum of results is a martingale, and so is their product,
+    because one result changes one factor. It exceeds 1/level outside of an ellipsoid.
+
+    Source: de la Pena, Lai and Shao (2009), Self-normalized processes, section 14.2.
+
+    Examples
+    --------
+    >>> ends = difference_from_sums(
+    ...     np.array([50.0, 50.0]), np.array([30.0, 10.0]), np.array([1.0, -1.0]), np.ones(2), 0.05
+    ... )
+    >>> [round(end, 2) for end in ends]
+    [0.4, -0.46, 1.26]
+    """
+    wanted = target != 0.0
+    own, weights = counts[wanted], target[wanted]
+    if not (own > 0.0).all():
+        return None
+    total = own + _PRIOR
+    growth = 2.0 * math.log(1.0 / level) + float(np.log(total / _PRIOR).sum())
+    variance = float((weights**2 * scale[wanted] ** 2 * total / own**2).sum())
+    estimate, reach = float((weights * sums[wanted] / own).sum()), math.sqrt(growth * variance)
+    return DifferenceInterval(estimate, estimate - reach, estimate + reach)
+
+
+def difference_with_noise(
+    results: PaidResults,
+    weights: Floats,
+    scale: Floats,
+    level: float,
+    one_of_each: float,
+    bias: Floats | float = 0.0,
+) -> DifferenceInterval:
+    """Return a difference whose noise is known: a normal mixture over the blocks.
+
+    Parameters
+    ----------
+    results : PaidResults
+        Of T blocks, with counts that their results did not influence.
+    weights : array of shape (T, A)
+        For every block, such that the weighted sum of its results has the difference as its mean.
+    scale : array of shape (A,)
+        The standard deviation of a result.
+    level : float
+        The probability that the interval ever fails.
+    one_of_each : float
+        The variance of the difference of single results, which sets the scale of the mixture.
+    bias : float or array of shape (T,)
+        How far the mean of the weighted sum may be from the difference.
+
+    Notes
+    -----
+    Source: Robbins (1970), with blocks in place of results (`NormalMixture`).
+
+    Examples
+    --------
+    >>> ones = np.ones((1, 2))
+    >>> results = PaidResults(50 * ones, 0 * ones, [[30, 10]] * ones, 50 * ones, 0 * ones)
+    >>> weights = np.array([[0.02, -0.02]])
+    >>> interval = difference_with_noise(results, weights, np.ones(2), 0.05, 2.0)
+    >>> [round(end, 2) for end in interval]
+    [0.4, -0.3, 1.1]
+    """
+    variance = (weights**2 * results.counts * scale**2).sum(axis=1)
+    known = float((1.0 / variance).sum())
+    estimate = float((results.means_of(weights) / variance).sum() / known)
+    radius = NormalMixture().radius(known * one_of_each, level, math.sqrt(one_of_each))
+    reach = float(radius) + float((bias / variance).sum()) / known
+    return DifferenceInterval(estimate, estimate - reach, estimate + reach)
+
+
+def difference_in_range(
+    results: PaidResults,
+    weights: Floats,
+    low: float,
+    high: float,
+    level: float,
+    bias: Floats | float = 0.0,
+) -> DifferenceInterval:
+    """Return a difference of results in a range: bets that pay for the spread that is seen.
+
+    Parameters
+    ----------
+    results, weights, level, bias
+        As for `difference_with_noise`. A lost pull counts as its worst value, for each end of the
+        interval another.
+    low, high : float
+        The range.
+
+    Notes
+    -----
+    For each result Y of mean m, any guess g of it, and any |x| < 1 that are fixed before,
+    ``exp(x (Y - m) - (-log(1 - |x|) - |x|) (Y - g)^2)`` has mean at most 1, with rewards in
+    [0, 1]. Its product over all results, averaged over bets for different amounts of evidence, is
+    an e-value against every difference that is too small (or too large); those not rejected are
+    the interval.
+
+    Source: Fan, Grama and Liu (2015), Exponential inequalities for martingales with applications;
+    Waudby-Smith and Ramdas (2024), Estimating means of bounded random variables by betting.
+
+    Examples
+    --------
+    >>> ones = np.ones((4, 2))
+    >>> results = PaidResults(50 * ones, 0 * ones, [[30, 10]] * ones, [[30, 10]] * ones, 0 * ones)
+    >>> weights = np.array([[0.02, -0.02]]) * ones
+    >>> interval = difference_in_range(results, weights, 0.0, 1.0, 0.05)
+    >>> [round(end, 2) for end in interval]
+    [0.4, 0.22, 0.58]
+    """
+    width = high - low
+    results = results.in_units(low, width)
+    guesses, variances = _before(results)
+    variance = (weights**2 * results.drawn * variances).sum(axis=1)
+    bets = _bets(weights, results.drawn, variance, level)
+    ends = []
+    for sign in (1.0, -1.0):
+        taken = results.with_losses_worth(np.where(sign * weights > 0.0, 0.0, 1.0))
+        gained = sign * taken.means_of(weights) - bias / width
+        possible = np.minimum(sign * weights * results.drawn, 0.0).sum(axis=1) - bias / width
+        lowest = float(possible.max())
+        end = _lower_end(taken, weights, bets, gained, guesses, level, lowest)
+        ends.append(sign * width * end)
+    came = weights * results.drawn / np.maximum(results.counts, 1.0)
+    estimate = width * float((results.means_of(came) / variance).sum() / (1 / variance).sum())
+    return DifferenceInterval(min(max(estimate, ends[0]), ends[1]), ends[0], ends[1])
+
+
+def _before(results: PaidResults) -> tuple[Floats, Floats]:
+    """Return for each block the mean and the variance of its actions, as known before it.
+
+    One result in the middle of the range, with the largest variance there is, comes first.
+    """
+    off = results.centres - 0.5
+    sums = _until(results.sums + results.counts * off)
+    squares = _until(results.squares + 2 * off * results.sums + results.counts * off**2)
+    counts = _until(results.counts) + 1.0
+    means = sums / counts
+    variances = np.clip((squares + 0.25) / counts - means**2, 1e-9, 0.25)
+    return 0.5 + means, variances
+
+
+def _until(values: Floats) -> Floats:
+    """Return the sum of all earlier rows, for each row."""
+    before: Floats = np.cumsum(values, axis=0) - values
+    return before
+
+
+def _bets(weights: Floats, drawn: Floats, variance: Floats, level: float) -> Floats:
+    """Return what is bet on each block, shape (T, scales): more where the difference is surer."""
+    first = float((weights[0] ** 2 * drawn[0]).sum()) / 4
+    targets = np.sqrt(2.0 * math.log(2.0 / level) * first / _SCALES)
+    most = _LARGEST_BET / np.abs(weights).max(axis=1)
+    return np.asarray(np.minimum(targets / variance[:, None], most[:, None]))
+
+
+def _lower_end(
+    results: PaidResults,
+    weights: Floats,
+    bets: Floats,
+    gained: Floats,
+    guesses: Floats,
+    level: float,
+    lowest: float,
+) -> float:
+    """Return the smallest difference from `lowest` that is not rejected, rewards in [0, 1]."""
+    off = guesses - results.centres
+    spread = results.squares - 2 * off * results.sums + results.counts * off**2
+    stakes = np.abs(weights)[:, :, None] * bets[:, None, :]
+    paid = np.einsum("ta,tas->s", spread, -np.log1p(-stakes) - stakes)
+    total, gains = bets.sum(axis=0), gained @ bets
+    needed = math.log(2.0 / level) + math.log(bets.shape[1])
+
+    end = lowest
+    # The logarithm of the e-value is convex and falls: Newton's steps never go beyond its crossing.
+    for _ in range(_MOST_STEPS):
+        logs = gains - paid - end * total
+        shares = np.exp(logs - logs.max())
+        excess = float(logs.max() + math.log(shares.sum())) - needed
+        step = excess / float(shares @ total / shares.sum())
+        if step <= _SMALLEST_STEP:
+            break
+        end += step
+    return end

@@ -1,0 +1,99 @@
+"""By how much the leading candidates differ from the control, or from the leader."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairtrial.confidence.block_betting.effects import (
+    DifferenceInterval,
+    PaidResults,
+    Spread,
+    difference_from_blocks,
+)
+from fairtrial.core.recommendation import Effect
+from fairtrial.linear.policies.units import Units
+
+__all__ = ["effects_of_candidates"]
+
+Floats = NDArray[np.float64]
+
+_UNSEEN = 1e-9
+"""The share of a direction that a block may miss and still count as having measured it."""
+
+
+class _Fit(NamedTuple):
+    """What takes the results of each block to a least-squares fit of them alone."""
+
+    matrices: Floats
+    inverses: Floats
+
+
+def effects_of_candidates(
+    units: Units,
+    labels: Sequence[str],
+    candidates: Sequence[int],
+    reference: int,
+    results: PaidResults,
+    level: float,
+) -> tuple[Effect, ...]:
+    """Return some candidates against one, as every block alone measures their difference.
+
+    Parameters
+    ----------
+    units : Units
+        The problem as policies see it.
+    labels : sequence of str
+        Of all distinct candidates.
+    candidates, reference
+        The distinct candidates that are compared, and with which.
+    results : PaidResults
+        Of the blocks, in units of the noise.
+    level : float
+        The probability with which each interval ever fails.
+    """
+    reduced = units.problem.reduced
+    kept = np.asarray((results.drawn > 0.0).any(axis=0))
+    results = results.only(np.ones(len(results.counts), dtype=np.bool_), kept)
+    arms = reduced.arms[kept]
+    matrices = np.einsum("ta,ai,aj->tij", results.drawn, arms, arms)
+    fit = _Fit(matrices, np.linalg.pinv(matrices, rcond=_UNSEEN, hermitian=True))
+    difference = partial(_difference, units, kept, results, fit, level)
+    found = []
+    for candidate in candidates:
+        direction = reduced.candidates[candidate] - reduced.candidates[reference]
+        direction += reduced.rest[candidate] - reduced.rest[reference]
+        interval = difference(direction)
+        names = labels[candidate], labels[reference], None
+        found.append(Effect(*names, *(interval or ())))
+    return tuple(found)
+
+
+def _difference(
+    units: Units,
+    kept: NDArray[np.bool_],
+    results: PaidResults,
+    fit: _Fit,
+    level: float,
+    direction: Floats,
+) -> DifferenceInterval | None:
+    """Return the value of a direction, from the blocks that measure it."""
+    problem = units.problem
+    solved = fit.inverses @ direction
+    missed = np.einsum("tij,tj->ti", fit.matrices, solved) - direction
+    usable = np.linalg.norm(missed, axis=1) <= _UNSEEN * np.linalg.norm(direction)
+    if not usable.any() or not direction.any():
+        return None
+    known = results.only(usable, np.ones(kept.sum(), dtype=np.bool_))
+    weights = solved[usable] @ problem.reduced.arms[kept].T
+    off = (np.abs(weights) * known.drawn) @ units.deviations[kept] + 2.0 * units.misspecification
+    ends = problem.reward_range
+    own = None if ends is None else sorted(units.factors[0] * end for end in ends)
+    spread = Spread(np.ones(kept.sum()), None if own is None else (own[0], own[1]))
+    first = float((weights[0] ** 2 * known.drawn[0]).sum() * known.drawn[0].sum())
+    found = difference_from_blocks(known, weights, spread, level, first, off)
+    return found.times(problem.sign * problem.reduced.unit)

@@ -1,0 +1,82 @@
+"""By how much arms differ from the control, or from the leader: what is said and shown of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fairtrial.core.recommendation import Effect, Progress
+from fairtrial.presentation.limits import finite
+from fairtrial.presentation.words import count, percent
+
+__all__ = ["Differences", "differences"]
+
+_MOST = 12
+
+
+@dataclass(frozen=True)
+class Differences:
+    """The arms against one of them.
+
+    Parameters
+    ----------
+    reference : str
+        What they are compared with.
+    overall : tuple of Effect
+        By their overall means, the best first.
+    by_group : tuple of Effect
+        The same arms within each group, if there are several groups.
+    note : str
+        How to read the intervals.
+    """
+
+    reference: str
+    overall: tuple[Effect, ...]
+    by_group: tuple[Effect, ...]
+    note: str
+
+    @property
+    def title(self) -> str:
+        """What the table shows."""
+        return f"Difference from {self.reference}"
+
+
+def differences(progress: Progress, minimize: bool) -> Differences | None:
+    """Return what is known of how much arms differ; None if the policy does not say.
+
+    Parameters
+    ----------
+    progress : Progress
+        How far the experiment has come.
+    minimize : bool
+        Whether small means are good.
+    """
+    known = [effect for effect in progress.effects if finite(effect.difference) is not None]
+    if not known:
+        return None
+    sign = 1.0 if minimize else -1.0
+    ranked = sorted(
+        (effect for effect in known if effect.group is None),
+        key=lambda effect: sign * (effect.difference or 0.0),
+    )
+    shown = ranked[:_MOST]
+    arms = [effect.arm for effect in shown]
+    by_group = [effect for effect in known if effect.group is not None and effect.arm in arms]
+    by_group.sort(key=lambda effect: arms.index(effect.arm))
+    note = _note(progress, len(ranked) - len(shown))
+    return Differences(str(known[0].reference), tuple(shown), tuple(by_group), note)
+
+
+def _note(progress: Progress, hidden: int) -> str:
+    notes = ["The intervals are approximate."]
+    confidence = progress.recommendation.confidence
+    if progress.intervals == "anytime" and confidence is not None:
+        held = f"{percent(confidence)} confidence"
+        notes = [f"Each interval holds at all times with {held}, on its own."]
+    if progress.recommendation.decided:
+        notes.append(
+            "The decision weighs all results at once: it can be certain where such an interval "
+            "still contains 0."
+        )
+    if hidden:
+        notes.append(f"{count(hidden)} more arms are not shown: the furthest behind.")
+    return " ".join(notes)

@@ -1,0 +1,57 @@
+"""What is said of differences between arms."""
+
+from fairtrial.core import Effect, Progress, Recommendation
+from fairtrial.presentation.effects import differences
+
+
+def progress_of(effects, status="running", intervals="anytime"):
+    recommendation = Recommendation(None, status, confidence=0.95)
+    return Progress(recommendation, 9, 9, 0, intervals=intervals, find_effects=lambda: effects)
+
+
+def arms_of(effects):
+    return [effect.arm for effect in effects]
+
+
+def test_the_best_arm_comes_first_whichever_direction_is_good():
+    effects = (Effect("a", "c", None, 0.1, 0.0, 0.2), Effect("b", "c", None, 0.3, 0.2, 0.4))
+    assert arms_of(differences(progress_of(effects), minimize=False).overall) == ["b", "a"]
+    assert arms_of(differences(progress_of(effects), minimize=True).overall) == ["a", "b"]
+
+
+def test_without_any_known_difference_there_is_nothing_to_show():
+    assert differences(progress_of(()), minimize=False) is None
+    assert differences(progress_of((Effect("a", "c"),)), minimize=False) is None
+
+
+def test_groups_follow_the_order_of_the_arms():
+    effects = tuple(
+        Effect(arm, "c", group, value, value, value)
+        for group in (None, "x", "y")
+        for arm, value in (("a", 0.1), ("b", 0.3))
+    )
+    found = differences(progress_of(effects), minimize=False)
+    assert [(e.arm, e.group) for e in found.by_group] == [
+        ("b", "x"),
+        ("b", "y"),
+        ("a", "x"),
+        ("a", "y"),
+    ]
+    assert found.title == "Difference from c"
+
+
+def test_of_many_arms_the_furthest_behind_are_counted_and_not_shown():
+    effects = tuple(Effect(str(k), "c", None, float(-k), -k - 1.0, -k + 1.0) for k in range(20))
+    found = differences(progress_of(effects), minimize=False)
+    assert arms_of(found.overall) == [str(k) for k in range(12)]
+    assert "8 more arms are not shown" in found.note
+
+
+def test_the_note_says_what_the_intervals_promise():
+    effects = (Effect("a", "c", None, 0.1, -0.1, 0.2),)
+    running = differences(progress_of(effects), minimize=False).note
+    assert running == "Each interval holds at all times with 95 % confidence, on its own."
+    decided = differences(progress_of(effects, "decided"), minimize=False).note
+    assert "can be certain where such an interval still contains 0" in decided
+    rough = differences(progress_of(effects, intervals="approximate"), minimize=False).note
+    assert rough == "The intervals are approximate."
