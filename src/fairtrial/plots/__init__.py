@@ -12,6 +12,7 @@ from fairtrial.plots._delayed import cost_of_answers, race_over_time, time_ratio
 from fairtrial.plots._error_by_budget import error_by_budget
 from fairtrial.plots._evidence import evidence
 from fairtrial.plots._fair_outcomes import fair_outcomes
+from fairtrial.plots._learning_curves import learning_curves
 from fairtrial.plots._linear import (
     budget_by_dimension,
     design_weights,
@@ -35,6 +36,7 @@ __all__ = [
     "error_by_budget",
     "evidence",
     "fair_outcomes",
+    "learning_curves",
     "means",
     "overview",
     "race_over_time",
