@@ -15,6 +15,7 @@ from pathlib import Path
 
 from benchmarks import (
     allocation,
+    calibration,
     causal,
     compilation,
     delayed,
@@ -67,6 +68,7 @@ BENCHMARKS: dict[str, Callable[..., None]] = {
     "labels": labels.run,
     "linear": linear.run,
     "search": search.run,
+    "calibration": calibration.run,
     "proofs": proofs.run,
     "learners": learners.run,
     "shares": shares.run,

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
-from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
-from sklearn.model_selection import GridSearchCV, StratifiedShuffleSplit
-from sklearn.neighbors import KNeighborsClassifier
-from sklearn.tree import DecisionTreeClassifier
 
-from benchmarks.search import GRID, MODEL
+from benchmarks.recording import QUESTIONS, record, some_digits
 from fairtrial.delayed import PairedRacing, Problem
 
-TREES = {"max_depth": [1, 2, 3, 4, 5, 6, 7, 8], "min_samples_leaf": [1, 5]}
-NEIGHBOURS = {"n_neighbors": [1, 3, 5, 9, 15, 25]}
+RACED = {name: QUESTIONS[name] for name in ("wine, trees", "breast cancer, SVC", "iris, k-NN")} | {
+    "digits, 400 rows, SVC": replace(QUESTIONS["breast cancer, SVC"], load=some_digits)
+}
 DEFAULT_CAP, CAP = 50, 200
 """Most splits for every candidate."""
 
@@ -25,25 +22,10 @@ def run(*, quick: bool) -> None:
     )
     print(f"{'data, candidates':<30}{'within':>8}{'fits':>7}{'decided':>9}{'wrong':>7}", end="")
     print(f"{f'decided at {DEFAULT_CAP}':>15}{'shortfall then':>16}")
-    for name, scores in _recorded(60 if quick else 300):
+    for name, question in RACED.items():
+        scores = record(question, 60 if quick else 300)
         for tolerance in (0.02, 0.05):
             _race(name, scores, tolerance, races=2 if quick else 5)
-
-
-def _recorded(splits: int) -> Any:
-    """Yield scores of every candidate on random splits, shape (splits, candidates), by data."""
-    digits, classes = load_digits(return_X_y=True)
-    some = np.random.default_rng(0).permutation(len(classes))[:400]
-    tree = DecisionTreeClassifier(random_state=0)
-    for name, data, model, grid in [
-        ("wine, 16 trees", load_wine(return_X_y=True), tree, TREES),
-        ("breast cancer, 16 SVC", load_breast_cancer(return_X_y=True), MODEL, GRID),
-        ("digits, 400 rows, 16 SVC", (digits[some], classes[some]), MODEL, GRID),
-        ("iris, 6 neighbours", load_iris(return_X_y=True), KNeighborsClassifier(), NEIGHBOURS),
-    ]:
-        cv = StratifiedShuffleSplit(splits, test_size=0.2, random_state=0)
-        table = GridSearchCV(model, grid, cv=cv, refit=False, n_jobs=2).fit(*data).cv_results_
-        yield name, np.array([table[f"split{split}_test_score"] for split in range(splits)])
 
 
 def _race(name: str, scores: np.ndarray, tolerance: float, races: int) -> None:

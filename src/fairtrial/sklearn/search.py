@@ -66,8 +66,10 @@ class RacingSearchCV(BaseSearchCV):  # type: ignore[misc]  # scikit-learn has no
     guarantee : {"calibrated", "proven"}
         How a candidate is ruled out. ``"calibrated"``: by Student's t on differences of scores, at
         all times at once. That is proven for normal differences only; how often it is wrong was
-        measured on recorded splits. ``"proven"``: by bets on bounded differences, which need
-        many more fits, and a `score_range`.
+        measured on recorded splits. It was less often than `delta`, but can be more often
+        between candidates that are nearly equal, if one is usually a little better and rarely
+        much worse. ``"proven"``: by bets on bounded differences, which need many more fits, and
+        a `score_range`.
     new_data : bool
         Whether the candidate is wanted that is the best on **new data of the same source**, when
         trained on as many rows. Splits of the same rows overlap; their differences are then
