@@ -144,6 +144,20 @@ def test_results_get_lost_in_a_scenario(folder, document):
     assert rows["lossy"]["lower_bound"] is None
 
 
+def test_means_drift_in_a_scenario(folder, document):
+    block = '[[scenario]]\nname = "season"\ndrift = 0.001\nloss = { rate = 0.1 }'
+    sections = {**TWO, "plan": {**TWO["plan"], "max_pulls": 60, "replications": 3}}
+    found, _ = document("simulate", file_of(folder, sections, block), "--scenarios")
+    rows = {row["scenario"]: row for row in found["rows"]}
+    assert rows["season"]["why"] == "Stated in the file: loss, drift"
+    assert rows["season"]["means"] == rows["full"]["means"]
+    assert rows["season"]["lower_bound"] is None
+    with pytest.raises(ConfigurationError, match="drift: must not be 0"):
+        load_configuration(file_of(folder, sections, block.replace("0.001", "0.0")), "simulate")
+    with pytest.raises(ConfigurationError, match="drift: must be left out in this family"):
+        load_configuration(file_of(folder, LATE, block), "simulate")
+
+
 def test_late_results_get_lost_by_chance_alone(folder, document):
     block = '[[scenario]]\nname = "lossy"\nloss = { rate = 0.5 }'
     found, _ = document("simulate", file_of(folder, LATE, block), "--scenarios")
@@ -184,7 +198,7 @@ def test_linear_arms_have_scenarios_by_their_parameter(folder, document):
         ("[[scenario]]\nname = 'x'\neffect = -1.0", "scenario 1.effect: must be"),
         ("[[scenario]]\nname = 'x'\neffect = nan", "scenario 1.effect: must be"),
         ("[[scenario]]\nname = 'x'\neffect = 'big'", "scenario 1.effect: must be"),
-        ("[[scenario]]\nname = 'x'\ndrift = 0.1", "scenario 1.drift: is not a key here"),
+        ("[[scenario]]\nname = 'x'\ntrend = 0.1", "scenario 1.trend: is not a key here"),
         ("[[scenario]]\nname = 'x'\nloss = 0.1", "scenario 1.loss: must be"),
         ("[[scenario]]\nname = 'x'\nloss = {}", "scenario 1.loss.rate: is required"),
         ("[[scenario]]\nname = 'x'\nloss = { rate = 1.0 }", "scenario 1.loss.rate: must be less"),

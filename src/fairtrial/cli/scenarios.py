@@ -55,11 +55,17 @@ def check_control(assumed: Environment, control: str, lines: list[str]) -> None:
 
 
 def _why(section: ScenarioSection) -> str:
-    changed = ", ".join([*section.given, *(["loss"] if section.loss else [])])
+    changed = ", ".join([*section.given, *_disturbances(section)])
     if section.effect is not None:
         effect = f"The differences are {section.effect:g} times as large as assumed"
         return f"{effect}; also changed: {changed}" if changed else effect
     return f"Stated in the file: {changed}" if changed else "Stated in the file"
+
+
+def _disturbances(section: ScenarioSection) -> list[str]:
+    """Return what the section changes besides the means."""
+    stated = {"loss": section.loss, "drift": section.drift}
+    return [key for key, value in stated.items() if value is not None]
 
 
 def _environment(
@@ -87,9 +93,22 @@ def _environment(
         if changed is None:
             return None
         environment = changed
-    if section.loss is None:
-        return environment
-    return _with_losses(family, environment, section.loss, mistakes)
+    return _disturbed(section, environment, family, mistakes)
+
+
+def _disturbed(
+    section: ScenarioSection, environment: Environment, family: Family, mistakes: Mistakes
+) -> Environment | None:
+    """Return the environment with the losses and the drift that the section states."""
+    found: Environment | None = environment
+    if section.loss is not None:
+        found = _with_losses(family, environment, section.loss, mistakes)
+    if found is None or section.drift is None:
+        return found
+    if family.with_drift is None:
+        mistakes.add("drift", "must be left out in this family")
+        return None
+    return mistakes.build(family.with_drift, found, section.drift, key="drift")
 
 
 def _changed(

@@ -153,6 +153,7 @@ class ScenarioSection(_EnvironmentSection):
     why: str = ""
     effect: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     loss: LossSection | None = None
+    drift: float | None = Field(default=None, allow_inf_nan=False)
 
 
 _MODELS: dict[str, type[BaseModel]] = {

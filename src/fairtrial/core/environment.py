@@ -150,8 +150,8 @@ class Environment(Parametrized, ABC):
         """Return what the environment says before the next decision; by default nothing."""
         return {}
 
-    loses_results: bool = False
-    """Whether some results never come, so that a pull is worth less than a result."""
+    keeps_assumptions: bool = True
+    """Whether all results come, of means that stay: what lower bounds and usual designs assume."""
 
     @property
     def about(self) -> str | None:

@@ -125,6 +125,9 @@ class Family:
     with_losses : callable or None
         ``(environment, rate, depends_on_outcome)``: the environment with that share of its results
         lost; None in a family that simulates no losses.
+    with_drift : callable or None
+        ``(environment, drift)``: the environment whose means move by that much from pull to pull;
+        None in a family that simulates no drift.
     harms : callable
         ``(environment)``: the scenarios in which its answer would do harm.
     values : callable
@@ -161,6 +164,7 @@ class Family:
     at_effect: Callable[[Any, float, str | None], Environment] | None = None
     with_means: Callable[[Any, Any], Environment] | None = None
     with_losses: Callable[[Any, float, bool], Environment] | None = None
+    with_drift: Callable[[Any, float], Environment] | None = None
     harms: Callable[[Any], Iterable[Scenario]] = _nothing
     values: Callable[[Any], Mapping[str, float]] = _no_values
     fixed_design: Callable[[Any], FixedDesign | None] = _no_design

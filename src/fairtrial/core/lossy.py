@@ -48,7 +48,7 @@ class LossyEnvironment(Environment):
     'b'
     """
 
-    loses_results = True
+    keeps_assumptions = False
 
     def __init__(
         self, environment: StationaryEnvironment, rate: float, depends_on_outcome: bool = False

@@ -9,6 +9,7 @@ import numpy as np
 
 from fairtrial.core import Environment
 from fairtrial.core.assumed import two_points
+from fairtrial.core.drifting import DriftingEnvironment
 from fairtrial.core.family import Family
 from fairtrial.core.lossy import LossyEnvironment
 from fairtrial.core.mistakes import Mistakes
@@ -62,6 +63,7 @@ FAMILY = Family(
     complexity=complexity,
     at_effect=at_effect,
     with_losses=LossyEnvironment,
+    with_drift=DriftingEnvironment,
     values=values,
     fixed_design=fixed_design,
 )

@@ -18,10 +18,11 @@ from fairtrial.simulation.summary import Statistics, Summary
 from fairtrial.simulation.trace import trace
 
 if TYPE_CHECKING:
-    from fairtrial.simulation.lossy import LossyEnvironment
+    from fairtrial.simulation.disturbed import DriftingEnvironment, LossyEnvironment
 
 __all__ = [
     "Characteristics",
+    "DriftingEnvironment",
     "ExampleRun",
     "LossyEnvironment",
     "OperatingCharacteristics",
@@ -40,4 +41,4 @@ __all__ = [
     "trace",
 ]
 
-__getattr__, __dir__ = lazy_names("fairtrial.simulation", ["lossy"])
+__getattr__, __dir__ = lazy_names("fairtrial.simulation", ["disturbed"])

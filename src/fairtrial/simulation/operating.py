@@ -255,9 +255,9 @@ def _fixed_sample(policy: Policy, scenario: Scenario) -> dict[float, int | None]
 
 
 def _is_plain(scenario: Scenario) -> bool:
-    """Return whether the bound and the usual design are known: not where results get lost."""
+    """Return whether the bound and the usual design are known: not where less is as planned."""
     environment = scenario.environment
-    return _is_known(environment.problem) and not environment.loses_results
+    return _is_known(environment.problem) and environment.keeps_assumptions
 
 
 def _is_known(problem: Problem) -> bool:

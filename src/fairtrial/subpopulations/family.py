@@ -8,6 +8,7 @@ from typing import Any
 
 from fairtrial.core import Environment
 from fairtrial.core.assumed import bernoulli_or_two_points, means_in_order
+from fairtrial.core.drifting import DriftingEnvironment
 from fairtrial.core.family import Family
 from fairtrial.core.lossy import LossyEnvironment
 from fairtrial.core.mistakes import Mistakes
@@ -55,6 +56,7 @@ FAMILY = Family(
     with_means=with_means,
     harms=harms,
     with_losses=LossyEnvironment,
+    with_drift=DriftingEnvironment,
     values=values,
     fixed_design=fixed_design,
 )

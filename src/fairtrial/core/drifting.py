@@ -1,0 +1,92 @@
+"""An environment whose means all move while an experiment runs: a season, a new kind of patient."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+
+from fairtrial.core.environment import Environment, Trajectory, Truth
+from fairtrial.core.lossy import LossyEnvironment
+from fairtrial.core.pull import Pull
+from fairtrial.core.stationary import StationaryEnvironment
+from fairtrial.core.validation import check_number
+from fairtrial.errors import InvalidArgument
+
+__all__ = ["DriftingEnvironment"]
+
+
+class DriftingEnvironment(Environment):
+    """An environment in which all means move together, from pull to pull.
+
+    With a known noise every result of pull number n is larger by n times `drift`. In a range, so
+    large a share of the results, divided by the width of the range, is its upper end instead (its
+    lower end, if `drift` is negative): better arms stay better, and no result leaves the range.
+
+    Parameters
+    ----------
+    environment : GaussianEnvironment, BernoulliEnvironment, ReplayEnvironment or LossyEnvironment
+        What answers the pulls, of the families `subpopulations` and `linear`.
+    drift : float
+        By how much the means move from one pull to the next, at most; not 0.
+
+    Raises
+    ------
+    InvalidArgument
+        If the environment is another, or `drift` is 0.
+
+    Notes
+    -----
+    Its runs are not compiled, and take ten times as long.
+
+    Examples
+    --------
+    >>> from fairtrial.subpopulations import GaussianEnvironment, Problem
+    >>> problem = Problem(["a", "b"], 1, floors=None, noise_std=0.1)
+    >>> environment = DriftingEnvironment(GaussianEnvironment(problem, [[0.4], [0.5]]), drift=0.01)
+    >>> late = Pull(1_000, 0, problem.labels(0))
+    >>> 9 < environment.sample(late, np.random.default_rng(1)) < 12
+    True
+    """
+
+    keeps_assumptions = False
+
+    def __init__(self, environment: Environment, drift: float) -> None:
+        if not isinstance(environment, StationaryEnvironment | LossyEnvironment):
+            accepted = "must be an environment of known means, of subpopulations or linear"
+            raise InvalidArgument("environment", accepted, environment)
+        self.environment: StationaryEnvironment | LossyEnvironment = environment
+        self.problem = environment.problem
+        self.drift = check_number("drift", drift)
+        if self.drift == 0.0:
+            raise InvalidArgument("drift", "must not be 0", drift)
+
+    @property
+    def truth(self) -> Truth:
+        """Means and right answer at the start."""
+        return self.environment.truth
+
+    @property
+    def about(self) -> str | None:
+        """What a reader must be told of the results."""
+        return self.environment.about
+
+    def sample(self, pull: Pull, generator: np.random.Generator) -> Any:
+        """Return a result as it is at the time of the pull, be it lost or not."""
+        return self._moved(pull, self.environment.sample(pull, generator), generator)
+
+    def trajectory(self, pull: Pull, generator: np.random.Generator) -> Trajectory:
+        """Return a result as it is at the time of the pull, or that it is lost."""
+        path = self.environment.trajectory(pull, generator)
+        if path.outcome is None:
+            return path
+        return replace(path, outcome=self._moved(pull, cast(float, path.outcome), generator))
+
+    def _moved(self, pull: Pull, outcome: float, generator: np.random.Generator) -> float:
+        distance = self.drift * max(pull.number, 0)
+        ends: tuple[float, float] | None = self.problem.reward_range
+        if ends is None:
+            return outcome + distance
+        is_end = generator.random() * (ends[1] - ends[0]) < abs(distance)
+        return ends[int(distance > 0.0)] if is_end else outcome
