@@ -138,7 +138,7 @@ class FakeStudy:
     def trace(self, points=200):
         return growing_trace(self.end)
 
-    def health(self):
+    def health(self, *, blinded=False):
         return {"open": 4, "late": 2, "amended": 0, "lost": 1, "expiry": "drop"}
 
     def verify(self):

@@ -570,7 +570,7 @@ def test_a_log_that_does_not_replay_is_a_warning(report):
 
 def test_what_the_results_contradict_is_a_warning(report):
     study = FakeStudy()
-    study.health = lambda: {"open": 3, "warnings": ["the results contradict <noise_std>"]}
+    study.health = lambda **_: {"open": 3, "warnings": ["the results contradict <noise_std>"]}
     page = report(study)
     (warning,) = page.of_class("warning")
     assert warning.text == "the results contradict <noise_std>."
@@ -579,7 +579,7 @@ def test_what_the_results_contradict_is_a_warning(report):
 
 def test_health_without_anything_amiss_lists_no_zeros(report):
     study = FakeStudy()
-    study.health = lambda: {"open": 0, "lost": 0, "expiry": "drop"}
+    study.health = lambda **_: {"open": 0, "lost": 0, "expiry": "drop"}
     text = section(report(study), "Health").text
     assert "No pull is open, and none was lost, late, corrected or told twice." in text
     assert "expiry" not in text
@@ -596,7 +596,7 @@ def test_the_page_begins_with_the_question(report):
 
 def test_nested_health_is_flattened(report):
     study = FakeStudy()
-    study.health = lambda: {"pulls": {"open": 3, "late_by": 2.5}, "ok": True, "lease": None}
+    study.health = lambda **_: {"pulls": {"open": 3, "late_by": 2.5}, "ok": True, "lease": None}
     rows = table_named(report(study), "State of the study")[1:]
     assert rows == [
         ["pulls: open", "3"],

@@ -70,6 +70,11 @@ class Problem(Parametrized, ABC):
         """Whether there are readings before a result."""
         return False
 
+    @property
+    def stated_shares(self) -> Mapping[str, Mapping[str, float]]:
+        """In which shares those who arrive are stated to come, by keyword of `Policy.ask`."""
+        return {}
+
     def in_words(self) -> Mapping[str, str]:
         """Return what is asked, by topic: the first rows of a report."""
         return {}

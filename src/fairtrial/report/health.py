@@ -12,8 +12,8 @@ from fairtrial.report.html import Markup, bdi, element, section, table
 __all__ = ["health"]
 
 
-def health(found: Findings) -> Markup:
-    """Return the section."""
+def health(found: Findings, *, blinded: bool = False) -> Markup:
+    """Return the section; blinded, it says nothing of arms."""
     check = found.verification
     if check.ok:
         said = f"The log replays to the same decisions: {plural(check.events, 'event')} checked."
@@ -21,7 +21,7 @@ def health(found: Findings) -> Markup:
     else:
         said = f"The log does not replay to the recorded decisions: {check.first_difference}."
         verdict = element("p", element("strong", said), class_="warning")
-    values = dict(found.study.health())
+    values = dict(found.study.health(blinded=blinded))
     warnings = values.pop("warnings", ())
     rows = [(name, bdi(value)) for name, value in _flat(values) if value != count(0)]
     happened = [row for row in rows if row[0] != "expiry"]

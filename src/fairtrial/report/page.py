@@ -91,7 +91,7 @@ def write_report(
 
 
 def _blinded(found: Findings) -> list[Markup | None]:
-    return [question(found.study.problem), recruited(found), health(found)]
+    return [question(found.study.problem), recruited(found), health(found, blinded=True)]
 
 
 def _full(found: Findings, facts: Mapping[str, object]) -> list[Markup | None]:

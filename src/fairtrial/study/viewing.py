@@ -11,6 +11,7 @@ from fairtrial.core import Policy, Progress, Pull, Recommendation
 from fairtrial.core.validation import check_integer
 from fairtrial.errors import UnknownPull
 from fairtrial.study.arguments import as_hashes, as_path
+from fairtrial.study.assumption_checks import BLINDED, doubts
 from fairtrial.study.audit import Verification, verify, verify_last
 from fairtrial.study.export import export, history
 from fairtrial.study.handle import Handle
@@ -81,8 +82,15 @@ class Viewing(Handle):
         steps = self._store.steps(row.id, until=row.head_seq)
         return trace(steps, self._session.build(), tells, wanted)
 
-    def health(self) -> dict[str, Any]:
+    def health(self, *, blinded: bool = False) -> dict[str, Any]:
         """Return what may be wrong with a study that runs.
+
+        The whole log is read: some seconds for a million events.
+
+        Parameters
+        ----------
+        blinded : bool
+            Whether it is for those who recruit or treat: no warning then names an arm.
 
         Returns
         -------
@@ -93,6 +101,8 @@ class Viewing(Handle):
             `unsolicited`. And `expiry`, what the policy does about a lease that ran out:
             if outcomes get lost because of what they are, the answer may be biased. And
             `warnings`: what the results contradict, or keeps them from deciding, a sentence each.
+            They include drift, pulls of some arms that are passed over, and groups that arrive in
+            other proportions than stated.
         """
         counts = self._store.counts(self._session.id)
         return {
@@ -107,8 +117,15 @@ class Viewing(Handle):
             "duplicates": self._session.row().duplicates,
             "unsolicited": counts.get("unsolicited", 0),
             "expiry": self._session.build().expiry,
-            "warnings": list(self.policy.warnings()),
+            "warnings": self._warnings(blinded),
         }
+
+    def _warnings(self, blinded: bool) -> list[str]:
+        with self._session.at_head() as (row, policy):
+            found = list(policy.warnings())
+            told = doubts(self._store.steps(row.id, until=row.head_seq), policy)
+        sentences = [BLINDED if blinded and one.is_about_arms else one.sentence for one in told]
+        return found + list(dict.fromkeys(sentences))
 
     @property
     def secret(self) -> str | None:

@@ -357,6 +357,11 @@ class Problem(BaseProblem):
         return np.asarray(self.group_weights / self.group_weights.sum())
 
     @property
+    def stated_shares(self) -> Mapping[str, Mapping[str, float]]:
+        """The weights of the groups: so they arrive, if patients come by themselves."""
+        return {"group": dict(zip(self.groups, self.shares.tolist(), strict=True))}
+
+    @property
     def sign(self) -> float:
         """1 if rewards are maximised, -1 if they are minimised."""
         return 1.0 if self.direction == "maximize" else -1.0

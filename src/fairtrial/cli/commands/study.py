@@ -140,7 +140,7 @@ def _show_blinded(study: str, storage: str | None, as_json: bool) -> None:
 
     with open_study(study, storage) as opened:
         audit = _audit(opened, _MOST_AUDITED)
-        health, recruited = opened.health(), recruitment(opened.progress())
+        health, recruited = opened.health(blinded=True), recruitment(opened.progress())
         stopped, name = opened.policy.stopped, opened.name
     if as_json:
         emit(

@@ -1,0 +1,119 @@
+"""Two tests, valid at all times, of counts against the probabilities that were intended.
+
+One is of groups, against the proportions that were stated. The other is of the arms whose results
+came, against the probabilities by which these arms had been drawn.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import gammaln, xlogy
+
+__all__ = ["FALSE_ALARM", "favoured_arms", "log_evidence_against_shares", "shares_differ"]
+
+FALSE_ALARM = 0.001
+"""Probability that either test ever finds a difference where there is none."""
+
+_STAKES = np.array([0.1, 0.3, 0.7])
+"""Parts of the wealth that are bet on an arm."""
+
+
+def log_evidence_against_shares(counts: ArrayLike, shares: ArrayLike) -> float:
+    """Return the logarithm of an e-value against "these counts come with these probabilities".
+
+    Parameters
+    ----------
+    counts : array-like of shape (n,)
+        How often each of n values came.
+    shares : array-like of shape (n,)
+        Their intended probabilities, each greater than 0.
+
+    Returns
+    -------
+    float
+        At most log(1 / a) at all times with probability at least 1 - a, if the values come
+        independently with these probabilities.
+
+    Notes
+    -----
+    The ratio of two likelihoods: with probabilities drawn from a Dirichlet distribution whose mean
+    is the intended one, as strong as n observations, and with the intended ones. Source: Lindon
+    and Malek (2022), "Anytime-valid inference for multinomial count data".
+
+    Examples
+    --------
+    >>> log_evidence_against_shares([700, 300], [0.5, 0.5]) > 70
+    True
+    >>> log_evidence_against_shares([510, 490], [0.5, 0.5]) < 0
+    True
+    """
+    came, intended = np.asarray(counts, dtype=np.float64), np.asarray(shares, dtype=np.float64)
+    prior = intended * len(intended)
+    ratio = gammaln(prior.sum()) - gammaln(prior.sum() + came.sum())
+    ratio += (gammaln(prior + came) - gammaln(prior) - xlogy(came, intended)).sum()
+    return float(ratio)
+
+
+def shares_differ(counts: ArrayLike, shares: ArrayLike) -> bool:
+    """Return whether the evidence is as large as it ever gets with probability 1 in 1,000 at most.
+
+    Examples
+    --------
+    >>> shares_differ([60, 40], [0.5, 0.5]), shares_differ([600, 400], [0.5, 0.5])
+    (False, True)
+    """
+    return log_evidence_against_shares(counts, shares) >= -math.log(FALSE_ALARM)
+
+
+def favoured_arms(
+    arms: Sequence[int] | NDArray[np.int64], propensities: ArrayLike, n_arms: int
+) -> tuple[int, ...]:
+    """Return the arms that have more results than their probabilities allow.
+
+    Parameters
+    ----------
+    arms, propensities : array-like of shape (results,)
+        The arm of each pull that brought a result, in the order in which the pulls were issued,
+        and the probability by which it had been drawn, greater than 0.
+    n_arms : int
+        Number of arms there are.
+
+    Returns
+    -------
+    tuple of int
+        Empty at all times with probability at least .999, if whether and when a pull brings its
+        result does not depend on its arm.
+
+    Notes
+    -----
+    A bet on arm k multiplies by 1 + s (1 / p - 1) if it is drawn, with probability p, and by
+    1 - s if another one is. Its mean is 1, or 1 - s where k cannot be drawn; no other probability
+    has to be known. Several s are averaged, and Ville's inequality bounds the path for each arm
+    at the level divided by their number. Where the arm was certain nothing is bet. Source:
+    docs/explanation/assumption-checks.md.
+
+    Examples
+    --------
+    >>> favoured_arms([0, 1] * 50, [0.5] * 100, n_arms=2)
+    ()
+    >>> favoured_arms([0] * 40, [0.5] * 40, n_arms=2)
+    (0,)
+    """
+    drawn, probability = np.asarray(arms, dtype=np.int64), np.asarray(propensities, dtype=float)
+    open_draws = probability < 1.0
+    drawn, probability = drawn[open_draws], probability[open_draws]
+    bound = math.log(n_arms / FALSE_ALARM)
+    return tuple(arm for arm in range(n_arms) if _largest(drawn == arm, probability) >= bound)
+
+
+def _largest(is_arm: NDArray[np.bool_], probability: NDArray[np.float64]) -> float:
+    """Return the largest logarithm that the average of bets on an arm ever came to."""
+    if not is_arm.any():
+        return 0.0
+    gains = np.where(is_arm, 1.0 / probability, 0.0)[:, np.newaxis] - 1.0
+    paths = np.cumsum(np.log1p(_STAKES * gains), axis=0)
+    return float((np.logaddexp.reduce(paths, axis=1) - math.log(len(_STAKES))).max())

@@ -1,0 +1,279 @@
+"""What a study's log says against the assumptions: drift, pulls passed over, groups that arrive."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from fairtrial.core import Policy, Problem
+from fairtrial.core.wording import listed, plural
+from fairtrial.study.log import Step
+
+__all__ = ["BLINDED", "Doubt", "doubts"]
+
+_OVERTAKEN = 100
+"""Results of later pulls after which a pull without a result counts as passed over."""
+
+BLINDED = (
+    "a check of the results by arm found something; those who may see the full view find it there"
+)
+"""What those who may not know how arms fare are told instead."""
+
+
+class Doubt(NamedTuple):
+    """What contradicts an assumption, in a sentence."""
+
+    sentence: str
+    is_about_arms: bool
+    """Whether those who recruit must not read it."""
+
+
+def doubts(steps: Iterable[Step], policy: Policy) -> list[Doubt]:
+    """Return what a log says against the assumptions, by tests that hold at all times.
+
+    Parameters
+    ----------
+    steps : iterable of Step
+        The whole log.
+    policy : Policy
+        The study's policy. One that never stops promises nothing about means, and draws no
+        arms at random for which others could be preferred: nothing is checked then.
+
+    Notes
+    -----
+    Source: docs/explanation/assumption-checks.md.
+    """
+    if policy.endless:
+        return []
+    log = _Pulls(steps)
+    problem = policy.problem
+    return [*_drift(log, problem), *_passed_over(log, problem), *_arrivals(log, problem)]
+
+
+# ---------------------------------------------------------------------------- the log
+
+
+class _Pulls:
+    """The pulls of a log, by number, and what became of each.
+
+    Attributes
+    ----------
+    actions, propensities : list
+        As they were issued.
+    values : list of float or None
+        The outcome on record, where it is a number.
+    ends : list of str
+        ``"told"``, ``"lost"``, ``"cancelled"``; or ``"open"``.
+    first_ends : list of str
+        The same, at the first event that ended the pull.
+    results_before : list of int
+        How many results had come when the pull's own did.
+    batches : list of int
+        Pulls that were asked for without a result in between have the same number.
+    arrived : Counter
+        How often each ``(keyword, value)`` stood in the context of an ask.
+    """
+
+    def __init__(self, steps: Iterable[Step]) -> None:
+        self.actions: list[int] = []
+        self.propensities: list[float | None] = []
+        self.values: list[float | None] = []
+        self.ends: list[str] = []
+        self.first_ends: list[str] = []
+        self.results_before: list[int] = []
+        self.batches: list[int] = []
+        self.arrived: Counter[tuple[str, Any]] = Counter()
+        self.results = 0
+        self._batch = 0
+        self._starts_batch = False
+        for step in steps:
+            self._take(*step)
+
+    def _take(
+        self,
+        _seq: int,
+        kind: str,
+        number: int | None,
+        action: int | None,
+        _tag: int | None,
+        value: float | None,
+        _stage: int | None,
+        body: str | None,
+    ) -> None:
+        if action is None or number is None:
+            return
+        if kind == "ask":
+            self._ask(action, json.loads(body) if body else {})
+        elif number < 0:
+            return
+        elif kind in ("tell", "late_tell"):
+            self.values[number] = value
+            self._end(number, "told")
+        elif kind == "amend":
+            self.values[number] = value
+        elif kind in ("expire", "fail"):
+            self._end(number, "lost")
+        elif kind == "cancel":
+            self._end(number, "cancelled")
+
+    def _ask(self, action: int, said: Mapping[str, Any]) -> None:
+        self._batch += self._starts_batch
+        self._starts_batch = False
+        self.actions.append(action)
+        self.propensities.append(said.get("propensity"))
+        self.values.append(None)
+        self.ends.append("open")
+        self.first_ends.append("open")
+        self.results_before.append(0)
+        self.batches.append(self._batch)
+        for keyword, arrived in said.get("context", {}).items():
+            if isinstance(arrived, str):
+                self.arrived[keyword, arrived] += 1
+
+    def _end(self, number: int, end: str) -> None:
+        self.ends[number] = end
+        if self.first_ends[number] == "open":
+            self.first_ends[number] = end
+        if end == "told":
+            self.results_before[number] = self.results
+            self.results += 1
+            self._starts_batch = True
+
+
+# ------------------------------------------------------------------------------ drift
+
+
+def _drift(log: _Pulls, problem: Problem) -> list[Doubt]:
+    from fairtrial.confidence.drift_test import find_drift
+
+    drift = find_drift(_results_by_action(log, problem.n_actions))
+    if not drift.found:
+        return []
+    cells = listed([_name(problem, action) for action in drift.cells])
+    whose = f"the results of {cells}" if cells else "the results of the arms, taken together,"
+    sentence = (
+        f"{whose} come from another distribution later in the study than before: find out what has "
+        "changed (who takes part, how it is measured, the season), because the answer assumes "
+        "that the means stay the same"
+    )
+    return [Doubt(sentence, is_about_arms=True)]
+
+
+def _results_by_action(log: _Pulls, n_actions: int) -> list[list[float]]:
+    """Return the results of every action in order of issue, before its first pull in flight.
+
+    What comes early may be what is quick to come: so later results wait for those before them.
+    """
+    results: list[list[float]] = [[] for _ in range(n_actions)]
+    waiting: set[int] = set()
+    for action, end, value in zip(log.actions, log.ends, log.values, strict=True):
+        if end == "open":
+            waiting.add(action)
+        elif end == "told" and value is not None and action not in waiting:
+            results[action].append(value)
+    return results
+
+
+def _name(problem: Problem, action: int) -> str:
+    return " in ".join(repr(str(label)) for label in problem.labels(action).values())
+
+
+# ------------------------------------------------------------------- pulls passed over
+
+
+def _passed_over(log: _Pulls, problem: Problem) -> list[Doubt]:
+    from fairtrial.confidence.share_test import favoured_arms
+
+    arms = {problem.labels(action).get("arm"): None for action in range(problem.n_actions)}
+    place = {arm: index for index, arm in enumerate(arms)}
+    arm_of = [place[problem.labels(action).get("arm")] for action in range(problem.n_actions)]
+    came = _results_in_time(log)
+    drawn = [arm_of[action] for action, _ in came]
+    favoured = favoured_arms(drawn, [propensity for _, propensity in came], len(arms))
+    if not favoured:
+        return []
+    names = [str(arm) for arm in arms]
+    asked = Counter(arm_of[action] for action in log.actions)
+    told = Counter(arm_of[log.actions[n]] for n, end in enumerate(log.ends) if end == "told")
+    shares = [f"{told[arm]:,} of {plural(asked[arm], 'pull')} of {names[arm]!r}" for arm in asked]
+    sentence = (
+        f"more results came from {listed([repr(names[arm]) for arm in favoured])} than pulls drawn "
+        f"at random can bring: {listed(shares)} brought one. Find out whether somebody passes over "
+        "pulls of other arms, or what keeps their results away: the answer may be wrong"
+    )
+    return [Doubt(sentence, is_about_arms=True)]
+
+
+def _results_in_time(log: _Pulls) -> list[tuple[int, float]]:
+    """Return action and propensity of the pulls that brought a result in time, in order of issue.
+
+    All pulls are looked at before the first that may still bring one in time, or that the policy
+    called back: which it calls back depends on the arm.
+    """
+    limits = _limits(log)
+    came = []
+    for number, end in enumerate(log.first_ends):
+        limit = limits[log.batches[number]]
+        if end == "cancelled" or (end == "open" and (limit is None or log.results < limit)):
+            break
+        in_time = end == "told" and (limit is None or log.results_before[number] < limit)
+        propensity = log.propensities[number]
+        if in_time and propensity is not None:
+            came.append((log.actions[number], propensity))
+    return came
+
+
+def _limits(log: _Pulls) -> list[int | None]:
+    """Return by batch the number of results after which pulls without one are passed over.
+
+    None before a later batch has brought a result: pulls of one batch, such as a plate, may bring
+    theirs in any order.
+    """
+    first: dict[int, int] = {}
+    for batch, end, before in zip(log.batches, log.first_ends, log.results_before, strict=True):
+        if end == "told":
+            first[batch] = min(before, first.get(batch, before))
+    limits: list[int | None] = []
+    earliest: int | None = None
+    for batch in range(max(log.batches, default=-1), -1, -1):
+        limits.append(None if earliest is None else earliest + _OVERTAKEN)
+        if batch in first:
+            earliest = first[batch] if earliest is None else min(earliest, first[batch])
+    return limits[::-1]
+
+
+# ---------------------------------------------------------------------------- arrivals
+
+
+def _arrivals(log: _Pulls, problem: Problem) -> list[Doubt]:
+    stated = problem.stated_shares
+    found = (_arrivals_of(log, keyword, stated[keyword]) for keyword in stated)
+    return [doubt for doubt in found if doubt is not None]
+
+
+def _arrivals_of(log: _Pulls, keyword: str, stated: Mapping[str, float]) -> Doubt | None:
+    from fairtrial.confidence.share_test import shares_differ
+
+    values = [value for value, share in stated.items() if share > 0.0]
+    counts = [log.arrived[keyword, value] for value in values]
+    total, weight = sum(counts), sum(stated[value] for value in values)
+    shares = [stated[value] / weight for value in values]
+    if not shares_differ(counts, shares):
+        return None
+    return Doubt(_said_of_arrivals(keyword, values, counts, shares, total), is_about_arms=False)
+
+
+def _said_of_arrivals(
+    keyword: str, values: Sequence[str], counts: Sequence[int], shares: Sequence[float], total: int
+) -> str:
+    compared = [
+        f"{value!r} {count / total:.1%} instead of {share:.1%}"
+        for value, count, share in zip(values, counts, shares, strict=True)
+    ]
+    return (
+        f"{keyword}s arrive in other proportions than stated ({listed(compared)}): overall means "
+        f"weigh them as stated, not as they arrive. Find out whether a {keyword} is missed or "
+        "turned away, or state its true weight in the next study"
+    )

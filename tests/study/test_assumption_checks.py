@@ -1,0 +1,203 @@
+"""What a study's log says against its assumptions, as `health` tells it."""
+
+from collections.abc import Callable
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+
+import fairtrial as ft
+from fairtrial import allocation, delayed, linear, subpopulations
+from fairtrial.core import Pull
+from fairtrial.study.assumption_checks import BLINDED
+
+Means = Callable[[Pull, float], float]
+RANGE = {"reward_range": (0, 1)}
+
+
+def of_groups(**more: Any) -> Any:
+    problem = subpopulations.Problem(["a", "b"], {"x": 0.7, "y": 0.3}, **RANGE)
+    return subpopulations.BlockBetting(problem, delta=1e-9, **more)
+
+
+POLICIES = {
+    "subpopulations": of_groups,
+    "linear": lambda: linear.BlockBetting(
+        linear.Problem([[1, 0], [0, 1]], arms=["a", "b"], **RANGE), delta=1e-9
+    ),
+    "delayed": lambda: delayed.BlockBetting(delayed.Problem(["a", "b"], **RANGE), delta=1e-9),
+    "tracking": lambda: subpopulations.TrackAndStop(
+        subpopulations.Problem(["a", "b"], ["x", "y"], noise_std=1.0), delta=1e-9
+    ),
+}
+
+
+@contextmanager
+def study_of(policy):
+    with ft.Study.create(
+        policy.problem, policy, storage="memory://", name="trial", seed=3
+    ) as study:
+        yield study
+
+
+def success(rng: np.random.Generator, probability: float) -> float:
+    return float(rng.random() < probability)
+
+
+def carry_out(study, mean: Means, pulls: int, seed: int = 0, **context: Any) -> None:
+    rng = np.random.default_rng(seed)
+    for index in range(pulls):
+        pull = study.ask(**context)
+        study.tell(pull, success(rng, mean(pull, index / pulls)))
+
+
+def steady(_pull: Pull, _time: float) -> float:
+    return 0.4
+
+
+def rising(pull: Pull, time: float) -> float:
+    return 0.1 + 0.8 * (time > 0.5) if pull.arm == "b" else 0.4
+
+
+@pytest.mark.parametrize("family", POLICIES)
+def test_an_arm_whose_results_change_is_named_and_one_that_stays_is_not(family: str) -> None:
+    with study_of(POLICIES[family]()) as study:
+        carry_out(study, rising, 600)
+        (warning,) = study.health()["warnings"]
+    assert "'b'" in warning
+    assert "'a'" not in warning
+    assert "come from another distribution later in the study" in warning
+    with study_of(POLICIES[family]()) as study:
+        carry_out(study, steady, 600)
+        assert study.health()["warnings"] == []
+
+
+def test_a_blinded_view_says_that_something_was_found_and_not_of_which_arm() -> None:
+    with study_of(of_groups()) as study:
+        carry_out(study, rising, 600)
+        assert study.health(blinded=True)["warnings"] == [BLINDED]
+
+
+def test_a_corrected_result_counts_as_corrected() -> None:
+    with study_of(of_groups()) as study:
+        told = []
+        for index in range(400):
+            pull = study.ask()
+            told.append(pull)
+            study.tell(pull, float(index % 2 == 0 if index < 200 else 1.0))
+        assert study.health()["warnings"] != []
+        rng = np.random.default_rng(1)
+        for pull in told:
+            study.amend(pull, success(rng, 0.4), "read from the wrong column")
+        assert study.health()["warnings"] == []
+
+
+def test_bad_results_that_come_sooner_do_not_look_like_drift() -> None:
+    # Of the later half only the failures are known yet; the successes are still in flight.
+    rng = np.random.default_rng(2)
+    with study_of(of_groups()) as study:
+        for pull in study.ask(600):
+            reward = success(rng, 0.5)
+            if pull.number < 300 or reward == 0.0:
+                study.tell(pull, reward)
+        assert study.health()["warnings"] == []
+
+
+def test_lost_results_and_those_nobody_asked_for_are_no_drift() -> None:
+    rng = np.random.default_rng(3)
+    with study_of(of_groups()) as study:
+        for index in range(600):
+            pull = study.ask()
+            if rng.random() < 0.2:
+                study.fail(pull, "left")
+            else:
+                study.tell(pull, success(rng, 0.4))
+            if index > 300:
+                event = study.tell(study.problem.pull(arm="a", group="x"), 0.9)
+                study.amend(event.pull_id, 1.0, "rounded")
+        assert study.health()["warnings"] == list(study.policy.warnings())
+
+
+# ------------------------------------------------------------------ pulls passed over
+
+
+@pytest.mark.parametrize("order", [True, "bernoulli"])
+def test_somebody_who_asks_again_until_the_arm_pleases_is_found(order: Any) -> None:
+    rng = np.random.default_rng(4)
+    with study_of(of_groups(randomize=order)) as study:
+        for _ in range(600):
+            pull = study.ask()
+            if pull.arm == "a":
+                study.tell(pull, success(rng, 0.5))
+        (warning,) = study.health()["warnings"]
+        assert warning.startswith("more results came from 'a' than pulls drawn at random can bring")
+        assert " 0 of " in warning
+        assert study.health(blinded=True)["warnings"] == [BLINDED]
+
+
+def test_pulls_passed_over_whatever_their_arm_are_none_of_its_business() -> None:
+    rng = np.random.default_rng(5)
+    with study_of(of_groups()) as study:
+        for _ in range(600):
+            pull = study.ask()
+            if rng.random() < 0.5:
+                study.tell(pull, success(rng, 0.5))
+        assert study.health()["warnings"] == []
+
+
+def test_a_plate_may_be_told_arm_by_arm() -> None:
+    rng = np.random.default_rng(6)
+    with study_of(of_groups()) as study:
+        for _ in range(2):
+            plate = sorted(study.ask(300), key=lambda pull: pull.arm)
+            for pull in plate[:150]:
+                study.tell(pull, success(rng, 0.5))
+            assert study.health()["warnings"] == []
+            for pull in plate[150:]:
+                study.tell(pull, success(rng, 0.5))
+            assert study.health()["warnings"] == []
+
+
+def test_pulls_that_are_called_back_are_not_passed_over() -> None:
+    rng = np.random.default_rng(7)
+    with study_of(of_groups()) as study:
+        for _ in range(600):
+            pull = study.ask()
+            if pull.arm == "b":
+                study.cancel(pull, "the policy no longer needs it")
+            else:
+                study.tell(pull, success(rng, 0.5))
+        assert not any("pulls drawn at random" in one for one in study.health()["warnings"])
+
+
+# --------------------------------------------------------------------------- arrivals
+
+
+@pytest.mark.parametrize(("share", "warns"), [(0.7, False), (0.5, True)])
+def test_groups_that_arrive_in_other_proportions_than_stated_are_shown(
+    share: float, warns: bool
+) -> None:
+    rng = np.random.default_rng(8)
+    with study_of(of_groups()) as study:
+        for _ in range(300):
+            pull = study.ask(group="x" if rng.random() < share else "y")
+            study.tell(pull, success(rng, 0.5))
+        found = study.health()["warnings"]
+        assert found == study.health(blinded=True)["warnings"]
+    assert bool(found) == warns
+    assert all("instead of 70.0%" in warning for warning in found)
+
+
+def test_groups_that_the_policy_chooses_are_not_held_against_their_weights() -> None:
+    problem = subpopulations.Problem(["a", "b"], {"x": 0.98, "y": 0.02}, floors=0.39, **RANGE)
+    with study_of(subpopulations.BlockBetting(problem, delta=1e-9)) as study:
+        carry_out(study, steady, 300)
+        assert study.health()["warnings"] == []
+
+
+def test_a_policy_that_never_stops_promises_nothing_that_drift_could_contradict() -> None:
+    problem = allocation.Problem(["a", "b"], shares=[0.1, 0.1])
+    with study_of(allocation.FairLearn(problem, learner=allocation.UCB1())) as study:
+        carry_out(study, rising, 600)
+        assert study.health()["warnings"] == []
