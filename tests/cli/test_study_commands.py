@@ -6,6 +6,7 @@ import re
 import sqlite3
 import time
 
+import numpy as np
 import pytest
 
 import fairtrial as ft
@@ -495,6 +496,25 @@ def test_the_blinded_view_shows_counts_and_neither_arms_nor_results(decided, inv
     assert found["recruitment"]["results"] > 0
     for word in ("Answer", "Guarantee", "interval", "Evidence", "Head"):
         assert word not in text
+
+
+def test_drift_is_shown_with_its_arm_and_blinded_without(folder, invoke, document):
+    problem = ft.linear.Problem([[1, 0], [0, 1]], arms=["aspirin", "zinc"], reward_range=(0, 1))
+    policy, rng = ft.linear.BlockBetting(problem, delta=1e-9), np.random.default_rng(1)
+    with Study.create(problem, policy, storage=STORAGE, name="drifts", seed=1) as study:
+        for index in range(400):
+            pull = study.ask()
+            rate = (0.0 if index < 200 else 0.7) if pull.arm == "zinc" else 0.35
+            study.tell(pull, float(rng.random() < rate))
+    shown = ("study", "show", "drifts", "--storage", STORAGE)
+    text = " ".join(invoke(*shown).stdout.split())
+    assert "the results of 'zinc' come from another distribution later in the study" in text
+    assert "aspirin" not in text[text.index("Warning") : text.index("Health")]
+    blinded = invoke(*shown, "--blinded").stdout
+    assert "Warning     a check of the results by arm found something" in blinded
+    assert "zinc" not in blinded
+    found, _ = document(*shown, "--blinded")
+    assert "zinc" not in json.dumps(found)
 
 
 def test_a_blinded_report_has_a_title_and_no_decision(decided, invoke, tmp_path):

@@ -670,6 +670,17 @@ def test_the_blinded_page_shows_who_came_and_nothing_of_how_they_fared(report):
         assert arm not in page.all("main")[0].text.replace(study.name, "")
 
 
+def test_the_blinded_page_shows_health_as_the_blinded_may_see_it(report):
+    study = FakeStudy()
+    study.health = lambda *, blinded=False: {
+        "warnings": ["something was found" if blinded else f"results of {ARMS[0]} have changed"]
+    }
+    (warning,) = report(study, blinded=True).of_class("warning")
+    assert warning.text == "something was found."
+    (warning,) = report(study).of_class("warning")
+    assert warning.text == f"results of {ARMS[0]} have changed."
+
+
 @pytest.mark.parametrize("delta", [1e-310, 5e-324])
 def test_an_error_that_hardly_anybody_accepts_is_no_obstacle_to_a_report(delta, tmp_path):
     """Its e-value would be no number."""

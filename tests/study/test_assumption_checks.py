@@ -93,15 +93,20 @@ def test_a_corrected_result_counts_as_corrected() -> None:
         assert study.health()["warnings"] == []
 
 
-def test_bad_results_that_come_sooner_do_not_look_like_drift() -> None:
-    # Of the later half only the failures are known yet; the successes are still in flight.
+@pytest.mark.parametrize("is_called_back", [False, True])
+def test_good_results_that_come_later_or_never_do_not_look_like_drift(
+    is_called_back: bool,
+) -> None:
+    # Of the later half only the failures come; the successes are in flight, or called back.
     rng = np.random.default_rng(2)
     with study_of(of_groups()) as study:
         for pull in study.ask(600):
             reward = success(rng, 0.5)
             if pull.number < 300 or reward == 0.0:
                 study.tell(pull, reward)
-        assert study.health()["warnings"] == []
+            elif is_called_back:
+                study.cancel(pull, "its readings were good enough")
+        assert not any("another distribution" in one for one in study.health()["warnings"])
 
 
 def test_lost_results_and_those_nobody_asked_for_are_no_drift() -> None:

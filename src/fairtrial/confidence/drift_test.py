@@ -8,7 +8,6 @@ something.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -29,14 +28,19 @@ class Drift(NamedTuple):
 
     Attributes
     ----------
-    found : bool
-        Whether some results come from another distribution later on.
+    p_value : float
+        At most a, at any time, with probability at most a where there is no drift.
     cells : tuple of int
-        The cells of which one alone shows it; none if only all of them together do.
+        The cells that show drift, each by its own results.
     """
 
-    found: bool
+    p_value: float
     cells: tuple[int, ...]
+
+    @property
+    def found(self) -> bool:
+        """Whether some results come from another distribution later on, of `cells` or of all."""
+        return self.p_value <= FALSE_ALARM
 
 
 def log_evidence_of_drift(results: ArrayLike, cell: int = 0) -> float:
@@ -76,7 +80,7 @@ def log_evidence_of_drift(results: ArrayLike, cell: int = 0) -> float:
 
 
 def find_drift(cells: Sequence[ArrayLike]) -> Drift:
-    """Return whether results of some cells come from another distribution later on.
+    """Ask whether results of some cells come from another distribution later on.
 
     Parameters
     ----------
@@ -87,18 +91,19 @@ def find_drift(cells: Sequence[ArrayLike]) -> Drift:
     Notes
     -----
     One over the largest wealth of a cell is a p-value that holds at all times, and those of
-    different cells are independent. At half the level each, two questions are asked: whether one
-    p-value is small enough for as many cells (Bonferroni), which finds the arm that changes, and
-    whether their product is (Fisher), which finds a change that all arms share.
+    different cells are independent. Twice the smaller of two p-values counts: that of the smallest
+    one (Bonferroni), which finds the arm that changes, and that of their product (Fisher), which
+    finds a change that all arms share.
 
     Examples
     --------
-    >>> find_drift([[0] * 100 + [1] * 100, [0, 1] * 100])
-    Drift(found=True, cells=(0,))
+    >>> drift = find_drift([[0] * 100 + [1] * 100, [0, 1] * 100])
+    >>> drift.found, drift.cells
+    (True, (0,))
     """
     evidence = np.array([log_evidence_of_drift(cell, index) for index, cell in enumerate(cells)])
-    level = FALSE_ALARM / 2.0
-    alone = np.flatnonzero(evidence >= math.log(len(evidence) / level))
+    alone = np.minimum(1.0, 2.0 * len(evidence) * np.exp(-evidence))
     # Twice the sum has a chi-squared distribution with 2 degrees of freedom for each cell, at most.
-    together = gammaincc(len(evidence), evidence.sum()) <= level
-    return Drift(bool(together or alone.size), tuple(alone.tolist()))
+    together = min(1.0, 2.0 * float(gammaincc(len(evidence), evidence.sum())))
+    cells = np.flatnonzero(alone <= FALSE_ALARM).tolist()
+    return Drift(min(float(alone.min()), together), tuple(cells))

@@ -7,13 +7,18 @@ came, against the probabilities by which these arms had been drawn.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln, xlogy
 
-__all__ = ["FALSE_ALARM", "favoured_arms", "log_evidence_against_shares", "shares_differ"]
+__all__ = [
+    "FALSE_ALARM",
+    "favoured_arms",
+    "log_evidence_against_shares",
+    "log_evidence_of_favour",
+    "shares_differ",
+]
 
 FALSE_ALARM = 0.001
 """Probability that either test ever finds a difference where there is none."""
@@ -69,10 +74,10 @@ def shares_differ(counts: ArrayLike, shares: ArrayLike) -> bool:
     return log_evidence_against_shares(counts, shares) >= -math.log(FALSE_ALARM)
 
 
-def favoured_arms(
-    arms: Sequence[int] | NDArray[np.int64], propensities: ArrayLike, n_arms: int
-) -> tuple[int, ...]:
-    """Return the arms that have more results than their probabilities allow.
+def log_evidence_of_favour(
+    arms: ArrayLike, propensities: ArrayLike, n_arms: int
+) -> NDArray[np.float64]:
+    """Return for each arm the largest logarithm so far of bets that its results come more often.
 
     Parameters
     ----------
@@ -84,30 +89,26 @@ def favoured_arms(
 
     Returns
     -------
-    tuple of int
-        Empty at all times with probability at least .999, if whether and when a pull brings its
-        result does not depend on its arm.
+    array of shape (n_arms,)
+        Each never above log(1 / a) with probability at least 1 - a, if whether and when a pull
+        brings its result does not depend on its arm.
 
     Notes
     -----
     A bet on arm k multiplies by 1 + s (1 / p - 1) if it is drawn, with probability p, and by
     1 - s if another one is. Its mean is 1, or 1 - s where k cannot be drawn; no other probability
-    has to be known. Several s are averaged, and Ville's inequality bounds the path for each arm
-    at the level divided by their number. Where the arm was certain nothing is bet. Source:
+    has to be known. Several s are averaged. Where the arm was certain nothing is bet. Source:
     docs/explanation/assumption-checks.md.
 
     Examples
     --------
-    >>> favoured_arms([0, 1] * 50, [0.5] * 100, n_arms=2)
-    ()
-    >>> favoured_arms([0] * 40, [0.5] * 40, n_arms=2)
-    (0,)
+    >>> bool(log_evidence_of_favour([0] * 40, [0.5] * 40, n_arms=2)[0] > 15)
+    True
     """
     drawn, probability = np.asarray(arms, dtype=np.int64), np.asarray(propensities, dtype=float)
-    open_draws = probability < 1.0
-    drawn, probability = drawn[open_draws], probability[open_draws]
-    bound = math.log(n_arms / FALSE_ALARM)
-    return tuple(arm for arm in range(n_arms) if _largest(drawn == arm, probability) >= bound)
+    uncertain = probability < 1.0
+    drawn, probability = drawn[uncertain], probability[uncertain]
+    return np.array([_largest(drawn == arm, probability) for arm in range(n_arms)])
 
 
 def _largest(is_arm: NDArray[np.bool_], probability: NDArray[np.float64]) -> float:
@@ -116,4 +117,30 @@ def _largest(is_arm: NDArray[np.bool_], probability: NDArray[np.float64]) -> flo
         return 0.0
     gains = np.where(is_arm, 1.0 / probability, 0.0)[:, np.newaxis] - 1.0
     paths = np.cumsum(np.log1p(_STAKES * gains), axis=0)
-    return float((np.logaddexp.reduce(paths, axis=1) - math.log(len(_STAKES))).max())
+    average = np.logaddexp.reduce(paths, axis=1) - math.log(len(_STAKES))
+    return max(0.0, float(average.max()))
+
+
+def favoured_arms(arms: ArrayLike, propensities: ArrayLike, n_arms: int) -> tuple[int, ...]:
+    """Return the arms of which more results come than their probabilities allow.
+
+    Parameters
+    ----------
+    arms, propensities, n_arms
+        As in `log_evidence_of_favour`.
+
+    Returns
+    -------
+    tuple of int
+        Empty at all times with probability at least .999, if whether and when a pull brings its
+        result does not depend on its arm: each arm is tested at a level divided by their number.
+
+    Examples
+    --------
+    >>> favoured_arms([0, 1] * 50, [0.5] * 100, n_arms=2)
+    ()
+    >>> favoured_arms([0] * 40, [0.5] * 40, n_arms=2)
+    (0,)
+    """
+    evidence = log_evidence_of_favour(arms, propensities, n_arms)
+    return tuple(np.flatnonzero(evidence >= math.log(n_arms / FALSE_ALARM)).tolist())

@@ -162,14 +162,15 @@ def _drift(log: _Pulls, problem: Problem) -> list[Doubt]:
 
 
 def _results_by_action(log: _Pulls, n_actions: int) -> list[list[float]]:
-    """Return the results of every action in order of issue, before its first pull in flight.
+    """Return the results of every action in order of issue, before its first pull without an end.
 
-    What comes early may be what is quick to come: so later results wait for those before them.
+    What comes early may be what is quick to come, so later results wait for those before them. And
+    a policy may have called back the pulls whose readings were bad.
     """
     results: list[list[float]] = [[] for _ in range(n_actions)]
     waiting: set[int] = set()
     for action, end, value in zip(log.actions, log.ends, log.values, strict=True):
-        if end == "open":
+        if end in ("open", "cancelled"):
             waiting.add(action)
         elif end == "told" and value is not None and action not in waiting:
             results[action].append(value)
