@@ -110,3 +110,17 @@ def test_a_change_that_all_arms_share_is_found_before_any_shows_it_alone() -> No
 def test_no_results_show_no_drift() -> None:
     assert find_drift([[], []]) == Drift(1.0, ())
     assert log_evidence_of_drift([1.0]) == 0.0
+
+
+@pytest.mark.statistical
+def test_arms_that_share_what_is_drawn_are_not_taken_for_many_witnesses() -> None:
+    # Twenty arms whose results are equal but for a constant; 300 runs at level .01.
+    runs, level, rng = 300, 0.01, np.random.default_rng(5)
+    p_values = {True: np.ones(runs), False: np.ones(runs)}
+    for run in range(runs):
+        shared = rng.normal(size=100)
+        for independent, found in p_values.items():
+            arms = [shared + arm for arm in range(20)]
+            found[run] = find_drift(arms, independent=independent).p_value
+    assert np.mean(p_values[False] <= level) <= level + 3 * math.sqrt(level / runs)
+    assert np.mean(p_values[True] <= level) > 5 * level

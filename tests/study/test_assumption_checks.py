@@ -73,6 +73,17 @@ def test_an_arm_whose_results_change_is_named_and_one_that_stays_is_not(family: 
         assert study.health()["warnings"] == []
 
 
+def test_a_paired_race_is_tested_arm_by_arm_as_its_arms_share_their_blocks() -> None:
+    problem = delayed.Problem([f"arm {number}" for number in range(20)], **RANGE)
+    rng = np.random.default_rng(0)
+    hardness = np.repeat([0.3, 0.5], 30) + 0.4 * rng.random(60)
+    with study_of(delayed.PairedRacing(problem, delta=1e-9)) as study:
+        for _ in range(20 * 60):
+            pull = study.ask()
+            study.tell(pull, float(hardness[pull.tag]))
+        assert study.health()["warnings"] == []
+
+
 def test_a_blinded_view_says_that_something_was_found_and_not_of_which_arm() -> None:
     with study_of(of_groups()) as study:
         carry_out(study, rising, 600)

@@ -79,7 +79,7 @@ def log_evidence_of_drift(results: ArrayLike, cell: int = 0) -> float:
     return float(largest_log_wealth(levels.astype(np.int64), len(values), cell))
 
 
-def find_drift(cells: Sequence[ArrayLike]) -> Drift:
+def find_drift(cells: Sequence[ArrayLike], *, independent: bool = True) -> Drift:
     """Ask whether results of some cells come from another distribution later on.
 
     Parameters
@@ -87,13 +87,15 @@ def find_drift(cells: Sequence[ArrayLike]) -> Drift:
     cells : sequence of array-like, of length n_cells
         The results of every cell (an arm, or an arm in a group), in the order in which its pulls
         were issued. A cell without results counts as one.
+    independent : bool
+        Whether the results of different cells are independent.
 
     Notes
     -----
-    One over the largest wealth of a cell is a p-value that holds at all times, and those of
-    different cells are independent. Twice the smaller of two p-values counts: that of the smallest
-    one (Bonferroni), which finds the arm that changes, and that of their product (Fisher), which
-    finds a change that all arms share.
+    One over the largest wealth of a cell is a p-value that holds at all times. Twice the smaller of
+    two p-values counts: that of the smallest one (Bonferroni), which finds the arm that changes,
+    and that of their product (Fisher), which finds a change that all arms share. Only independent
+    cells have the second.
 
     Examples
     --------
@@ -105,5 +107,6 @@ def find_drift(cells: Sequence[ArrayLike]) -> Drift:
     alone = np.minimum(1.0, 2.0 * len(evidence) * np.exp(-evidence))
     # Twice the sum has a chi-squared distribution with 2 degrees of freedom for each cell, at most.
     together = min(1.0, 2.0 * float(gammaincc(len(evidence), evidence.sum())))
+    smallest = float(alone.min())
     cells = np.flatnonzero(alone <= FALSE_ALARM).tolist()
-    return Drift(min(float(alone.min()), together), tuple(cells))
+    return Drift(min(smallest, together) if independent else smallest, tuple(cells))

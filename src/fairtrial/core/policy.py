@@ -76,6 +76,9 @@ class Policy(Resumable, ABC):
     endless: ClassVar[bool] = False
     """Whether it never stops by itself; a simulation then needs a horizon."""
 
+    results_are_independent: ClassVar[bool] = True
+    """Whether results of different arms are independent; not if arms share what is drawn."""
+
     # ------------------------------------------------------- what a subclass says
 
     @abstractmethod

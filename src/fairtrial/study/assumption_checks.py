@@ -49,7 +49,7 @@ def doubts(steps: Iterable[Step], policy: Policy) -> list[Doubt]:
         return []
     log = _Pulls(steps)
     problem = policy.problem
-    return [*_drift(log, problem), *_passed_over(log, problem), *_arrivals(log, problem)]
+    return [*_drift(log, policy), *_passed_over(log, problem), *_arrivals(log, problem)]
 
 
 # ---------------------------------------------------------------------------- the log
@@ -145,10 +145,12 @@ class _Pulls:
 # ------------------------------------------------------------------------------ drift
 
 
-def _drift(log: _Pulls, problem: Problem) -> list[Doubt]:
+def _drift(log: _Pulls, policy: Policy) -> list[Doubt]:
     from fairtrial.confidence.drift_test import find_drift
 
-    drift = find_drift(_results_by_action(log, problem.n_actions))
+    problem = policy.problem
+    results = _results_by_action(log, problem.n_actions)
+    drift = find_drift(results, independent=policy.results_are_independent)
     if not drift.found:
         return []
     cells = listed([_name(problem, action) for action in drift.cells])

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from fairtrial.core.fixed_confidence import FixedConfidencePolicy
 from fairtrial.core.policy import Choice
 from fairtrial.core.pull import UNSOLICITED, Pull
-from fairtrial.core.recommendation import Estimate, Guarantee, Status
+from fairtrial.core.recommendation import PREDICTABLE, Estimate, Guarantee, Status
 from fairtrial.core.validation import check_instance, check_number, check_optional_integer
 from fairtrial.core.wording import or_within
 from fairtrial.delayed.policies.paired_evidence import BettingEvidence, Evidence, StudentEvidence
@@ -117,6 +117,7 @@ class PairedRacing(FixedConfidencePolicy):
 
     problem: Problem
     version = 3
+    results_are_independent = False
     _forecasts = False
     _nothing_yet = "every arm was withdrawn"
     state_fields = (
@@ -403,6 +404,7 @@ class PairedRacing(FixedConfidencePolicy):
                 self._noise_assumption(),
                 f"blocks are drawn {self._drawn()}, and are the same for all arms",
                 "a pull that is lost gives the same score when it is run again",
+                PREDICTABLE,
                 *self._withdrawals(),
             ),
             source="docs/how-to/tune-a-model.md",
