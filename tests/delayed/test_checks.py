@@ -9,10 +9,13 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 from fairtrial.confidence.noise_test import FALSE_ALARM
+from fairtrial.core.recommendation import PREDICTABLE
 from fairtrial.core.run import run_policy
 from fairtrial.delayed import (
+    BlockBetting,
     InformationRacing,
     OutcomeDelay,
+    PairedRacing,
     Problem,
     Racing,
     SimulatedEnvironment,
@@ -32,6 +35,21 @@ from tests.delayed.adversaries import Table, lets_bad_outcomes_of_the_good_arm_i
 
 ARMS = ["bad", "good"]
 RACES = [InformationRacing, lambda problem: Racing(problem, variant="full")]
+
+
+@pytest.mark.parametrize(
+    ("rule", "says_so"),
+    [
+        (InformationRacing, True),
+        (lambda problem: InformationRacing(problem, sampling="top_two"), False),
+        (lambda problem: Racing(problem, variant="full"), True),
+        (PairedRacing, True),
+        (BlockBetting, False),
+    ],
+)
+def test_a_rule_whose_pulls_follow_from_the_results_says_so(rule, says_so):
+    guarantee = rule(Problem(ARMS, noise_std=1.0)).guarantee
+    assert (PREDICTABLE in guarantee.assumptions) == says_so
 
 
 # ----------------------------------------------------------------------------- losses

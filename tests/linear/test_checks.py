@@ -11,6 +11,7 @@ import pytest
 from fairtrial.confidence.noise_kernels import record_result, replace_result
 from fairtrial.confidence.noise_test import NoiseTest
 from fairtrial.core import Policy
+from fairtrial.core.recommendation import PREDICTABLE
 from fairtrial.errors import InvalidArgument
 from fairtrial.linear import (
     BlockBetting,
@@ -44,6 +45,22 @@ def observed(policy: Policy, means: np.ndarray, noise: float) -> Policy:
         for action, mean in enumerate(means):
             policy.tell(policy.problem.pull(arm=str(action)), float(mean + noise * rng.normal()))
     return policy
+
+
+@pytest.mark.parametrize(
+    ("rule", "says_so"),
+    [
+        (LinGapE, True),
+        (Rage, True),
+        (XYAdaptive, True),
+        (GAllocation, False),
+        (BlockBetting, False),
+        (lambda problem: BlockBetting(problem, randomize=False), True),
+    ],
+)
+def test_a_rule_whose_pulls_follow_from_the_results_says_so(rule, says_so: bool) -> None:
+    policy = rule(Problem([[1.0, 0.0], [0.0, 1.0]], noise_std=1.0))
+    assert (PREDICTABLE in policy.guarantee.assumptions) == says_so
 
 
 # ------------------------------------------------------------------------ against slow sums

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.core.documentation import documented_by
-from fairtrial.core.recommendation import Guarantee
+from fairtrial.core.recommendation import PREDICTABLE, Guarantee
 from fairtrial.core.validation import check_choice, check_flag, check_number
 from fairtrial.delayed._kernels.state import BOX, LUCB, PAIRWISE, SURVIVES, UNIFORM
 from fairtrial.delayed._kernels.student import student_evidence, student_radius
@@ -228,6 +228,8 @@ class InformationRacing(Race):
         if self._uses_readings:
             assumptions.append(self._errors_assumption())
             proven = not (problem.feedback == "refining" and problem.errors == "unknown")
+        if self.sampling != "top_two":
+            assumptions.append(PREDICTABLE)
         name = "information race, " + ("by pairs" if self.test == "pairwise" else "by boxes")
         return self._promise(name, proven, assumptions, calibrated=self._estimates_noise)
 

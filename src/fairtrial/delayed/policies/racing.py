@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from fairtrial.confidence.bounds import Bound, FiniteLIL, NormalMixture
 from fairtrial.core.documentation import documented_by
-from fairtrial.core.recommendation import Guarantee
+from fairtrial.core.recommendation import PREDICTABLE, Guarantee
 from fairtrial.core.validation import check_choice, check_flag
 from fairtrial.delayed._kernels.state import RACE_FULL, RACE_PARTIAL, RACE_PROVEN, UNIFORM
 from fairtrial.delayed.policies.race import Race
@@ -163,6 +163,7 @@ class Racing(Race):
                 assumptions.append(
                     "which pulls are complete is independent of the errors of their readings"
                 )
+        assumptions.append(PREDICTABLE)
         name = f"race, {self.variant}, {self._used_bound.name}"
         return self._promise(name, proven, assumptions)
 

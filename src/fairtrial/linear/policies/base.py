@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fairtrial.core.fixed_confidence import FixedConfidencePolicy
 from fairtrial.core.policy import Choice
 from fairtrial.core.pull import Pull
-from fairtrial.core.recommendation import Estimate, Guarantee, Status
+from fairtrial.core.recommendation import PREDICTABLE, Estimate, Guarantee, Status
 from fairtrial.core.validation import check_instance
 from fairtrial.core.wording import is_best
 from fairtrial.errors import InvalidArgument
@@ -145,7 +145,10 @@ class LinearPolicy(FixedConfidencePolicy):
     @property
     def guarantee(self) -> Guarantee:
         """The rule's guarantee, weakened where the data no longer fit its assumptions."""
-        return self._race.weakened(self._as_it_stands(self._race.promise), len(self._lost))
+        promise = self._race.promise
+        if self._race.follows_results:
+            promise = promise.assuming(PREDICTABLE)
+        return self._race.weakened(self._as_it_stands(promise), len(self._lost))
 
     # --------------------------------------------------------------------- shared
 

@@ -36,6 +36,9 @@ class Race(ABC):
 
     initial_pulls: int
 
+    follows_results: ClassVar[bool] = True
+    """Whether the next pull depends on earlier results, so that these foretell it."""
+
     # ---------------------------------------------------------------- what happens
 
     @abstractmethod

@@ -272,6 +272,8 @@ class StaticTracker(Tracker):
         Whether a simulation draws an arm's sum of rewards from one look to the next at once.
     """
 
+    follows_results = False
+
     def __init__(
         self,
         units: Units,
