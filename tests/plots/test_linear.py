@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from fairtrial import delayed, linear, subpopulations
 from fairtrial.core import Progress, Recommendation
 from fairtrial.errors import InvalidArgument, MissingExtra
 from fairtrial.plots import (
@@ -16,6 +17,7 @@ from fairtrial.plots import (
     survivors_over_time,
     times_the_bound,
 )
+from fairtrial.simulation import trace
 
 
 def drawn(figure) -> bytes:
@@ -137,8 +139,8 @@ def test_survivors_over_time_steps_down_and_marks_the_answer():
 
 
 def test_survivors_may_be_listed_and_many_get_a_logarithmic_axis():
-    trace = moments([(0, list(range(400))), (100, ["a", "b"]), (200, ["a"])])
-    (ax,) = survivors_over_time({"many": trace}).axes
+    many = moments([(0, list(range(400))), (100, ["a", "b"]), (200, ["a"])])
+    (ax,) = survivors_over_time({"many": many}).axes
     assert having(ax, "survivors")[0].get_ydata().tolist() == [400, 2, 1]
     assert (ax.get_xscale(), ax.get_yscale()) == ("linear", "log")
 
@@ -148,6 +150,36 @@ def test_races_of_very_different_lengths_can_be_seen_together():
     figure = survivors_over_time({"short": short, "long": long})
     assert figure.axes[0].get_xscale() == "symlog"
     assert drawn(figure)
+
+
+BOUNDED = {"reward_range": (0, 1)}
+FAMILIES = {
+    "subpopulations": lambda: (
+        subpopulations.BlockBetting(problem := subpopulations.Problem(3, 2, floors=0.2, **BOUNDED)),
+        subpopulations.BernoulliEnvironment(problem, [[0.9, 0.9], [0.4, 0.4], [0.1, 0.1]]),
+        4,
+    ),
+    "delayed": lambda: (
+        delayed.BlockBetting(problem := delayed.Problem(3, noise_std=0.3)),
+        delayed.SimulatedEnvironment(problem, [0.9, 0.4, 0.1]),
+        3,
+    ),
+    "linear": lambda: (
+        linear.BlockBetting(problem := linear.Problem(np.eye(3), noise_std=0.3)),
+        linear.GaussianEnvironment(problem, [0.9, 0.4, 0.1]),
+        3,
+    ),
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_block_betting_of_every_family_shows_which_answers_it_has_not_ruled_out(family):
+    policy, environment, answers = FAMILIES[family]()
+    (ax,) = survivors_over_time({"bets": trace(policy, environment, points=20, seed=1)}).axes
+    live = having(ax, "survivors")[0].get_ydata().tolist()
+    assert (live[0], live[-1]) == (answers, 1)
+    assert live == sorted(live, reverse=True)
+    assert having(ax, "answer")
 
 
 def test_survivors_over_time_needs_moments_that_tell_what_is_live():

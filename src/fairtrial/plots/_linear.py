@@ -13,6 +13,7 @@ from fairtrial.core.validation import check_array, check_integer, check_labels
 from fairtrial.errors import InvalidArgument
 from fairtrial.plots import _style as style
 from fairtrial.plots._lines import draw_bound, name_axes
+from fairtrial.presentation.alternatives import alternatives
 from fairtrial.presentation.sources import Floats, SimulationLike, Traced, trace_of
 from fairtrial.presentation.words import percent, plural
 
@@ -149,9 +150,10 @@ def survivors_over_time(
 ) -> Figure:
     """Draw how many candidates are still in the race, result by result.
 
-    Works for every rule that tells how many are live: those that eliminate, block betting,
-    which rejects, and those that test one gap at a time, where live are the candidates
-    that the data do not rule out yet. A dot marks the moment of the answer.
+    Works for every rule that tells what is live: those that eliminate, block betting of every
+    family, which rejects answers ("no arm" is one where limits are stated), and those that test one
+    gap at a time, where live are the candidates that the data do not rule out yet. A dot marks the
+    moment of the answer.
 
     Parameters
     ----------
@@ -206,9 +208,12 @@ def _survivors(name: str, moments: Sequence[Progress]) -> tuple[Floats, Floats, 
 
 def _live(name: str, moment: Progress) -> int:
     live = moment.details.get("live")
-    if live is None:
+    if live is not None:
+        return live if isinstance(live, int) else len(live)
+    answers = alternatives(moment)
+    if not answers:
         raise InvalidArgument("traces", "must tell what is live", name)
-    return live if isinstance(live, int) else len(live)
+    return sum(not answer.rejected for answer in answers)
 
 
 def _scale_survivors(ax: Axes, times: Sequence[Floats], curves: Any) -> None:
