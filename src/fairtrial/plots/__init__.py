@@ -2,7 +2,8 @@
 
 Every function draws on a `matplotlib.figure.Figure` of its own, or where you tell it to,
 and returns the figure: nothing is shown, and no global state of matplotlib is touched.
-What they show comes from `presentation`.
+What they show comes from `presentation`. Labels may be in any script: characters that no installed
+font has are spelled out.
 """
 
 from fairtrial.plots._allocation import allocation

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fairtrial.plots import _style as style
+from fairtrial.plots._fonts import legible
 from fairtrial.presentation.charts import Bar, ShareChart, most_pulled, share_chart
 from fairtrial.presentation.sources import Source, pulls_of
 from fairtrial.presentation.words import percent, plural
@@ -23,6 +24,7 @@ _MOST_LABELLED = 60
 """Cells beyond which the bars carry no numbers, as these would touch."""
 
 
+@legible
 def allocation(
     source: Source,
     optimal: ArrayLike | None = None,

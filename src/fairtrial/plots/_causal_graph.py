@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from fairtrial.plots import _style as style
 from fairtrial.plots._causal import QuestionLike
+from fairtrial.plots._fonts import legible
 from fairtrial.presentation import layers
 from fairtrial.presentation.sources import Floats, check_offers
 from fairtrial.presentation.words import shorten
@@ -29,6 +30,7 @@ _ROLES: dict[str, tuple[str, str, str, Any]] = {
 _BOX_HEIGHT, _LAYER_GAP, _ROW_GAP = 0.32, 0.75, 0.62
 
 
+@legible
 def causal_graph(problem: QuestionLike, *, ax: Axes | None = None) -> Figure:
     """Draw the part of the causal graph that the question touches, causes at the left.
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from fairtrial.errors import InvalidArgument
 from fairtrial.plots import _style as style
+from fairtrial.plots._fonts import legible
 from fairtrial.plots._lines import (
     Bound,
     draw_bound,
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = ["cost_of_fairness"]
 
 
+@legible
 def cost_of_fairness(
     simulations: Sequence[AllocationRuns],
     bounds: Mapping[str, Bound] | None = None,

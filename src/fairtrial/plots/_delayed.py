@@ -12,6 +12,7 @@ from fairtrial.core.recommendation import Progress
 from fairtrial.core.validation import check_array, check_number
 from fairtrial.errors import InvalidArgument
 from fairtrial.plots import _style as style
+from fairtrial.plots._fonts import legible
 from fairtrial.plots._lines import handle, name_axes
 from fairtrial.presentation.sources import Floats, StudyLike, trace_of
 from fairtrial.presentation.words import shorten
@@ -37,6 +38,7 @@ _STATUS: dict[str, dict[str, Any]] = {
 # ------------------------------------------------------------------------------ ratios
 
 
+@legible
 def time_ratios(
     curves: Mapping[str, Mapping[float, Any]],
     across: str = "number of arms",
@@ -143,6 +145,7 @@ def _scale_numbers(ax: Axes, numbers: Floats) -> bool:
 # ------------------------------------------------------------------------------- costs
 
 
+@legible
 def cost_of_answers(
     results: Mapping[str, Any],
     delta: float | None = None,
@@ -253,6 +256,7 @@ def _scale_costs(left: Axes, right: Axes, unit: str, delta: float | None) -> Non
 # ---------------------------------------------------------------------------- one race
 
 
+@legible
 def race_over_time(
     source: StudyLike | Sequence[Progress],
     *,

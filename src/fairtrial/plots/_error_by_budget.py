@@ -9,6 +9,7 @@ import numpy as np
 
 from fairtrial.errors import InvalidArgument
 from fairtrial.plots import _style as style
+from fairtrial.plots._fonts import legible
 from fairtrial.simulation.summary import error_interval
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["error_by_budget"]
 
 
+@legible
 def error_by_budget(errors: Mapping[str, Mapping[int, Any]], *, ax: Axes | None = None) -> Figure:
     """Draw how often rules answer wrongly against the rows that they may spend.
 

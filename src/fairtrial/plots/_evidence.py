@@ -9,6 +9,7 @@ import numpy as np
 
 from fairtrial.core.recommendation import Progress
 from fairtrial.plots import _style as style
+from fairtrial.plots._fonts import legible
 from fairtrial.presentation.alternatives import strength
 from fairtrial.presentation.charts import EvidenceChart, e_value_ticks, evidence_chart
 from fairtrial.presentation.sources import Floats, LeadPeriod, Traced, trace_of
@@ -27,6 +28,7 @@ _NARROWEST_NAMED = 0.11
 """Share of the axis below which a period is too short to carry its leader's name."""
 
 
+@legible
 def evidence(source: Traced | Sequence[Progress], *, ax: Axes | None = None) -> Figure:
     """Draw the evidence for the leader against the threshold that stops the policy.
 

@@ -12,6 +12,7 @@ import numpy as np
 from fairtrial.core.validation import check_choice
 from fairtrial.plots import _style as style
 from fairtrial.plots._causal import EstimatesLike, QuestionLike
+from fairtrial.plots._fonts import legible
 from fairtrial.presentation.sources import Floats, check_offers
 from fairtrial.presentation.words import plural, shorten
 
@@ -34,6 +35,7 @@ _SIDES = ((1, 1), (-1, 1), (1, -1), (-1, -1), (1, 0), (-1, 0))
 """Where a name may stand: right or left, above, below or beside its mark."""
 
 
+@legible
 def fair_outcomes(
     estimates: EstimatesLike, interval: str = "normal", *, ax: Axes | None = None
 ) -> Figure:

@@ -12,6 +12,7 @@ from fairtrial.core.recommendation import Progress
 from fairtrial.core.validation import check_array, check_integer, check_labels
 from fairtrial.errors import InvalidArgument
 from fairtrial.plots import _style as style
+from fairtrial.plots._fonts import legible
 from fairtrial.plots._lines import draw_bound, name_axes
 from fairtrial.presentation.alternatives import alternatives
 from fairtrial.presentation.sources import Floats, SimulationLike, Traced, trace_of
@@ -30,6 +31,7 @@ _DECADE = 10.0
 # ---------------------------------------------------------------------------------- designs
 
 
+@legible
 def design_weights(
     designs: Mapping[str, Any],
     arms: Sequence[str] | None = None,
@@ -145,6 +147,7 @@ def _scale_shares(axes: Sequence[Axes], most: float) -> None:
 # -------------------------------------------------------------------------------- survivors
 
 
+@legible
 def survivors_over_time(
     traces: Mapping[str, Traced | Sequence[Progress]], *, ax: Axes | None = None
 ) -> Figure:
@@ -241,6 +244,7 @@ def _scale_survivors(ax: Axes, times: Sequence[Floats], curves: Any) -> None:
 # -------------------------------------------------------------------------------- dimensions
 
 
+@legible
 def budget_by_dimension(
     budgets: Mapping[str, Mapping[int, Any]],
     bound: Mapping[int, float] | Callable[[float], float] | None = None,
@@ -359,6 +363,7 @@ def _scale_budgets(ax: Axes, dimensions: Sequence[int]) -> None:
 # --------------------------------------------------------------------------------- the bound
 
 
+@legible
 def times_the_bound(
     simulations: Mapping[str, Mapping[str, SimulationLike]], *, ax: Axes | None = None
 ) -> Figure:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from fairtrial.core.recommendation import Progress
 from fairtrial.plots import _style as style
+from fairtrial.plots._fonts import legible
 from fairtrial.presentation.charts import Interval, IntervalChart, interval_chart
 from fairtrial.presentation.limits import Standing
 from fairtrial.presentation.panels import shown_panels
@@ -31,6 +32,7 @@ _MARKS = {
 }
 
 
+@legible
 def means(source: Progress | HasProgress, *, figure: Figure | SubFigure | None = None) -> Figure:
     """Draw every mean with its interval and the floor that it is held against.
 

@@ -12,6 +12,7 @@ from fairtrial.core.recommendation import Progress
 from fairtrial.core.validation import check_array, check_choice, check_number
 from fairtrial.errors import InvalidArgument
 from fairtrial.plots import _style as style
+from fairtrial.plots._fonts import legible
 from fairtrial.plots._lines import (
     Bound,
     Line,
@@ -44,6 +45,7 @@ Curve = Sequence[AllocationRuns] | tuple[ArrayLike, ArrayLike]
 per round, a row per run, if there are several runs)."""
 
 
+@legible
 def regret_over_time(
     curves: Mapping[str, Curve],
     bounds: Mapping[str, Bound] | None = None,
@@ -99,6 +101,7 @@ def regret_over_time(
     return with_key(ax)
 
 
+@legible
 def violation_over_time(
     curves: Mapping[str, Curve | Traced | Sequence[Progress]],
     *,

@@ -11,6 +11,7 @@ from fairtrial.core.recommendation import Progress
 from fairtrial.plots import _style as style
 from fairtrial.plots._allocation import allocation
 from fairtrial.plots._evidence import evidence
+from fairtrial.plots._fonts import legible
 from fairtrial.plots._means import draw_means
 from fairtrial.plots._shares_against_quotas import shares_against_quotas, shares_height
 from fairtrial.presentation.alternatives import candidates_sentence, summary
@@ -28,6 +29,7 @@ _WIDTH = 10.5
 _NAMED_ALTERNATIVES = 6
 
 
+@legible
 def overview(study: StudyLike, optimal: ArrayLike | None = None) -> Figure:
     """Draw a study in one picture: decision, evidence, means with floors, allocation.
 

@@ -10,6 +10,7 @@ from fairtrial.core.recommendation import Progress
 from fairtrial.errors import InvalidArgument
 from fairtrial.plots import _style as style
 from fairtrial.plots._causal import QuestionLike
+from fairtrial.plots._fonts import legible
 from fairtrial.presentation.sources import Traced, trace_of
 from fairtrial.presentation.words import plural, shorten
 
@@ -34,6 +35,7 @@ class _Life:
     words: str
 
 
+@legible
 def rejections(
     source: Traced | Sequence[Progress], problem: QuestionLike, *, ax: Axes | None = None
 ) -> Figure:

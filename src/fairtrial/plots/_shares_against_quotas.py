@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from fairtrial.core.validation import check_array
 from fairtrial.errors import InvalidArgument
 from fairtrial.plots import _style as style
+from fairtrial.plots._fonts import legible
 from fairtrial.presentation.cuts import MOST_ARMS
 from fairtrial.presentation.quotas import is_simulation, quotas_of
 from fairtrial.presentation.shares import Share, carried_note, pulls_in, shares_of, shown_shares
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["shares_against_quotas", "shares_height"]
 
 
+@legible
 def shares_against_quotas(
     source: Source,
     quotas: ArrayLike | None = None,

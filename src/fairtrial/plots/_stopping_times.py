@@ -11,6 +11,7 @@ import numpy as np
 from fairtrial.core.validation import check_number
 from fairtrial.errors import InvalidArgument
 from fairtrial.plots import _style as style
+from fairtrial.plots._fonts import legible
 from fairtrial.presentation.limits import finite
 from fairtrial.presentation.sources import Floats, SimulationLike
 from fairtrial.presentation.words import number, plural, shorten
@@ -47,6 +48,7 @@ class _Row:
     bound: float | None
 
 
+@legible
 def stopping_times(
     simulation: SimulationLike | Mapping[str, SimulationLike],
     lower_bound: float | None = None,
