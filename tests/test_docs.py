@@ -280,6 +280,24 @@ def test_every_link_of_a_page_leads_somewhere(page):
             assert anchor in anchors(target), link
 
 
+@pytest.mark.parametrize(
+    ("word", "page"),
+    [
+        ("randomisation", "how-to/randomise-a-trial.md"),
+        ("placebo", "how-to/randomise-a-trial.md"),
+        ("blinding", "how-to/randomise-a-trial.md"),
+        ("power", "how-to/plan-an-experiment.md"),
+        ("sample size", "how-to/plan-an-experiment.md"),
+        ("drift", "explanation/assumption-checks.md"),
+    ],
+)
+def test_a_word_that_newcomers_search_for_begins_a_page_or_heads_a_section(word, page):
+    text = prose(DOCS / page)
+    beginning = text.split("\n## ")[0]
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    assert word in " ".join([beginning, *headings]).lower()
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_no_page_fetches_anything_from_elsewhere(page):
     assert not EXTERNAL_ASSET.search(page.read_text(encoding="utf-8"))
