@@ -93,3 +93,16 @@ def test_an_arm_whose_rivals_are_passed_over_is_named(kept: float) -> None:
 def test_a_pull_that_was_certain_tells_nothing() -> None:
     assert favoured_arms([0] * 1_000, [1.0] * 1_000, 2) == ()
     assert favoured_arms([], [], 2) == ()
+
+
+def test_the_evidence_of_favour_is_the_largest_average_of_all_bets() -> None:
+    arms, probabilities = block(np.random.default_rng(4), [6, 3, 2])
+    found = log_evidence_of_favour(arms, probabilities, 3)
+    for favoured in range(3):
+        wealth, largest = np.ones(3), 1.0
+        for arm, probability in zip(arms, probabilities, strict=True):
+            if probability < 1.0:
+                gain = (arm == favoured) / probability - 1.0
+                wealth = wealth * (1.0 + np.array([0.1, 0.3, 0.7]) * gain)
+                largest = max(largest, float(wealth.mean()))
+        assert found[favoured] == pytest.approx(math.log(largest), abs=1e-12)

@@ -108,17 +108,18 @@ def log_evidence_of_favour(
     drawn, probability = np.asarray(arms, dtype=np.int64), np.asarray(propensities, dtype=float)
     uncertain = probability < 1.0
     drawn, probability = drawn[uncertain], probability[uncertain]
-    return np.array([_largest(drawn == arm, probability) for arm in range(n_arms)])
+    return np.array([_largest(np.flatnonzero(drawn == arm), probability) for arm in range(n_arms)])
 
 
-def _largest(is_arm: NDArray[np.bool_], probability: NDArray[np.float64]) -> float:
-    """Return the largest logarithm that the average of bets on an arm ever came to."""
-    if not is_arm.any():
-        return 0.0
-    gains = np.where(is_arm, 1.0 / probability, 0.0)[:, np.newaxis] - 1.0
-    paths = np.cumsum(np.log1p(_STAKES * gains), axis=0)
-    average = np.logaddexp.reduce(paths, axis=1) - math.log(len(_STAKES))
-    return max(0.0, float(average.max()))
+def _largest(places: NDArray[np.int64], probability: NDArray[np.float64]) -> float:
+    """Return the largest logarithm that the average of bets on an arm ever came to.
+
+    It came to it when the arm was drawn, as every other draw is a loss.
+    """
+    gains = np.cumsum(np.log1p(np.outer(1.0 / probability[places] - 1.0, _STAKES)), axis=0)
+    losses = np.outer(places - np.arange(len(places)), np.log1p(-_STAKES))
+    average = np.logaddexp.reduce(gains + losses, axis=1) - math.log(len(_STAKES))
+    return float(average.max(initial=0.0))
 
 
 def favoured_arms(arms: ArrayLike, propensities: ArrayLike, n_arms: int) -> tuple[int, ...]:

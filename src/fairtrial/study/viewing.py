@@ -123,7 +123,8 @@ class Viewing(Handle):
     def _warnings(self, blinded: bool) -> list[str]:
         with self._session.at_head() as (row, policy):
             found = list(policy.warnings())
-            told = doubts(self._store.steps(row.id, until=row.head_seq), policy)
+        # After that, so that nobody is kept from writing while a long log is read.
+        told = doubts(self._store.steps(row.id, until=row.head_seq), policy)
         sentences = [BLINDED if blinded and one.is_about_arms else one.sentence for one in told]
         return found + list(dict.fromkeys(sentences))
 
