@@ -80,6 +80,15 @@ def test_the_numbers_are_those_of_the_rows(page, found):
     assert "at most 0.4." in text
 
 
+def test_with_a_control_the_bias_of_the_difference_is_shown(tmp_path):
+    problem = subpopulations.Problem(["a", "b"], 1, floors=None, noise_std=1.0, control="a")
+    environment = subpopulations.GaussianEnvironment(problem, [[0.0], [2.0]])
+    policy = subpopulations.BlockBetting(problem, delta=0.1)
+    found = evaluated(policy, [Scenario("full", environment)])
+    text = text_of(report.write_characteristics(found, tmp_path / "plan.html"))
+    assert "Bias of its difference from the control" in text
+
+
 def test_three_single_runs_are_shown(page, found):
     text = text_of(page)
     runs = example_runs(POLICY, found.row("full"))

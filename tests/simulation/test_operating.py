@@ -43,6 +43,28 @@ def test_there_is_a_row_for_each_scenario_and_number_of_pulls(found):
     assert found.row("full", 40).simulation.stopping_time.max() <= 40
 
 
+def test_the_difference_from_the_control_is_judged_by_the_true_difference():
+    controlled = ASSUMED.problem.clone(control="a")
+    policy = POLICY.clone(problem=controlled)
+    scenario = Scenario("full", ASSUMED.clone(problem=controlled))
+    row = operating_characteristics(
+        policy, [scenario], [200], replications=60, seed=3, progress=False
+    ).row("full")
+    again = row.simulation
+    named = [i for i, answer in enumerate(again.answer) if answer == "b"]
+    off = again.difference[named] - 1.0
+    assert row.effect_bias == pytest.approx(off.mean())
+    assert row.effect_rmse == pytest.approx(np.sqrt(np.mean(off**2)))
+    others = [i for i, answer in enumerate(again.answer) if answer != "b"]
+    assert np.isnan(again.difference[others]).all()
+
+
+def test_without_a_control_nothing_is_said_of_differences(found):
+    row = found.row("full")
+    assert (row.effect_bias, row.effect_rmse) == (None, None)
+    assert row.to_dict()["effect_bias"] is None
+
+
 def test_a_row_says_what_a_simulation_with_the_same_seed_does(found):
     row = found.row("full")
     again = simulate(POLICY, ASSUMED, 60, seed=3, horizon=200, estimates=True, progress=False)

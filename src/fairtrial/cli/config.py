@@ -335,6 +335,9 @@ class _Draft:
         assumed = self._assumed or self._environment
         if assumed is None or self._plan is None or self.mistakes:
             return []
+        own = assumed.problem.get_params().get("control")
+        if self._plan.control is None and own is not None:
+            self._plan = self._plan.model_copy(update={"control": own})
         if self._plan.control is not None:
             check_control(assumed, self._plan.control, self._found["plan"])
         given = None

@@ -47,6 +47,9 @@ class Run:
         The estimated mean of the answer, if it is one label and was asked for; else NaN.
     interval : tuple of float
         The ends of its interval; NaN where there is none.
+    difference : float
+        The estimated difference of the answer from the problem's control; NaN without one, and
+        where the control is the answer.
     """
 
     answer: Any
@@ -58,6 +61,7 @@ class Run:
     cancelled: int = 0
     estimate: float = math.nan
     interval: tuple[float, float] = (math.nan, math.nan)
+    difference: float = math.nan
 
 
 def run_policy(

@@ -259,20 +259,25 @@ def _most_pulled(rows: Sequence[Characteristics]) -> list[str]:
 
 
 def _estimates(found: OperatingCharacteristics) -> Markup:
-    places = decimals((v for row in found for v in (row.bias, row.rmse)), 3)
+    errors = [(row.bias, row.rmse, row.effect_bias, row.effect_rmse) for row in found]
+    places = decimals((value for row in errors for value in row), 3)
+    compared = any(effect_bias is not None for *_, effect_bias, _ in errors)
     rows = [
         (
             *_place(row),
             count(row.estimated),
             fixed(row.bias, places),
             fixed(row.rmse, places),
+            *((fixed(row.effect_bias, places), fixed(row.effect_rmse, places)) if compared else ()),
             _share(row.coverage),
         )
         for row in found
     ]
-    heads = ("Scenario", "Most pulls", "Runs that named an arm", "Bias")
-    more = ("Root mean square error", "Interval holds the true mean")
-    return table("Estimated mean of the arm that is named", (*heads, *more), rows, words={0})
+    first = ("Scenario", "Most pulls", "Runs that named an arm", "Bias")
+    error, held = "Root mean square error", "Interval holds the true mean"
+    of_effect = ("Bias of its difference from the control", f"{error} of that") if compared else ()
+    heads = (*first, error, *of_effect, held)
+    return table("Estimated mean of the arm that is named", heads, rows, words={0})
 
 
 # ---------------------------------------------------------------------------- pieces

@@ -82,11 +82,17 @@ def _with_estimate(run: Run, policy: Policy) -> Run:
     label = answer[0] if isinstance(answer, tuple) and len(answer) == 1 else answer
     if label is None or isinstance(label, tuple):
         return run
-    for arm in policy.progress().arms:
+    progress = policy.progress()
+    differences = [
+        effect.difference
+        for effect in progress.effects
+        if effect.arm == label and effect.group is None
+    ]
+    for arm in progress.arms:
         if arm.labels.get("arm") == label:
-            mean, *ends = (
+            mean, lower, upper, difference = (
                 math.nan if value is None else float(value)
-                for value in (arm.mean, arm.lower, arm.upper)
+                for value in (arm.mean, arm.lower, arm.upper, *(differences or [None]))
             )
-            return replace(run, estimate=mean, interval=(ends[0], ends[1]))
+            return replace(run, estimate=mean, interval=(lower, upper), difference=difference)
     return run

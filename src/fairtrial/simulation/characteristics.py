@@ -111,6 +111,8 @@ class Characteristics:
         Runs whose answer has an estimated mean.
     bias, rmse : float or None
         Mean error and root mean square error of that mean.
+    effect_bias, effect_rmse : float or None
+        The same of the named arm's difference from the problem's control; None without a control.
     coverage : Proportion or None
         Of the runs whose answer's mean has an interval, those in which it holds the true mean; None
         if there are none.
@@ -139,6 +141,8 @@ class Characteristics:
     estimated: int
     bias: float | None
     rmse: float | None
+    effect_bias: float | None
+    effect_rmse: float | None
     coverage: Proportion | None
     lower_bound: float | None
     fixed_sample: Mapping[float, int | None]
@@ -192,6 +196,8 @@ class Characteristics:
             "runs_with_an_estimate": self.estimated,
             "bias": self.bias,
             "rmse": self.rmse,
+            "effect_bias": self.effect_bias,
+            "effect_rmse": self.effect_rmse,
             "coverage": None if self.coverage is None else self.coverage.to_dict(),
             "lower_bound": self.lower_bound,
             "pulls_for_power": {f"{power:g}": self.pulls_for(power) for power in POWERS},
@@ -222,6 +228,8 @@ class Characteristics:
             "share on worse arms": self.worse_share,
             "bias": self.bias,
             "rmse": self.rmse,
+            "effect bias": self.effect_bias,
+            "effect rmse": self.effect_rmse,
             **_proportion_columns("coverage", self.coverage),
             "lower bound": self.lower_bound,
             **{f"pulls for power {power:g}": self.pulls_for(power) for power in POWERS},

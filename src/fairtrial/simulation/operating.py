@@ -215,10 +215,30 @@ def _worse_share(found: Simulation, truth: Truth) -> float | None:
 
 def _errors(scenario: Scenario, found: Simulation) -> NDArray[np.float64]:
     """Return by run how far the estimated mean of its answer is off; NaN of those without one."""
-    problem = scenario.environment.problem
-    true = family_of(problem.family).values(scenario.environment) if _is_known(problem) else {}
+    true = _true_values(scenario)
     values = [true.get(name_of_answer(answer), math.nan) for answer in found.answer]
     return np.asarray(found.estimate - np.array(values))
+
+
+def _errors_of_differences(scenario: Scenario, found: Simulation) -> NDArray[np.float64]:
+    """Return by run how far its answer's difference from the control is off; NaN without one."""
+    true = _true_values(scenario)
+    control = true.get(str(found.problem.get_params().get("control")), math.nan)
+    values = [true.get(name_of_answer(answer), math.nan) for answer in found.answer]
+    return np.asarray(found.difference - (np.array(values) - control))
+
+
+def _true_values(scenario: Scenario) -> Mapping[str, float]:
+    problem = scenario.environment.problem
+    return family_of(problem.family).values(scenario.environment) if _is_known(problem) else {}
+
+
+def _bias_and_rmse(errors: NDArray[np.float64]) -> tuple[float | None, float | None]:
+    """Return the mean and the root mean square of the errors that are known."""
+    known = errors[~np.isnan(errors)]
+    if not known.size:
+        return None, None
+    return float(known.mean()), math.sqrt(float((known**2).mean()))
 
 
 def _within(errors: NDArray[np.float64], found: Simulation) -> NDArray[np.bool_]:
@@ -276,8 +296,9 @@ def _row(
     runs, truth = found.replications, scenario.environment.truth
     counts = Counter(map(name_of_answer, found.answer[found.decided]))
     errors = _errors(scenario, found)
-    known = ~np.isnan(errors)
     within = _within(errors, found)
+    bias, rmse = _bias_and_rmse(errors)
+    effect_bias, effect_rmse = _bias_and_rmse(_errors_of_differences(scenario, found))
     pulls = Statistics.of(found.pulls.sum(axis=1), QUANTILES)
     correct = 0 if found.correct is None else int(found.correct.sum())
 
@@ -296,9 +317,11 @@ def _row(
         elapsed=Statistics.of(found.elapsed, QUANTILES) if found.problem.comes_late else None,
         by_action=dict(zip(found.action_names, found.pulls.mean(axis=0).tolist(), strict=True)),
         worse_share=_worse_share(found, truth),
-        estimated=int(known.sum()),
-        bias=float(errors[known].mean()) if known.any() else None,
-        rmse=math.sqrt(float((errors[known] ** 2).mean())) if known.any() else None,
+        estimated=int((~np.isnan(errors)).sum()),
+        bias=bias,
+        rmse=rmse,
+        effect_bias=effect_bias,
+        effect_rmse=effect_rmse,
         coverage=Proportion.of(int(within.sum()), within.size, level) if within.size else None,
         lower_bound=bound if found.decided.all() else None,
         fixed_sample=fixed_sample,

@@ -52,6 +52,9 @@ class Simulation:
         Estimated mean of the answer, if it is one label and `estimates` was asked for; else NaN.
     interval : ndarray of float, shape (replications, 2)
         The ends of its interval; NaN where there is none.
+    difference : ndarray of float, shape (replications,)
+        Estimated difference of the answer from the problem's control, if `estimates` was asked for;
+        NaN without a control, and where the control is the answer.
     metrics : mapping of str to ndarray of float, shape (replications,)
         What the family adds; NaN where a run has no such number.
     problem : Problem
@@ -86,6 +89,7 @@ class Simulation:
     cancelled: NDArray[np.int64]
     estimate: NDArray[np.float64]
     interval: NDArray[np.float64]
+    difference: NDArray[np.float64]
     metrics: Mapping[str, NDArray[np.float64]]
     problem: Problem
     policy: str
@@ -123,6 +127,7 @@ class Simulation:
             cancelled=_column(runs, "cancelled", np.int64),
             estimate=_column(runs, "estimate", np.float64),
             interval=_column(runs, "interval", np.float64),
+            difference=_column(runs, "difference", np.float64),
             metrics=_metrics(runs),
             problem=policy.problem,
             policy=repr(policy),
