@@ -9,6 +9,19 @@ TWO = ["old", "new"]
 
 
 @pytest.mark.parametrize(
+    "problem",
+    [
+        subpopulations.Problem(TWO, 2, noise_std=1.0, control="old"),
+        delayed.Problem(TWO, noise_std=1.0, control="old"),
+        linear.Problem(np.eye(2), arms=TWO, noise_std=1.0, control="old"),
+    ],
+    ids=lambda problem: problem.family,
+)
+def test_the_control_is_named(problem):
+    assert problem.in_words()["Control"] == "old"
+
+
+@pytest.mark.parametrize(
     ("problem", "said"),
     [
         (

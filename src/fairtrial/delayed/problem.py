@@ -263,6 +263,8 @@ class Problem(BaseProblem):
         words = {"Question": f"{asked}?"}
         if self.has_readings:
             words["Readings"] = f"They come before the outcome; their kind is {self.feedback!r}"
+        if self.control is not None:
+            words["Control"] = self.control
         words["Outcomes"] = rewards_in_words(self.reward_range, self.noise_std, "An outcome")
         return words
 

@@ -371,6 +371,8 @@ class Problem(BaseProblem):
             words["Pulled are"] = listed(self.arms)
         if self._encoding is not None:
             words["Described by"] = self._encoding.in_words()
+        if self.control is not None:
+            words["Control"] = self.control
         words["Rewards"] = rewards_in_words(self.reward_range, self.noise_std)
         return words
 

@@ -162,6 +162,8 @@ class Problem(BaseProblem):
         if len(self.groups) > 1:
             shares = zip(self.groups, self.shares, strict=True)
             words["Weight of each group"] = listed([f"{name} {q:.1%}" for name, q in shares])
+        if self.control is not None:
+            words["Control"] = self.control
         words["Rewards"] = rewards_in_words(self.reward_range, self.noise_std)
         return words
 
