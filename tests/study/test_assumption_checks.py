@@ -217,3 +217,17 @@ def test_a_policy_that_never_stops_promises_nothing_that_drift_could_contradict(
     with study_of(allocation.FairLearn(problem, learner=allocation.UCB1())) as study:
         carry_out(study, rising, 600)
         assert study.health()["warnings"] == []
+
+
+def test_blinded_readers_are_not_told_what_losses_do_to_the_evidence() -> None:
+    problem = subpopulations.Problem(["a", "b"], 1, floors=None, reward_range=(0, 1))
+    policy = subpopulations.BlockBetting(problem, delta=0.05)
+    with ft.Study.create(problem, policy, storage="memory://", name="s", seed=1) as study:
+        for number in range(120):
+            pull = study.ask()
+            if number % 2:
+                study.fail(pull, "lost")
+            else:
+                study.tell(pull, float(pull.arm == "b"))
+        assert any("will not decide" in warning for warning in study.health()["warnings"])
+        assert study.health(blinded=True)["warnings"] == [BLINDED]

@@ -90,7 +90,8 @@ class Viewing(Handle):
         Parameters
         ----------
         blinded : bool
-            Whether it is for those who recruit or treat: no warning then names an arm.
+            Whether it is for those who recruit or treat: no warning then names an arm, or says
+            how far the evidence is.
 
         Returns
         -------
@@ -122,11 +123,11 @@ class Viewing(Handle):
 
     def _warnings(self, blinded: bool) -> list[str]:
         with self._session.at_head() as (row, policy):
-            found = list(policy.warnings())
+            found = [BLINDED if blinded else warning for warning in policy.warnings()]
         # After that, so that nobody is kept from writing while a long log is read.
         told = doubts(self._store.steps(row.id, until=row.head_seq), policy)
         sentences = [BLINDED if blinded and one.is_about_arms else one.sentence for one in told]
-        return found + list(dict.fromkeys(sentences))
+        return list(dict.fromkeys(found + sentences))
 
     @property
     def secret(self) -> str | None:
