@@ -171,7 +171,7 @@ def test_an_id_of_digits_alone_is_an_id(study, tmp_path):
 def test_labels_that_are_not_the_pulls_are_refused(study, plate):
     fill(plate, ["0.5"], arm="=cmd()", group="x")
     (mistake,) = refusals(study, plate)
-    assert mistake.startswith("line 2: arm must be 'a', which this pull is of: were only some")
+    assert mistake.startswith("line 2: arm is '=cmd()', but this pull is of 'a': were only some")
 
 
 def test_labels_may_be_blank_or_as_a_spreadsheet_writes_them(study, plate):
@@ -183,6 +183,21 @@ def test_labels_may_be_blank_or_as_a_spreadsheet_writes_them(study, plate):
         f"{half['pull_id']},0.5,,0\n{formula['pull_id']},=cmd(),{formula['group']},0\n"
     )
     assert len(study.tell_table(plate)) == 2
+
+
+def test_labels_and_conditions_may_have_decimal_commas_between_semicolons(tmp_path):
+    """As a spreadsheet saves a table in a country with decimal commas."""
+    problem = linear.Problem({"share": [0.5, 1.5], "one": [1, 1]}, arms=["0.5", "1.5"], noise_std=1)
+    policy = linear.BlockBetting(problem)
+    with Study.create(problem, policy, storage="memory://", name="hand", seed=1) as study:
+        path = study.write_pulls(study.ask(2), tmp_path / "plate.csv")
+        rows = [
+            [text.replace(".", ",") for text in row.values()][:-1] + ["0,25"]
+            for row in rows_of(path)
+        ]
+        header = ";".join(rows_of(path)[0])
+        path.write_text("\n".join([header, *map(";".join, rows)]) + "\n")
+        assert [event.value for event in study.tell_table(path)] == [0.25, 0.25]
 
 
 def test_another_value_than_before_is_refused_until_it_is_amended(study, plate):
@@ -231,7 +246,7 @@ def test_what_a_pull_is_made_of_has_columns_of_its_own(tmp_path):
         assert made == {"a": ("K", 90), "b": ("K", 105), "c": ("'=Cs", 90)}
         fill(path, ["0.5", "", "0.25"], base="Na")
         (mistake,) = refusals(study, path)
-        assert mistake.startswith(f"line 2: base must be {rows[0]['base']!r}")
+        assert mistake.startswith(f"line 2: base is 'Na', but this pull is of {rows[0]['base']!r}")
         fill(path, ["0.5", "", "0.25"], base=rows[0]["base"], heat=rows[0]["heat"] + ".0")
         assert [event.value for event in study.tell_table(path)] == [0.5, 0.25]
 

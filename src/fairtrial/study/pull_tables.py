@@ -113,9 +113,8 @@ class ResultRow:
             if not _is_same(given, str(known[name])):
                 raise InvalidArgument(
                     name,
-                    f"must be {known[name]!r}, which this pull is of: were only some of the "
-                    "columns sorted? A table without this column is taken as well",
-                    given,
+                    f"is {given!r}, but this pull is of {known[name]!r}: were only some of the "
+                    "columns sorted? The column may be left out",
                 )
 
 
@@ -250,10 +249,10 @@ def _field(cell: Any) -> Any:
 
 
 def _is_same(given: str, known: str) -> bool:
-    """Return whether a table's label is a pull's; a spreadsheet writes 0.5 for 0.50."""
+    """Return whether a table's label is a pull's; a spreadsheet writes 0.5 or 0,5 for 0.50."""
     if given in (known, without_formula(known), printable(without_formula(known))):
         return True
     try:
-        return math.isclose(number_of(given), number_of(known))
+        return math.isclose(*(number_of(label.replace(",", ".")) for label in (given, known)))
     except ValueError:
         return False
