@@ -192,8 +192,8 @@ def _require_same(
         )
     if not exist_ok:
         raise StudyExists(
-            f"{url} has a study {row.name!r} with this specification already; open it with "
-            "Study.open, or pass exist_ok=True"
+            f"{url} has a study {row.name!r} with this specification already; continue it with "
+            "`fairtrial study ask`; in Python open it with Study.open, or pass exist_ok=True"
         )
 
 

@@ -245,7 +245,7 @@ class Writer:
         if result.outcome not in (told, outcome_of(current.value, current.body)):
             raise ConflictingOutcome(
                 f"pull {first.pull_id} was told {told!r} before, and now {result.outcome!r}; "
-                "correct it with amend(pull, value, reason)"
+                "correct it with amend(pull, value, reason), or `fairtrial study amend`"
             )
         self._duplicates += 1
         return first
@@ -254,7 +254,7 @@ class Writer:
         """Correct an outcome; one that is on record already stays as it is."""
         row = self.pull(pull_id)
         if row.value_seq is None:
-            raise UnknownPull(f"pull {pull_id} has no outcome to correct: it was never told")
+            raise UnknownPull(f"pull {pull_id} has no outcome to correct: it was never told; tell it")
         current = self._record(row.value_seq)
         old = outcome_of(current.value, current.body)
         if old == result.outcome:
