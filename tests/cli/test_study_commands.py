@@ -129,7 +129,7 @@ def test_show_says_what_speaks_against_the_other_answers(decided, invoke):
         "Evidence against each answer",
         "rules it out)",
         "ruled out",
-        "An e-value is what a stake of 1",
+        "The evidence against an answer is what a stake of 1",
         "ever reaches 20 with a probability of at most 5 %",
     ):
         assert part in text

@@ -239,9 +239,9 @@ def explanation(progress: Progress) -> str:
         return ""
     most, chance = strength(level), percent(math.exp(-level))
     return (
-        "An e-value is what a stake of 1 against an answer has become, in bets that gain nothing "
-        "on average if that answer is right. So a right answer's e-value ever reaches "
-        f"{most} with a probability of at most {chance}; an answer whose e-value has reached "
-        f"{most} is ruled out permanently. An interval is of one mean by itself; the bets use all "
+        "The evidence against an answer is what a stake of 1 has become in bets against it, which "
+        "gain nothing on average if that answer is right (an e-value). So the evidence against a "
+        f"right answer ever reaches {most} with a probability of at most {chance}; an answer with "
+        f"evidence of {most} or more is ruled out permanently. An interval is of one mean by itself; the bets use all "
         "results together, so intervals may still overlap."
     )
