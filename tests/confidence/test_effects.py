@@ -274,6 +274,22 @@ def test_arms_are_compared_with_the_control_as_stated_in_the_units_of_rewards(po
             assert effect.lower <= true <= effect.upper
 
 
+def test_no_difference_of_features_is_larger_than_the_range_of_rewards():
+    heats = {
+        "base": ["K", "Cs"] * 6,
+        "ligand": list("XSPD") * 3,
+        "heat": [60] * 4 + [80] * 4 + [99] * 4,
+    }
+    problem = linear.Problem(heats, reward_range=(0, 100))
+    policy = linear.BlockBetting(problem, seed=1)
+    generator = np.random.default_rng(6)
+    while not policy.progress().effects:
+        pull = policy.ask()
+        policy.tell(pull, float(generator.uniform(40, 60)))
+    for effect in policy.progress().effects:
+        assert -100 <= effect.lower <= effect.difference <= effect.upper <= 100
+
+
 @pytest.mark.parametrize("policy", list(policies()), ids=name_of)
 def test_without_a_control_arms_are_compared_with_the_leader(policy):
     assert policy.progress().effects == () or policy.progress().effects[0].lower is None

@@ -254,7 +254,9 @@ class Writer:
         """Correct an outcome; one that is on record already stays as it is."""
         row = self.pull(pull_id)
         if row.value_seq is None:
-            raise UnknownPull(f"pull {pull_id} has no outcome to correct: it was never told; tell it")
+            raise UnknownPull(
+                f"pull {pull_id} has no outcome to correct: it was never told; tell it"
+            )
         current = self._record(row.value_seq)
         old = outcome_of(current.value, current.body)
         if old == result.outcome:

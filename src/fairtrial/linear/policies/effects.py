@@ -96,4 +96,9 @@ def _difference(
     spread = Spread(np.ones(kept.sum()), None if own is None else (own[0], own[1]))
     first = float((weights[0] ** 2 * known.drawn[0]).sum() * known.drawn[0].sum())
     found = difference_from_blocks(known, weights, spread, level, first, off)
-    return found.times(problem.sign * problem.reduced.unit)
+    found = found.times(problem.sign * problem.reduced.unit)
+    # Rewards of candidates that cannot be pulled may lie outside the range.
+    if ends is None or problem.candidates is not None:
+        return found
+    width = ends[1] - ends[0]
+    return DifferenceInterval(*np.clip(found, -width, width))
