@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from fairtrial.delayed import delays
 from fairtrial.delayed.environments import CurveEnvironment, SimulatedEnvironment
 from fairtrial.delayed.fixed_design import fixed_design
 from fairtrial.delayed.planning import complexity
+from fairtrial.delayed.policies.blocks import BlockBetting
 from fairtrial.delayed.problem import Problem
 from fairtrial.delayed.scenarios import at_effect, values, with_losses
 
@@ -153,12 +154,18 @@ def _has_bound(problem: Problem) -> bool:
     return not problem.readings_used
 
 
+def _analysis(problem: Problem, actions: Sequence[int], delta: float) -> BlockBetting:
+    """Return block betting over units that were assigned by others."""
+    return BlockBetting(problem, delta, assigned=list(actions))
+
+
 FAMILY = Family(
     environment=_environment,
     environment_keys={"means": Any, "std": Any, "delay": Any, "bias": Any, "every": float},
     doubts=_doubts,
     complexity=complexity,
     has_bound=_has_bound,
+    analysis=_analysis,
     at_effect=at_effect,
     with_losses=with_losses,
     values=values,

@@ -214,6 +214,21 @@ def draw_action(blocks: Blocks, weights: Floats, columns: int) -> int:
 
 
 @inlined
+def issue_assigned(blocks: Blocks, action: int) -> int:
+    """Issue a pull that others assigned, of the only open block; return the block's serial.
+
+    It is `OUTSIDE` if no block is open.
+    """
+    if blocks.number[0] == 0:
+        return OUTSIDE
+    serial = blocks.first[0]
+    slot = serial % blocks.waiting.size
+    blocks.to_issue[slot, action] -= 1.0
+    blocks.unissued[slot] -= 1
+    return serial
+
+
+@inlined
 def slot_of(blocks: Blocks, serial: int) -> int:
     """Return the slot of a pull's block, `OUTSIDE` if that is settled, or there is none."""
     return serial % blocks.waiting.size if serial >= blocks.first[0] else OUTSIDE

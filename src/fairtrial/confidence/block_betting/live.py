@@ -54,6 +54,12 @@ class BlockKernels(Protocol):
     def ask(self, *arguments: Any) -> tuple[int, int]:
         """Return an action and a tag; the action is -1 if another block needs more room."""
 
+    def open_assigned(self, *arguments: Any) -> None:
+        """Open a block of the counts, by action, that others assigned; freeze its bets."""
+
+    def ask_assigned(self, *arguments: Any) -> int:
+        """Issue a pull of an action that others assigned; return its tag."""
+
     def tell(self, *arguments: Any) -> None:
         """Take a result: action, tag, value, number of the pull (negative if unsolicited)."""
 
@@ -249,6 +255,22 @@ class LiveBlocks:
             if action >= 0:
                 return action, tag, self._propensity.item()
             self.make_room()
+
+    def skip_initial_block(self) -> None:
+        """Close the block of initial pulls, if there is one, where others assign them."""
+        blocks = self.state.blocks
+        before, opened = self._first.item(), int(blocks.number[0])
+        blocks.first[0] += opened
+        blocks.number[0] -= opened
+        self._keep_paid(before)
+
+    def open_assigned(self, counts: Floats) -> None:
+        """Open a block of the pulls, by action, that others assigned."""
+        self.kernels.open_assigned(*self.arrays, counts)
+
+    def ask_assigned(self, action: int) -> int:
+        """Issue a pull that others assigned; return its tag."""
+        return int(self.kernels.ask_assigned(*self.arrays[1:], action))
 
     def learn(self, pull: Pull, value: float, *, was_lost: bool) -> None:
         """Take a result; after its loss it counts for bets wherever its block is known."""

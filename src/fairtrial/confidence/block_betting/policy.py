@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
+from fairtrial.confidence.block_betting.cuts import ASSIGNED, Cuts
 from fairtrial.confidence.block_betting.live import LiveBlocks, Randomize
 from fairtrial.core.fixed_confidence import FixedConfidencePolicy
+from fairtrial.core.recommendation import PREDICTABLE, Guarantee
+from fairtrial.errors import InvalidArgument
 
 __all__ = ["BlockPolicy"]
 
@@ -11,13 +17,17 @@ __all__ = ["BlockPolicy"]
 class BlockPolicy(FixedConfidencePolicy):
     """A policy whose pulls are those of `LiveBlocks`; its family says the rest."""
 
+    batch: int | None
     randomize: Randomize
     _blocks: LiveBlocks
 
+    _cuts: Cuts | None = None
+    """The blocks of a finished experiment, if all pulls were assigned by others."""
+
     @property
     def randomizes(self) -> bool:
-        """Whether pulls come in random order."""
-        return self.randomize is not False
+        """Whether pulls come in random order; not where all are assigned."""
+        return self.randomize is not False and self._cuts is None
 
     def conceal(self, secret: str) -> None:
         """Toss all coins by a secret instead of the seed, before the first pull."""
@@ -30,3 +40,62 @@ class BlockPolicy(FixedConfidencePolicy):
 
     def _remaining(self, evidence: float | None, threshold: float | None) -> float | None:
         return self._blocks.pulls_left
+
+    def _with_order(self, stated: Guarantee) -> Guarantee:
+        """Return a guarantee with what it assumes of the order of the pulls."""
+        if self._cuts is not None:
+            return stated.assuming(ASSIGNED)
+        return stated if self.randomize else stated.assuming(PREDICTABLE)
+
+    # ------------------------------------------------------------- finished experiments
+
+    def _follow(self, cuts: Cuts) -> None:
+        """Take all pulls from a finished experiment instead of planning them."""
+        if self.batch is not None or self.max_pulls is not None:
+            raise InvalidArgument("assigned", "leaves batch and max_pulls nothing to say")
+        self._cuts = cuts
+        self._blocks.skip_initial_block()
+
+    def _next_assigned(self, cuts: Cuts) -> tuple[int, int] | None:
+        """Return action and tag of what was assigned next.
+
+        A block begins when those before have all results.
+        """
+        if self.asked == len(cuts.actions):
+            return None
+        begins = self.asked in cuts.starts
+        if self._outstanding and (begins or self.asked == cuts.rest):
+            return None
+        if begins:
+            self._blocks.open_assigned(cuts.counts_from(self.asked))
+        action = int(cuts.actions[self.asked])
+        return action, self._blocks.ask_assigned(action)
+
+    @property
+    def _has_all_results(self) -> bool:
+        """Whether every unit of a finished experiment has its result, also those after the stop."""
+        return self._cuts is not None and bool(
+            self._blocks.state.counts.sum() >= len(self._cuts.actions)
+        )
+
+    def _can_run(self, environment: Any, horizon: int | None, parallel: int) -> bool:
+        return self._cuts is None and super()._can_run(environment, horizon, parallel)
+
+    @property
+    def _capped(self) -> bool:
+        if self._cuts is None:
+            return super()._capped
+        return self.asked == len(self._cuts.actions) and not self._outstanding
+
+    @property
+    def _ending(self) -> str:
+        if self._cuts is None:
+            return super()._ending
+        return f"all {len(self._cuts.actions)} units of the experiment are used"
+
+    def _left(self, evidence: float | None, threshold: float | None) -> float | None:
+        if self._cuts is None or self._finished or not self._capped:
+            return super()._left(evidence, threshold)
+        # Results that would have been needed beyond those of the last block.
+        needed = float(self._blocks.state.forecast[0]) - self._cuts.last_block
+        return max(0.0, needed) if math.isfinite(needed) else None

@@ -5,7 +5,11 @@ import math
 import numpy as np
 
 from fairtrial.confidence.block_betting.bets import inlined
-from fairtrial.confidence.block_betting.blocks import next_slot, open_planned_block
+from fairtrial.confidence.block_betting.blocks import (
+    next_slot,
+    open_block,
+    open_planned_block,
+)
 from fairtrial.core.compilation import kernel
 from fairtrial.delayed._kernels.block_state import Floats, Plans, Rules, State, Wealth
 from fairtrial.delayed._kernels.top_sets import find_places, find_target, is_live, wealth_against
@@ -15,8 +19,14 @@ PRIOR_PULLS = 2.0
 
 
 @kernel
-def plan_block(variances: Floats, rules: Rules, state: State, batch: float) -> int:
-    """Open the next block, against the arms that lead; return its slot."""
+def plan_block(
+    variances: Floats, rules: Rules, state: State, batch: float, assigned: Floats
+) -> int:
+    """Open the next block, against the arms that lead; return its slot.
+
+    `batch`: pulls wanted in the block; 0 leaves it to the method. `assigned`: the pulls of every
+    arm, where others assigned them; empty if the method plans them.
+    """
     slot = next_slot(state.blocks)
     wealth = state.wealth
     plans = state.plans
@@ -37,6 +47,9 @@ def plan_block(variances: Floats, rules: Rules, state: State, batch: float) -> i
     find_places(state.means, inside, plans.place[slot])
     find_positions(inside, plans.position[slot])
     state.forecast[0] = _find_shares(rules, wealth, plans, slot, state.shares)
+    if assigned.size:
+        open_block(state.blocks, assigned)
+        return slot
     planned = np.zeros(variances.size)
     _fill_counts(rules, wealth, plans, slot, state.shares, batch, planned)
     open_planned_block(state.blocks, planned)

@@ -15,6 +15,7 @@ from fairtrial.confidence.block_betting.blocks import (
     close_oldest,
     complete_slot,
     draw_action,
+    issue_assigned,
     next_pull,
     next_slot,
     note_loss,
@@ -49,10 +50,12 @@ from fairtrial.delayed._kernels.top_sets import NO_TARGET, mark_live_arms
 __all__ = [
     "STATE",
     "ask",
+    "ask_assigned",
     "correct",
     "end",
     "find_live_arms",
     "lose",
+    "open_assigned",
     "settle",
     "start",
     "tell",
@@ -99,7 +102,7 @@ def next_arm(variances: Floats, rules: Rules, state: State, batch: float) -> tup
         # Without a result of every arm there is no plan: the pull informs plans, in no bet.
         arm = _extra_arm(state)
     elif arm < 0 and next_slot(state.blocks) != OUTSIDE:
-        slot = plan_block(variances, rules, state, batch)
+        slot = plan_block(variances, rules, state, batch, np.empty(0))
         place_bets(rules, state.wealth, state.plans, state.blocks, state.bets, slot)
         arm, serial = next_pull(state.blocks, -1, 1)
     if arm >= 0:
@@ -117,6 +120,28 @@ def _extra_arm(state: State) -> int:
         if state.counts[arm] + state.pending[arm] < state.counts[best] + state.pending[best]:
             best = arm
     return best
+
+
+@kernel
+def open_assigned(packed: Floats, floats: Floats, integers: Integers, assigned: Floats) -> None:
+    """Open a block of pulls that others assigned, by arm, and freeze its bets.
+
+    Without a result of every arm there is no plan: the pulls inform plans, in no block.
+    """
+    variances, rules = open_constants(packed)
+    state = open_state(floats, integers)
+    if state.counts.min() > 0.0:
+        slot = plan_block(variances, rules, state, 0.0, assigned)
+        place_bets(rules, state.wealth, state.plans, state.blocks, state.bets, slot)
+
+
+@kernel
+def ask_assigned(floats: Floats, integers: Integers, arm: int) -> int:
+    """Issue a pull of the only open block, if there is any; return its tag."""
+    state = open_state(floats, integers)
+    state.pending[arm] += 1.0
+    serial = issue_assigned(state.blocks, arm)
+    return tag_of(serial, serial > 0)
 
 
 def tell(

@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fairtrial.confidence.block_betting import (
     BlockKernels,
@@ -20,13 +20,24 @@ from fairtrial.confidence.block_betting import (
     promise,
 )
 from fairtrial.confidence.block_betting.bets import GRID
-from fairtrial.confidence.block_betting.effects import PaidResults, Spread, difference_of_arms
+from fairtrial.confidence.block_betting.cuts import (
+    Cuts,
+    actions_of,
+    require_every_action,
+    units_until_each,
+)
+from fairtrial.confidence.block_betting.effects import (
+    DifferenceInterval,
+    Spread,
+    difference_from_sums,
+    difference_of_arms,
+)
 from fairtrial.confidence.bounds import NormalMixture
 from fairtrial.confidence.loss_test import UNEQUAL_LOSSES
 from fairtrial.confidence.noise_test import NoiseTest
 from fairtrial.core.policy import Choice
 from fairtrial.core.pull import Pull
-from fairtrial.core.recommendation import PREDICTABLE, Effect, Estimate, Guarantee
+from fairtrial.core.recommendation import Effect, Estimate, Guarantee
 from fairtrial.core.run import Run
 from fairtrial.core.validation import check_instance, check_integer
 from fairtrial.core.wording import is_best, plural
@@ -40,6 +51,9 @@ from fairtrial.errors import InvalidArgument, InvalidOutcome
 __all__ = ["BlockBetting"]
 
 Floats = NDArray[np.float64]
+
+Difference = Callable[[Floats], DifferenceInterval | None]
+"""Return the difference of weighted means, given the weights of the arms."""
 
 _MOST_STDS = 1e10
 _RAREST = 1e4
@@ -85,6 +99,9 @@ class BlockBetting(BlockPolicy):
         noise.
     max_pulls : int, optional
         Stop undecided after this many results.
+    assigned : array-like of int, optional
+        What a finished experiment did, for `fairtrial.analyse`: the action of every unit in the
+        order of assignment. Blocks are cut from it instead of being planned.
     randomize : bool or "bernoulli"
         Whether the pulls of a block come in random order (default), each drawn from those that
         are left. With ``"bernoulli"`` the arm of each pull is drawn on its own, with the planned
@@ -130,6 +147,7 @@ class BlockBetting(BlockPolicy):
         batch: int | None = None,
         initial_pulls: int | None = None,
         max_pulls: int | None = None,
+        assigned: ArrayLike | None = None,
         randomize: Randomize = True,
         seed: int | np.random.Generator | None = None,
     ) -> None:
@@ -151,6 +169,16 @@ class BlockBetting(BlockPolicy):
         self._blocks = _Blocks(constants, self.randomize, self._key, **self._dimensions)
         # Pulls that failed and count as the failure value.
         self._valued: list[int] = []
+        self.assigned = assigned
+        if assigned is not None:
+            self._follow(self._cut(assigned))
+
+    def _cut(self, assigned: ArrayLike) -> Cuts:
+        problem, rules = self.problem, self._rules
+        actions, number = actions_of(assigned, problem), problem.n_actions
+        require_every_action(actions, problem, "arm")
+        begin = units_until_each(actions, number, rules.initial_pulls)
+        return Cuts(actions, number, begin, rules.growth, int(rules.touch) * number)
 
     def _units(self) -> tuple[float, float]:
         """Return what counts as 0 and as 1 inside: there more is better, bounded rewards in [0, 1].
@@ -210,6 +238,8 @@ class BlockBetting(BlockPolicy):
 
     def choose(self) -> Choice:
         """Return the next pull of an open block; plan a block when none has pulls left."""
+        if self._cuts is not None:
+            return self._next_assigned(self._cuts)
         return self._blocks.choose(float(self.batch or 0))
 
     def learn(self, pull: Pull, outcome: float) -> None:
@@ -281,7 +311,7 @@ class BlockBetting(BlockPolicy):
         largest = np.abs(environment.arm_means) + _RAREST * environment.arm_stds
         # Compiled code refuses no outcome.
         is_near = self._bounded or (largest <= _MOST_STDS * abs(self._rules.unit)).all()
-        return environment.compiled and bool(is_near)
+        return self._cuts is None and environment.compiled and bool(is_near)
 
     def _run(
         self, environment: Any, generator: np.random.Generator, horizon: int | None, parallel: int
@@ -404,11 +434,20 @@ class BlockBetting(BlockPolicy):
         origin, unit = self._rules.origin, self._rules.unit
         results = self._blocks.paid_results(unit, origin, losses_count=self._bounded)
         answer = self._answer
-        if results is None or not answer:
+        difference: Difference | None = None
+        if self._has_all_results:
+            # All results of an experiment say more than those of the blocks before the stop.
+            counts, means = self._blocks.state.counts.copy(), self._blocks.state.means
+            sums, scale = counts * (origin + unit * means), self.problem.scale
+            difference = partial(difference_from_sums, counts, sums, scale=scale, level=self.delta)
+        elif results is not None:
+            spread = Spread(self.problem.scale, self.problem.reward_range)
+            difference = partial(difference_of_arms, results, spread=spread, level=self.delta)
+        if difference is None or not answer:
             return tuple
-        spread = Spread(self.problem.scale, self.problem.reward_range)
-        reference = self.problem.control or answer[0]
-        return partial(_effects_of, self.problem.arms, reference, results, spread, self.delta)
+        return partial(
+            _effects_of, self.problem.arms, self.problem.control or answer[0], difference
+        )
 
     def _details(self) -> Mapping[str, Any]:
         """Return blocks, and which arms are settled."""
@@ -433,8 +472,7 @@ class BlockBetting(BlockPolicy):
             "whatever the true means are and whenever results arrive",
             "the true mean of each arm does not change during the study",
         )
-        if not self.randomize:
-            stated = stated.assuming(PREDICTABLE)
+        stated = self._with_order(stated)
         if problem.clip:
             clipped = "the means are those of outcomes clipped to the range"
             stated = replace(stated, assumptions=(*stated.assumptions, clipped))
@@ -471,9 +509,7 @@ class BlockBetting(BlockPolicy):
         return tuple(found)
 
 
-def _effects_of(
-    arms: Sequence[str], reference: str, results: PaidResults, spread: Spread, level: float
-) -> tuple[Effect, ...]:
+def _effects_of(arms: Sequence[str], reference: str, difference: Difference) -> tuple[Effect, ...]:
     """Return every other arm against one."""
     found = []
     compared = arms.index(reference)
@@ -481,6 +517,5 @@ def _effects_of(
         if place != compared:
             target = np.zeros(len(arms))
             target[place], target[compared] = 1.0, -1.0
-            difference = difference_of_arms(results, target, spread, level)
-            found.append(Effect(arm, reference, None, *(difference or ())))
+            found.append(Effect(arm, reference, None, *(difference(target) or ())))
     return tuple(found)

@@ -16,6 +16,7 @@ from fairtrial.confidence.block_betting.blocks import (
     close_oldest,
     complete_slot,
     draw_action,
+    issue_assigned,
     next_pull,
     next_slot,
     note_loss,
@@ -88,7 +89,6 @@ __all__ = [
     "open_assigned",
     "run",
     "settle",
-    "skip_initial_block",
     "start",
     "tell",
     "tell_late",
@@ -162,7 +162,7 @@ def _plan_block(model: Model, rules: Rules, state: State, batch: float, assigned
     support = np.zeros((arms, groups), dtype=np.bool_)
     slot = next_slot(state.blocks)
     if assigned.size:
-        open_block(state.blocks, assigned.reshape(assigned.size))
+        open_block(state.blocks, assigned)
     else:
         number = find_support(seen, leader, doubted, variances, needs, shares, support)
         planned = np.empty((arms, groups))
@@ -217,39 +217,28 @@ def _next_cell(
             return _extra_cell(model, state, group), OUTSIDE
         if next_slot(state.blocks) == OUTSIDE:
             return -1, OUTSIDE
-        _plan_block(model, rules, state, batch, np.empty((0, 0)))
-
-
-@kernel
-def skip_initial_block(floats: Floats, integers: Integers) -> None:
-    """Close the block of the initial pulls, where others assign them: it has no bets."""
-    close_oldest(open_state(floats, integers).blocks)
+        _plan_block(model, rules, state, batch, np.empty(0))
 
 
 @kernel
 def open_assigned(packed: Floats, floats: Floats, integers: Integers, assigned: Floats) -> None:
-    """Open a block of pulls that others assigned, shape (K, L), and freeze its bets."""
+    """Open a block of pulls that others assigned, by cell, and freeze its bets."""
     model, rules = open_constants(packed)
     state = open_state(floats, integers)
     if can_plan(model, state):
         _plan_block(model, rules, state, 0.0, assigned)
     else:
         _aim_at_leader(state, next_slot(state.blocks))
-        open_block(state.blocks, assigned.reshape(assigned.size))
+        open_block(state.blocks, assigned)
 
 
 @kernel
 def ask_assigned(floats: Floats, integers: Integers, cell: int) -> int:
     """Issue a pull of the only open block, if there is any; return its tag."""
     state = open_state(floats, integers)
-    blocks = state.blocks
-    if blocks.number[0] == 0:
-        return OUTSIDE
-    serial = blocks.first[0]
-    slot = slot_of(blocks, serial)
-    blocks.to_issue[slot, cell] -= 1.0
-    blocks.unissued[slot] -= 1
-    return tag_of(serial, is_bet_on(state, slot, cell))
+    serial = issue_assigned(state.blocks, cell)
+    slot = slot_of(state.blocks, serial)
+    return tag_of(serial, slot != OUTSIDE and is_bet_on(state, slot, cell))
 
 
 @kernel

@@ -19,18 +19,23 @@ from fairtrial.confidence.block_betting import (
     promise,
 )
 from fairtrial.confidence.block_betting.bets import GRID
+from fairtrial.confidence.block_betting.cuts import (
+    Cuts,
+    actions_of,
+    require_every_action,
+    units_until_each,
+)
 from fairtrial.confidence.block_betting.effects import Spread, difference_of_arms
 from fairtrial.confidence.loss_test import UNEQUAL_LOSSES
 from fairtrial.core.policy import Choice
 from fairtrial.core.pull import Pull
-from fairtrial.core.recommendation import PREDICTABLE, Effect, Guarantee
+from fairtrial.core.recommendation import Effect, Guarantee
 from fairtrial.core.validation import check_choice, check_integer
 from fairtrial.errors import InvalidArgument
 from fairtrial.subpopulations._kernels import blocks
 from fairtrial.subpopulations._kernels.block_state import CONSTANTS, Constants, Rules
 from fairtrial.subpopulations.environments import CellEnvironment
 from fairtrial.subpopulations.policies.base import FloorPolicy
-from fairtrial.subpopulations.policies.cuts import ASSIGNED, Cuts
 from fairtrial.subpopulations.policies.effects import effects_of_arms
 from fairtrial.subpopulations.policies.units import model_of
 from fairtrial.subpopulations.problem import Problem
@@ -154,17 +159,17 @@ class BlockBetting(FloorPolicy, BlockPolicy):
         self.randomize = check_randomize(randomize, self.losses)
         self._blocks = _Blocks(constants, self.randomize, self._key, **self._dimensions)
         self.assigned = assigned
-        self._cuts = None if assigned is None else self._cut(assigned)
-        if self._cuts is not None:
-            blocks.skip_initial_block(self._blocks.floats, self._blocks.integers)
+        if assigned is not None:
+            self._follow(self._cut(assigned))
 
     def _cut(self, assigned: ArrayLike) -> Cuts:
-        cuts = Cuts(assigned, self.problem, self._rules)
-        if self.batch is not None or self.max_pulls is not None:
-            raise InvalidArgument("assigned", "leaves batch and max_pulls nothing to say")
         if self.losses == "ignorable":
             raise InvalidArgument("losses", "must be 'informative' with assigned", self.losses)
-        return cuts
+        problem, rules = self.problem, self._rules
+        actions, number = actions_of(assigned, problem), problem.n_actions
+        require_every_action(actions, problem, "cell")
+        begin = units_until_each(actions, number, rules.initial_pulls)
+        return Cuts(actions, number, begin, rules.growth, int(rules.touch) * number)
 
     def _refuse_what_is_not_covered(self) -> None:
         if self.problem.tolerance > 0.0 or self.problem.floor_tolerance > 0.0:
@@ -225,32 +230,13 @@ class BlockBetting(FloorPolicy, BlockPolicy):
 
     # ------------------------------------------------------------------- contract
 
-    @property
-    def randomizes(self) -> bool:
-        """Whether pulls come in random order; not where all are assigned."""
-        return super().randomizes and self._cuts is None
-
     def choose(self, group: str | None = None) -> Choice:
         """Return the next pull of an open block, planning a new one when there is none."""
-        if self._cuts is not None:
-            return self._next_assigned(group)
-        return self._blocks.choose(self._column(group), float(self.batch or 0))
-
-    def _next_assigned(self, group: str | None) -> Choice:
-        """Return what was assigned next; a block begins when those before have all results."""
-        assert self._cuts is not None
+        if self._cuts is None:
+            return self._blocks.choose(self._column(group), float(self.batch or 0))
         if group is not None:
             raise InvalidArgument("group", "must not be given: all pulls are assigned", group)
-        if self.asked == len(self._cuts.actions):
-            return None
-        begins = self.asked in self._cuts.starts
-        if self._outstanding and (begins or self.asked == self._cuts.rest):
-            return None
-        if begins:
-            blocks.open_assigned(*self._blocks.arrays, self._cuts.counts_from(self.asked))
-        action = int(self._cuts.actions[self.asked])
-        state = self._blocks.floats, self._blocks.integers
-        return action, int(blocks.ask_assigned(*state, action))
+        return self._next_assigned(self._cuts)
 
     def learn(self, pull: Pull, outcome: float) -> None:
         """Take one reward; after its loss it counts for bets as long as its block is open."""
@@ -264,9 +250,6 @@ class BlockBetting(FloorPolicy, BlockPolicy):
         """Correct the data, and all bets on the result."""
         self._blocks.amend(pull, self._inward * old, self._inward * new)
 
-    def _can_run(self, environment: Any, horizon: int | None, parallel: int) -> bool:
-        return self._cuts is None and super()._can_run(environment, horizon, parallel)
-
     def _simulate(
         self, environment: CellEnvironment, generator: np.random.Generator, horizon: int
     ) -> Floats:
@@ -279,18 +262,6 @@ class BlockBetting(FloorPolicy, BlockPolicy):
     @property
     def _finished(self) -> bool:
         return self._blocks.finished
-
-    @property
-    def _capped(self) -> bool:
-        if self._cuts is None:
-            return super()._capped
-        return self.asked == len(self._cuts.actions) and not self._outstanding
-
-    @property
-    def _ending(self) -> str:
-        if self._cuts is None:
-            return super()._ending
-        return f"all {len(self._cuts.actions)} units of the experiment are used"
 
     @property
     def _answer(self) -> int | None:
@@ -318,7 +289,8 @@ class BlockBetting(FloorPolicy, BlockPolicy):
             self._rules.shift / self._inward,
             losses_count=ranged and self.losses != "ignorable",
         )
-        if results is None:
+        # All results of an experiment say more than those of the blocks before the stop.
+        if results is None or self._has_all_results:
             return super()._effects()
         spread = Spread(self.problem.scale.ravel(), self.problem.reward_range)
         difference = partial(difference_of_arms, results, spread=spread, level=self.delta)
@@ -347,13 +319,6 @@ class BlockBetting(FloorPolicy, BlockPolicy):
         rivals[leader] = False
         # Every rival is rejected: what the last of them came to is at least the threshold.
         return float(wealth[rivals].min()) if rivals.any() else threshold, threshold
-
-    def _left(self, evidence: float | None, threshold: float | None) -> float | None:
-        if self._cuts is None or self._finished or not self._capped:
-            return super()._left(evidence, threshold)
-        # Results that would have been needed beyond those of the last block.
-        needed = float(self._blocks.state.forecast[0]) - self._cuts.last_block
-        return max(0.0, needed) if math.isfinite(needed) else None
 
     @property
     def _losses(self) -> tuple[Floats, Floats]:
@@ -425,10 +390,7 @@ class BlockBetting(FloorPolicy, BlockPolicy):
             "whatever the true means are",
             "the true mean of each arm in each group does not change during the study",
         )
-        if self._cuts is not None:
-            stated = stated.assuming(ASSIGNED)
-        elif not self.randomize:
-            stated = stated.assuming(PREDICTABLE)
+        stated = self._with_order(stated)
         ignorable = self.losses == "ignorable"
         if ignorable:
             stated = stated.assuming(_LOSSES_IGNORABLE)
