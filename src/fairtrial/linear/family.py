@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from fairtrial.linear.environments import (
 )
 from fairtrial.linear.fixed_design import fixed_design
 from fairtrial.linear.planning import complexity
+from fairtrial.linear.policies.blocks import BlockBetting
 from fairtrial.linear.problem import NO_INTERCEPT, Problem
 from fairtrial.linear.scenarios import at_effect, values
 
@@ -51,6 +52,11 @@ def _doubts_of_table(problem: Problem) -> tuple[str, ...]:
     return () if problem.has_intercept else (NO_INTERCEPT,)
 
 
+def _analysis(problem: Problem, actions: Sequence[int], delta: float) -> BlockBetting:
+    """Return block betting over units that were assigned by others."""
+    return BlockBetting(problem, delta, assigned=list(actions))
+
+
 FAMILY = Family(
     environment=_environment,
     environment_keys={"theta": list[float], "std": Any},
@@ -61,6 +67,7 @@ FAMILY = Family(
     stand_ins={"features": np.eye},
     doubts_of_table=_doubts_of_table,
     complexity=complexity,
+    analysis=_analysis,
     at_effect=at_effect,
     with_losses=LossyEnvironment,
     with_drift=DriftingEnvironment,

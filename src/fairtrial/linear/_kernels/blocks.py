@@ -28,6 +28,7 @@ from fairtrial.confidence.block_betting.blocks import (
     close_oldest,
     complete_slot,
     draw_action,
+    issue_assigned,
     next_pull,
     next_slot,
     note_loss,
@@ -76,10 +77,13 @@ from fairtrial.linear._kernels.state import (
 __all__ = [
     "STATE",
     "ask",
+    "ask_assigned",
     "correct",
     "evidence_now",
     "leaders",
     "lose",
+    "measures_start",
+    "open_assigned",
     "run",
     "settle",
     "start",
@@ -127,11 +131,31 @@ def _next_arm(model: Model, rules: Rules, state: State, batch: float) -> tuple[i
     if arm < 0 and not (state.estimable[0] and _has_begun(model, rules, state)):
         arm = _extra_arm(model, rules, state)
     elif arm < 0 and next_slot(state.blocks) != OUTSIDE:
-        plan_block(model, rules, state, batch)
+        plan_block(model, rules, state, batch, np.empty(0))
         arm, serial = next_pull(state.blocks, -1, 1)
     if arm >= 0:
         state.pending[arm] += 1.0
     return arm, serial
+
+
+@kernel
+def open_assigned(packed: Floats, floats: Floats, integers: Integers, assigned: Floats) -> None:
+    """Open a block of pulls that others assigned, by arm, and freeze its bets.
+
+    Before theta can be estimated there is no plan: the pulls inform plans, in no block.
+    """
+    model, rules = open_constants(packed)
+    state = open_state(floats, integers)
+    if state.estimable[0]:
+        plan_block(model, rules, state, 0.0, assigned)
+
+
+@kernel
+def ask_assigned(floats: Floats, integers: Integers, arm: int) -> int:
+    """Issue a pull of the only open block, if there is any; return its tag."""
+    state = open_state(floats, integers)
+    state.pending[arm] += 1.0
+    return issue_assigned(state.blocks, arm)
 
 
 @kernel

@@ -5,7 +5,11 @@ import math
 import numpy as np
 
 from fairtrial.confidence.block_betting.bets import NO_BET, freeze_stakes
-from fairtrial.confidence.block_betting.blocks import next_slot, open_planned_block
+from fairtrial.confidence.block_betting.blocks import (
+    next_slot,
+    open_block,
+    open_planned_block,
+)
 from fairtrial.core.compilation import kernel
 from fairtrial.linear._kernels.matrices import (
     Floats,
@@ -348,10 +352,11 @@ def _what_matters(
 
 
 @kernel
-def plan_block(model: Model, rules: Rules, state: State, batch: float) -> None:
+def plan_block(model: Model, rules: Rules, state: State, batch: float, assigned: Floats) -> None:
     """Plan the next block and freeze its counts and bets.
 
-    `batch`: pulls wanted in the block; 0 leaves it to the method.
+    `batch`: pulls wanted in the block; 0 leaves it to the method. `assigned`: the pulls of every
+    arm, where others assigned them; empty if the method plans them.
     """
     arms, rank = model.arms.shape
     root = np.empty((rank, rank))
@@ -394,7 +399,10 @@ def plan_block(model: Model, rules: Rules, state: State, batch: float) -> None:
         for k in range(arms):
             state.shares[k] = shares[k]
     state.forecast[0] = 2.0 * noise * value
-    open_planned_block(state.blocks, planned)
+    if assigned.size:
+        open_block(state.blocks, assigned)
+    else:
+        open_planned_block(state.blocks, planned)
     if rules.bounded:
         _freeze_bounded(model, rules, state, slot, root, theta, noise)
 

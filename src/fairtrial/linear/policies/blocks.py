@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fairtrial.confidence.block_betting import (
     BlockKernels,
@@ -20,10 +20,11 @@ from fairtrial.confidence.block_betting import (
     promise,
 )
 from fairtrial.confidence.block_betting.bets import GRID
+from fairtrial.confidence.block_betting.cuts import Cuts, actions_of
 from fairtrial.confidence.loss_test import UNEQUAL_LOSSES
 from fairtrial.core.policy import Choice
 from fairtrial.core.pull import Pull
-from fairtrial.core.recommendation import PREDICTABLE, Effect, Guarantee
+from fairtrial.core.recommendation import Effect, Guarantee
 from fairtrial.core.validation import check_integer
 from fairtrial.errors import InvalidArgument
 from fairtrial.linear._kernels import blocks
@@ -41,6 +42,9 @@ Integers = NDArray[np.int64]
 MOST_PAIRS = 25_000_000
 """Pairs of candidates that have a wealth of their own, at most: 200 MB of them."""
 
+
+_ASSIGNED_PER_FEATURE = 3
+"""Units of a block that others assigned for each independent feature, at least."""
 
 _MOST_COMPARED = 20
 """Candidates that are compared with another: those of the largest fitted values."""
@@ -79,6 +83,9 @@ class BlockBetting(LinearPolicy, BlockPolicy):
         each would be, of different arms: none is repeated before every arm was pulled.
     max_pulls : int, optional
         Stop undecided after this many results.
+    assigned : array-like of int, optional
+        What a finished experiment did, for `fairtrial.analyse`: the arm of every unit, by its
+        number, in the order of assignment. Blocks are cut from it instead of being planned.
     randomize : bool or "bernoulli"
         Whether the pulls of a block come in random order (default), each drawn from those that
         are left. With ``"bernoulli"`` the arm of each pull is drawn on its own, with the planned
@@ -117,6 +124,7 @@ class BlockBetting(LinearPolicy, BlockPolicy):
         batch: int | None = None,
         initial_pulls: int | None = None,
         max_pulls: int | None = None,
+        assigned: ArrayLike | None = None,
         randomize: Randomize = True,
         seed: int | np.random.Generator | None = None,
     ) -> None:
@@ -146,6 +154,42 @@ class BlockBetting(LinearPolicy, BlockPolicy):
         constants, _ = CONSTANTS.pack(Constants(model, self._rules))
         self.randomize = check_randomize(randomize)
         self._blocks = _Blocks(constants, self.randomize, self._key, **self._dimensions)
+        self.assigned = assigned
+        if assigned is not None:
+            self._follow(self._cut(actions_of(assigned, problem)))
+
+    def _cut(self, actions: Integers) -> Cuts:
+        """Return the blocks of a finished experiment: first come units until theta is known."""
+        arms, _, rank = self._units.shape
+        begin = self._units_until_measured(actions, self._initial * rank)
+        return Cuts(actions, arms, begin, self._rules.growth, _ASSIGNED_PER_FEATURE * rank)
+
+    def _units_until_measured(self, actions: Integers, least: int) -> int:
+        """Return after how many units, or all, every direction is measured as by one of a basis."""
+        self._require_all_directions(actions)
+        model = self._units.model
+        shortest, longest = min(least, len(actions)), len(actions)
+        # More units never measure less: halve what is left.
+        while shortest < longest:
+            middle = (shortest + longest) // 2
+            counts = np.bincount(actions[:middle], minlength=len(model.arms)).astype(np.float64)
+            if blocks.measures_start(model, counts):
+                longest = middle
+            else:
+                shortest = middle + 1
+        return longest
+
+    def _require_all_directions(self, actions: Integers) -> None:
+        rows = self.problem.reduced.arms
+        pulled = rows[np.unique(actions)]
+        rank = int(np.linalg.matrix_rank(pulled)) if len(pulled) else 0
+        for arm in self.problem.start_arms.tolist():
+            if int(np.linalg.matrix_rank([*pulled, rows[arm]])) > rank:
+                label = self.problem.arms[arm]
+                accepted = (
+                    f"must have units whose features tell the mean of every arm, also {label!r}"
+                )
+                raise InvalidArgument("assigned", accepted)
 
     @property
     def _pairwise(self) -> bool:
@@ -158,6 +202,8 @@ class BlockBetting(LinearPolicy, BlockPolicy):
     @property
     def _initial_counts(self) -> Floats:
         """The initial pulls of every arm, without lost ones."""
+        if self._cuts is not None:
+            return np.asarray(np.minimum(self._cuts.initial_counts, self._blocks.state.counts))
         places = np.arange(self._initial * self.problem.start_arms.size) % self._opening.size
         planned = np.bincount(self._opening[places], minlength=len(self.problem.arms))
         return np.asarray(np.maximum(planned - self._blocks.state.lost, 0.0))
@@ -234,6 +280,8 @@ class BlockBetting(LinearPolicy, BlockPolicy):
 
     def choose(self) -> Choice:
         """Return the next pull of an open block, planning a new one when there is none."""
+        if self._cuts is not None:
+            return self._next_assigned(self._cuts)
         return self._blocks.choose(float(self.batch or 0))
 
     def learn(self, pull: Pull, outcome: float) -> None:
@@ -381,6 +429,5 @@ class BlockBetting(LinearPolicy, BlockPolicy):
             "whatever theta is",
             "the mean of each reward is linear in the features of its arm",
         )
-        if not self.randomize:
-            stated = stated.assuming(PREDICTABLE)
+        stated = self._with_order(stated)
         return self._blocks.as_it_stands(self._as_it_stands(stated), leaves_out=not bounded)
