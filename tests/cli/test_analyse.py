@@ -121,3 +121,27 @@ def test_a_second_analysis_needs_another_name(folder, invoke, table):
     done = invoke("analyse", configuration(folder), table, *OPTIONS)
     assert done.exit_code == ExitCode.USAGE
     assert "cure-analysis" in done.stderr
+
+
+OTHERS = {
+    "delayed": {"family": "delayed", "arms": ["old", "new"], "top": 1, "reward_range": [0, 1]},
+    "linear": {
+        "family": "linear",
+        "features": [[1, 0], [1, 1]],
+        "arms": ["old", "new"],
+        "reward_range": [0, 1],
+    },
+}
+
+
+@pytest.mark.parametrize("family", OTHERS)
+def test_other_families_are_analysed_as_well(folder, invoke, document, table, family):
+    path = configuration(folder, problem=OTHERS[family])
+    done = invoke("analyse", path, table, *OPTIONS)
+    assert done.exit_code == ExitCode.OK, done.stderr
+    assert "Answer: new" in done.stdout
+    few = folder / "few.csv"
+    few.write_text("\n".join(table.read_text().splitlines()[:40]) + "\n")
+    found, done = document("analyse", path, few, *OPTIONS, "--name", "few")
+    assert done.exit_code == ExitCode.NO_ANSWER
+    assert found["progress"]["remaining"] > 0

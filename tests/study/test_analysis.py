@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fairtrial import analyse, errors, linear, write_report
+from fairtrial import allocation, analyse, delayed, errors, linear, write_report
 from fairtrial.study import Study
 from fairtrial.subpopulations import BlockBetting, Problem
 
@@ -203,9 +203,9 @@ def test_columns_of_unequal_length_and_empty_tables_are_refused() -> None:
 
 
 def test_a_family_without_such_an_analysis_says_so() -> None:
-    problem = linear.Problem([[1, 0], [0, 1]], noise_std=1.0)
-    with pytest.raises(errors.NotSupported, match="'linear'"):
-        analyse(problem, {"arm": ["0"], "outcome": [1]}, order="as given")
+    problem = allocation.Problem(["a", "b"], shares=0.2)
+    with pytest.raises(errors.NotSupported, match="'allocation'"):
+        analyse(problem, {"arm": ["a"], "outcome": [1]}, order="as given")
 
 
 def test_a_refused_table_leaves_no_study_behind(tmp_path: Path) -> None:
@@ -215,3 +215,152 @@ def test_a_refused_table_leaves_no_study_behind(tmp_path: Path) -> None:
     with pytest.raises(errors.InvalidOutcome):
         analyse(PROBLEM, frame, order="day", storage=storage)
     assert not (tmp_path / "trial.db").exists()
+
+
+def test_two_columns_of_one_name_are_refused() -> None:
+    frame = trial(100)
+    for name in ("arm", "outcome", "day"):
+        twice = pd.concat([frame, frame[[name]]], axis=1)
+        with pytest.raises(errors.InvalidArgument, match=f"one column '{name}'"):
+            analyse(PROBLEM, twice, order="day")
+
+
+def test_two_columns_of_one_name_in_a_file_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "trial.csv"
+    path.write_text("arm,group,outcome,outcome\nold,f,0,1\nnew,f,1,0\n")
+    with pytest.raises(errors.InvalidArgument, match="outcome"):
+        analyse(PROBLEM, path, order="as given")
+
+
+def test_the_outcomes_are_no_order() -> None:
+    with pytest.raises(errors.InvalidArgument, match="must not be the column of the outcomes"):
+        analyse(PROBLEM, trial(100), order="outcome")
+
+
+# --------------------------------------------------------------------------- other families
+
+BREWS = delayed.Problem(["a", "b", "c", "d"], top=2, reward_range=(0, 1))
+RECIPES = linear.Problem(
+    [[1, 0, 0], [1, 1, 0], [1, 0, 1], [1, 1, 1]],
+    arms=["plain", "salt", "heat", "both"],
+    noise_std=1.0,
+)
+MEANS = {
+    BREWS.family: {"a": 0.2, "b": 0.3, "c": 0.7, "d": 0.8},
+    RECIPES.family: {"plain": 0.0, "salt": 1.0, "heat": -1.0, "both": 0.0},
+}
+ANSWERS = {BREWS.family: ("d", "c"), RECIPES.family: "salt"}
+OTHERS = [pytest.param(BREWS, id="delayed"), pytest.param(RECIPES, id="linear")]
+
+
+def batches(problem: delayed.Problem | linear.Problem, units: int) -> pd.DataFrame:
+    """An experiment in which every arm got as many units, in random order."""
+    rng = np.random.default_rng(3)
+    arms = rng.permutation([problem.arms[unit % 4] for unit in range(units)])
+    means = np.array([MEANS[problem.family][arm] for arm in arms])
+    noise = rng.random(units) < means if problem.reward_range else means + rng.normal(size=units)
+    return pd.DataFrame({"arm": arms, "outcome": noise.astype(float), "day": np.arange(units)})
+
+
+@pytest.mark.parametrize("problem", OTHERS)
+def test_a_clear_difference_is_found_in_other_families(problem: delayed.Problem) -> None:
+    with analyse(problem, batches(problem, 600), order="day") as study:
+        answer, progress = study.recommend(), study.progress()
+        assert answer.status == "decided"
+        assert set(np.atleast_1d(answer.arm)) == set(np.atleast_1d(ANSWERS[problem.family]))
+        assert answer.guarantee.proven
+        assert "in the order in which they were assigned" in " ".join(answer.guarantee.assumptions)
+        assert progress.told == 600
+        assert progress.asked < 600
+        for effect in progress.effects:
+            true = MEANS[problem.family]
+            assert effect.lower < true[effect.arm] - true[effect.reference] < effect.upper
+        assert study.verify().ok
+
+
+@pytest.mark.parametrize("problem", OTHERS)
+def test_an_undecided_experiment_of_other_families_says_what_is_missing(
+    problem: delayed.Problem,
+) -> None:
+    with analyse(problem, batches(problem, 48), order="day") as study:
+        answer, progress = study.recommend(), study.progress()
+    assert answer.status == "undecided"
+    assert "all 48 units of the experiment are used" in answer.reason
+    assert set(np.atleast_1d(ANSWERS[problem.family])) <= set(answer.candidates)
+    assert progress.remaining is not None
+    assert progress.remaining > 0
+
+
+@pytest.mark.parametrize("problem", OTHERS)
+def test_a_unit_without_an_outcome_is_lost_in_other_families(problem: delayed.Problem) -> None:
+    frame = batches(problem, 200).astype({"outcome": object})
+    frame.loc[::20, "outcome"] = ""
+    with analyse(problem, frame, order="day") as study:
+        used = study.progress().asked
+        assert study.health()["lost"] == len(range(0, used, 20))
+        # Without a range, losses have to be unrelated to the outcomes.
+        assert study.recommend().guarantee.proven == (problem.reward_range is not None)
+
+
+@pytest.mark.parametrize("problem", OTHERS)
+def test_the_order_of_the_rows_does_not_count_in_other_families(problem: delayed.Problem) -> None:
+    frame = batches(problem, 200)
+    with analyse(problem, frame, order="day") as study:
+        expected = study.progress().evidence
+    with analyse(problem, frame.sample(frac=1.0, random_state=1), order="day") as study:
+        assert study.progress().evidence == expected
+
+
+@pytest.mark.parametrize("problem", OTHERS)
+def test_a_study_of_other_families_is_kept_and_has_a_report(
+    problem: delayed.Problem, tmp_path: Path
+) -> None:
+    storage = f"sqlite:///{tmp_path / 'trial.db'}"
+    with analyse(problem, batches(problem, 200), order="day", storage=storage) as study:
+        expected = study.progress().evidence
+    with Study.open(storage, "analysis") as study:
+        assert study.progress().evidence == expected
+        write_report(study, tmp_path / "report.html")
+
+
+@pytest.mark.parametrize("problem", OTHERS)
+@pytest.mark.parametrize(
+    ("column", "value", "error", "message"),
+    [
+        ("arm", "z", errors.InvalidArgument, "row 7"),
+        ("outcome", "ill", errors.InvalidOutcome, "row 7: outcome"),
+        ("outcome", math.inf, errors.InvalidOutcome, "row 7: outcome"),
+        ("day", "soon", errors.InvalidArgument, "row"),
+    ],
+    ids=str,
+)
+def test_a_bad_row_of_other_families_is_named(
+    problem: delayed.Problem, column: str, value: object, error: type[Exception], message: str
+) -> None:
+    frame = batches(problem, 80).astype({column: object})
+    frame.loc[7, column] = value
+    with pytest.raises(error, match=message):
+        analyse(problem, frame, order="day")
+
+
+def test_an_arm_without_a_row_matters_only_where_no_other_tells_its_mean() -> None:
+    frame = batches(BREWS, 80)
+    with pytest.raises(errors.InvalidArgument, match="every arm, also 'd'"):
+        analyse(BREWS, frame[frame.arm != "d"], order="day")
+    frame = batches(RECIPES, 400)
+    with analyse(RECIPES, frame[frame.arm != "both"], order="day") as study:
+        assert study.recommend().arm == "salt"
+    with pytest.raises(errors.InvalidArgument, match="tell the mean of every arm"):
+        analyse(RECIPES, frame[frame.arm.isin(["plain", "heat"])], order="day")
+
+
+def test_noise_that_is_to_be_estimated_is_refused() -> None:
+    problem = RECIPES.clone(noise_std="estimated")
+    with pytest.raises(errors.InvalidArgument, match="must state the noise"):
+        analyse(problem, batches(RECIPES, 80), order="day")
+
+
+@pytest.mark.parametrize("problem", OTHERS)
+def test_only_groups_have_weights(problem: delayed.Problem) -> None:
+    with pytest.raises(errors.InvalidArgument, match="a problem with groups"):
+        analyse(problem, batches(problem, 80), order="day", group_weights="from the table")

@@ -83,7 +83,7 @@ def column_of(table: Any, name: str) -> list[Any]:
     Raises
     ------
     InvalidArgument
-        If there is no such column; those that there are, are named.
+        If there is no such column (those that there are, are named), or there are several.
 
     Examples
     --------
@@ -95,6 +95,8 @@ def column_of(table: Any, name: str) -> list[Any]:
     except (KeyError, TypeError, IndexError):
         known = list(getattr(table, "columns", table if isinstance(table, Mapping) else []))
         raise InvalidArgument("table", f"must have the column {name!r}; it has {known}") from None
+    if getattr(column, "ndim", 1) != 1:
+        raise InvalidArgument("table", f"must have one column {name!r}")
     return list(column)
 
 

@@ -137,6 +137,8 @@ class _Rows:
     def __init__(
         self, problem: Problem, table: Any, columns: Mapping[str, str], outcome: str, order: str
     ) -> None:
+        if order == outcome:
+            raise InvalidArgument("order", "must not be the column of the outcomes", order)
         self._problem = problem
         sources = _sources_of(problem, columns)
         self._is_file = isinstance(table, str | Path)
