@@ -123,6 +123,25 @@ def test_show_says_the_answer_the_estimates_and_the_health(decided, invoke, docu
     assert found["health"]["lost"] == 0
 
 
+def test_show_before_every_group_has_results_names_no_leader_and_no_differences(folder, invoke):
+    (folder / "trial.toml").write_text(
+        '[study]\nname = "trial"\nstorage = "sqlite:///trial.db"\n[problem]\n'
+        'family = "subpopulations"\narms = ["a", "b"]\ngroups = ["x", "y"]\n'
+        'reward_range = [0, 1]\ncontrol = "a"\n'
+    )
+    invoke("study", "create", "trial.toml")
+    table = folder / "pulls.csv"
+    invoke("study", "ask", "trial.toml", "-n", "20", "--csv", str(table))
+    rows = [f"{row}1" if ",x," in row else row for row in table.read_text().splitlines()]
+    table.write_text("\n".join(rows) + "\n")
+    invoke("study", "tell", "trial.toml", str(table))
+    shown = invoke("study", "show", "trial.toml")
+    text = shown.stdout
+    assert shown.exit_code == 3
+    assert "so far; the leader is not known yet\n" in text
+    assert "Difference from" not in text
+
+
 def test_show_says_what_speaks_against_the_other_answers(decided, invoke):
     text = " ".join(invoke("study", "show", decided).stdout.split())
     for part in (

@@ -202,7 +202,9 @@ def _headline(progress: Progress, endless: bool) -> str:
         return f"{served}; the leader is {_leader(progress)}" if progress.told else served
     if not progress.told:
         return f"No answer{'' if ended else ' yet'}: no result so far"
-    leader = f"the leader is {_leader(progress)}, without a guarantee"
+    leader = f"the leader is {_leader(progress)}"
+    if recommendation.leader is not None or progress.evidence is not None:
+        leader += ", without a guarantee"
     if ended:
         return f"No answer: not decided after {pulls}; {leader}"
     return f"No answer yet: running, {pulls} so far; {leader}"

@@ -56,7 +56,7 @@ def _tables(progress: Progress, minimize: bool) -> Iterator[tuple[Table, str]]:
         title = "Arms by group" if _is_grouped(progress) else "Arms"
         note, answer = f"{cut.note}\n{earlier_note(progress)}", named(progress.recommendation)
         yield estimates_table(title, cut.rank(progress.actions), answer), note
-    if (found := differences(progress, minimize)) is not None:
+    if (found := differences(progress, minimize)) is not None and found.overall:
         yield _differences(found), found.note
     if any(one.rejected or one.log_wealth is not None for one in alternatives(progress)):
         yield _answers(progress, minimize)
