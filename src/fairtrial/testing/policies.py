@@ -32,7 +32,10 @@ _LOST_SHARE = 0.1
 _LATE_SHARE = 0.5
 _SAME_CALLS = "the same calls must give the same answers and state; clones must share none"
 _COPIES = "a copy (`copy.deepcopy`) must go on as the policy that it was made of"
-_AS_IF_NEVER_PAUSED = "a policy that was saved and restored must go on as one that never paused"
+_AS_IF_NEVER_PAUSED = (
+    "a policy that was saved and restored must go on as one that never paused: state_fields must "
+    "name everything that changes, and random numbers must come from self.generator()"
+)
 _NEVER_ISSUED = "a pull that was never issued"
 
 
