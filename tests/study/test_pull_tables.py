@@ -192,7 +192,7 @@ def test_labels_and_conditions_may_have_decimal_commas_between_semicolons(tmp_pa
     with Study.create(problem, policy, storage="memory://", name="hand", seed=1) as study:
         path = study.write_pulls(study.ask(2), tmp_path / "plate.csv")
         rows = [
-            [text.replace(".", ",") for text in row.values()][:-1] + ["0,25"]
+            [*(text.replace(".", ",") for text in list(row.values())[:-1]), "0,25"]
             for row in rows_of(path)
         ]
         header = ";".join(rows_of(path)[0])

@@ -167,6 +167,38 @@ def test_units_of_which_no_result_came_end_the_experiment_as_well() -> None:
     assert policy.told == 0
 
 
+def test_a_correction_reaches_the_bets_of_a_block_that_is_paid() -> None:
+    policy = BlockBetting(bounded(), delta=1e-6, assigned=[0, 1] * 60)
+    told = {}
+    while pulls := policy.ask(120):
+        for pull in pulls:
+            told[pull] = 0.25 + 0.5 * pull.action
+            policy.tell(pull, told[pull])
+    pull = next(pull for pull in told if pull.tag >= 0)
+    before = policy._wealth()
+    policy.amend(pull, told[pull], 1.0)
+    assert (policy._wealth() != before).any()
+    assert policy.guarantee.proven
+    policy.amend(pull, 1.0, told[pull])
+    assert policy._wealth() == pytest.approx(before)
+
+
+def test_missing_outcomes_in_a_range_make_effects_wider() -> None:
+    widths = []
+    for missing in (0, 4):
+        policy = BlockBetting(bounded(), assigned=[0, 1] * 150)
+        while pulls := policy.ask(300):
+            for pull in pulls:
+                if pull.number % 50 < missing:
+                    policy.fail(pull)
+                else:
+                    policy.tell(pull, float(pull.number % 3 == 0))
+        (effect,) = policy.progress().effects
+        assert effect.lower < 0.0 < effect.upper
+        widths.append(effect.upper - effect.lower)
+    assert widths[1] > widths[0]
+
+
 # -------------------------------------------------------------------------- the guarantee
 
 

@@ -13,6 +13,7 @@ from fairtrial.report.decision import decision
 from fairtrial.report.document import document, write_document
 from fairtrial.report.fairness import fairness
 from fairtrial.report.findings import Findings
+from fairtrial.report.flow import flow
 from fairtrial.report.health import health
 from fairtrial.report.html import Markup, bdi, element
 from fairtrial.report.log import log
@@ -33,6 +34,8 @@ def write_report(
     blinded: bool = False,
 ) -> Path:
     """Write a study as one HTML file: question, decision, arms, fairness, health, log.
+
+    The page of a finished experiment also shows what became of its units, by arm.
 
     The file holds its own style and pictures, runs no script, asks the network for
     nothing, and prints. The same study gives the same bytes. Matplotlib is not needed.
@@ -98,6 +101,7 @@ def _full(found: Findings, facts: Mapping[str, object]) -> list[Markup | None]:
     return [
         question(found.study.problem),
         decision(found, facts),
+        flow(found),
         arms(found),
         fairness(found),
         health(found),

@@ -1,0 +1,107 @@
+"""The flow of units through a finished experiment, in its report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from fairtrial import analyse, delayed, subpopulations, write_report
+from fairtrial.presentation.flow import ArmFlow, flow_of
+from fairtrial.study import Study
+from tests.report.test_report import NASTY, Node, parse, table_named
+
+LONG = "a recipe with a name that takes more than one line of a narrow telephone"
+
+
+def page_of(study: Study, folder: Path) -> Node:
+    return parse(write_report(study, folder / "page.html").read_text(encoding="utf-8"))
+
+
+def finished(arms: list[str], each: int, missing: dict[str, int] | None = None) -> Study:
+    """Analyse an experiment in which some units of some arms have no outcome."""
+    problem = delayed.Problem(arms, reward_range=(0, 1))
+    left = dict(missing or {})
+    table: dict[str, list[object]] = {"arm": [], "outcome": []}
+    for unit in range(each * len(arms)):
+        arm = arms[unit % len(arms)]
+        table["arm"].append(arm)
+        table["outcome"].append(None if left.get(arm) else float(arm == arms[-1]))
+        left[arm] = max(left.get(arm, 0) - 1, 0)
+    return analyse(problem, table, order="as given")
+
+
+def test_units_are_counted_by_arm_also_those_after_the_answer() -> None:
+    with finished(["a", "b"], 100, {"a": 3}) as study:
+        flow = flow_of(study)
+        used = study.progress().asked
+    assert flow is not None
+    assert flow.total == ArmFlow("all arms", 200, 197)
+    assert flow.arms == (ArmFlow("a", 100, 97), ArmFlow("b", 100, 100))
+    assert flow.used == used < 200
+    assert flow.arms[0].missing == 3
+
+
+def test_groups_of_an_arm_are_counted_together() -> None:
+    problem = subpopulations.Problem(2, ["x", "y"], floors=None, reward_range=(0, 1))
+    table = {"arm": [0, 1] * 20, "group": ["x", "x", "y", "y"] * 10, "outcome": [0.5] * 40}
+    with analyse(problem, table, order="as given") as study:
+        assert [one.assigned for one in flow_of(study).arms] == [20, 20]
+
+
+def test_results_that_come_later_add_no_unit() -> None:
+    with finished(["a", "b"], 10, {"a": 1}) as study:
+        for _ in range(5):
+            study.tell(study.problem.pull(arm="b"), 1.0)
+        assert flow_of(study).arms == (ArmFlow("a", 10, 9), ArmFlow("b", 10, 10))
+
+
+def test_a_live_study_has_no_such_section(tmp_path: Path) -> None:
+    problem = delayed.Problem(2, reward_range=(0, 1))
+    policy = delayed.BlockBetting(problem)
+    with Study.create(problem, policy, storage="memory://", name="live", seed=0) as study:
+        assert flow_of(study) is None
+        assert not page_of(study, tmp_path).of_class("flows")
+
+
+@pytest.mark.parametrize("number", [2, 24])
+def test_every_arm_has_a_row_of_boxes(number: int, tmp_path: Path) -> None:
+    arms = [f"{LONG} {arm}" for arm in range(number)]
+    with finished(arms, 20, {arms[0]: 4}) as study:
+        page = page_of(study, tmp_path)
+    (flows,) = page.of_class("flows")
+    rows = flows.of_class("flow")
+    assert len(rows) == 1 + number
+    assert [box.text for box in rows[0].of_class("box")] == [
+        f"{20 * number} assigned",
+        f"{20 * number - 4} analysed",
+    ]
+    passages = [row.of_class("passage")[0].text for row in rows]
+    # Nobody lost: the arrow alone.
+    assert passages == ["4 without outcome", "4 without outcome", *[""] * (number - 1)]
+    assert all(len(row.of_class("arrow")) == 1 for row in rows)
+    (picture,) = [
+        n for n in page.everything() if "without an" in n.attributes.get("aria-label", "")
+    ]
+    assert picture.attributes["role"] == "img"
+    assert (
+        f"{20 * number} units assigned, 4 of them without an outcome"
+        in (picture.attributes["aria-label"])
+    )
+    assert table_named(page, "Units by arm")[2][1:] == ["20", "4", "16"]
+    assert not page.all("script")
+
+
+def test_of_very_many_arms_those_with_most_units_are_shown(tmp_path: Path) -> None:
+    with finished([f"arm {arm}" for arm in range(30)], 3) as study:
+        page = page_of(study, tmp_path)
+    assert len(page.of_class("flow")) == 1 + 24
+    assert "Shown are 24 of 30 arms: those with the most units." in page.text
+    assert "90 units assigned, 0 of them without an outcome" in page.text
+
+
+def test_labels_are_text_whatever_they_hold(tmp_path: Path) -> None:
+    with finished(NASTY[:3], 12) as study:
+        page = page_of(study, tmp_path)
+    assert not page.all("script")
+    assert "<script>alert(1)</script>" in page.of_class("flows")[0].text
