@@ -65,3 +65,43 @@ def test_a_late_result_takes_its_loss_back_while_its_block_is_open(make):
     assert policy.guarantee != label
     policy.tell(lost, 0.25)
     assert policy.guarantee == label
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        subpopulations.BlockBetting(
+            subpopulations.Problem(["a", "b"], ["x", "y"], floors=None, noise_std=1.0), seed=1
+        ),
+        subpopulations.BlockBetting(
+            subpopulations.Problem(["a", "b"], ["x", "y"], floors=None, reward_range=(0, 1)),
+            losses="ignorable",
+            seed=1,
+        ),
+        delayed.BlockBetting(delayed.Problem(["a", "b"], noise_std=1.0), seed=1),
+        linear.BlockBetting(
+            linear.Problem([[1.0, 0.0], [0.0, 1.0]], arms=["a", "b"], noise_std=1.0), seed=1
+        ),
+    ],
+    ids=["groups", "ignorable", "delayed", "linear"],
+)
+def test_results_that_wait_for_an_earlier_block_are_named_and_so_is_what_it_lacks(policy):
+    def waits():
+        return [one for one in policy.warnings() if "of an earlier block" in one]
+
+    for _ in range(60):
+        policy.tell(policy.ask(), 0.5)
+    held = [policy.ask(), policy.ask()]
+    policy.fail(held.pop(), "lost")
+    for number in range(400):
+        policy.tell(policy.ask(), 0.5)
+        if number == 20:
+            assert not waits()
+    (said,) = waits()
+    (missing,) = held
+    assert f"{' / '.join(missing.labels.values())} (1)" in said
+    assert "after 1 result of" in said
+    policy.fail(missing, "lost")
+    # Where losses are ignorable the pull is made again.
+    policy.tell(policy.ask(), 0.5)
+    assert not waits()

@@ -246,6 +246,24 @@ class LiveBlocks:
         blocks = self.state.blocks
         return losses_differ(blocks.came.reshape(-1, groups), blocks.lost.reshape(-1, groups))
 
+    def overtaken(self) -> tuple[int, dict[int, int]]:
+        """Return how many results have come of blocks after the oldest open one, and what it lacks.
+
+        The second is by action: how many pulls of the oldest block have no result.
+        """
+        blocks, slots = self.state.blocks, len(self._slots)
+        oldest, number = self._first.item(), int(blocks.number[0])
+        later = [serial % slots for serial in range(oldest + 1, oldest + number)]
+        if self.finished or not later:
+            return 0, {}
+        slot = oldest % slots
+        missing = blocks.planned[slot] - blocks.results[slot]
+        if missing.sum() > blocks.waiting[slot]:
+            # Lost pulls are not made again.
+            missing = missing - blocks.losses[slot]
+        lacking = {int(action): int(missing[action]) for action in np.flatnonzero(missing > 0.0)}
+        return int(blocks.results[later].sum()), lacking
+
     # ------------------------------------------------------------- what happens to pulls
 
     def choose(self, *wanted: Any) -> tuple[int, int, float]:

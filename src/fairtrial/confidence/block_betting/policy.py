@@ -9,9 +9,13 @@ from fairtrial.confidence.block_betting.cuts import ASSIGNED, Cuts
 from fairtrial.confidence.block_betting.live import LiveBlocks, Randomize
 from fairtrial.core.fixed_confidence import FixedConfidencePolicy
 from fairtrial.core.recommendation import PREDICTABLE, Guarantee
+from fairtrial.core.wording import listed, plural
 from fairtrial.errors import InvalidArgument
 
 __all__ = ["BlockPolicy"]
+
+_MANY_WAIT = 100
+"""Results of later blocks that wait before it is worth a warning."""
 
 
 class BlockPolicy(FixedConfidencePolicy):
@@ -40,6 +44,20 @@ class BlockPolicy(FixedConfidencePolicy):
 
     def _remaining(self, evidence: float | None, threshold: float | None) -> float | None:
         return self._blocks.pulls_left
+
+    @property
+    def _standstill(self) -> tuple[str, ...]:
+        """What keeps the evidence from growing, if many results wait for those of a block."""
+        waiting, lacking = self._blocks.overtaken()
+        if waiting < _MANY_WAIT:
+            return ()
+        labels = self.problem.labels
+        names = [f"{' / '.join(map(str, labels(a).values()))} ({n})" for a, n in lacking.items()]
+        said = (
+            f"{waiting:,} results count only after {plural(sum(lacking.values()), 'result')} of an "
+            f"earlier block, of {listed(names)}: tell them, or fail those that will not come"
+        )
+        return (said,)
 
     def _with_order(self, stated: Guarantee) -> Guarantee:
         """Return a guarantee with what it assumes of the order of the pulls."""

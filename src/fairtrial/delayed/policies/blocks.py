@@ -500,8 +500,8 @@ class BlockBetting(BlockPolicy):
         return not self._bounded and NoiseTest(self._blocks.state.settled_noise).contradicted
 
     def warnings(self) -> tuple[str, ...]:
-        """Return what the results contradict, and whether some arms lose more than others."""
-        found = []
+        """Return what the results contradict, what keeps evidence back, and unequal losses."""
+        found = list(self._standstill)
         if self._contradicts_noise:
             found.append(f"the results contradict an assumption: {_WIDE_SPREAD}")
         if self._blocks.loses_unequally():

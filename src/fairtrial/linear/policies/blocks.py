@@ -415,8 +415,8 @@ class BlockBetting(LinearPolicy, BlockPolicy):
         return details
 
     def warnings(self) -> tuple[str, ...]:
-        """Return what the results contradict, and whether some arms lose more than others."""
-        found = super().warnings()
+        """Return what the results contradict, what keeps evidence back, and unequal losses."""
+        found = (*super().warnings(), *self._standstill)
         return (*found, UNEQUAL_LOSSES) if self._blocks.loses_unequally() else found
 
     @property

@@ -368,8 +368,8 @@ class BlockBetting(FloorPolicy, BlockPolicy):
         return bool(self._losses[1].any()) and self._is_out_of_reach
 
     def warnings(self) -> tuple[str, ...]:
-        """Return what the results contradict, and what lost results do."""
-        found = super().warnings()
+        """Return what the results contradict, what keeps evidence back, and what losses do."""
+        found = (*super().warnings(), *self._standstill)
         if self._loses_unequally:
             found = (*found, UNEQUAL_LOSSES)
         if not self._loses_too_many:
