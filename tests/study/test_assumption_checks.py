@@ -159,7 +159,7 @@ def test_pulls_passed_over_whatever_their_arm_are_none_of_its_business() -> None
             pull = study.ask()
             if rng.random() < 0.5:
                 study.tell(pull, success(rng, 0.5))
-        assert study.health()["warnings"] == []
+        assert not any("pulls drawn at random" in one for one in study.health()["warnings"])
 
 
 def test_a_plate_may_be_told_arm_by_arm() -> None:
@@ -169,7 +169,7 @@ def test_a_plate_may_be_told_arm_by_arm() -> None:
             plate = sorted(study.ask(300), key=lambda pull: pull.arm)
             for pull in plate[:150]:
                 study.tell(pull, success(rng, 0.5))
-            assert study.health()["warnings"] == []
+            assert not any("pulls drawn at random" in one for one in study.health()["warnings"])
             for pull in plate[150:]:
                 study.tell(pull, success(rng, 0.5))
             assert study.health()["warnings"] == []
