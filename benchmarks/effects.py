@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial import delayed, linear, subpopulations
-from fairtrial.core import Policy
+from fairtrial.confidence.block_betting import BlockPolicy
 
 Floats = NDArray[np.float64]
 
@@ -40,7 +41,7 @@ def run(*, quick: bool) -> None:
 class Case:
     """A policy, the means of its arms, and how results are drawn around them."""
 
-    policy: Policy
+    policy: BlockPolicy
     means: tuple[float, ...]
     sample: Sample
 
@@ -63,29 +64,29 @@ def _skewed(generator: np.random.Generator, mean: float) -> float:
     return 1.0 if generator.random() < mean / 2 else mean / 2 / (1 - mean / 2)
 
 
-def _subpopulations(groups: int = 1, **known: object) -> Policy:
+def _subpopulations(groups: int = 1, **known: Any) -> BlockPolicy:
     problem = subpopulations.Problem(
         ["a", "b", "c"],
         groups,
         floors=None,
         control="b",
-        **known,  # type: ignore[arg-type]
+        **known,
     )
     return subpopulations.BlockBetting(problem, delta=DELTA, seed=1)
 
 
-def _delayed(**known: object) -> Policy:
-    problem = delayed.Problem(["a", "b", "c"], control="b", **known)  # type: ignore[arg-type]
+def _delayed(**known: Any) -> BlockPolicy:
+    problem = delayed.Problem(["a", "b", "c"], control="b", **known)
     return delayed.BlockBetting(problem, delta=DELTA, seed=1)
 
 
-def _linear(**known: object) -> Policy:
+def _linear(**known: Any) -> BlockPolicy:
     features = [[1.0, 0.0], [1.0, 1.0], [1.0, 3.0]]
     problem = linear.Problem(
         features,
         arms=["a", "b", "c"],
         control="b",
-        **known,  # type: ignore[arg-type]
+        **known,
     )
     return linear.BlockBetting(problem, delta=DELTA, seed=1)
 
@@ -139,7 +140,7 @@ def _study(case: Case, seed: int) -> Seen:
     while not policy.stopped and policy.told < MOST_PULLS:
         pull = policy.ask()
         policy.tell(pull, case.sample(generator, case.means["abc".index(pull.arm)]))
-        blocks = len(policy._blocks.paid)  # type: ignore[attr-defined]  # noqa: SLF001 - fast
+        blocks = len(policy._blocks.paid)  # noqa: SLF001 - progress() takes longer than the study
         if blocks > paid:
             paid = blocks
             missed, width, error = _look(policy, case.true)
@@ -150,7 +151,7 @@ def _study(case: Case, seed: int) -> Seen:
     return Seen(ever, tuple(at), missed, width, error)
 
 
-def _look(policy: Policy, true: float) -> tuple[bool, float, float]:
+def _look(policy: BlockPolicy, true: float) -> tuple[bool, float, float]:
     """Return whether the interval misses, how wide it is, and by how much the difference is off."""
     for effect in policy.progress().effects:
         if effect.arm == "a" and effect.group is None and effect.difference is not None:

@@ -11,15 +11,16 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 
 from fairtrial import delayed, linear, subpopulations
-from fairtrial.confidence.block_betting.effects import (
-    PaidResults,
+from fairtrial.confidence.bounds import NormalMixture
+from fairtrial.confidence.effects import (
+    BlockResults,
     Spread,
     difference_from_sums,
     difference_in_range,
     difference_of_arms,
     difference_with_noise,
+    level_of_each,
 )
-from fairtrial.confidence.bounds import NormalMixture
 from fairtrial.errors import InvalidArgument
 
 PRIOR = NormalMixture().prior
@@ -34,7 +35,7 @@ def blocks_of(values, centres=None, losses=None):
         [np.array(own) - centre for own, centre in zip(block, row, strict=True)]
         for block, row in zip(values, centres, strict=True)
     ]
-    return PaidResults(
+    return BlockResults(
         counts,
         np.zeros_like(counts) if losses is None else np.array(losses, dtype=float),
         np.array([[own.sum() for own in block] for block in off]),
@@ -78,7 +79,7 @@ def test_ends_under_known_noise_are_where_the_mixture_over_bets_reaches_its_thre
 def test_from_all_results_ends_touch_the_ellipsoid_of_the_product_of_mixtures():
     counts, sums = np.array([12.0, 30.0, 5.0]), np.array([7.0, 11.0, 4.0])
     target, scale, level = np.array([1.0, -0.3, -0.7]), np.array([1.0, 0.5, 2.0]), 0.1
-    found = difference_from_sums(counts, sums, target, scale, level)
+    found = difference_from_sums(counts, sums, target, Spread(scale), level)
     # Lagrange: on the ellipsoid's surface the farthest point lies along the inverse metric.
     metric = counts**2 / (scale**2 * (counts + PRIOR))
     along = target / metric
@@ -87,6 +88,34 @@ def test_from_all_results_ends_touch_the_ellipsoid_of_the_product_of_mixtures():
     assert (target @ step) == pytest.approx(found.upper - found.estimate)
     surface = 0.5 * (metric * step**2).sum() - 0.5 * np.log((counts + PRIOR) / PRIOR).sum()
     assert math.exp(surface) == pytest.approx(1 / level)
+
+
+@given(st.integers(0, 2**32), st.lists(st.floats(-1, 3), min_size=4, max_size=4))
+def test_results_missing_from_all_count_as_whatever_they_might_have_been(seed, hidden):
+    generator = np.random.default_rng(seed)
+    spread, target = Spread(np.full(2, 2.0), (-1.0, 3.0)), np.array([1.0, -1.0])
+    counts, missing = generator.integers(1, 9, 2).astype(float), np.array([3.0, 1.0])
+    sums = counts * generator.uniform(-1, 3, 2)
+    wide = difference_from_sums(counts, sums, target, spread, 0.1, missing=missing)
+    whole = sums + np.array([sum(hidden[:3]), hidden[3]])
+    narrow = difference_from_sums(counts + missing, whole, target, spread, 0.1)
+    assert wide.lower <= narrow.lower + 1e-9
+    assert narrow.upper <= wide.upper + 1e-9
+    none = difference_from_sums(counts, sums, target, spread, 0.1)
+    assert none == difference_from_sums(counts, sums, target, spread, 0.1, missing=0 * missing)
+
+
+def test_with_known_noise_missing_results_are_left_out():
+    given = np.array([5.0, 6.0]), np.array([3.0, 1.0]), SINGLE, Spread(np.ones(2)), 0.1
+    assert difference_from_sums(*given, missing=np.array([2.0, 0.0])) == difference_from_sums(
+        *given
+    )
+
+
+def test_without_a_control_the_interval_holds_against_each_arm_that_may_lead():
+    assert level_of_each(0.05, 5, has_control=True) == 0.05
+    assert level_of_each(0.05, 5, has_control=False) == pytest.approx(0.0125)
+    assert level_of_each(0.05, 2, has_control=False) == 0.05
 
 
 # ------------------------------------------------------------------- rewards in a range
@@ -151,7 +180,7 @@ def test_lost_results_make_the_interval_hold_whatever_they_would_have_been(seed,
     last = blocks_of(known, losses=losses)
     filled = last.with_losses_worth(np.where(losses > 0, lost[0], 0.0))
     losses[4] = 0
-    partly = PaidResults(
+    partly = BlockResults(
         np.vstack([last.counts[:4], filled.counts[4:]]),
         losses,
         np.vstack([last.sums[:4], filled.sums[4:]]),
@@ -366,13 +395,50 @@ def test_without_blocks_all_results_count_and_intervals_are_wider():
     assert effect.upper - effect.lower > 2 * 2 * math.sqrt(2 / 200)
 
 
-def test_a_policy_that_ran_in_a_simulation_still_says_how_arms_differ():
+@pytest.mark.parametrize("policy", list(policies("a")), ids=name_of)
+def test_a_policy_keeps_to_intervals_from_blocks_whatever_it_knows(policy, monkeypatch):
+    """One kind of interval each: two that take turns could both fail."""
+    pull = policy.ask()
+    policy.tell(pull, 0.5)
+    assert not any(effect.lower is not None for effect in policy.progress().effects)
+    feed(policy, 400, np.random.default_rng(2))
+    assert policy.progress().effects
+    policy._blocks.paid.floats = []
+    assert policy.progress().effects == ()
+
+
+def test_after_a_compiled_run_there_are_no_effects_as_its_blocks_are_not_kept():
     problem = subpopulations.Problem(["a", "b"], 2, floors=None, noise_std=1.0)
     environment = subpopulations.GaussianEnvironment(problem, [[1.0, 1.0], [0.0, 0.0]])
     policy = subpopulations.BlockBetting(problem, delta=0.05)
     policy.compiled_run(environment, np.random.default_rng(0), None)
-    (effect, *_) = policy.progress().effects
-    assert effect.lower <= -1.0 <= effect.upper
+    assert policy.progress().effects == ()
+
+
+@pytest.mark.parametrize(
+    "problem",
+    [
+        subpopulations.Problem(["a", "b"], 1, floors=None, reward_range=(0, 1), control="a"),
+        delayed.Problem(["a", "b"], reward_range=(0, 1), control="a"),
+    ],
+    ids=lambda problem: problem.family,
+)
+def test_units_of_a_finished_experiment_without_a_result_count_as_the_worst(problem):
+    generator = np.random.default_rng(3)
+    assigned = generator.integers(0, 2, 300)
+    family = {"subpopulations": subpopulations, "delayed": delayed}[problem.family]
+    whole, lossy = (family.BlockBetting(problem, delta=0.05, assigned=assigned) for _ in range(2))
+    for number in range(300):
+        pull, same = whole.ask(), lossy.ask()
+        value = float(generator.random() < (0.45, 0.5)[pull.action])
+        whole.tell(pull, value)
+        if number % 10 == 0:
+            lossy.fail(same)
+        else:
+            lossy.tell(same, value)
+    (narrow, *_), (wide, *_) = whole.progress().effects, lossy.progress().effects
+    assert wide.lower < narrow.lower - 0.05 < 0.05 < narrow.upper + 0.05 < wide.upper
+    assert wide.upper - wide.lower < narrow.upper - narrow.lower + 0.5
 
 
 # ------------------------------------------------------------------------------ linear

@@ -123,7 +123,9 @@ def test_any_integer_is_a_choice_and_becomes_pythons(choice: Any) -> None:
     assert pull.arm == "b"
 
 
-@pytest.mark.parametrize("choice", [3, -1, 1.0, "a", (0, 1.5), (5, 0), np.float64(1)])
+@pytest.mark.parametrize(
+    "choice", [3, -1, 1.0, "a", (0, 1.5), (5, 0), np.float64(1), (), (0,), (0, 0, 0.5, 1)]
+)
 def test_a_choice_that_is_no_action_is_refused(choice: Any) -> None:
     policy = Scripted(PROBLEM, choices=[choice])
     with pytest.raises(

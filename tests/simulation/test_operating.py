@@ -59,6 +59,27 @@ def test_the_difference_from_the_control_is_judged_by_the_true_difference():
     assert np.isnan(again.difference[others]).all()
 
 
+@pytest.mark.parametrize("family", ["linear", "delayed"])
+def test_the_difference_is_known_after_compiled_runs_of_every_family_that_has_a_control(family):
+    if family == "linear":
+        features = [[1.0, 0.0], [1.0, 2.0]]
+        problem = linear.Problem(features, arms=["a", "b"], noise_std=1.0, control="a")
+        environment = linear.GaussianEnvironment(problem, theta=[0.0, 0.5])
+        policy = linear.BlockBetting(problem, delta=0.2)
+    else:
+        problem = delayed.Problem(["a", "b"], noise_std=1.0, control="a")
+        environment = delayed.SimulatedEnvironment(problem, [0.0, 1.0])
+        policy = delayed.BlockBetting(problem, delta=0.2)
+    found = operating_characteristics(
+        policy, [Scenario("full", environment)], [200], replications=40, seed=3, progress=False
+    ).row("full")
+    seen = found.simulation.difference
+    seen = seen[~np.isnan(seen)]
+    assert len(seen) > 20
+    assert abs(seen.mean() - 1.0) < 0.5
+    assert found.effect_bias == pytest.approx((seen - 1.0).mean())
+
+
 def test_without_a_control_nothing_is_said_of_differences(found):
     row = found.row("full")
     assert (row.effect_bias, row.effect_rmse) == (None, None)

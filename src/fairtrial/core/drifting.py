@@ -7,7 +7,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from fairtrial.core.environment import Environment, Trajectory, Truth
+from fairtrial.core.disturbed import DisturbedEnvironment
+from fairtrial.core.environment import Environment, Trajectory
 from fairtrial.core.lossy import LossyEnvironment
 from fairtrial.core.pull import Pull
 from fairtrial.core.stationary import StationaryEnvironment
@@ -17,7 +18,7 @@ from fairtrial.errors import InvalidArgument
 __all__ = ["DriftingEnvironment"]
 
 
-class DriftingEnvironment(Environment):
+class DriftingEnvironment(DisturbedEnvironment):
     """An environment in which all means move together, from pull to pull.
 
     With a known noise every result of pull number n is larger by n times `drift`. In a range, so
@@ -50,31 +51,20 @@ class DriftingEnvironment(Environment):
     True
     """
 
-    keeps_assumptions = False
+    environment: StationaryEnvironment | LossyEnvironment
 
     def __init__(self, environment: Environment, drift: float) -> None:
         if not isinstance(environment, StationaryEnvironment | LossyEnvironment):
             accepted = "must be an environment of known means, of subpopulations or linear"
             raise InvalidArgument("environment", accepted, environment)
-        self.environment: StationaryEnvironment | LossyEnvironment = environment
-        self.problem = environment.problem
+        super().__init__(environment)
         self.drift = check_number("drift", drift)
         if self.drift == 0.0:
             raise InvalidArgument("drift", "must not be 0", drift)
 
-    @property
-    def truth(self) -> Truth:
-        """Means and right answer at the start."""
-        return self.environment.truth
-
-    @property
-    def about(self) -> str | None:
-        """What a reader must be told of the results."""
-        return self.environment.about
-
     def sample(self, pull: Pull, generator: np.random.Generator) -> Any:
         """Return a result as it is at the time of the pull, be it lost or not."""
-        return self._moved(pull, self.environment.sample(pull, generator), generator)
+        return self._moved(pull, super().sample(pull, generator), generator)
 
     def trajectory(self, pull: Pull, generator: np.random.Generator) -> Trajectory:
         """Return a result as it is at the time of the pull, or that it is lost."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
+from fairtrial.core.disturbed import DisturbedEnvironment
 from fairtrial.core.draw_kernels import BERNOULLI, REPLAY
-from fairtrial.core.environment import Environment, Trajectory, Truth
+from fairtrial.core.environment import Trajectory
 from fairtrial.core.pull import Pull
 from fairtrial.core.stationary import StationaryEnvironment
 from fairtrial.core.validation import check_flag, check_instance, check_number
@@ -17,7 +16,7 @@ from fairtrial.errors import InvalidArgument
 __all__ = ["LossyEnvironment"]
 
 
-class LossyEnvironment(Environment):
+class LossyEnvironment(DisturbedEnvironment):
     """An environment some of whose results never come: patients drop out, samples break.
 
     Parameters
@@ -48,15 +47,12 @@ class LossyEnvironment(Environment):
     'b'
     """
 
-    keeps_assumptions = False
+    environment: StationaryEnvironment
 
     def __init__(
         self, environment: StationaryEnvironment, rate: float, depends_on_outcome: bool = False
     ) -> None:
-        self.environment: StationaryEnvironment = check_instance(
-            "environment", environment, StationaryEnvironment
-        )
-        self.problem = environment.problem
+        super().__init__(check_instance("environment", environment, StationaryEnvironment))
         self.rate = check_number("rate", rate, low=0.0, high=1.0)
         self.depends_on_outcome = check_flag("depends_on_outcome", depends_on_outcome)
         self._means = np.ravel(environment.truth.means)
@@ -83,20 +79,6 @@ class LossyEnvironment(Environment):
     @property
     def _minimizes(self) -> bool:
         return self.problem.direction == "minimize"
-
-    @property
-    def truth(self) -> Truth:
-        """Means and right answer of all results, also those that get lost."""
-        return self.environment.truth
-
-    @property
-    def about(self) -> str | None:
-        """What a reader must be told of the results."""
-        return self.environment.about
-
-    def sample(self, pull: Pull, generator: np.random.Generator) -> Any:
-        """Return a result, be it lost or not."""
-        return self.environment.sample(pull, generator)
 
     def trajectory(self, pull: Pull, generator: np.random.Generator) -> Trajectory:
         """Return a result, or that it is lost."""

@@ -265,16 +265,16 @@ class Policy(Resumable, ABC):
 
     def _checked(self, choice: Any) -> tuple[int, int, float | None]:
         """Return action, tag and propensity, in Python's types whatever `choose` returned."""
-        propensity = None
-        if not isinstance(choice, tuple):
-            action, tag = choice, 0
-        elif len(choice) == 2:
-            action, tag = choice
-        else:
-            action, tag, propensity = choice
+        tag, propensity = 0, None
         try:
-            action, tag = index(action), index(tag)
-        except TypeError:
+            if not isinstance(choice, tuple):
+                action = index(choice)
+            elif len(choice) == 2:
+                action, tag = index(choice[0]), index(choice[1])
+            else:
+                first, second, propensity = choice
+                action, tag = index(first), index(second)
+        except (TypeError, ValueError):
             raise self._bad_choice(choice) from None
         if not 0 <= action < self.problem.n_actions:
             raise self._bad_choice(choice)

@@ -251,10 +251,6 @@ class Effect:
         }
 
 
-def _no_effects() -> tuple[Effect, ...]:
-    return ()
-
-
 @dataclass(frozen=True, slots=True)
 class Progress:
     """How far an experiment has come: all that a plot or a page shows.
@@ -298,16 +294,14 @@ class Progress:
     details: Mapping[str, Any] = field(default_factory=dict)
     intervals: str = "anytime"
     quantity: str = "mean"
-    find_effects: Callable[[], tuple[Effect, ...]] = field(
-        default=_no_effects, repr=False, compare=False
-    )
+    find_effects: Callable[[], tuple[Effect, ...]] = field(default=tuple, repr=False, compare=False)
 
     @property
     def effects(self) -> tuple[Effect, ...]:
         """Every arm against the control, or else against the leader; overall first, then by group.
 
-        Each interval fails with probability at most 1 - confidence, at all times together. Empty
-        if the policy has none.
+        The interval of an arm ever fails with probability at most 1 - confidence. Without a control
+        it is wider, as it holds whichever arm leads. Empty if the policy has none.
         """
         return self.find_effects()
 

@@ -82,17 +82,13 @@ def _with_estimate(run: Run, policy: Policy) -> Run:
     label = answer[0] if isinstance(answer, tuple) and len(answer) == 1 else answer
     if label is None or isinstance(label, tuple):
         return run
-    progress = policy.progress()
-    differences = [
-        effect.difference
-        for effect in progress.effects
-        if effect.arm == label and effect.group is None
-    ]
-    for arm in progress.arms:
-        if arm.labels.get("arm") == label:
-            mean, lower, upper, difference = (
-                math.nan if value is None else float(value)
-                for value in (arm.mean, arm.lower, arm.upper, *(differences or [None]))
-            )
-            return replace(run, estimate=mean, interval=(lower, upper), difference=difference)
-    return run
+    arms = {arm.labels.get("arm"): arm for arm in policy.progress().arms}
+    if label not in arms:
+        return run
+    arm, control = arms[label], policy.problem.get_params().get("control")
+    base = arms[control].mean if control in arms and control != label else None
+    mean, lower, upper, other = (
+        math.nan if value is None else float(value)
+        for value in (arm.mean, arm.lower, arm.upper, base)
+    )
+    return replace(run, estimate=mean, interval=(lower, upper), difference=mean - other)

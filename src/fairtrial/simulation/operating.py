@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,21 +107,18 @@ def operating_characteristics(
     replications = check_integer("replications", replications, low=1)
     number = as_seed(seed)
 
-    def run(scenario: Scenario, horizon: int) -> Simulation:
-        return simulate(
-            policy,
-            scenario.environment,
-            replications,
-            seed=number,
-            horizon=horizon,
-            executor=executor,
-            workers=workers,
-            parallel=parallel,
-            progress=progress,
-            estimates=True,
-        )
-
-    found = [[run(scenario, horizon) for horizon in budgets] for scenario in chosen]
+    run = partial(
+        simulate,
+        policy,
+        replications=replications,
+        seed=number,
+        executor=executor,
+        workers=workers,
+        parallel=parallel,
+        progress=progress,
+        estimates=True,
+    )
+    found = [[run(one.environment, horizon=horizon) for horizon in budgets] for one in chosen]
     names = _names(policy, found)
     rows = [
         _row(scenario, simulation, names, level, per_day, bound, fixed_sample)

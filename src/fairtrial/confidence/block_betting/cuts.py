@@ -87,6 +87,10 @@ class Cuts:
         """How many units before the first block each action has."""
         return self._count(self.actions[: self.begin])
 
+    def missing(self, counts: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return how many units of each action have no result, given how many have."""
+        return np.maximum(self._count(self.actions) - counts, 0.0)
+
     def _count(self, actions: Actions) -> NDArray[np.float64]:
         return np.bincount(actions, minlength=self._number).astype(np.float64)
 

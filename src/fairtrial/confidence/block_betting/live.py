@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.confidence.block_betting.effects import PaidResults
-from fairtrial.confidence.block_betting.paid import Block, PaidBlocks
+from fairtrial.confidence.block_betting.paid import PaidBlocks, Slots
+from fairtrial.confidence.effects import BlockResults
 from fairtrial.confidence.loss_test import losses_differ
 from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import Guarantee
@@ -197,11 +197,13 @@ class LiveBlocks:
         return propensity
 
     @cached_property
-    def _slots(self) -> list[Block]:
+    def _slots(self) -> Slots:
         """Where blocks are while they are open."""
+        return Slots(self.kernels.STATE, self._floats, self._integers)
+
+    def _slot_of(self, serial: int) -> int:
         slots: int = self.state.blocks.waiting.size
-        buffers = self._floats, self._integers
-        return [Block(self.kernels.STATE, *buffers, slot) for slot in range(slots)]
+        return serial % slots
 
     @property
     def paid_floats(self) -> NDArray[Any]:
@@ -251,12 +253,12 @@ class LiveBlocks:
 
         The second is by action: how many pulls of the oldest block have no result.
         """
-        blocks, slots = self.state.blocks, len(self._slots)
+        blocks = self.state.blocks
         oldest, number = self._first.item(), int(blocks.number[0])
-        later = [serial % slots for serial in range(oldest + 1, oldest + number)]
+        later = [self._slot_of(serial) for serial in range(oldest + 1, oldest + number)]
         if self.finished or not later:
             return 0, {}
-        slot = oldest % slots
+        slot = self._slot_of(oldest)
         missing = blocks.planned[slot] - blocks.results[slot]
         if missing.sum() > blocks.waiting[slot]:
             # Lost pulls are not made again.
@@ -367,7 +369,9 @@ class LiveBlocks:
         event = "came too late for bets on the values to follow"
         return promise.weakened_by(self.amended, "correction", event)
 
-    def paid_results(self, unit: float, centre: float, *, losses_count: bool) -> PaidResults | None:
+    def paid_results(
+        self, unit: float, centre: float, *, losses_count: bool
+    ) -> BlockResults | None:
         """Return the results of all blocks that are paid; None if there are none, or not all kept.
 
         Parameters
@@ -383,7 +387,7 @@ class LiveBlocks:
             return None
         names = "results", "losses", "sums", "squares"
         counts, losses, sums, squares = (self.in_paid_blocks(f"blocks.{name}") for name in names)
-        return PaidResults(
+        return BlockResults(
             counts,
             losses * losses_count,
             sums * unit,
@@ -393,7 +397,7 @@ class LiveBlocks:
 
     def in_paid_blocks(self, path: str) -> Floats:
         """Return what an array of the state was in all blocks that are paid, shape (T, ...)."""
-        places = self._slots[0].places(path)
+        places = self._slots.in_row(path)
         return np.array([row[places] for row in self.paid.floats])
 
     # ------------------------------------------------------------------ paying once more
@@ -403,7 +407,7 @@ class LiveBlocks:
         now = self._first.item()
         for serial in range(before, now):
             if len(self.paid) == serial:
-                self.paid.keep(self._slots[serial % len(self._slots)])
+                self.paid.keep(self._slots, self._slot_of(serial))
 
     def _change_paid(self, tag: int, change: Callable[[Arrays], bool | None]) -> bool:
         """Change a block that is paid, by the tag of a pull; return whether that can be.
@@ -422,7 +426,7 @@ class LiveBlocks:
             return False
         for total, part in self.accounts.items():
             _leaf(self.state, total)[...] += _leaf(again.state, part)[0] - old[part]
-        self.paid.replace(serial, again.block)
+        self.paid.replace(serial, again.slots, 0)
         if tag >= 0:
             self._pay_again()
         return True
@@ -484,8 +488,8 @@ class _Payment:
     ----------
     arrays, state
         What kernels are given, and the views of it.
-    block : Block
-        The block that is open.
+    slots : Slots
+        Of the state: the only one has the block that is open.
     """
 
     def __init__(self, blocks: LiveBlocks) -> None:
@@ -500,12 +504,12 @@ class _Payment:
             by_slot = array.shape is not None and array.shape[0] == "slots"
             if not by_slot and array.path not in started:
                 _leaf(self.state, array.path)[...] = _leaf(blocks.state, array.path)
-        self.block = Block(layout, *buffers, 0)
+        self.slots = Slots(layout, *buffers)
         self._paid = blocks.paid
 
     def open(self, serial: int) -> None:
         """Let a block that was paid be the only open one, its bets still to be paid."""
-        self._paid.restore(serial, self.block)
+        self._paid.restore(serial, self.slots, 0)
         self.state.blocks.first[0] = serial
         self.state.blocks.number[0] = 1
 

@@ -89,13 +89,6 @@ class BlockPolicy(FixedConfidencePolicy):
         action = int(cuts.actions[self.asked])
         return action, self._blocks.ask_assigned(action)
 
-    @property
-    def _has_all_results(self) -> bool:
-        """Whether every unit of a finished experiment has its result, also those after the stop."""
-        return self._cuts is not None and bool(
-            self._blocks.state.counts.sum() >= len(self._cuts.actions)
-        )
-
     def _can_run(self, environment: Any, horizon: int | None, parallel: int) -> bool:
         return self._cuts is None and super()._can_run(environment, horizon, parallel)
 

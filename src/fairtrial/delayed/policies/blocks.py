@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar
@@ -26,13 +26,15 @@ from fairtrial.confidence.block_betting.cuts import (
     require_every_action,
     units_until_each,
 )
-from fairtrial.confidence.block_betting.effects import (
-    DifferenceInterval,
+from fairtrial.confidence.bounds import NormalMixture
+from fairtrial.confidence.effects import (
+    Difference,
     Spread,
     difference_from_sums,
     difference_of_arms,
+    effects_of_arms,
+    level_of_each,
 )
-from fairtrial.confidence.bounds import NormalMixture
 from fairtrial.confidence.loss_test import UNEQUAL_LOSSES
 from fairtrial.confidence.noise_test import NoiseTest
 from fairtrial.core.policy import Choice
@@ -51,9 +53,6 @@ from fairtrial.errors import InvalidArgument, InvalidOutcome
 __all__ = ["BlockBetting"]
 
 Floats = NDArray[np.float64]
-
-Difference = Callable[[Floats], DifferenceInterval | None]
-"""Return the difference of weighted means, given the weights of the arms."""
 
 _MOST_STDS = 1e10
 _RAREST = 1e4
@@ -431,23 +430,32 @@ class BlockBetting(BlockPolicy):
         return counts, np.clip(ends, 0.0, 1.0) if self._bounded else ends
 
     def _effects(self) -> Callable[[], tuple[Effect, ...]]:
-        origin, unit = self._rules.origin, self._rules.unit
-        results = self._blocks.paid_results(unit, origin, losses_count=self._bounded)
         answer = self._answer
-        difference: Difference | None = None
-        if self._has_all_results:
-            # All results of an experiment say more than those of the blocks before the stop.
-            counts, means = self._blocks.state.counts.copy(), self._blocks.state.means
-            sums, scale = counts * (origin + unit * means), self.problem.scale
-            difference = partial(difference_from_sums, counts, sums, scale=scale, level=self.delta)
-        elif results is not None:
-            spread = Spread(self.problem.scale, self.problem.reward_range)
-            difference = partial(difference_of_arms, results, spread=spread, level=self.delta)
+        difference = self._difference()
         if difference is None or not answer:
             return tuple
-        return partial(
-            _effects_of, self.problem.arms, self.problem.control or answer[0], difference
-        )
+        arms, reference = self.problem.arms, self.problem.control or answer[0]
+        weights: dict[str | None, Floats] = {None: np.ones(1)}
+        return partial(effects_of_arms, arms, arms.index(reference), weights, difference)
+
+    def _difference(self) -> Difference | None:
+        """Return what finds a difference; None before there is any result to find it from."""
+        problem, (origin, unit) = self.problem, (self._rules.origin, self._rules.unit)
+        has_control = problem.control is not None
+        level = level_of_each(self.delta, len(problem.arms), has_control=has_control)
+        spread = Spread(problem.scale, problem.reward_range)
+        if self._cuts is not None:
+            # All results of an experiment say more than those of the blocks before the stop.
+            state = self._blocks.state
+            counts, missing = state.counts.copy(), self._cuts.missing(state.counts)
+            sums = counts * (origin + unit * state.means)
+            return partial(
+                difference_from_sums, counts, sums, spread=spread, level=level, missing=missing
+            )
+        results = self._blocks.paid_results(unit, origin, losses_count=self._bounded)
+        if results is None:
+            return None
+        return partial(difference_of_arms, results, spread=spread, level=level)
 
     def _details(self) -> Mapping[str, Any]:
         """Return blocks, and which arms are settled."""
@@ -507,15 +515,3 @@ class BlockBetting(BlockPolicy):
         if self._blocks.loses_unequally():
             found.append(UNEQUAL_LOSSES)
         return tuple(found)
-
-
-def _effects_of(arms: Sequence[str], reference: str, difference: Difference) -> tuple[Effect, ...]:
-    """Return every other arm against one."""
-    found = []
-    compared = arms.index(reference)
-    for place, arm in enumerate(arms):
-        if place != compared:
-            target = np.zeros(len(arms))
-            target[place], target[compared] = 1.0, -1.0
-            found.append(Effect(arm, reference, None, *(difference(target) or ())))
-    return tuple(found)

@@ -21,6 +21,7 @@ from fairtrial.confidence.block_betting import (
 )
 from fairtrial.confidence.block_betting.bets import GRID
 from fairtrial.confidence.block_betting.cuts import Cuts, actions_of
+from fairtrial.confidence.effects import level_of_each
 from fairtrial.confidence.loss_test import UNEQUAL_LOSSES
 from fairtrial.core.policy import Choice
 from fairtrial.core.pull import Pull
@@ -393,12 +394,15 @@ class BlockBetting(LinearPolicy, BlockPolicy):
         reference = answer[0]
         if problem.control is not None:
             reference = int(problem.group_of[problem.answers.index(problem.control)])
-        everything = range(self._units.shape[1])
+        candidates = self._units.shape[1]
+        everything = range(candidates)
         rivals = [one for one in self._best_first(everything) if one != reference]
         labels = self._labels(everything)
         if problem.control is not None:
             labels[reference] = problem.control
-        compared = self._units, labels, rivals[:_MOST_COMPARED], reference, results, self.delta
+        has_control = problem.control is not None
+        level = level_of_each(self.delta, candidates, has_control=has_control)
+        compared = self._units, labels, rivals[:_MOST_COMPARED], reference, results, level
         return partial(effects_of_candidates, *compared)
 
     def _rule_details(self) -> dict[str, Any]:

@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.confidence.block_betting.effects import (
+from fairtrial.confidence.effects import (
+    BlockResults,
     DifferenceInterval,
-    PaidResults,
     Spread,
     difference_from_blocks,
 )
@@ -38,7 +38,7 @@ def effects_of_candidates(
     labels: Sequence[str],
     candidates: Sequence[int],
     reference: int,
-    results: PaidResults,
+    results: BlockResults,
     level: float,
 ) -> tuple[Effect, ...]:
     """Return some candidates against one, as every block alone measures their difference.
@@ -51,7 +51,7 @@ def effects_of_candidates(
         Of all distinct candidates.
     candidates, reference
         The distinct candidates that are compared, and with which.
-    results : PaidResults
+    results : BlockResults
         Of the blocks, in units of the noise.
     level : float
         The probability with which each interval ever fails.
@@ -76,7 +76,7 @@ def effects_of_candidates(
 def _difference(
     units: Units,
     kept: NDArray[np.bool_],
-    results: PaidResults,
+    results: BlockResults,
     fit: _Fit,
     level: float,
     direction: Floats,

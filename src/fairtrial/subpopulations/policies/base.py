@@ -9,8 +9,14 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.confidence.block_betting.effects import difference_from_sums
 from fairtrial.confidence.bounds import NormalMixture
+from fairtrial.confidence.effects import (
+    Difference,
+    Spread,
+    difference_from_sums,
+    effects_of_arms,
+    level_of_each,
+)
 from fairtrial.confidence.noise_test import FALSE_ALARM, NoiseTest
 from fairtrial.core.fixed_confidence import FixedConfidencePolicy
 from fairtrial.core.policy import Choice
@@ -20,7 +26,6 @@ from fairtrial.core.validation import check_instance, index_of
 from fairtrial.core.wording import or_within, who_leads
 from fairtrial.subpopulations._kernels.indices import ANY_GROUP
 from fairtrial.subpopulations.environments import CellEnvironment
-from fairtrial.subpopulations.policies.effects import effects_of_arms
 from fairtrial.subpopulations.policies.tracker import Tracker
 from fairtrial.subpopulations.policies.units import unit_of
 from fairtrial.subpopulations.problem import Problem
@@ -183,15 +188,38 @@ class FloorPolicy(FixedConfidencePolicy):
         )
 
     def _effects(self) -> Callable[[], tuple[Effect, ...]]:
+        return self._effects_by(self._difference_from_sums())
+
+    def _difference_from_sums(self, missing: Floats | None = None) -> Difference:
+        """Return what finds a difference from all results, whatever chose the pulls."""
         counts, sums = self._data
-        difference = partial(
+        return partial(
             difference_from_sums,
             counts.ravel().copy(),
             sums.ravel() / self._inward,
-            scale=self._scale().ravel(),
-            level=self.delta,
+            spread=self._spread,
+            level=self._level_of_each,
+            missing=missing,
         )
-        return partial(effects_of_arms, self.problem, self._reference, difference)
+
+    def _effects_by(self, difference: Difference) -> Callable[[], tuple[Effect, ...]]:
+        """Return what finds all effects, given what finds a difference."""
+        problem, reference = self.problem, self._reference
+        if reference is None:
+            return tuple
+        weights: dict[str | None, Floats] = {None: problem.shares}
+        if len(problem.groups) > 1:
+            weights |= zip(problem.groups, np.eye(len(problem.groups)), strict=True)
+        return partial(effects_of_arms, problem.arms, reference, weights, difference)
+
+    @property
+    def _spread(self) -> Spread:
+        return Spread(self._scale().ravel(), self.problem.reward_range)
+
+    @property
+    def _level_of_each(self) -> float:
+        has_control = self.problem.control is not None
+        return level_of_each(self.delta, len(self.problem.arms), has_control=has_control)
 
     @property
     def _reference(self) -> int | None:

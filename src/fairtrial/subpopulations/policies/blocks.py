@@ -25,7 +25,7 @@ from fairtrial.confidence.block_betting.cuts import (
     require_every_action,
     units_until_each,
 )
-from fairtrial.confidence.block_betting.effects import Spread, difference_of_arms
+from fairtrial.confidence.effects import difference_of_arms
 from fairtrial.confidence.loss_test import UNEQUAL_LOSSES
 from fairtrial.core.policy import Choice
 from fairtrial.core.pull import Pull
@@ -36,7 +36,6 @@ from fairtrial.subpopulations._kernels import blocks
 from fairtrial.subpopulations._kernels.block_state import CONSTANTS, Constants, Rules
 from fairtrial.subpopulations.environments import CellEnvironment
 from fairtrial.subpopulations.policies.base import FloorPolicy
-from fairtrial.subpopulations.policies.effects import effects_of_arms
 from fairtrial.subpopulations.policies.units import model_of
 from fairtrial.subpopulations.problem import Problem
 
@@ -283,18 +282,21 @@ class BlockBetting(FloorPolicy, BlockPolicy):
         return self.problem.scale
 
     def _effects(self) -> Callable[[], tuple[Effect, ...]]:
+        if self._cuts is not None:
+            # All results of an experiment say more than those of the blocks before the stop.
+            missing = self._cuts.missing(self._data[0].ravel())
+            return self._effects_by(self._difference_from_sums(missing))
         ranged = self.problem.reward_range is not None
         results = self._blocks.paid_results(
             1.0 / self._inward,
             self._rules.shift / self._inward,
             losses_count=ranged and self.losses != "ignorable",
         )
-        # All results of an experiment say more than those of the blocks before the stop.
-        if results is None or self._has_all_results:
-            return super()._effects()
-        spread = Spread(self.problem.scale.ravel(), self.problem.reward_range)
-        difference = partial(difference_of_arms, results, spread=spread, level=self.delta)
-        return partial(effects_of_arms, self.problem, self._reference, difference)
+        if results is None:
+            return tuple
+        return self._effects_by(
+            partial(difference_of_arms, results, spread=self._spread, level=self._level_of_each)
+        )
 
     @property
     def _rejected(self) -> NDArray[np.bool_]:

@@ -1,13 +1,17 @@
-"""How much better one arm is than another: an interval from the blocks that are paid.
+"""How much better one arm is than another, with intervals that hold at all times.
 
 The counts of a block are fixed before its results. So a weighted sum of its results, with weights
 that depend on these counts, has a fixed mean: the difference of two arms. One such number from
 every block makes a series of independent looks at the difference, whatever chose the counts.
+
+A policy has to keep to one kind of interval: if it went from one kind to another as results come,
+each could fail once.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -15,16 +19,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.confidence.bounds import NormalMixture
+from fairtrial.core.recommendation import Effect
 
 __all__ = [
+    "BlockResults",
+    "Difference",
     "DifferenceInterval",
-    "PaidResults",
     "Spread",
     "difference_from_blocks",
     "difference_from_sums",
     "difference_in_range",
     "difference_of_arms",
     "difference_with_noise",
+    "effects_of_arms",
+    "level_of_each",
 ]
 
 Floats = NDArray[np.float64]
@@ -54,6 +62,54 @@ class DifferenceInterval(NamedTuple):
         return DifferenceInterval(self.estimate * factor, low, high)
 
 
+Difference = Callable[[Floats], DifferenceInterval | None]
+"""Return the difference of weighted means, given the weight of every action's mean."""
+
+
+def level_of_each(delta: float, arms: int, *, has_control: bool) -> float:
+    """Return the probability with which one interval may ever fail.
+
+    Against a control that was named in advance it is `delta`. Which arm leads depends on the
+    results: then an arm's interval has to hold against each of the others, whichever leads when.
+
+    Examples
+    --------
+    >>> level_of_each(0.06, 4, has_control=True), level_of_each(0.06, 4, has_control=False)
+    (0.06, 0.02)
+    """
+    return delta if has_control else delta / max(1, arms - 1)
+
+
+def effects_of_arms(
+    arms: Sequence[str],
+    reference: int,
+    weights: Mapping[str | None, Floats],
+    difference: Difference,
+) -> tuple[Effect, ...]:
+    """Return every other arm against one.
+
+    Parameters
+    ----------
+    arms : sequence of str
+        Labels of the K arms.
+    reference : int
+        What they are compared with.
+    weights : mapping of str or None to array of shape (L,)
+        By group, or None for all together: what each of an arm's L actions weighs there.
+    difference : callable
+        Returns the difference of means with weights of shape (K L,).
+    """
+    found = []
+    for group, own in weights.items():
+        for arm, label in enumerate(arms):
+            if arm != reference:
+                target = np.zeros((len(arms), own.size))
+                target[arm], target[reference] = own, -own
+                interval = difference(target.ravel())
+                found.append(Effect(label, arms[reference], group, *(interval or ())))
+    return tuple(found)
+
+
 @dataclass(frozen=True)
 class Spread:
     """What is known of how results spread around their means.
@@ -71,7 +127,7 @@ class Spread:
 
 
 @dataclass(frozen=True)
-class PaidResults:
+class BlockResults:
     """The results of blocks, a row for each block and a column for each action.
 
     Parameters
@@ -100,14 +156,14 @@ class PaidResults:
         values = self.sums + self.counts * self.centres
         return np.asarray((weights * values).sum(axis=1))
 
-    def only(self, blocks: NDArray[np.bool_], actions: NDArray[np.bool_]) -> PaidResults:
+    def only(self, blocks: NDArray[np.bool_], actions: NDArray[np.bool_]) -> BlockResults:
         """Return some blocks and actions alone."""
         fields = (self.counts, self.losses, self.sums, self.squares, self.centres)
-        return PaidResults(*(field[blocks][:, actions] for field in fields))
+        return BlockResults(*(field[blocks][:, actions] for field in fields))
 
-    def in_units(self, low: float, width: float) -> PaidResults:
+    def in_units(self, low: float, width: float) -> BlockResults:
         """Return the results less `low`, and in units of `width`."""
-        return PaidResults(
+        return BlockResults(
             self.counts,
             self.losses,
             self.sums / width,
@@ -115,10 +171,10 @@ class PaidResults:
             (self.centres - low) / width,
         )
 
-    def with_losses_worth(self, values: Floats) -> PaidResults:
+    def with_losses_worth(self, values: Floats) -> BlockResults:
         """Return the results with a value, shape (T, A), for each pull that was lost."""
         off = values - self.centres
-        return PaidResults(
+        return BlockResults(
             self.drawn,
             np.zeros_like(self.losses),
             self.sums + self.losses * off,
@@ -128,13 +184,13 @@ class PaidResults:
 
 
 def difference_of_arms(
-    results: PaidResults, target: Floats, spread: Spread, level: float
+    results: BlockResults, target: Floats, spread: Spread, level: float
 ) -> DifferenceInterval | None:
     """Return a difference of weighted means, from the blocks that have all of them.
 
     Parameters
     ----------
-    results : PaidResults
+    results : BlockResults
         Of T blocks, with counts that their results did not influence.
     target : array of shape (A,)
         The weight of each action's mean in the difference; the positive ones sum to 1, as do the
@@ -160,7 +216,7 @@ def difference_of_arms(
 
 
 def difference_from_blocks(
-    results: PaidResults,
+    results: BlockResults,
     weights: Floats,
     spread: Spread,
     level: float,
@@ -177,7 +233,12 @@ def difference_from_blocks(
 
 
 def difference_from_sums(
-    counts: Floats, sums: Floats, target: Floats, scale: Floats, level: float
+    counts: Floats,
+    sums: Floats,
+    target: Floats,
+    spread: Spread,
+    level: float,
+    missing: Floats | None = None,
 ) -> DifferenceInterval | None:
     """Return a difference of weighted means from all results, whatever chose the pulls.
 
@@ -187,10 +248,11 @@ def difference_from_sums(
     ----------
     counts, sums : array of shape (A,)
         Results of each action, and their sums.
-    target, level
-        As for `difference_of_arms`.
-    scale : array of shape (A,)
-        The standard deviation of a result.
+    target, spread, level
+        As for `difference_of_arms`; the scale of results in a range is half its width.
+    missing : array of shape (A,), optional
+        Results that did not come. In a range each counts as its worst value, for each end of the
+        interval another; with a known noise they are left out.
 
     Notes
     -----
@@ -202,24 +264,39 @@ def difference_from_sums(
     Examples
     --------
     >>> ends = difference_from_sums(
-    ...     np.array([50.0, 50.0]), np.array([30.0, 10.0]), np.array([1.0, -1.0]), np.ones(2), 0.05
+    ...     np.array([50.0, 50.0]),
+    ...     np.array([30.0, 10.0]),
+    ...     np.array([1.0, -1.0]),
+    ...     Spread(np.ones(2)),
+    ...     0.05,
     ... )
     >>> [round(end, 2) for end in ends]
     [0.4, -0.46, 1.26]
     """
     wanted = target != 0.0
-    own, weights = counts[wanted], target[wanted]
-    if not (own > 0.0).all():
+    came, summed, weights = counts[wanted], sums[wanted], target[wanted]
+    if not (came > 0.0).all():
         return None
+    lost, (low, high) = np.zeros_like(came), spread.reward_range or (0.0, 0.0)
+    if spread.reward_range is not None and missing is not None:
+        lost = missing[wanted]
+    own = came + lost
     total = own + _PRIOR
     growth = 2.0 * math.log(1.0 / level) + float(np.log(total / _PRIOR).sum())
-    variance = float((weights**2 * scale[wanted] ** 2 * total / own**2).sum())
-    estimate, reach = float((weights * sums[wanted] / own).sum()), math.sqrt(growth * variance)
-    return DifferenceInterval(estimate, estimate - reach, estimate + reach)
+    reach = math.sqrt(
+        growth * float((weights**2 * spread.scale[wanted] ** 2 * total / own**2).sum())
+    )
+    least = summed + lost * np.where(weights > 0.0, low, high)
+    most = summed + lost * np.where(weights > 0.0, high, low)
+    return DifferenceInterval(
+        float((weights * summed / came).sum()),
+        float((weights * least / own).sum()) - reach,
+        float((weights * most / own).sum()) + reach,
+    )
 
 
 def difference_with_noise(
-    results: PaidResults,
+    results: BlockResults,
     weights: Floats,
     scale: Floats,
     level: float,
@@ -230,7 +307,7 @@ def difference_with_noise(
 
     Parameters
     ----------
-    results : PaidResults
+    results : BlockResults
         Of T blocks, with counts that their results did not influence.
     weights : array of shape (T, A)
         For every block, such that the weighted sum of its results has the difference as its mean.
@@ -250,7 +327,7 @@ def difference_with_noise(
     Examples
     --------
     >>> ones = np.ones((1, 2))
-    >>> results = PaidResults(50 * ones, 0 * ones, [[30, 10]] * ones, 50 * ones, 0 * ones)
+    >>> results = BlockResults(50 * ones, 0 * ones, [[30, 10]] * ones, 50 * ones, 0 * ones)
     >>> weights = np.array([[0.02, -0.02]])
     >>> interval = difference_with_noise(results, weights, np.ones(2), 0.05, 2.0)
     >>> [round(end, 2) for end in interval]
@@ -265,7 +342,7 @@ def difference_with_noise(
 
 
 def difference_in_range(
-    results: PaidResults,
+    results: BlockResults,
     weights: Floats,
     low: float,
     high: float,
@@ -296,7 +373,7 @@ def difference_in_range(
     Examples
     --------
     >>> ones = np.ones((4, 2))
-    >>> results = PaidResults(50 * ones, 0 * ones, [[30, 10]] * ones, [[30, 10]] * ones, 0 * ones)
+    >>> results = BlockResults(50 * ones, 0 * ones, [[30, 10]] * ones, [[30, 10]] * ones, 0 * ones)
     >>> weights = np.array([[0.02, -0.02]]) * ones
     >>> interval = difference_in_range(results, weights, 0.0, 1.0, 0.05)
     >>> [round(end, 2) for end in interval]
@@ -320,7 +397,7 @@ def difference_in_range(
     return DifferenceInterval(min(max(estimate, ends[0]), ends[1]), ends[0], ends[1])
 
 
-def _before(results: PaidResults) -> tuple[Floats, Floats]:
+def _before(results: BlockResults) -> tuple[Floats, Floats]:
     """Return for each block the mean and the variance of its actions, as known before it.
 
     One result in the middle of the range, with the largest variance there is, comes first.
@@ -349,7 +426,7 @@ def _bets(weights: Floats, drawn: Floats, variance: Floats, level: float) -> Flo
 
 
 def _lower_end(
-    results: PaidResults,
+    results: BlockResults,
     weights: Floats,
     bets: Floats,
     gained: Floats,

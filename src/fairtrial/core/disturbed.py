@@ -1,0 +1,42 @@
+"""An environment that answers as another one does, but for one disturbance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fairtrial.core.environment import Environment, Truth
+from fairtrial.core.pull import Pull
+
+__all__ = ["DisturbedEnvironment"]
+
+
+class DisturbedEnvironment(Environment):
+    """What environments have in common that disturb the results of another one.
+
+    Parameters
+    ----------
+    environment : Environment
+        What answers the pulls.
+    """
+
+    keeps_assumptions = False
+
+    def __init__(self, environment: Environment) -> None:
+        self.environment = environment
+        self.problem = environment.problem
+
+    @property
+    def truth(self) -> Truth:
+        """Means and right answer of the results without the disturbance."""
+        return self.environment.truth
+
+    @property
+    def about(self) -> str | None:
+        """What a reader must be told of the results."""
+        return self.environment.about
+
+    def sample(self, pull: Pull, generator: np.random.Generator) -> Any:
+        """Return a result without the disturbance."""
+        return self.environment.sample(pull, generator)
