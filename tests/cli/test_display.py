@@ -76,7 +76,11 @@ def test_a_running_study_says_how_many_answers_are_ruled_out():
         {"answer": "ddi", "log_wealth": -2.0, "rejected": False},
         {"answer": "zdv_ddi", "log_wealth": 0.0, "rejected": False},
     ]
-    running = progress_of_grid(status="running", told=40, evidence=-2.0, threshold=3.0)
+    running = progress_of_grid(
+        status="running", told=40, evidence=-2.0, threshold=3.0, evidence_scale="log_e_value"
+    )
     text = " ".join(answer_text(replace(running, details={"answers": answers})).split())
-    assert "evidence 0.00 of 3.00, ruled out 1 of 2 other answers" in text
+    assert "evidence 0.135 of 20.1, ruled out 1 of 2 other answers" in text
     assert "ruled out" not in answer_text(running)
+    own = replace(running, evidence_scale="statistic", evidence=1.25)
+    assert "evidence 1.25 of 3" in " ".join(answer_text(own).split())

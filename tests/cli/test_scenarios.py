@@ -9,6 +9,7 @@ import pytest
 from fairtrial.cli import ExitCode
 from fairtrial.cli.config import load_configuration
 from fairtrial.errors import ConfigurationError
+from fairtrial.simulation import default_scenarios
 from tests.cli.configurations import replayed, write
 
 ASSUMED = {"means": {"a": [0.6, 0.6], "b": [0.1, 0.1]}, "std": 0.3, "replications": 10}
@@ -39,6 +40,42 @@ def test_every_scenario_is_simulated_with_every_number_of_pulls(folder, document
     text = invoke("simulate", path, "--scenarios").stdout
     assert "10 runs of BlockBetting() in each scenario" in text
     assert all(name in text for name in DEFAULTS)
+
+
+def test_groups_arrive_by_themselves_as_planned_in_every_scenario(folder, document):
+    plan = {**ASSUMED, "max_pulls": 100, "arrivals": {"x": 0.9, "y": 0.1}}
+    own = '[[scenario]]\nname = "noisy"\nstd = 0.4\nloss = { rate = 0.1 }\ndrift = 1e-6'
+    path = file_of(folder, {"source": None, "plan": plan}, own)
+    configuration = load_configuration(path, "simulate")
+    for scenario in (*configuration.scenarios, *default_scenarios(configuration.planned, None)):
+        generator = np.random.default_rng(1)
+        groups = [scenario.environment.context(generator)["group"] for _ in range(400)]
+        assert 0.8 < groups.count("x") / 400 < 0.97
+    found, _ = document("plan", path)
+    by_group = {"x": 0.0, "y": 0.0}
+    for name, pulls in found["simulated"]["pulls"].items():
+        by_group[name[-1]] += pulls
+    assert 3 < by_group["x"] / by_group["y"] < 30
+    alone, _ = document("plan", file_of(folder, {"source": None, "plan": ASSUMED}))
+    assert found["complexity"] > 1.2 * alone["complexity"]
+
+
+@pytest.mark.parametrize(
+    "arrivals",
+    [{"x": 1}, {"x": 1, "y": -1}, {"x": 0, "y": 0}, {"x": 1, "z": 1}, [1], "x", {"x": "a", "y": 1}],
+)
+def test_arrivals_that_make_no_sense_are_refused(folder, arrivals):
+    path = write(folder, replayed(source=None, plan={**ASSUMED, "arrivals": arrivals}))
+    with pytest.raises(ConfigurationError, match=r"plan\.arrivals"):
+        load_configuration(path, "plan")
+
+
+def test_arrivals_in_a_replay_still_say_that_its_rows_are_sampled(folder):
+    path = write(folder, replayed(plan={"arrivals": {"x": 3, "y": 1}}))
+    configuration = load_configuration(path, "plan")
+    assert configuration.planned.arrivals == {"x": 3, "y": 1}
+    assert configuration.about == load_configuration(write(folder, replayed()), "plan").about
+    assert "sampled repeatedly" in configuration.about
 
 
 def test_the_report_and_the_table_are_written(folder, invoke):
@@ -138,7 +175,7 @@ def test_results_get_lost_in_a_scenario(folder, document):
     sections = {**TWO, "plan": {**TWO["plan"], "max_pulls": 60, "replications": 3}}
     found, _ = document("simulate", file_of(folder, sections, *block), "--scenarios")
     rows = {row["scenario"]: row for row in found["rows"]}
-    assert rows["lossy"]["why"].endswith("times as large as assumed; also changed: loss")
+    assert rows["lossy"]["why"].endswith("assumed; also changed: 0.2 of the results lost")
     assert rows["lossy"]["pulls"]["mean"] <= 60
     assert rows["bad luck"]["means"] == rows["full"]["means"]
     assert rows["lossy"]["lower_bound"] is None
@@ -149,7 +186,8 @@ def test_means_drift_in_a_scenario(folder, document):
     sections = {**TWO, "plan": {**TWO["plan"], "max_pulls": 60, "replications": 3}}
     found, _ = document("simulate", file_of(folder, sections, block), "--scenarios")
     rows = {row["scenario"]: row for row in found["rows"]}
-    assert rows["season"]["why"] == "Stated in the file: loss, drift"
+    said = "Stated in the file: 0.1 of the results lost, a drift of 0.001 per pull"
+    assert rows["season"]["why"] == said
     assert rows["season"]["means"] == rows["full"]["means"]
     assert rows["season"]["lower_bound"] is None
     with pytest.raises(ConfigurationError, match="drift: must not be 0"):

@@ -114,6 +114,7 @@ def test_all_of_it_is_json() -> None:
         "outstanding": 2,
         "evidence": 4.5,
         "threshold": 6.0,
+        "evidence_scale": "statistic",
         "remaining": 12.0,
         "actions": [written["arms"][0]],
         "effects": [

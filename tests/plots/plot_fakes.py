@@ -141,6 +141,9 @@ class FakeStudy:
     def health(self, *, blinded=False):
         return {"open": 4, "late": 2, "amended": 0, "lost": 1, "expiry": "drop"}
 
+    def weighted_means(self):
+        return [None] * self.problem.n_actions
+
     def verify(self):
         first = None if self.healthy else "event 17: recorded action 3, replayed action 5"
         return SimpleNamespace(ok=self.healthy, events=2650, first_difference=first)

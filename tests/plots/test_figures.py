@@ -201,7 +201,10 @@ def test_one_sided_and_missing_intervals_and_results():
 def test_without_floors_there_are_none_in_picture_or_key():
     figure = means(progress_of_grid(limit=None))
     assert all(strip(ax, "limits") == [] for ax in figure.axes)
-    assert legend_of(figure) == ["mean, no floor", "anytime interval of each mean on its own"]
+    assert legend_of(figure) == [
+        "mean, no floor",
+        "anytime interval of each mean on its own, for orientation",
+    ]
 
 
 def test_the_answer_is_bold_on_a_band():

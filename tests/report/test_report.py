@@ -271,7 +271,7 @@ def weighed(**wealth):
         {"answer": name if name != "none" else None, "log_wealth": w, "rejected": w > 3}
         for name, w in wealth.items()
     ]
-    return progress_of_grid(details={"answers": answers})
+    return progress_of_grid(details={"answers": answers}, evidence_scale="log_e_value")
 
 
 def test_the_page_says_what_speaks_against_every_other_answer_and_what_that_means(report):
@@ -546,7 +546,7 @@ def test_the_key_explains_the_marks_that_occur_and_no_others(report):
     (key, *_) = section(page, "Arms").of_class("key")
     assert [item.text for item in key.all("li")] == [
         "mean, no floor",
-        "anytime interval of each mean on its own",
+        "anytime interval of each mean on its own, for orientation",
     ]
 
 

@@ -109,6 +109,21 @@ def test_a_workbook_is_written_filled_in_and_told(study, tmp_path):
     assert second.startswith("row 4: value must be a number")
 
 
+@pytest.mark.parametrize("style", ["0%", "0.00 %", "#,##0%"])
+def test_a_cell_that_shows_a_percentage_is_refused_as_two_numbers_may_be_meant(
+    study, tmp_path, style
+):
+    path = study.write_pulls(study.ask(2), tmp_path / "plate.xlsx")
+    book = openpyxl.load_workbook(path)
+    book.active["E2"], book.active["E3"] = 0.72, 0.5
+    book.active["E2"].number_format = style
+    book.save(path)
+    (mistake,) = refusals(study, path)
+    assert mistake.startswith("row 2: value must be a number")
+    assert mistake.endswith("got '72%'")
+    assert len(study.outstanding()) == 2
+
+
 def test_every_bad_row_is_named_with_its_line_and_nothing_is_taken(study, plate):
     rows = fill(plate, ["2", "abc", "nan", "inf", "0.5", "0,5"])
     no_number = "value must be a number, with a decimal point, or blank while the pull is open; got"

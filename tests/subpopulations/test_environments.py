@@ -7,11 +7,14 @@ import pandas as pd
 import pytest
 
 from fairtrial.errors import InvalidArgument, InvalidOutcome
+from fairtrial.simulation import simulate
 from fairtrial.subpopulations import (
     BernoulliEnvironment,
+    BlockBetting,
     GaussianEnvironment,
     Problem,
     ReplayEnvironment,
+    complexity,
 )
 from tests import effort
 
@@ -179,3 +182,45 @@ def test_rounding_breaks_no_tie():
     (first,), (second,) = environment.cell_means
     assert 0.0 < abs(first - second) < 1e-15
     assert environment.truth.tied
+
+
+@pytest.mark.parametrize("kind", ["gaussian", "bernoulli", "replay"])
+def test_groups_arrive_by_themselves_in_the_stated_proportions(kind):
+    noise = {"noise_std": 1.0} if kind == "gaussian" else {"reward_range": (0, 1)}
+    problem = Problem(["a", "b"], ["x", "y", "z"], floors=None, **noise)
+    means = [[0.2, 0.4, 0.6], [0.5, 0.5, 0.5]]
+    arrivals = {"z": 1e160, "x": 3e160, "y": 0.0}
+    if kind == "gaussian":
+        environment = GaussianEnvironment(problem, means, arrivals=arrivals)
+    elif kind == "bernoulli":
+        environment = BernoulliEnvironment(problem, means, arrivals=arrivals)
+    else:
+        labels = [problem.labels(action) for action in range(6)] * 2
+        rows = [{**own, "reward": number < 6} for number, own in enumerate(labels)]
+        environment = ReplayEnvironment(problem, pd.DataFrame(rows), arrivals=[3, 0, 1])
+    generator = np.random.default_rng(4)
+    groups = [environment.context(generator)["group"] for _ in range(2_000)]
+    assert groups.count("y") == 0
+    # 4 standard errors of a share of 3/4.
+    assert abs(groups.count("x") / 2_000 - 0.75) < 4 * math.sqrt(0.75 * 0.25 / 2_000)
+    policy = BlockBetting(problem)
+    assert policy.compiled_run(environment, generator, 100) is None
+    found = simulate(policy, environment, 2, horizon=60, progress=False)
+    assert (found.pulls.reshape(2, 2, 3)[:, :, 1] == 0).all()
+    assert environment.clone().context(generator)["group"] in "xz"
+    assert GaussianEnvironment.context(environment.clone(arrivals=None), generator) == {}
+
+
+@pytest.mark.parametrize("arrivals", [[1.0], [1, -1], [0, 0], [1, math.nan], {"x": 1}, "xy", 3])
+def test_proportions_that_make_no_sense_are_refused(arrivals):
+    problem = Problem(["a", "b"], ["x", "y"], floors=None, noise_std=1.0)
+    with pytest.raises(InvalidArgument, match="arrivals"):
+        GaussianEnvironment(problem, [[0, 0], [1, 1]], arrivals=arrivals)
+
+
+def test_the_complexity_is_that_of_the_arrivals_of_the_environment():
+    problem = Problem(["a", "b"], ["x", "y"], floors=None, noise_std=1.0)
+    plain = GaussianEnvironment(problem, [[0, 0], [1, 1]])
+    alone = plain.clone(arrivals={"x": 0.9, "y": 0.1})
+    assert complexity(alone).value == complexity(plain, arrivals=[0.9, 0.1]).value
+    assert complexity(alone).value > 2 * complexity(plain).value

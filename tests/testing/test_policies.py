@@ -45,6 +45,24 @@ def test_a_policy_that_keeps_the_contract_passes() -> None:
     check_policy(EqualShares(PROBLEM), ENVIRONMENT, parallel=1, losses=False)
 
 
+class IgnoresTheGroup(EqualShares):
+    def choose(self, group: str | None = None) -> int | None:
+        return super().choose()
+
+
+def test_a_policy_that_issues_pulls_of_another_group_than_asked_for_is_told_so() -> None:
+    problem = Problem(["a", "b"], ["x", "y"], floors=None, noise_std=1.0)
+    environment = GaussianEnvironment(problem, [[0.2, 0.2], [0.4, 0.4]])
+    check_policy(EqualShares(problem), environment)
+    with pytest.raises(AssertionError, match=r"ask\(group='y'\) must issue such a pull"):
+        check_policy(IgnoresTheGroup(problem), environment)
+    policy = IgnoresTheGroup(problem)
+    with pytest.raises(InvalidArgument, match="must return an action of group 'y'"):
+        policy.ask(group="y")
+    assert policy.asked == 0
+    assert policy.outstanding() == []
+
+
 class ForgetsItsState(EqualShares):
     state_fields = ()
 

@@ -14,7 +14,7 @@ from fairtrial.cli.assumptions import replay_to_plan_in
 from fairtrial.cli.construction import build_policy, build_problem
 from fairtrial.cli.environments import build_replay, check_command, warn_of
 from fairtrial.cli.files import warn_of_tables, with_files
-from fairtrial.cli.scenarios import build_scenarios, check_control
+from fairtrial.cli.scenarios import build_scenarios, check_control, with_arrivals
 from fairtrial.cli.sections import (
     SECTIONS,
     CommandSource,
@@ -118,7 +118,9 @@ class Configuration:
         """What a reader must be told first about runs in `planned`; None where it is no table's."""
         if self.rows is None or family_of(self.problem.family).means_key in self.plan.given:
             return None
-        if self.planned is self.environment:
+        assert self.environment is not None, "its rows are counted"
+        table = self.environment.get_params()["table"]
+        if self.planned.get_params().get("table") is table:
             return said_of_rows(self.rows)
         return f"About the means of {self.rows}: they count as the truth in these runs."
 
@@ -244,6 +246,7 @@ class _Draft:
         sound = not self._found["problem"]
         self._environment = self._build_environment() if sound else None
         self._assumed = self._build_assumed(purpose) if sound else None
+        self._let_arrive()
         self._require_for(purpose)
         self._scenario_sections = self._parsed_scenarios()
         self._scenarios = self._build_scenarios() if purpose in ("plan", "simulate") else []
@@ -325,6 +328,13 @@ class _Draft:
         if isinstance(source, SimulatedSource) and plan.given and self._environment is not None:
             return self._simulated(assumed_over(plan.given, source.given), "plan")
         return self._simulated(plan.given, "plan") if self._plan_gives_means else None
+
+    def _let_arrive(self) -> None:
+        """Let groups arrive in the environment to plan in as the plan says."""
+        planned = self._assumed or self._environment
+        if planned is not None and self._plan is not None and self._plan.arrivals is not None:
+            mistakes = Mistakes("plan", self._found["plan"])
+            self._assumed = with_arrivals(planned, self._plan, mistakes)
 
     def _parsed_scenarios(self) -> list[ScenarioSection]:
         given = self._data.get("scenario", [])

@@ -19,7 +19,7 @@ from rich.text import Text
 from fairtrial.cli.output import say, shown_number
 from fairtrial.core import Estimate, Progress, Recommendation
 from fairtrial.core.wording import plural, printable
-from fairtrial.presentation.alternatives import candidates_sentence, summary, tally
+from fairtrial.presentation.alternatives import candidates_sentence, evidence_so_far, summary, tally
 from fairtrial.presentation.cuts import cut_by
 from fairtrial.presentation.limits import standing
 from fairtrial.presentation.sources import arm_of
@@ -115,8 +115,8 @@ class _LineReporter(_Clock):
 
 def _in_a_line(progress: Progress) -> str:
     parts = [plural(progress.told, "pull"), f"leader {_leader(progress)}"]
-    if progress.evidence is not None and progress.threshold is not None:
-        parts.append(f"evidence {max(0.0, progress.evidence):.2f} of {progress.threshold:.2f}")
+    if found := evidence_so_far(progress):
+        parts.append(f"evidence {found}")
     if out := tally(progress):
         parts.append(f"ruled out {out}")
     if progress.remaining:
@@ -131,8 +131,7 @@ def _panel(title: str, progress: Progress) -> RenderableType:
     grid.add_row("leader", Text(printable(_leader(progress)), style="bold"))
     if progress.evidence is not None and progress.threshold is not None:
         grid.add_row("evidence", _bar(progress.evidence, progress.threshold))
-        found = max(0.0, progress.evidence)
-        grid.add_row("", f"{found:.2f} of the {progress.threshold:.2f} that decide")
+        grid.add_row("", f"{evidence_so_far(progress)} that decide")
     if out := tally(progress):
         grid.add_row("ruled out", out)
     left = f", about {_rounded(progress.remaining):,.0f} left" if progress.remaining else ""

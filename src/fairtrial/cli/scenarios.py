@@ -11,7 +11,7 @@ from fairtrial.core.family import Family, family_of
 from fairtrial.core.mistakes import REFUSALS, Mistakes, in_words
 from fairtrial.core.scenario import Scenario
 
-__all__ = ["build_scenarios", "check_control"]
+__all__ = ["build_scenarios", "check_control", "with_arrivals"]
 
 
 def build_scenarios(
@@ -39,10 +39,23 @@ def build_scenarios(
     found = []
     for number, section in enumerate(sections, 1):
         mistakes = Mistakes(f"scenario {number}", lines)
-        environment = _environment(section, assumed, given, plan.control, mistakes)
+        environment = _environment(section, assumed, given, plan, mistakes)
         if environment is not None:
-            found.append(Scenario(section.name, environment, section.why or _why(section)))
+            found.append(Scenario(section.name, environment, _why(section)))
     return found
+
+
+def with_arrivals(
+    environment: Environment, plan: PlanSection, mistakes: Mistakes
+) -> Environment | None:
+    """Return the environment in which groups arrive as planned, or None after adding a mistake."""
+    if plan.arrivals is None:
+        return environment
+    family = family_of(environment.problem.family)
+    if family.with_arrivals is None:
+        mistakes.add("arrivals", f"must be left out in the family {environment.problem.family!r}")
+        return None
+    return mistakes.build(family.with_arrivals, environment, plan.arrivals)
 
 
 def check_control(assumed: Environment, control: str, lines: list[str]) -> None:
@@ -55,6 +68,10 @@ def check_control(assumed: Environment, control: str, lines: list[str]) -> None:
 
 
 def _why(section: ScenarioSection) -> str:
+    """Return why a scenario is looked at; also what an author's own words may not mention."""
+    if section.why:
+        disturbances = ", ".join(_disturbances(section))
+        return f"{section.why} (with {disturbances})" if disturbances else section.why
     changed = ", ".join([*section.given, *_disturbances(section)])
     if section.effect is not None:
         effect = f"The differences are {section.effect:g} times as large as assumed"
@@ -64,15 +81,20 @@ def _why(section: ScenarioSection) -> str:
 
 def _disturbances(section: ScenarioSection) -> list[str]:
     """Return what the section changes besides the means."""
-    stated = {"loss": section.loss, "drift": section.drift}
-    return [key for key, value in stated.items() if value is not None]
+    found = []
+    if section.loss is not None:
+        by_value = ", by their value" if section.loss.depends_on_outcome else ""
+        found.append(f"{section.loss.rate:.3g} of the results lost{by_value}")
+    if section.drift is not None:
+        found.append(f"a drift of {section.drift:g} per pull")
+    return found
 
 
 def _environment(
     section: ScenarioSection,
     assumed: Environment,
     given: Mapping[str, Any] | None,
-    control: str | None,
+    plan: PlanSection,
     mistakes: Mistakes,
 ) -> Environment | None:
     family = family_of(assumed.problem.family)
@@ -87,9 +109,9 @@ def _environment(
         changed = _changed(section.given, assumed, given, family, mistakes)
         if changed is None:
             return None
-        environment = changed
+        environment = with_arrivals(changed, plan, mistakes) or changed
     if section.effect is not None:
-        changed = _with_effect(family, environment, section.effect, control, mistakes)
+        changed = _with_effect(family, environment, section.effect, plan.control, mistakes)
         if changed is None:
             return None
         environment = changed

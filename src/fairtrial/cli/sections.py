@@ -113,6 +113,7 @@ class PlanSection(_EnvironmentSection):
     max_pulls: Any = None
     control: str | None = Field(default=None, min_length=1)
     pulls_per_day: float | None = Field(default=None, gt=0, allow_inf_nan=False)
+    arrivals: Any = None
 
     @field_validator("max_pulls")
     @classmethod

@@ -37,6 +37,10 @@ class DisturbedEnvironment(Environment):
         """What a reader must be told of the results."""
         return self.environment.about
 
+    def context(self, generator: np.random.Generator) -> dict[str, Any]:
+        """Return what the other environment says before a pull."""
+        return self.environment.context(generator)
+
     def sample(self, pull: Pull, generator: np.random.Generator) -> Any:
         """Return a result without the disturbance."""
         return self.environment.sample(pull, generator)

@@ -122,6 +122,9 @@ class Family:
     with_means : callable or None
         ``(environment, means)``: the environment of a table with its rows moved to other means;
         None in a family that moves no rows.
+    with_arrivals : callable or None
+        ``(environment, arrivals)``: the environment in which groups come by themselves, in these
+        proportions; None in a family without groups.
     with_losses : callable or None
         ``(environment, rate, depends_on_outcome)``: the environment with that share of its results
         lost; None in a family that simulates no losses.
@@ -163,6 +166,7 @@ class Family:
     analysis: Callable[[Any, Sequence[int], float], Policy] | None = None
     at_effect: Callable[[Any, float, str | None], Environment] | None = None
     with_means: Callable[[Any, Any], Environment] | None = None
+    with_arrivals: Callable[[Any, Any], Environment] | None = None
     with_losses: Callable[[Any, float, bool], Environment] | None = None
     with_drift: Callable[[Any, float], Environment] | None = None
     harms: Callable[[Any], Iterable[Scenario]] = _nothing

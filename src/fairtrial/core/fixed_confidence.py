@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,6 +70,9 @@ class FixedConfidencePolicy(Policy):
 
     _has_delta: ClassVar[bool] = True
     """Whether a probability of a wrong answer is promised; False for a fixed budget."""
+
+    _evidence_scale: ClassVar[Literal["statistic", "log_e_value"]] = "statistic"
+    """What the evidence is: a statistic of the rule's own, or the logarithm of an e-value."""
 
     _forecasts: ClassVar[bool] = True
     """Whether it forecasts the pulls still needed."""
@@ -245,6 +248,7 @@ class FixedConfidencePolicy(Policy):
             arms=arms,
             details=self._details(),
             intervals=self._intervals,
+            evidence_scale=self._evidence_scale,
             find_effects=self._effects(),
         )
 

@@ -255,6 +255,8 @@ class Policy(Resumable, ABC):
             return None
         action, tag, propensity = self._checked(choice)
         pull = self._pull(self.asked, action, tag, propensity)
+        if context:
+            self._require_as_asked(pull, context)
         self._outstanding[self.asked] = (action, tag)
         self.asked += 1
         return pull
@@ -281,6 +283,12 @@ class Policy(Resumable, ABC):
         if propensity is None or isnan(propensity):
             return action, tag, None
         return action, tag, float(propensity)
+
+    def _require_as_asked(self, pull: Pull, context: dict[str, Any]) -> None:
+        for name, value in context.items():
+            if pull.labels.get(name, value) != value:
+                accepted = f"must return an action of {name} {value!r}, as was asked for, or None"
+                raise InvalidArgument(f"{type(self).__name__}.choose", accepted, pull.action)
 
     def _bad_choice(self, choice: object) -> InvalidArgument:
         accepted = f"must return an action from 0 to {self.problem.n_actions - 1}, or None"

@@ -276,6 +276,9 @@ class Progress:
         ``worse_than``, the labels of arms that were declared better.
     intervals : str
         What kind the intervals are of: "anytime" if they hold at all times at once.
+    evidence_scale : {"statistic", "log_e_value"}
+        What evidence and threshold are: a statistic of the rule's own, or logarithms of e-values,
+        which readers are shown without the logarithm.
     quantity : str
         What is estimated for each of `arms`: its mean, or its share of the pulls.
     find_effects : callable
@@ -293,6 +296,7 @@ class Progress:
     arms: tuple[Estimate, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
     intervals: str = "anytime"
+    evidence_scale: Literal["statistic", "log_e_value"] = "statistic"
     quantity: str = "mean"
     find_effects: Callable[[], tuple[Effect, ...]] = field(default=tuple, repr=False, compare=False)
 
@@ -314,6 +318,7 @@ class Progress:
             "outstanding": self.outstanding,
             "evidence": self.evidence,
             "threshold": self.threshold,
+            "evidence_scale": self.evidence_scale,
             "remaining": self.remaining,
             "actions": [estimate.to_dict() for estimate in self.actions],
             "arms": [estimate.to_dict() for estimate in self.arms],

@@ -248,7 +248,7 @@ def _rows_of_page(page: Any) -> Iterator[tuple[int, list[Any]]]:
     """Yield the rows in which anything stands, each up to its last such cell."""
     # What the file says of its size may be wrong, or a million empty rows.
     page.reset_dimensions()
-    for line, row in enumerate(page.iter_rows(values_only=True), start=1):
+    for line, row in enumerate(page.iter_rows(), start=1):
         cells = [_excel_cell(cell) for cell in row]
         while cells and cells[-1] == "":
             cells.pop()
@@ -257,12 +257,18 @@ def _rows_of_page(page: Any) -> Iterator[tuple[int, list[Any]]]:
 
 
 def _excel_cell(cell: Any) -> Any:
-    """Return a cell: a number or text; a date as 2026-11-23."""
-    if cell is None:
+    """Return what is in a cell: a number or text; a date as 2026-11-23.
+
+    A number that is shown as 72% is returned as that text: .72 is stored, and 72 may be meant.
+    """
+    value = cell.value
+    if value is None:
         return ""
-    if isinstance(cell, datetime):
-        return cell.isoformat(sep=" ") if cell.time() != time() else cell.date().isoformat()
-    return cell if isinstance(cell, str | int | float) else str(cell)
+    if isinstance(value, datetime):
+        return value.isoformat(sep=" ") if value.time() != time() else value.date().isoformat()
+    if isinstance(value, int | float) and "%" in cell.number_format:
+        return f"{100 * value:.15g}%"
+    return value if isinstance(value, str | int | float) else str(value)
 
 
 def _read_parquet(file: Path) -> Sheet:

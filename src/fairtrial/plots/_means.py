@@ -101,11 +101,11 @@ def _draw_intervals(
 ) -> None:
     known = [(row, *one.ends) for row, one in intervals if one.ends is not None]
     rows, lows, highs = zip(*known, strict=True) if known else ((), (), ())
-    ax.hlines(rows, lows, highs, color=style.BLUE, linewidth=1.6, gid="intervals", zorder=2)
+    ax.hlines(rows, lows, highs, color=style.PALE_BLUE, linewidth=1.6, gid="intervals", zorder=2)
     for edge, ends, marker in ((axis[0], lows, "<"), (axis[1], highs, ">")):
         beyond = [row for row, end in zip(rows, ends, strict=True) if end == edge]
         at = [edge] * len(beyond)
-        ax.scatter(at, beyond, 14, style.BLUE, marker=marker, clip_on=False, gid="arrows")
+        ax.scatter(at, beyond, 14, style.PALE_BLUE, marker=marker, clip_on=False, gid="arrows")
 
 
 def _draw_limits(ax: Axes, intervals: Sequence[tuple[int, Interval]]) -> None:
@@ -149,7 +149,7 @@ def _explain(board: Figure | SubFigure, chart: IntervalChart) -> None:
     from matplotlib.lines import Line2D
 
     marks = [_mark(state, meaning) for state, meaning in chart.marks]
-    marks.append(Line2D([], [], label=chart.interval, color=style.BLUE, linewidth=1.6))
+    marks.append(Line2D([], [], label=chart.interval, color=style.PALE_BLUE, linewidth=1.6))
     if chart.limit:
         marks.append(Line2D([], [], label=chart.limit, markeredgewidth=1.6, **style.UPRIGHT))
     style.key(board, marks, chart.note)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 # Okabe and Ito's palette, on white.
 BLUE = "#0072B2"
+PALE_BLUE = "#4F97C4"
 SKY = "#56B4E9"
 VERMILLION = "#D55E00"
 GREEN = "#009E73"

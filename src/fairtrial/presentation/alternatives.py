@@ -9,13 +9,23 @@ from dataclasses import dataclass
 from fairtrial.core.recommendation import Progress
 from fairtrial.presentation.limits import finite
 from fairtrial.presentation.sources import answered
-from fairtrial.presentation.words import count, label_of, listed, number, percent, plural, shorten
+from fairtrial.presentation.words import (
+    count,
+    label_of,
+    listed,
+    number,
+    percent,
+    plural,
+    shorten,
+)
 
 __all__ = [
     "Alternative",
     "alternatives",
     "candidates_sentence",
     "e_value",
+    "evidence_level",
+    "evidence_so_far",
     "explanation",
     "needed",
     "ruled_out",
@@ -104,6 +114,24 @@ def needed(progress: Progress) -> float | None:
     """Return the logarithm of the e-value that rules an answer out; None if none are known."""
     weighed = any(one.log_wealth is not None for one in alternatives(progress))
     return finite(progress.threshold) if weighed else None
+
+
+def evidence_level(progress: Progress) -> float | None:
+    """Return the logarithm of the e-value that decides; None if the rule weighs no e-values."""
+    return finite(progress.threshold) if progress.evidence_scale == "log_e_value" else None
+
+
+def evidence_so_far(progress: Progress) -> str:
+    """Return the evidence for the leader against what decides, as people read it.
+
+    Empty if nothing is reported.
+    """
+    gained, wanted = finite(progress.evidence), finite(progress.threshold)
+    if gained is None or wanted is None:
+        return ""
+    if evidence_level(progress) is not None:
+        return f"{strength(min(gained, wanted))} of {strength(wanted)}"
+    return f"{number(max(0.0, gained), _DIGITS)} of {number(wanted, _DIGITS)}"
 
 
 def strength(logarithm: float) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fairtrial.core.recommendation import Estimate, Progress
-from fairtrial.presentation.alternatives import alternatives, needed, when_ruled_out
+from fairtrial.presentation.alternatives import alternatives, evidence_level, needed, when_ruled_out
 from fairtrial.presentation.cuts import cut_by, groups_by
 from fairtrial.presentation.limits import (
     Standing,
@@ -133,7 +133,7 @@ def interval_chart(
             for state, meaning in _MEANINGS.items()
             if state in occurring
         ),
-        f"{progress.intervals} interval of each mean on its own",
+        f"{progress.intervals} interval of each mean on its own, for orientation",
         limit if any(map(limits_of, shown)) else "",
         note,
     )
@@ -301,7 +301,7 @@ def evidence_chart(trace: Sequence[Progress]) -> EvidenceChart:
         tuple(lead_periods(trace)),
         rivals,
         crossings,
-        needed(trace[-1]) is not None,
+        evidence_level(trace[-1]) is not None,
     )
 
 

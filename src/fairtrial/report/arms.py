@@ -27,13 +27,19 @@ from fairtrial.report.html import Markup, element, folded, label, section, table
 
 __all__ = ["arms"]
 
+_WEIGHTED = (
+    "A study stops when an arm looks good, so the mean of that arm is too large on average. "
+    "Results weighted by the inverse of the probability that their arm had are often asked for; "
+    "they hardly remove this. Rely on the intervals."
+)
+
 
 def arms(found: Findings) -> Markup:
     """Return the section."""
     if not found.progress.actions:
         return section("Arms", element("p", "The policy reports no estimates by action."))
     where = _shares(found) if shares_of(found.progress) else _allocation(found)
-    return section("Arms", _qualities(found), _differences(found), where)
+    return section("Arms", _qualities(found), _differences(found), _weighted(found), where)
 
 
 def _overall(found: Findings) -> tuple[tuple[Estimate, ...], Cut]:
@@ -134,6 +140,38 @@ def _differences_table(title: str, effects: Sequence[Effect]) -> Markup:
     names = ("Arm", "Group") if grouped else ("Arm",)
     heads = (*names, "Difference", "Lower", "Upper")
     return table(title, heads, rows, words=set(range(len(names))))
+
+
+def _weighted(found: Findings) -> Markup | None:
+    """Return the means beside those that are weighted by propensities, if there are any."""
+    means = found.study.weighted_means()
+    actions = found.progress.actions
+    rows = [
+        (action, mean)
+        for action, mean in zip(actions, means, strict=True)
+        if mean is not None and any(action is shown for shown in found.shown.actions)
+    ]
+    if not rows:
+        return None
+    places = decimals([value for action, mean in rows for value in (action.mean or 0.0, mean)], 3)
+    labels = list(rows[0][0].labels)
+    data = table(
+        "Estimates from all results alike, and weighted by the inverse of their propensity",
+        (*(str(key).capitalize() for key in labels), "Results", "Estimate", "Weighted"),
+        [
+            (
+                *(label(name) for name in action.labels.values()),
+                count(action.pulls),
+                fixed(action.mean, places),
+                fixed(mean, places),
+            )
+            for action, mean in rows
+        ],
+        words=set(range(len(labels))),
+    )
+    explanation = element("p", _WEIGHTED)
+    content = text_of([explanation, data])
+    return folded(f"Weighted means: {plural(len(rows), 'row')}", content, len(rows))
 
 
 def _with_interval(estimate: Estimate) -> str:

@@ -11,6 +11,8 @@ from fairtrial.presentation.alternatives import (
     Alternative,
     candidates_sentence,
     e_value,
+    evidence_level,
+    evidence_so_far,
     explanation,
     ruling,
     strength,
@@ -102,7 +104,7 @@ def _shortfall(progress: Progress) -> str:
     gained, needed = finite(progress.evidence), finite(progress.threshold)
     if gained is None or needed is None or gained >= needed:
         return ""
-    return f" Evidence so far: {number(gained, 3)} of {number(needed, 3)}."
+    return f" Evidence so far: {evidence_so_far(progress)}."
 
 
 def _closest_calls(found: Findings) -> list[str]:
@@ -168,12 +170,12 @@ def _standing_of_evidence(progress: Progress) -> str:
     if gained is None:
         return f"No evidence is reported {after}."
     places = decimals([gained, needed], 3)
-    if progress.recommendation.decided and level_of(progress) is not None:
+    if progress.recommendation.decided and evidence_level(progress) is not None:
         return (
             f"The strength of evidence against every other answer reached "
             f"{strength(needed or 0.0)} {after}."
         )
-    if level_of(progress) is not None:
+    if evidence_level(progress) is not None:
         level = strength(needed or 0.0)
         return (
             f"Strength of evidence against the last rival: {strength(gained)} "

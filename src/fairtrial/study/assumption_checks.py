@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from fairtrial.core import Policy, Problem
 from fairtrial.core.wording import listed, plural
 from fairtrial.study.log import Step
+from fairtrial.study.pull_histories import PullHistories
 
 __all__ = ["BLINDED", "Doubt", "doubts"]
 
@@ -47,105 +47,15 @@ def doubts(steps: Iterable[Step], policy: Policy) -> list[Doubt]:
     """
     if policy.endless:
         return []
-    log = _Pulls(steps)
+    log = PullHistories(steps)
     problem = policy.problem
     return [*_drift(log, policy), *_passed_over(log, problem), *_arrivals(log, problem)]
-
-
-# ---------------------------------------------------------------------------- the log
-
-
-class _Pulls:
-    """The pulls of a log, by number, and what became of each.
-
-    Attributes
-    ----------
-    actions, propensities : list
-        As they were issued.
-    values : list of float or None
-        The outcome on record, where it is a number.
-    ends : list of str
-        ``"told"``, ``"lost"``, ``"cancelled"``; or ``"open"``.
-    first_ends : list of str
-        The same, at the first event that ended the pull.
-    results_before : list of int
-        How many results had come when the pull's own did.
-    batches : list of int
-        Pulls that were asked for without a result in between have the same number.
-    arrived : Counter
-        How often each ``(keyword, value)`` stood in the context of an ask.
-    """
-
-    def __init__(self, steps: Iterable[Step]) -> None:
-        self.actions: list[int] = []
-        self.propensities: list[float | None] = []
-        self.values: list[float | None] = []
-        self.ends: list[str] = []
-        self.first_ends: list[str] = []
-        self.results_before: list[int] = []
-        self.batches: list[int] = []
-        self.arrived: Counter[tuple[str, Any]] = Counter()
-        self.results = 0
-        self._batch = 0
-        self._starts_batch = False
-        for step in steps:
-            self._take(*step)
-
-    def _take(
-        self,
-        _seq: int,
-        kind: str,
-        number: int | None,
-        action: int | None,
-        _tag: int | None,
-        value: float | None,
-        _stage: int | None,
-        body: str | None,
-    ) -> None:
-        if action is None or number is None:
-            return
-        if kind == "ask":
-            self._ask(action, json.loads(body) if body else {})
-        elif number < 0:
-            return
-        elif kind in ("tell", "late_tell"):
-            self.values[number] = value
-            self._end(number, "told")
-        elif kind == "amend":
-            self.values[number] = value
-        elif kind in ("expire", "fail"):
-            self._end(number, "lost")
-        elif kind == "cancel":
-            self._end(number, "cancelled")
-
-    def _ask(self, action: int, said: Mapping[str, Any]) -> None:
-        self._batch += self._starts_batch
-        self._starts_batch = False
-        self.actions.append(action)
-        self.propensities.append(said.get("propensity"))
-        self.values.append(None)
-        self.ends.append("open")
-        self.first_ends.append("open")
-        self.results_before.append(0)
-        self.batches.append(self._batch)
-        for keyword, arrived in said.get("context", {}).items():
-            if isinstance(arrived, str):
-                self.arrived[keyword, arrived] += 1
-
-    def _end(self, number: int, end: str) -> None:
-        self.ends[number] = end
-        if self.first_ends[number] == "open":
-            self.first_ends[number] = end
-        if end == "told":
-            self.results_before[number] = self.results
-            self.results += 1
-            self._starts_batch = True
 
 
 # ------------------------------------------------------------------------------ drift
 
 
-def _drift(log: _Pulls, policy: Policy) -> list[Doubt]:
+def _drift(log: PullHistories, policy: Policy) -> list[Doubt]:
     from fairtrial.confidence.drift_test import find_drift
 
     problem = policy.problem
@@ -163,7 +73,7 @@ def _drift(log: _Pulls, policy: Policy) -> list[Doubt]:
     return [Doubt(sentence, is_about_arms=True)]
 
 
-def _results_by_action(log: _Pulls, n_actions: int) -> list[list[float]]:
+def _results_by_action(log: PullHistories, n_actions: int) -> list[list[float]]:
     """Return the results of every action in order of issue, before its first pull without an end.
 
     What comes early may be what is quick to come, so later results wait for those before them. And
@@ -186,7 +96,7 @@ def _name(problem: Problem, action: int) -> str:
 # ------------------------------------------------------------------- pulls passed over
 
 
-def _passed_over(log: _Pulls, problem: Problem) -> list[Doubt]:
+def _passed_over(log: PullHistories, problem: Problem) -> list[Doubt]:
     from fairtrial.confidence.share_test import favoured_arms
 
     arms = {problem.labels(action).get("arm"): None for action in range(problem.n_actions)}
@@ -209,7 +119,7 @@ def _passed_over(log: _Pulls, problem: Problem) -> list[Doubt]:
     return [Doubt(sentence, is_about_arms=True)]
 
 
-def _results_in_time(log: _Pulls) -> list[tuple[int, float]]:
+def _results_in_time(log: PullHistories) -> list[tuple[int, float]]:
     """Return action and propensity of the pulls that brought a result in time, in order of issue.
 
     All pulls are looked at before the first that may still bring one in time, or that the policy
@@ -228,7 +138,7 @@ def _results_in_time(log: _Pulls) -> list[tuple[int, float]]:
     return came
 
 
-def _limits(log: _Pulls) -> list[int | None]:
+def _limits(log: PullHistories) -> list[int | None]:
     """Return by batch the number of results after which pulls without one are passed over.
 
     None before a later batch has brought a result: pulls of one batch, such as a plate, may bring
@@ -250,13 +160,13 @@ def _limits(log: _Pulls) -> list[int | None]:
 # ---------------------------------------------------------------------------- arrivals
 
 
-def _arrivals(log: _Pulls, problem: Problem) -> list[Doubt]:
+def _arrivals(log: PullHistories, problem: Problem) -> list[Doubt]:
     stated = problem.stated_shares
     found = (_arrivals_of(log, keyword, stated[keyword]) for keyword in stated)
     return [doubt for doubt in found if doubt is not None]
 
 
-def _arrivals_of(log: _Pulls, keyword: str, stated: Mapping[str, float]) -> Doubt | None:
+def _arrivals_of(log: PullHistories, keyword: str, stated: Mapping[str, float]) -> Doubt | None:
     from fairtrial.confidence.share_test import shares_differ
 
     values = [value for value, share in stated.items() if share > 0.0]

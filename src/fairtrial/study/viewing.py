@@ -18,6 +18,7 @@ from fairtrial.study.handle import Handle
 from fairtrial.study.head_notes import HeadNotes
 from fairtrial.study.log import Event
 from fairtrial.study.pull import StudyPull
+from fairtrial.study.pull_histories import PullHistories
 from fairtrial.study.pull_tables import write_pulls
 from fairtrial.study.trace import trace
 
@@ -81,6 +82,39 @@ class Viewing(Handle):
             tells = policy.told
         steps = self._store.steps(row.id, until=row.head_seq)
         return trace(steps, self._session.build(), tells, wanted)
+
+    def weighted_means(self) -> list[float | None]:
+        """Return the mean of every action, each result weighted by the inverse of its propensity.
+
+        They stand beside the plain means of `progress`, which are too large for the arm that wins:
+        a study stops when an arm looks good. This holds of weighted means almost as much.
+
+        Returns
+        -------
+        list of float or None
+            By action. None without a result of a pull that was drawn at random, and where outcomes
+            have named fields.
+
+        Notes
+        -----
+        The whole log is read: some seconds for a million events.
+
+        Source: Hajek (1971), Comment on "An essay on the logical foundations of survey sampling".
+
+        Examples
+        --------
+        >>> import fairtrial as ft
+        >>> problem = ft.subpopulations.Problem(["a", "b"], ["x"], reward_range=(0, 1))
+        >>> policy = ft.subpopulations.BlockBetting(problem, delta=0.05)
+        >>> with ft.Study.create(problem, policy, storage="memory://", name="t", seed=7) as study:
+        ...     for value in (0.4, 0.2):
+        ...         told = study.tell(study.ask(), value)
+        ...     study.weighted_means()
+        [0.4, 0.2]
+        """
+        head = self._session.row().head_seq
+        histories = PullHistories(self._store.steps(self._session.id, until=head))
+        return histories.weighted_means(self.problem.n_actions)
 
     def health(self, *, blinded: bool = False) -> dict[str, Any]:
         """Return what may be wrong with a study that runs.

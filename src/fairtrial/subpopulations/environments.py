@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import product
 from typing import Any
@@ -21,7 +21,7 @@ from fairtrial.core.wording import plural, said_of_rows
 from fairtrial.errors import InvalidArgument
 from fairtrial.subpopulations.problem import Problem
 
-__all__ = ["BernoulliEnvironment", "GaussianEnvironment", "ReplayEnvironment"]
+__all__ = ["BernoulliEnvironment", "GaussianEnvironment", "ReplayEnvironment", "arrival_shares"]
 
 Floats = NDArray[np.float64]
 
@@ -29,10 +29,49 @@ _ROUNDING = 1e-12
 """Qualities that differ by less than this, relative to the largest mean, are taken for equal."""
 
 
+def arrival_shares(problem: Problem, arrivals: Any) -> Floats:
+    """Return the probability that each group comes next, given in any non-negative numbers.
+
+    Raises
+    ------
+    InvalidArgument
+        If they are negative or all zero, or not one for each group.
+    """
+    given, groups = arrivals, problem.groups
+    if isinstance(arrivals, Mapping):
+        if set(arrivals) != set(groups):
+            accepted = f"must give a number for each group ({', '.join(groups)}), and no other"
+            raise InvalidArgument("arrivals", accepted, arrivals)
+        given = [arrivals[group] for group in groups]
+    numbers = check_array("arrivals", given, (len(groups),))
+    if (numbers < 0.0).any() or numbers.sum() == 0.0:
+        raise InvalidArgument("arrivals", "must be non-negative and not all zero", arrivals)
+    largest = numbers / numbers.max()
+    return np.asarray(largest / largest.sum())
+
+
 class CellEnvironment(StationaryEnvironment):
-    """An environment in which every cell has its own distribution, whatever happened before."""
+    """An environment in which every cell has its own distribution, whatever happened before.
+
+    With `arrivals` groups come by themselves, and a policy chooses the arm alone; without, it also
+    chooses the group.
+    """
 
     problem: Problem
+    arrivals: Any = None
+
+    def _let_arrive(self, arrivals: Any) -> None:
+        """Let groups come by themselves, unless `arrivals` is None."""
+        self.arrivals = arrivals
+        if arrivals is not None:
+            self._arriving = arrival_shares(self.problem, arrivals)
+
+    def context(self, generator: np.random.Generator) -> dict[str, Any]:
+        """Return the group that has come, if groups come by themselves."""
+        if self.arrivals is None:
+            return {}
+        groups = self.problem.groups
+        return {"group": groups[int(generator.choice(len(groups), p=self._arriving))]}
 
     @property
     @abstractmethod
@@ -112,6 +151,8 @@ class GaussianEnvironment(CellEnvironment):
         The true means, as `Problem.check_means` takes them.
     std : float or array-like of shape (K, L), optional
         True standard deviations; the problem's by default.
+    arrivals : array-like of shape (L,) or mapping by group, optional
+        In which proportions groups come by themselves. By default the policy chooses the group.
 
     Examples
     --------
@@ -120,8 +161,15 @@ class GaussianEnvironment(CellEnvironment):
     '0'
     """
 
-    def __init__(self, problem: Problem, means: ArrayLike, std: ArrayLike | None = None) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        means: ArrayLike,
+        std: ArrayLike | None = None,
+        arrivals: Any = None,
+    ) -> None:
         self.problem = check_instance("problem", problem, Problem)
+        self._let_arrive(arrivals)
         self.means = self.problem.check_means(means)
         self.std = std
         if problem.reward_range is not None:
@@ -166,6 +214,8 @@ class BernoulliEnvironment(CellEnvironment):
         The problem; a `reward_range`, if it gives one, must contain 0 and 1.
     means : array-like of shape (K, L), mapping by arm, or pandas.DataFrame
         The true probabilities of a 1, as `Problem.check_means` takes them.
+    arrivals : array-like of shape (L,) or mapping by group, optional
+        In which proportions groups come by themselves. By default the policy chooses the group.
 
     Examples
     --------
@@ -174,8 +224,9 @@ class BernoulliEnvironment(CellEnvironment):
     True
     """
 
-    def __init__(self, problem: Problem, means: ArrayLike) -> None:
+    def __init__(self, problem: Problem, means: ArrayLike, arrivals: Any = None) -> None:
         self.problem = check_instance("problem", problem, Problem)
+        self._let_arrive(arrivals)
         self.means = self.problem.check_means(means)
         fine = (self.means >= 0) & (self.means <= 1)
         axes = (problem.arms, problem.groups)
@@ -213,6 +264,8 @@ class ReplayEnvironment(CellEnvironment):
         One row per observation.
     arm, group, reward : str
         Names of the columns.
+    arrivals : array-like of shape (L,) or mapping by group, optional
+        In which proportions groups come by themselves. By default the policy chooses the group.
 
     Raises
     ------
@@ -236,8 +289,10 @@ class ReplayEnvironment(CellEnvironment):
         arm: str = "arm",
         group: str = "group",
         reward: str = "reward",
+        arrivals: Any = None,
     ) -> None:
         self.problem = check_instance("problem", problem, Problem)
+        self._let_arrive(arrivals)
         self.table = table
         self.arm, self.group, self.reward = arm, group, reward
         arms, groups = problem.arms, problem.groups

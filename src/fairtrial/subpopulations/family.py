@@ -21,7 +21,7 @@ from fairtrial.subpopulations.fixed_design import fixed_design
 from fairtrial.subpopulations.planning import complexity
 from fairtrial.subpopulations.policies import BlockBetting
 from fairtrial.subpopulations.problem import Problem
-from fairtrial.subpopulations.scenarios import at_effect, harms, values, with_means
+from fairtrial.subpopulations.scenarios import at_effect, harms, values, with_arrivals, with_means
 
 __all__ = ["FAMILY"]
 
@@ -54,6 +54,7 @@ FAMILY = Family(
     analysis=_analysis,
     at_effect=at_effect,
     with_means=with_means,
+    with_arrivals=with_arrivals,
     harms=harms,
     with_losses=LossyEnvironment,
     with_drift=DriftingEnvironment,

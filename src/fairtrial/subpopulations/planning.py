@@ -6,15 +6,15 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from fairtrial.confidence.complexity import Complexity, assumptions_of, positive_spread
-from fairtrial.core.validation import check_array, check_instance, check_number
+from fairtrial.core.validation import check_instance, check_number
 from fairtrial.errors import InvalidArgument
 from fairtrial.subpopulations._kernels.model import Model
 from fairtrial.subpopulations._kernels.pitfalls import empirical_best
 from fairtrial.subpopulations._kernels.planning import cuts_at, fluid_start
-from fairtrial.subpopulations.environments import CellEnvironment
+from fairtrial.subpopulations.environments import CellEnvironment, arrival_shares
 from fairtrial.subpopulations.problem import Problem
 
 __all__ = ["Complexity", "complexity"]
@@ -34,7 +34,7 @@ _SOLVER_TOLERANCES = (1e-10, 1e-9, 1e-7)
 
 
 def complexity(
-    environment: CellEnvironment, tol: float | None = None, arrivals: ArrayLike | None = None
+    environment: CellEnvironment, tol: float | None = None, arrivals: Any = None
 ) -> Complexity:
     """Return the complexity T* of finding the right answer, certified, and its optimal shares.
 
@@ -51,9 +51,10 @@ def complexity(
         Relative distance of the certified bounds to be reached, in [1e-9, 1]. By default 1e-6
         for up to 50 cells, 1e-3 for up to 500, and 1e-2 for more, which takes seconds at most.
         Very large or very ill-scaled problems may fall short of it: the bounds returned tell.
-    arrivals : array-like of shape (L,), optional
+    arrivals : array-like of shape (L,) or mapping by group, optional
         Probabilities that a group turns up, if groups come by themselves and only the arm
-        is chosen; any non-negative numbers. The costs must then be equal.
+        is chosen; any non-negative numbers. The costs must then be equal. By default those of
+        the environment, if it has them.
 
     Returns
     -------
@@ -87,6 +88,7 @@ def complexity(
     (inf, None, "the arms '0' and '1' tie for best")
     """
     problem = check_instance("environment", environment, CellEnvironment).problem
+    arrivals = environment.arrivals if arrivals is None else arrivals
     wanted = _default_tolerance(problem.n_actions) if tol is None else tol
     tolerance = check_number("tol", wanted, low=1e-9, high=1.0)
     instance = _instance(environment, arrivals)
@@ -127,7 +129,7 @@ class _Instance(NamedTuple):
     totals: Floats
 
 
-def _instance(environment: CellEnvironment, arrivals: ArrayLike | None) -> _Instance:
+def _instance(environment: CellEnvironment, arrivals: Any) -> _Instance:
     problem, stds = environment.problem, positive_spread(environment.cell_stds)
     signed = problem.sign * environment.cell_means
     unit = stds.max()
@@ -146,15 +148,13 @@ def _instance(environment: CellEnvironment, arrivals: ArrayLike | None) -> _Inst
     return _Instance(model, means, best, _check_arrivals(problem, arrivals))
 
 
-def _check_arrivals(problem: Problem, arrivals: ArrayLike | None) -> Floats:
+def _check_arrivals(problem: Problem, arrivals: Any) -> Floats:
     if arrivals is None:
         return np.ones(1)
-    given = check_array("arrivals", arrivals, (len(problem.groups),))
-    if (given < 0.0).any() or given.sum() == 0.0:
-        raise InvalidArgument("arrivals", "must be non-negative and not all zero", arrivals)
+    shares = arrival_shares(problem, arrivals)
     if np.ptp(problem.costs) > 0.0:
         raise InvalidArgument("arrivals", "must be left out when the costs of cells differ")
-    return np.asarray(given / given.sum())
+    return shares
 
 
 def _on_limits(means: Floats, limits: Floats) -> Floats:

@@ -17,7 +17,7 @@ from fairtrial.core.validation import index_of
 from fairtrial.errors import InvalidArgument
 from fairtrial.subpopulations.environments import CellEnvironment, ReplayEnvironment
 
-__all__ = ["at_effect", "harms", "values", "with_means"]
+__all__ = ["at_effect", "harms", "values", "with_arrivals", "with_means"]
 
 Floats = NDArray[np.float64]
 
@@ -69,6 +69,11 @@ def with_means(environment: CellEnvironment, means: Any) -> CellEnvironment:
     return environment.with_rows(
         [moved_rows(name, own, mean, problem.reward_range) for name, own, mean in given]
     )
+
+
+def with_arrivals(environment: CellEnvironment, arrivals: Any) -> CellEnvironment:
+    """Return the environment in which groups come by themselves, in these proportions."""
+    return environment.clone(arrivals=arrivals)
 
 
 def harms(environment: CellEnvironment) -> Iterator[Scenario]:

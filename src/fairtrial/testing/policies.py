@@ -91,6 +91,7 @@ def check_policy(
         raise InvalidArgument("policy", "must be fresh, with nothing asked or told yet", policy)
     before = policy.get_state()
     _LiveRun(policy, environment, pulls, parallel, losses, seed).check()
+    _check_contexts(policy)
     for at_once in {1, parallel}:
         _check_compiled_run(policy, environment, pulls, at_once, seed)
     _require_same_state(policy.get_state(), before, "clones must share no state with the original")
@@ -212,6 +213,20 @@ class _LiveRun:
         assert policy.ask(2) == [], "a policy that has stopped must issue no more pulls"
         _require_refusal(policy.ask, "to be asked after the stop", ExperimentFinished)
         assert policy.to_cancel() == policy.outstanding(), "after the stop nothing is needed"
+
+
+def _check_contexts(policy: Policy) -> None:
+    """Ask for each group that a pull can be of: it must come, or be refused."""
+    labels = policy.problem.action_labels
+    for name in labels[0].keys() - {"arm"}:
+        for value in dict.fromkeys(label[name] for label in labels):
+            try:
+                policy.clone().ask(1, **{name: value})
+            except TypeError:
+                continue  # `choose` does not take it.
+            except InvalidArgument as error:
+                problem = f"ask({name}={value!r}) must issue such a pull, or take no {name}"
+                raise AssertionError(f"{problem}: {error}") from None
 
 
 def _first_told(policy: Policy) -> Pull | None:

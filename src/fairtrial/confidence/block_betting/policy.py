@@ -25,6 +25,8 @@ class BlockPolicy(FixedConfidencePolicy):
     randomize: Randomize
     _blocks: LiveBlocks
 
+    _evidence_scale = "log_e_value"
+
     _cuts: Cuts | None = None
     """The blocks of a finished experiment, if all pulls were assigned by others."""
 

@@ -85,6 +85,9 @@ class FloorPolicy(FixedConfidencePolicy):
         """Correct a reward; the evidence is that of the corrected data."""
         self._amended += self._race.amend(pull, self._inward * old, self._inward * new)
 
+    def _can_run(self, environment: CellEnvironment, horizon: int | None, parallel: int) -> bool:
+        return environment.arrivals is None and super()._can_run(environment, horizon, parallel)
+
     def _simulate(
         self, environment: CellEnvironment, generator: np.random.Generator, horizon: int
     ) -> Floats:

@@ -1,0 +1,115 @@
+"""The pulls of a study's log, by number, and what became of each."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from fairtrial.study.log import Step
+
+__all__ = ["PullHistories"]
+
+
+class PullHistories:
+    """The pulls of a log, by number, and what became of each.
+
+    Attributes
+    ----------
+    actions, propensities : list
+        As they were issued.
+    values : list of float or None
+        The outcome on record, where it is a number.
+    ends : list of str
+        ``"told"``, ``"lost"``, ``"cancelled"``; or ``"open"``.
+    first_ends : list of str
+        The same, at the first event that ended the pull.
+    results_before : list of int
+        How many results had come when the pull's own did.
+    batches : list of int
+        Pulls that were asked for without a result in between have the same number.
+    arrived : Counter
+        How often each ``(keyword, value)`` stood in the context of an ask.
+    """
+
+    def __init__(self, steps: Iterable[Step]) -> None:
+        self.actions: list[int] = []
+        self.propensities: list[float | None] = []
+        self.values: list[float | None] = []
+        self.ends: list[str] = []
+        self.first_ends: list[str] = []
+        self.results_before: list[int] = []
+        self.batches: list[int] = []
+        self.arrived: Counter[tuple[str, Any]] = Counter()
+        self.results = 0
+        self._batch = 0
+        self._starts_batch = False
+        for step in steps:
+            self._take(*step)
+
+    def weighted_means(self, n_actions: int) -> list[float | None]:
+        """Return the mean of every action, each result weighted by the inverse of its propensity.
+
+        Results of pulls that were not drawn at random are left out; None where there is no other.
+        """
+        sums, weights = [0.0] * n_actions, [0.0] * n_actions
+        for action, propensity, value in zip(
+            self.actions, self.propensities, self.values, strict=True
+        ):
+            if propensity is not None and value is not None:
+                sums[action] += value / propensity
+                weights[action] += 1.0 / propensity
+        return [
+            total / weight if weight else None for total, weight in zip(sums, weights, strict=True)
+        ]
+
+    def _take(
+        self,
+        _seq: int,
+        kind: str,
+        number: int | None,
+        action: int | None,
+        _tag: int | None,
+        value: float | None,
+        _stage: int | None,
+        body: str | None,
+    ) -> None:
+        if action is None or number is None:
+            return
+        if kind == "ask":
+            self._ask(action, json.loads(body) if body else {})
+        elif number < 0:
+            return
+        elif kind in ("tell", "late_tell"):
+            self.values[number] = value
+            self._end(number, "told")
+        elif kind == "amend":
+            self.values[number] = value
+        elif kind in ("expire", "fail"):
+            self._end(number, "lost")
+        elif kind == "cancel":
+            self._end(number, "cancelled")
+
+    def _ask(self, action: int, said: Mapping[str, Any]) -> None:
+        self._batch += self._starts_batch
+        self._starts_batch = False
+        self.actions.append(action)
+        self.propensities.append(said.get("propensity"))
+        self.values.append(None)
+        self.ends.append("open")
+        self.first_ends.append("open")
+        self.results_before.append(0)
+        self.batches.append(self._batch)
+        for keyword, arrived in said.get("context", {}).items():
+            if isinstance(arrived, str):
+                self.arrived[keyword, arrived] += 1
+
+    def _end(self, number: int, end: str) -> None:
+        self.ends[number] = end
+        if self.first_ends[number] == "open":
+            self.first_ends[number] = end
+        if end == "told":
+            self.results_before[number] = self.results
+            self.results += 1
+            self._starts_batch = True
