@@ -107,10 +107,10 @@ class Viewing(Handle):
         >>> problem = ft.subpopulations.Problem(["a", "b"], ["x"], reward_range=(0, 1))
         >>> policy = ft.subpopulations.BlockBetting(problem, delta=0.05)
         >>> with ft.Study.create(problem, policy, storage="memory://", name="t", seed=7) as study:
-        ...     for value in (0.4, 0.2):
-        ...         told = study.tell(study.ask(), value)
+        ...     for pull in study.ask(20):
+        ...         told = study.tell(pull, 0.75 if pull.arm == "a" else 0.25)
         ...     study.weighted_means()
-        [0.4, 0.2]
+        [0.75, 0.25]
         """
         head = self._session.row().head_seq
         histories = PullHistories(self._store.steps(self._session.id, until=head))
