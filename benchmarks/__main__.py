@@ -41,6 +41,7 @@ from benchmarks import (
     shares,
     start,
     tails,
+    tolerance,
     top_sets,
 )
 
@@ -78,6 +79,7 @@ BENCHMARKS: dict[str, Callable[..., None]] = {
     "tails": tails.run,
     "losses": losses.run,
     "orders": orders.run,
+    "tolerance": tolerance.run,
     "drift": drift.run,
     "false_alarms": false_alarms.run,
     "study": _study,

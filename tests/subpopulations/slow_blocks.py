@@ -8,7 +8,7 @@ minimises negates rewards, floors and range first.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from scipy.optimize import brentq, minimize_scalar
@@ -174,7 +174,7 @@ class Inner:
     value: float
 
 
-def inner(mu_b, mu_k, w_b, w_k, q, floors, ceilings) -> Inner:
+def inner(mu_b, mu_k, w_b, w_k, q, floors, ceilings, tolerance=0.0) -> Inner:
     groups = range(len(q))
 
     def target(s: float) -> list[float]:
@@ -189,7 +189,8 @@ def inner(mu_b, mu_k, w_b, w_k, q, floors, ceilings) -> Inner:
         return [min(max(floors[i], moved[i]), ceilings[i]) for i in groups]
 
     def gap(s: float) -> float:
-        return math.fsum(q[i] * (b - k) for i, b, k in zip(groups, target(s), own(s), strict=True))
+        apart = [q[i] * (b - k) for i, b, k in zip(groups, target(s), own(s), strict=True)]
+        return math.fsum([*apart, tolerance])
 
     s = 0.0
     free = any(
@@ -222,6 +223,21 @@ class Setting:
     bounds: tuple[float, float] | None = None
     costs: dict[Cell, float] | None = None
     losses_ignorable: bool = False
+    tolerance: float = 0.0
+    floor_tolerance: float = 0.0
+
+    @property
+    def is_tolerant(self) -> bool:
+        return self.tolerance > 0 or self.floor_tolerance > 0
+
+    def aimed_at(self, leader: Any) -> Setting:
+        """Return the limits that bets are about: the leader's are wider, its rivals' narrower."""
+        spare = {c: self.floor_tolerance * (1 if c[0] == leader else -1) for c in self.cells}
+        return replace(
+            self,
+            floors={c: floor - spare[c] for c, floor in self.floors.items()},
+            ceilings={c: ceiling + spare[c] for c, ceiling in self.ceilings.items()},
+        )
 
     @property
     def redraws(self) -> bool:
@@ -291,7 +307,7 @@ class SlowBlocks:
     """The whole experiment: data, ledgers, rejected answers, and the blocks in order."""
 
     def __init__(self, setting: Setting) -> None:
-        self.setting = setting
+        self.setting = self.nominal = setting
         self.n = dict.fromkeys(setting.cells, 0)
         self.sum = dict.fromkeys(setting.cells, 0.0)
         self.squares = dict.fromkeys(setting.cells, 0.0)
@@ -319,7 +335,8 @@ class SlowBlocks:
 
     @property
     def threshold(self) -> float:
-        return math.log(1.0 / self.setting.delta)
+        tests = self.setting.arms if self.setting.is_tolerant else 1
+        return math.log(tests / self.setting.delta)
 
     @property
     def live(self) -> list[Any]:
@@ -400,6 +417,7 @@ class SlowBlocks:
 
     def after_losses(self, leader: Any) -> None:
         """See means and variances as bets will, which take lost draws for their worst values."""
+        self.setting = self.nominal.aimed_at(leader)
         self.seen = None
         means, variances = self.means(), {c: self.variance(c) for c in self.setting.cells}
         self.lift = dict.fromkeys(self.setting.cells, 0.0)
@@ -468,6 +486,7 @@ class SlowBlocks:
 
     def leader(self) -> Any:
         self.seen = None
+        self.setting = self.nominal
         means = self.means()
         quality = {k: self.quality(k) for k in self.live_arms}
         feasible = [
@@ -491,6 +510,8 @@ class SlowBlocks:
 
     def items(self, leader: Any) -> list[Item]:
         found = []
+        if self.setting.is_tolerant:
+            return self.separate_items(leader)
         if leader == NONE:
             return [
                 Item("none", k, max(0.0, self.threshold - self.wealth(k)) + COST)
@@ -509,6 +530,41 @@ class SlowBlocks:
                 found.append(Item("cell", (end, i), max(missing) + COST))
         return found
 
+    def separate_items(self, leader: Any) -> list[Item]:
+        found = []
+        for k in range(self.setting.arms):
+            if k != leader and self.against(k, leader) < math.inf:
+                kind = "none" if leader == NONE else "pair"
+                need = self.threshold - self.against(k, leader) + COST
+                found.append(Item(kind, k, need))
+        for end, i in [] if leader == NONE else self.setting.ends(leader):
+            if self.C[end, leader, i] < math.inf:
+                found.append(Item("cell", (end, i), self.threshold - self.C[end, leader, i] + COST))
+        return found
+
+    def against(self, k: int, leader: Any) -> float:
+        return self.D[k] if leader == NONE else max(self.D[k], self.P[k, leader])
+
+    def evidence_for(self, answer: Any) -> float:
+        rivals = [self.against(k, answer) for k in range(self.setting.arms) if k != answer]
+        limits = (
+            [] if answer == NONE else [self.C[e, answer, i] for e, i in self.setting.ends(answer)]
+        )
+        return min([*rivals, *limits], default=math.inf)
+
+    def settle_ledgers(self) -> None:
+        """Settle what has reached the threshold, each by itself; one answer may then be left."""
+        for ledgers in (self.D, self.P, self.C):
+            for name, value in ledgers.items():
+                if value >= self.threshold:
+                    ledgers[name] = math.inf
+        answers = [*range(self.setting.arms), NONE]
+        first = self.blocks[-1].leader
+        for answer in [first, *answers] if first is not None else answers:
+            if answer not in self.rejected and self.evidence_for(answer) == math.inf:
+                self.rejected = set(answers) - {answer}
+                return
+
     def solve(self, leader: int, k: int, precision: dict[Cell, float]) -> Inner:
         means = self.means()
         return inner(
@@ -519,6 +575,7 @@ class SlowBlocks:
             self.setting.shares,
             self.row(self.setting.floors, k),
             self.row(self.setting.ceilings, k),
+            self.setting.tolerance,
         )
 
     def evaluate(
@@ -628,7 +685,7 @@ class SlowBlocks:
         quality = {k: self.quality(k) for k in range(setting.arms)}
         # The variance of the difference at which a pair is far enough.
         wanted = {
-            pair.label: scale * (quality[leader] - quality[pair.label]) ** 2
+            pair.label: scale * (quality[leader] - quality[pair.label] + setting.tolerance) ** 2
             for pair, scale in zip(pairs, scales, strict=True)
         }
         least = spread[leader] ** 2 / min(wanted.values())
@@ -736,7 +793,10 @@ class SlowBlocks:
         draws = {c: counts.get(c, 0) for c in self.setting.cells}
         placed: dict[tuple[Any, ...], Any] = {}
         for k in self.live_arms:
-            if k != leader:
+            is_settled = (
+                self.setting.is_tolerant and k != leader and (self.against(k, leader) == math.inf)
+            )
+            if k != leader and not is_settled:
                 ledger, bet = self.rival_bet(leader, k, draws)
                 placed[ledger] = bet
         if leader != NONE:
@@ -775,7 +835,7 @@ class SlowBlocks:
             effect |= {(leader, i): s * q[i] for i in groups}
         pushes = [*(x * floors[k, i] for i, x in up.items())]
         pushes += [-x * ceilings[k, i] for i, x in down.items()]
-        constant = math.fsum(pushes)
+        constant = math.fsum([*pushes, s * self.setting.tolerance])
         ledger = ("P", k, leader) if s > 0 else ("D", k)
         return ledger, self.bet(effect, constant, centres, draws)
 
@@ -862,6 +922,9 @@ class SlowBlocks:
                 self.P[ledger[1], ledger[2]] += gain
             else:
                 self.C[ledger[1:]] += gain
+        if self.setting.is_tolerant:
+            self.settle_ledgers()
+            return
         for answer in self.live:
             if self.wealth(answer) >= self.threshold:
                 self.rejected.add(answer)

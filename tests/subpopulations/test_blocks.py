@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fairtrial.core import Environment, Pull
+from fairtrial.simulation import simulate
 from fairtrial.subpopulations import (
     BernoulliEnvironment,
     BlockBetting,
@@ -177,6 +178,8 @@ def compare_wealth(policy: BlockBetting, slow: SlowBlocks) -> None:
         assert ledgers.pairs[pair] == pytest.approx(value, abs=1e-9, rel=1e-9)
     for cell, value in slow.C.items():
         assert ledgers.limits[cell] == pytest.approx(value, abs=1e-9, rel=1e-9)
+    if slow.setting.is_tolerant:
+        return
     rejected = {arms if answer == NONE else answer for answer in slow.rejected}
     assert set(np.flatnonzero(policy._rejected)) == rejected
     wealth = policy._wealth()
@@ -201,6 +204,8 @@ def setting_of(problem: Problem, delta: float) -> Setting:
         sigma=None if bounds is not None else by_cell(problem.scale),
         bounds=bounds,
         costs=by_cell(problem.costs),
+        tolerance=problem.tolerance,
+        floor_tolerance=problem.floor_tolerance,
     )
 
 
@@ -309,6 +314,32 @@ INSTANCES = {
         Problem(2, 2, None, 0.0, 1.0, costs=[[1, 4], [10, 0.5]]),
         gaussian([[0.7, 0.6], [1.4, -0.7]]),
     ),
+    "tolerance": (
+        Problem(3, 2, [1, 2], 0.0, 1.0, tolerance=0.4, floor_tolerance=0.3),
+        gaussian([[0.5, 0.5], [0.5, 0.5], [-0.3, 1.0]]),
+    ),
+    "tolerance, bounded": (
+        Problem(3, 2, [1, 2], 0.4, reward_range=(0, 1), tolerance=0.25, floor_tolerance=0.2),
+        coins([[0.6, 0.6], [0.65, 0.55], [0.15, 0.9]]),
+    ),
+    "tolerance of the mean alone": (
+        Problem(3, 1, None, None, 1.0, tolerance=0.8),
+        gaussian([[0.5], [0.5], [0.1]]),
+    ),
+    "tolerance of the limits alone, an arm on its floor": (
+        Problem(2, 2, None, 0.5, 1.0, floor_tolerance=0.6, ceilings=[[2.0, 2.5], [None, 3.0]]),
+        gaussian([[0.5, 1.2], [0.2, 0.4]]),
+    ),
+    "no arm is feasible, with tolerance, minimised": (
+        Problem(
+            *(2, 2, None, 0.4),
+            reward_range=(0, 1),
+            direction="minimize",
+            tolerance=0.1,
+            floor_tolerance=0.1,
+        ),
+        coins([[0.65, 0.3], [0.6, 0.62]]),
+    ),
     "costs, bounded": (
         Problem(2, 2, [1, 4], -0.3, reward_range=(-1, 1), costs=[1, 3]),
         uniform([[0.2, 0.0], [0.4, -0.6]], 0.8),
@@ -354,6 +385,19 @@ def random_instance(rng: np.random.Generator) -> tuple[Problem, RewardOf]:
 def test_random_instances_agree_with_the_slow_implementation(seed: int) -> None:
     problem, reward_of = random_instance(np.random.default_rng(seed))
     one_at_a_time(Twins(problem, delta=0.2), reward_of, seed, most=250)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_random_instances_with_tolerance_agree_with_the_slow_implementation(seed: int) -> None:
+    rng = np.random.default_rng([1, seed])
+    problem, reward_of = random_instance(rng)
+    tolerances = np.where(rng.random(2) < 0.3, 0.0, rng.uniform(0.05, 0.3, 2))
+    own, spare = map(float, tolerances if tolerances.any() else [0.2, 0.1])
+    if problem.constrained.any():
+        tolerant = problem.clone(tolerance=own, floor_tolerance=min(spare, 0.05))
+    else:
+        tolerant = problem.clone(tolerance=max(own, 0.1))
+    one_at_a_time(Twins(tolerant, delta=0.2), reward_of, seed, most=250)
 
 
 @pytest.mark.parametrize(
@@ -489,6 +533,10 @@ STORMS = {
         uniform([[0.2, 0.25], [0.15, 0.35]], 0.3),
     ),
     "coins": (Problem(3, 1, None, 0.313, reward_range=(0, 1)), coins([[0.5], [0.4], [0.25]])),
+    "tolerance": (
+        Problem(2, 2, [1, 2], 0.3, reward_range=(0, 1), tolerance=0.02, floor_tolerance=0.01),
+        coins([[0.5, 0.4], [0.6, 0.5]]),
+    ),
 }
 
 
@@ -1006,6 +1054,77 @@ def test_the_right_answer_is_seldom_rejected_between_floors_and_ceilings(
     problem = Problem(2, 2, None, floors, ceilings=ceilings, **noise)
     make = GaussianEnvironment if known_noise else BernoulliEnvironment
     assert share_rejected(problem, make(problem, np.array(means)), truth, 800) <= TOLERATED
+
+
+# Wrong by 1e-6 more than the tolerance allows: means, floor, tolerance, floor_tolerance.
+BEYOND_TOLERANCE = {
+    "second worse by too much": ([[0.5], [0.3 - TINY]], None, 0.2, 0.0),
+    "five worse by too much": ([[0.6]] + [[0.5 - TINY]] * 5, None, 0.1, 0.0),
+    "better arm infeasible by too much": ([[0.8, 0.2 - TINY], [0.5, 0.5]], 0.3, 0.05, 0.1),
+    "an arm is feasible by all it needs": ([[0.4, 0.4], [0.1, 0.5]], 0.3, 0.05, 0.1),
+    "both wrong in their own way": (
+        [[0.5, 0.5], [0.9, 0.2 - TINY], [0.4, 0.4 - TINY]],
+        0.3,
+        0.1,
+        0.1,
+    ),
+}
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("known_noise", [True, False])
+@pytest.mark.parametrize("name", BEYOND_TOLERANCE)
+def test_an_answer_beyond_the_tolerance_is_seldom_given(name: str, known_noise: bool) -> None:
+    means, floors, tolerance, floor_tolerance = BEYOND_TOLERANCE[name]
+    noise = {"noise_std": 0.5} if known_noise else {"reward_range": (0, 1)}
+    spare = {"tolerance": tolerance, "floor_tolerance": floor_tolerance}
+    problem = Problem(len(means), len(means[0]), None, floors, **noise, **spare)
+    make = GaussianEnvironment if known_noise else BernoulliEnvironment
+    environment = make(problem, np.array(means))
+
+    def is_wrong(seed: int) -> bool:
+        policy = BlockBetting(problem, delta=DELTA, seed=0)
+        run = policy.compiled_run(environment, np.random.default_rng([9, seed]), 1000)
+        return run.status == "decided" and run.answer not in environment.truth.acceptable
+
+    with ThreadPoolExecutor(2) as pool:
+        assert sum(pool.map(is_wrong, range(RUNS))) / RUNS <= TOLERATED
+
+
+@pytest.mark.parametrize("noise", [{"noise_std": 1.0}, {"reward_range": (-1, 1)}])
+def test_ties_and_means_on_their_floors_are_decided_with_tolerance(noise: dict) -> None:
+    problem = Problem(3, 2, None, 0.0, tolerance=0.3, floor_tolerance=0.3, **noise)
+    means = [[0.0, 0.5], [0.25, 0.25], [0.5, 0.0]]
+    make = GaussianEnvironment if problem.reward_range is None else uniform_environment
+    environment = make(problem, means)
+    assert environment.truth.tied is False
+    found = simulate(BlockBetting(problem, delta=0.1), environment, 20, horizon=20_000, seed=1)
+    assert found.undecided_rate == 0.0
+    assert found.error_rate == 0.0
+
+
+def uniform_environment(problem: Problem, means: object) -> ReplayEnvironment:
+    rows = [
+        {**labels, "reward": mean + side}
+        for labels, mean in zip(problem.action_labels, np.ravel(means).tolist(), strict=True)
+        for side in (-0.4, 0.4)
+    ]
+    return ReplayEnvironment(problem, {key: [row[key] for row in rows] for key in rows[0]})
+
+
+@pytest.mark.parametrize("unit", [1e-140, 1e140])
+def test_with_tolerance_decisions_are_the_same_in_every_unit(unit: float) -> None:
+    def run(scale: float) -> tuple[int, object]:
+        spare = {"tolerance": 0.25 * scale, "floor_tolerance": 0.25 * scale}
+        problem = Problem(2, 2, None, 0.25 * scale, reward_range=(0, scale), **spare)
+        policy = BlockBetting(problem, delta=0.1, seed=0)
+        rng = np.random.default_rng(1)
+        while not policy.stopped and policy.told < 2_000:
+            pull = policy.ask()
+            policy.tell(pull, scale * float(rng.random() < (0.5, 0.75, 0.5, 0.5)[pull.action]))
+        return policy.told, policy.recommend().arm
+
+    assert run(unit) == run(1.0)
 
 
 def held_back(

@@ -410,6 +410,7 @@ _SUBPOPULATIONS = [
     *_rows(subpopulations, "BlockBetting", bounded, losses="ignorable"),
     *_rows(subpopulations, "BlockBetting", known_noise, intervals, randomize=False),
     *_rows(subpopulations, "BlockBetting", known_noise, bounded, randomize="bernoulli"),
+    *_rows(subpopulations, "BlockBetting", close_enough),
     *_rows(subpopulations, "BlockBetting", known_noise, batch=7, initial_pulls=2, max_pulls=60),
     *_rows(subpopulations, "BalancedTracking",
            known_noise, no_limits, unknown_noise, intervals, close_enough),

@@ -23,6 +23,7 @@ from fairtrial.subpopulations._kernels.block_state import (
     own_ledger,
     pair_ledger,
 )
+from fairtrial.subpopulations._kernels.block_wealth import against_rival
 from fairtrial.subpopulations._kernels.model import (
     CEILING,
     FLOOR,
@@ -31,7 +32,11 @@ from fairtrial.subpopulations._kernels.model import (
     divide,
     fill,
 )
-from fairtrial.subpopulations._kernels.pitfalls import Alternative, nearest_allowed, pair_value
+from fairtrial.subpopulations._kernels.pitfalls import (
+    alternative_of,
+    nearest_allowed,
+    pair_value,
+)
 
 # ----------------------------------------------------------------------- freezing them
 
@@ -47,7 +52,8 @@ def place_bets(
     for bet in range(bets.number[slot]):
         bets.ledger[slot, bet] = NO_BET
     for k in range(arms):
-        if k != leader and not state.rejected[k]:
+        is_settled = rules.separately and against_rival(state, k, leader) == math.inf
+        if k != leader and not state.rejected[k] and not is_settled:
             _bet_on_rival(model, rules, state, slot, k, means, variances)
     if leader == arms:
         return
@@ -64,34 +70,36 @@ def _bet_on_rival(
 ) -> None:
     """Freeze the bet against "k is feasible and at least as good as the leader".
 
-    Coefficients are built from multiplier and limit terms exactly as the proof wants
-    them: then the effect is at most 0 under the null however inexact the solver.
+    With a tolerance: feasible by that, and better by as much. Coefficients are built from
+    multiplier and limit terms exactly as the proof wants them: then the effect is at most 0 under
+    the null however inexact the solver.
     """
     arms, groups = means.shape
     leader = state.target[slot]
+    limits = model.rival_limits
     precisions = np.empty((arms, groups))
     divide(precisions, state.blocks.planned[slot].reshape((arms, groups)), variances)
     # As many slots as arms: a constant slot would have all of this compiled once more.
     lam = np.zeros((arms, 2, groups))
     multiplier = 0.0
     if leader < arms:
-        alternative = Alternative(model.weights, model.limits, 0.0)
+        alternative = alternative_of(model)
         _, multiplier = pair_value(leader, k, means, precisions, alternative, lam, k)
     else:
         for group in range(groups):
-            lam[k, 1, group] = nearest_allowed(means[k, group], model.limits, k, group)
+            lam[k, 1, group] = nearest_allowed(means[k, group], limits, k, group)
     coefficients = state.coefficients[slot, k]
     centres = state.centres[slot, k]
-    constant = 0.0
+    constant = multiplier * model.tolerance
     for group in range(groups):
         pull = multiplier * model.weights[group]
         up = 0.0
-        floor = model.limits[FLOOR, k, group]
+        floor = limits[FLOOR, k, group]
         if lam[k, 1, group] <= floor:
             up = max(0.0, precisions[k, group] * (floor - means[k, group]) - pull)
             constant += up * floor if up > 0.0 else 0.0
         down = 0.0
-        ceiling = model.limits[CEILING, k, group]
+        ceiling = limits[CEILING, k, group]
         if lam[k, 1, group] >= ceiling:
             down = max(0.0, precisions[k, group] * (means[k, group] - ceiling) + pull)
             constant -= down * ceiling if down > 0.0 else 0.0
@@ -114,7 +122,7 @@ def _bet_on_limit(
     arms, groups = means.shape
     leader = state.target[slot]
     end, group = (bet - arms) // groups, (bet - arms) % groups
-    limit = model.limits[end, leader, group]
+    limit = model.own_limits[end, leader, group]
     # By how much the mean that this bet sees is above that in `means`.
     lift = lift_by_losses(rules, state, leader, group) if end == CEILING else 0.0
     fill(state.coefficients[slot, bet], 0.0)

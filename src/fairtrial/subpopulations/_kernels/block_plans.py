@@ -11,7 +11,7 @@ from fairtrial.subpopulations._kernels.block_state import (
     limit_ledger,
     pair_ledger,
 )
-from fairtrial.subpopulations._kernels.block_wealth import fill_wealth, term
+from fairtrial.subpopulations._kernels.block_wealth import against_rival, fill_wealth, term
 from fairtrial.subpopulations._kernels.doubt import doubt_rival
 from fairtrial.subpopulations._kernels.model import (
     FLOOR,
@@ -149,6 +149,9 @@ def needs_of(model: Model, rules: Rules, state: State, leader: int, needs: Float
     arms, groups = model.active.shape
     for item in range(needs.size):
         needs[item] = -1.0
+    if rules.separately:
+        _separate_needs_of(model, rules, state, leader, needs)
+        return
     cells = np.empty(arms)
     wealth = np.empty(arms + 1)
     fill_wealth(model, state, cells, wealth)
@@ -176,6 +179,29 @@ def needs_of(model: Model, rules: Rules, state: State, leader: int, needs: Float
 
 
 @kernel
+def _separate_needs_of(
+    model: Model, rules: Rules, state: State, leader: int, needs: Floats
+) -> None:
+    """Fill what each item still needs where every ledger is tested separately."""
+    arms, groups = model.active.shape
+    for k in range(arms):
+        if k != leader:
+            needs[k] = _missing(rules, against_rival(state, k, leader))
+    if leader == arms:
+        return
+    for item in range(arms, needs.size):
+        end, group = (item - arms) // groups, (item - arms) % groups
+        if abs(model.limits[end, leader, group]) < math.inf:
+            needs[item] = _missing(rules, state.ledgers[limit_ledger(state, end, leader, group)])
+
+
+@kernel
+def _missing(rules: Rules, evidence: float) -> float:
+    """Return what evidence lacks; negative once it is settled."""
+    return rules.threshold - evidence if evidence < math.inf else -1.0
+
+
+@kernel
 def item_value(
     item: int,
     leader: int,
@@ -198,8 +224,8 @@ def item_value(
 
 @kernel
 def _alternative_of(model: Model) -> Alternative:
-    """Return what would make a rival the right answer, by bets: tolerance has no part in them."""
-    return Alternative(model.weights, model.limits, 0.0)
+    """Return what would make a rival the right answer; `limits` are those that bets are about."""
+    return Alternative(model.weights, model.limits, model.tolerance)
 
 
 @kernel

@@ -13,12 +13,14 @@ class Rules(NamedTuple):
     """The constants of the method, as docs/explanation/block-betting.md has them.
 
     `low` and `high` are the reward's range if it is `bounded`; rewards come less `shift`, limits
-    and range as well. `threshold` is ln(1/delta). A block has `growth` times the pulls so far, and
-    at least `touch` for every cell that matters; `kappa` and `cost` shape the plan, which takes
-    `steps` steps at most, and ends before if it is within the factor `precision` of what any plan
-    could reach. It is made at means that `doubt` has moved if it `doubts`. Nothing is bet while the
-    leader's weakest item has less than `pause` squared. A lost pull is made again if `pulls_again`;
-    else it counts as the worst value, or for known noise as none.
+    and range as well. `threshold` is what the logarithm of an e-value has to reach: ln(1/delta), or
+    ln(K/delta) if every ledger is tested `separately`, as a tolerance needs it. A block has
+    `growth` times the pulls so far, and at least `touch` for every cell that matters; `kappa` and
+    `cost` shape the plan, which takes `steps` steps at most, and ends before if it is within the
+    factor `precision` of what any plan could reach. It is made at means that `doubt` has moved if
+    it `doubts`. Nothing is bet while the leader's weakest item has less than `pause` squared. A
+    lost pull is made again if `pulls_again`; else it counts as the worst value, or for known noise
+    as none.
     """
 
     bounded: bool
@@ -36,6 +38,7 @@ class Rules(NamedTuple):
     pause: float
     pulls_again: bool
     shift: float
+    separately: bool
 
 
 class Constants(NamedTuple):

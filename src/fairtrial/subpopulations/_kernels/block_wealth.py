@@ -76,8 +76,56 @@ def none_is_possible(model: Model) -> bool:
 @kernel
 def reject_answers(model: Model, rules: Rules, state: State) -> None:
     """Reject permanently every answer whose wealth has reached 1/delta; finish when one is left."""
+    if rules.separately:
+        _settle_ledgers(model, rules, state)
+        return
     left, last = reject(state.rejected, all_wealth(model, state), rules.threshold)
     if left <= 1:
         state.finished[0] = 1
         # Should the last two fall together, the leader stays.
         state.answer[0] = last if left else state.leader[0]
+
+
+# ------------------------------------------------------------ ledgers tested separately
+
+
+@kernel
+def _settle_ledgers(model: Model, rules: Rules, state: State) -> None:
+    """Settle permanently every ledger that has reached the threshold; finish if that decides.
+
+    A settled ledger is infinite.
+    """
+    for ledger in range(state.ledgers.size):
+        if state.ledgers[ledger] >= rules.threshold:
+            state.ledgers[ledger] = math.inf
+    arms = model.active.shape[0]
+    for turn in range(arms + 2):
+        # The leader first: several answers may be settled by the same block.
+        answer = state.leader[0] if turn == 0 else turn - 1
+        if not state.rejected[answer] and evidence_for(model, state, answer) == math.inf:
+            state.finished[0] = 1
+            state.answer[0] = answer
+            return
+
+
+@kernel
+def against_rival(state: State, rival: int, target: int) -> float:
+    """Return the evidence against a rival: that it fails a limit, or is no better than the target.
+
+    With K for the target, "none", only the first counts.
+    """
+    found = state.ledgers[own_ledger(rival)]
+    if target < state.counts.shape[0]:
+        found = max(found, state.ledgers[pair_ledger(state, rival, target)])
+    return found
+
+
+@kernel
+def evidence_for(model: Model, state: State, answer: int) -> float:
+    """Return the least of all that an answer needs, where ledgers are tested separately."""
+    arms = model.active.shape[0]
+    least = math.inf if answer == arms else cells_ledger(model, state, answer)
+    for rival in range(arms):
+        if rival != answer:
+            least = min(least, against_rival(state, rival, answer))
+    return least

@@ -63,6 +63,7 @@ from fairtrial.subpopulations._kernels.block_state import (
 )
 from fairtrial.subpopulations._kernels.block_wealth import (
     all_wealth,
+    evidence_for,
     none_is_possible,
     reject_answers,
 )
@@ -76,6 +77,7 @@ from fairtrial.subpopulations._kernels.model import (
     divide,
     fill,
     in_units,
+    limits_of_items,
     with_limits,
 )
 
@@ -85,6 +87,7 @@ __all__ = [
     "ask",
     "ask_assigned",
     "correct",
+    "evidence_now",
     "lose",
     "open_assigned",
     "run",
@@ -139,14 +142,14 @@ def _plan_block(model: Model, rules: Rules, state: State, batch: float, assigned
     state.leader[0] = leader
     needs = np.empty(state.rival.shape[1])
     needs_of(model, rules, state, leader, needs)
-    limits = model.limits.copy()
-    lossy = discount_losses(model, rules, state, leader, means, variances)
+    limits = limits_of_items(model, leader)
+    seen = with_limits(model, limits)
+    lossy = discount_losses(seen, rules, state, leader, means, variances)
     if lossy:
         divide(precisions, state.counts, variances)
         if leader < arms:
             for group in range(groups):
                 limits[CEILING, leader, group] -= lift_by_losses(rules, state, leader, group)
-    seen = with_limits(model, limits)
     present = np.empty(needs.size)
     weakest = fill_present(seen, leader, means, precisions, lossy, needs, present)
     shares = np.empty((arms, groups))
@@ -433,6 +436,13 @@ def wealth_now(packed: Floats, floats: Floats, integers: Integers) -> Floats:
     """Return the log wealth against every answer, "none" last."""
     model, _ = open_constants(packed)
     return all_wealth(model, open_state(floats, integers))
+
+
+@kernel
+def evidence_now(packed: Floats, floats: Floats, integers: Integers, answer: int) -> float:
+    """Return the least of all that an answer needs, where ledgers are tested separately."""
+    model, _ = open_constants(packed)
+    return evidence_for(model, open_state(floats, integers), answer)
 
 
 @kernel

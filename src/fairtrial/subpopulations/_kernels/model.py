@@ -56,6 +56,20 @@ def with_limits(model: Model, limits: Limits) -> Model:
 
 
 @kernel
+def limits_of_items(model: Model, leader: int) -> Limits:
+    """Return the limits that bets are about: the leader's own, and those that rivals must keep.
+
+    They differ from the problem's by its tolerance only.
+    """
+    limits = model.rival_limits.copy()
+    if leader < limits.shape[1]:
+        for end in range(2):
+            for group in range(limits.shape[2]):
+                limits[end, leader, group] = model.own_limits[end, leader, group]
+    return limits
+
+
+@kernel
 def in_units(model: Model, cell: int, reward: float) -> float:
     """Return a reward in units of the stated noise of its cell."""
     groups = model.weights.size

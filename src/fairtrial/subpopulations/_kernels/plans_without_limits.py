@@ -76,7 +76,7 @@ def optimal_shares(
     ease = np.empty(number)
     hardest = math.inf
     for i in range(number):
-        gap = 0.0
+        gap = model.tolerance
         for group in range(groups):
             gap += model.weights[group] * (means[leader, group] - means[live[i], group])
         ease[i] = items.urgency[live[i]] * gap**2

@@ -72,7 +72,8 @@ class BlockBetting(FloorPolicy, BlockPolicy):
     Parameters
     ----------
     problem : Problem
-        Without tolerances, and with a noise that is not estimated.
+        With a noise that is not estimated. With a tolerance every piece of evidence is tested on
+        its own, at delta / K for K arms.
     delta : float
         Probability of a wrong answer that is accepted.
     batch : int, optional
@@ -171,14 +172,20 @@ class BlockBetting(FloorPolicy, BlockPolicy):
         return Cuts(actions, number, begin, rules.growth, int(rules.touch) * number)
 
     def _refuse_what_is_not_covered(self) -> None:
-        if self.problem.tolerance > 0.0 or self.problem.floor_tolerance > 0.0:
-            raise InvalidArgument(
-                "problem", "must have no tolerance for BlockBetting; BalancedTracking takes one"
-            )
         if self.problem.estimates_noise:
             raise InvalidArgument(
                 "problem", "must give reward_range or a known noise_std for BlockBetting"
             )
+
+    @property
+    def _has_tolerance(self) -> bool:
+        return self.problem.tolerance > 0.0 or self.problem.floor_tolerance > 0.0
+
+    @property
+    def _threshold(self) -> float:
+        """The logarithm of what an e-value has to reach."""
+        tests = len(self.problem.arms) if self._has_tolerance else 1
+        return math.log(tests / self.delta)
 
     def _rules_of(self, problem: Problem) -> Rules:
         bounded = problem.reward_range is not None
@@ -190,7 +197,7 @@ class BlockBetting(FloorPolicy, BlockPolicy):
             bounded=bounded,
             low=low - shift,
             high=high - shift,
-            threshold=-math.log(self.delta),
+            threshold=self._threshold,
             initial_pulls=float(
                 self._default_initial_pulls if self.initial_pulls is None else self.initial_pulls
             ),
@@ -204,6 +211,7 @@ class BlockBetting(FloorPolicy, BlockPolicy):
             pause=0.5,
             pulls_again=bounded and self.losses == "ignorable",
             shift=shift,
+            separately=self._has_tolerance,
         )
 
     @property
@@ -307,16 +315,22 @@ class BlockBetting(FloorPolicy, BlockPolicy):
         """Return the log wealth against every answer, "no arm" last."""
         return np.asarray(blocks.wealth_now(*self._blocks.arrays))
 
-    def _candidates(self) -> tuple[str | None, ...]:
+    def _candidates(self) -> tuple[str | None, ...] | None:
         if self._finished:
             return (self._label(int(self._blocks.state.answer[0])),)
+        if self._has_tolerance:
+            # What is ruled out is that a rival is better by more than the tolerance.
+            return None
         return tuple(map(self._label, np.flatnonzero(~self._rejected).tolist()))
 
     def _evidence(self) -> tuple[float | None, float | None]:
-        threshold = -math.log(self.delta)
+        threshold = self._threshold
         leader = self._answer
         if leader is None:
             return None, threshold
+        if self._has_tolerance:
+            evidence = float(blocks.evidence_now(*self._blocks.arrays, leader))
+            return min(evidence, threshold), threshold
         wealth, rivals = self._wealth(), ~self._rejected
         rivals[leader] = False
         # Every rival is rejected: what the last of them came to is at least the threshold.
@@ -329,7 +343,6 @@ class BlockBetting(FloorPolicy, BlockPolicy):
         return settled.came.reshape(shape), settled.lost.reshape(shape)
 
     def _details(self) -> Mapping[str, Any]:
-        wealth, rejected = self._wealth(), self._rejected
         came, lost = self._losses
         return {
             "losses": {
@@ -338,15 +351,28 @@ class BlockBetting(FloorPolicy, BlockPolicy):
                 "too_many_to_decide": self._loses_too_many,
             },
             "blocks": self._blocks.planned,
-            "answers": [
-                {
-                    "answer": self._label(answer),
-                    "log_wealth": float(wealth[answer]) if math.isfinite(wealth[answer]) else None,
-                    "rejected": bool(rejected[answer]),
-                }
-                for answer in range(len(self.problem.arms) + 1)
-            ],
+            "answers": self._answers,
         }
+
+    @property
+    def _answers(self) -> list[dict[str, Any]]:
+        """Every possible answer and how it stands; with a tolerance none has a wealth."""
+        answers = range(len(self.problem.arms) + 1)
+        if self._has_tolerance:
+            given = self._answer if self._finished else None
+            return [
+                {"answer": self._label(one), "accepted": one == given, "rejected": False}
+                for one in answers
+            ]
+        wealth, rejected = self._wealth(), self._rejected
+        return [
+            {
+                "answer": self._label(one),
+                "log_wealth": float(wealth[one]) if math.isfinite(wealth[one]) else None,
+                "rejected": bool(rejected[one]),
+            }
+            for one in answers
+        ]
 
     @property
     def _lost_counts_as(self) -> str:
