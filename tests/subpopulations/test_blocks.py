@@ -1103,6 +1103,21 @@ def test_ties_and_means_on_their_floors_are_decided_with_tolerance(noise: dict) 
     assert found.error_rate == 0.0
 
 
+def test_with_tolerance_nothing_is_said_of_answers_that_are_ruled_out() -> None:
+    problem = Problem(2, 1, None, 0.0, noise_std=1.0, tolerance=0.5, floor_tolerance=0.5)
+    policy = BlockBetting(problem, delta=0.1, seed=0)
+    rng = np.random.default_rng(0)
+    while not policy.stopped:
+        progress = policy.progress()
+        assert "answers" not in progress.details
+        assert progress.threshold == pytest.approx(math.log(2 / 0.1))
+        assert policy.recommend().candidates is None
+        pull = policy.ask()
+        policy.tell(pull, rng.normal(1.0 if pull.arm == "0" else 0.9))
+    assert policy.progress().evidence == policy.progress().threshold
+    assert policy.recommend().candidates == (policy.recommend().arm,)
+
+
 def uniform_environment(problem: Problem, means: object) -> ReplayEnvironment:
     rows = [
         {**labels, "reward": mean + side}

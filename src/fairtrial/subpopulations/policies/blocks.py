@@ -351,19 +351,13 @@ class BlockBetting(FloorPolicy, BlockPolicy):
                 "too_many_to_decide": self._loses_too_many,
             },
             "blocks": self._blocks.planned,
-            "answers": self._answers,
+            # With a tolerance, what is settled is about pairs of arms, and not about an answer.
+            **({} if self._has_tolerance else {"answers": self._answers}),
         }
 
     @property
     def _answers(self) -> list[dict[str, Any]]:
-        """Every possible answer and how it stands; with a tolerance none has a wealth."""
-        answers = range(len(self.problem.arms) + 1)
-        if self._has_tolerance:
-            given = self._answer if self._finished else None
-            return [
-                {"answer": self._label(one), "accepted": one == given, "rejected": False}
-                for one in answers
-            ]
+        """Every possible answer, and the evidence against it."""
         wealth, rejected = self._wealth(), self._rejected
         return [
             {
@@ -371,7 +365,7 @@ class BlockBetting(FloorPolicy, BlockPolicy):
                 "log_wealth": float(wealth[one]) if math.isfinite(wealth[one]) else None,
                 "rejected": bool(rejected[one]),
             }
-            for one in answers
+            for one in range(len(self.problem.arms) + 1)
         ]
 
     @property
