@@ -458,8 +458,10 @@ class BlockBetting(BlockPolicy):
         return partial(difference_of_arms, results, spread=spread, level=level)
 
     def _details(self) -> Mapping[str, Any]:
-        """Return blocks, and which arms are settled."""
-        candidates = self._candidates() or self.problem.arms
+        """Return blocks, and which arms are settled; with a tolerance only pairs of them are."""
+        candidates = self._candidates()
+        if candidates is None:
+            return {"blocks": self._blocks.planned}
         settled = self._answer if self._finished else ()
         return {
             "blocks": self._blocks.planned,
