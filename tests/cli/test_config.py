@@ -256,7 +256,10 @@ def test_all_mistakes_are_reported_at_once_in_the_order_of_the_sections(folder):
         (changed("policy", name=3), "policy.name: must be one of"),
         (changed("policy", delta=1), "policy.delta: must be a number strictly between 0 and 1"),
         (changed("policy", stoping=1), "policy.stoping: is not a key here"),
-        ({"policy": {"name": "BlockBetting"}, "problem": {**NOISY, "tolerance": 0.1}}, "policy"),
+        (
+            {"policy": {"name": "BlockBetting"}, "problem": {**NOISY, "noise_std": "estimated"}},
+            "policy",
+        ),
         ({"source": None}, "source: is required"),
         ({"source": {}}, "source.kind: is required: one of 'replay', 'simulate', 'command'"),
         ({"source": {"kind": "replays"}}, "source.kind: must be one of"),

@@ -109,7 +109,7 @@ class Viewing(Handle):
         >>> with ft.Study.create(problem, policy, storage="memory://", name="t", seed=7) as study:
         ...     for pull in study.ask(20):
         ...         told = study.tell(pull, 0.75 if pull.arm == "a" else 0.25)
-        ...     study.weighted_means()
+        ...     [round(mean, 2) for mean in study.weighted_means()]
         [0.75, 0.25]
         """
         head = self._session.row().head_seq

@@ -185,7 +185,7 @@ class BlockBetting(FloorPolicy, BlockPolicy):
     def _threshold(self) -> float:
         """The logarithm of what an e-value has to reach."""
         tests = len(self.problem.arms) if self._has_tolerance else 1
-        return math.log(tests / self.delta)
+        return math.log(tests) - math.log(self.delta)
 
     def _rules_of(self, problem: Problem) -> Rules:
         bounded = problem.reward_range is not None
