@@ -144,6 +144,14 @@ def test_what_the_environment_says_beforehand_reaches_the_policy() -> None:
     assert policy.asked == 3
 
 
+def test_what_is_said_beforehand_may_be_anything_that_is_no_label() -> None:
+    class TakesFeatures(Scripted):
+        def choose(self, features: Any = None) -> int:
+            return int(np.argmax(features))
+
+    assert TakesFeatures(PROBLEM).ask(features=np.array([0.1, 0.9, 0.3])).arm == "b"
+
+
 # ------------------------------------------------------------------------------ tell
 
 

@@ -124,6 +124,18 @@ def test_a_cell_that_shows_a_percentage_is_refused_as_two_numbers_may_be_meant(
     assert len(study.outstanding()) == 2
 
 
+@pytest.mark.parametrize("style", ['0.00"%"', "0.00\\%"])
+def test_a_percent_sign_that_is_only_written_beside_a_number_is_no_percentage(
+    study, tmp_path, style
+):
+    path = study.write_pulls(study.ask(1), tmp_path / "plate.xlsx")
+    book = openpyxl.load_workbook(path)
+    book.active["E2"] = 0.72
+    book.active["E2"].number_format = style
+    book.save(path)
+    assert [event.value for event in study.tell_table(path)] == [0.72]
+
+
 def test_every_bad_row_is_named_with_its_line_and_nothing_is_taken(study, plate):
     rows = fill(plate, ["2", "abc", "nan", "inf", "0.5", "0,5"])
     no_number = "value must be a number, with a decimal point, or blank while the pull is open; got"

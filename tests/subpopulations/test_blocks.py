@@ -570,6 +570,27 @@ def test_corrections_change_all_bets_those_that_are_paid_too(name: str, passive:
     assert twins.late
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_corrections_take_back_what_a_tolerance_has_settled(seed: int) -> None:
+    problem, reward_of = STORMS["tolerance"]
+    problem = problem.clone(tolerance=0.2, floor_tolerance=0.2)
+    twins, rng = Twins(problem, delta=0.3), np.random.default_rng(seed)
+    told = []
+    while not twins.policy.stopped:
+        pull = twins.ask()
+        told.append((pull, reward_of(rng, *twins.cell(pull))))
+        twins.tell(*told[-1])
+    settled, answer = np.isinf(twins.ledgers()), twins.policy.recommend().arm
+    assert settled.any()
+    for pull, value in told:
+        if pull.arm == answer:
+            twins.amend(pull, value, 0.0)
+    assert not np.isinf(twins.ledgers())[settled].all()
+    assert twins.policy.recommend().arm != answer
+    one_at_a_time(twins, reward_of, seed, most=3_000)
+    assert twins.policy.recommend().decided
+
+
 def windows(policy: BlockBetting, seed: int, size: int) -> Iterator[list[tuple]]:
     """Ask window after window; a reward depends on the pull's number and arm alone."""
     rewards = np.random.default_rng(seed).random(600)

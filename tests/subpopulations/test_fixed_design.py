@@ -15,7 +15,9 @@ def answers_of(environment, size, delta, number, seed=1):
     """Simulate the experiment, test by test as its docstring says; -1 is "no arm", -2 none yet."""
     problem, stds = environment.problem, environment.cell_stds
     arms, groups = problem.shape
-    each = size // problem.n_actions
+    each = np.full(groups, size / problem.n_actions)
+    if environment.arrivals is not None:
+        each = size * np.array(environment.arrivals) / np.sum(environment.arrivals) / arms
     generator = np.random.default_rng(seed)
     errors = stds / np.sqrt(each)
     means = environment.cell_means + errors * generator.standard_normal((number, arms, groups))
@@ -72,6 +74,26 @@ def test_the_size_has_the_power_and_hardly_more(name):
     assert right < POWER + 0.05 + error
     assert wrong < 0.1 + error
     assert size % problem.n_actions == 0
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("name", CASES)
+def test_groups_that_arrive_by_themselves_are_divided_among_the_arms(name):
+    more, means = CASES[name]
+    problem = Problem(len(means), {"x": 0.3, "y": 0.7}, noise_std=1.0, **more)
+    plain = GaussianEnvironment(problem, means, std=[0.5, 1.5])
+    _, right, wrong, number = judged(plain.clone(arrivals=[9, 1]))
+    error = 4.0 * np.sqrt(0.25 / number)
+    assert POWER - error < right < POWER + 0.05 + error
+    assert wrong < 0.1 + error
+    even = fixed_design(plain.clone(arrivals=[1, 1])).size(0.1, POWER)
+    assert even == fixed_design(plain).size(0.1, POWER)
+
+
+def test_a_weighty_group_that_never_arrives_leaves_no_size_that_is_enough():
+    problem = Problem(2, 2, floors=None, noise_std=1.0)
+    never = GaussianEnvironment(problem, [[0, 0], [1, 1]], arrivals=[1, 0])
+    assert fixed_design(never).size(0.1, POWER) is None
 
 
 @pytest.mark.statistical

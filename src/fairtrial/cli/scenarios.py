@@ -109,7 +109,10 @@ def _environment(
         changed = _changed(section.given, assumed, given, family, mistakes)
         if changed is None:
             return None
-        environment = with_arrivals(changed, plan, mistakes) or changed
+        arriving = with_arrivals(changed, plan, mistakes)
+        if arriving is None:
+            return None
+        environment = arriving
     if section.effect is not None:
         changed = _with_effect(family, environment, section.effect, plan.control, mistakes)
         if changed is None:

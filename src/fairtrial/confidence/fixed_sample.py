@@ -21,7 +21,8 @@ _LARGEST = 1e15
 class FixedDesign:
     """The usual experiment with a sample size that is fixed before it begins.
 
-    Every action gets the same number of pulls. At the end one-sided normal tests with known
+    Every action gets the same number of pulls (where groups arrive by themselves, every arm of a
+    group). At the end one-sided normal tests with known
     variances decide, each at the level ``delta / tests``. An answer is named if it passes its own
     limits and every other one is shown to be worse, or beyond a limit.
 

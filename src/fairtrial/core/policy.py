@@ -286,7 +286,7 @@ class Policy(Resumable, ABC):
 
     def _require_as_asked(self, pull: Pull, context: dict[str, Any]) -> None:
         for name, value in context.items():
-            if pull.labels.get(name, value) != value:
+            if name in pull.labels and pull.labels[name] != value:
                 accepted = f"must return an action of {name} {value!r}, as was asked for, or None"
                 raise InvalidArgument(f"{type(self).__name__}.choose", accepted, pull.action)
 

@@ -28,6 +28,8 @@ ENDINGS = (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".xlsx", ".parquet")
 _BLANK = frozenset({"", "na", "nan", "nat", "<na>", "none", "null"})
 """What tables write for a missing value, in small letters."""
 _TRUTH = {"true": 1.0, "false": 0.0}
+_LITERAL = re.compile(r'"[^"]*"|\\.|\[[^\]]*\]')
+"""Parts of a cell's format that are shown as they are, and its colours and conditions."""
 _THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+")
 
 
@@ -266,7 +268,7 @@ def _excel_cell(cell: Any) -> Any:
         return ""
     if isinstance(value, datetime):
         return value.isoformat(sep=" ") if value.time() != time() else value.date().isoformat()
-    if isinstance(value, int | float) and "%" in cell.number_format:
+    if isinstance(value, int | float) and "%" in _LITERAL.sub("", cell.number_format):
         return f"{100 * value:.15g}%"
     return value if isinstance(value, str | int | float) else str(value)
 

@@ -144,12 +144,15 @@ def _differences_table(title: str, effects: Sequence[Effect]) -> Markup:
 
 def _weighted(found: Findings) -> Markup | None:
     """Return the means beside those that are weighted by propensities, if there are any."""
-    means = found.study.weighted_means()
-    actions = found.progress.actions
+    study = found.study
+    means = {
+        tuple(labels.items()): mean
+        for labels, mean in zip(study.problem.action_labels, study.weighted_means(), strict=True)
+    }
     rows = [
         (action, mean)
-        for action, mean in zip(actions, means, strict=True)
-        if mean is not None and any(action is shown for shown in found.shown.actions)
+        for action in found.shown.actions
+        if (mean := means.get(tuple(action.labels.items()))) is not None
     ]
     if not rows:
         return None

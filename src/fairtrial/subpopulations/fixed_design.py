@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from fairtrial.confidence.complexity import positive_spread
 from fairtrial.confidence.fixed_sample import FixedDesign
-from fairtrial.subpopulations.environments import CellEnvironment
+from fairtrial.subpopulations.environments import CellEnvironment, arrival_shares
 
 __all__ = ["fixed_design"]
 
@@ -16,6 +16,8 @@ Floats = NDArray[np.float64]
 
 def fixed_design(environment: CellEnvironment) -> FixedDesign | None:
     """Return the experiment with equal numbers in all cells; None where no answer is right.
+
+    Where groups arrive by themselves, each arm gets an equal part of every group.
 
     An arm can be shown to be worse overall than another, and to be within or beyond each of its
     limits.
@@ -45,7 +47,9 @@ def _limit_signals(environment: CellEnvironment) -> tuple[Floats, Floats]:
     means = problem.sign * environment.cell_means
     floors, ceilings = problem.limits()
     distances = np.stack([means - floors, ceilings - means], axis=1)
-    scale = 1.0 / (stds * np.sqrt(problem.n_actions))[:, np.newaxis, :]
+    scale = (np.sqrt(_shares_of_cells(environment)) / stds)[:, np.newaxis, :]
+    # A limit is as far away as before in a group that never comes: infinitely, or not to be seen.
+    scale = np.where(np.isinf(distances), 1.0, scale)
     within, beyond = (distances + problem.floor_tolerance), (problem.floor_tolerance - distances)
     return within * scale, beyond * scale
 
@@ -54,6 +58,19 @@ def _overall_signals(environment: CellEnvironment, best: int) -> Floats:
     """Return by arm how clearly its quality is below that of the best one."""
     problem, shares = environment.problem, environment.problem.shares
     quality = problem.sign * problem.quality(environment.cell_means)
-    variances = problem.n_actions * (positive_spread(environment.cell_stds) ** 2 @ shares**2)
+    # A group without weight need not come; one with weight that never comes leaves all open.
+    weighty, parts = shares > 0.0, _shares_of_cells(environment)
+    squares = positive_spread(environment.cell_stds)[:, weighty] ** 2 * shares[weighty] ** 2
+    with np.errstate(divide="ignore"):
+        variances = (squares / parts[weighty]).sum(axis=1)
     gaps = quality[best] - quality + problem.tolerance
     return np.asarray(gaps / np.sqrt(variances + variances[best]))
+
+
+def _shares_of_cells(environment: CellEnvironment) -> Floats:
+    """Return by group which part of all pulls each of its cells gets."""
+    problem = environment.problem
+    arms, groups = problem.shape
+    if environment.arrivals is None:
+        return np.full(groups, 1.0 / problem.n_actions)
+    return arrival_shares(problem, environment.arrivals) / arms

@@ -210,7 +210,7 @@ class BlockBetting(BlockPolicy):
             origin=origin,
             unit=unit,
             tolerance=problem.tolerance / abs(unit),
-            threshold=math.log(tests / self.delta),
+            threshold=math.log(tests) - math.log(self.delta),
             top=problem.top,
             initial_pulls=float(self.initial_pulls or (10 if self._bounded else 5)),
             growth=0.03,

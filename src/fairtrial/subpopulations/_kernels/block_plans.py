@@ -133,10 +133,10 @@ def doubt_means(
             continue
         none_leads = leader == arms
         if doubt_rival(model, k, none_leads, state.counts, means, precisions, average, doubted):
-            differs = True
             for group in range(groups):
                 if rules.bounded:
                     doubted[k, group] = min(max(doubted[k, group], rules.low), rules.high)
+                differs = differs or doubted[k, group] != means[k, group]
     return differs
 
 
