@@ -20,7 +20,7 @@ def ledgers_of(policy: BlockBetting) -> Ledgers:
     """Return views of the ledgers."""
     arms, groups = policy.problem.shape
     own, pairs, limits = np.split(policy._blocks.state.ledgers, [arms, arms + arms**2])
-    return Ledgers(own, pairs.reshape((arms, arms)), limits.reshape((2, arms, groups)))
+    return Ledgers(own, pairs.reshape((arms, arms)), limits.reshape((-1, arms, groups)))
 
 
 def planned_in(policy: BlockBetting, serial: int) -> np.ndarray:

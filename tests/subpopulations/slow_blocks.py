@@ -11,7 +11,8 @@ import math
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from scipy.optimize import brentq, minimize_scalar
+import numpy as np
+from scipy.optimize import brentq, minimize_scalar, nnls
 
 GRID = 24
 OM = 1.5
@@ -208,6 +209,46 @@ def inner(mu_b, mu_k, w_b, w_k, q, floors, ceilings, tolerance=0.0) -> Inner:
     return Inner(own=lam_k, target=lam_b, s=s, value=value)
 
 
+@dataclass
+class Row:
+    """A number that is at most zero if a rival is right: linear in the means of cells."""
+
+    parts: dict[Cell, float]
+    bound: float
+
+    def at(self, means: dict[Cell, float]) -> float:
+        return math.fsum([self.bound, *(a * means[c] for c, a in self.parts.items())])
+
+
+def nearest(
+    rows: list[Row], means: dict[Cell, float], precision: dict[Cell, float]
+) -> tuple[float, list[float]]:
+    """Return the distance to where all rows are at most zero, and a multiplier for each row.
+
+    As a problem of non-negative least squares (Lawson and Hanson 1974, section 23.4), whose active
+    rows are then solved for once more.
+    """
+    free = [any(a and precision[c] == 0 for c, a in row.parts.items()) for row in rows]
+    kept = [i for i, is_free in enumerate(free) if not is_free]
+    cells = sorted({c for i in kept for c, a in rows[i].parts.items() if a})
+    found = [0.0] * len(rows)
+    if not cells or all(rows[i].at(means) <= 0 for i in kept):
+        return 0.0, found
+    scaled = np.array(
+        [[rows[i].parts.get(c, 0.0) / math.sqrt(precision[c]) for c in cells] for i in kept]
+    )
+    short = np.array([rows[i].at(means) for i in kept])
+    unit = np.abs(short).max() / np.abs(scaled).max()
+    wanted = np.append(np.zeros(len(cells)), 1.0)
+    used, _ = nnls(np.vstack([scaled.T, short / unit]), wanted, maxiter=10_000)
+    active = np.flatnonzero(used > 1e-9 * used.max())
+    part = scaled[active]
+    exact = np.linalg.lstsq(part @ part.T, short[active], rcond=None)[0]
+    for place, multiplier in zip(active, exact, strict=True):
+        found[kept[int(place)]] = max(0.0, float(multiplier))
+    return float(np.sum((exact @ part) ** 2)), found
+
+
 # ------------------------------------------------------------------------ the algorithm
 
 
@@ -225,6 +266,9 @@ class Setting:
     losses_ignorable: bool = False
     tolerance: float = 0.0
     floor_tolerance: float = 0.0
+    control: int | None = None
+    differences: dict[tuple[int, int, int], float] = field(default_factory=dict)
+    """The least differences from the control: (2, arm, group) in a group, (3, arm, 0) overall."""
 
     @property
     def is_tolerant(self) -> bool:
@@ -237,6 +281,9 @@ class Setting:
             self,
             floors={c: floor - spare[c] for c, floor in self.floors.items()},
             ceilings={c: ceiling + spare[c] for c, ceiling in self.ceilings.items()},
+            differences={
+                (end, k, i): least - spare[k, i] for (end, k, i), least in self.differences.items()
+            },
         )
 
     @property
@@ -257,13 +304,46 @@ class Setting:
         return [(k, i) for k in range(self.arms) for i in range(self.groups)]
 
     def limit(self, end: int, cell: Cell) -> float:
-        """Return the floor (end 0) or the ceiling (end 1) of a cell."""
+        """Return the floor (end 0) or the ceiling (end 1) of a cell, or a least difference."""
+        if end > 1:
+            return self.differences.get((end, *cell), -math.inf)
         return (self.floors, self.ceilings)[end][cell]
 
     def ends(self, arm: int) -> list[tuple[int, int]]:
         """Return every end and group in which the arm has a limit."""
-        pairs = [(end, i) for end in (0, 1) for i in range(self.groups)]
+        pairs = [(end, i) for end in (0, 1, 2, 3) for i in range(self.groups)]
         return [(end, i) for end, i in pairs if math.isfinite(self.limit(end, (arm, i)))]
+
+    def weight(self, end: int, group: int, i: int) -> float:
+        """Return the weight of group i in a difference from the control."""
+        return self.shares[i] if end == 3 else float(i == group)
+
+    def rows(self, k: int, leader: Any) -> list[Row]:
+        """Return what is at most zero if arm k keeps its limits, and is as good as the leader."""
+        found = []
+        groups = range(self.groups)
+        if leader != NONE:
+            parts = {(leader, i): self.shares[i] for i in groups}
+            parts |= {(k, i): -self.shares[i] for i in groups}
+            found.append(Row(parts, self.tolerance))
+        for end, group in self.ends(k):
+            limit = self.limit(end, (k, group))
+            if end < 2:
+                sign = (-1.0, 1.0)[end]
+                found.append(Row({(k, group): sign}, -sign * limit))
+                continue
+            weights = {i: self.weight(end, group, i) for i in groups}
+            parts = {(self.control, i): w for i, w in weights.items()}
+            parts |= {(k, i): -w for i, w in weights.items()}
+            found.append(Row(parts, limit))
+        return found
+
+    def own_row(self, leader: int, end: int, group: int) -> Row:
+        """Return what is at most zero if the leader is not better than a limit of a difference."""
+        weights = {i: self.weight(end, group, i) for i in range(self.groups)}
+        parts = {(leader, i): w for i, w in weights.items() if w}
+        parts |= {(self.control, i): -w for i, w in weights.items() if w}
+        return Row(parts, -self.limit(end, (leader, group)))
 
     def outside(self, cell: Cell, mean: float) -> float:
         """Return how far a mean is beyond its cell's limits."""
@@ -319,6 +399,7 @@ class SlowBlocks:
         # What a plan or a bet is made with, where that is not the estimates.
         self.seen: tuple[dict[Cell, float], dict[Cell, float]] | None = None
         self.lift: dict[Cell, float] = {}
+        self.control_means: dict[Cell, float] | None = None
         self.blocks: list[Block] = []
         self.settled = 0
 
@@ -421,6 +502,10 @@ class SlowBlocks:
         self.seen = None
         means, variances = self.means(), {c: self.variance(c) for c in self.setting.cells}
         self.lift = dict.fromkeys(self.setting.cells, 0.0)
+        self.control_means = {c: m for c, m in means.items() if c[0] == self.setting.control}
+        for cell in self.control_means:
+            if z := self.share_lost(cell):
+                self.control_means[cell] += z * (self.setting.bounds[0] - means[cell])
         for cell in self.setting.cells:
             z, mean, top = self.share_lost(cell), means[cell], self.setting.ceilings[cell]
             if not z:
@@ -457,11 +542,14 @@ class SlowBlocks:
             reach = DOUBT * math.sqrt(math.log(fair / n))
             if leader == NONE or setting.shares[i] == 0:
                 to_floor = means[cell] - setting.floors[cell]
+                if setting.control is not None:
+                    least = setting.limit(2, cell) + self.seen_for(k)[setting.control, i]
+                    to_floor = min(to_floor, means[cell] - least)
                 to_ceiling = setting.ceilings[cell] - means[cell]
-                if math.isfinite(min(to_floor, to_ceiling)):
+                if min(to_floor, to_ceiling) < math.inf:
                     way = -1 if to_floor <= to_ceiling else 1
                     moved[cell] += way * reach * math.sqrt(self.variance(cell) / n)
-            elif any(setting.outside((k, j), means[k, j]) for j in range(setting.groups)):
+            elif self.breaks_a_limit(k, self.seen_for(k)):
                 # The likeliest way to a smaller quality by one standard error.
                 parts = {
                     j: setting.shares[j] * self.variance((k, j)) / max(1, self.n[k, j])
@@ -473,9 +561,29 @@ class SlowBlocks:
                 moved[cell] = min(max(moved[cell], setting.bounds[0]), setting.bounds[1])
         return moved
 
+    def doubted_control(self, leader: Any) -> dict[Cell, float]:
+        """Return the control's means to plan at: higher where there are few draws."""
+        found = dict(self.control_means or {})
+        if self.setting.control == leader:
+            return found
+        useful = sum(self.matters(c) for c in self.setting.cells)
+        fair = sum(self.n.values()) / max(1.0, NEGLECT * useful)
+        for cell in found:
+            n = max(1, self.n[cell])
+            if n < fair:
+                error = math.sqrt(self.variance(cell) / n)
+                found[cell] += DOUBT * math.sqrt(math.log(fair / n)) * error
+                if self.setting.bounds is not None:
+                    found[cell] = min(found[cell], self.setting.bounds[1])
+        return found
+
     def matters(self, cell: Cell) -> bool:
         """Return whether a cell has a part in any answer."""
-        limited = any(math.isfinite(self.setting.limit(end, cell)) for end in (0, 1))
+        limited = any(math.isfinite(self.setting.limit(end, cell)) for end in (0, 1, 2))
+        if cell[0] == self.setting.control:
+            limited |= any(
+                (2, k, cell[1]) in self.setting.differences for k, _ in self.setting.cells
+            )
         return limited or (self.setting.arms > 1 and self.setting.shares[cell[1]] > 0)
 
     # -------------------------------------------------------------------------- plan
@@ -489,11 +597,7 @@ class SlowBlocks:
         self.setting = self.nominal
         means = self.means()
         quality = {k: self.quality(k) for k in self.live_arms}
-        feasible = [
-            k
-            for k in self.live_arms
-            if all(not self.setting.outside((k, i), means[k, i]) for _, i in self.setting.ends(k))
-        ]
+        feasible = [k for k in self.live_arms if not self.breaks_a_limit(k, means)]
         if feasible:
             return max(feasible, key=lambda k: (quality[k], -k))
         if NONE in self.live:
@@ -501,8 +605,21 @@ class SlowBlocks:
         precision = self.precisions(self.n)
         return min(self.live_arms, key=lambda k: (self.shortfall(k, precision), k))
 
+    def breaks_a_limit(self, k: int, means: dict[Cell, float]) -> bool:
+        rows = self.setting.rows(k, NONE)
+        return any(row.at(means) > 0 for row in rows)
+
+    def seen_for(self, k: int, leader: Any = NONE) -> dict[Cell, float]:
+        """Return the means that a bet on k against the leader sees, its control's among them."""
+        means = self.means()
+        if self.control_means and self.setting.control not in (k, leader):
+            means |= self.control_means
+        return means
+
     def shortfall(self, arm: int, precision: dict[Cell, float]) -> float:
         means = self.means()
+        if self.setting.control is not None:
+            return nearest(self.setting.rows(arm, NONE), means, precision)[0]
         return math.fsum(
             precision[arm, i] * self.setting.outside((arm, i), means[arm, i]) ** 2
             for i in range(self.setting.groups)
@@ -585,6 +702,10 @@ class SlowBlocks:
         precision = self.precisions(draws)
         means = self.means()
         coefficients: dict[Cell, float] = {}
+        if self.setting.control is not None and item.kind != "cell":
+            return self.evaluate_rows(item.label, leader, precision)
+        if item.kind == "cell" and item.label[0] > 1:
+            return self.evaluate_difference(self.setting.own_row(leader, *item.label), precision)
         if item.kind == "pair":
             solved = self.solve(leader, item.label, precision)
             for i in range(self.setting.groups):
@@ -604,6 +725,36 @@ class SlowBlocks:
                 outside = self.setting.outside(cell, means[cell])
                 coefficients[cell] = outside**2 / self.variance(cell)
         return math.fsum(draws[c] * a for c, a in coefficients.items()), coefficients
+
+    def evaluate_rows(
+        self, k: int, leader: Any, precision: dict[Cell, float]
+    ) -> tuple[float, dict[Cell, float]]:
+        rows = self.setting.rows(k, leader)
+        value, multipliers = nearest(rows, self.seen_for(k, leader), precision)
+        pulled = self.combined(rows, multipliers)
+        return value, {
+            c: (a / precision[c]) ** 2 / self.variance(c) for c, a in pulled.items() if a != 0.0
+        }
+
+    def combined(self, rows: list[Row], multipliers: list[float]) -> dict[Cell, float]:
+        pulled: dict[Cell, float] = {}
+        for row, x in zip(rows, multipliers, strict=True):
+            for cell, a in row.parts.items():
+                pulled[cell] = pulled.get(cell, 0.0) + x * a
+        return pulled
+
+    def evaluate_difference(
+        self, row: Row, precision: dict[Cell, float]
+    ) -> tuple[float, dict[Cell, float]]:
+        if any(precision[c] == 0 for c in row.parts):
+            return 0.0, {}
+        distance = row.at(self.means())
+        variance = math.fsum(a * a / precision[c] for c, a in row.parts.items())
+        gains = {
+            c: (distance / variance * a / precision[c]) ** 2 / self.variance(c)
+            for c, a in row.parts.items()
+        }
+        return 0.0 if self.lossy and distance < 0 else distance**2 / variance, gains
 
     def above(self, end: int, cell: Cell) -> float:
         """Return how far the mean that a bet on this limit sees is above the limit."""
@@ -708,11 +859,19 @@ class SlowBlocks:
 
     def parts_of(self, item: Item, leader: Any) -> set[Cell]:
         """Return the cells that may have a part in an item."""
+        setting = self.setting
         if item.kind == "cell":
-            return {(leader, item.label[1])}
-        groups, means = range(self.setting.groups), self.means()
+            end, group = item.label
+            return {(leader, group)} if end < 2 else set(setting.own_row(leader, end, group).parts)
+        groups, means = range(setting.groups), self.means()
         own = [(item.label, i) for i in groups]
-        parts = {c for c in own if self.setting.outside(c, means[c]) > 0}
+        parts = {c for c in own if setting.outside(c, means[c]) > 0}
+        for end, group in setting.ends(item.label):
+            if end > 1:
+                row = setting.own_row(item.label, end, group)
+                short = row.at(self.seen_for(item.label)) < 0
+                if short or setting.ceilings[item.label, group] < math.inf:
+                    parts |= set(row.parts)
         if item.kind == "pair":
             weighty = [i for i in groups if self.setting.shares[i] > 0]
             parts |= {(arm, i) for arm in (leader, item.label) for i in weighty}
@@ -721,9 +880,9 @@ class SlowBlocks:
     def support(self, items: list[Item], leader: Any, share: dict[Cell, float]) -> list[Cell]:
         touched = set()
         for item in items:
-            value, coefficients = self.evaluate(item, leader, self.n)
+            _, coefficients = self.evaluate(item, leader, share)
             touched |= {c for c, a in coefficients.items() if a > 0}
-            if value == 0:
+            if not any(coefficients.values()):
                 touched |= self.cells_of(item, leader)
         cells = self.setting.cells
         if leader == NONE:
@@ -733,7 +892,7 @@ class SlowBlocks:
     def cells_of(self, item: Item, leader: int) -> set[Cell]:
         """Return what to look at where the data are exactly on the border, and say nothing."""
         if item.kind == "cell":
-            return {(leader, item.label[1])}
+            return self.parts_of(item, leader)
         weighty = [i for i, q in enumerate(self.setting.shares) if q > 0]
         return {(arm, i) for arm in (leader, item.label) for i in weighty}
 
@@ -742,12 +901,13 @@ class SlowBlocks:
     ) -> dict[Cell, int]:
         seen = self.seen
         assert seen is not None, "open a view of the means first"
-        doubted = self.doubted(leader)
-        self.doubts = doubted != seen[0]
+        doubted, control_means = self.doubted(leader), self.control_means
+        self.control_means = self.doubted_control(leader)
+        self.doubts = doubted != seen[0] or self.control_means != control_means
         self.seen = doubted, seen[1]
         share = self.fluid(items, leader)
         support = self.support(items, leader, share)
-        self.seen = seen
+        self.seen, self.control_means = seen, control_means
         if not self.doubts:
             self.share = share
         t = sum(self.n.values())
@@ -807,6 +967,8 @@ class SlowBlocks:
     def rival_bet(self, leader: Any, k: int, draws: dict[Cell, int]) -> tuple[Any, Any]:
         """Return the ledger and the bet on "k is infeasible or worse than the leader"."""
         precision = self.precisions(draws)
+        if self.setting.control is not None:
+            return self.rival_bet_on_rows(leader, k, draws, precision)
         means, q = self.means(), self.setting.shares
         floors, ceilings = self.setting.floors, self.setting.ceilings
         groups = range(self.setting.groups)
@@ -839,7 +1001,36 @@ class SlowBlocks:
         ledger = ("P", k, leader) if s > 0 else ("D", k)
         return ledger, self.bet(effect, constant, centres, draws)
 
+    def rival_bet_on_rows(
+        self, leader: Any, k: int, draws: dict[Cell, int], precision: dict[Cell, float]
+    ) -> tuple[Any, Any]:
+        rows = self.setting.rows(k, leader)
+        means = self.seen_for(k, leader)
+        _, multipliers = nearest(rows, means, precision)
+        effect = self.combined(rows, multipliers)
+        constant = math.fsum(x * row.bound for row, x in zip(rows, multipliers, strict=True))
+        centres = {c: means[c] - a / precision[c] for c, a in effect.items() if a != 0.0}
+        # Whatever speaks against k in a block with this target goes into one ledger.
+        ledger = ("D", k) if leader == NONE else ("P", k, leader)
+        return ledger, self.bet(effect, constant, centres, draws, means=means)
+
+    def difference_bet(self, end: int, cell: Cell, draws: dict[Cell, int]) -> Any:
+        row = self.setting.own_row(cell[0], end, cell[1])
+        if any(draws[c] == 0 for c in row.parts):
+            return None
+        precision, means = self.precisions(draws), self.means()
+        variance = math.fsum(a * a / precision[c] for c, a in row.parts.items())
+        distance = row.at(means)
+        return self.bet(
+            {c: a / variance for c, a in row.parts.items()},
+            row.bound / variance,
+            {c: means[c] - distance / variance * a / precision[c] for c, a in row.parts.items()},
+            draws,
+        )
+
     def cell_bet(self, end: int, cell: Cell, draws: dict[Cell, int]) -> Any:
+        if end > 1:
+            return self.difference_bet(end, cell, draws)
         if draws[cell] == 0:
             return None
         weight = (1, -1)[end] * draws[cell] / self.variance(cell)
@@ -854,11 +1045,12 @@ class SlowBlocks:
         centres: dict[Cell, float],
         draws: dict[Cell, int],
         lift: float = 0.0,
+        means: dict[Cell, float] | None = None,
     ) -> Any:
         effect = {c: a for c, a in effect.items() if a != 0.0}
         if not effect or any(draws[c] == 0 for c in effect):
             return None
-        means = {c: mean + lift for c, mean in self.means().items()}
+        means = {c: mean + lift for c, mean in (means or self.means()).items()}
         variances = {c: self.variance(c) for c in effect}
         if self.setting.bounds is not None:
             per_draw = {c: a / draws[c] for c, a in effect.items()}

@@ -206,7 +206,17 @@ def setting_of(problem: Problem, delta: float) -> Setting:
         costs=by_cell(problem.costs),
         tolerance=problem.tolerance,
         floor_tolerance=problem.floor_tolerance,
+        **against_control(problem),
     )
+
+
+def against_control(problem: Problem) -> dict[str, object]:
+    """Return the control, and the least differences from it that are required."""
+    if not problem.refers_to_control:
+        return {}
+    found = np.argwhere(np.isfinite(problem.differences()))
+    wanted = {(2 + end, k, i): float(problem.differences()[end, k, i]) for end, k, i in found}
+    return {"control": problem.arms.index(problem.control), "differences": wanted}
 
 
 def all_ledgers(policy: BlockBetting) -> np.ndarray:
@@ -322,6 +332,56 @@ INSTANCES = {
         Problem(3, 2, [1, 2], 0.4, reward_range=(0, 1), tolerance=0.25, floor_tolerance=0.2),
         coins([[0.6, 0.6], [0.65, 0.55], [0.15, 0.9]]),
     ),
+    "no harm against the control": (
+        Problem(3, 2, [1, 2], reward_range=(0, 1), control="0", margin=0.09),
+        coins([[0.4, 0.5], [0.7, 0.7], [0.9, 0.15]]),
+    ),
+    "no harm against the control, Gaussian": (
+        Problem(3, 2, [1, 2], noise_std=STD, control="1", margin=[0.4, 0.1]),
+        gaussian([[1.4, 0.9], [0.5, 0.2], [2.5, -1.5]], STD),
+    ),
+    "better than the control, minimised": (
+        Problem(
+            3, 2, None, reward_range=(0, 1), direction="minimize", control="2", superiority=0.05
+        ),
+        coins([[0.2, 0.3], [0.6, 0.5], [0.7, 0.6]]),
+    ),
+    "no arm beats the control": (
+        Problem(3, 1, noise_std=1.0, control="0", superiority=0.3, margin=0.0),
+        gaussian([[0.5], [0.1], [-0.4]]),
+    ),
+    "limits of every kind": (
+        Problem(
+            3,
+            2,
+            [2, 1],
+            [[0.2, 0.3], [0.1, None], [0.2, 0.2]],
+            reward_range=(0, 1),
+            ceilings=[[0.9, 0.8], [None, 0.95], [0.9, None]],
+            control="1",
+            margin=[[0.1, None], [0.0, 0.0], [0.2, 0.1]],
+            superiority=0.02,
+        ),
+        coins([[0.5, 0.6], [0.4, 0.5], [0.15, 0.9]]),
+    ),
+    "the control breaks its floor, no arm keeps its margin": (
+        Problem(3, 2, None, 0.4, reward_range=(0, 1), control="0", margin=0.05),
+        coins([[0.9, 0.2], [0.6, 0.7], [0.5, 0.9]]),
+    ),
+    "tolerance against the control": (
+        Problem(
+            3,
+            2,
+            [1, 2],
+            reward_range=(0, 1),
+            control="0",
+            margin=0.1,
+            superiority=0.0,
+            tolerance=0.2,
+            floor_tolerance=0.15,
+        ),
+        coins([[0.5, 0.5], [0.7, 0.7], [0.75, 0.2]]),
+    ),
     "tolerance of the mean alone": (
         Problem(3, 1, None, None, 1.0, tolerance=0.8),
         gaussian([[0.5], [0.5], [0.1]]),
@@ -387,6 +447,19 @@ def test_random_instances_agree_with_the_slow_implementation(seed: int) -> None:
     one_at_a_time(Twins(problem, delta=0.2), reward_of, seed, most=250)
 
 
+@pytest.mark.parametrize("seed", range(30))
+def test_random_instances_with_a_control_agree_with_the_slow_implementation(seed: int) -> None:
+    rng = np.random.default_rng([2, seed])
+    problem, reward_of = random_instance(rng)
+    limits = {"margin": rng.choice([0.0, 0.13, 0.31, np.inf], problem.shape)}
+    if rng.random() < 0.4:
+        limits["superiority"] = float(rng.choice([0.0, 0.07]))
+    if rng.random() < 0.3:
+        limits |= {"tolerance": 0.23, "floor_tolerance": 0.04}
+    compared = problem.clone(control=str(rng.choice(problem.arms)), **limits)
+    one_at_a_time(Twins(compared, delta=0.2), reward_of, seed, most=250)
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_random_instances_with_tolerance_agree_with_the_slow_implementation(seed: int) -> None:
     rng = np.random.default_rng([1, seed])
@@ -401,7 +474,7 @@ def test_random_instances_with_tolerance_agree_with_the_slow_implementation(seed
 
 
 @pytest.mark.parametrize(
-    "name", [name for name, (problem, _) in INSTANCES.items() if not problem.constrained.any()]
+    "name", [name for name, (problem, _) in INSTANCES.items() if not problem.has_limits]
 )
 def test_no_other_shares_do_better_where_no_cell_has_a_limit(name: str) -> None:
     problem, reward_of = INSTANCES[name]
@@ -536,6 +609,14 @@ STORMS = {
     "tolerance": (
         Problem(2, 2, [1, 2], 0.3, reward_range=(0, 1), tolerance=0.02, floor_tolerance=0.01),
         coins([[0.5, 0.4], [0.6, 0.5]]),
+    ),
+    "control": (
+        Problem(3, 2, [1, 2], reward_range=(0, 1), control="1", margin=0.09, superiority=0.02),
+        coins([[0.6, 0.5], [0.3, 0.25], [0.95, 0.05]]),
+    ),
+    "control, Gaussian": (
+        Problem(3, 2, [1, 2], noise_std=1.0, control="0", margin=0.1),
+        gaussian([[0.2, 0.2], [1.8, 1.3], [2.5, -2.0]]),
     ),
 }
 

@@ -24,10 +24,20 @@ def answers_of(environment, size, delta, number, seed=1):
     signed, shares = problem.sign * means, problem.shares
     floors, ceilings = problem.limits()
     limits = np.isfinite(floors).sum(axis=1) + np.isfinite(ceilings).sum(axis=1)
+    least = problem.differences()
+    limits = limits + np.isfinite(least).sum(axis=(0, 2))
     z = stats.norm.isf(delta / (arms - 1 + limits.max()))
     within = ((signed - floors > z * errors) & (ceilings - signed > z * errors)).all(axis=2)
     beyond = ((floors - signed > z * errors) | (signed - ceilings > z * errors)).any(axis=2)
     quality, variance = signed @ shares, errors**2 @ shares**2
+    if problem.refers_to_control:
+        control = problem.arms.index(problem.control)
+        apart = signed - signed[:, [control]] - least[0]
+        reach = z * np.sqrt(errors**2 + errors[control] ** 2)
+        overall = quality - quality[:, [control]] - least[1, :, 0]
+        far = z * np.sqrt(variance + variance[control])
+        within &= (apart > reach).all(axis=2) & (overall > far)
+        beyond |= (apart < -reach).any(axis=2) | (overall < -far)
     answers = np.full(number, -2)
     answers[beyond.all(axis=1)] = -1
     for arm in range(arms):
@@ -53,6 +63,14 @@ CASES = {
     "three arms, one rival close": ({"floors": None}, [[0.2, 0.2], [0.8, 0.8], [1.0, 1.0]]),
     "own floor decides": ({"floors": 0.7}, [[0.1, 0.1], [2.0, 0.9]]),
     "a rival below its floor": ({"floors": 0.0}, [[3.0, -0.5], [0.8, 0.8]]),
+    "not worse than the control in any group": (
+        {"control": "0", "margin": 0.2},
+        [[0.5, 0.5], [2.0, 2.2], [5.5, -0.1]],
+    ),
+    "better than the control": (
+        {"control": "0", "superiority": 0.1},
+        [[0.2, 0.2], [0.8, 0.9]],
+    ),
     "no arm": ({"floors": 0.0}, [[3.0, -0.5], [-0.7, 0.8]]),
     "ceilings, smaller is better": (
         {"floors": 2.0, "ceilings": -1.0, "direction": "minimize"},

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from fairtrial.subpopulations._kernels.model import NO_CONTROL
 from fairtrial.subpopulations._kernels.pitfalls import (
     NONE,
     Alternative,
@@ -52,7 +53,7 @@ def solve(pair: Pair) -> tuple[float, float, np.ndarray]:
     """Return value, multiplier, and the nearest alternative means."""
     lam = np.full((1, 2, pair.weights.size), np.nan)
     limits = np.stack([pair.limits, pair.limits], axis=1)
-    alternative = Alternative(pair.weights, limits, pair.tolerance)
+    alternative = Alternative(pair.weights, limits, pair.tolerance, NO_CONTROL, pair.weights)
     value, multiplier = pair_value(0, 1, pair.means, pair.precisions, alternative, lam, 0)
     return value, multiplier, lam[0]
 
@@ -218,7 +219,7 @@ def test_the_answers_own_floors_play_no_part_in_a_pair() -> None:
     assert lam[0, 0] == pytest.approx(0.5)
     with_floor = limits_of([[0.9], [FREE]])
     found = np.zeros((1, 2, 1))
-    alternative = Alternative(pair.weights, with_floor, 0.0)
+    alternative = Alternative(pair.weights, with_floor, 0.0, NO_CONTROL, pair.weights)
     value, _ = pair_value(0, 1, pair.means, pair.precisions, alternative, found, 0)
     assert value == pytest.approx(0.5)
 

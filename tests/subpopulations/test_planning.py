@@ -213,6 +213,97 @@ def conic_value(
     return 2.0 / float(solved.value)
 
 
+def conic_value_of_rows(
+    problem: Problem, means: np.ndarray, best: int, arrivals: np.ndarray | None = None
+) -> float:
+    """Return T* where limits may refer to a control: every limit is a row over all cells."""
+    import cvxpy as cp
+
+    mu, spare = problem.sign * means, problem.floor_tolerance
+    pulls, least = cp.Variable(problem.shape, nonneg=True), cp.Variable()
+    precisions = cp.multiply(pulls, 1.0 / problem.scale**2)
+    constraints = [cp.sum(cp.multiply(pulls, problem.costs)) == 1]
+    if arrivals is not None:
+        constraints = [cp.sum(pulls[:, g]) == share for g, share in enumerate(arrivals)]
+    for k in range(len(problem.arms)):
+        if k == best:
+            continue
+        rows = limit_rows(problem, k, -spare)
+        if best >= 0:
+            better = np.zeros(problem.shape)
+            better[best], better[k] = problem.shares, -problem.shares
+            rows = [*rows, (better, problem.tolerance)]
+        multipliers = cp.Variable(len(rows), nonneg=True)
+        excess = np.array([(row * mu).sum() + bound for row, bound in rows])
+        value = 2 * (multipliers @ excess)
+        for cell in np.ndindex(*problem.shape):
+            weights = np.array([row[cell] for row, _ in rows])
+            if weights.any():
+                value -= cp.quad_over_lin(weights @ multipliers, precisions[cell])
+        constraints.append(least <= value)
+    for row, bound in limit_rows(problem, best, spare) if best >= 0 else []:
+        x = cp.Variable(nonneg=True)
+        value = -2 * x * ((row * mu).sum() + bound)
+        for cell in zip(*np.nonzero(row), strict=True):
+            value -= cp.quad_over_lin(row[cell] * x, precisions[cell])
+        constraints.append(least <= value)
+    solved = cp.Problem(cp.Maximize(least), constraints)
+    solved.solve(solver="CLARABEL")
+    return 2.0 / float(solved.value)
+
+
+def limit_rows(problem: Problem, k: int, spare: float) -> list[tuple[np.ndarray, float]]:
+    """Return weights of all cells and a constant for each limit of an arm: at most 0 if kept."""
+    found = []
+    cells = np.eye(problem.n_actions).reshape(-1, *problem.shape)
+    own = cells[k * problem.shape[1] : (k + 1) * problem.shape[1]]
+    for sign, ends in zip((-1.0, 1.0), problem.limits(spare)[:, k], strict=True):
+        limited = zip(own, ends, strict=True)
+        found += [(sign * cell, -sign * end) for cell, end in limited if np.isfinite(end)]
+    control = np.roll(own, problem.arms.index(problem.control) - k, axis=1)
+    apart = [*(control - own), np.tensordot(problem.shares, control - own, 1)]
+    wanted = [*problem.differences(spare)[0, k], problem.differences(spare)[1, k, 0]]
+    pairs = zip(apart, wanted, strict=True)
+    return found + [(row, least) for row, least in pairs if np.isfinite(least)]
+
+
+@pytest.mark.parametrize("arriving", [False, True])
+@pytest.mark.parametrize("tolerance", [0.0, 0.06])
+def test_value_with_a_control_is_that_of_the_conic_form(tolerance: float, arriving: bool) -> None:
+    pytest.importorskip("cvxpy")
+    generator = np.random.default_rng(7)
+    answers, found_finite = set(), 0
+    for _ in range(effort.runs(10, whole=40)):
+        problem, means = random_case(generator, tolerance=tolerance, floor_tolerance=tolerance / 2)
+        problem = problem.clone(
+            control=str(generator.choice(problem.arms)),
+            margin=generator.choice([0.0, 0.3, np.inf], problem.shape),
+            superiority=generator.choice([None, 0.1]),
+            costs=None if arriving else np.exp(generator.normal(0.0, 0.5, problem.shape)),
+        )
+        arrivals = generator.dirichlet(np.full(problem.shape[1], 3.0)) if arriving else None
+        found = complexity_of(problem, means, tol=1e-7, arrivals=arrivals)
+        best = -1 if found.answer is None else problem.arms.index(found.answer)
+        if found.value == 0.0:
+            assert len(problem.arms) == 1
+            continue
+        wanted = conic_value_of_rows(problem, means, best, arrivals)
+        assert found.value == pytest.approx(wanted, rel=1e-4)
+        answers.add(found.answer)
+        found_finite += 1
+    assert found_finite > 5
+    assert len(answers) > 2
+
+
+def test_an_arm_exactly_on_its_margin_takes_for_ever() -> None:
+    problem = Problem(2, 2, noise_std=1.0, control="0", margin=0.1)
+    found = complexity_of(problem, [[0.3, 0.5], [0.9, 0.4]])
+    assert found.value == np.inf
+    assert "exactly as far from the control '0' as it may be, in group '1'" in found.reason
+    overall = Problem(2, 2, noise_std=1.0, control="0", superiority=0.1)
+    assert "overall" in complexity_of(overall, [[0.3, 0.5], [0.4, 0.6]]).reason
+
+
 def random_case(generator: np.random.Generator, **options: Any) -> tuple[Problem, np.ndarray]:
     """Return a problem, and means without a near tie or a mean near its floor."""
     while True:

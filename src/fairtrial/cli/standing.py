@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 from rich.table import Table
 
 from fairtrial.cli.display import estimates_table, print_table, wrapped
 from fairtrial.cli.output import say, shown_number
-from fairtrial.core import Progress
+from fairtrial.core import Effect, Progress
 from fairtrial.presentation.alternatives import (
     Alternative,
     alternatives,
@@ -19,7 +19,8 @@ from fairtrial.presentation.alternatives import (
     strength,
 )
 from fairtrial.presentation.cuts import cut_of, cut_of_arms, shown_alternatives
-from fairtrial.presentation.effects import Differences, differences
+from fairtrial.presentation.effects import OVERALL, Differences, differences, limited
+from fairtrial.presentation.limits import as_estimate, limits_of, standing
 from fairtrial.presentation.shares import (
     BEHIND,
     carried_note,
@@ -31,6 +32,8 @@ from fairtrial.presentation.sources import named
 from fairtrial.presentation.words import percent
 
 __all__ = ["print_standing"]
+
+_MOST_LIMITS = 40
 
 
 def print_standing(progress: Progress, minimize: bool) -> None:
@@ -58,6 +61,8 @@ def _tables(progress: Progress, minimize: bool) -> Iterator[tuple[Table, str]]:
         yield estimates_table(title, cut.rank(progress.actions), answer), note
     if (found := differences(progress, minimize)) is not None and found.overall:
         yield _differences(found), found.note
+    if held := limited(progress):
+        yield _limits_against(held, named(progress.recommendation)), ""
     if any(one.rejected or one.log_wealth is not None for one in alternatives(progress)):
         yield _answers(progress, minimize)
 
@@ -70,6 +75,31 @@ def _differences(found: Differences) -> Table:
     for effect in found.overall:
         ends = f"{shown_number(effect.lower)} to {shown_number(effect.upper)}"
         table.add_row(str(effect.arm), shown_number(effect.difference), ends)
+    return table
+
+
+def _limits_against(held: Sequence[Effect], answer: Collection[str]) -> Table:
+    """Return the limits against the control, and how arms stand to them."""
+    shown = held[:_MOST_LIMITS]
+    hidden = len(held) - len(shown)
+    table = Table(
+        title=f"Limits against {held[0].reference}",
+        title_justify="left",
+        caption=f"{hidden:,} more are not shown." if hidden else None,
+        caption_justify="left",
+    )
+    for name in ("arm", "where"):
+        table.add_column(name)
+    for name in ("difference", "limit"):
+        table.add_column(name, justify="right")
+    table.add_column("standing")
+    for effect in shown:
+        estimate = as_estimate(effect)
+        limits = " to ".join(map(shown_number, limits_of(estimate)))
+        where = OVERALL if effect.group is None else effect.group
+        difference = shown_number(effect.difference)
+        state = standing(estimate, answer).value
+        table.add_row(str(effect.arm), where, difference, limits, state)
     return table
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +26,7 @@ __all__ = [
     "BlockResults",
     "Difference",
     "DifferenceInterval",
+    "Ends",
     "Spread",
     "difference_from_blocks",
     "difference_from_sums",
@@ -66,6 +68,12 @@ Difference = Callable[[Floats], DifferenceInterval | None]
 """Return the difference of weighted means, given the weight of every action's mean."""
 
 
+Ends = tuple[float | None, float | None]
+"""A lower and an upper limit."""
+
+_NO_LIMITS: Mapping[tuple[str, str | None], Ends] = MappingProxyType({})
+
+
 def level_of_each(delta: float, arms: int, *, has_control: bool) -> float:
     """Return the probability with which one interval may ever fail.
 
@@ -85,6 +93,7 @@ def effects_of_arms(
     reference: int,
     weights: Mapping[str | None, Floats],
     difference: Difference,
+    limits: Mapping[tuple[str, str | None], Ends] = _NO_LIMITS,
 ) -> tuple[Effect, ...]:
     """Return every other arm against one.
 
@@ -98,6 +107,8 @@ def effects_of_arms(
         By group, or None for all together: what each of an arm's L actions weighs there.
     difference : callable
         Returns the difference of means with weights of shape (K L,).
+    limits : mapping of (str, str or None) to pair of (float or None), optional
+        By arm and group: what the true difference must not be below, and above.
     """
     found = []
     for group, own in weights.items():
@@ -106,7 +117,9 @@ def effects_of_arms(
                 target = np.zeros((len(arms), own.size))
                 target[arm], target[reference] = own, -own
                 interval = difference(target.ravel())
-                found.append(Effect(label, arms[reference], group, *(interval or ())))
+                numbers = interval or (None, None, None)
+                ends = limits.get((label, group), (None, None))
+                found.append(Effect(label, arms[reference], group, *numbers, *ends))
     return tuple(found)
 
 

@@ -225,6 +225,8 @@ class Effect:
     difference, lower, upper : float or None
         Estimate and the ends of an interval; `Progress.intervals` says of which kind. None while
         nothing is known.
+    lower_limit, upper_limit : float or None
+        What the true difference must not be below, or above, if the arm is held to that.
 
     Examples
     --------
@@ -238,6 +240,8 @@ class Effect:
     difference: float | None = None
     lower: float | None = None
     upper: float | None = None
+    lower_limit: float | None = None
+    upper_limit: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the effect as JSON's own types."""
@@ -248,6 +252,8 @@ class Effect:
             "difference": self.difference,
             "lower": self.lower,
             "upper": self.upper,
+            "lower_limit": self.lower_limit,
+            "upper_limit": self.upper_limit,
         }
 
 

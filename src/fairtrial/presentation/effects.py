@@ -8,7 +8,10 @@ from fairtrial.core.recommendation import Effect, Progress
 from fairtrial.presentation.limits import finite
 from fairtrial.presentation.words import count, percent
 
-__all__ = ["Differences", "differences"]
+__all__ = ["OVERALL", "Differences", "differences", "limited"]
+
+OVERALL = "overall"
+"""Where means of all groups together are compared."""
 
 _MOST = 12
 
@@ -64,6 +67,15 @@ def differences(progress: Progress, minimize: bool) -> Differences | None:
     by_group.sort(key=lambda effect: arms.index(effect.arm))
     note = _note(progress, len(ranked) - len(shown))
     return Differences(str(known[0].reference), tuple(shown), tuple(by_group), note)
+
+
+def limited(progress: Progress) -> list[Effect]:
+    """Return the differences that are held to a limit."""
+    return [
+        effect
+        for effect in progress.effects
+        if effect.lower_limit is not None or effect.upper_limit is not None
+    ]
 
 
 def _note(progress: Progress, hidden: int) -> str:

@@ -8,10 +8,11 @@ from enum import StrEnum
 
 import numpy as np
 
-from fairtrial.core.recommendation import Estimate
+from fairtrial.core.recommendation import Effect, Estimate
 
 __all__ = [
     "Standing",
+    "as_estimate",
     "distance_to_limit",
     "finite",
     "limits_of",
@@ -106,6 +107,19 @@ def standing(estimate: Estimate, answer: Collection[str] = ()) -> Standing:
     if str(estimate.labels.get("arm")) in answer:
         return Standing.DECIDED
     return Standing.LIKELY_BROKEN if distance < 0 else Standing.LIKELY_KEPT
+
+
+def as_estimate(effect: Effect) -> Estimate:
+    """Return a difference from the control as an estimate, to be held against its limits."""
+    return Estimate(
+        labels={"arm": effect.arm},
+        pulls=0,
+        mean=effect.difference,
+        lower=effect.lower,
+        upper=effect.upper,
+        lower_limit=effect.lower_limit,
+        upper_limit=effect.upper_limit,
+    )
 
 
 def _interval_of(estimate: Estimate) -> tuple[float, float]:

@@ -6,23 +6,36 @@ from collections.abc import Sequence
 
 from fairtrial.core.recommendation import Estimate
 from fairtrial.presentation.charts import interval_chart
-from fairtrial.presentation.limits import Standing, limits_of, standing
+from fairtrial.presentation.effects import OVERALL, limited
+from fairtrial.presentation.limits import Standing, as_estimate, limits_of, standing
 from fairtrial.presentation.panels import panels_of
 from fairtrial.presentation.shares import shares_of
 from fairtrial.presentation.words import count, fixed, label_of, number, plural, shorten
 from fairtrial.report import charts
 from fairtrial.report.findings import Findings, places_of
-from fairtrial.report.html import LABEL_LENGTH, Markup, element, folded, label, section, table
+from fairtrial.report.html import (
+    LABEL_LENGTH,
+    Markup,
+    element,
+    folded,
+    label,
+    section,
+    table,
+    text_of,
+)
 
 __all__ = ["fairness"]
+
+_MOST_LIMITS = 40
 
 
 def fairness(found: Findings) -> Markup:
     """Return the section."""
     if shares_of(found.progress):
         return section("Fairness", element("p", _shares_kept(found)))
+    against = _against_control(found)
     if not found.limited:
-        return section("Fairness", element("p", f"No group has a {found.limit}."))
+        return section("Fairness", against or element("p", f"No group has a {found.limit}."))
     panels = panels_of(found.shown)
     chart = interval_chart(found.progress, panels.arms, panels.groups)
     places = places_of(found.limited)
@@ -51,6 +64,39 @@ def fairness(found: Findings) -> Markup:
             _fairness_caption(found),
             folded(f"The numbers: {plural(len(rows), found.limit)}", data, len(rows)),
         ),
+        against,
+    )
+
+
+def _against_control(found: Findings) -> Markup | None:
+    """Return the limits of differences from the control, and how arms stand to them."""
+    effects = limited(found.progress)
+    if not effects:
+        return None
+    shown = effects[:_MOST_LIMITS]
+    held = [as_estimate(effect) for effect in shown]
+    places = places_of(held)
+    rows = [
+        (
+            label(str(effect.arm)),
+            label(OVERALL if effect.group is None else effect.group),
+            *(fixed(value, places) for value in (effect.difference, effect.lower, effect.upper)),
+            " to ".join(fixed(limit, places) for limit in limits_of(estimate)),
+            element("span", standing(estimate, found.named).value),
+        )
+        for effect, estimate in zip(shown, held, strict=True)
+    ]
+    heads = ("Arm", "Where", "Difference", "Lower", "Upper", "Limit", "Standing")
+    states = [standing(as_estimate(effect), found.named) for effect in effects]
+    hidden = len(effects) - len(shown)
+    note = f" {count(hidden)} more are not shown." if hidden else ""
+    reference = shorten(str(effects[0].reference), LABEL_LENGTH)
+    return text_of(
+        [
+            element("h3", "Limits against ", label(str(effects[0].reference))),
+            element("p", f"{plural(len(effects), 'limit')}: {_tally(states)}.{note}"),
+            table(f"Differences from {reference}", heads, rows, words={0, 1, len(heads) - 1}),
+        ]
     )
 
 
@@ -76,12 +122,12 @@ def _limit_row(found: Findings, action: Estimate, places: int) -> tuple[object, 
 
 
 def _fairness_caption(found: Findings) -> str:
-    everything = _tally(found, found.limited)
+    everything = _tally(_standings(found, found.limited))
     own = [action for action in found.limited if str(action.labels.get("arm")) in found.best]
     caption = f"{plural(len(found.limited), found.limit)}: {everything}."
     if own:
         best = shorten(label_of(tuple(sorted(found.best))), LABEL_LENGTH)
-        caption += f" Of {best}: {_tally(found, own)}."
+        caption += f" Of {best}: {_tally(_standings(found, own))}."
     if found.progress.recommendation.decided and own:
         caption += (
             f" Each interval stands by itself, and is wider than what the decision rests on: "
@@ -90,8 +136,11 @@ def _fairness_caption(found: Findings) -> str:
     return f"{caption} A distance below 0 means that the limit is missed. {found.cut.note}".strip()
 
 
-def _tally(found: Findings, actions: Sequence[Estimate]) -> str:
-    states = [standing(action, found.named) for action in actions]
+def _standings(found: Findings, actions: Sequence[Estimate]) -> list[Standing]:
+    return [standing(action, found.named) for action in actions]
+
+
+def _tally(states: Sequence[Standing]) -> str:
     parts = [
         (states.count(state), state.value)
         for state in (

@@ -87,22 +87,21 @@ class CellEnvironment(StationaryEnvironment):
         """Return what a unit of evidence takes; infinite where no number of results will do.
 
         Differences that count are those of the answer's quality to that of other feasible arms, of
-        its means to their limits, and for every other arm of the mean that is farthest beyond its
+        its means to their limits, and for every other arm the one that is farthest beyond its
         limit. The optimal shares `weights` make no difference in this family.
         """
         problem, means = self.problem, self.problem.sign * self.cell_means
         variances, quality = self.cell_stds**2, means @ problem.shares
-        floors, ceilings = problem.limits()
-        margins = np.minimum(means - floors, ceilings - means)
         best = None if self.truth.best is None else problem.arms.index(self.truth.best)
         # Gap, variance, and how many means are compared.
         found: list[tuple[float, float, float]] = []
-        for k, kept in enumerate(margins.min(axis=1) >= 0.0):
+        for k in range(len(problem.arms)):
+            limits = self._distances_of(k)
             if k == best:
-                found += zip(margins[k], variances[k], np.ones(margins.shape[1]), strict=True)
-            elif not kept:
-                worst = int(margins[k].argmin())
-                found.append((-margins[k, worst], variances[k, worst], 1.0))
+                found += limits
+            elif not self.truth.details["feasible"][k]:
+                gap, spread, compared = min(limits)
+                found.append((-gap, spread, compared))
             elif best is not None:
                 pair = variances[[best, k]].mean(axis=0) @ problem.shares
                 found.append((quality[best] - quality[k], pair, 2.0))
@@ -111,6 +110,26 @@ class CellEnvironment(StationaryEnvironment):
             reaches = np.where(gaps > 0.0, compared / gaps, np.inf)
             prices = np.where(gaps > 0.0, 2.0 * spreads * reaches**2, np.inf)
         return EvidencePrice(float(prices.max()), float(reaches.max()))
+
+    def _distances_of(self, k: int) -> list[tuple[float, float, float]]:
+        """Return of every limit of arm k: the distance within it, a variance, and means compared.
+
+        Without limits there is one that is infinitely far away.
+        """
+        problem, means = self.problem, self.problem.sign * self.cell_means
+        variances = self.cell_stds**2
+        floors, ceilings = problem.limits()
+        margins = np.minimum(means[k] - floors[k], ceilings[k] - means[k])
+        found = [(float(m), float(v), 1.0) for m, v in zip(margins, variances[k], strict=True)]
+        if problem.control is not None and problem.refers_to_control:
+            both = variances[[k, problem.arms.index(problem.control)]].mean(axis=0)
+            above, least = problem.above_control(means)[:, k], problem.differences()[:, k]
+            spreads = np.stack([both, np.full_like(both, both @ problem.shares)])
+            found += [
+                (float(above[place] - least[place]), float(spreads[place]), 2.0)
+                for place in np.ndindex(above.shape)
+            ]
+        return found
 
     @cached_property
     def truth(self) -> Truth:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from fairtrial.confidence.complexity import positive_spread
 from fairtrial.confidence.fixed_sample import FixedDesign
 from fairtrial.subpopulations.environments import CellEnvironment, arrival_shares
+from fairtrial.subpopulations.problem import Problem
 
 __all__ = ["fixed_design"]
 
@@ -20,7 +21,7 @@ def fixed_design(environment: CellEnvironment) -> FixedDesign | None:
     Where groups arrive by themselves, each arm gets an equal part of every group.
 
     An arm can be shown to be worse overall than another, and to be within or beyond each of its
-    limits.
+    limits, those against the control among them.
     """
     problem, truth = environment.problem, environment.truth
     if truth.tied:
@@ -43,15 +44,28 @@ def _limit_signals(environment: CellEnvironment) -> tuple[Floats, Floats]:
 
     Infinite where there is no limit: nothing has to be shown there, and nothing can be.
     """
-    problem, stds = environment.problem, positive_spread(environment.cell_stds)
+    problem = environment.problem
     means = problem.sign * environment.cell_means
+    with np.errstate(divide="ignore"):
+        variances = positive_spread(environment.cell_stds) ** 2 / _shares_of_cells(environment)
     floors, ceilings = problem.limits()
-    distances = np.stack([means - floors, ceilings - means], axis=1)
-    scale = (np.sqrt(_shares_of_cells(environment)) / stds)[:, np.newaxis, :]
-    # A limit is as far away as before in a group that never comes: infinitely, or not to be seen.
-    scale = np.where(np.isinf(distances), 1.0, scale)
-    within, beyond = (distances + problem.floor_tolerance), (problem.floor_tolerance - distances)
-    return within * scale, beyond * scale
+    distances, squares = [means - floors, ceilings - means], [variances, variances]
+    if problem.control is not None and problem.refers_to_control:
+        distances += list(problem.above_control(means) - problem.differences())
+        squares += _variances_of_differences(problem, variances)
+    apart, errors = np.stack(distances, axis=1), np.sqrt(np.stack(squares, axis=1))
+    # A limit that is not there stays infinitely far away in a group that never comes, too.
+    errors = np.where(np.isinf(apart), 1.0, errors)
+    return (apart + problem.floor_tolerance) / errors, (problem.floor_tolerance - apart) / errors
+
+
+def _variances_of_differences(problem: Problem, variances: Floats) -> list[Floats]:
+    """Return the variances of differences from the control: by group, and overall."""
+    weighty = problem.shares > 0.0
+    control = problem.arms.index(str(problem.control))
+    overall = variances[:, weighty] @ problem.shares[weighty] ** 2
+    whole = np.repeat((overall + overall[control])[:, np.newaxis], problem.shape[1], axis=1)
+    return [variances + variances[control], whole]
 
 
 def _overall_signals(environment: CellEnvironment, best: int) -> Floats:

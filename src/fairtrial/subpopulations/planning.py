@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from fairtrial.confidence.complexity import Complexity, assumptions_of, positive_spread
 from fairtrial.core.validation import check_instance, check_number
 from fairtrial.errors import InvalidArgument
-from fairtrial.subpopulations._kernels.model import Model
-from fairtrial.subpopulations._kernels.pitfalls import empirical_best
+from fairtrial.subpopulations._kernels.model import CEILING, NO_CONTROL, Model
+from fairtrial.subpopulations._kernels.pitfalls import NONE, empirical_best
 from fairtrial.subpopulations._kernels.planning import cuts_at, fluid_start
 from fairtrial.subpopulations.environments import CellEnvironment, arrival_shares
+from fairtrial.subpopulations.policies.units import control_of, limits_of
 from fairtrial.subpopulations.problem import Problem
 
 __all__ = ["Complexity", "complexity"]
@@ -29,6 +30,7 @@ _MOST_ROUNDS = 1_000
 _NEAR = 1.1
 _BLENDS = (0.5, 0.05)
 _CUTS_PER_CELL = 8
+_LEAST_PART = 1e-9
 _SOLVER_TOLERANCES = (1e-10, 1e-9, 1e-7)
 """The sharpest makes the solver give up now and then."""
 
@@ -94,13 +96,13 @@ def complexity(
     instance = _instance(environment, arrivals)
     answer = None if instance.best < 0 else problem.arms[instance.best]
     assumes = assumptions_of("normal rewards", problem.reward_range is not None)
-    if problem.shape[0] == 1 and not problem.constrained.any():
+    if problem.shape[0] == 1 and not problem.has_limits:
         any_shares = np.full(problem.shape, 1.0 / problem.n_actions)
         return Complexity(0.0, 0.0, 0.0, any_shares, answer, "", assumes)
-    reason = _why_infinite(problem, instance)
+    reason = _why_infinite(environment, instance)
     if reason:
         return Complexity(math.inf, math.inf, math.inf, None, answer, reason, assumes)
-    if answer is None and arrivals is None:
+    if answer is None and arrivals is None and not problem.refers_to_control:
         lower, upper, shares = _closed_form_of_none(instance)
     else:
         lower, upper, shares = _cutting_planes(instance, tolerance)
@@ -135,16 +137,20 @@ def _instance(environment: CellEnvironment, arrivals: Any) -> _Instance:
     unit = stds.max()
     model = Model(
         weights=problem.shares,
-        limits=problem.limits() / unit,
-        own_limits=problem.limits(problem.floor_tolerance) / unit,
-        rival_limits=problem.limits(-problem.floor_tolerance) / unit,
+        limits=limits_of(problem) / unit,
+        own_limits=limits_of(problem, problem.floor_tolerance) / unit,
+        rival_limits=limits_of(problem, -problem.floor_tolerance) / unit,
         variances=(stds / unit) ** 2 * problem.costs,
         costs=problem.costs,
         active=np.ones(problem.shape),
         tolerance=problem.tolerance / unit,
+        control=control_of(problem),
     )
-    means = _on_limits(signed / unit, model.limits)
+    means = _on_limits(signed / unit, model.limits[: CEILING + 1])
     best = int(empirical_best(means, model.weights, model.limits))
+    if problem.refers_to_control:
+        named = environment.truth.best
+        best = NONE if named is None else problem.arms.index(named)
     return _Instance(model, means, best, _check_arrivals(problem, arrivals))
 
 
@@ -173,10 +179,12 @@ def _rounding(means: Floats, limits: Floats) -> float:
 # ------------------------------------------------------------------ when no number suffices
 
 
-def _why_infinite(problem: Problem, instance: _Instance) -> str:
+def _why_infinite(environment: CellEnvironment, instance: _Instance) -> str:
+    problem = environment.problem
     return (
         _limit_exactly_met(problem, instance)
-        or _tie(problem, instance)
+        or _difference_exactly_met(environment, instance)
+        or _tie(environment, instance)
         or _group_that_never_comes(problem, instance)
     )
 
@@ -185,7 +193,7 @@ def _limit_exactly_met(problem: Problem, instance: _Instance) -> str:
     model, means, best, _ = instance
     if best < 0:
         return ""
-    margins = np.abs(means[best] - model.own_limits[:, best])
+    margins = np.abs(means[best] - model.own_limits[: CEILING + 1, best])
     met = np.argwhere(margins <= _rounding(means, model.limits))
     if not met.size:
         return ""
@@ -197,13 +205,33 @@ def _limit_exactly_met(problem: Problem, instance: _Instance) -> str:
     )
 
 
-def _tie(problem: Problem, instance: _Instance) -> str:
+def _difference_exactly_met(environment: CellEnvironment, instance: _Instance) -> str:
+    problem, best = environment.problem, instance.best
+    if best < 0 or not problem.refers_to_control:
+        return ""
+    spare = problem.floor_tolerance
+    above = problem.above_control(problem.sign * environment.cell_means, spare)
+    met = np.argwhere(above[:, best] == problem.differences(spare)[:, best])
+    if not met.size:
+        return ""
+    overall, group = map(int, met[0])
+    where = "overall" if overall else f"in group {problem.groups[group]!r}"
+    return (
+        f"the best arm {problem.arms[best]!r} is exactly as far from the control "
+        f"{problem.control!r} as it may be, {where}"
+    )
+
+
+def _tie(environment: CellEnvironment, instance: _Instance) -> str:
     model, means, best, _ = instance
     if best < 0:
         return ""
+    problem = environment.problem
     quality = means @ model.weights
-    floors, ceilings = model.rival_limits
+    floors, ceilings = model.rival_limits[: CEILING + 1]
     tied = ((means >= floors) & (means <= ceilings)).all(axis=1)
+    if problem.refers_to_control:
+        tied &= problem.within(environment.cell_means, -problem.floor_tolerance)
     tied &= quality[best] + model.tolerance - quality <= _rounding(means, model.limits)
     tied[best] = False
     if not tied.any():
@@ -273,6 +301,10 @@ class _Bundle:
 
     def look_at(self, shares: Floats) -> None:
         """Add the cuts at these shares; keep the shares if they are the best so far."""
+        if self._truth[0].control != NO_CONTROL:
+            # Where a cell has no share, the rows of a rival that touch it have no derivative.
+            even = self._totals / (shares.size if self._totals.size == 1 else len(shares))
+            shares = (1.0 - _LEAST_PART) * shares + _LEAST_PART * even
         information, cuts = cuts_at(*self._truth, shares, _NEAR)
         self._cuts = np.concatenate([self._cuts, cuts])
         self.ceiling = min([self.ceiling, *(self._worth(cut) for cut in cuts)])

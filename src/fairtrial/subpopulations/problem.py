@@ -1,4 +1,4 @@
-"""What is known and wanted: arms, groups, weights and floors."""
+"""What is known and wanted: arms, groups, weights, floors, and limits against a control."""
 
 from __future__ import annotations
 
@@ -30,9 +30,12 @@ __all__ = ["Problem"]
 
 Floats = NDArray[np.float64]
 ESTIMATED = "estimated"
+AUTO = "auto"
 
 _SMALLEST, _LARGEST = 1e-140, 1e140
 """Scales whose squares, and what is made of them, a float can hold."""
+
+_ROUNDING = 1e-12
 
 _UNITS = "give rewards in other units"
 
@@ -41,8 +44,9 @@ class Problem(BaseProblem):
     """The best arm overall among those that fail no group.
 
     An arm's quality is the weighted mean of its group means. An arm is feasible if every
-    group mean is at least its floor, and at most its ceiling, where it has one. The answer
-    is the feasible arm of the largest quality, or "no arm".
+    group mean is at least its floor, and at most its ceiling, where it has one, and if it is not
+    too far below the control, where limits refer to one. The answer is the feasible arm of the
+    largest quality, or "no arm".
 
     Parameters
     ----------
@@ -53,10 +57,11 @@ class Problem(BaseProblem):
         numbers whose index has the labels (``table["group"].value_counts(normalize=True)``).
     group_weights : array-like of shape (L,), or mapping by label, optional
         Share of each group in the quality; any non-negative numbers, equal by default.
-    floors : float, None, array-like of shape (L,) or (K, L), or mapping by label
+    floors : float, None, "auto", array-like of shape (L,) or (K, L), or mapping by label
         What a group mean must reach: one for all, by group, or by arm and group (``{"a":
         {"young": 0.2, "old": None}, ...}``). ``None`` or ``-inf`` leaves a cell free. With
         ``direction="minimize"`` it must stay at or below them, and ``inf`` leaves a cell free.
+        ``"auto"`` (default) is 0, or no floor at all if `margin` or `superiority` is given.
     noise_std : float, array-like of shape (K, L), mapping by label, or "estimated"
         Standard deviation of a reward (of its sub-Gaussian bound), if it is known.
         ``"estimated"`` takes each cell's sample value: no rule is proven for that.
@@ -80,7 +85,14 @@ class Problem(BaseProblem):
         use of its cell. They need the certified stop.
     control : str, optional
         The arm that the others are compared with in `Progress.effects`; the leader if none is
-        named. It changes no decision.
+        named. It changes no decision but by `margin` and `superiority`.
+    margin : float, None, array-like of shape (L,) or (K, L), or mapping by label, optional
+        How much worse than the control's mean an arm's mean in a group may be (a non-inferiority
+        margin); 0 for "not worse at all". Given as `floors` are; ``None`` or ``inf`` leaves a cell
+        free. The control itself has no such limit.
+    superiority : float, optional
+        By how much an arm's quality must exceed the control's. If no arm does, the answer is the
+        control, unless it breaks a limit of its own.
 
     Raises
     ------
@@ -106,6 +118,12 @@ class Problem(BaseProblem):
     >>> doses = Problem(["low", "high"], 3, floors=0.2, ceilings=0.6, reward_range=(0, 1))
     >>> doses.feasible([[0.1, 0.3, 0.3], [0.3, 0.5, 0.6]]).tolist()
     [False, True]
+
+    A new page that may harm no segment, whatever the level of the present one turns out to be:
+
+    >>> pages = Problem(["now", "new"], 2, control="now", margin=0.01, reward_range=(0, 1))
+    >>> pages.feasible([[0.10, 0.20], [0.30, 0.18]]).tolist()
+    [True, False]
     """
 
     family = "subpopulations"
@@ -117,7 +135,7 @@ class Problem(BaseProblem):
         arms: Sequence[str] | int,
         groups: Sequence[str] | Mapping[str, float] | int,
         group_weights: ArrayLike | None = None,
-        floors: ArrayLike | None = 0.0,
+        floors: ArrayLike | str | None = AUTO,
         noise_std: ArrayLike | str | None = None,
         reward_range: tuple[float, float] | None = None,
         direction: str = "maximize",
@@ -127,6 +145,8 @@ class Problem(BaseProblem):
         ceilings: ArrayLike | None = None,
         delay_depends_on_outcome: bool = False,
         control: str | None = None,
+        margin: ArrayLike | None = None,
+        superiority: float | None = None,
     ) -> None:
         self.arms = check_labels("arms", arms)
         groups = _with_weights(groups)
@@ -141,6 +161,10 @@ class Problem(BaseProblem):
         self.shape = (len(self.arms), len(self.groups))
         self.direction = check_choice("direction", direction, ["maximize", "minimize"])
         self.group_weights = self._given_weights(group_weights)
+        self.control = check_optional_label("control", control, self.arms)
+        self.margin, self.superiority = self._given_differences(margin, superiority)
+        if isinstance(floors, str) and floors == AUTO:
+            floors = None if self.refers_to_control else 0.0
         self.floors = self._given_limits("floors", floors, free=-self.sign * math.inf)
         self.ceilings = self._given_limits("ceilings", ceilings, free=self.sign * math.inf)
         self.noise_std, self.reward_range = self._given_noise(noise_std, reward_range)
@@ -150,7 +174,6 @@ class Problem(BaseProblem):
         self.delay_depends_on_outcome = check_flag(
             "delay_depends_on_outcome", delay_depends_on_outcome
         )
-        self.control = check_optional_label("control", control, self.arms)
         self._check_intervals()
         self._check_reach()
         self._freeze()
@@ -158,7 +181,7 @@ class Problem(BaseProblem):
     def in_words(self) -> Mapping[str, str]:
         """Return what is asked, by topic."""
         found = best_of(self.arms, self.direction) + or_within(self.tolerance)
-        words = {"Question": found + ("?" if not self.constrained.any() else self._limits_asked)}
+        words = {"Question": found + ("?" if not self.has_limits else self._limits_asked)}
         if len(self.groups) > 1:
             shares = zip(self.groups, self.shares, strict=True)
             words["Weight of each group"] = listed([f"{name} {q:.1%}" for name, q in shares])
@@ -178,10 +201,28 @@ class Problem(BaseProblem):
             )
             if np.isfinite(ends).any()
         ]
-        spare = f" (to within {self.floor_tolerance:g})" if self.floor_tolerance else ""
         where = "in every group" if len(self.groups) > 1 else ""
-        asked = f", among those whose mean {where} is {' and '.join(limits)}{spare}?"
-        return asked.replace("  ", " ")
+        asked = [f"whose mean {where} is {' and '.join(limits)}"] if limits else []
+        spare = f" (to within {self.floor_tolerance:g})" if self.floor_tolerance else ""
+        asked = [*asked, *self._differences_asked]
+        return f", among those {' and '.join(asked)}{spare}?".replace("  ", " ")
+
+    @property
+    def _differences_asked(self) -> list[str]:
+        """What an answer must keep against the control."""
+        found = []
+        if self.margin is not None:
+            where = " in any group" if len(self.groups) > 1 else ""
+            others = np.array([arm != self.control for arm in self.arms])
+            margins = np.unique(self.margin[others])
+            size = " by more than the margin there"
+            if margins.size == 1:
+                size = f" by more than {margins[0]:,.12g}" if margins[0] else ""
+            found.append(f"that are not worse than {self.control!r}{where}{size}")
+        if self.superiority is not None:
+            size = f" by at least {self.superiority:,.12g}" if self.superiority else ""
+            found.append(f"that are better overall than {self.control!r}{size}")
+        return found
 
     # --------------------------------------------------------------------- checks
 
@@ -210,6 +251,25 @@ class Problem(BaseProblem):
         )
         return check_array(name, cells, self.shape, finite=False)
 
+    def _given_differences(
+        self, margin: ArrayLike | None, superiority: float | None
+    ) -> tuple[Floats | None, float | None]:
+        """Return the limits against the control: by cell, and overall."""
+        if margin is None and superiority is None:
+            return None, None
+        if self.control is None:
+            name = "margin" if margin is not None else "superiority"
+            raise InvalidArgument("control", f"must name an arm if {name} is given", None)
+        if superiority is not None:
+            superiority = check_number("superiority", superiority, low=0.0, high=_LARGEST)
+        if margin is None:
+            return None, superiority
+        cells = self._broadcast("margin", _none_as(math.inf, self._by_position("margin", margin)))
+        fine = (cells >= 0.0) & ((cells <= _LARGEST) | (cells == math.inf))
+        accepted = f"must be a number from 0 to {_LARGEST:g}, None, or inf"
+        require_each("margin", cells, fine, accepted, self._axes)
+        return check_array("margin", cells, self.shape, finite=False), superiority
+
     def _check_intervals(self) -> None:
         """Refuse intervals that are empty when the floor tolerance narrows them at both ends."""
         width = self.sign * (self.ceilings - self.floors)
@@ -228,6 +288,9 @@ class Problem(BaseProblem):
         if self.reward_range is None:
             return
         low, high = self.reward_range
+        if self.superiority is not None and self.superiority >= high - low:
+            accepted = f"must be less than the width of reward_range, {high - low:g}"
+            raise InvalidArgument("superiority", accepted, self.superiority)
         for name, limits, is_lower in (
             ("floors", self.floors, self.sign > 0),
             ("ceilings", self.ceilings, self.sign < 0),
@@ -380,17 +443,50 @@ class Problem(BaseProblem):
         """Whether the noise is to be estimated from the data."""
         return isinstance(self.noise_std, str)
 
+    @property
+    def refers_to_control(self) -> bool:
+        """Whether an arm is held to a limit against the control."""
+        return self.superiority is not None or self.margin is not None
+
     @cached_property
     def constrained(self) -> NDArray[np.bool_]:
-        """Which cells have a floor or a ceiling; shape (K, L)."""
-        return np.asarray(np.isfinite(self.floors) | np.isfinite(self.ceilings))
+        """Which cells have a part in a limit: their own, or one against the control; shape (K, L).
 
-    def limits(self, margin: float = 0.0) -> Floats:
-        """Return floors and ceilings as of rewards to be maximised, `margin` wider apart.
-
-        The shape is (2, K, L); with a negative margin they are narrower.
+        That the quality must exceed the control's concerns every cell that has a weight anyway.
         """
-        return np.stack([self.sign * self.floors - margin, self.sign * self.ceilings + margin])
+        found = np.isfinite(self.floors) | np.isfinite(self.ceilings)
+        compared = np.isfinite(self.differences()[0])
+        found |= compared
+        if self.control is not None:
+            found[self.arms.index(self.control)] |= compared.any(axis=0)
+        return np.asarray(found)
+
+    @property
+    def has_limits(self) -> bool:
+        """Whether any arm has a limit, its own or against the control."""
+        return self.superiority is not None or bool(self.constrained.any())
+
+    def limits(self, spare: float = 0.0) -> Floats:
+        """Return floors and ceilings as of rewards to be maximised, `spare` wider apart.
+
+        The shape is (2, K, L); with a negative number they are narrower.
+        """
+        return np.stack([self.sign * self.floors - spare, self.sign * self.ceilings + spare])
+
+    def differences(self, spare: float = 0.0) -> Floats:
+        """Return the least differences from the control, as of rewards to be maximised.
+
+        The shape is (2, K, L): by group, and overall (written for the first group). They are
+        `spare` less than stated; minus infinity where nothing is required.
+        """
+        found = np.full((2, *self.shape), -math.inf)
+        if self.margin is not None:
+            found[0] = -self.margin - spare
+        if self.superiority is not None:
+            found[1, :, 0] = self.superiority - spare
+        if self.control is not None:
+            found[:, self.arms.index(self.control)] = -math.inf
+        return found
 
     def quality(self, means: ArrayLike) -> Floats:
         """Return the quality of every arm from means of shape (K, L), or by label."""
@@ -401,11 +497,29 @@ class Problem(BaseProblem):
         """Return which arms keep all their limits, from means of shape (K, L), or by label."""
         return self.within(self.check_means(means))
 
-    def within(self, means: Floats, margin: float = 0.0) -> NDArray[np.bool_]:
-        """Return which arms keep all their limits when these are `margin` wider apart."""
-        floors, ceilings = self.limits(margin)
+    def within(self, means: Floats, spare: float = 0.0) -> NDArray[np.bool_]:
+        """Return which arms keep all their limits when these are `spare` wider apart."""
+        floors, ceilings = self.limits(spare)
         given = self.sign * means
-        return np.asarray(((given >= floors) & (given <= ceilings)).all(axis=1))
+        kept = ((given >= floors) & (given <= ceilings)).all(axis=1)
+        if self.refers_to_control:
+            above = self.above_control(given, spare)
+            kept &= (above >= self.differences(spare)).all(axis=(0, 2))
+        return np.asarray(kept)
+
+    def above_control(self, signed_means: Floats, spare: float = 0.0) -> Floats:
+        """Return by how much every arm exceeds the control: by group, and overall.
+
+        The shape is (2, K, L), as that of `differences`. What differs from a required difference by
+        rounding only is taken for it. Without a control there is an error.
+        """
+        if self.control is None:
+            raise InvalidArgument("control", "must name an arm for a comparison with it", None)
+        apart = signed_means - signed_means[self.arms.index(self.control)]
+        overall = np.repeat((apart @ self.shares)[:, np.newaxis], self.shape[1], axis=1)
+        found, wanted = np.stack([apart, overall]), self.differences(spare)
+        rounding = _ROUNDING * float(np.abs(signed_means).max(initial=0.0))
+        return np.where(np.abs(found - wanted) <= rounding, wanted, found)
 
     def check_outcome(self, outcome: Any, name: str = "reward") -> float:
         """Return the reward as a float; it must be finite and inside the range, if there is one."""
@@ -424,6 +538,7 @@ class Problem(BaseProblem):
         data["floors"] = _none_if_free(self.floors)
         some = np.isfinite(self.ceilings).any()
         data["ceilings"] = _none_if_free(self.ceilings) if some else None
+        data["margin"] = None if self.margin is None else _none_if_free(self.margin)
         return data
 
 

@@ -26,6 +26,8 @@ _JUST = 0.1
 
 _LEAST_OF_SPREAD = 0.01
 
+_CEILING = 1
+
 
 def values(environment: Environment) -> dict[str, float]:
     """Return the true quality of every arm."""
@@ -121,19 +123,28 @@ def _beyond_its_limit(
         return None
     least = _LEAST_OF_SPREAD * float(environment.cell_stds[arm, group])
     beyond = max(factor * margin, least) + problem.floor_tolerance
-    limit = problem.limits()[end, arm, group]
-    return (arm, group), problem.sign * (limit - beyond if end == 0 else limit + beyond)
+    limit = _ends_of(environment, arm)[end, group]
+    return (arm, group), problem.sign * (limit + beyond if end == _CEILING else limit - beyond)
 
 
 def _closest_limit(environment: CellEnvironment, arm: int) -> tuple[int | None, int, float]:
-    """Return the group, the end (0: floor, 1: ceiling), and the distance of an arm's closest limit.
+    """Return the group, the end, and the distance of an arm's closest limit in a group.
 
     The group is None if the arm has no limits.
     """
-    problem = environment.problem
-    floors, ceilings = problem.limits()[:, arm]
-    means = problem.sign * environment.cell_means[arm]
-    margins = np.stack([means - floors, ceilings - means])
+    means = environment.problem.sign * environment.cell_means[arm]
+    margins = means - _ends_of(environment, arm)
+    margins[_CEILING] *= -1.0
     end, group = map(int, np.unravel_index(margins.argmin(), margins.shape))
     margin = float(margins[end, group])
     return (group, end, margin) if math.isfinite(margin) else (None, end, margin)
+
+
+def _ends_of(environment: CellEnvironment, arm: int) -> Floats:
+    """Return by group an arm's floor, its ceiling, and what it must reach beside the control."""
+    problem = environment.problem
+    ends = problem.limits()[:, arm]
+    if problem.control is None or not problem.refers_to_control:
+        return ends
+    control = problem.sign * environment.cell_means[problem.arms.index(problem.control)]
+    return np.vstack([ends, control + problem.differences()[0, arm]])

@@ -290,7 +290,7 @@ class LiveBlocks:
 
     def ask_assigned(self, action: int) -> int:
         """Issue a pull that others assigned; return its tag."""
-        return int(self.kernels.ask_assigned(*self.arrays[1:], action))
+        return int(self.kernels.ask_assigned(*self.arrays, action))
 
     def learn(self, pull: Pull, value: float, *, was_lost: bool) -> None:
         """Take a result; after its loss it counts for bets wherever its block is known."""

@@ -136,7 +136,7 @@ def open_assigned(packed: Floats, floats: Floats, integers: Integers, assigned: 
 
 
 @kernel
-def ask_assigned(floats: Floats, integers: Integers, arm: int) -> int:
+def ask_assigned(_packed: Floats, floats: Floats, integers: Integers, arm: int) -> int:
     """Issue a pull of the only open block, if there is any; return its tag."""
     state = open_state(floats, integers)
     state.pending[arm] += 1.0

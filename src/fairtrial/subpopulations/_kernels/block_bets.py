@@ -24,13 +24,26 @@ from fairtrial.subpopulations._kernels.block_state import (
     pair_ledger,
 )
 from fairtrial.subpopulations._kernels.block_wealth import against_rival
+from fairtrial.subpopulations._kernels.control_limits import (
+    CONTROL,
+    RIVAL,
+    ROLES,
+    TARGET,
+    alternative_at,
+    difference_value,
+    difference_weight,
+    rival_value,
+)
 from fairtrial.subpopulations._kernels.model import (
     CEILING,
     FLOOR,
+    NO_CONTROL,
     Floats,
     Model,
     divide,
     fill,
+    limits_of_items,
+    with_limits,
 )
 from fairtrial.subpopulations._kernels.pitfalls import (
     alternative_of,
@@ -43,9 +56,18 @@ from fairtrial.subpopulations._kernels.pitfalls import (
 
 @kernel
 def place_bets(
-    model: Model, rules: Rules, state: State, slot: int, means: Floats, variances: Floats
+    model: Model,
+    rules: Rules,
+    state: State,
+    slot: int,
+    means: Floats,
+    control_means: Floats,
+    variances: Floats,
 ) -> None:
-    """Freeze the bets of a block: one on each live rival, one on each limit of the leader."""
+    """Freeze the bets of a block: one on each live rival, one on each limit of the leader.
+
+    `control_means`: those that bets on rivals see.
+    """
     arms, groups = means.shape
     leader, bets = state.target[slot], state.bets
     bets.number[slot] = bets.ledger.shape[1]
@@ -54,19 +76,29 @@ def place_bets(
     for k in range(arms):
         is_settled = rules.separately and against_rival(state, k, leader) == math.inf
         if k != leader and not state.rejected[k] and not is_settled:
-            _bet_on_rival(model, rules, state, slot, k, means, variances)
+            _bet_on_rival(model, rules, state, slot, k, means, control_means, variances)
     if leader == arms:
         return
     for bet in range(arms, bets.number[slot]):
         end, group = (bet - arms) // groups, (bet - arms) % groups
-        limited = abs(model.limits[end, leader, group]) < math.inf
-        if limited and state.blocks.planned[slot, leader * groups + group] > 0.0:
+        if abs(model.limits[end, leader, group]) == math.inf:
+            continue
+        if end > CEILING:
+            _bet_on_difference(model, rules, state, slot, bet, means, variances)
+        elif state.blocks.planned[slot, leader * groups + group] > 0.0:
             _bet_on_limit(model, rules, state, slot, bet, means, variances)
 
 
 @kernel(inline="always")
 def _bet_on_rival(
-    model: Model, rules: Rules, state: State, slot: int, k: int, means: Floats, variances: Floats
+    model: Model,
+    rules: Rules,
+    state: State,
+    slot: int,
+    k: int,
+    means: Floats,
+    control_means: Floats,
+    variances: Floats,
 ) -> None:
     """Freeze the bet against "k is feasible and at least as good as the leader".
 
@@ -80,7 +112,23 @@ def _bet_on_rival(
     precisions = np.empty((arms, groups))
     divide(precisions, state.blocks.planned[slot].reshape((arms, groups)), variances)
     # As many slots as arms: a constant slot would have all of this compiled once more.
-    lam = np.zeros((arms, 2, groups))
+    lam = np.zeros((arms, ROLES, groups))
+    if model.control != NO_CONTROL:
+        coefficients = state.coefficients[slot, k]
+        aimed = with_limits(model, limits)
+        alternative = alternative_at(aimed, control_means)
+        _, constant = rival_value(leader, k, means, precisions, alternative, lam, k, coefficients)
+        for role in range(ROLES):
+            for group in range(groups):
+                state.centres[slot, k, role, group] = lam[k, role, group]
+        # Bets of different ledgers share the pulls of the control, so that all that speaks
+        # against k in a block with this target goes into one ledger.
+        is_pair = leader < arms
+        state.bets.ledger[slot, k] = pair_ledger(state, k, leader) if is_pair else own_ledger(k)
+        state.rival[slot, k] = k
+        state.constant[slot, k] = constant
+        _freeze(model, rules, state, slot, k, means, control_means, variances, 0.0)
+        return
     multiplier = 0.0
     if leader < arms:
         alternative = alternative_of(model)
@@ -111,7 +159,7 @@ def _bet_on_rival(
     state.bets.ledger[slot, k] = pair_ledger(state, k, leader) if is_pair else own_ledger(k)
     state.rival[slot, k] = k
     state.constant[slot, k] = constant
-    _freeze(rules, state, slot, k, means, variances, 0.0)
+    _freeze(model, rules, state, slot, k, means, control_means, variances, 0.0)
 
 
 @kernel
@@ -135,16 +183,57 @@ def _bet_on_limit(
     state.bets.ledger[slot, bet] = limit_ledger(state, end, leader, group)
     state.rival[slot, bet] = leader
     state.constant[slot, bet] = -weight * limit
-    _freeze(rules, state, slot, bet, means, variances, lift)
+    _freeze(model, rules, state, slot, bet, means, means[leader], variances, lift)
 
 
-@kernel(inline="always")
-def _freeze(
+@kernel(error_model="numpy")
+def _bet_on_difference(
+    model: Model,
     rules: Rules,
     state: State,
     slot: int,
     bet: int,
     means: Floats,
+    variances: Floats,
+) -> None:
+    """Freeze the bet against "the leader is too far below the control": in a group, or overall."""
+    arms, groups = means.shape
+    leader, control = state.target[slot], model.control
+    end, group = (bet - arms) // groups, (bet - arms) % groups
+    limits = limits_of_items(model, leader)
+    precisions = np.empty((arms, groups))
+    divide(precisions, state.blocks.planned[slot].reshape((arms, groups)), variances)
+    alternative = alternative_at(with_limits(model, limits), means[control])
+    lam = np.zeros((arms, ROLES, groups))
+    difference_value(leader, end, group, means, precisions, alternative, lam, leader)
+    scale = 0.0
+    for i in range(groups):
+        weight = difference_weight(end, group, i, model.weights)
+        if weight > 0.0:
+            scale += weight**2 / precisions[leader, i] + weight**2 / precisions[control, i]
+    fill(state.coefficients[slot, bet], 0.0)
+    fill(state.centres[slot, bet], 0.0)
+    for i in range(groups):
+        weight = difference_weight(end, group, i, model.weights) / scale
+        state.coefficients[slot, bet, TARGET, i] = weight
+        state.coefficients[slot, bet, CONTROL, i] = -weight
+        state.centres[slot, bet, TARGET, i] = lam[leader, TARGET, i]
+        state.centres[slot, bet, CONTROL, i] = lam[leader, CONTROL, i]
+    state.bets.ledger[slot, bet] = limit_ledger(state, end, leader, group)
+    state.rival[slot, bet] = leader
+    state.constant[slot, bet] = -limits[end, leader, group] / scale
+    _freeze(model, rules, state, slot, bet, means, means[control], variances, 0.0)
+
+
+@kernel(inline="always")
+def _freeze(
+    model: Model,
+    rules: Rules,
+    state: State,
+    slot: int,
+    bet: int,
+    means: Floats,
+    control_means: Floats,
     variances: Floats,
     lift: float,
 ) -> None:
@@ -162,8 +251,8 @@ def _freeze(
     earlier = 0.0
     inside = 0.0
     ruin = 0.0
-    for row in range(2):
-        arm = state.target[slot] if row == 0 else state.rival[slot, bet]
+    for row in range(coefficients.shape[0]):
+        arm = _arm_in_bet(model, state, slot, bet, row)
         for group in range(groups):
             weight = coefficients[row, group]
             if weight == 0.0:
@@ -172,7 +261,8 @@ def _freeze(
             if count == 0.0:
                 bets.ledger[slot, bet] = NO_BET
                 return
-            mean, variance = means[arm, group] + lift, variances[arm, group]
+            mean = control_means[group] if row == CONTROL else means[arm, group] + lift
+            variance = variances[arm, group]
             effect += weight * mean
             earlier += weight**2 * variance / state.counts[arm, group]
             if rules.bounded:
@@ -198,45 +288,62 @@ def _freeze(
 
 
 @inlined
-def _part_in_bet(state: State, slot: int, bet: int, cell: int) -> tuple[float, float]:
+def _arm_in_bet(model: Model, state: State, slot: int, bet: int, row: int) -> int:
+    """Return the arm that a row of a bet is about."""
+    if row == CONTROL:
+        return model.control
+    return state.target[slot] if row == TARGET else state.rival[slot, bet]
+
+
+@inlined
+def _part_in_bet(model: Model, state: State, slot: int, bet: int, cell: int) -> tuple[float, float]:
     """Return weight and centre of a cell's results in a bet; the weight is 0 if it has no part."""
     groups = state.counts.shape[1]
     arm, group = cell // groups, cell % groups
     weight = 0.0
     centre = 0.0
     if state.bets.ledger[slot, bet] != NO_BET:
-        row = 0 if arm == state.target[slot] else 1
-        if row == 0 or arm == state.rival[slot, bet]:
+        if arm == state.target[slot]:
+            row = TARGET
+        elif arm == state.rival[slot, bet]:
+            row = RIVAL
+        else:
+            row = CONTROL
+        if row != CONTROL or arm == model.control:
             weight = state.coefficients[slot, bet, row, group]
             centre = state.centres[slot, bet, row, group]
     return weight, centre
 
 
 @inlined
-def is_bet_on(state: State, slot: int, cell: int) -> bool:
+def is_bet_on(model: Model, state: State, slot: int, cell: int) -> bool:
     """Return whether the results of a cell move a bet of a block."""
     for bet in range(state.bets.number[slot]):
-        weight, _ = _part_in_bet(state, slot, bet, cell)
+        weight, _ = _part_in_bet(model, state, slot, bet, cell)
         if weight != 0.0:
             return True
     return False
 
 
 @inlined
-def multiply_bets(rules: Rules, state: State, slot: int, cell: int, reward: float) -> None:
+def multiply_bets(
+    model: Model, rules: Rules, state: State, slot: int, cell: int, reward: float
+) -> None:
     """Multiply one result's factor into every bet that it takes part in; it may be `LOST`."""
     for bet in range(state.bets.number[slot]):
-        weight, centre = _part_in_bet(state, slot, bet, cell)
+        weight, centre = _part_in_bet(model, state, slot, bet, cell)
         if weight != 0.0:
             value = value_in_bet(reward, rules.low, rules.high, weight)
             multiply_bet(state.bets, slot, bet, weight * (value - centre))
 
 
 @kernel
-def correct_bets(rules: Rules, state: State, slot: int, cell: int, old: float, new: float) -> None:
+def correct_bets(
+    model: Model, rules: Rules, state: State, slot: int, cell: int, old: float, new: float
+) -> None:
     """Replace one result's factor in every bet that it takes part in; it may have been `LOST`."""
     for bet in range(state.bets.number[slot]):
-        weight, centre = _part_in_bet(state, slot, bet, cell)
+        weight, centre = _part_in_bet(model, state, slot, bet, cell)
         if weight != 0.0:
             before = value_in_bet(old, rules.low, rules.high, weight)
             correct_bet(state.bets, slot, bet, weight * (before - centre), weight * (new - centre))
@@ -264,8 +371,8 @@ def _known_noise_gain(model: Model, state: State, slot: int, bet: int) -> float:
     effect = state.constant[slot, bet]
     variance = 0.0
     groups = model.weights.size
-    for row in range(2):
-        arm = state.target[slot] if row == 0 else state.rival[slot, bet]
+    for row in range(state.coefficients.shape[2]):
+        arm = _arm_in_bet(model, state, slot, bet, row)
         for group in range(groups):
             weight = state.coefficients[slot, bet, row, group]
             if weight != 0.0:

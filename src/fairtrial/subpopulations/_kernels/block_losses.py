@@ -10,13 +10,20 @@ from fairtrial.subpopulations._kernels.model import CEILING, Floats, Model
 
 @kernel
 def discount_losses(
-    model: Model, rules: Rules, state: State, leader: int, means: Floats, variances: Floats
+    model: Model,
+    rules: Rules,
+    state: State,
+    leader: int,
+    means: Floats,
+    variances: Floats,
+    control_means: Floats,
 ) -> bool:
     """Replace means and variances by those of what the bets will see; return whether they differ.
 
     A lost pull counts as the worst value for a bet. So the leader's means move down by the share
     of pulls that get lost, and its rivals' up, but not beyond their ceilings. A mean that is above
-    its ceiling moves down to it.
+    its ceiling moves down to it. The control's means move down in bets against rivals that are
+    compared with it.
     """
     differs = False
     groups = means.shape[1]
@@ -29,6 +36,8 @@ def discount_losses(
                 continue
             differs = True
             mean = means[k, group]
+            if k == model.control:
+                control_means[group] = mean + share * (rules.low - mean)
             worst = rules.low if k == leader else rules.high
             ceiling = model.limits[CEILING, k, group]
             if k != leader and mean > ceiling:

@@ -12,12 +12,28 @@ from fairtrial.subpopulations._kernels.block_state import (
     pair_ledger,
 )
 from fairtrial.subpopulations._kernels.block_wealth import against_rival, fill_wealth, term
-from fairtrial.subpopulations._kernels.doubt import doubt_rival
+from fairtrial.subpopulations._kernels.control_limits import (
+    CONTROL,
+    RIVAL,
+    ROLES,
+    TARGET,
+    above_control,
+    alternative_at,
+    control_means_of,
+    difference_value,
+    difference_weight,
+    rival_value,
+    shortfall,
+)
+from fairtrial.subpopulations._kernels.doubt import doubt_control, doubt_rival
 from fairtrial.subpopulations._kernels.model import (
+    CEILING,
     FLOOR,
+    GROUP_DIFFERENCE,
+    NO_CONTROL,
+    OVERALL_DIFFERENCE,
     Booleans,
     Floats,
-    Limits,
     Model,
     copy_into,
     divide,
@@ -73,10 +89,11 @@ def summarise(model: Model, rules: Rules, state: State, means: Floats, variances
 def find_leader(model: Model, state: State, means: Floats, precisions: Floats) -> int:
     """Return the best empirically feasible live answer; else none; else the least infeasible."""
     arms = means.shape[0]
+    alternative = alternative_at(model, control_means_of(model, means))
     best = -1
     best_quality = -math.inf
     for k in range(arms):
-        if state.rejected[k] or none_value(k, means, precisions, model.limits) > 0.0:
+        if state.rejected[k] or shortfall(k, means, precisions, alternative) > 0.0:
             continue
         quality = 0.0
         for group in range(means.shape[1]):
@@ -91,7 +108,7 @@ def find_leader(model: Model, state: State, means: Floats, precisions: Floats) -
     least = math.inf
     for k in range(arms):
         if not state.rejected[k]:
-            short = none_value(k, means, precisions, model.limits)
+            short = shortfall(k, means, precisions, alternative)
             if short < least:
                 least = short
                 best = k
@@ -118,21 +135,36 @@ def doubt_means(
     state: State,
     leader: int,
     means: Floats,
+    control_means: Floats,
     precisions: Floats,
     doubted: Floats,
+    doubted_control: Floats,
 ) -> bool:
-    """Fill the means that the next block is planned at; return whether they differ."""
+    """Fill the means that the next block is planned at; return whether they differ.
+
+    `doubted_control`: those of the control that its rivals are held against.
+    """
     arms, groups = means.shape
     copy_into(doubted, means)
+    for group in range(groups):
+        doubted_control[group] = control_means[group]
     if not rules.doubts:
         return False
     average = total(state.counts) / max(1.0, total(model.active))
+    alternative = alternative_at(model, control_means)
     differs = False
+    if model.control != NO_CONTROL and model.control != leader:
+        differs = doubt_control(model, state.counts, precisions, average, doubted_control)
+        for group in range(groups):
+            if rules.bounded:
+                doubted_control[group] = min(doubted_control[group], rules.high)
     for k in range(arms):
         if k == leader or state.rejected[k]:
             continue
         none_leads = leader == arms
-        if doubt_rival(model, k, none_leads, state.counts, means, precisions, average, doubted):
+        if doubt_rival(
+            model, alternative, k, none_leads, state.counts, means, precisions, average, doubted
+        ):
             for group in range(groups):
                 if rules.bounded:
                     doubted[k, group] = min(max(doubted[k, group], rules.low), rules.high)
@@ -210,12 +242,23 @@ def item_value(
     alternative: Alternative,
     lam: Floats,
 ) -> float:
-    """Return the information that precisions give on one item; a pair fills ``lam[item]``."""
+    """Return the information that precisions give on one item; a pair fills ``lam[item]``.
+
+    Where limits refer to a control, every item but the leader's own floors and ceilings does.
+    """
     arms, groups = means.shape
     if item >= arms:
         end, group = (item - arms) // groups, (item - arms) % groups
+        if end > CEILING:
+            return difference_value(leader, end, group, means, precisions, alternative, lam, item)
         distance = means[leader, group] - alternative.limits[end, leader, group]
         return precisions[leader, group] * distance**2
+    if alternative.control != NO_CONTROL:
+        coefficients = np.empty((ROLES, groups))
+        value, _ = rival_value(
+            leader, item, means, precisions, alternative, lam, item, coefficients
+        )
+        return value
     if leader == arms:
         return none_value(item, means, precisions, alternative.limits)
     value, _ = pair_value(leader, item, means, precisions, alternative, lam, item)
@@ -223,16 +266,11 @@ def item_value(
 
 
 @kernel
-def _alternative_of(model: Model) -> Alternative:
-    """Return what would make a rival the right answer; `limits` are those that bets are about."""
-    return Alternative(model.weights, model.limits, model.tolerance)
-
-
-@kernel
 def fill_present(
     model: Model,
     leader: int,
     means: Floats,
+    control_means: Floats,
     precisions: Floats,
     lossy: bool,
     needs: Floats,
@@ -244,41 +282,63 @@ def fill_present(
     no data of the kind can settle that limit.
     """
     arms, groups = means.shape
-    lam = np.empty((needs.size, 2, groups))
-    alternative = _alternative_of(model)
+    lam = np.empty((needs.size, ROLES, groups))
+    alternative = alternative_at(model, control_means)
     weakest = math.inf
     for item in range(needs.size):
         present[item] = 0.0
         if needs[item] < 0.0:
             continue
-        if not (lossy and item >= arms and _is_beyond(item, leader, means, model.limits)):
+        if not (lossy and item >= arms and _is_beyond(item, leader, means, alternative)):
             present[item] = item_value(item, leader, means, precisions, alternative, lam)
         weakest = min(weakest, present[item])
     return weakest
 
 
 @kernel
-def _is_beyond(item: int, leader: int, means: Floats, limits: Limits) -> bool:
-    """Return whether the leader's mean is beyond the limit that an item is about."""
+def _is_beyond(item: int, leader: int, means: Floats, alternative: Alternative) -> bool:
+    """Return whether the leader is beyond the limit that an item is about."""
     arms, groups = means.shape
     end, group = (item - arms) // groups, (item - arms) % groups
-    above = means[leader, group] - limits[end, leader, group]
+    limit = alternative.limits[end, leader, group]
+    if end > CEILING:
+        control_means = means[alternative.control]
+        weights = alternative.weights
+        return above_control(leader, end, group, means, control_means, weights) < limit
+    above = means[leader, group] - limit
     return above < 0.0 if end == FLOOR else above > 0.0
 
 
 @kernel
-def _item_gradient(
-    item: int, leader: int, means: Floats, limits: Limits, lam: Floats, gradient: Floats
+def item_gradient(
+    item: int,
+    leader: int,
+    means: Floats,
+    alternative: Alternative,
+    lam: Floats,
+    gradient: Floats,
 ) -> None:
     """Fill an item's derivatives by the precisions, after `item_value` has filled `lam`."""
     arms, groups = means.shape
+    limits, control = alternative.limits, alternative.control
     fill(gradient, 0.0)
     if item >= arms:
         end, group = (item - arms) // groups, (item - arms) % groups
+        if end > CEILING:
+            for i in range(groups):
+                gradient[leader, i] = (means[leader, i] - lam[item, TARGET, i]) ** 2
+                gradient[control, i] = (means[control, i] - lam[item, CONTROL, i]) ** 2
+            return
         gradient[leader, group] = (means[leader, group] - limits[end, leader, group]) ** 2
         return
     for group in range(groups):
-        if leader == arms:
+        if control != NO_CONTROL:
+            moved = alternative.control_means[group] - lam[item, CONTROL, group]
+            gradient[control, group] = moved**2
+            gradient[item, group] += (means[item, group] - lam[item, RIVAL, group]) ** 2
+            if leader < arms:
+                gradient[leader, group] += (means[leader, group] - lam[item, TARGET, group]) ** 2
+        elif leader == arms:
             gradient[item, group] = min(0.0, margin(means[item, group], limits, item, group)) ** 2
         else:
             gradient[leader, group] = (means[leader, group] - lam[item, 0, group]) ** 2
@@ -292,6 +352,7 @@ def find_shares(
     before: Floats,
     leader: int,
     means: Floats,
+    control_means: Floats,
     variances: Floats,
     items: Items,
     found: Floats,
@@ -302,7 +363,10 @@ def find_shares(
     """
     if has_no_limits(model.limits):
         return optimal_shares(model, leader, means, variances, items, found)
-    return _nearly_optimal_shares(model, rules, before, leader, means, variances, items, found)
+    alternative = alternative_at(model, control_means)
+    return _nearly_optimal_shares(
+        model, rules, before, leader, means, alternative, variances, items, found
+    )
 
 
 @kernel(error_model="numpy")
@@ -312,6 +376,7 @@ def _nearly_optimal_shares(
     before: Floats,
     leader: int,
     means: Floats,
+    alternative: Alternative,
     variances: Floats,
     items: Items,
     found: Floats,
@@ -322,12 +387,11 @@ def _nearly_optimal_shares(
     are concave and homogeneous: near that bound there is nothing to gain from more steps.
     """
     arms, groups = means.shape
-    alternative = _alternative_of(model)
     per_cost = np.empty((arms, groups))
     shares = np.empty((arms, groups))
-    _start_shares(model, before, leader, means, variances, items, per_cost, shares)
+    _start_shares(model, before, leader, means, alternative, variances, items, per_cost, shares)
     copy_into(found, shares)
-    lam = np.empty((items.needs.size, 2, groups))
+    lam = np.empty((items.needs.size, ROLES, groups))
     values = np.empty(items.needs.size)
     precisions = np.empty((arms, groups))
     gradient = np.empty((arms, groups))
@@ -344,7 +408,7 @@ def _nearly_optimal_shares(
             copy_into(found, shares)
         if values[weakest] <= 0.0:
             break
-        _item_gradient(weakest, leader, means, model.limits, lam, gradient)
+        item_gradient(weakest, leader, means, alternative, lam, gradient)
         gain = 1.0 / (8.0 + step)
         scale = gain / values[weakest]
         blend = 1.0 if step == 0 else gain
@@ -366,6 +430,7 @@ def _start_shares(
     before: Floats,
     leader: int,
     means: Floats,
+    alternative: Alternative,
     variances: Floats,
     items: Items,
     per_cost: Floats,
@@ -375,7 +440,7 @@ def _start_shares(
     arms, groups = shares.shape
     fill(shares, 0.0)
     for i in range(items.number):
-        _mark_useful_cells(items.live[i], leader, means, model.weights, model.limits, shares)
+        _mark_useful_cells(items.live[i], leader, means, alternative, shares)
     useful = total(shares)
     whole = 0.0
     for k in range(arms):
@@ -390,19 +455,58 @@ def _start_shares(
 
 @kernel
 def _mark_useful_cells(
-    item: int, leader: int, means: Floats, weights: Floats, limits: Limits, useful: Floats
+    item: int, leader: int, means: Floats, alternative: Alternative, useful: Floats
 ) -> None:
     """Mark with a one the cells that may have a part in an item."""
     arms, groups = means.shape
+    weights, limits = alternative.weights, alternative.limits
     if item >= arms:
-        useful[leader, (item - arms) % groups] = 1.0
+        _mark_limit_of(item, leader, arms, alternative, useful)
         return
+    if alternative.control != NO_CONTROL:
+        _mark_differences(item, means, alternative, useful)
     for group in range(groups):
         if margin(means[item, group], limits, item, group) < 0.0:
             useful[item, group] = 1.0
         if leader < arms and weights[group] > 0.0:
             useful[leader, group] = 1.0
             useful[item, group] = 1.0
+
+
+@kernel
+def _mark_limit_of(
+    item: int, leader: int, arms: int, alternative: Alternative, useful: Floats
+) -> None:
+    """Mark the cells that a limit of the leader is about."""
+    groups = alternative.weights.size
+    end, group = (item - arms) // groups, (item - arms) % groups
+    if end <= CEILING:
+        useful[leader, group] = 1.0
+        return
+    for i in range(groups):
+        if difference_weight(end, group, i, alternative.weights) > 0.0:
+            useful[leader, i] = useful[alternative.control, i] = 1.0
+
+
+@kernel
+def _mark_differences(k: int, means: Floats, alternative: Alternative, useful: Floats) -> None:
+    """Mark the cells in which arm k is compared with the control, where that may matter.
+
+    A limit that holds now matters only if a ceiling, or an overall difference, moves arm or control
+    the wrong way.
+    """
+    limits, weights, control = alternative.limits, alternative.weights, alternative.control
+    for end in range(GROUP_DIFFERENCE, limits.shape[0]):
+        for group in range(weights.size):
+            limit = limits[end, k, group]
+            if limit == -math.inf:
+                continue
+            above = above_control(k, end, group, means, alternative.control_means, weights)
+            if above >= limit and limits[CEILING, k, group] == math.inf:
+                continue
+            for i in range(weights.size):
+                if difference_weight(end, group, i, weights) > 0.0:
+                    useful[k, i] = useful[control, i] = 1.0
 
 
 @kernel(error_model="numpy")
@@ -460,6 +564,7 @@ def find_support(
     model: Model,
     leader: int,
     means: Floats,
+    control_means: Floats,
     variances: Floats,
     needs: Floats,
     shares: Floats,
@@ -470,16 +575,16 @@ def find_support(
     for k in range(arms):
         for group in range(groups):
             support[k, group] = False
-    lam = np.empty((needs.size, 2, groups))
+    lam = np.empty((needs.size, ROLES, groups))
     gradient = np.empty((arms, groups))
     precisions = np.empty((arms, groups))
     divide(precisions, shares, variances)
-    alternative = _alternative_of(model)
+    alternative = alternative_at(model, control_means)
     for item in range(needs.size):
         if needs[item] < 0.0:
             continue
         item_value(item, leader, means, precisions, alternative, lam)
-        _item_gradient(item, leader, means, model.limits, lam, gradient)
+        item_gradient(item, leader, means, alternative, lam, gradient)
         touched = False
         for k in range(arms):
             for group in range(groups):
@@ -487,7 +592,7 @@ def find_support(
                     support[k, group] = True
                     touched = True
         if not touched:
-            _mark_cells_of(item, leader, model.weights, model.limits, support)
+            _mark_cells_of(item, leader, alternative, support)
     number = 0
     for k in range(arms):
         for group in range(groups):
@@ -504,22 +609,26 @@ def find_support(
 
 
 @kernel
-def _mark_cells_of(
-    item: int, leader: int, weights: Floats, limits: Limits, support: Booleans
-) -> None:
+def _mark_cells_of(item: int, leader: int, alternative: Alternative, support: Booleans) -> None:
     """Mark every cell that an item rests on: where a mean sits exactly on its border.
 
     No direction stands out there, and cells that were left alone would stay there for ever.
     """
-    arms, groups = support.shape
+    arms = support.shape[0]
+    weights, limits = alternative.weights, alternative.limits
     if item >= arms:
-        support[leader, (item - arms) % groups] = True
+        _mark_limit_of(item, leader, arms, alternative, support)
         return
     for group in range(weights.size):
         if weights[group] > 0.0 or is_limited(limits, item, group):
             support[item, group] = True
         if weights[group] > 0.0 and leader < arms:
             support[leader, group] = True
+        if alternative.control != NO_CONTROL and (
+            limits[GROUP_DIFFERENCE, item, group] > -math.inf
+            or (weights[group] > 0.0 and limits[OVERALL_DIFFERENCE, item, 0] > -math.inf)
+        ):
+            support[item, group] = support[alternative.control, group] = True
 
 
 @kernel

@@ -53,14 +53,15 @@ class State(NamedTuple):
 
     A block has ``bets = arms + groups`` bets, or ``arms + 2 groups`` where cells have ceilings:
     one on each arm but the leader, then one on each limit of the leader, floors first. Row 0 of a
-    bet's last two axes is the leader's arm, row 1 the rival's.
+    bet's last two axes is the leader's arm, row 1 the rival's. Where limits refer to a control
+    there are ``arms + 3 groups + 1`` bets, and row 2 is the control's.
     """
 
     counts: Annotated[Floats, "arms groups"]
     sums: Annotated[Floats, "arms groups"]
     squares: Annotated[Floats, "arms groups"]
     shares: Annotated[Floats, "arms groups"]  # the plan that the next one starts from
-    ledgers: Annotated[Floats, "arms+arms*arms+2*arms*groups"]  # see the functions below
+    ledgers: Annotated[Floats, "arms+arms*arms+ends*arms*groups"]  # see the functions below
     forecast: Annotated[Floats, "1"]  # pulls still needed when the last block was planned
     rejected: Annotated[Integers, "arms+1"]  # answers, the last is "none"
     leader: Annotated[Integers, "1"]
@@ -71,8 +72,8 @@ class State(NamedTuple):
     bets: Bets
     rival: Annotated[Integers, "slots bets"]
     constant: Annotated[Floats, "slots bets"]  # part of the effect
-    coefficients: Annotated[Floats, "slots bets 2 groups"]
-    centres: Annotated[Floats, "slots bets 2 groups"]
+    coefficients: Annotated[Floats, "slots bets roles groups"]
+    centres: Annotated[Floats, "slots bets roles groups"]
     settled_noise: Annotated[Floats, f"tested {NUMBERED_COLUMNS}"]
     noise: Annotated[Floats, f"slots tested {NUMBERED_COLUMNS}"]
 

@@ -14,14 +14,13 @@ from fairtrial.subpopulations._kernels.block_state import (
     pair_ledger,
 )
 from fairtrial.subpopulations._kernels.model import Floats, Model
-from fairtrial.subpopulations._kernels.pitfalls import is_limited
 
 
 @kernel
 def cells_ledger(model: Model, state: State, j: int) -> float:
-    """Return the least of arm j's cell ledgers: evidence that j fails none of its limits."""
+    """Return the least of arm j's limit ledgers: evidence that j fails none of its limits."""
     least = math.inf
-    for end in range(2):
+    for end in range(model.limits.shape[0]):
         for group in range(model.weights.size):
             if abs(model.limits[end, j, group]) < math.inf:
                 least = min(least, state.ledgers[limit_ledger(state, end, j, group)])
@@ -64,13 +63,21 @@ def all_wealth(model: Model, state: State) -> Floats:
 @kernel
 def none_is_possible(model: Model) -> bool:
     """Return whether every arm has a limit that it could fail."""
-    for k in range(model.active.shape[0]):
-        limited = False
+    arms = model.active.shape[0]
+    limited = 0
+    for k in range(arms):
+        limited += 1 if _has_limits(model, k) else 0
+    return limited == arms
+
+
+@kernel
+def _has_limits(model: Model, k: int) -> bool:
+    """Return whether an arm has any limit."""
+    for end in range(model.limits.shape[0]):
         for group in range(model.weights.size):
-            limited = limited or is_limited(model.limits, k, group)
-        if not limited:
-            return False
-    return True
+            if abs(model.limits[end, k, group]) < math.inf:
+                return True
+    return False
 
 
 @kernel

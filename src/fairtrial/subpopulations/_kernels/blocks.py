@@ -67,6 +67,7 @@ from fairtrial.subpopulations._kernels.block_wealth import (
     none_is_possible,
     reject_answers,
 )
+from fairtrial.subpopulations._kernels.control_limits import control_means_of
 from fairtrial.subpopulations._kernels.indices import ANY_GROUP
 from fairtrial.subpopulations._kernels.model import (
     CEILING,
@@ -144,21 +145,27 @@ def _plan_block(model: Model, rules: Rules, state: State, batch: float, assigned
     needs_of(model, rules, state, leader, needs)
     limits = limits_of_items(model, leader)
     seen = with_limits(model, limits)
-    lossy = discount_losses(seen, rules, state, leader, means, variances)
+    control_means = control_means_of(model, means)
+    lossy = discount_losses(seen, rules, state, leader, means, variances, control_means)
     if lossy:
         divide(precisions, state.counts, variances)
         if leader < arms:
             for group in range(groups):
                 limits[CEILING, leader, group] -= lift_by_losses(rules, state, leader, group)
     present = np.empty(needs.size)
-    weakest = fill_present(seen, leader, means, precisions, lossy, needs, present)
+    weakest = fill_present(seen, leader, means, control_means, precisions, lossy, needs, present)
     shares = np.empty((arms, groups))
     doubted = np.empty((arms, groups))
-    doubts = doubt_means(seen, rules, state, leader, means, precisions, doubted)
+    control_at = np.empty(groups)
+    doubts = doubt_means(
+        seen, rules, state, leader, means, control_means, precisions, doubted, control_at
+    )
     if doubts:
-        fill_present(seen, leader, doubted, precisions, lossy, needs, present)
+        fill_present(seen, leader, doubted, control_at, precisions, lossy, needs, present)
     items = list_items(rules, needs, present)
-    forecast = find_shares(seen, rules, state.shares, leader, doubted, variances, items, shares)
+    forecast = find_shares(
+        seen, rules, state.shares, leader, doubted, control_at, variances, items, shares
+    )
     state.forecast[0] = forecast if weakest > 0.0 else math.inf
     if not doubts:
         copy_into(state.shares, shares)
@@ -167,7 +174,7 @@ def _plan_block(model: Model, rules: Rules, state: State, batch: float, assigned
     if assigned.size:
         open_block(state.blocks, assigned)
     else:
-        number = find_support(seen, leader, doubted, variances, needs, shares, support)
+        number = find_support(seen, leader, doubted, control_at, variances, needs, shares, support)
         planned = np.empty((arms, groups))
         block_counts(model, rules, state, shares, support, number, batch, planned)
         open_planned_block(state.blocks, planned.reshape(planned.size))
@@ -176,7 +183,7 @@ def _plan_block(model: Model, rules: Rules, state: State, batch: float, assigned
     if leader == arms:
         pause = LEADER_NONE_PAUSE**2 if rules.bounded else 0.0
     if weakest >= pause:
-        place_bets(model, rules, state, slot, means, variances)
+        place_bets(model, rules, state, slot, means, control_means, variances)
 
 
 @inlined
@@ -202,7 +209,7 @@ def ask(
     state = open_state(floats, integers)
     cell, serial = _next_cell(model, rules, state, group, batch)
     slot = slot_of(state.blocks, serial)
-    return cell, tag_of(serial, slot != OUTSIDE and is_bet_on(state, slot, cell))
+    return cell, tag_of(serial, slot != OUTSIDE and is_bet_on(model, state, slot, cell))
 
 
 @kernel(inline="always")
@@ -236,12 +243,13 @@ def open_assigned(packed: Floats, floats: Floats, integers: Integers, assigned: 
 
 
 @kernel
-def ask_assigned(floats: Floats, integers: Integers, cell: int) -> int:
+def ask_assigned(packed: Floats, floats: Floats, integers: Integers, cell: int) -> int:
     """Issue a pull of the only open block, if there is any; return its tag."""
+    model, _ = open_constants(packed)
     state = open_state(floats, integers)
     serial = issue_assigned(state.blocks, cell)
     slot = slot_of(state.blocks, serial)
-    return tag_of(serial, slot != OUTSIDE and is_bet_on(state, slot, cell))
+    return tag_of(serial, slot != OUTSIDE and is_bet_on(model, state, slot, cell))
 
 
 @kernel
@@ -302,7 +310,7 @@ def _take(
         return
     _take_in_block(model, rules, state, cell, slot, reward, number)
     if rules.bounded:
-        multiply_bets(rules, state, slot, cell, reward - rules.shift)
+        multiply_bets(model, rules, state, slot, cell, reward - rules.shift)
     # Handing on a state costs more than all of the above: only where there is something to pay.
     if state.blocks.waiting[slot] == 0:
         _settle(model, rules, state)
@@ -354,7 +362,7 @@ def tell_late(
     _take_data(rules, state, cell, reward)
     _take_in_block(model, rules, state, cell, slot, reward, number)
     if rules.bounded:
-        correct_bets(rules, state, slot, cell, LOST, reward - rules.shift)
+        correct_bets(model, rules, state, slot, cell, LOST, reward - rules.shift)
     return True
 
 
@@ -370,7 +378,7 @@ def lose(packed: Floats, floats: Floats, integers: Integers, cell: int, tag: int
     if rules.pulls_again:
         return
     if rules.bounded:
-        multiply_bets(rules, state, slot, cell, LOST)
+        multiply_bets(model, rules, state, slot, cell, LOST)
     _settle(model, rules, state)
 
 
@@ -401,7 +409,7 @@ def correct(
     if slot != OUTSIDE:
         replace_in_block(state.blocks, slot, cell, before, after)
         if rules.bounded:
-            correct_bets(rules, state, slot, cell, before, after)
+            correct_bets(model, rules, state, slot, cell, before, after)
     if state.settled_noise.size and serial >= 0:
         record = state.noise[slot] if slot != OUTSIDE else state.settled_noise
         values = in_units(model, cell, old), in_units(model, cell, new)

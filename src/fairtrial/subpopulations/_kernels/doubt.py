@@ -4,15 +4,24 @@ A rival beyond a limit can be ruled out by that limit or by its quality, and an 
 any limit that it fails. A plan takes what is cheapest by the estimates, and does not draw the cells
 that only the other ways need: were their first draws lucky, it would never learn so, however
 dear its own way turns out to be. Where such cells have few draws, they are planned for as if the
-other way were as cheap as it may well be. As with upper confidence bounds, doubt grows with the
-logarithm of what is drawn elsewhere.
+other way were as cheap as it may well be. The same holds for the cells of a control: were their
+first draws unlucky, rivals would seem to keep up with it. As with upper confidence bounds, doubt
+grows with the logarithm of what is drawn elsewhere.
 """
 
 import math
 
 from fairtrial.core.compilation import kernel
-from fairtrial.subpopulations._kernels.model import CEILING, FLOOR, Floats, Model
-from fairtrial.subpopulations._kernels.pitfalls import is_limited, margin
+from fairtrial.subpopulations._kernels.control_limits import is_short_of_control
+from fairtrial.subpopulations._kernels.model import (
+    CEILING,
+    FLOOR,
+    GROUP_DIFFERENCE,
+    NO_CONTROL,
+    Floats,
+    Model,
+)
+from fairtrial.subpopulations._kernels.pitfalls import Alternative, margin
 
 DOUBT = math.sqrt(2.0)
 """Standard errors of doubt, times the square root of the logarithm of how few draws there are."""
@@ -24,6 +33,7 @@ NEGLECT = 1.5
 @kernel
 def doubt_rival(
     model: Model,
+    alternative: Alternative,
     k: int,
     none_leads: bool,
     counts: Floats,
@@ -34,11 +44,11 @@ def doubt_rival(
 ) -> bool:
     """Move row k of `doubted`, a copy of the means, to where it is cheap to rule out.
 
-    `precisions`: those of the means. `average`: draws of the average cell that matters. Return
-    whether anything moved.
+    `alternative`: what makes a rival right. `precisions`: those of the means. `average`: draws of
+    the average cell that matters. Return whether anything moved.
     """
     error = 0.0
-    outside = False
+    outside = model.control != NO_CONTROL and is_short_of_control(k, means, alternative)
     for group in range(model.weights.size):
         outside = outside or margin(means[k, group], model.limits, k, group) < 0.0
         if model.weights[group] > 0.0 and precisions[k, group] > 0.0:
@@ -52,7 +62,8 @@ def doubt_rival(
             continue
         reach = DOUBT * math.sqrt(math.log(fair / count))
         if none_leads or weight == 0.0:
-            moved = _outwards(model, means, k, group) * reach / math.sqrt(precisions[k, group])
+            direction = _outwards(model, alternative, means, k, group)
+            moved = direction * reach / math.sqrt(precisions[k, group])
         elif outside:
             # The likeliest way to a quality that is lower by `reach` standard errors.
             moved = -reach * weight / (precisions[k, group] * math.sqrt(error))
@@ -64,10 +75,30 @@ def doubt_rival(
 
 
 @kernel
-def _outwards(model: Model, means: Floats, k: int, group: int) -> float:
-    """Return the direction of a cell's nearer limit: -1 its floor, 1 its ceiling, 0 none."""
-    if not is_limited(model.limits, k, group):
+def doubt_control(
+    model: Model, counts: Floats, precisions: Floats, average: float, doubted: Floats
+) -> bool:
+    """Raise the control's means where they rest on few draws; return whether any moved."""
+    differs = False
+    fair = average / NEGLECT
+    for group in range(model.weights.size):
+        count = max(1.0, counts[model.control, group])
+        precision = precisions[model.control, group]
+        if count < fair and precision > 0.0:
+            doubted[group] += DOUBT * math.sqrt(math.log(fair / count) / precision)
+            differs = True
+    return differs
+
+
+@kernel
+def _outwards(model: Model, alternative: Alternative, means: Floats, k: int, group: int) -> float:
+    """Return the direction of a cell's nearer limit: -1 a lower one, 1 its ceiling, 0 none."""
+    mean = means[k, group]
+    above = mean - model.limits[FLOOR, k, group]
+    if model.control != NO_CONTROL:
+        least = model.limits[GROUP_DIFFERENCE, k, group] + alternative.control_means[group]
+        above = min(above, mean - least)
+    below_ceiling = model.limits[CEILING, k, group] - mean
+    if above == math.inf and below_ceiling == math.inf:
         return 0.0
-    above_floor = means[k, group] - model.limits[FLOOR, k, group]
-    below_ceiling = model.limits[CEILING, k, group] - means[k, group]
-    return -1.0 if above_floor <= below_ceiling else 1.0
+    return -1.0 if above <= below_ceiling else 1.0

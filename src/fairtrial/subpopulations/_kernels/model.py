@@ -14,26 +14,34 @@ Integers = NDArray[np.int64]
 Booleans = NDArray[np.bool_]
 
 Limits = NDArray[np.float64]
-"""Floors and ceilings of every cell, shape (2, K, L); infinite where there is none."""
+"""Floors and ceilings of every cell, shape (2, K, L); infinite where there is none.
 
-FLOOR, CEILING = 0, 1
+Where a control has a part in limits there are two more kinds: of the difference from the control
+in a group, and overall (that one is written for the first group). Both are lower limits.
+"""
+
+FLOOR, CEILING, GROUP_DIFFERENCE, OVERALL_DIFFERENCE = 0, 1, 2, 3
+
+NO_CONTROL = -1
 
 
 class Model(NamedTuple):
     """A problem as its kernels see it: maximise, between floors and ceilings.
 
     The answer's own cells are held to `own_limits`, its rivals' to `rival_limits`; both equal
-    `limits` without tolerance. Inactive cells are never needed.
+    `limits` without tolerance. Inactive cells are never needed. `control`: the arm that limits
+    refer to, or `NO_CONTROL`.
     """
 
     weights: Annotated[Floats, "groups"]
-    limits: Annotated[Limits, "2 arms groups"]
-    own_limits: Annotated[Limits, "2 arms groups"]
-    rival_limits: Annotated[Limits, "2 arms groups"]
+    limits: Annotated[Limits, "ends arms groups"]
+    own_limits: Annotated[Limits, "ends arms groups"]
+    rival_limits: Annotated[Limits, "ends arms groups"]
     variances: Annotated[Floats, "arms groups"]
     costs: Annotated[Floats, "arms groups"]
     active: Annotated[Floats, "arms groups"]
     tolerance: float
+    control: int = NO_CONTROL
 
 
 MODEL = Layout(Model)
@@ -52,6 +60,7 @@ def with_limits(model: Model, limits: Limits) -> Model:
         model.costs,
         model.active,
         model.tolerance,
+        model.control,
     )
 
 
@@ -63,7 +72,7 @@ def limits_of_items(model: Model, leader: int) -> Limits:
     """
     limits = model.rival_limits.copy()
     if leader < limits.shape[1]:
-        for end in range(2):
+        for end in range(limits.shape[0]):
             for group in range(limits.shape[2]):
                 limits[end, leader, group] = model.own_limits[end, leader, group]
     return limits

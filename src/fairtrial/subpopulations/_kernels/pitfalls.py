@@ -8,7 +8,15 @@ import math
 from typing import NamedTuple
 
 from fairtrial.core.compilation import kernel
-from fairtrial.subpopulations._kernels.model import CEILING, FLOOR, Floats, Limits, Model, fill
+from fairtrial.subpopulations._kernels.model import (
+    CEILING,
+    FLOOR,
+    NO_CONTROL,
+    Floats,
+    Limits,
+    Model,
+    fill,
+)
 
 NONE = -1
 """The answer "no arm is feasible"."""
@@ -18,17 +26,22 @@ class Alternative(NamedTuple):
     """What would make a rival the right answer.
 
     It keeps the limits, and its quality by the `weights` exceeds the leader's by `tolerance`.
+    `control_means`: those of the control, where limits refer to one.
     """
 
     weights: Floats
     limits: Limits
     tolerance: float
+    control: int
+    control_means: Floats
 
 
 @kernel
 def alternative_of(model: Model) -> Alternative:
-    """Return what would make a rival the right answer of a problem."""
-    return Alternative(model.weights, model.rival_limits, model.tolerance)
+    """Return what would make a rival the right answer of a problem without a control."""
+    return Alternative(
+        model.weights, model.rival_limits, model.tolerance, NO_CONTROL, model.weights
+    )
 
 
 @kernel

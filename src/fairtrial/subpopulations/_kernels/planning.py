@@ -10,8 +10,26 @@ import numpy as np
 
 from fairtrial.core.compilation import kernel
 from fairtrial.subpopulations._kernels.allocations import weakest_gradient
-from fairtrial.subpopulations._kernels.model import Floats, Model
-from fairtrial.subpopulations._kernels.pitfalls import all_pitfalls, pitfall_gradient
+from fairtrial.subpopulations._kernels.block_plans import item_gradient, item_value
+from fairtrial.subpopulations._kernels.control_limits import (
+    ROLES,
+    alternative_at,
+    control_means_of,
+)
+from fairtrial.subpopulations._kernels.model import (
+    NO_CONTROL,
+    Floats,
+    Model,
+    divide,
+    limits_of_items,
+    with_limits,
+)
+from fairtrial.subpopulations._kernels.pitfalls import (
+    NONE,
+    Alternative,
+    all_pitfalls,
+    pitfall_gradient,
+)
 
 
 @kernel
@@ -26,7 +44,10 @@ def fluid_start(model: Model, means: Floats, best: int, totals: Floats, steps: i
     most = -1.0
     for step in range(steps):
         _rescale(shares, totals)
-        value = weakest_gradient(model, means, shares, best, gradient)
+        if model.control == NO_CONTROL:
+            value = weakest_gradient(model, means, shares, best, gradient)
+        else:
+            value = _weakest_item_gradient(model, means, shares, best, gradient)
         if value > most:
             most = value
             found[:, :] = shares
@@ -50,6 +71,8 @@ def cuts_at(
     model: Model, means: Floats, best: int, shares: Floats, factor: float
 ) -> tuple[float, Floats]:
     """Return F at the shares, and the gradients of all pitfalls up to `factor` times F."""
+    if model.control != NO_CONTROL:
+        return _cuts_of_items(model, means, best, shares, factor)
     arms, groups = means.shape
     lam = np.empty((1, 2, groups))
     precisions = shares / model.variances
@@ -60,5 +83,72 @@ def cuts_at(
     cuts = np.empty((near.size, arms, groups))
     for i in range(near.size):
         pitfall_gradient(near[i], best, means, precisions, model, lam, cuts[i])
+        cuts[i] /= model.variances
+    return least, cuts
+
+
+# --------------------------------------------------------------- limits against a control
+
+
+@kernel
+def _items_at(
+    model: Model, means: Floats, best: int, shares: Floats, lam: Floats, values: Floats
+) -> Alternative:
+    """Fill the value of every item of a plan, infinite where there is none."""
+    arms, groups = means.shape
+    leader = arms if best == NONE else best
+    limits = limits_of_items(model, leader)
+    alternative = alternative_at(with_limits(model, limits), control_means_of(model, means))
+    precisions = np.empty((arms, groups))
+    divide(precisions, shares, model.variances)
+    for item in range(values.size):
+        values[item] = math.inf
+        end, group = (item - arms) // groups, (item - arms) % groups
+        is_limit = item >= arms and leader < arms
+        if is_limit and abs(limits[end, leader, group]) == math.inf:
+            continue
+        if is_limit or (item < arms and item != leader):
+            values[item] = item_value(item, leader, means, precisions, alternative, lam)
+    return alternative
+
+
+@kernel
+def _number_of_items(model: Model) -> int:
+    """Return how many rivals, and limits of one arm, there may be."""
+    ends, arms, groups = model.limits.shape
+    return arms + (ends - 1) * groups + 1
+
+
+@kernel
+def _weakest_item_gradient(
+    model: Model, means: Floats, shares: Floats, best: int, gradient: Floats
+) -> float:
+    """Fill the derivatives of F by the shares, and return F."""
+    arms, groups = means.shape
+    values = np.empty(_number_of_items(model))
+    lam = np.empty((values.size, ROLES, groups))
+    alternative = _items_at(model, means, best, shares, lam, values)
+    weakest = int(np.argmin(values))
+    leader = arms if best == NONE else best
+    item_gradient(weakest, leader, means, alternative, lam, gradient)
+    divide(gradient, gradient, model.variances)
+    return float(values[weakest])
+
+
+@kernel
+def _cuts_of_items(
+    model: Model, means: Floats, best: int, shares: Floats, factor: float
+) -> tuple[float, Floats]:
+    """Return F at the shares, and the gradients of all items up to `factor` times F."""
+    arms, groups = means.shape
+    values = np.empty(_number_of_items(model))
+    lam = np.empty((values.size, ROLES, groups))
+    alternative = _items_at(model, means, best, shares, lam, values)
+    least = values.min()
+    near = np.flatnonzero((values <= factor * least) & (values < math.inf))
+    cuts = np.empty((near.size, arms, groups))
+    leader = arms if best == NONE else best
+    for i in range(near.size):
+        item_gradient(near[i], leader, means, alternative, lam, cuts[i])
         cuts[i] /= model.variances
     return least, cuts

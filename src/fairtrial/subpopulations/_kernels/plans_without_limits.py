@@ -14,8 +14,6 @@ import numpy as np
 
 from fairtrial.core.compilation import kernel
 from fairtrial.subpopulations._kernels.model import (
-    CEILING,
-    FLOOR,
     Floats,
     Integers,
     Limits,
@@ -42,11 +40,12 @@ class Items(NamedTuple):
 
 @kernel
 def has_no_limits(limits: Limits) -> bool:
-    """Return whether no cell has a floor or a ceiling."""
-    for k in range(limits.shape[1]):
-        for group in range(limits.shape[2]):
-            if limits[FLOOR, k, group] > -math.inf or limits[CEILING, k, group] < math.inf:
-                return False
+    """Return whether there is no limit."""
+    for end in range(limits.shape[0]):
+        for k in range(limits.shape[1]):
+            for group in range(limits.shape[2]):
+                if abs(limits[end, k, group]) < math.inf:
+                    return False
     return True
 
 

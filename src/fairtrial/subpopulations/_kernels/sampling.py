@@ -33,7 +33,12 @@ from fairtrial.subpopulations._kernels.indices import (
     UNIFORM,
 )
 from fairtrial.subpopulations._kernels.model import Floats, Model, copy_into, total
-from fairtrial.subpopulations._kernels.pitfalls import NONE, empirical_best, pitfall_gradient
+from fairtrial.subpopulations._kernels.pitfalls import (
+    NONE,
+    alternative_of,
+    empirical_best,
+    pitfall_gradient,
+)
 from fairtrial.subpopulations._kernels.recording import is_ready
 from fairtrial.subpopulations._kernels.tracker_state import Rules, State
 
@@ -176,7 +181,10 @@ def _doubted_gradient(
     counts, means, precisions = state.counts, state.means, state.precisions
     doubted = means.copy()
     average = total(counts) / max(1.0, total(model.active))
-    if not doubt_rival(model, rival, best == NONE, counts, means, precisions, average, doubted):
+    alternative, none_leads = alternative_of(model), best == NONE
+    if not doubt_rival(
+        model, alternative, rival, none_leads, counts, means, precisions, average, doubted
+    ):
         return value
     return pitfall_gradient(rival, best, doubted, precisions, model, lam, gradient)
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from fairtrial.confidence.bounds import NormalMixture
 from fairtrial.confidence.effects import (
     Difference,
+    Ends,
     Spread,
     difference_from_sums,
     effects_of_arms,
@@ -150,7 +151,8 @@ class FloorPolicy(FixedConfidencePolicy):
 
     @property
     def _limits(self) -> str:
-        return "limits" if np.isfinite(self.problem.ceilings).any() else "floors"
+        has_others = np.isfinite(self.problem.ceilings).any() or self.problem.refers_to_control
+        return "limits" if has_others else "floors"
 
     @property
     def _intervals(self) -> str:
@@ -213,7 +215,29 @@ class FloorPolicy(FixedConfidencePolicy):
         weights: dict[str | None, Floats] = {None: problem.shares}
         if len(problem.groups) > 1:
             weights |= zip(problem.groups, np.eye(len(problem.groups)), strict=True)
-        return partial(effects_of_arms, problem.arms, reference, weights, difference)
+        limits = self._limits_of_effects
+        return partial(effects_of_arms, problem.arms, reference, weights, difference, limits)
+
+    @property
+    def _limits_of_effects(self) -> dict[tuple[str, str | None], Ends]:
+        """By arm and group: what the difference from the control must reach, or not exceed."""
+        problem = self.problem
+        in_groups, overall = problem.differences()
+        found: dict[tuple[str, str | None], Ends] = {}
+        for k, arm in enumerate(problem.arms):
+            for group, least in (
+                (None, overall[k, 0]),
+                *zip(problem.groups, in_groups[k], strict=True),
+            ):
+                if math.isfinite(least):
+                    limit = float(problem.sign * least)
+                    found[arm, group] = (limit, None) if problem.sign > 0 else (None, limit)
+        if len(problem.groups) == 1:
+            # What holds in the only group holds overall.
+            for arm in problem.arms:
+                if (arm, problem.groups[0]) in found:
+                    found.setdefault((arm, None), found[arm, problem.groups[0]])
+        return found
 
     @property
     def _spread(self) -> Spread:

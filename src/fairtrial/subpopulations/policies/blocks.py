@@ -34,6 +34,8 @@ from fairtrial.core.validation import check_choice, check_integer
 from fairtrial.errors import InvalidArgument
 from fairtrial.subpopulations._kernels import blocks
 from fairtrial.subpopulations._kernels.block_state import CONSTANTS, Constants, Rules
+from fairtrial.subpopulations._kernels.control_limits import ROLES
+from fairtrial.subpopulations._kernels.model import CEILING, OVERALL_DIFFERENCE
 from fairtrial.subpopulations.environments import CellEnvironment
 from fairtrial.subpopulations.policies.base import FloorPolicy
 from fairtrial.subpopulations.policies.units import model_of
@@ -150,10 +152,13 @@ class BlockBetting(FloorPolicy, BlockPolicy):
         self._refuse_what_is_not_covered()
         self._rules = self._rules_of(problem)
         model = model_of(problem, informative_only=True)
+        # Differences from a control stay what they are.
+        shift = np.zeros((len(model.limits), 1, 1))
+        shift[: CEILING + 1] = self._rules.shift
         model = model._replace(
-            limits=model.limits - self._rules.shift,
-            own_limits=model.own_limits - self._rules.shift,
-            rival_limits=model.rival_limits - self._rules.shift,
+            limits=model.limits - shift,
+            own_limits=model.own_limits - shift,
+            rival_limits=model.rival_limits - shift,
         )
         constants, _ = CONSTANTS.pack(Constants(model, self._rules))
         self.randomize = check_randomize(randomize, self.losses)
@@ -225,12 +230,17 @@ class BlockBetting(FloorPolicy, BlockPolicy):
         arms, groups = self.problem.shape
         bounded = self.problem.reward_range is not None
         # A bet on each rival, and on each limit of the leader.
-        ends = 2 if np.isfinite(self.problem.ceilings).any() else 1
+        limits = groups * (2 if np.isfinite(self.problem.ceilings).any() else 1)
+        has_control = self.problem.refers_to_control
+        if has_control:
+            limits = OVERALL_DIFFERENCE * groups + 1
         return {
             "arms": arms,
             "groups": groups,
+            "ends": 4 if has_control else 2,
+            "roles": ROLES if has_control else 2,
             "actions": arms * groups,
-            "bets": arms + ends * groups,
+            "bets": arms + limits,
             "points": GRID if bounded else 0,
             "tested": 0 if bounded else arms * groups,
         }

@@ -177,6 +177,9 @@ class Tracker:
         stopping: str | Threshold,
         sampling: Sampling,
     ) -> None:
+        if problem.refers_to_control:
+            accepted = "must have no margin and no superiority: only BlockBetting takes them"
+            raise InvalidArgument("problem", accepted)
         self._problem, self._delta = problem, delta
         self._rule, self._key = sampling.rule, seed_key(sampling.seed)
         self._threshold = threshold_named(stopping) if isinstance(stopping, str) else stopping

@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fairtrial.subpopulations._kernels.model import Model
+from fairtrial.subpopulations._kernels.model import NO_CONTROL, Model
 from fairtrial.subpopulations.problem import Problem
 
-__all__ = ["model_of", "unit_of"]
+__all__ = ["control_of", "limits_of", "model_of", "unit_of"]
+
+Floats = NDArray[np.float64]
 
 _USUAL = 20
 """Powers of two that scales of rewards may differ from 1 by without a unit of their own."""
@@ -33,11 +36,25 @@ def model_of(problem: Problem, informative_only: bool) -> Model:
     unit = unit_of(problem)
     return Model(
         weights=np.array(problem.shares),
-        limits=problem.limits() / unit,
-        own_limits=problem.limits(problem.floor_tolerance) / unit,
-        rival_limits=problem.limits(-problem.floor_tolerance) / unit,
+        limits=limits_of(problem) / unit,
+        own_limits=limits_of(problem, problem.floor_tolerance) / unit,
+        rival_limits=limits_of(problem, -problem.floor_tolerance) / unit,
         variances=(problem.scale / unit) ** 2,
         costs=np.array(problem.costs),
         active=needed.astype(np.float64),
         tolerance=float(problem.tolerance / unit),
+        control=control_of(problem),
     )
+
+
+def limits_of(problem: Problem, spare: float = 0.0) -> Floats:
+    """Return all limits as the kernels see them: those against a control only if there are any."""
+    own = problem.limits(spare)
+    return np.concatenate([own, problem.differences(spare)]) if problem.refers_to_control else own
+
+
+def control_of(problem: Problem) -> int:
+    """Return the arm that limits refer to."""
+    if problem.control is None or not problem.refers_to_control:
+        return NO_CONTROL
+    return problem.arms.index(problem.control)

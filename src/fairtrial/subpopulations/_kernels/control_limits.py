@@ -1,0 +1,252 @@
+"""What stands between the means and a rival, where limits are relative to a control.
+
+A rival is right if it is at least as good as the target, keeps its own limits, and is not too far
+below the control. Each of these is a row: at most zero, and linear in the means of three arms at
+most, of target, rival and control. The nearest means that satisfy all rows are found by a
+quadratic programme in one multiplier for each row.
+"""
+
+import math
+
+import numpy as np
+
+from fairtrial.core.compilation import kernel
+from fairtrial.subpopulations._kernels.model import (
+    CEILING,
+    FLOOR,
+    GROUP_DIFFERENCE,
+    NO_CONTROL,
+    OVERALL_DIFFERENCE,
+    Floats,
+    Model,
+)
+from fairtrial.subpopulations._kernels.pitfalls import Alternative, none_value
+from fairtrial.subpopulations._kernels.rows import solve_rows
+
+TARGET, RIVAL, CONTROL = 0, 1, 2
+"""What an arm is in a comparison. A control that is the target has the part of the target only."""
+
+ROLES = 3
+
+
+@kernel
+def control_means_of(model: Model, means: Floats) -> Floats:
+    """Return a copy of the control's means; zeros if limits refer to none."""
+    found = np.zeros(model.weights.size)
+    if model.control != NO_CONTROL:
+        for group in range(found.size):
+            found[group] = means[model.control, group]
+    return found
+
+
+@kernel
+def alternative_at(model: Model, control_means: Floats) -> Alternative:
+    """Return what would make a rival right, by the limits of a model, whatever they are."""
+    return Alternative(model.weights, model.limits, model.tolerance, model.control, control_means)
+
+
+@kernel
+def shortfall(k: int, means: Floats, precisions: Floats, alternative: Alternative) -> float:
+    """Return the weighted distance of arm k to its limits, from outside."""
+    if alternative.control == NO_CONTROL:
+        return none_value(k, means, precisions, alternative.limits)
+    lam = np.empty((1, ROLES, alternative.weights.size))
+    coefficients = np.empty((ROLES, alternative.weights.size))
+    arms = means.shape[0]
+    value, _ = rival_value(arms, k, means, precisions, alternative, lam, 0, coefficients)
+    return value
+
+
+@kernel
+def difference_weight(end: int, group: int, i: int, weights: Floats) -> float:
+    """Return the weight of group i in a difference from the control."""
+    if end == OVERALL_DIFFERENCE:
+        return weights[i]
+    return 1.0 if i == group else 0.0
+
+
+@kernel
+def above_control(
+    k: int, end: int, group: int, means: Floats, control_means: Floats, weights: Floats
+) -> float:
+    """Return by how much arm k exceeds the control: in a group, or overall."""
+    found = 0.0
+    for i in range(weights.size):
+        found += difference_weight(end, group, i, weights) * (means[k, i] - control_means[i])
+    return found
+
+
+@kernel
+def is_short_of_control(k: int, means: Floats, alternative: Alternative) -> bool:
+    """Return whether arm k breaks a limit against the control."""
+    limits = alternative.limits
+    for end in range(GROUP_DIFFERENCE, limits.shape[0]):
+        for group in range(limits.shape[2]):
+            if limits[end, k, group] > -math.inf:
+                above = above_control(
+                    k, end, group, means, alternative.control_means, alternative.weights
+                )
+                if above < limits[end, k, group]:
+                    return True
+    return False
+
+
+# ------------------------------------------------------------------- limits of the leader
+
+
+@kernel(error_model="numpy")
+def difference_value(
+    leader: int,
+    end: int,
+    group: int,
+    means: Floats,
+    precisions: Floats,
+    alternative: Alternative,
+    lam: Floats,
+    slot: int,
+) -> float:
+    """Return the weighted distance to "the leader is exactly on a limit against the control".
+
+    Fills ``lam[slot]`` with the nearest such means of leader and control.
+    """
+    weights, control = alternative.weights, alternative.control
+    limit = alternative.limits[end, leader, group]
+    distance = above_control(leader, end, group, means, means[control], weights) - limit
+    variance = 0.0
+    for i in range(weights.size):
+        lam[slot, TARGET, i], lam[slot, CONTROL, i] = means[leader, i], means[control, i]
+        weight = difference_weight(end, group, i, weights)
+        if weight > 0.0:
+            variance += weight**2 * (1.0 / precisions[leader, i] + 1.0 / precisions[control, i])
+    if variance == math.inf:
+        return 0.0
+    for i in range(weights.size):
+        weight = difference_weight(end, group, i, weights)
+        if weight > 0.0:
+            step = distance / variance * weight
+            lam[slot, TARGET, i] -= step / precisions[leader, i]
+            lam[slot, CONTROL, i] += step / precisions[control, i]
+    return distance**2 / variance
+
+
+# ------------------------------------------------------------------------- a rival's rows
+
+
+@kernel(error_model="numpy")
+def rival_value(
+    b: int,
+    k: int,
+    means: Floats,
+    precisions: Floats,
+    alternative: Alternative,
+    lam: Floats,
+    slot: int,
+    coefficients: Floats,
+) -> tuple[float, float]:
+    """Return the weighted distance to "k keeps its limits, and is at least as good as b".
+
+    If b is the number of arms, no target, only the limits count. Fills ``lam[slot]`` with the
+    nearest such means by role, and the `coefficients` of the effect that separates them from the
+    present ones; also returns its constant. The effect is at most zero if all rows are satisfied,
+    however inexact the solver.
+    """
+    groups = alternative.weights.size
+    most = 2 + OVERALL_DIFFERENCE * groups
+    rows = np.zeros((most, ROLES * groups))
+    bounds = np.empty(most)
+    spreads = np.empty(ROLES * groups)
+    present = np.empty(ROLES * groups)
+    _fill_roles(b, k, means, precisions, alternative, present, spreads)
+    number = _fill_rows(b, k, means.shape[0], alternative, spreads, rows, bounds)
+    multipliers = np.zeros(number)
+    short = np.empty(number)
+    for row in range(number):
+        short[row] = bounds[row]
+        for part in range(present.size):
+            short[row] += rows[row, part] * present[part]
+    value = solve_rows(rows[:number], short, spreads, multipliers)
+    constant = 0.0
+    for part in range(present.size):
+        role, group = part // groups, part % groups
+        total = 0.0
+        for row in range(number):
+            total += multipliers[row] * rows[row, part]
+        coefficients[role, group] = total
+        lam[slot, role, group] = present[part] - (total * spreads[part] if total != 0.0 else 0.0)
+    for row in range(number):
+        constant += multipliers[row] * bounds[row]
+    return value, constant
+
+
+@kernel(error_model="numpy")
+def _fill_roles(
+    b: int,
+    k: int,
+    means: Floats,
+    precisions: Floats,
+    alternative: Alternative,
+    present: Floats,
+    spreads: Floats,
+) -> None:
+    """Fill means and reciprocal precisions of the arms by role; of no part are zeros."""
+    groups = alternative.weights.size
+    for group in range(groups):
+        for role in range(ROLES):
+            present[role * groups + group] = spreads[role * groups + group] = 0.0
+        if b < means.shape[0]:
+            present[TARGET * groups + group] = means[b, group]
+            spreads[TARGET * groups + group] = 1.0 / precisions[b, group]
+        present[RIVAL * groups + group] = means[k, group]
+        spreads[RIVAL * groups + group] = 1.0 / precisions[k, group]
+        present[CONTROL * groups + group] = alternative.control_means[group]
+        spreads[CONTROL * groups + group] = 1.0 / precisions[alternative.control, group]
+
+
+@kernel
+def _fill_rows(
+    b: int,
+    k: int,
+    arms: int,
+    alternative: Alternative,
+    spreads: Floats,
+    rows: Floats,
+    bounds: Floats,
+) -> int:
+    """Fill the rows that k has to satisfy, and their constants; return how many there are.
+
+    Those that touch a cell without pulls are left out: such a cell satisfies them at no price.
+    """
+    weights, limits = alternative.weights, alternative.limits
+    groups = weights.size
+    number = 0
+    if b < arms:
+        for i in range(groups):
+            rows[0, TARGET * groups + i] = weights[i]
+            rows[0, RIVAL * groups + i] = -weights[i]
+        bounds[0] = alternative.tolerance
+        number = _keep_row(rows, spreads, 0)
+    reference = TARGET if alternative.control == b else CONTROL
+    for end in range(limits.shape[0]):
+        for group in range(groups):
+            if abs(limits[end, k, group]) == math.inf:
+                continue
+            sign = 1.0 if end == CEILING else -1.0
+            bounds[number] = -sign * limits[end, k, group]
+            for i in range(groups):
+                weight = difference_weight(end, group, i, weights)
+                rows[number, RIVAL * groups + i] = sign * weight
+                if end != FLOOR and end != CEILING:
+                    rows[number, reference * groups + i] = weight
+            number = _keep_row(rows, spreads, number)
+    return number
+
+
+@kernel
+def _keep_row(rows: Floats, spreads: Floats, row: int) -> int:
+    """Return how many rows there are with this one, which is cleared if it cannot be kept."""
+    for part in range(spreads.size):
+        if rows[row, part] != 0.0 and spreads[part] == math.inf:
+            for other in range(spreads.size):
+                rows[row, other] = 0.0
+            return row
+    return row + 1
