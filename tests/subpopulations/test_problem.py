@@ -306,3 +306,96 @@ def test_a_limit_that_no_mean_can_keep_is_refused(
 def test_floors_that_are_no_numbers_are_refused(floors: object) -> None:
     with pytest.raises(InvalidArgument, match=r"floors(\[0, 0\])? must be a number"):
         Problem(1, 2, floors=floors, noise_std=1.0)  # type: ignore[arg-type]
+
+
+# ------------------------------------------------------------------- limits against a control
+
+
+def test_limits_against_a_control_are_differences_of_means() -> None:
+    problem = Problem(["now", "a", "b"], 2, control="now", margin=0.1, reward_range=(0, 1))
+    means = [[0.5, 0.3], [0.4, 0.9], [0.39, 0.9]]
+    assert problem.feasible(means).tolist() == [True, True, False]
+    assert problem.differences()[0].tolist() == [[-math.inf] * 2, [-0.1] * 2, [-0.1] * 2]
+    assert problem.constrained.all()
+    better = problem.clone(margin=None, superiority=0.2)
+    assert better.feasible([[0.5, 0.3], [0.5, 0.7], [0.5, 0.69]]).tolist() == [True, True, False]
+    assert not better.constrained.any()
+    assert better.has_limits
+
+
+def test_where_small_means_are_good_a_margin_is_how_much_larger_a_mean_may_be() -> None:
+    problem = Problem(2, 2, control="1", margin=[0.1, None], noise_std=1.0, direction="minimize")
+    assert problem.feasible([[0.6, 9.0], [0.5, 0.5]]).tolist() == [True, True]
+    assert problem.feasible([[0.61, 0.0], [0.5, 0.5]]).tolist() == [False, True]
+
+
+def test_a_margin_takes_away_the_default_floors_and_no_others() -> None:
+    assert Problem(2, 2, noise_std=1.0).floors.tolist() == [[0.0] * 2] * 2
+    assert np.isinf(Problem(2, 2, noise_std=1.0, control="0", margin=0.0).floors).all()
+    assert np.isinf(Problem(2, 2, noise_std=1.0, control="0", superiority=0.0).floors).all()
+    both = Problem(2, 2, floors=0.2, noise_std=1.0, control="0", margin=0.1)
+    assert both.floors.tolist() == [[0.2] * 2] * 2
+    assert both.feasible([[0.3, 0.3], [0.2, 0.2]]).tolist() == [True, True]
+    assert both.feasible([[0.1, 0.3], [0.3, 0.2]]).tolist() == [False, True]
+
+
+def test_a_problem_with_a_control_is_written_down_and_read_again() -> None:
+    problem = Problem(
+        ["a", "b"],
+        ["x", "y"],
+        control="b",
+        margin={"a": {"x": 0.1, "y": None}, "b": 0.3},
+        superiority=0.05,
+        reward_range=(0, 1),
+    )
+    again = Problem.from_dict(json.loads(json.dumps(problem.to_dict())))
+    assert again == problem
+    assert again.differences().tolist() == problem.differences().tolist()
+    # The control may be changed: its own margin then counts.
+    assert problem.clone(control="a").differences()[0].tolist() == [[-math.inf] * 2, [-0.3] * 2]
+
+
+@pytest.mark.parametrize("scale", [1e-130, 1e-9, 1.0, 1e130])
+def test_rounding_breaks_no_margin(scale: float) -> None:
+    problem = Problem(2, 1, control="0", margin=0.1 * scale, noise_std=scale)
+    assert problem.feasible([[0.3 * scale], [0.2 * scale]]).all()
+    assert not problem.feasible([[0.3 * scale], [0.1999999 * scale]])[1]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"margin": 0.1}, r"^control must name an arm if margin is given"),
+        ({"superiority": 0.1}, r"^control must name an arm if superiority is given"),
+        ({"control": "c", "margin": 0.1}, r"^control must be"),
+        ({"control": "a", "margin": -0.1}, r"^margin.* must be a number from 0 to"),
+        ({"control": "a", "margin": math.nan}, r"^margin.* must be a number from 0 to"),
+        ({"control": "a", "margin": [0.1, -math.inf]}, r"^margin\[a, y\] must be a number from 0"),
+        ({"control": "a", "margin": "auto"}, r"^margin must be a number"),
+        ({"control": "a", "margin": [0.1, 0.2, 0.3]}, r"^margin must be a number or have shape"),
+        ({"control": "a", "margin": {"x": 0.1}}, r"^margin must have an entry for each of"),
+        ({"control": "a", "superiority": -0.1}, r"^superiority must be"),
+        ({"control": "a", "superiority": math.inf}, r"^superiority must be"),
+        ({"control": "a", "superiority": [0.1]}, r"^superiority must be"),
+        ({"control": "a", "superiority": 1.0}, r"^superiority must be less than the width"),
+    ],
+)
+def test_bad_limits_against_a_control_are_named(given: dict, message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        Problem(["a", "b"], ["x", "y"], reward_range=(0, 1), **given)
+
+
+def test_the_question_says_what_is_asked_against_the_control() -> None:
+    def question(groups: int = 2, **asked: object) -> str:
+        problem = Problem(["a", "b"], groups, reward_range=(0, 1), control="a", **asked)
+        return problem.in_words()["Question"]
+
+    assert question(margin=0.1).endswith("not worse than 'a' in any group by more than 0.1?")
+    assert question(margin=0.0).endswith("not worse than 'a' in any group?")
+    assert question(1, margin=0.0).endswith("not worse than 'a'?")
+    assert question(margin=[0.1, None]).endswith("by more than the margin there?")
+    assert question(superiority=0.0).endswith("among those that are better overall than 'a'?")
+    assert question(floors=0.2, margin=0.1, superiority=0.05).endswith(
+        "among those whose mean in every group is at least 0.2 and that are not worse than 'a' in "
+        "any group by more than 0.1 and that are better overall than 'a' by at least 0.05?"
+    )

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -117,9 +117,9 @@ def effects_of_arms(
                 target = np.zeros((len(arms), own.size))
                 target[arm], target[reference] = own, -own
                 interval = difference(target.ravel())
-                numbers = interval or (None, None, None)
-                ends = limits.get((label, group), (None, None))
-                found.append(Effect(label, arms[reference], group, *numbers, *ends))
+                effect = Effect(label, arms[reference], group, *(interval or ()))
+                lower, upper = limits.get((label, group), (None, None))
+                found.append(replace(effect, lower_limit=lower, upper_limit=upper))
     return tuple(found)
 
 

@@ -1,0 +1,173 @@
+"""Limits against a control: what they cost, how often they are wrong, and what drift does.
+
+An A/B/n test with five segments, in which no variant may be more than two points worse than the
+present page in any segment: pulls of block betting, beside floors at the control's true level
+(which nobody knows), and beside an experiment of fixed size with a test for each segment. Then how
+often a right answer is ruled out where arms are on their limits, or a millionth beyond. Then the
+same test while all conversion rates rise and fall together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from fairtrial import simulate
+from fairtrial.core import Pull
+from fairtrial.subpopulations import (
+    BernoulliEnvironment,
+    BlockBetting,
+    GaussianEnvironment,
+    Problem,
+)
+from fairtrial.subpopulations.fixed_design import fixed_design
+
+DELTA = 0.05
+MOST_PULLS = 1_000_000
+
+ARMS = ["now", "short", "bold", "plain"]
+SEGMENTS = {"phone": 0.4, "tablet": 0.1, "desktop": 0.3, "app": 0.15, "partner": 0.05}
+RATES = [
+    [0.30, 0.35, 0.45, 0.50, 0.25],
+    [0.36, 0.41, 0.51, 0.57, 0.31],
+    [0.46, 0.45, 0.50, 0.40, 0.35],
+    [0.28, 0.33, 0.42, 0.47, 0.22],
+]
+MARGIN = 0.02
+
+TINY = 1e-6
+HARD: dict[str, tuple[list[list[float]], Mapping[str, Any], str | None]] = {
+    "answer on its margin twice": ([[0.5, 0.5], [0.4, 0.4], [0.3, 0.3]], {"margin": 0.1}, "0"),
+    "best arm on its margin": ([[0.5, 0.5], [0.4, 0.9], [0.5, 0.6]], {"margin": 0.1}, "1"),
+    "better arm short by little": (
+        [[0.5, 0.5], [0.4 - TINY, 0.9], [0.55, 0.55]],
+        {"margin": 0.1},
+        "2",
+    ),
+    "every rival short of the control": (
+        [[0.5, 0.5], *[[0.4 - TINY, 0.9]] * 2, *[[0.9, 0.4 - TINY]] * 2],
+        {"margin": 0.1},
+        "0",
+    ),
+    "two best arms tie on their margins": (
+        [[0.5, 0.5], [0.4, 0.8], [0.8, 0.4]],
+        {"margin": 0.1},
+        "1",
+    ),
+    "better by exactly enough": ([[0.5, 0.5], [0.6, 0.6], [0.5, 0.4]], {"superiority": 0.1}, "1"),
+    "better by not quite enough": (
+        [[0.5, 0.5], [0.6 - TINY, 0.6], [0.6, 0.6 - TINY]],
+        {"superiority": 0.1},
+        "0",
+    ),
+    "none, each in its own way": (
+        [[0.5 - TINY, 0.7], [0.9, 0.6 - TINY], [0.5 - TINY, 0.9]],
+        {"margin": 0.1, "floors": 0.5},
+        None,
+    ),
+}
+"""Means (the control's first), what is asked, and a right answer."""
+
+
+def run(*, quick: bool) -> None:
+    """Print pulls, rejections of right answers, and answers under drift."""
+    _compare(runs=4 if quick else 200)
+    runs = 20 if quick else 2_000
+    print(f"\nright answer ever ruled out at delta .1, {runs} runs of at most 2,000 pulls")
+    for name in HARD:
+        for kind in ("0 or 1", "normal"):
+            share = share_rejected(name, kind, runs)
+            print(f"{name:>36}{kind:>8}{share:>9.2%}", flush=True)
+    _drift(runs=2 if quick else 100)
+
+
+def share_rejected(name: str, kind: str, runs: int, horizon: int = 2_000, seed: int = 9) -> float:
+    """Return the share of runs that ever rule out a right answer of a hard question."""
+    means, asked, answer = HARD[name]
+    is_normal = kind == "normal"
+    problem = Problem(
+        len(means),
+        len(means[0]),
+        control="0",
+        noise_std=0.5 if is_normal else None,
+        reward_range=None if is_normal else (0, 1),
+        **asked,
+    )
+    environment = (GaussianEnvironment if is_normal else BernoulliEnvironment)(problem, means)
+    assert answer in environment.truth.acceptable
+    rejected = 0
+    for run_seed in range(runs):
+        policy = BlockBetting(problem, delta=0.1, seed=run_seed)
+        generator = np.random.default_rng([seed, run_seed])
+        policy.compiled_run(environment, generator, horizon, 1)
+        rejected += answer not in (policy.recommend().candidates or ())
+    return rejected / runs
+
+
+# ------------------------------------------------------------------------------- what it costs
+
+
+def _compare(*, runs: int) -> None:
+    print(f"\nfive segments, delta {DELTA}, {runs} runs: mean pulls (standard error), median")
+    floors = [rate - MARGIN for rate in RATES[0]]
+    for name, asked in (
+        (f"at most {MARGIN} worse than the control", {"control": "now", "margin": MARGIN}),
+        ("floors at the control's true level", {"floors": floors}),
+        ("no limits", {"floors": None}),
+    ):
+        problem = Problem(ARMS, SEGMENTS, reward_range=(0, 1), **asked)
+        environment = BernoulliEnvironment(problem, RATES)
+        policy = BlockBetting(problem, delta=DELTA)
+        found = simulate(policy, environment, runs, seed=1, horizon=MOST_PULLS, progress=False)
+        times = found.stopping_time
+        error = times.std() / np.sqrt(runs)
+        size = fixed_design(environment)
+        fixed = None if size is None else size.size(DELTA, 0.9)
+        print(
+            f"{name:>38}: {times.mean():>9,.0f} ({error:,.0f}), {np.median(times):,.0f}; "
+            f"right answer {environment.truth.best}, {found.error_rate:.1%} wrong; "
+            f"a test per segment with power .9: {fixed:,}",
+            flush=True,
+        )
+
+
+# -------------------------------------------------------------------------------------- drift
+
+
+class Seasons(BernoulliEnvironment):
+    """All rates rise and fall together, by up to `swing`, every `period` pulls."""
+
+    swing, period = 0.06, 1_000
+
+    def sample(self, pull: Pull, generator: np.random.Generator) -> float:
+        """Return a result at the rates of the moment."""
+        k, group = divmod(pull.action, len(self.problem.groups))
+        season = self.swing * np.sin(2.0 * np.pi * pull.number / self.period)
+        return float(generator.random() < self.cell_means[k, group] + season)
+
+
+def _drift(*, runs: int) -> None:
+    print(f"\nall rates swing by {Seasons.swing} every {Seasons.period:,} pulls, {runs} runs")
+    print("answers; the variant 'short' is right, as it is better than the control at all times")
+    floors = [rate - MARGIN for rate in RATES[0]]
+    for name, asked in (
+        ("limits against the control", {"control": "now", "margin": MARGIN}),
+        ("floors at the control's mean level", {"floors": floors}),
+    ):
+        problem = Problem(ARMS, SEGMENTS, reward_range=(0, 1), **asked)
+        environment = Seasons(problem, RATES)
+        answers = [_answer(problem, environment, seed) for seed in range(runs)]
+        counts = {answer: answers.count(answer) for answer in dict.fromkeys(answers)}
+        print(f"{name:>38}: {counts}", flush=True)
+
+
+def _answer(problem: Problem, environment: Seasons, seed: int) -> str:
+    policy = BlockBetting(problem, delta=DELTA, max_pulls=50_000, seed=seed)
+    generator = np.random.default_rng([3, seed])
+    while not policy.stopped:
+        pull = policy.ask()
+        policy.tell(pull, environment.sample(pull, generator))
+    found = policy.recommend()
+    return str(found.arm) if found.decided else found.status
