@@ -39,7 +39,11 @@ MARGIN = 0.02
 
 TINY = 1e-6
 HARD: dict[str, tuple[list[list[float]], Mapping[str, Any], str | None]] = {
-    "answer on its margin twice": ([[0.5, 0.5], [0.4, 0.4], [0.3, 0.3]], {"margin": 0.1}, "0"),
+    "on both margins, control infeasible": (
+        [[0.5 - TINY, 0.9], [0.4 - TINY, 0.8], [0.3, 0.95]],
+        {"margin": 0.1, "floors": [[0.5, 0.5], [None, None], [None, None]]},
+        "1",
+    ),
     "best arm on its margin": ([[0.5, 0.5], [0.4, 0.9], [0.5, 0.6]], {"margin": 0.1}, "1"),
     "better arm short by little": (
         [[0.5, 0.5], [0.4 - TINY, 0.9], [0.55, 0.55]],
@@ -136,34 +140,36 @@ def _compare(*, runs: int) -> None:
 # -------------------------------------------------------------------------------------- drift
 
 
-class Seasons(BernoulliEnvironment):
-    """All rates rise and fall together, by up to `swing`, every `period` pulls."""
+class Falling(BernoulliEnvironment):
+    """All rates fall together while the experiment runs, by `fall` within the first pulls."""
 
-    swing, period = 0.06, 1_000
+    fall, during = 0.1, 3_000
 
     def sample(self, pull: Pull, generator: np.random.Generator) -> float:
         """Return a result at the rates of the moment."""
         k, group = divmod(pull.action, len(self.problem.groups))
-        season = self.swing * np.sin(2.0 * np.pi * pull.number / self.period)
-        return float(generator.random() < self.cell_means[k, group] + season)
+        fallen = self.fall * min(1.0, pull.number / self.during)
+        return float(generator.random() < self.cell_means[k, group] - fallen)
 
 
 def _drift(*, runs: int) -> None:
-    print(f"\nall rates swing by {Seasons.swing} every {Seasons.period:,} pulls, {runs} runs")
-    print("answers; the variant 'short' is right, as it is better than the control at all times")
+    print(
+        f"\nall rates fall by {Falling.fall} during {Falling.during:,} pulls, {runs} runs: answers"
+    )
+    print("'short' is right: at all times it is better than the control in every segment")
     floors = [rate - MARGIN for rate in RATES[0]]
     for name, asked in (
         ("limits against the control", {"control": "now", "margin": MARGIN}),
-        ("floors at the control's mean level", {"floors": floors}),
+        ("floors at the control's former level", {"floors": floors}),
     ):
         problem = Problem(ARMS, SEGMENTS, reward_range=(0, 1), **asked)
-        environment = Seasons(problem, RATES)
+        environment = Falling(problem, RATES)
         answers = [_answer(problem, environment, seed) for seed in range(runs)]
         counts = {answer: answers.count(answer) for answer in dict.fromkeys(answers)}
         print(f"{name:>38}: {counts}", flush=True)
 
 
-def _answer(problem: Problem, environment: Seasons, seed: int) -> str:
+def _answer(problem: Problem, environment: Falling, seed: int) -> str:
     policy = BlockBetting(problem, delta=DELTA, max_pulls=50_000, seed=seed)
     generator = np.random.default_rng([3, seed])
     while not policy.stopped:

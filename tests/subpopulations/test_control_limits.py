@@ -149,6 +149,11 @@ def test_what_speaks_against_a_rival_goes_into_the_ledger_of_its_pair() -> None:
 TINY = 1e-6
 HARD: dict[str, tuple[list[list[float]], dict[str, Any], str | None]] = {
     "best arm on its margin": ([[0.5, 0.5], [0.4, 0.9], [0.5, 0.6]], {"margin": 0.1}, "1"),
+    "on both margins, control infeasible": (
+        [[0.5 - TINY, 0.9], [0.4 - TINY, 0.8], [0.3, 0.95]],
+        {"margin": 0.1, "floors": [[0.5, 0.5], [None, None], [None, None]]},
+        "1",
+    ),
     "better arm short by little": (
         [[0.5, 0.5], [0.4 - TINY, 0.9], [0.55, 0.55]],
         {"margin": 0.1},
