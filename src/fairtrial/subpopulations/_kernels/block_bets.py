@@ -76,7 +76,10 @@ def place_bets(
     for k in range(arms):
         is_settled = rules.separately and against_rival(state, k, leader) == math.inf
         if k != leader and not state.rejected[k] and not is_settled:
-            _bet_on_rival(model, rules, state, slot, k, means, control_means, variances)
+            if model.control == NO_CONTROL:
+                _bet_on_rival(model, rules, state, slot, k, means, control_means, variances)
+            else:
+                _bet_on_rows(model, rules, state, slot, k, means, control_means, variances)
     if leader == arms:
         return
     for bet in range(arms, bets.number[slot]):
@@ -113,22 +116,6 @@ def _bet_on_rival(
     divide(precisions, state.blocks.planned[slot].reshape((arms, groups)), variances)
     # As many slots as arms: a constant slot would have all of this compiled once more.
     lam = np.zeros((arms, ROLES, groups))
-    if model.control != NO_CONTROL:
-        coefficients = state.coefficients[slot, k]
-        aimed = with_limits(model, limits)
-        alternative = alternative_at(aimed, control_means)
-        _, constant = rival_value(leader, k, means, precisions, alternative, lam, k, coefficients)
-        for role in range(ROLES):
-            for group in range(groups):
-                state.centres[slot, k, role, group] = lam[k, role, group]
-        # Bets of different ledgers share the pulls of the control, so that all that speaks
-        # against k in a block with this target goes into one ledger.
-        is_pair = leader < arms
-        state.bets.ledger[slot, k] = pair_ledger(state, k, leader) if is_pair else own_ledger(k)
-        state.rival[slot, k] = k
-        state.constant[slot, k] = constant
-        _freeze(model, rules, state, slot, k, means, control_means, variances, 0.0)
-        return
     multiplier = 0.0
     if leader < arms:
         alternative = alternative_of(model)
@@ -157,6 +144,41 @@ def _bet_on_rival(
         centres[1, group] = lam[k, 1, group]
     is_pair = leader < arms and multiplier > 0.0
     state.bets.ledger[slot, k] = pair_ledger(state, k, leader) if is_pair else own_ledger(k)
+    state.rival[slot, k] = k
+    state.constant[slot, k] = constant
+    _freeze(model, rules, state, slot, k, means, control_means, variances, 0.0)
+
+
+@kernel
+def _bet_on_rows(
+    model: Model,
+    rules: Rules,
+    state: State,
+    slot: int,
+    k: int,
+    means: Floats,
+    control_means: Floats,
+    variances: Floats,
+) -> None:
+    """Freeze the bet on a rival where limits refer to a control: on rows of means of three arms.
+
+    The bets of a block share the pulls of the control and must not be multiplied. So all that
+    speaks against k in a block with an arm for its target goes into the ledger of the pair.
+    """
+    arms, groups = means.shape
+    leader = state.target[slot]
+    precisions = np.empty((arms, groups))
+    divide(precisions, state.blocks.planned[slot].reshape((arms, groups)), variances)
+    lam = np.empty((arms, ROLES, groups))
+    alternative = alternative_at(with_limits(model, model.rival_limits), control_means)
+    _, constant = rival_value(
+        leader, k, means, precisions, alternative, lam, k, state.coefficients[slot, k]
+    )
+    for role in range(ROLES):
+        for group in range(groups):
+            state.centres[slot, k, role, group] = lam[k, role, group]
+    has_target = leader < arms
+    state.bets.ledger[slot, k] = pair_ledger(state, k, leader) if has_target else own_ledger(k)
     state.rival[slot, k] = k
     state.constant[slot, k] = constant
     _freeze(model, rules, state, slot, k, means, control_means, variances, 0.0)
