@@ -97,7 +97,7 @@ def start(packed: Floats, floats: Floats, integers: Integers) -> None:
         slot = next_slot(state.blocks)
         state.target[slot] = state.leader[0]
         state.bets.number[slot] = 0
-        open_block(state.blocks, initial_counts(model, rules))
+        open_block(state.blocks, initial_counts(model, rules, state))
 
 
 @kernel

@@ -433,18 +433,24 @@ def _step(
 
 
 @kernel
-def initial_counts(model: Model, rules: Rules) -> Floats:
+def initial_counts(model: Model, rules: Rules, state: State) -> Floats:
     """Return the rows of the first block: mixtures as equally as so few rows allow."""
-    mixtures, actions = model.mixtures.shape
-    shares = weighted(model.mixtures, np.full(mixtures, 1.0 / mixtures))
-    counts = np.zeros(actions)
+    shares = weighted(model.mixtures, state.shares)
+    counts = np.zeros(shares.size)
     action, passed = 0, shares[0]
     for row in range(rules.initial_pulls):
-        while action < actions - 1 and (row + 0.5) / rules.initial_pulls > passed:
+        while action < shares.size - 1 and (row + 0.5) / rules.initial_pulls > passed:
             action += 1
             passed += shares[action]
         counts[action] += 1.0
+    _carry(rules, state, rules.initial_pulls * shares, counts)
     return counts
+
+
+@kernel
+def _carry(rules: Rules, state: State, wanted: Floats, counts: Floats) -> None:
+    if rules.carries:
+        state.owed[:] = wanted - counts
 
 
 @kernel
@@ -453,20 +459,20 @@ def block_counts(model: Model, rules: Rules, state: State, batch: float) -> Floa
 
     `batch`: rows wanted in the block; 0 leaves it to the method.
     """
-    shares = weighted(model.mixtures, state.shares)
     size = batch
     if size == 0.0:
         rows = state.counts.sum()
         for slot in range(state.blocks.waiting.size):
             rows += max(0, state.blocks.waiting[slot])
         size = max(math.ceil(rules.growth * rows - _ROUNDING), rules.least)
-    counts = np.empty(shares.size)
-    rest = np.empty(shares.size)
-    for a in range(shares.size):
-        counts[a] = math.floor(size * shares[a] + _ROUNDING)
-        rest[a] = size * shares[a] - counts[a]
+    wanted = size * weighted(model.mixtures, state.shares) + state.owed
+    counts = np.empty(wanted.size)
+    for a in range(wanted.size):
+        counts[a] = max(0.0, math.floor(wanted[a] + _ROUNDING))
+    rest = wanted - counts
     for _ in range(int(size - counts.sum())):
         largest = np.argmax(rest)
         counts[largest] += 1.0
         rest[largest] -= 1.0
+    _carry(rules, state, wanted, counts)
     return counts

@@ -43,7 +43,8 @@ class Rules(NamedTuple):
     rows so far, and at least `least`; `kappa` and `cost` shape the plan, which takes `steps` steps.
     Means shrink to the overall one by `mean_prior` rows, variances to a fair coin's by
     `variance_prior`. Nothing is bet while the weakest item has less than `pause` squared. No row
-    takes more than the part `cap` of a stake.
+    takes more than the part `cap` of a stake. What a block's whole numbers differ from the plan by
+    is made up for in the next if it `carries`: so a budget is kept.
     """
 
     knowledge: int
@@ -59,6 +60,7 @@ class Rules(NamedTuple):
     variance_prior: float
     pause: float
     cap: float
+    carries: bool
 
 
 class Constants(NamedTuple):
@@ -81,6 +83,7 @@ class State(NamedTuple):
     sums: Annotated[Floats, "cells"]
     squares: Annotated[Floats, "cells"]
     shares: Annotated[Floats, "mixtures"]  # the plan that the next one starts from
+    owed: Annotated[Floats, "actions"]  # rows planned so far and not made, if the plan carries
     ledgers: Annotated[Floats, "arms*(arms+1)+arms*limits"]  # see `own_ledger` and so on
     forecast: Annotated[Floats, "1"]  # rows still needed when the last block was planned
     rejected: Annotated[Integers, "arms+1"]  # whether each answer is, "none" last

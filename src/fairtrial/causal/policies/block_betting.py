@@ -183,6 +183,7 @@ class BlockBetting(BlockPolicy):
             variance_prior=2.0,
             pause=0.5,
             cap=0.6,
+            carries=_limits_costs(self.problem),
         )
 
     @property
@@ -409,11 +410,15 @@ def _functionals_of(problem: Problem, wanted: str) -> Functionals:
     return found
 
 
+def _limits_costs(problem: Problem) -> bool:
+    return problem.mean_budget is not None and math.isfinite(problem.mean_budget)
+
+
 def _mixtures(problem: Problem) -> Floats:
     """Return what a plan may mix, shape (mixtures, actions): actions, or pairs on the budget."""
     costs, budget = problem.row_costs.ravel(), problem.mean_budget
     every = np.eye(len(costs))
-    if budget is None or math.isinf(budget):
+    if budget is None or not _limits_costs(problem):
         return every[np.isfinite(costs)]
     cheap = np.flatnonzero(costs <= budget)
     dear = np.flatnonzero((costs > budget) & np.isfinite(costs))
