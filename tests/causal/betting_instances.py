@@ -77,3 +77,66 @@ def region(bound=0.06):
     arms = {f"k{k}": [[1 - p, p] for p in row] for k, row in enumerate(REGION_ARMS)}
     problem = Problem(model, "S", "V", "Y", arms, bound, (0.0, 1.0), forcing="never")
     return problem, NetworkEnvironment(problem)
+
+
+# ------------------------------------------------------------------------------ hard nulls
+
+TWO = [0.1, 0.9]
+JUST, NOTHING = 1e-7, 1e-12
+
+
+def _pair(mean, gap):
+    """Return P(V | S) of an arm over two states, P(S) even, by its mean and gap in P(V = 1)."""
+    first, second = mean + gap / 2, mean - gap / 2
+    return [[1 - first, first], [1 - second, second]]
+
+
+def _two_states(bound, *arms, reward=TWO):
+    """Return a chain; arms are (mean, gap) of P(V = 1), and bounds those of the outcome."""
+    return chain(0.5, {f"k{k}": _pair(*arm) for k, arm in enumerate(arms)}, reward, bound)
+
+
+def _three_values(bound, *arms):
+    """Return a chain with three values of S; arms are P(V = 1) by value."""
+    tables = {f"k{k}": [[1 - p, p] for p in arm] for k, arm in enumerate(arms)}
+    return chain([0.4, 0.3, 0.3], tables, TWO, bound)
+
+
+def _rare(bound, *arms):
+    """Return a chain with a rare first state; arms are P(V) by value."""
+    return chain(0.5, {f"k{k}": arm for k, arm in enumerate(arms)}, [0.9, 0.2, 0.6], bound)
+
+
+HARD_NULLS = {
+    "two best arms tied": lambda: _two_states(0.3, (0.5, 0.1), (0.5, 0.2), (0.3, 0.0)),
+    "eight arms tied": lambda: _two_states(0.5, *[(0.5, 0.05 * k) for k in range(8)]),
+    "best arm unfair by nothing": lambda: _two_states(0.16 - NOTHING, (0.6, 0.2), (0.5, 0.05)),
+    "best arm just fair": lambda: _two_states(0.16 + JUST, (0.6, 0.2), (0.55, 0.05)),
+    "all unfair by nothing": lambda: _two_states(
+        0.16 - NOTHING, (0.6, 0.2), (0.5, 0.2), (0.4, -0.2)
+    ),
+    "all unfair by nothing, rare outcomes": lambda: _two_states(
+        0.008 - NOTHING, (0.6, 0.2), (0.5, 0.2), (0.4, -0.2), reward=[0.005, 0.045]
+    ),
+    "best arm just fair, and tied": lambda: _two_states(0.16 + JUST, (0.6, 0.2), (0.6, 0.1)),
+    "three values, two best arms tied": lambda: _three_values(
+        0.3, (0.5, 0.5, 0.5), (0.62, 0.46, 0.38), (0.3, 0.35, 0.4)
+    ),
+    "three values, best arm unfair by nothing": lambda: _three_values(
+        0.24 - NOTHING, (0.8, 0.5, 0.6), (0.5, 0.5, 0.5)
+    ),
+    "rare state, best arm unfair by nothing": lambda: _rare(
+        0.08 - NOTHING, [[0.02, 0.28, 0.7], [0.02, 0.48, 0.5]], [[0.01, 0.5, 0.49]] * 2
+    ),
+    "rare state decides, tied": lambda: _rare(
+        0.3, [[0.02, 0.49, 0.49]] * 2, [[0.006, 0.4795, 0.5145]] * 2, [[0.01, 0.7, 0.29]] * 2
+    ),
+    "S with a parent, none fair by nothing": lambda: region(_least_gap() - NOTHING),
+    "S with a parent, one arm just fair": lambda: region(_least_gap() + 1e-9),
+}
+
+
+def _least_gap():
+    """Return the largest gap of the least unfair arm of `region`."""
+    gaps = np.array(list(region()[1].truth.gaps.values()))
+    return float(np.abs(gaps).max(axis=0).min())
