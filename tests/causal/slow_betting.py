@@ -184,7 +184,8 @@ def freeze(
     beliefs: Beliefs,
     deviation: float | None = None,
     offset: Floats | None = None,
-) -> Bet:
+    lost: float = 0.0,
+) -> Bet | None:
     """Return the bet against "the functional is at most the null" in a block of these counts."""
     den = counts @ instance.actions
     slope, own = centre(instance, functional, null, counts, beliefs)
@@ -197,8 +198,12 @@ def freeze(
     if deviation is None:
         error = squared_error(instance, functional, beliefs, estimate, noise, spread, counts.sum())
         deviation = math.sqrt(error)
-    points, stakes, cash = grid(estimate / deviation)
     ruin = float(np.nanmax(offset - np.minimum(slope, 0.0)))
+    estimate = (1 - lost) * estimate - lost * counts.sum() * ruin
+    spread = (1 - lost) * spread + lost * counts.sum() * ruin**2
+    if lost and estimate <= 0:
+        return None
+    points, stakes, cash = grid(estimate / deviation)
     thetas = points * deviation / spread
     if ruin > 0:
         thetas = np.minimum(thetas, CAP / ruin)
@@ -257,6 +262,7 @@ class Rule:
         self.breakable = breakable
         self.rows: list[tuple[int, int, float]] = []
         self.ledgers: dict[tuple[Any, ...], float] = {}
+        self.paid: list[tuple[dict[tuple[Any, ...], Bet], list[tuple[int, int, float]]]] = []
         self.live = [*range(self.arms), self.NONE]
         self.shares = np.full(len(instance.actions), 1 / len(instance.actions))
         self.reject()
@@ -409,8 +415,14 @@ class Rule:
                 functional = s * item[0] + nu * item[1]
                 sign = -1.0 if ledger[0] == "limit" else 1.0
                 null = sign * nu * instance.bound
-                bets[ledger] = freeze(instance, functional, null, counts, beliefs)
+                bet = freeze(instance, functional, null, counts, beliefs, lost=self.share_lost())
+                if bet is not None:
+                    bets[ledger] = bet
         return counts, bets
+
+    def share_lost(self) -> float:
+        rows = [row for _, block in self.paid for row in block]
+        return sum(math.isnan(row[2]) for row in rows) / len(rows)
 
     def find_shares(self, items: Any, needs: Any, needed: Any, beliefs: Beliefs) -> None:
         trial = 0.7 * self.shares + 0.3 / len(self.shares)
@@ -450,5 +462,14 @@ class Rule:
         for ledger, bet in bets.items():
             gain = bet.log_wealth([row[1] for row in rows], [row[2] for row in rows])
             self.ledgers[ledger] = self.ledgers.get(ledger, 0.0) + gain
-        self.rows += rows
+        self.paid.append((bets, rows))
+        self.rows += [row for row in rows if not math.isnan(row[2])]
         self.reject()
+
+    def correct(self, block: int, place: int, new: tuple[int, int, float]) -> None:
+        """Replace a row of a block that was paid, and pay all blocks again."""
+        paid, self.paid = self.paid, []
+        paid[block][1][place] = new
+        self.ledgers, self.rows, self.live = {}, [], [*range(self.arms), self.NONE]
+        for bets, rows in paid:
+            self.pay(bets, rows)

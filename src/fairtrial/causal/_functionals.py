@@ -48,10 +48,12 @@ def knowledge_of(problem: Problem, wanted: str) -> Knowledge:
     Raises
     ------
     ModelError
-        If the model does not give what is wanted.
+        If the model does not give what is wanted, cells cannot be listed, the sensitive attribute
+        changes the outcome itself, or the model does not tell how frequent its values are.
     InvalidArgument
         If the whole law of the cells is wanted of estimated tables.
     """
+    _require_listed(problem)
     if wanted == "auto":
         if _lacks_cells(problem) is None and not problem.model.fitted:
             return "cells"
@@ -95,20 +97,13 @@ class Functionals:
     problem : Problem
         The problem.
     knowledge : {"cells", "covariates", "ratios"}
-        What is known of the cells' law.
-
-    Raises
-    ------
-    ModelError
-        If cells cannot be listed, the outcome is itself changed by the sensitive attribute, or
-        the model does not tell how frequent the attribute's values are.
+        What is known of the cells' law, as `knowledge_of` found.
     """
 
     def __init__(self, problem: Problem, knowledge: Knowledge) -> None:
         self.problem = problem
         self.knowledge = knowledge
         self._model = cell_model_of(problem)
-        _require_listed(problem)
 
     @cached_property
     def _shares(self) -> Floats:

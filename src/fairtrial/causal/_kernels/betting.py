@@ -239,7 +239,7 @@ def take_rows(
 
 @kernel
 def tell_late(
-    _packed: Floats,
+    packed: Floats,
     floats: Floats,
     integers: Integers,
     action: int,
@@ -249,29 +249,39 @@ def tell_late(
 ) -> bool:
     """Take the row of a pull given up as lost; return whether it still counts for its block.
 
-    It does while the block is open: the worst score that a bet took was at most as good.
+    It does while the block is open, unless another row was drawn in its place: the worst score
+    that a bet took was at most as good.
     """
+    _, rules = open_constants(packed)
     state = open_state(floats, integers)
     _add_data(state, action, row[0], row[1], 1.0)
     slot = slot_of(state.blocks, serial_of(tag))
-    if slot == OUTSIDE:
+    if slot == OUTSIDE or not undo_loss(state.blocks, slot, action, rules.pulls_again):
         return False
-    undo_loss(state.blocks, slot, action, False)
     receive(state.blocks, slot, action, row[1])
-    correct_bets(state, slot, 0, LOST, row[0], row[1])
+    if rules.pulls_again:
+        multiply_bets(state, slot, row[0], row[1])
+        _settle(packed, state)
+    else:
+        correct_bets(state, slot, 0, LOST, row[0], row[1])
     return True
 
 
 @kernel
 def lose(packed: Floats, floats: Floats, integers: Integers, action: int, tag: int) -> None:
-    """Take note that a pull will have no outcome: every bet takes the worst that it can be."""
+    """Take note that a pull will have no outcome: every bet takes the worst that it can be.
+
+    Where losing has nothing to do with the row another is drawn in its place.
+    """
+    _, rules = open_constants(packed)
     state = open_state(floats, integers)
     slot = slot_of(state.blocks, serial_of(tag))
     if slot == OUTSIDE:
         return
-    note_loss(state.blocks, slot, action, False)
-    multiply_bets(state, slot, 0, LOST)
-    _settle(packed, state)
+    note_loss(state.blocks, slot, action, rules.pulls_again)
+    if not rules.pulls_again:
+        multiply_bets(state, slot, 0, LOST)
+        _settle(packed, state)
 
 
 @kernel

@@ -53,6 +53,7 @@ class Block(NamedTuple):
     """What all bets on a block share."""
 
     size: float
+    lost: float  # share of its rows that will get lost and count as the worst, by those before
     density: Floats  # sum over its rows of their actions' weights, by cell
     metric: Floats
     span: Span
@@ -67,7 +68,8 @@ def place_bets(
     counts = state.blocks.planned[slot]
     density = weighted(model.actions, counts)
     span = _span_of(model, rules, beliefs, density)
-    block = Block(counts.sum(), density, metric_of(beliefs, density), span)
+    metric = metric_of(beliefs, density)
+    block = Block(counts.sum(), _share_lost(rules, state), density, metric, span)
     target = state.target[slot]
     state.bets.number[slot] = items.needs.size
     for item in range(items.needs.size):
@@ -82,6 +84,12 @@ def place_bets(
         elif target < arms:
             ledger = pair_ledger(arms, item, target)
         _place_bet(model, rules, state, slot, item, ledger, beliefs, items, block)
+
+
+@kernel
+def _share_lost(rules: Rules, state: State) -> float:
+    lost, came = state.blocks.lost.sum(), state.blocks.came.sum()
+    return 0.0 if rules.pulls_again or lost == 0.0 else lost / (lost + came)
 
 
 @kernel
@@ -129,7 +137,10 @@ def _place_bet(
     else:
         rows = state.rows.sum()
         squared = _error_by_class(model, rules, functional, beliefs) + within / max(1.0, rows)
-    if squared <= 0.0 or inside <= 0.0:
+    # A lost row has the least score.
+    effect -= block.lost * (effect + block.size * ruin)
+    inside += block.lost * (block.size * ruin * ruin - inside)
+    if squared <= 0.0 or inside <= 0.0 or effect <= 0.0:
         return
     state.bets.ledger[slot, item] = ledger
     state.bets.variance[slot, item] = squared

@@ -205,26 +205,23 @@ def metric_of(beliefs: Beliefs, density: Floats) -> Floats:
 
 
 @kernel
-def inner(one: Floats, other: Floats, metric: Floats) -> float:
-    """Return the inner product of two functionals; infinite if both need a cell without rows."""
-    total = 0.0
-    for x in range(metric.size):
-        product = one[x] * other[x]
-        if product != 0.0:
-            total += product * metric[x]
-    return total
-
-
-@kernel
 def weigh(
     first: Floats, second: Floats, gain: float, excess: float, metric: Floats
 ) -> tuple[float, float, float]:
-    """Return the best weights of two functionals, and the value of their mixture."""
-    variance = inner(first, first, metric)
-    other = inner(second, second, metric)
-    if math.isinf(variance) or math.isinf(other):
+    """Return the best weights of two functionals, and the value of their mixture.
+
+    All are zero if one of them needs a cell in which no row can fall.
+    """
+    variance, both, other = 0.0, 0.0, 0.0
+    for x in range(metric.size):
+        one, two = first[x], second[x]
+        if one != 0.0 or two != 0.0:
+            variance += one * one * metric[x]
+            both += one * two * metric[x]
+            other += two * two * metric[x]
+    if not variance + other < math.inf:
         return 0.0, 0.0, 0.0
-    return multipliers(gain, excess, variance, inner(first, second, metric), other)
+    return multipliers(gain, excess, variance, both, other)
 
 
 @kernel
@@ -424,9 +421,11 @@ def _step(
         if score != 0.0:
             price[x] = score * score * metric[x] / density[x]
     told = np.zeros(trial.size)
+    total = 0.0
     for mixture in range(trial.size):
-        told[mixture] = np.sum(price * options[mixture])
-    total = np.sum(trial * told)
+        for x in range(price.size):
+            told[mixture] += price[x] * options[mixture, x]
+        total += trial[mixture] * told[mixture]
     if total > 0.0:
         for mixture in range(trial.size):
             trial[mixture] *= 1.0 - size + size * told[mixture] / total

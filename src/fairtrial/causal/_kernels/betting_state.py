@@ -44,7 +44,8 @@ class Rules(NamedTuple):
     Means shrink to the overall one by `mean_prior` rows, variances to a fair coin's by
     `variance_prior`. Nothing is bet while the weakest item has less than `pause` squared. No row
     takes more than the part `cap` of a stake. What a block's whole numbers differ from the plan by
-    is made up for in the next if it `carries`: so a budget is kept.
+    is made up for in the next if it `carries`: so a budget is kept. A lost pull is made again if
+    `pulls_again`; else it counts as the worst row.
     """
 
     knowledge: int
@@ -61,6 +62,7 @@ class Rules(NamedTuple):
     pause: float
     cap: float
     carries: bool
+    pulls_again: bool
 
 
 class Constants(NamedTuple):

@@ -26,7 +26,7 @@ from fairtrial.confidence.block_betting import (
     Randomize,
     check_randomize,
 )
-from fairtrial.confidence.block_betting.bets import GRID
+from fairtrial.confidence.block_betting.bets import GRID, NO_BET
 from fairtrial.confidence.loss_test import UNEQUAL_LOSSES
 from fairtrial.core.policy import Choice
 from fairtrial.core.pull import Pull
@@ -39,6 +39,13 @@ __all__ = ["BlockBetting"]
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 Row = tuple[int, float]
+
+_LOSSES_IGNORABLE = "whether a row gets lost has nothing to do with its cell and its outcome"
+
+_TOO_MANY_LOST = (
+    "too many rows are lost: each counts as the worst that it could have been, and as things stand "
+    "more rows will not decide"
+)
 
 _MOST_AT_ONCE = 4096
 """Rows of a simulation that are drawn together."""
@@ -78,6 +85,9 @@ class BlockBetting(BlockPolicy):
         Rows in a block; by default 4 % of the rows so far, and at least 10.
     max_pulls : int, optional
         Stop undecided after this many rows.
+    losses : {"informative", "ignorable"}
+        Whether the cell or the outcome of a row may have a say in whether it gets lost (default).
+        If not, a lost row is drawn again; the guarantee then names the assumption.
     randomize : bool or "bernoulli"
         Whether the pulls of a block come in random order (default), each drawn from those that
         are left. With ``"bernoulli"`` the action of each pull is drawn on its own, with the
@@ -95,10 +105,11 @@ class BlockBetting(BlockPolicy):
 
     Notes
     -----
-    Source: docs/explanation/fair-interventions.md, with the proof. A row that gets lost counts as
-    the worst that it could have been for every bet, so the guarantee holds whatever made it get
-    lost. One that comes after its pull was given up counts if its block is open. A correction
-    reaches every bet: those that were paid are paid once more.
+    Source: docs/explanation/fair-interventions.md, with the proof. By default a row that gets lost
+    counts as the worst that it could have been for every bet, so the guarantee holds whatever made
+    it get lost; where many are lost nothing may be decided, and `warnings` says so. A row that
+    comes after its pull was given up counts if its block is open. A correction reaches every bet:
+    those that were paid are paid once more.
 
     If tables were estimated from data no guarantee is claimed: the weights of rows are then wrong
     by the errors of the tables, and evidence grows from that alone.
@@ -133,6 +144,7 @@ class BlockBetting(BlockPolicy):
         knowledge: str = "auto",
         batch: int | None = None,
         max_pulls: int | None = None,
+        losses: str = "informative",
         randomize: Randomize = True,
         seed: int | np.random.Generator | None = None,
     ) -> None:
@@ -142,7 +154,8 @@ class BlockBetting(BlockPolicy):
             raise InvalidArgument("problem", accepted, problem.outcome_range)
         self.knowledge = check_choice("knowledge", knowledge, ["auto", *KNOWLEDGE])
         self.batch = None if batch is None else check_integer("batch", batch, low=1)
-        self.randomize = check_randomize(randomize)
+        self.losses = check_choice("losses", losses, ["informative", "ignorable"])
+        self.randomize = check_randomize(randomize, self.losses)
         self._functionals = _functionals_of(problem, self.knowledge)
         model = self._model
         self._check_size(model)
@@ -184,6 +197,7 @@ class BlockBetting(BlockPolicy):
             pause=0.5,
             cap=0.6,
             carries=_limits_costs(self.problem),
+            pulls_again=self.losses == "ignorable",
         )
 
     @property
@@ -387,16 +401,31 @@ class BlockBetting(BlockPolicy):
         came = self._counts > 0.0
         return {"cost": float(self._counts[came] @ self.problem.row_costs.ravel()[came])}
 
+    @property
+    def _loses_too_many(self) -> bool:
+        """Whether rows that get lost keep every bet on the newest block from being worth it."""
+        blocks, bets = self._blocks.state.blocks, self._blocks.state.bets
+        if self._finished or not blocks.lost.any() or not blocks.number[0]:
+            return False
+        slot = (self._blocks.planned - 1) % len(bets.number)
+        ledgers = bets.ledger[slot, : bets.number[slot]]
+        return len(ledgers) > 0 and bool((ledgers == NO_BET).all())
+
     def warnings(self) -> tuple[str, ...]:
         """Return what keeps evidence back, and unequal losses."""
         found = (*super().warnings(), *self._standstill)
-        unequal = self._blocks.loses_unequally(len(self.problem.modes))
-        return (*found, UNEQUAL_LOSSES) if unequal else found
+        if self._blocks.loses_unequally(len(self.problem.modes)):
+            found = (*found, UNEQUAL_LOSSES)
+        return (*found, _TOO_MANY_LOST) if self._loses_too_many else found
 
     @property
     def guarantee(self) -> Guarantee:
         """The guarantee, and its basis after losses and corrections."""
         stated = self._with_order(promise(self.problem, self.delta, self._functionals.knowledge))
+        if self.losses == "ignorable":
+            stated = stated.assuming(_LOSSES_IGNORABLE)
+            if self._blocks.loses_unequally(len(self.problem.modes)):
+                stated = stated.weakened("some arms lose more rows than others by chance alone")
         return self._blocks.as_it_stands(stated, leaves_out=False)
 
 

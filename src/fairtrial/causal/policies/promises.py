@@ -54,7 +54,7 @@ def promise(problem: Problem, delta: float, knowledge: Knowledge) -> Guarantee:
             else f"the graph is right: given {cells} and {sensitive} the mean outcome does not "
             "depend on the arm",
             "these means do not change during the study",
-            _of_others(problem, knowledge),
+            *_of_others(problem, knowledge),
         ),
         source=_SOURCE,
     )
@@ -66,14 +66,16 @@ def _changed(problem: Problem) -> str:
     return listed([node for node in problem.model.nodes if node in own])
 
 
-def _of_others(problem: Problem, knowledge: Knowledge) -> str:
-    """Return what is assumed of the cells' other nodes."""
-    others = listed(problem.outside_nodes) if problem.outside_nodes else "the other nodes"
+def _of_others(problem: Problem, knowledge: Knowledge) -> tuple[str, ...]:
+    """Return what is assumed of the cells' other nodes, if there are any."""
+    if not problem.outside_nodes:
+        return ()
+    others = listed(problem.outside_nodes)
     if knowledge == "cells":
-        return f"the distribution of {others} is the stated one"
+        return (f"the distribution of {others} is the stated one",)
     if knowledge == "covariates":
         return (
-            f"neither the arm nor the sensitive attribute influences {others}, whose distribution "
-            "need not be known"
+            f"neither the arm nor the sensitive attribute influences {others}",
+            f"the distribution of {others} does not change; it need not be known",
         )
-    return f"nothing is assumed of the distribution of {others}, but that it does not change"
+    return (f"the distribution of {others} does not change; it need not be known",)
