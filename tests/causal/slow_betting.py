@@ -389,6 +389,13 @@ class Rule:
 
     def plan(self) -> tuple[Floats, dict[tuple[Any, ...], Bet]]:
         """Return the counts and the bets of the next block."""
+        return self.plan_with(None)
+
+    def bets_on(self, counts: Floats) -> dict[tuple[Any, ...], Bet]:
+        """Return the bets on a block of given counts."""
+        return self.plan_with(counts)[1]
+
+    def plan_with(self, counts: Floats | None) -> tuple[Floats, dict[tuple[Any, ...], Bet]]:
         instance, beliefs = self.instance, self.beliefs()
         means = np.array([effect(instance, row, beliefs) for row in instance.means])
         gaps = np.array([[effect(instance, row, beliefs) for row in arm] for arm in instance.gaps])
@@ -404,7 +411,7 @@ class Rule:
             if needs[ledger] > 0
         }
         self.find_shares(items, needs, needed, beliefs)
-        counts = self.counts()
+        counts = self.counts() if counts is None else counts
         if min(needed.values(), default=0.0) < PAUSE**2:
             return counts, {}
         den = counts @ instance.actions

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fairtrial.causal._cell_model import cell_model_of
 from fairtrial.causal._functionals import KNOWLEDGE, Functionals, knowledge_of
@@ -27,6 +27,7 @@ from fairtrial.confidence.block_betting import (
     check_randomize,
 )
 from fairtrial.confidence.block_betting.bets import GRID, NO_BET
+from fairtrial.confidence.block_betting.cuts import Cuts, actions_of
 from fairtrial.confidence.loss_test import UNEQUAL_LOSSES
 from fairtrial.core.policy import Choice
 from fairtrial.core.pull import Pull
@@ -41,6 +42,8 @@ Integers = NDArray[np.int64]
 Row = tuple[int, float]
 
 _LOSSES_IGNORABLE = "whether a row gets lost has nothing to do with its cell and its outcome"
+
+_ASSIGNED_BLINDLY = "which action a unit got has nothing to do with its own cell"
 
 _TOO_MANY_LOST = (
     "too many rows are lost: each counts as the worst that it could have been, and as things stand "
@@ -88,6 +91,9 @@ class BlockBetting(BlockPolicy):
     losses : {"informative", "ignorable"}
         Whether the cell or the outcome of a row may have a say in whether it gets lost (default).
         If not, a lost row is drawn again; the guarantee then names the assumption.
+    assigned : array-like of int, optional
+        What a finished experiment did: the action of every unit in the order of assignment. Blocks
+        are cut from it instead of being planned, and the rows are told in that order.
     randomize : bool or "bernoulli"
         Whether the pulls of a block come in random order (default), each drawn from those that
         are left. With ``"bernoulli"`` the action of each pull is drawn on its own, with the
@@ -145,6 +151,7 @@ class BlockBetting(BlockPolicy):
         batch: int | None = None,
         max_pulls: int | None = None,
         losses: str = "informative",
+        assigned: ArrayLike | None = None,
         randomize: Randomize = True,
         seed: int | np.random.Generator | None = None,
     ) -> None:
@@ -162,6 +169,18 @@ class BlockBetting(BlockPolicy):
         _warn_of_no_overlap(problem, self._functionals, model)
         constants, _ = CONSTANTS.pack(Constants(model, self._rules))
         self._blocks = _Blocks(constants, self.randomize, self._key, **self._dimensions(model))
+        self.assigned = assigned
+        if assigned is not None:
+            self._follow(self._cut(assigned))
+
+    def _cut(self, assigned: ArrayLike) -> Cuts:
+        """Return the blocks of a finished experiment; on its first units nothing is bet."""
+        if self.losses == "ignorable":
+            raise InvalidArgument("losses", "must be 'informative' with assigned", self.losses)
+        problem, rules = self.problem, self._rules
+        actions = actions_of(assigned, problem)
+        begin = min(rules.initial_pulls, len(actions))
+        return Cuts(actions, problem.n_actions, begin, rules.growth, int(rules.least))
 
     @property
     def _model(self) -> Model:
@@ -230,6 +249,8 @@ class BlockBetting(BlockPolicy):
 
     def choose(self) -> Choice:
         """Return the next pull of an open block, planning a new one when there is none."""
+        if self._cuts is not None:
+            return self._next_assigned(self._cuts)
         return self._blocks.choose(float(self.batch or 0))
 
     def learn(self, pull: Pull, outcome: Any) -> None:
@@ -422,6 +443,8 @@ class BlockBetting(BlockPolicy):
     def guarantee(self) -> Guarantee:
         """The guarantee, and its basis after losses and corrections."""
         stated = self._with_order(promise(self.problem, self.delta, self._functionals.knowledge))
+        if self._cuts is not None:
+            stated = stated.assuming(_ASSIGNED_BLINDLY)
         if self.losses == "ignorable":
             stated = stated.assuming(_LOSSES_IGNORABLE)
             if self._blocks.loses_unequally(len(self.problem.modes)):
