@@ -4,12 +4,12 @@ from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 
-from fairtrial import allocation, delayed, linear, subpopulations
+from fairtrial import allocation, causal, delayed, linear, subpopulations
 
 
 def main() -> None:
     """Warm the families side by side."""
-    families = (warm_subpopulations, warm_linear, warm_delayed, warm_allocation)
+    families = (warm_subpopulations, warm_linear, warm_delayed, warm_allocation, warm_causal)
     with ProcessPoolExecutor(2) as pool:
         for done in [pool.submit(family) for family in families]:
             done.result()
@@ -86,6 +86,22 @@ def warm_delayed() -> None:
     rule.to_cancel()
     rule.progress()
     rule.clone().compiled_run(environment, generator, 20)
+
+
+def warm_causal() -> None:
+    """Ask, tell, correct and simulate with block betting."""
+    arms = {"a": [[0.5, 0.5], [0.4, 0.6]], "b": [[0.2, 0.8], [0.1, 0.9]]}
+    problem, environment = causal.chain(0.4, arms, [0.1, 0.9], 0.2)
+    policy = causal.BlockBetting(problem, seed=0)
+    pulls = policy.ask(2)
+    generator = np.random.default_rng(0)
+    row = environment.sample(pulls[0], generator)
+    policy.tell(pulls[0], row)
+    policy.fail(pulls[1])
+    policy.amend(pulls[0], row, row)
+    policy.tell(pulls[1], environment.sample(pulls[1], generator))
+    policy.progress()
+    policy.clone().compiled_run(environment, generator, 50)
 
 
 if __name__ == "__main__":

@@ -47,10 +47,11 @@ def test_a_study_is_reopened_audited_and_carried_away(tmp_path, make, cls, optio
     assert other.verify().ok
 
 
-def test_the_recommended_rule_is_the_default():
+def test_the_proven_rule_is_the_default():
     problem, _ = tiny()
-    assert ft.causal.Problem.default_policy == PlugIn.__name__
-    assert ft.core.specification.policy_class(problem.default_policy, problem) is PlugIn
+    assert problem.default_policy == ft.causal.BlockBetting.__name__
+    found = ft.core.specification.policy_class(problem.default_policy, problem)
+    assert found is ft.causal.BlockBetting
 
 
 def test_a_bad_row_is_refused_and_the_pull_stays_open(tmp_path):

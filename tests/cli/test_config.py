@@ -456,6 +456,7 @@ def test_a_refused_argument_without_a_default_is_one_mistake(tmp_path):
         [problem.arms]
         a = [[0.5, 0.5], [0.4, 0.6]]
         [policy]
+        name = "PlugIn"
         budget = 10
         [source]
         kind = "simulate"

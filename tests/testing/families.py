@@ -488,6 +488,12 @@ _ALLOCATION = [
 ]  # fmt: skip
 
 _CAUSAL = [
+    *_rows(causal, "BlockBetting",
+           interventions, costly_interventions, observed_interventions),
+    *_rows(causal, "BlockBetting", observed_interventions, knowledge="covariates"),
+    *_rows(causal, "BlockBetting", costly_interventions, knowledge="ratios", max_pulls=70),
+    *_rows(causal, "BlockBetting", interventions, randomize="bernoulli"),
+    *_rows(causal, "BlockBetting", interventions, randomize=False, batch=7),
     *_rows(causal, "PlugIn UniformSampling",
            interventions, costly_interventions, observed_interventions, **_BUDGET),
     *_rows(causal, "PlugIn", costly_interventions, estimator="sn", phased=True, **_BUDGET),

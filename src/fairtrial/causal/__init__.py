@@ -30,11 +30,13 @@ from fairtrial.causal.policies import (
     UniformSampling,
 )
 from fairtrial.causal.problem import Problem
+from fairtrial.core.lazy import lazy_names
 
 __all__ = [
     "Allocation",
     "ArmEstimate",
     "BIFError",
+    "BlockBetting",
     "BoundTooTight",
     "BudgetInfeasible",
     "CausalModel",
@@ -63,3 +65,6 @@ __all__ = [
     "divergences",
     "estimate",
 ]
+
+# This imports compiled code.
+__getattr__, __dir__ = lazy_names(__name__, ["policies.block_betting"])

@@ -138,7 +138,6 @@ class Problem(Outcomes):
     """
 
     family = "causal"
-    default_policy = "PlugIn"
 
     def __init__(
         self,
@@ -274,6 +273,24 @@ class Problem(Outcomes):
             "Fair": f"means for people who differ in {whose} alone differ by at most "
             f"{self.fairness_bound:g}",
         }
+
+    @property
+    def default_policy(self) -> str:  # type: ignore[override]  # elsewhere it is the same for all
+        """The rule for this problem: block betting where that is proven, else a fixed budget.
+
+        It is proven if outcomes have a range, and the model has tables that were given, not
+        estimated from data, of all that the arms and the sensitive attribute change.
+        """
+        model = self.model
+        changed = [node for node in self.carriers if node != self.intervened]
+        listed_cells = all(model.is_discrete(node) for node in self.cell_nodes) and not any(
+            isinstance(arm, Density) for arm in self.arms.values()
+        )
+        tabulated = {*changed, *model.ancestors(self.attributes)} <= set(model.tables)
+        exact = self.outcome_range is not None and not model.fitted
+        through_others = self.outcome_node not in self.carriers
+        proven = exact and listed_cells and tabulated and through_others
+        return "BlockBetting" if proven else "PlugIn"
 
     # ------------------------------------------------------------------------ gaps
 

@@ -16,6 +16,7 @@ from fairtrial.causal.allocation import whole_rows
 from fairtrial.causal.environments import RowEnvironment
 from fairtrial.causal.estimates import Estimates, details_of
 from fairtrial.causal.estimation import estimate_records
+from fairtrial.causal.policies.consistency import require_consistent
 from fairtrial.causal.policies.reports import action_estimates, arm_estimates
 from fairtrial.causal.problem import Problem
 from fairtrial.core.policy import Choice, Policy, State
@@ -23,7 +24,6 @@ from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import Guarantee, Progress, Recommendation, Status
 from fairtrial.core.run import Run
 from fairtrial.core.validation import check_instance, check_integer
-from fairtrial.errors import InvalidOutcome
 
 Floats = NDArray[np.float64]
 
@@ -130,7 +130,7 @@ class FixedBudgetPolicy(Policy):
         """Take a row; the last one of a phase closes it."""
         arm, mode = divmod(pull.action, len(self.problem.modes))
         value, cell, reward = cell_model_of(self.problem).encode(outcome)
-        self._require_consistent(pull, arm, mode, value, cell)
+        require_consistent(self.problem, pull, value, cell)
         self._record(pull.tag, arm, mode > 0, value, cell, reward)
         if pull.number != UNSOLICITED and not self.is_lost(pull):
             self._count_row()
@@ -147,24 +147,6 @@ class FixedBudgetPolicy(Policy):
         self, phase: int, arm: int, forced: bool, value: int, cell: Any, reward: float
     ) -> None:
         self._ledger.add_one(arm, forced, value, cell, reward)
-
-    def _require_consistent(self, pull: Pull, arm: int, mode: int, value: int, cell: Any) -> None:
-        if mode and value != mode - 1:
-            forced = self.problem.values[mode - 1]
-            raise InvalidOutcome(
-                "outcome", f"must have the forced value {forced!r}", self.problem.values[value]
-            )
-        cell_model = cell_model_of(self.problem)
-        if cell_model.is_tabulated:
-            possible = cell_model.g[arm, value, cell] > 0.0
-        else:
-            possible = cell_model.log_weights(np.array([cell], float))[0, arm, value] > -np.inf
-        if not possible:
-            raise InvalidOutcome(
-                "outcome",
-                f"has probability zero under its own arm {pull.labels['arm']!r}: model and "
-                "record disagree",
-            )
 
     def on_failure(self, pull: Pull, reason: str) -> None:
         """Replan the row: the budget counts rows that came."""

@@ -292,8 +292,11 @@ class LiveBlocks:
         """Issue a pull that others assigned; return its tag."""
         return int(self.kernels.ask_assigned(*self.arrays, action))
 
-    def learn(self, pull: Pull, value: float, *, was_lost: bool) -> None:
-        """Take a result; after its loss it counts for bets wherever its block is known."""
+    def learn(self, pull: Pull, value: Any, *, was_lost: bool) -> None:
+        """Take a result; after its loss it counts for bets wherever its block is known.
+
+        `value` is what the family's kernels take: a number, or a tuple of them.
+        """
         if was_lost:
             self._learn_late(pull, value)
             return
@@ -303,7 +306,7 @@ class LiveBlocks:
         if self._first.item() != before:
             self._keep_paid(before)
 
-    def _learn_late(self, pull: Pull, value: float) -> None:
+    def _learn_late(self, pull: Pull, value: Any) -> None:
         is_too_late = pull.number in self.late
         tag = _OUTSIDE if is_too_late else pull.tag
         told = pull.action, tag, value, pull.number
@@ -337,7 +340,7 @@ class LiveBlocks:
         self.kernels.lose(*self.arrays, action, tag, *details)
         self._keep_paid(before)
 
-    def amend(self, pull: Pull, old: float, new: float) -> None:
+    def amend(self, pull: Pull, old: Any, new: Any) -> None:
         """Correct a result, and all bets on it; those that were paid are paid once more."""
         in_block = pull.number != UNSOLICITED and pull.number not in self.late
         tag = pull.tag if in_block else _OUTSIDE

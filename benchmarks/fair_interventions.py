@@ -1,0 +1,149 @@
+"""Rows until block betting stops with the best fair intervention, and how often that is wrong.
+
+Beside our means stand those of an independent implementation of the same rule. Then the share of
+runs in which the right answer is ever rejected, where it is right by next to nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from fairtrial import simulate
+from fairtrial.causal import BlockBetting, CausalModel, NetworkEnvironment, Problem
+from fairtrial.data import adult_offer, hepar2
+from tests.causal.betting_instances import HARD_NULLS, region, small, three, tiny
+
+DELTA = 0.1
+MOST_ROWS = 200_000
+MOST_ROWS_OF_A_NULL = 2_000
+_CARCINOMA = ("carcinoma", {"present": 1.0, "absent": 0.0})
+
+
+class Case(NamedTuple):
+    """An instance, and the mean rows by another implementation, with their standard error."""
+
+    name: str
+    make: Callable[[], NetworkEnvironment]
+    rows: dict[str, tuple[float, float]]
+
+
+def _liver(intervened: str, arms: dict[str, object], bound: float) -> NetworkEnvironment:
+    network = CausalModel.from_bif(hepar2())
+    return NetworkEnvironment(Problem(network, "sex", intervened, _CARCINOMA, arms, bound))
+
+
+def _fibrosis() -> NetworkEnvironment:
+    own = [[0.3, 0.7], [0.05, 0.95], [0.001, 0.999]]
+    arms = {"own": own, "even": [[0.5, 0.5]] * 3, "other": [[0.9, 0.1], [0.1, 0.9], [0.2, 0.8]]}
+    return _liver("fibrosis", arms, 0.2)
+
+
+def _cirrhosis() -> NetworkEnvironment:
+    own = CausalModel.from_bif(hepar2()).tables["PBC"]
+    swapped = own[::-1] if own.shape[0] == 2 else own[:, ::-1]
+    arms = {"own": own, "even": np.full_like(own, 0.5), "swapped": swapped}
+    return _liver("PBC", arms, 0.03)
+
+
+def _ten_arms(seed: int) -> NetworkEnvironment:
+    tables = np.random.default_rng(seed).dirichlet([1, 1], size=(10, 3))
+    return _liver("fibrosis", {f"k{k}": table for k, table in enumerate(tables)}, 0.2)
+
+
+def _offers(variant: str) -> NetworkEnvironment:
+    return NetworkEnvironment(Problem(**_as_arguments(adult_offer(variant)), outcome_range=(0, 1)))
+
+
+def _as_arguments(question: dict[str, object]) -> dict[str, object]:
+    return {"model" if key == "network" else key: value for key, value in question.items()}
+
+
+CASES = (
+    Case("tiny", lambda: tiny()[1], {"cells": (43, 0.3), "ratios": (44, 0.6)}),
+    Case("tiny, none fair", lambda: tiny(0.05)[1], {"cells": (95, 1.3), "ratios": (100, 3.4)}),
+    Case("small-1", lambda: small()[1], {"cells": (225, 5.1), "ratios": (273, 11)}),
+    Case("three", lambda: three()[1], {"cells": (368, 9.3), "ratios": (381, 15)}),
+    Case(
+        "region",
+        lambda: region()[1],
+        {"cells": (1297, 52), "covariates": (2767, 154), "ratios": (2444, 130)},
+    ),
+    Case(
+        "hepar, fibrosis",
+        _fibrosis,
+        {"cells": (160, 3.2), "covariates": (298, 12), "ratios": (323, 12)},
+    ),
+    Case(
+        "hepar, PBC",
+        _cirrhosis,
+        {"cells": (304, 7.7), "covariates": (663, 22), "ratios": (718, 22)},
+    ),
+    Case(
+        "hepar10-5",
+        lambda: _ten_arms(5),
+        {"cells": (201, 2.9), "covariates": (460, 9.9), "ratios": (465, 10)},
+    ),
+    Case(
+        "hepar10-1",
+        lambda: _ten_arms(1),
+        {"cells": (202, 2.8), "covariates": (853, 21), "ratios": (903, 21)},
+    ),
+    Case("offers, easy", lambda: _offers("easy"), {"cells": (337, 0.5), "covariates": (502, 4.4)}),
+    Case("offers, hard", lambda: _offers("hard"), {"cells": (1396, 2.2), "covariates": (2795, 55)}),
+    Case(
+        "offers, none fair",
+        lambda: _offers("none_fair"),
+        {"cells": (746, 0.9), "covariates": (1077, 18)},
+    ),
+)
+
+
+def run(*, quick: bool) -> None:
+    """Print rows, cost of a row and errors on questions of many kinds, then on hard ones."""
+    runs = 4 if quick else 200
+    print(f"\nrows at delta {DELTA}, {runs} runs: mean (standard error), another implementation")
+    for case in CASES:
+        for knowledge, known in case.rows.items():
+            _measure(case.name, case.make(), knowledge, known, runs)
+    runs = 20 if quick else 2_000
+    print(f"\nshare of {runs} runs of {MOST_ROWS_OF_A_NULL:,} rows that reject the right answer")
+    for name, make in HARD_NULLS.items():
+        print(f"{name:>60}{share_rejected(make()[1], runs):>9.2%}", flush=True)
+
+
+def _measure(
+    name: str,
+    environment: NetworkEnvironment,
+    knowledge: str,
+    known: tuple[float, float],
+    runs: int,
+) -> None:
+    policy = BlockBetting(environment.problem, delta=DELTA, knowledge=knowledge)
+    start = time.perf_counter()
+    found = simulate(policy, environment, runs, seed=1, horizon=MOST_ROWS, progress=False)
+    elapsed = time.perf_counter() - start
+    times = found.stopping_time
+    error = times.std() / np.sqrt(runs)
+    cost = 1e6 * elapsed / times.sum()
+    print(
+        f"{name:>20}{knowledge:>12}{times.mean():>9,.0f} ({error:.1f}){known[0]:>9,.0f} "
+        f"({known[1]:g}){cost:>8.1f} us a row, {found.error_rate:.1%} wrong, "
+        f"{found.undecided_rate:.0%} undecided",
+        flush=True,
+    )
+
+
+def share_rejected(environment: NetworkEnvironment, runs: int) -> float:
+    """Return in which share of runs block betting ever rejects the right answer."""
+    problem, right = environment.problem, environment.truth.best
+    rejected = 0
+    for seed in range(runs):
+        policy = BlockBetting(problem, delta=DELTA, seed=seed)
+        generator = np.random.default_rng([seed, 1])
+        policy.compiled_run(environment, generator, MOST_ROWS_OF_A_NULL)
+        rejected += right not in (policy.recommend().candidates or ())
+    return rejected / runs

@@ -1,0 +1,358 @@
+"""Means and gaps as sums over cells, as far as a stated knowledge of the cells allows.
+
+Given its cell, a row's mean outcome depends neither on the arm nor on the sensitive attribute. So
+with ``m`` the mean by cell and ``H`` the part of the cells' law that no action changes, every
+mean and every gap is a sum of ``F * H * m`` with a known function F of the cell, and a row of an
+action falls into a cell with probability ``G * H``.
+
+Where H is known cells with the same mean outcome are joined, and H is a part of F and G. Where
+only the law of the covariates is unknown they are joined within equal covariates. Documentation:
+docs/explanation/fair-interventions.md.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairtrial.causal._cell_model import cell_model_of
+from fairtrial.causal._gaps import contrasts, mean_direction
+from fairtrial.causal._separation import ARM, are_separated, predictors, with_arm
+from fairtrial.causal._weighted import influenced_node
+from fairtrial.causal.errors import ModelError
+from fairtrial.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from fairtrial.causal.problem import Problem
+
+__all__ = ["CELLS", "COVARIATES", "KNOWLEDGE", "RATIOS", "Functionals", "Knowledge", "knowledge_of"]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+Knowledge = Literal["cells", "covariates", "ratios"]
+
+KNOWLEDGE: tuple[Knowledge, ...] = ("cells", "covariates", "ratios")
+CELLS, COVARIATES, RATIOS = range(3)
+"""What is known of the cells' law: all; all but the law of covariates; what the actions change."""
+
+_ROUNDING = 1e-12
+
+
+def knowledge_of(problem: Problem, wanted: str) -> Knowledge:
+    """Return what is known of the cells: what is wanted, or with ``"auto"`` the most there is.
+
+    Raises
+    ------
+    ModelError
+        If the model does not give what is wanted, cells cannot be listed, the sensitive attribute
+        changes the outcome itself, or the model does not tell how frequent its values are.
+    InvalidArgument
+        If the whole law of the cells is wanted of estimated tables.
+    """
+    _require_listed(problem)
+    if wanted == "auto":
+        if _lacks_cells(problem) is None and not problem.model.fitted:
+            return "cells"
+        return "covariates" if influenced_node(problem) is None else "ratios"
+    if wanted == "cells":
+        if problem.model.fitted:
+            accepted = "must not be 'cells' where tables were estimated from data"
+            raise InvalidArgument("knowledge", accepted, wanted)
+        node = _lacks_cells(problem)
+        if node is not None:
+            accepted = f"must not be 'cells': the model has no table for {node!r}"
+            raise ModelError("knowledge", accepted, wanted)
+        return "cells"
+    node = influenced_node(problem)
+    if wanted == "covariates" and node is not None:
+        accepted = (
+            f"must not be 'covariates': the arm or the sensitive attribute influences {node!r}"
+        )
+        raise ModelError("knowledge", accepted, wanted)
+    return "covariates" if wanted == "covariates" else "ratios"
+
+
+def _lacks_cells(problem: Problem) -> str | None:
+    """Return a node without a table that the law of the cells needs, None if it is known."""
+    if cell_model_of(problem).h is not None:
+        return None
+    model = problem.model
+    needed = model.ancestors([*problem.cell_nodes, *problem.attributes])
+    missing = sorted(needed - set(model.tables) - {problem.intervened})
+    return missing[0] if missing else problem.attributes[0]
+
+
+class Functionals:
+    """The functions of a cell that means, gaps and actions are made of.
+
+    A *place* is a cell, or several that are joined; where the sensitive attribute has parents the
+    value observed is a part of it. X places, K distinct arms, L limits.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem.
+    knowledge : {"cells", "covariates", "ratios"}
+        What is known of the cells' law, as `knowledge_of` found.
+    """
+
+    def __init__(self, problem: Problem, knowledge: Knowledge) -> None:
+        self.problem = problem
+        self.knowledge = knowledge
+        self._model = cell_model_of(problem)
+
+    @cached_property
+    def _shares(self) -> Floats:
+        shares = self._model.shares
+        assert shares is not None
+        return shares
+
+    # ---------------------------------------------------------------------- the places
+
+    @cached_property
+    def _groups_of_cells(self) -> Integers:
+        """The value observed in every fine cell; 0 everywhere if the attribute is a root."""
+        return np.repeat(np.arange(self._model.n_groups), self._model.n_cells)
+
+    @cached_property
+    def _law(self) -> Floats:
+        """H in every fine cell; 1 where it is not known."""
+        model = self._model
+        if self.knowledge != "cells":
+            return np.ones(model.n_groups * model.n_cells)
+        assert model.h is not None
+        law = np.broadcast_to(model.h, (model.n_values, model.n_cells))
+        if self.problem.is_root:
+            return np.asarray(law[0], dtype=np.float64)
+        return np.asarray((law * self._shares[:, None]).ravel())
+
+    @cached_property
+    def _fine_classes(self) -> Integers:
+        """Which mean outcome every fine cell has, by the graph alone."""
+        model, problem = self._model, self.problem
+        if problem.is_root:
+            return _numbered(model.codes_of(predictors(problem)))
+        nodes = _separating_nodes(problem)
+        codes = np.tile(model.codes_of([n for n in nodes if n in model.nodes]), model.n_groups)
+        for axis, node in enumerate(problem.attributes):
+            if node in nodes:
+                states = np.array([combination[axis] for combination in model.combinations])
+                codes = codes * model.model.size(node) + states[self._groups_of_cells]
+        return _numbered(codes)
+
+    @cached_property
+    def _fine_strata(self) -> Integers:
+        """Which covariates every fine cell has; the value observed is one of them."""
+        outside = self._model.outside_codes
+        return _numbered(
+            self._groups_of_cells * (outside.max() + 1) + np.tile(outside, self._model.n_groups)
+        )
+
+    @cached_property
+    def place_of(self) -> Integers:
+        """The place of every fine cell, shape (groups, cells); -1 of one that cannot come."""
+        codes = np.arange(len(self._groups_of_cells))
+        if self.knowledge == "cells":
+            codes = self._fine_classes
+        elif self.knowledge == "covariates":
+            codes = self._fine_strata * (self._fine_classes.max() + 1) + self._fine_classes
+        comes = (self._law > 0.0) & (self._fine_actions > 0.0).any(axis=0)
+        places = np.full(len(codes), -1, dtype=np.int64)
+        places[comes] = _numbered(codes[comes])
+        return places.reshape(self._model.n_groups, -1)
+
+    @property
+    def n_places(self) -> int:
+        """The number X of places."""
+        return int(self.place_of.max()) + 1
+
+    def _joined(self, fine: Floats) -> Floats:
+        """Return functions of fine cells, shape (..., cells), as functions of places."""
+        places, law = self.place_of.ravel(), self._law
+        if self.knowledge == "ratios":
+            result = np.zeros((*fine.shape[:-1], self.n_places))
+            result[..., places[places >= 0]] = fine[..., places >= 0]
+            return result
+        result = np.zeros((self.n_places, *fine.shape[:-1]))
+        values = np.moveaxis(fine * law, -1, 0)
+        np.add.at(result, places[places >= 0], values[places >= 0])
+        return np.moveaxis(result, 0, -1)
+
+    def _first(self, fine: Integers) -> Integers:
+        """Return what all fine cells of a place have in common."""
+        places = self.place_of.ravel()
+        result = np.zeros(self.n_places, dtype=np.int64)
+        result[places[places >= 0]] = fine[places >= 0]
+        return result
+
+    @cached_property
+    def classes(self) -> Integers:
+        """Which mean outcome every place has, shape (X,)."""
+        return _numbered(self._first(self._fine_classes))
+
+    @cached_property
+    def strata(self) -> Integers:
+        """Which covariates every place has, shape (X,); one stratum where that is not wanted."""
+        if self.knowledge != "covariates":
+            return np.zeros(self.n_places, dtype=np.int64)
+        return _numbered(self._first(self._fine_strata))
+
+    @cached_property
+    def group_of_stratum(self) -> Integers:
+        """The value observed in every stratum, shape (strata,)."""
+        found = np.zeros(int(self.strata.max()) + 1, dtype=np.int64)
+        if self.knowledge == "covariates":
+            found[self.strata] = self._first(self._groups_of_cells)
+        return found
+
+    @property
+    def group_shares(self) -> Floats:
+        """How frequent the observed values are, shape (groups,)."""
+        return np.ones(1) if self.problem.is_root else self._shares
+
+    # --------------------------------------------------------------------- functionals
+
+    @cached_property
+    def _fine_weights(self) -> Floats:
+        """The arms' weights by value, shape (K, values, fine cells)."""
+        return np.tile(self._model.g, self._model.n_groups)
+
+    @cached_property
+    def _fine_actions(self) -> Floats:
+        g = self._fine_weights
+        if not self.problem.is_root:
+            own = self._groups_of_cells
+            return np.asarray(g[:, own, np.arange(len(own))])
+        natural = np.einsum("u,kux->kx", self._shares, g)[:, None]
+        forced = g if len(self.problem.modes) > 1 else g[:, :0]
+        return np.concatenate([natural, forced], axis=1).reshape(self.problem.n_actions, -1)
+
+    @cached_property
+    def actions(self) -> Floats:
+        """How rows of every action fall into places, shape (actions, X)."""
+        return self._joined(self._fine_actions)
+
+    def _of_effects(self, directions: Floats) -> Floats:
+        """Return linear functions of the effects as functions of fine cells, by arm."""
+        groups = self._groups_of_cells
+        weights = directions[:, :, groups]
+        if not self.problem.is_root:
+            shares = self._shares[groups]
+            weights = np.where(shares > 0.0, weights / np.where(shares > 0.0, shares, 1.0), 0.0)
+        return np.asarray(np.einsum("lux,kux->klx", weights, self._fine_weights))
+
+    @cached_property
+    def _all_means(self) -> Floats:
+        return self._joined(self._of_effects(mean_direction(self.problem, self._shares))[:, 0])
+
+    @cached_property
+    def _fine_gaps(self) -> Floats:
+        if not self.problem.pairs:
+            return np.zeros((self.problem.n_arms, 0, len(self._groups_of_cells)))
+        gaps = self._of_effects(contrasts(self.problem, self._shares))
+        # Of roots the gaps of (a, b) and (b, a) are opposite: both signs are there already.
+        return gaps if self.problem.is_root else np.concatenate([gaps, -gaps], axis=1)
+
+    @cached_property
+    def _all_gaps(self) -> Floats:
+        return self._joined(self._fine_gaps)
+
+    @cached_property
+    def twins(self) -> tuple[tuple[int, ...], ...]:
+        """Arms that no outcome can tell apart, by index, in the order of their first."""
+        rows = np.concatenate([self._all_means[:, None], self._all_gaps], axis=1)
+        left, groups = list(range(len(rows))), []
+        while left:
+            same = [k for k in left if np.abs(rows[k] - rows[left[0]]).max() <= _ROUNDING]
+            groups.append(tuple(same))
+            left = [k for k in left if k not in same]
+        return tuple(groups)
+
+    @property
+    def _distinct(self) -> list[int]:
+        return [group[0] for group in self.twins]
+
+    @cached_property
+    def means(self) -> Floats:
+        """Every distinct arm's mean, shape (K, X)."""
+        return self._all_means[self._distinct]
+
+    @cached_property
+    def gaps(self) -> Floats:
+        """What must stay below the bound, shape (K, L, X): the gaps, each with both signs."""
+        return self._all_gaps[self._distinct]
+
+    @cached_property
+    def breakable(self) -> NDArray[np.bool_]:
+        """Which limits some outcomes could break, shape (K, L)."""
+        if self.knowledge == "ratios":
+            return np.asarray((np.abs(self.gaps) > _ROUNDING).any(axis=2))
+        # The largest gap there can be: the outcome 1 wherever a place counts for it.
+        counting = np.maximum(self.gaps, 0.0)
+        if self.knowledge == "cells":
+            return np.asarray(counting.sum(axis=2) >= self.problem.bound)
+        largest = np.zeros(self.gaps.shape[:2])
+        for group, share in enumerate(self.group_shares):
+            strata = np.flatnonzero(self.group_of_stratum == group)
+            own = [counting[:, :, self.strata == stratum].sum(axis=2) for stratum in strata]
+            largest += share * np.max(own, axis=0, initial=0.0)
+        return np.asarray(largest >= self.problem.bound)
+
+    # ----------------------------------------------------------------------- known totals
+
+    @cached_property
+    def basis(self) -> Floats:
+        """Functions whose sum with H is known whatever H is, shape (functions, X)."""
+        if self.knowledge != "ratios":
+            return np.zeros((0, self.n_places))
+        g, groups = self._fine_weights, self._groups_of_cells
+        own = np.arange(self._model.n_groups)[:, None] == groups
+        return self._joined((g[:, :, None] * own).reshape(-1, g.shape[2]))
+
+    @cached_property
+    def totals(self) -> Floats:
+        """The sums of the basis, shape (functions,)."""
+        number = len(self.basis) // len(self.group_shares)
+        return np.tile(self.group_shares, number)
+
+
+def _numbered(codes: Integers) -> Integers:
+    """Return codes as consecutive numbers from 0."""
+    return np.asarray(np.unique(codes, return_inverse=True)[1], dtype=np.int64).reshape(codes.shape)
+
+
+def _require_listed(problem: Problem) -> None:
+    model = cell_model_of(problem)
+    if not model.is_tabulated:
+        raise ModelError(
+            "problem",
+            "must have discrete nodes with tables, few enough to list their combinations; "
+            "PlugIn takes others",
+        )
+    if problem.outcome_node in problem.carriers:
+        raise ModelError(
+            "problem",
+            f"must have an outcome that {problem.attributes[0]!r} changes through other nodes "
+            f"only, and it is a parent of {problem.outcome_node!r}; PlugIn takes that",
+        )
+    if model.shares is None:
+        raise ModelError(
+            "problem", f"must have tables that tell how frequent {problem.sensitive!r} is"
+        )
+
+
+def _separating_nodes(problem: Problem) -> tuple[str, ...]:
+    """Return observed nodes, with the attributes if need be, that tell all of the outcome."""
+    parents = with_arm(problem)
+    seen = (*problem.attributes, *problem.cell_nodes)
+    left = list(seen)
+    for node in seen:
+        rest = [other for other in left if other != node]
+        told = [ARM, *(other for other in seen if other not in rest)]
+        if are_separated(parents, [problem.outcome_node], told, rest):
+            left = rest
+    return tuple(left)

@@ -1,0 +1,1 @@
+"""The mathematics of block betting on interventions, compiled."""

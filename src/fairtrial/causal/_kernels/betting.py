@@ -1,0 +1,353 @@
+"""Block betting on interventions: one wealth per answer; every row informs about every arm.
+
+Counts and bets of a block are frozen when it is planned, from what is known then; the block alone
+pays or loses. Proof: docs/explanation/fair-interventions.md.
+"""
+
+import math
+
+import numpy as np
+
+from fairtrial.causal._kernels.betting_bets import (
+    correct_bets,
+    is_bet_on,
+    multiply_bets,
+    pay_bets,
+    place_bets,
+)
+from fairtrial.causal._kernels.betting_plans import (
+    believe,
+    block_counts,
+    estimates,
+    find_leader,
+    find_shares,
+    initial_counts,
+    list_items,
+    weakest_value,
+)
+from fairtrial.causal._kernels.betting_state import (
+    STATE,
+    Floats,
+    Integers,
+    Model,
+    Rules,
+    State,
+    open_constants,
+    open_state,
+)
+from fairtrial.causal._kernels.betting_wealth import all_wealth, limits_evidence, reject_answers
+from fairtrial.confidence.block_betting.bets import LOST
+from fairtrial.confidence.block_betting.blocks import (
+    OUTSIDE,
+    close_oldest,
+    complete_slot,
+    issue_assigned,
+    next_pull,
+    next_slot,
+    note_loss,
+    open_block,
+    open_planned_block,
+    receive,
+    replace_in_block,
+    serial_of,
+    slot_of,
+    tag_of,
+    undo_loss,
+)
+from fairtrial.core.compilation import kernel
+
+__all__ = [
+    "STATE",
+    "ask",
+    "ask_assigned",
+    "ask_rows",
+    "correct",
+    "estimates_now",
+    "leader_now",
+    "lose",
+    "open_assigned",
+    "settle",
+    "start",
+    "take_rows",
+    "tell",
+    "tell_late",
+    "wealth_now",
+]
+
+Row = tuple[int, float]
+"""The cell of a row, and its outcome."""
+
+
+@kernel
+def start(packed: Floats, floats: Floats, integers: Integers) -> None:
+    """Open the first block: the initial rows, on which nothing is bet."""
+    model, rules = open_constants(packed)
+    state = open_state(floats, integers)
+    arms = model.means.shape[0]
+    state.shares[:] = 1.0 / state.shares.size
+    state.leader[0] = arms
+    state.forecast[0] = math.inf
+    for k in range(arms):
+        if limits_evidence(model, state, k) == math.inf:
+            # An arm that cannot be unfair is a better answer than none.
+            state.rejected[arms] = 1
+            state.leader[0] = 0
+    reject_answers(model, rules, state)
+    if not state.finished[0]:
+        slot = next_slot(state.blocks)
+        state.target[slot] = state.leader[0]
+        state.bets.number[slot] = 0
+        open_block(state.blocks, initial_counts(model, rules, state))
+
+
+@kernel
+def _plan_block(model: Model, rules: Rules, state: State, batch: float, assigned: Floats) -> None:
+    """Plan the next block and freeze its counts and bets.
+
+    `batch`: rows wanted in the block; 0 leaves it to the method. `assigned`: the rows of every
+    action, where others assigned them; empty if the method plans them.
+    """
+    beliefs = believe(model, rules, state)
+    means, gaps = estimates(model, rules, beliefs)
+    leader = find_leader(rules, state, means, gaps)
+    state.leader[0] = leader
+    items, values = list_items(model, rules, state, beliefs, leader, means, gaps)
+    state.forecast[0] = find_shares(model, rules, beliefs, items, values, state.shares)
+    slot = next_slot(state.blocks)
+    state.target[slot] = leader
+    state.bets.number[slot] = 0
+    if assigned.size:
+        open_block(state.blocks, assigned)
+    else:
+        open_planned_block(state.blocks, block_counts(model, rules, state, batch))
+    if weakest_value(items, values) >= rules.pause**2:
+        place_bets(model, rules, state, slot, beliefs, items)
+
+
+# ------------------------------------------------------------------------- one pull at a time
+
+
+@kernel
+def ask(packed: Floats, floats: Floats, integers: Integers, batch: float) -> tuple[int, int]:
+    """Return the next action and its tag; -1 if there is no room for another block."""
+    model, rules = open_constants(packed)
+    state = open_state(floats, integers)
+    action, serial = next_pull(state.blocks, -1, 1)
+    if action < 0 and next_slot(state.blocks) != OUTSIDE:
+        _plan_block(model, rules, state, batch, np.empty(0))
+        action, serial = next_pull(state.blocks, -1, 1)
+    return action, _tag(state, serial)
+
+
+@kernel
+def ask_rows(
+    packed: Floats,
+    floats: Floats,
+    integers: Integers,
+    batch: float,
+    actions: Integers,
+    tags: Integers,
+) -> int:
+    """Fill actions and tags of the next pulls, of one block only; return their number."""
+    state = open_state(floats, integers)
+    action, tag = ask(packed, floats, integers, batch)
+    number = 0
+    while action >= 0:
+        actions[number] = action
+        tags[number] = tag
+        number += 1
+        if number == actions.size:
+            break
+        action, _ = next_pull(state.blocks, -1, 1)
+    return number
+
+
+@kernel
+def _tag(state: State, serial: int) -> int:
+    slot = slot_of(state.blocks, serial)
+    return tag_of(serial, slot != OUTSIDE and is_bet_on(state, slot))
+
+
+@kernel
+def open_assigned(packed: Floats, floats: Floats, integers: Integers, assigned: Floats) -> None:
+    """Open a block of rows that others assigned, by action, and freeze its bets."""
+    model, rules = open_constants(packed)
+    _plan_block(model, rules, open_state(floats, integers), 0.0, assigned)
+
+
+@kernel
+def ask_assigned(floats: Floats, integers: Integers, action: int) -> int:
+    """Issue a row of the only open block, if there is any; return its tag."""
+    state = open_state(floats, integers)
+    return _tag(state, issue_assigned(state.blocks, action))
+
+
+@kernel
+def tell(
+    packed: Floats,
+    floats: Floats,
+    integers: Integers,
+    action: int,
+    tag: int,
+    row: Row,
+    _number: int,
+) -> None:
+    """Take one row, and settle what is complete."""
+    state = open_state(floats, integers)
+    slot = slot_of(state.blocks, serial_of(tag))
+    _take(state, action, slot, row[0], row[1])
+    if slot != OUTSIDE and state.blocks.waiting[slot] == 0:
+        _settle(packed, state)
+
+
+@kernel
+def _take(state: State, action: int, slot: int, cell: int, outcome: float) -> None:
+    """Take one row of an open block, or outside of them."""
+    _add_data(state, action, cell, outcome, 1.0)
+    if slot != OUTSIDE:
+        receive(state.blocks, slot, action, outcome)
+        multiply_bets(state, slot, cell, outcome)
+
+
+@kernel
+def _add_data(state: State, action: int, cell: int, outcome: float, number: float) -> None:
+    state.counts[action] += number
+    state.totals[action] += number * outcome
+    state.rows[cell] += number
+    state.sums[cell] += number * outcome
+    state.squares[cell] += number * outcome * outcome
+
+
+@kernel
+def take_rows(
+    packed: Floats,
+    floats: Floats,
+    integers: Integers,
+    actions: Integers,
+    tags: Integers,
+    cells: Integers,
+    outcomes: Floats,
+) -> None:
+    """Take many rows, one after another."""
+    state = open_state(floats, integers)
+    for row in range(actions.size):
+        slot = slot_of(state.blocks, serial_of(tags[row]))
+        _take(state, actions[row], slot, cells[row], outcomes[row])
+        if slot != OUTSIDE and state.blocks.waiting[slot] == 0:
+            _settle(packed, state)
+
+
+@kernel
+def tell_late(
+    packed: Floats,
+    floats: Floats,
+    integers: Integers,
+    action: int,
+    tag: int,
+    row: Row,
+    _number: int,
+) -> bool:
+    """Take the row of a pull given up as lost; return whether it still counts for its block.
+
+    It does while the block is open, unless another row was drawn in its place: the worst score
+    that a bet took was at most as good.
+    """
+    _, rules = open_constants(packed)
+    state = open_state(floats, integers)
+    _add_data(state, action, row[0], row[1], 1.0)
+    slot = slot_of(state.blocks, serial_of(tag))
+    if slot == OUTSIDE or not undo_loss(state.blocks, slot, action, rules.pulls_again):
+        return False
+    receive(state.blocks, slot, action, row[1])
+    if rules.pulls_again:
+        multiply_bets(state, slot, row[0], row[1])
+        _settle(packed, state)
+    else:
+        correct_bets(state, slot, 0, LOST, row[0], row[1])
+    return True
+
+
+@kernel
+def lose(packed: Floats, floats: Floats, integers: Integers, action: int, tag: int) -> None:
+    """Take note that a pull will have no outcome: every bet takes the worst that it can be.
+
+    Where losing has nothing to do with the row another is drawn in its place.
+    """
+    _, rules = open_constants(packed)
+    state = open_state(floats, integers)
+    slot = slot_of(state.blocks, serial_of(tag))
+    if slot == OUTSIDE:
+        return
+    note_loss(state.blocks, slot, action, rules.pulls_again)
+    if not rules.pulls_again:
+        multiply_bets(state, slot, 0, LOST)
+        _settle(packed, state)
+
+
+@kernel
+def correct(
+    _packed: Floats,
+    floats: Floats,
+    integers: Integers,
+    action: int,
+    tag: int,
+    old: Row,
+    new: Row,
+    _number: int,
+) -> None:
+    """Replace a row in the data, and in the bets of its block if they are not paid yet."""
+    state = open_state(floats, integers)
+    _add_data(state, action, old[0], old[1], -1.0)
+    _add_data(state, action, new[0], new[1], 1.0)
+    slot = slot_of(state.blocks, serial_of(tag))
+    if slot != OUTSIDE:
+        replace_in_block(state.blocks, slot, action, old[1], new[1])
+        correct_bets(state, slot, old[0], old[1], new[0], new[1])
+
+
+# ------------------------------------------------------------------------ paying, and reports
+
+
+@kernel
+def settle(packed: Floats, floats: Floats, integers: Integers) -> None:
+    """Pay the bets of every block that is complete."""
+    _settle(packed, open_state(floats, integers))
+
+
+@kernel
+def _settle(packed: Floats, state: State) -> None:
+    """Pay the bets of every block that is complete, in the order in which they were issued."""
+    model, rules = open_constants(packed)
+    slot = complete_slot(state.blocks)
+    while slot != OUTSIDE and not state.finished[0]:
+        pay_bets(state, slot)
+        # Should the last two answers fall together, the block's target stays.
+        state.leader[0] = state.target[slot]
+        close_oldest(state.blocks)
+        reject_answers(model, rules, state)
+        slot = complete_slot(state.blocks)
+
+
+@kernel
+def wealth_now(packed: Floats, floats: Floats, integers: Integers) -> Floats:
+    """Return the log wealth against every answer, "none" last."""
+    model, _ = open_constants(packed)
+    return all_wealth(model, open_state(floats, integers))
+
+
+@kernel
+def estimates_now(packed: Floats, floats: Floats, integers: Integers) -> tuple[Floats, Floats]:
+    """Return the estimates of all means, shape (K,), and of all gaps, shape (K, L)."""
+    model, rules = open_constants(packed)
+    return estimates(model, rules, believe(model, rules, open_state(floats, integers)))
+
+
+@kernel
+def leader_now(packed: Floats, floats: Floats, integers: Integers) -> int:
+    """Return the answer that leads by all data so far, K for "none"; -1 before there is any."""
+    model, rules = open_constants(packed)
+    state = open_state(floats, integers)
+    if state.rows.sum() == 0.0:
+        return -1
+    means, gaps = estimates(model, rules, believe(model, rules, state))
+    return find_leader(rules, state, means, gaps)

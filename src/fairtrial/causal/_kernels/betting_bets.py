@@ -1,0 +1,352 @@
+"""The bets on a block of rows: frozen when it is planned, multiplied by every row.
+
+A row's score in a bet is ``slope * outcome - offset``, by its cell. Over the whole block the mean
+of the scores' sum is the functional less its null, whatever the mean outcomes are: see
+docs/explanation/fair-interventions.md.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from fairtrial.causal._kernels.betting_plans import (
+    Beliefs,
+    Items,
+    metric_of,
+    weigh,
+    weighted,
+)
+from fairtrial.causal._kernels.betting_state import (
+    COVARIATES,
+    RATIOS,
+    Floats,
+    Model,
+    Rules,
+    State,
+    limit_ledger,
+    own_ledger,
+    pair_ledger,
+)
+from fairtrial.confidence.block_betting.bets import (
+    CAP,
+    NO_BET,
+    bounded_gain,
+    correct_bet,
+    freeze_stakes,
+    inlined,
+    multiply_bet,
+)
+from fairtrial.core.compilation import kernel
+
+_RIDGE = 1e-4
+
+
+class Span(NamedTuple):
+    """The functions with known totals that predictions are made of, in one block."""
+
+    usable: Floats  # 1 of those that are zero wherever no row of the block can fall
+    inverse: Floats  # of their matrix; shape (functions, functions)
+
+
+class Block(NamedTuple):
+    """What all bets on a block share."""
+
+    size: float
+    lost: float  # share of its rows that will get lost and count as the worst, by those before
+    density: Floats  # sum over its rows of their actions' weights, by cell
+    metric: Floats
+    span: Span
+
+
+@kernel
+def place_bets(
+    model: Model, rules: Rules, state: State, slot: int, beliefs: Beliefs, items: Items
+) -> None:
+    """Freeze the bets on a block that has just been opened."""
+    arms, limits = model.breakable.shape
+    counts = state.blocks.planned[slot]
+    density = weighted(model.actions, counts)
+    span = _span_of(model, rules, beliefs, density)
+    metric = metric_of(beliefs, density)
+    block = Block(counts.sum(), _share_lost(rules, state), density, metric, span)
+    target = state.target[slot]
+    state.bets.number[slot] = items.needs.size
+    for item in range(items.needs.size):
+        state.bets.ledger[slot, item] = NO_BET
+        if item < arms and (item == target or state.rejected[item]):
+            continue
+        if item >= arms and items.limit[item] < 0:
+            continue
+        ledger = own_ledger(item)
+        if item >= arms:
+            ledger = limit_ledger(arms, limits, target, item - arms)
+        elif target < arms:
+            ledger = pair_ledger(arms, item, target)
+        _place_bet(model, rules, state, slot, item, ledger, beliefs, items, block)
+
+
+@kernel
+def _share_lost(rules: Rules, state: State) -> float:
+    lost, came = state.blocks.lost.sum(), state.blocks.came.sum()
+    return 0.0 if rules.pulls_again or lost == 0.0 else lost / (lost + came)
+
+
+@kernel
+def _place_bet(
+    model: Model,
+    rules: Rules,
+    state: State,
+    slot: int,
+    item: int,
+    ledger: int,
+    beliefs: Beliefs,
+    items: Items,
+    block: Block,
+) -> None:
+    """Freeze the bet on one item, if the block tells anything of it."""
+    arms = model.means.shape[0]
+    s, nu, value = weigh(
+        items.first[item],
+        items.second[item],
+        items.gains[item],
+        items.excess[item],
+        block.metric,
+    )
+    if value <= 0.0:
+        return
+    functional = np.empty(block.density.size)
+    for x in range(functional.size):
+        functional[x] = s * items.first[item, x] + nu * items.second[item, x]
+    null = nu * rules.bound if item < arms else -nu * rules.bound
+    slopes, offsets = state.slopes[slot, item], state.offsets[slot, item]
+    within = _fill_scores(model, rules, functional, null, beliefs, block, slopes, offsets)
+    inside, noise, ruin = 0.0, 0.0, -math.inf
+    for x in range(functional.size):
+        if block.density[x] > 0.0:
+            weight = block.density[x] * beliefs.law[x]
+            noise += weight * slopes[x] ** 2 * beliefs.variance[x]
+            inside += weight * (slopes[x] * beliefs.mean[x] - offsets[x]) ** 2
+            ruin = max(ruin, offsets[x] - min(slopes[x], 0.0))
+    inside += noise
+    effect = s * items.gains[item] + nu * items.excess[item]
+    if rules.knowledge == RATIOS:
+        squared = _error_with_ratios(functional, beliefs)
+        if noise > 0.0:
+            squared *= max(1.0, (inside - effect * effect / block.size) / noise)
+    else:
+        rows = state.rows.sum()
+        squared = _error_by_class(model, rules, functional, beliefs) + within / max(1.0, rows)
+    # A lost row has the least score.
+    effect -= block.lost * (effect + block.size * ruin)
+    inside += block.lost * (block.size * ruin * ruin - inside)
+    if squared <= 0.0 or inside <= 0.0 or effect <= 0.0:
+        return
+    state.bets.ledger[slot, item] = ledger
+    state.bets.variance[slot, item] = squared
+    state.bets.estimate[slot, item] = effect / math.sqrt(squared)
+    state.ruins[slot, item] = ruin
+    # The engine lets a result take the part `CAP` of a stake; here it may take `rules.cap`.
+    freeze_stakes(state.bets, slot, item, 0.0, inside, ruin * CAP / rules.cap)
+
+
+# -------------------------------------------------------------------------------- the scores
+
+
+@kernel
+def _fill_scores(
+    model: Model,
+    rules: Rules,
+    functional: Floats,
+    null: float,
+    beliefs: Beliefs,
+    block: Block,
+    slopes: Floats,
+    offsets: Floats,
+) -> float:
+    """Fill slope and offset of a row's score, by cell; return the variance of its prediction.
+
+    That is how much what covariates predict differs between them.
+    """
+    for x in range(functional.size):
+        slopes[x] = functional[x] / block.density[x] if block.density[x] > 0.0 else 0.0
+    if rules.knowledge == RATIOS:
+        _centre_by_totals(model, functional, null, beliefs, block, offsets)
+        return 0.0
+    if rules.knowledge == COVARIATES:
+        return _centre_by_covariates(model, functional, null, beliefs, block, slopes, offsets)
+    total = -null
+    for x in range(functional.size):
+        total += functional[x] * beliefs.law[x] * beliefs.mean[x]
+    for x in range(functional.size):
+        offsets[x] = slopes[x] * beliefs.mean[x] - total / block.size
+    return 0.0
+
+
+@kernel
+def _centre_by_covariates(
+    model: Model,
+    functional: Floats,
+    null: float,
+    beliefs: Beliefs,
+    block: Block,
+    slopes: Floats,
+    offsets: Floats,
+) -> float:
+    """Centre scores at what a row's covariates predict: no action changes their law.
+
+    Predictions are compared within the groups observed, of which the shares are known.
+    """
+    strata, groups = model.group_of.size, model.group_shares.size
+    predicted, law = np.zeros(strata), np.zeros(strata)
+    for x in range(functional.size):
+        w = int(model.stratum_of[x])
+        predicted[w] += functional[x] * beliefs.mean[x]
+        law[w] = beliefs.law[x]
+    sums, weights = np.zeros(groups), np.zeros(groups)
+    for w in range(strata):
+        sums[int(model.group_of[w])] += law[w] * predicted[w]
+        weights[int(model.group_of[w])] += law[w]
+    total = -null
+    for b in range(groups):
+        if weights[b] > 0.0:
+            sums[b] /= weights[b]
+        total += model.group_shares[b] * sums[b]
+    variance = 0.0
+    for w in range(strata):
+        predicted[w] -= sums[int(model.group_of[w])]
+        variance += law[w] * predicted[w] ** 2
+    for x in range(functional.size):
+        shift = predicted[int(model.stratum_of[x])] + total
+        offsets[x] = slopes[x] * beliefs.mean[x] - shift / block.size
+    return variance
+
+
+@kernel
+def _span_of(model: Model, rules: Rules, beliefs: Beliefs, density: Floats) -> Span:
+    """Return the functions that can predict the rows of a block, and the inverse of their matrix.
+
+    The total of a function is that over the block only if it is zero wherever no row can fall.
+    """
+    functions = model.totals.size
+    usable = np.ones(functions)
+    matrix = np.zeros((functions, functions))
+    if rules.knowledge != RATIOS:
+        return Span(usable, matrix)
+    scaled = np.zeros((functions, density.size))
+    for i in range(functions):
+        for x in range(density.size):
+            if density[x] > 0.0:
+                scaled[i, x] = model.basis[i, x] * math.sqrt(beliefs.law[x] / density[x])
+            elif model.basis[i, x] > 0.0:
+                usable[i] = 0.0
+    trace, number = 0.0, usable.sum()
+    for i in range(functions):
+        for j in range(i + 1):
+            if usable[i] * usable[j] > 0.0:
+                matrix[i, j] = np.sum(scaled[i] * scaled[j])
+                matrix[j, i] = matrix[i, j]
+        trace += matrix[i, i]
+    for i in range(functions):
+        matrix[i, i] += _RIDGE * trace / number if usable[i] > 0.0 else 1.0
+    return Span(usable, np.ascontiguousarray(np.linalg.inv(matrix)))
+
+
+@kernel
+def _centre_by_totals(
+    model: Model,
+    functional: Floats,
+    null: float,
+    beliefs: Beliefs,
+    block: Block,
+    offsets: Floats,
+) -> None:
+    """Centre scores at the combination of functions with known totals that predicts best."""
+    functions = model.totals.size
+    right = np.zeros(functions)
+    for x in range(functional.size):
+        if block.density[x] > 0.0:
+            score = functional[x] * beliefs.mean[x] * beliefs.law[x] / block.density[x]
+            for i in range(functions):
+                right[i] += block.span.usable[i] * model.basis[i, x] * score
+    total = -null
+    weights = np.zeros(functions)
+    for i in range(functions):
+        weights[i] = block.span.usable[i] * np.sum(block.span.inverse[i] * right)
+        total += weights[i] * model.totals[i]
+    for x in range(functional.size):
+        offsets[x] = 0.0
+        if block.density[x] > 0.0:
+            offsets[x] = np.sum(weights * model.basis[:, x]) / block.density[x]
+            offsets[x] -= total / block.size
+
+
+@kernel
+def _error_with_ratios(functional: Floats, beliefs: Beliefs) -> float:
+    """Return the variance of an estimated functional, the law of the cells estimated too."""
+    total = 0.0
+    for x in range(functional.size):
+        if functional[x] != 0.0 and beliefs.earlier[x] > 0.0:
+            spread = functional[x] ** 2 * beliefs.law[x] * beliefs.variance[x]
+            total += spread / beliefs.earlier[x]
+    return total
+
+
+@kernel
+def _error_by_class(model: Model, rules: Rules, functional: Floats, beliefs: Beliefs) -> float:
+    """Return the variance of an estimated functional, by the variances of the classes' means."""
+    cells = functional.size
+    sums, variances = np.zeros(cells), np.zeros(cells)
+    for x in range(cells):
+        c = int(model.class_of[x])
+        sums[c] += functional[x] * beliefs.law[x]
+        variances[c] = beliefs.variance[x] / (beliefs.number[x] + rules.mean_prior)
+    return np.sum(sums * sums * variances)
+
+
+# ---------------------------------------------------------------------------- rows and gains
+
+
+@inlined
+def score_of(state: State, slot: int, bet: int, cell: int, outcome: float) -> float:
+    """Return a row's score in a bet: of one that got lost, with outcome NaN, the least."""
+    if math.isnan(outcome):
+        return -state.ruins[slot, bet]
+    return state.slopes[slot, bet, cell] * outcome - state.offsets[slot, bet, cell]
+
+
+@kernel
+def multiply_bets(state: State, slot: int, cell: int, outcome: float) -> None:
+    """Multiply one row's factor into every bet of its block; its outcome may be `LOST`."""
+    for bet in range(state.bets.number[slot]):
+        if state.bets.ledger[slot, bet] != NO_BET:
+            multiply_bet(state.bets, slot, bet, score_of(state, slot, bet, cell, outcome))
+
+
+@kernel
+def correct_bets(
+    state: State, slot: int, old_cell: int, old: float, new_cell: int, new: float
+) -> None:
+    """Replace one row's factor in every bet of its block; it may have been `LOST`."""
+    for bet in range(state.bets.number[slot]):
+        if state.bets.ledger[slot, bet] != NO_BET:
+            before = score_of(state, slot, bet, old_cell, old)
+            correct_bet(state.bets, slot, bet, before, score_of(state, slot, bet, new_cell, new))
+
+
+@kernel
+def pay_bets(state: State, slot: int) -> None:
+    """Pay what a complete block's bets have come to."""
+    for bet in range(state.bets.number[slot]):
+        ledger = state.bets.ledger[slot, bet]
+        if ledger != NO_BET:
+            state.ledgers[ledger] += bounded_gain(state.bets, slot, bet)
+
+
+@inlined
+def is_bet_on(state: State, slot: int) -> bool:
+    """Return whether a block has any bet: every row has a part in all of them."""
+    found = False
+    for bet in range(state.bets.number[slot]):
+        found = found or state.bets.ledger[slot, bet] != NO_BET
+    return found

@@ -1,0 +1,477 @@
+"""What earlier rows say, which answer leads, and how many rows of which action come next."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from fairtrial.causal._kernels.betting_state import (
+    COVARIATES,
+    RATIOS,
+    Floats,
+    Integers,
+    Model,
+    Rules,
+    State,
+    limit_ledger,
+    pair_ledger,
+)
+from fairtrial.causal._kernels.betting_wealth import all_wealth, limits_evidence, term
+from fairtrial.core.compilation import kernel
+
+_SINGULAR = 1e-12
+_ROUNDING = 1e-9
+
+
+class Beliefs(NamedTuple):
+    """What all rows so far say, by cell; any values are valid for plans and bets."""
+
+    mean: Floats
+    variance: Floats
+    number: Floats  # rows of the cell's class
+    law: Floats  # the part that no action changes
+    earlier: Floats  # sum over the rows of their actions' weights in the cell
+    overall: float  # mean outcome
+
+
+class Items(NamedTuple):
+    """What is still to be shown: first every arm, then every limit of the target.
+
+    An item's effect is a best mixture, with weights that are not negative, of `first` and `second`,
+    of effects `gains` and `excess`.
+    """
+
+    first: Floats  # shape (items, cells): the target's mean less the arm's; zero of a limit
+    second: Floats  # the arm's gap; of a limit less the target's
+    gains: Floats
+    excess: Floats
+    needs: Floats  # log wealth still wanted; 0 if none
+    limit: Integers  # the arm's limit that is taken, or the target's
+
+
+@kernel
+def believe(model: Model, rules: Rules, state: State) -> Beliefs:
+    """Return what all rows so far say."""
+    cells = state.rows.size
+    number, sums, squares = np.zeros(cells), np.zeros(cells), np.zeros(cells)
+    for x in range(cells):
+        c = int(model.class_of[x])
+        number[c] += state.rows[x]
+        sums[c] += state.sums[x]
+        squares[c] += state.squares[x]
+    rows = number.sum()
+    overall = sums.sum() / rows if rows > 0.0 else 0.5
+    mean, variance, of_class = np.empty(cells), np.empty(cells), np.empty(cells)
+    for x in range(cells):
+        c = int(model.class_of[x])
+        n = number[c]
+        mean[x] = (sums[c] + rules.mean_prior * overall) / (n + rules.mean_prior)
+        spread = squares[c] - sums[c] ** 2 / n if n > 0.0 else 0.0
+        prior = rules.variance_prior / 4.0
+        variance[x] = (max(0.0, spread) + prior) / (n + rules.variance_prior)
+        of_class[x] = n
+    earlier = weighted(model.actions, state.counts)
+    law = _law_of_cells(model, rules, state, earlier, rows)
+    return Beliefs(mean, variance, of_class, law, earlier, overall)
+
+
+@kernel
+def weighted(actions: Floats, counts: Floats) -> Floats:
+    """Return the sum of the actions' weights in every cell, each times a number of rows."""
+    result = np.zeros(actions.shape[1])
+    for a in range(counts.size):
+        if counts[a] > 0.0:
+            for x in range(result.size):
+                result[x] += counts[a] * actions[a, x]
+    return result
+
+
+@kernel
+def _law_of_cells(model: Model, rules: Rules, state: State, earlier: Floats, rows: float) -> Floats:
+    cells = state.rows.size
+    law = np.ones(cells)
+    if rules.knowledge == COVARIATES:
+        strata = model.group_of.size
+        seen = np.zeros(strata)
+        for x in range(cells):
+            seen[int(model.stratum_of[x])] += state.rows[x]
+        for x in range(cells):
+            law[x] = (seen[int(model.stratum_of[x])] + 1.0) / (rows + strata)
+    elif rules.knowledge == RATIOS and rows > 0.0:
+        half = 0.5 * earlier.sum() / rows
+        for x in range(cells):
+            law[x] = (state.rows[x] + 0.5) / (earlier[x] + half)
+    return law
+
+
+# ------------------------------------------------------------------------------- the leader
+
+
+@kernel
+def estimate(functional: Floats, beliefs: Beliefs, rules: Rules) -> float:
+    """Return the estimate of a mean or a gap.
+
+    Where the law of the cells is estimated only what exceeds the overall mean is: a gap, or a
+    difference of means, is the same without it.
+    """
+    centre = beliefs.overall if rules.knowledge == RATIOS else 0.0
+    total = 0.0
+    for x in range(functional.size):
+        total += functional[x] * beliefs.law[x] * (beliefs.mean[x] - centre)
+    return total
+
+
+@kernel
+def estimates(model: Model, rules: Rules, beliefs: Beliefs) -> tuple[Floats, Floats]:
+    """Return the estimates of all means, shape (K,), and of all gaps, shape (K, L)."""
+    arms, limits = model.breakable.shape
+    means, gaps = np.empty(arms), np.empty((arms, limits))
+    centre = beliefs.overall if rules.knowledge == RATIOS else 0.0
+    for k in range(arms):
+        means[k] = centre + estimate(model.means[k], beliefs, rules)
+        for limit in range(limits):
+            gaps[k, limit] = estimate(model.gaps[k, limit], beliefs, rules)
+    return means, gaps
+
+
+@kernel
+def find_leader(rules: Rules, state: State, means: Floats, gaps: Floats) -> int:
+    """Return the best answer that is not rejected: an arm, or K for "none".
+
+    If none is rejected though no arm seems fair, that is the arm that seems least unfair.
+    """
+    arms = means.size
+    best = -1
+    nearest = -1
+    least = math.inf
+    for k in range(arms):
+        if state.rejected[k]:
+            continue
+        worst = -math.inf
+        for limit in range(gaps.shape[1]):
+            worst = max(worst, gaps[k, limit])
+        if worst < rules.bound and (best < 0 or means[k] > means[best]):
+            best = k
+        if worst < least or nearest < 0:
+            nearest = k
+            least = worst
+    if best >= 0:
+        return best
+    if not state.rejected[arms] or nearest < 0:
+        return arms
+    return nearest
+
+
+# -------------------------------------------------------------------------------- the items
+
+
+@kernel
+def multipliers(
+    gain: float, excess: float, first: float, both: float, second: float
+) -> tuple[float, float, float]:
+    """Return the weights s, nu >= 0 of two effects that tell most, and how much they tell.
+
+    They maximise ``s gain + nu excess`` less half the variance of that, whose matrix is
+    ``[[first, both], [both, second]]``; the value is the squared effect over its variance.
+    """
+    s, nu = 0.0, 0.0
+    best = 0.0
+    if gain > 0.0 and first > 0.0:
+        s, best = gain / first, gain * gain / first
+    if excess > 0.0 and second > 0.0 and excess * excess / second > best:
+        s, nu, best = 0.0, excess / second, excess * excess / second
+    determinant = first * second - both * both
+    if determinant > _SINGULAR * first * second:
+        inner_s = (second * gain - both * excess) / determinant
+        inner_nu = (first * excess - both * gain) / determinant
+        if inner_s > 0.0 and inner_nu > 0.0:
+            s, nu = inner_s, inner_nu
+            best = s * gain + nu * excess
+    return s, nu, best
+
+
+@kernel
+def metric_of(beliefs: Beliefs, density: Floats) -> Floats:
+    """Return how much a squared score costs in variance in every cell, rows falling by `density`.
+
+    It is infinite where no row can fall.
+    """
+    result = np.empty(density.size)
+    for x in range(density.size):
+        result[x] = math.inf
+        if density[x] > 0.0:
+            result[x] = beliefs.law[x] * beliefs.variance[x] / density[x]
+    return result
+
+
+@kernel
+def weigh(
+    first: Floats, second: Floats, gain: float, excess: float, metric: Floats
+) -> tuple[float, float, float]:
+    """Return the best weights of two functionals, and the value of their mixture.
+
+    All are zero if one of them needs a cell in which no row can fall.
+    """
+    variance, both, other = 0.0, 0.0, 0.0
+    for x in range(metric.size):
+        one, two = first[x], second[x]
+        if one != 0.0 or two != 0.0:
+            variance += one * one * metric[x]
+            both += one * two * metric[x]
+            other += two * two * metric[x]
+    if not variance + other < math.inf:
+        return 0.0, 0.0, 0.0
+    return multipliers(gain, excess, variance, both, other)
+
+
+@kernel
+def list_items(
+    model: Model,
+    rules: Rules,
+    state: State,
+    beliefs: Beliefs,
+    leader: int,
+    means: Floats,
+    gaps: Floats,
+) -> tuple[Items, Floats]:
+    """Return the items of a leader, and the value that all rows so far have for each."""
+    arms, limits = model.breakable.shape
+    cells = state.rows.size
+    number = arms + (limits if leader < arms else 0)
+    items = Items(
+        np.zeros((number, cells)),
+        np.zeros((number, cells)),
+        np.zeros(number),
+        np.zeros(number),
+        np.zeros(number),
+        np.full(number, -1),
+    )
+    values = np.zeros(number)
+    metric = metric_of(beliefs, _rows_so_far(model, beliefs))
+    for k in range(arms):
+        if k != leader and not state.rejected[k]:
+            if leader < arms:
+                for x in range(cells):
+                    items.first[k, x] = model.means[leader, x] - model.means[k, x]
+                items.gains[k] = means[leader] - means[k]
+            values[k] = _take_best_limit(model, rules, items, k, gaps[k], metric)
+    for limit in range(number - arms):
+        if model.breakable[leader, limit] > 0.0:
+            item = arms + limit
+            for x in range(cells):
+                items.second[item, x] = -model.gaps[leader, limit, x]
+            items.excess[item] = rules.bound - gaps[leader, limit]
+            items.limit[item] = limit
+            values[item] = weigh(
+                items.first[item], items.second[item], 0.0, items.excess[item], metric
+            )[2]
+    _fill_needs(model, rules, state, leader, items)
+    return items, values
+
+
+@kernel
+def _rows_so_far(model: Model, beliefs: Beliefs) -> Floats:
+    """Return the weight of all rows so far by cell; where there is none, that of one row to come.
+
+    Else nothing would be planned where no row has been yet.
+    """
+    density = beliefs.earlier.copy()
+    mixtures = model.mixtures.shape[0]
+    for x in range(density.size):
+        if density[x] == 0.0:
+            for mixture in range(mixtures):
+                for a in range(model.actions.shape[0]):
+                    density[x] += model.mixtures[mixture, a] * model.actions[a, x] / mixtures
+    return density
+
+
+@kernel
+def _take_best_limit(
+    model: Model, rules: Rules, items: Items, k: int, gaps: Floats, metric: Floats
+) -> float:
+    """Let an arm's item have the limit with which it says most; return its value."""
+    best = -math.inf
+    chosen = -1
+    for limit in range(gaps.size):
+        if model.breakable[k, limit] > 0.0:
+            second, excess = model.gaps[k, limit], gaps[limit] - rules.bound
+            value = weigh(items.first[k], second, items.gains[k], excess, metric)[2]
+            if value > best:
+                best = value
+                chosen = limit
+    if chosen < 0:
+        return weigh(items.first[k], items.second[k], items.gains[k], 0.0, metric)[2]
+    items.second[k] = model.gaps[k, chosen]
+    items.excess[k] = gaps[chosen] - rules.bound
+    items.limit[k] = chosen
+    return best
+
+
+@kernel
+def _fill_needs(model: Model, rules: Rules, state: State, leader: int, items: Items) -> None:
+    """Fill by how much every item's log wealth has to grow, as if the target's others sufficed."""
+    arms, limits = model.breakable.shape
+    wealth = all_wealth(model, state)
+    if leader == arms:
+        for k in range(arms):
+            if not state.rejected[k]:
+                items.needs[k] = max(0.0, rules.threshold - wealth[k]) + rules.cost
+        return
+    least = limits_evidence(model, state, leader)
+    for answer in range(arms + 1):
+        if answer == leader or state.rejected[answer]:
+            continue
+        others = wealth[answer] - term(arms, state, answer, leader, least)
+        if answer < arms:
+            reached = others + state.ledgers[pair_ledger(arms, answer, leader)]
+            if reached < rules.threshold:
+                items.needs[answer] = rules.threshold - reached + rules.cost
+        for limit in range(limits):
+            if model.breakable[leader, limit] > 0.0:
+                ledger = limit_ledger(arms, limits, leader, limit)
+                missing = rules.threshold - others - state.ledgers[ledger]
+                if missing > 0.0:
+                    item = arms + limit
+                    items.needs[item] = max(items.needs[item], missing + rules.cost)
+
+
+@kernel
+def weakest_value(items: Items, values: Floats) -> float:
+    """Return the least value of an item that is still needed; 0 if there is none."""
+    least = math.inf
+    for item in range(values.size):
+        if items.needs[item] > 0.0:
+            least = min(least, values[item])
+    return least if least < math.inf else 0.0
+
+
+# --------------------------------------------------------------------------------- the plan
+
+
+@kernel
+def find_shares(
+    model: Model,
+    rules: Rules,
+    beliefs: Beliefs,
+    items: Items,
+    values: Floats,
+    shares: Floats,
+) -> float:
+    """Let the shares of mixtures be those that settle the slowest item soonest.
+
+    Return the rows that this takes by the estimates; infinite if no row tells of any item.
+    """
+    options = np.zeros((shares.size, beliefs.mean.size))
+    for mixture in range(shares.size):
+        options[mixture] = weighted(model.actions, model.mixtures[mixture])
+    trial = 0.7 * shares + 0.3 / shares.size
+    best = 0.0
+    for step in range(rules.steps):
+        density = weighted(options, trial)
+        metric = metric_of(beliefs, density)
+        speed, item, s, nu = _slowest(rules, items, values, metric)
+        if item < 0:
+            break
+        if speed > best:
+            best = speed
+            shares[:] = trial
+        _step(items, item, s, nu, metric, density, options, 1.0 / (8.0 + step), trial)
+    return 2.0 / best if best > 0.0 else math.inf
+
+
+@kernel
+def _slowest(
+    rules: Rules, items: Items, values: Floats, metric: Floats
+) -> tuple[float, int, float, float]:
+    """Return the speed of the slowest item, which it is, and its weights; -1 if there is none."""
+    slowest, found = math.inf, -1
+    weights = 0.0, 0.0
+    for item in range(values.size):
+        if items.needs[item] > 0.0 and values[item] > 0.0:
+            s, nu, value = weigh(
+                items.first[item],
+                items.second[item],
+                items.gains[item],
+                items.excess[item],
+                metric,
+            )
+            speed = value * (1.0 + rules.kappa / values[item]) / items.needs[item]
+            if speed < slowest:
+                slowest, found = speed, item
+                weights = s, nu
+    return slowest, found, weights[0], weights[1]
+
+
+@kernel
+def _step(
+    items: Items,
+    item: int,
+    s: float,
+    nu: float,
+    metric: Floats,
+    density: Floats,
+    options: Floats,
+    size: float,
+    trial: Floats,
+) -> None:
+    """Move the shares towards what tells most of an item."""
+    price = np.zeros(density.size)
+    for x in range(price.size):
+        score = s * items.first[item, x] + nu * items.second[item, x]
+        if score != 0.0:
+            price[x] = score * score * metric[x] / density[x]
+    told = np.zeros(trial.size)
+    total = 0.0
+    for mixture in range(trial.size):
+        for x in range(price.size):
+            told[mixture] += price[x] * options[mixture, x]
+        total += trial[mixture] * told[mixture]
+    if total > 0.0:
+        for mixture in range(trial.size):
+            trial[mixture] *= 1.0 - size + size * told[mixture] / total
+
+
+@kernel
+def initial_counts(model: Model, rules: Rules, state: State) -> Floats:
+    """Return the rows of the first block: mixtures as equally as so few rows allow."""
+    shares = weighted(model.mixtures, state.shares)
+    counts = np.zeros(shares.size)
+    action, passed = 0, shares[0]
+    for row in range(rules.initial_pulls):
+        while action < shares.size - 1 and (row + 0.5) / rules.initial_pulls > passed:
+            action += 1
+            passed += shares[action]
+        counts[action] += 1.0
+    _carry(rules, state, rules.initial_pulls * shares, counts)
+    return counts
+
+
+@kernel
+def _carry(rules: Rules, state: State, wanted: Floats, counts: Floats) -> None:
+    if rules.carries:
+        state.owed[:] = wanted - counts
+
+
+@kernel
+def block_counts(model: Model, rules: Rules, state: State, batch: float) -> Floats:
+    """Return the rows of the next block by action: whole numbers nearest to the planned shares.
+
+    `batch`: rows wanted in the block; 0 leaves it to the method.
+    """
+    size = batch
+    if size == 0.0:
+        rows = state.counts.sum()
+        for slot in range(state.blocks.waiting.size):
+            rows += max(0, state.blocks.waiting[slot])
+        size = max(math.ceil(rules.growth * rows - _ROUNDING), rules.least)
+    wanted = size * weighted(model.mixtures, state.shares) + state.owed
+    counts = np.empty(wanted.size)
+    for a in range(wanted.size):
+        counts[a] = max(0.0, math.floor(wanted[a] + _ROUNDING))
+    rest = wanted - counts
+    for _ in range(int(size - counts.sum())):
+        largest = np.argmax(rest)
+        counts[largest] += 1.0
+        rest[largest] -= 1.0
+    _carry(rules, state, wanted, counts)
+    return counts

@@ -1,0 +1,493 @@
+"""Block betting: the policy."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairtrial.causal._cell_model import cell_model_of
+from fairtrial.causal._functionals import KNOWLEDGE, Functionals, knowledge_of
+from fairtrial.causal._kernels import betting
+from fairtrial.causal._kernels.betting_state import CONSTANTS, Constants, Model, Rules
+from fairtrial.causal.environments import RowEnvironment
+from fairtrial.causal.errors import NoInformation
+from fairtrial.causal.policies.consistency import require_consistent
+from fairtrial.causal.policies.promises import promise
+from fairtrial.causal.problem import Problem
+from fairtrial.confidence.block_betting import (
+    BlockKernels,
+    BlockPolicy,
+    LiveBlocks,
+    Randomize,
+    check_randomize,
+)
+from fairtrial.confidence.block_betting.bets import GRID, NO_BET
+from fairtrial.confidence.block_betting.cuts import Cuts, actions_of
+from fairtrial.confidence.loss_test import UNEQUAL_LOSSES
+from fairtrial.core.policy import Choice
+from fairtrial.core.pull import Pull
+from fairtrial.core.recommendation import Estimate, Guarantee
+from fairtrial.core.validation import check_choice, check_instance, check_integer
+from fairtrial.errors import InvalidArgument, InvalidOutcome
+
+__all__ = ["BlockBetting"]
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Row = tuple[int, float]
+
+_LOSSES_IGNORABLE = "whether a row gets lost has nothing to do with its cell and its outcome"
+
+_ASSIGNED_BLINDLY = "which action a unit got has nothing to do with its own cell"
+
+_TOO_MANY_LOST = (
+    "too many rows are lost: each counts as the worst that it could have been, and as things stand "
+    "more rows will not decide"
+)
+
+_MOST_AT_ONCE = 4096
+"""Rows of a simulation that are drawn together."""
+
+_MOST_NUMBERS = 8_000_000
+"""That the bets of one block keep: 64 MB."""
+
+
+class _Blocks(LiveBlocks):
+    kernels: ClassVar[BlockKernels] = betting
+    evidence = ("ledgers", "rejected", "finished")
+    verdict = ("answer",)
+
+
+class BlockBetting(BlockPolicy):
+    """Block betting: the best fair intervention, proven, at any time; the default.
+
+    For every possible answer, an arm or "no fair arm", there is one wealth, which cannot grow on
+    average if the answer is right. An answer is rejected permanently when the wealth against it
+    reaches 1/delta; the last one left is given. Rows are planned in blocks, each from all rows
+    before it. Every row of a block informs about the mean and the gaps of every arm, weighted by
+    how likely each arm was to give it; the block alone pays or loses.
+
+    Parameters
+    ----------
+    problem : Problem
+        With discrete nodes, tables, and an `outcome_range`.
+    delta : float
+        Probability of a wrong answer that is accepted.
+    knowledge : {"auto", "cells", "covariates", "ratios"}
+        What of the model has to be right, besides the distributions that the arms and the
+        sensitive attribute change, and how frequent the attribute's values are. With ``"cells"``
+        the distribution of all other nodes that count, with ``"covariates"`` only that neither
+        the arm nor the attribute influences them, with ``"ratios"`` nothing. The more is known,
+        the fewer rows are needed. By default the most that the model tells.
+    batch : int, optional
+        Rows in a block; by default 4 % of the rows so far, and at least 10.
+    max_pulls : int, optional
+        Stop undecided after this many rows.
+    losses : {"informative", "ignorable"}
+        Whether the cell or the outcome of a row may have a say in whether it gets lost (default).
+        If not, a lost row is drawn again; the guarantee then names the assumption.
+    assigned : array-like of int, optional
+        What a finished experiment did: the action of every unit in the order of assignment. Blocks
+        are cut from it instead of being planned, and the rows are told in that order.
+    randomize : bool or "bernoulli"
+        Whether the pulls of a block come in random order (default), each drawn from those that
+        are left. With ``"bernoulli"`` the action of each pull is drawn on its own, with the
+        planned shares, when its block is planned. With False the most numerous come first, and
+        the next pull can be predicted from the rows.
+    seed : None, int or numpy.random.Generator
+        Source of the random order.
+
+    Raises
+    ------
+    InvalidArgument
+        If the problem has no `outcome_range`, or another argument is not acceptable.
+    ModelError
+        If cells cannot be listed, or the model does not give the `knowledge` that is asked for.
+
+    Notes
+    -----
+    Source: docs/explanation/fair-interventions.md, with the proof. By default a row that gets lost
+    counts as the worst that it could have been for every bet, so the guarantee holds whatever made
+    it get lost; where many are lost nothing may be decided, and `warnings` says so. A row that
+    comes after its pull was given up counts if its block is open. A correction reaches every bet:
+    those that were paid are paid once more.
+
+    If tables were estimated from data no guarantee is claimed: the weights of rows are then wrong
+    by the errors of the tables, and evidence grows from that alone.
+
+    Arms with equal means and gaps whatever the outcomes are take part as one; the first of them is
+    given, and ``progress().details["equal_arms"]`` names the others.
+
+    Examples
+    --------
+    >>> from fairtrial.causal import chain
+    >>> arms = {"a": [[0.5, 0.5], [0.4, 0.6]], "b": [[0.2, 0.8], [0.1, 0.9]]}
+    >>> problem, environment = chain(0.4, arms, [0.1, 0.9], fairness_bound=0.2)
+    >>> policy = BlockBetting(problem, delta=0.05, seed=0)
+    >>> generator = np.random.default_rng(0)
+    >>> while not policy.stopped:
+    ...     pull = policy.ask()
+    ...     policy.tell(pull, environment.sample(pull, generator))
+    >>> policy.recommend().arm, policy.guarantee.label
+    ('b', 'proven')
+    """
+
+    problem: Problem
+    environments = RowEnvironment
+    results_are_independent = False
+    version = 1
+    state_fields = tuple(f"_blocks.{name}" for name in LiveBlocks.fields)
+
+    def __init__(
+        self,
+        problem: Problem,
+        delta: float = 0.05,
+        knowledge: str = "auto",
+        batch: int | None = None,
+        max_pulls: int | None = None,
+        losses: str = "informative",
+        assigned: ArrayLike | None = None,
+        randomize: Randomize = True,
+        seed: int | np.random.Generator | None = None,
+    ) -> None:
+        super().__init__(check_instance("problem", problem, Problem), delta, max_pulls, seed)
+        if problem.outcome_range is None:
+            accepted = "must have an outcome_range: no stop is proven without"
+            raise InvalidArgument("problem", accepted, problem.outcome_range)
+        self.knowledge = check_choice("knowledge", knowledge, ["auto", *KNOWLEDGE])
+        self.batch = None if batch is None else check_integer("batch", batch, low=1)
+        self.losses = check_choice("losses", losses, ["informative", "ignorable"])
+        self.randomize = check_randomize(randomize, self.losses)
+        self._functionals = _functionals_of(problem, self.knowledge)
+        model = self._model
+        self._check_size(model)
+        _warn_of_no_overlap(problem, self._functionals, model)
+        constants, _ = CONSTANTS.pack(Constants(model, self._rules))
+        self._blocks = _Blocks(constants, self.randomize, self._key, **self._dimensions(model))
+        self.assigned = assigned
+        if assigned is not None:
+            self._follow(self._cut(assigned))
+
+    def _cut(self, assigned: ArrayLike) -> Cuts:
+        """Return the blocks of a finished experiment; on its first units nothing is bet."""
+        if self.losses == "ignorable":
+            raise InvalidArgument("losses", "must be 'informative' with assigned", self.losses)
+        problem, rules = self.problem, self._rules
+        actions = actions_of(assigned, problem)
+        begin = min(rules.initial_pulls, len(actions))
+        return Cuts(actions, problem.n_actions, begin, rules.growth, int(rules.least))
+
+    @property
+    def _model(self) -> Model:
+        known = self._functionals
+        return Model(
+            actions=known.actions,
+            means=known.means,
+            gaps=known.gaps,
+            breakable=known.breakable.astype(np.float64),
+            mixtures=_mixtures(self.problem),
+            class_of=known.classes.astype(np.float64),
+            stratum_of=known.strata.astype(np.float64),
+            group_of=known.group_of_stratum.astype(np.float64),
+            group_shares=known.group_shares,
+            basis=known.basis,
+            totals=known.totals,
+        )
+
+    @property
+    def _rules(self) -> Rules:
+        return Rules(
+            knowledge=KNOWLEDGE.index(self._functionals.knowledge),
+            bound=self.problem.bound,
+            threshold=self._threshold,
+            initial_pulls=20,
+            growth=0.04,
+            least=10.0,
+            kappa=1.0,
+            cost=1.5,
+            steps=100,
+            mean_prior=0.5,
+            variance_prior=2.0,
+            pause=0.5,
+            cap=0.6,
+            carries=_limits_costs(self.problem),
+            pulls_again=self.losses == "ignorable",
+        )
+
+    @property
+    def _threshold(self) -> float:
+        return -math.log(self.delta)
+
+    def _dimensions(self, model: Model) -> dict[str, int]:
+        """Those of the state but for how many blocks can be open at once."""
+        arms, limits, cells = model.gaps.shape
+        return {
+            "arms": arms,
+            "limits": limits,
+            "cells": cells,
+            "actions": len(model.actions),
+            "mixtures": len(model.mixtures),
+            "bets": arms + limits,
+            "points": GRID,
+        }
+
+    def _check_size(self, model: Model) -> None:
+        arms, limits, cells = model.gaps.shape
+        if 2 * (arms + limits) * cells > _MOST_NUMBERS:
+            accepted = (
+                f"must have at most {_MOST_NUMBERS // 2:,} combinations of cells with arms and "
+                "limits for BlockBetting"
+            )
+            raise InvalidArgument("problem", accepted, (arms + limits) * cells)
+
+    # ------------------------------------------------------------------- contract
+
+    def choose(self) -> Choice:
+        """Return the next pull of an open block, planning a new one when there is none."""
+        if self._cuts is not None:
+            return self._next_assigned(self._cuts)
+        return self._blocks.choose(float(self.batch or 0))
+
+    def learn(self, pull: Pull, outcome: Any) -> None:
+        """Take one row; after its loss it counts for bets wherever its block is known."""
+        row = self._row(pull, outcome)
+        self._blocks.learn(pull, row, was_lost=pull.number in self._lost)
+
+    def on_failure(self, pull: Pull, reason: str) -> None:
+        """Count a row as the worst that it could have been."""
+        self._blocks.lose(pull, stopped=self.stopped)
+
+    def on_amend(self, pull: Pull, old: Any, new: Any) -> None:
+        """Correct the data, and all bets on the row."""
+        self._blocks.amend(pull, self._row(pull, old), self._row(pull, new))
+
+    def _row(self, pull: Pull, outcome: Any) -> Row:
+        """Return the place of a row's cell, and its scaled outcome."""
+        model = cell_model_of(self.problem)
+        value, cell, scaled = model.encode(outcome)
+        require_consistent(self.problem, pull, value, cell)
+        place = int(self._functionals.place_of[value if model.n_groups > 1 else 0, cell])
+        if place < 0:
+            raise InvalidOutcome("outcome", "is in a cell that never comes, by the model", outcome)
+        return place, scaled
+
+    def _can_run(self, environment: Any, horizon: int | None, parallel: int) -> bool:
+        return environment.answers_in_batches and super()._can_run(environment, horizon, parallel)
+
+    def _simulate(
+        self, environment: RowEnvironment, generator: np.random.Generator, horizon: int
+    ) -> Floats:
+        model, arrays = cell_model_of(self.problem), self._blocks.arrays
+        actions = np.empty(_MOST_AT_ONCE, dtype=np.int64)
+        tags = np.empty_like(actions)
+        while self.told < horizon and not self._finished:
+            most = min(_MOST_AT_ONCE, horizon - self.told)
+            number = betting.ask_rows(*arrays, float(self.batch or 0), actions[:most], tags[:most])
+            rows = environment.batch(actions[:number], generator)
+            model.require_possible(rows)
+            places = self._functionals.place_of[model.group(rows.value), rows.cells]
+            if (places < 0).any():
+                raise InvalidOutcome("outcome", "is in a cell that never comes, by the model")
+            betting.take_rows(*arrays, actions[:number], tags[:number], places, rows.outcome)
+            self.told += number
+        self.asked = self.told
+        return self._counts
+
+    # --------------------------------------------------------------------- report
+
+    @property
+    def _counts(self) -> Floats:
+        """Rows that came, by action."""
+        counts: Floats = self._blocks.state.counts
+        return counts
+
+    @property
+    def _finished(self) -> bool:
+        return self._blocks.finished
+
+    @property
+    def _answer(self) -> int | None:
+        if self._finished:
+            return int(self._blocks.state.answer[0])
+        leader = int(betting.leader_now(*self._blocks.arrays))
+        return leader if leader >= 0 else None
+
+    def _label(self, answer: int) -> str | None:
+        twins = self._functionals.twins
+        return self.problem.arm_labels[twins[answer][0]] if answer < len(twins) else None
+
+    def _finding(self, label: Any) -> str:
+        if label is None:
+            return "no arm is fair"
+        return f"{label!r} has the best mean of the fair arms"
+
+    def _leads(self, label: Any) -> str:
+        return "no arm seems fair" if label is None else f"{label!r} leads"
+
+    @property
+    def _wealth(self) -> Floats:
+        """The log wealth against every answer, "no fair arm" last."""
+        return np.asarray(betting.wealth_now(*self._blocks.arrays))
+
+    @property
+    def _rejected(self) -> NDArray[np.bool_]:
+        return np.asarray(self._blocks.state.rejected, dtype=bool)
+
+    def _candidates(self) -> tuple[str | None, ...] | None:
+        if self._finished:
+            return (self._label(int(self._blocks.state.answer[0])),)
+        return tuple(map(self._label, np.flatnonzero(~self._rejected).tolist()))
+
+    def _evidence(self) -> tuple[float | None, float | None]:
+        threshold, leader = self._threshold, self._answer
+        if leader is None:
+            return None, threshold
+        rivals = ~self._rejected
+        rivals[leader] = False
+        # Every rival is rejected: what the last of them came to is at least the threshold.
+        return float(self._wealth[rivals].min()) if rivals.any() else threshold, threshold
+
+    @property
+    def _intervals(self) -> str:
+        return "none"
+
+    def _known(self) -> tuple[Floats, Floats] | None:
+        """Return the estimates of every arm's mean and gaps, in the outcome's units."""
+        if not self._counts.any():
+            return None
+        means, limits = betting.estimates_now(*self._blocks.arrays)
+        place = np.empty(self.problem.n_arms, dtype=np.int64)
+        for unit, twins in enumerate(self._functionals.twins):
+            place[list(twins)] = unit
+        gaps = limits[:, : len(self.problem.pairs)]
+        scaled = self.problem.unscaled_mean(means), self.problem.unscaled_gap(gaps)
+        return scaled[0][place], scaled[1][place]
+
+    def _estimates(self) -> tuple[tuple[Estimate, ...], tuple[Estimate, ...]]:
+        problem, counts, known = self.problem, self._counts, self._known()
+        totals = self._blocks.state.totals
+        actions = tuple(
+            Estimate(
+                labels=labels,
+                pulls=int(counts[a]),
+                mean=float(problem.unscaled_mean(totals[a] / counts[a])) if counts[a] else None,
+            )
+            for a, labels in enumerate(problem.action_labels)
+        )
+        rows = counts.reshape(problem.n_arms, -1).sum(axis=1)
+        arms = tuple(
+            Estimate({"arm": arm}, int(rows[k]), mean=None if known is None else float(known[0][k]))
+            for k, arm in enumerate(problem.arm_labels)
+        )
+        return actions, arms
+
+    def _details(self) -> Mapping[str, Any]:
+        problem, known, twins = self.problem, self._known(), self._functionals.twins
+        gaps = {}
+        if known is not None:
+            gaps = {
+                f"{a} | {b}": known[1][:, place].tolist()
+                for place, (a, b) in enumerate(problem.pairs)
+            }
+        labels = problem.arm_labels
+        return {
+            "blocks": self._blocks.planned,
+            "knowledge": self._functionals.knowledge,
+            "answers": self._answers,
+            "gaps": gaps,
+            "equal_arms": [[labels[k] for k in group] for group in twins if len(group) > 1],
+            **self.metrics(),
+        }
+
+    @property
+    def _answers(self) -> list[dict[str, Any]]:
+        """Every possible answer, and the evidence against it."""
+        wealth, rejected = self._wealth, self._rejected
+        return [
+            {
+                "answer": self._label(one),
+                "log_wealth": float(wealth[one]) if math.isfinite(wealth[one]) else None,
+                "rejected": bool(rejected[one]),
+            }
+            for one in range(len(wealth))
+        ]
+
+    def metrics(self) -> dict[str, float]:
+        """Return what the rows of a run cost."""
+        came = self._counts > 0.0
+        return {"cost": float(self._counts[came] @ self.problem.row_costs.ravel()[came])}
+
+    @property
+    def _loses_too_many(self) -> bool:
+        """Whether rows that get lost keep every bet on the newest block from being worth it."""
+        blocks, bets = self._blocks.state.blocks, self._blocks.state.bets
+        if self._finished or not blocks.lost.any() or not blocks.number[0]:
+            return False
+        slot = (self._blocks.planned - 1) % len(bets.number)
+        ledgers = bets.ledger[slot, : bets.number[slot]]
+        return len(ledgers) > 0 and bool((ledgers == NO_BET).all())
+
+    def warnings(self) -> tuple[str, ...]:
+        """Return what keeps evidence back, and unequal losses."""
+        found = (*super().warnings(), *self._standstill)
+        if self._blocks.loses_unequally(len(self.problem.modes)):
+            found = (*found, UNEQUAL_LOSSES)
+        return (*found, _TOO_MANY_LOST) if self._loses_too_many else found
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """The guarantee, and its basis after losses and corrections."""
+        stated = self._with_order(promise(self.problem, self.delta, self._functionals.knowledge))
+        if self._cuts is not None:
+            stated = stated.assuming(_ASSIGNED_BLINDLY)
+        if self.losses == "ignorable":
+            stated = stated.assuming(_LOSSES_IGNORABLE)
+            if self._blocks.loses_unequally(len(self.problem.modes)):
+                stated = stated.weakened("some arms lose more rows than others by chance alone")
+        return self._blocks.as_it_stands(stated, leaves_out=False)
+
+
+def _functionals_of(problem: Problem, wanted: str) -> Functionals:
+    """Return the functionals under a knowledge, made when they are first wanted."""
+    known = knowledge_of(problem, wanted)
+    key = Functionals, known
+    if key not in problem.cache:
+        problem.cache[key] = Functionals(problem, known)
+    found: Functionals = problem.cache[key]
+    return found
+
+
+def _limits_costs(problem: Problem) -> bool:
+    return problem.mean_budget is not None and math.isfinite(problem.mean_budget)
+
+
+def _mixtures(problem: Problem) -> Floats:
+    """Return what a plan may mix, shape (mixtures, actions): actions, or pairs on the budget."""
+    costs, budget = problem.row_costs.ravel(), problem.mean_budget
+    every = np.eye(len(costs))
+    if budget is None or not _limits_costs(problem):
+        return every[np.isfinite(costs)]
+    cheap = np.flatnonzero(costs <= budget)
+    dear = np.flatnonzero((costs > budget) & np.isfinite(costs))
+    mixed = [
+        every[i] + (budget - costs[i]) / (costs[j] - costs[i]) * (every[j] - every[i])
+        for i in cheap
+        for j in dear
+        if costs[i] < budget
+    ]
+    return np.concatenate([every[cheap], np.reshape(mixed, (-1, len(costs)))])
+
+
+def _warn_of_no_overlap(problem: Problem, known: Functionals, model: Model) -> None:
+    """Warn of arms with a mean or a gap in cells in which no affordable row falls."""
+    unseen = (model.mixtures @ model.actions).sum(axis=0) == 0.0
+    lost = (known.means[:, unseen] != 0.0).any(axis=1)
+    lost |= (known.gaps[:, :, unseen] != 0.0).any(axis=(1, 2))
+    if lost.any():
+        labels = [problem.arm_labels[known.twins[k][0]] for k in np.flatnonzero(lost)]
+        warnings.warn(NoInformation(labels), stacklevel=4)

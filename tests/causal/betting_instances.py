@@ -1,0 +1,142 @@
+"""Instances of fair interventions on which stopping times were measured by an independent rule."""
+
+import numpy as np
+
+from fairtrial.causal import CausalModel, NetworkEnvironment, Problem, chain
+
+TINY = {
+    "k0": [[0.5, 0.3, 0.2], [0.4, 0.3, 0.3]],
+    "k1": [[0.2, 0.3, 0.5], [0.1, 0.3, 0.6]],
+    "k2": [[0.1, 0.2, 0.7], [0.5, 0.3, 0.2]],
+}
+
+_SMALL = """
+.228 .087 .058 .418 .129 .080 | .254 .023 .245 .106 .314 .058 ;
+.045 .110 .196 .308 .044 .297 | .048 .109 .183 .323 .042 .295 ;
+.251 .162 .135 .160 .249 .043 | .194 .121 .234 .120 .262 .069 ;
+.361 .245 .227 .046 .022 .099 | .296 .233 .057 .079 .077 .258 ;
+.161 .252 .081 .359 .090 .057 | .051 .364 .041 .129 .030 .385 ;
+.071 .009 .244 .042 .356 .278 | .034 .353 .104 .160 .193 .156 ;
+.290 .235 .178 .050 .045 .202 | .232 .169 .169 .107 .036 .287 ;
+.121 .616 .014 .186 .046 .017 | .116 .407 .029 .223 .171 .054
+"""
+
+_THREE = """
+.195 .398 .042 .344 .021 | .140 .458 .084 .215 .103 | .232 .296 .031 .314 .127 ;
+.125 .200 .249 .299 .127 | .110 .156 .240 .260 .234 | .153 .275 .162 .261 .149 ;
+.200 .123 .104 .169 .404 | .204 .080 .134 .246 .336 | .203 .123 .166 .210 .298 ;
+.442 .042 .225 .232 .059 | .429 .082 .180 .174 .135 | .276 .123 .295 .188 .118 ;
+.031 .037 .148 .287 .497 | .173 .163 .117 .180 .367 | .039 .100 .163 .358 .340
+"""
+
+
+def _tables(text):
+    rows = [[list(map(float, part.split())) for part in arm.split("|")] for arm in text.split(";")]
+    tables = np.array(rows)
+    return tables / tables.sum(axis=-1, keepdims=True)
+
+
+def tiny(bound=0.2):
+    """Three arms, a clear answer; with a bound of .05 no arm is fair."""
+    return chain(0.4, TINY, [0.1, 0.1, 0.9], bound)
+
+
+def small():
+    """Eight arms on six cells."""
+    return chain(0.5, _tables(_SMALL), [0.9, 0.9, 0.9, 0.1, 0.1, 0.1], 0.05)
+
+
+def three():
+    """Five arms; the sensitive attribute has three values."""
+    return chain([0.5, 0.3, 0.2], _tables(_THREE), [0.1, 0.3, 0.5, 0.7, 0.9], 0.12)
+
+
+REGION_ARMS = [[0.5] * 3, [0.9] * 3, [0.1, 0.5, 0.95], [0.6, 0.7, 0.8], [0.8, 0.6, 0.5]]
+
+
+def region(bound=0.06):
+    """Five arms, none fair; region R leads to the sensitive attribute, to X and to the outcome."""
+    p_x = [
+        [[0.2, 0.4, 0.4], [0.4, 0.4, 0.2]],
+        [[0.25, 0.4, 0.35], [0.5, 0.3, 0.2]],
+        [[0.3, 0.4, 0.3], [0.55, 0.3, 0.15]],
+    ]
+    no = np.array([[0.30, 0.25, 0.20], [0.40, 0.35, 0.30], [0.50, 0.45, 0.40]])
+    yes = np.array([[0.30, 0.20, 0.15], [0.60, 0.50, 0.45], [0.90, 0.80, 0.75]])
+    good = np.stack([no, yes])
+    model = CausalModel(
+        [("R", "S"), ("R", "X"), ("S", "X"), ("X", "V"), ("V", "Y"), ("X", "Y"), ("R", "Y")],
+        {"R": 3, "S": ["s", "t"], "X": 3, "V": ["no", "yes"], "Y": ["0", "1"]},
+        {
+            "R": [0.3, 0.4, 0.3],
+            "S": [[0.7, 0.3], [0.5, 0.5], [0.4, 0.6]],
+            "X": p_x,
+            "Y": np.stack([1.0 - good, good], axis=-1),
+        },
+    )
+    arms = {f"k{k}": [[1 - p, p] for p in row] for k, row in enumerate(REGION_ARMS)}
+    problem = Problem(model, "S", "V", "Y", arms, bound, (0.0, 1.0), forcing="never")
+    return problem, NetworkEnvironment(problem)
+
+
+# ------------------------------------------------------------------------------ hard nulls
+
+TWO = [0.1, 0.9]
+JUST, NOTHING = 1e-7, 1e-12
+
+
+def _pair(mean, gap):
+    """Return P(V | S) of an arm over two states, P(S) even, by its mean and gap in P(V = 1)."""
+    first, second = mean + gap / 2, mean - gap / 2
+    return [[1 - first, first], [1 - second, second]]
+
+
+def _two_states(bound, *arms, reward=TWO):
+    """Return a chain; arms are (mean, gap) of P(V = 1), and bounds those of the outcome."""
+    return chain(0.5, {f"k{k}": _pair(*arm) for k, arm in enumerate(arms)}, reward, bound)
+
+
+def _three_values(bound, *arms):
+    """Return a chain with three values of S; arms are P(V = 1) by value."""
+    tables = {f"k{k}": [[1 - p, p] for p in arm] for k, arm in enumerate(arms)}
+    return chain([0.4, 0.3, 0.3], tables, TWO, bound)
+
+
+def _rare(bound, *arms):
+    """Return a chain with a rare first state; arms are P(V) by value."""
+    return chain(0.5, {f"k{k}": arm for k, arm in enumerate(arms)}, [0.9, 0.2, 0.6], bound)
+
+
+HARD_NULLS = {
+    "two best arms tied": lambda: _two_states(0.3, (0.5, 0.1), (0.5, 0.2), (0.3, 0.0)),
+    "eight arms tied": lambda: _two_states(0.5, *[(0.5, 0.05 * k) for k in range(8)]),
+    "best arm unfair by nothing": lambda: _two_states(0.16 - NOTHING, (0.6, 0.2), (0.5, 0.05)),
+    "best arm just fair": lambda: _two_states(0.16 + JUST, (0.6, 0.2), (0.55, 0.05)),
+    "all unfair by nothing": lambda: _two_states(
+        0.16 - NOTHING, (0.6, 0.2), (0.5, 0.2), (0.4, -0.2)
+    ),
+    "all unfair by nothing, rare outcomes": lambda: _two_states(
+        0.008 - NOTHING, (0.6, 0.2), (0.5, 0.2), (0.4, -0.2), reward=[0.005, 0.045]
+    ),
+    "best arm just fair, and tied": lambda: _two_states(0.16 + JUST, (0.6, 0.2), (0.6, 0.1)),
+    "three values, two best arms tied": lambda: _three_values(
+        0.3, (0.5, 0.5, 0.5), (0.62, 0.46, 0.38), (0.3, 0.35, 0.4)
+    ),
+    "three values, best arm unfair by nothing": lambda: _three_values(
+        0.24 - NOTHING, (0.8, 0.5, 0.6), (0.5, 0.5, 0.5)
+    ),
+    "rare state, best arm unfair by nothing": lambda: _rare(
+        0.08 - NOTHING, [[0.02, 0.28, 0.7], [0.02, 0.48, 0.5]], [[0.01, 0.5, 0.49]] * 2
+    ),
+    "rare state decides, tied": lambda: _rare(
+        0.3, [[0.02, 0.49, 0.49]] * 2, [[0.006, 0.4795, 0.5145]] * 2, [[0.01, 0.7, 0.29]] * 2
+    ),
+    "S with a parent, none fair by nothing": lambda: region(_least_gap() - NOTHING),
+    "S with a parent, one arm just fair": lambda: region(_least_gap() + 1e-9),
+}
+
+
+def _least_gap():
+    """Return the largest gap of the least unfair arm of `region`."""
+    gaps = np.array(list(region()[1].truth.gaps.values()))
+    return float(np.abs(gaps).max(axis=0).min())

@@ -1,0 +1,482 @@
+"""Block betting on interventions, slow and obvious: the judge of the compiled rule.
+
+A row of action a falls into cell x with probability ``actions[a, x] * law[x]``. Everything here is
+plain NumPy on whole arrays, without the state and the buffers of the compiled rule.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+GRID, SPREAD, ROUNDING = 24, 1.5, 0.5
+REACH = 4.0 * math.sqrt(SPREAD)
+INITIAL, GROWTH, LEAST_BLOCK, CAP = 20, 0.04, 10, 0.6
+PRIOR_VARIANCE, PRIOR_MEAN, KAPPA, COST, STEPS, PAUSE = 2.0, 0.5, 1.0, 1.5, 100, 0.5
+RIDGE = 1e-4
+
+
+class Instance(NamedTuple):
+    """What the rule is told: weights of actions and functionals, and what is known of the cells."""
+
+    knowledge: str
+    actions: Floats  # (A, X)
+    means: Floats  # (K, X)
+    gaps: Floats  # (K, L, X), every limit with its sign
+    classes: NDArray[np.int64]  # (X,) which mean outcome
+    strata: NDArray[np.int64]  # (X,) which covariates
+    groups: NDArray[np.int64]  # (X,) which observed value of the sensitive attribute, if it tells
+    shares: Floats  # of the groups
+    basis: Floats  # (functions, X) whose totals are known
+    totals: Floats  # (functions,)
+    bound: float
+
+    @property
+    def stratum_groups(self) -> NDArray[np.int64]:
+        found = np.zeros(self.strata.max() + 1, dtype=np.int64)
+        found[self.strata] = self.groups
+        return found
+
+
+class Beliefs(NamedTuple):
+    """What earlier rows say, for plans and bets; by cell."""
+
+    mean: Floats
+    variance: Floats
+    rows: Floats  # of the cell's class
+    law: Floats
+    overall: float = 0.5
+    earlier: Floats | None = None  # sum over earlier rows of the cell's weight under their action
+
+
+class Bet(NamedTuple):
+    """A frozen bet."""
+
+    slope: Floats
+    offset: Floats
+    thetas: Floats
+    stakes: Floats
+    cash: float
+    estimate: float
+    deviation: float
+
+    def log_wealth(self, cells: Any, outcomes: Any) -> float:
+        """Return the log of what rows pay; an outcome of NaN is a row that got lost."""
+        return math.log(self.wealth(cells, outcomes))
+
+    def wealth(self, cells: Any, outcomes: Any) -> float:
+        products = np.ones(GRID)
+        for cell, outcome in zip(cells, outcomes, strict=True):
+            score = self.slope[cell] * outcome - self.offset[cell]
+            if math.isnan(outcome):
+                score = -self.ruin
+            products = products * (1.0 + self.thetas * score)
+        return float(self.cash + self.stakes @ products)
+
+    @property
+    def ruin(self) -> float:
+        return float(np.nanmax(self.offset - np.minimum(self.slope, 0.0)))
+
+
+def grid(m: float) -> tuple[Floats, Floats, float]:
+    """Return the effects that are bet on, their stakes, and the cash."""
+
+    def density(points: Floats, width: float) -> Floats:
+        return width * np.exp(-((points - m) ** 2) / (2 * SPREAD)) / (np.abs(points) + ROUNDING)
+
+    low, high = max(0.0, m - REACH), max(0.0, m) + REACH
+    width = (high - low) / GRID
+    points = low + (np.arange(GRID) + 0.5) * width
+    stakes = density(points, width)
+    cash = 0.0
+    if m < REACH:
+        cash_low = min(0.0, m) - REACH
+        cash_width = -cash_low / GRID
+        cash = density(cash_low + (np.arange(GRID) + 0.5) * cash_width, cash_width).sum()
+    total = stakes.sum() + cash
+    return points, stakes / total, cash / total
+
+
+def multipliers(d1: float, d2: float, q11: float, q12: float, q22: float) -> tuple[float, ...]:
+    """Return s, nu and the value: the best of all ways to set either to zero."""
+    ways = [(0.0, 0.0)]
+    if q11 > 0:
+        ways.append((d1 / q11, 0.0))
+    if q22 > 0:
+        ways.append((0.0, d2 / q22))
+    if q11 * q22 - q12 * q12 > 1e-12 * q11 * q22:
+        ways.append(tuple(np.linalg.solve([[q11, q12], [q12, q22]], [d1, d2])))
+
+    def gain(way: tuple[float, float]) -> float:
+        s, nu = way
+        return s * d1 + nu * d2 - (q11 * s * s + 2 * q12 * s * nu + q22 * nu * nu) / 2
+
+    s, nu = max((way for way in ways if min(way) >= 0), key=gain)
+    return s, nu, s * d1 + nu * d2
+
+
+def centre(
+    instance: Instance, functional: Floats, null: float, counts: Floats, beliefs: Beliefs
+) -> tuple[Floats, Floats]:
+    """Return slope and offset of the score of a row in every cell."""
+    den = counts @ instance.actions
+    size = counts.sum()
+    possible = den > 0
+    inverse = np.where(possible, 1.0 / np.where(possible, den, 1.0), 0.0)
+    slope = functional * inverse
+    if instance.knowledge == "ratios":
+        weights = span(instance, functional, den, beliefs)
+        offset = (weights @ instance.basis) * inverse - (weights @ instance.totals - null) / size
+    elif instance.knowledge == "covariates":
+        by_stratum = np.bincount(instance.strata, functional * beliefs.mean)
+        law = law_of_strata(instance, beliefs)
+        groups = instance.stratum_groups
+        within = np.bincount(groups, law * by_stratum) / np.bincount(groups, law)
+        predicted = (
+            by_stratum[instance.strata]
+            - within[instance.groups]
+            + (instance.shares * within).sum()
+            - null
+        )
+        offset = slope * beliefs.mean - predicted / size
+    else:
+        estimate = float(functional @ beliefs.mean)
+        offset = slope * beliefs.mean - (estimate - null) / size
+    return slope, np.where(possible, offset, np.nan)
+
+
+def law_of_strata(instance: Instance, beliefs: Beliefs) -> Floats:
+    law = np.zeros(instance.strata.max() + 1)
+    law[instance.strata] = beliefs.law
+    return law
+
+
+def span(instance: Instance, functional: Floats, den: Floats, beliefs: Beliefs) -> Floats:
+    """Return the combination of known totals that is nearest to the predicted outcome."""
+    possible = den > 0
+    usable = ~(instance.basis[:, ~possible] > 0).any(axis=1)
+    basis = instance.basis[usable][:, possible]
+    metric = (beliefs.law / np.where(possible, den, 1.0))[possible]
+    matrix = (basis * metric) @ basis.T
+    matrix += RIDGE * np.mean(np.diag(matrix)) * np.eye(len(basis))
+    right = (basis * metric) @ (functional * beliefs.mean)[possible]
+    weights = np.zeros(len(instance.basis))
+    weights[usable] = np.linalg.solve(matrix, right)
+    return weights
+
+
+def effect(instance: Instance, functional: Floats, beliefs: Beliefs) -> float:
+    """Return the estimate of a functional that constants do not move, or of a mean."""
+    if instance.knowledge == "ratios":
+        centred = functional * (beliefs.mean - beliefs.overall)
+        return float(centred @ beliefs.law)
+    return float((functional * beliefs.mean) @ beliefs.law)
+
+
+def freeze(
+    instance: Instance,
+    functional: Floats,
+    null: float,
+    counts: Floats,
+    beliefs: Beliefs,
+    deviation: float | None = None,
+    offset: Floats | None = None,
+    lost: float = 0.0,
+) -> Bet | None:
+    """Return the bet against "the functional is at most the null" in a block of these counts."""
+    den = counts @ instance.actions
+    slope, own = centre(instance, functional, null, counts, beliefs)
+    offset = own if offset is None else offset
+    estimate = effect(instance, functional, beliefs) - null
+    known = np.where(den > 0, offset, 0.0)
+    weight = den * beliefs.law
+    noise = float(weight @ (slope**2 * beliefs.variance))
+    spread = noise + float(weight @ (slope * beliefs.mean - known) ** 2)
+    if deviation is None:
+        error = squared_error(instance, functional, beliefs, estimate, noise, spread, counts.sum())
+        deviation = math.sqrt(error)
+    ruin = float(np.nanmax(offset - np.minimum(slope, 0.0)))
+    estimate = (1 - lost) * estimate - lost * counts.sum() * ruin
+    spread = (1 - lost) * spread + lost * counts.sum() * ruin**2
+    if lost and estimate <= 0:
+        return None
+    points, stakes, cash = grid(estimate / deviation)
+    thetas = points * deviation / spread
+    if ruin > 0:
+        thetas = np.minimum(thetas, CAP / ruin)
+    return Bet(slope, offset, thetas, stakes, cash, estimate, deviation)
+
+
+def squared_error(
+    instance: Instance,
+    functional: Floats,
+    beliefs: Beliefs,
+    estimate: float,
+    noise: float,
+    spread: float,
+    size: float,
+) -> float:
+    """Return the squared standard error of an estimated effect."""
+    if instance.knowledge == "ratios":
+        assert beliefs.earlier is not None
+        seen = beliefs.earlier > 0
+        terms = (functional**2 * beliefs.law * beliefs.variance)[seen] / beliefs.earlier[seen]
+        return float(terms.sum()) * max(1.0, (spread - estimate**2 / size) / noise)
+    sums = np.bincount(instance.classes, functional * beliefs.law)
+    variance, rows = np.zeros(len(sums)), np.zeros(len(sums))
+    variance[instance.classes], rows[instance.classes] = beliefs.variance, beliefs.rows
+    found = float((sums**2 * variance / (rows + PRIOR_MEAN)).sum())
+    if instance.knowledge == "covariates":
+        by_stratum = np.bincount(instance.strata, functional * beliefs.mean)
+        law, groups = law_of_strata(instance, beliefs), instance.stratum_groups
+        within = np.bincount(groups, law * by_stratum) / np.bincount(groups, law)
+        found += float(law @ (by_stratum - within[groups]) ** 2) / rows_of(instance, beliefs)
+    return found
+
+
+def rows_of(instance: Instance, beliefs: Beliefs) -> float:
+    by_class = np.zeros(instance.classes.max() + 1)
+    by_class[instance.classes] = beliefs.rows
+    return float(by_class.sum())
+
+
+# ---------------------------------------------------------------------------------- the rule
+
+
+class Rule:
+    """The whole rule: blocks planned from the rows before them, ledgers, and rejections.
+
+    `ledgers` holds log wealth under ``("own", k)``, ``("pair", k, target)`` and
+    ``("limit", target, l)``; ``NONE`` is the answer that no arm is fair.
+    """
+
+    NONE = -1
+
+    def __init__(self, instance: Instance, delta: float, breakable: Any) -> None:
+        self.instance = instance
+        self.threshold = math.log(1 / delta)
+        self.arms, self.limits = instance.gaps.shape[:2]
+        self.breakable = breakable
+        self.rows: list[tuple[int, int, float]] = []
+        self.ledgers: dict[tuple[Any, ...], float] = {}
+        self.paid: list[tuple[dict[tuple[Any, ...], Bet], list[tuple[int, int, float]]]] = []
+        self.live = [*range(self.arms), self.NONE]
+        self.shares = np.full(len(instance.actions), 1 / len(instance.actions))
+        self.reject()
+
+    # ------------------------------------------------------------------------ evidence
+
+    def keeps(self, target: int) -> float:
+        """Return the evidence that an arm keeps all its limits."""
+        own = [
+            self.ledgers.get(("limit", target, limit), 0.0)
+            for limit in range(self.limits)
+            if self.breakable[target, limit]
+        ]
+        return min(own, default=math.inf)
+
+    def wealth(self, answer: int, instead: tuple[int, float] | None = None) -> float:
+        """Return the log wealth against an answer; one target may add something else."""
+        total = self.ledgers.get(("own", answer), 0.0)
+        for target in range(self.arms):
+            if target == answer:
+                continue
+            part = self.keeps(target)
+            if answer != self.NONE:
+                part = min(part, self.ledgers.get(("pair", answer, target), 0.0))
+            if instead is not None and target == instead[0]:
+                part = instead[1]
+            total += part
+        return total
+
+    def reject(self) -> None:
+        self.live = [answer for answer in self.live if self.wealth(answer) < self.threshold]
+
+    # --------------------------------------------------------------------------- beliefs
+
+    def beliefs(self) -> Beliefs:
+        instance = self.instance
+        cells = len(instance.classes)
+        actions = np.array([row[0] for row in self.rows])
+        places = np.array([row[1] for row in self.rows])
+        outcomes = np.array([row[2] for row in self.rows])
+        number, mean, variance = np.zeros(cells), np.zeros(cells), np.zeros(cells)
+        for x in range(cells):
+            own = outcomes[instance.classes[places] == instance.classes[x]]
+            number[x] = len(own)
+            mean[x] = (own.sum() + PRIOR_MEAN * outcomes.mean()) / (len(own) + PRIOR_MEAN)
+            spread = ((own - own.mean()) ** 2).sum() if len(own) else 0.0
+            variance[x] = (spread + PRIOR_VARIANCE / 4) / (len(own) + PRIOR_VARIANCE)
+        earlier = instance.actions[actions].sum(axis=0)
+        law = np.ones(cells)
+        if instance.knowledge == "covariates":
+            seen = np.bincount(instance.strata[places], minlength=instance.strata.max() + 1)
+            law = ((seen + 1) / (len(places) + len(seen)))[instance.strata]
+        elif instance.knowledge == "ratios":
+            seen = np.bincount(places, minlength=cells)
+            law = (seen + 0.5) / (earlier + 0.5 * earlier.sum() / len(places))
+        return Beliefs(mean, variance, number, law, float(outcomes.mean()), earlier)
+
+    def leader(self, means: Floats, gaps: Floats) -> int:
+        arms = [k for k in self.live if k != self.NONE]
+        worst = gaps.max(axis=1, initial=-math.inf)
+        fair = [k for k in arms if worst[k] < self.instance.bound]
+        if fair:
+            return max(fair, key=lambda k: means[k])
+        if self.NONE in self.live or not arms:
+            return self.NONE
+        return min(arms, key=lambda k: worst[k])
+
+    # ----------------------------------------------------------------------------- plans
+
+    def value(
+        self, item: tuple[Floats, Floats, float, float], beliefs: Beliefs, den: Floats
+    ) -> tuple[float, float, float]:
+        first, second, gain, excess = item
+        if (den[(first != 0) | (second != 0)] == 0).any():
+            return 0.0, 0.0, 0.0
+        metric = beliefs.law * beliefs.variance / np.where(den > 0, den, 1.0)
+        q11, q12, q22 = first**2 @ metric, (first * second) @ metric, second**2 @ metric
+        return multipliers(gain, excess, q11, q12, q22)
+
+    def items(
+        self, target: int, means: Floats, gaps: Floats, beliefs: Beliefs
+    ) -> dict[tuple[Any, ...], tuple[Floats, Floats, float, float]]:
+        """Return every item by its ledger."""
+        instance, bound = self.instance, self.instance.bound
+        zero = np.zeros(len(instance.classes))
+        so_far = beliefs.earlier
+        assert so_far is not None
+        so_far = np.where(so_far > 0, so_far, instance.actions.mean(axis=0))
+        found = {}
+        for k in self.live:
+            if k in (target, self.NONE):
+                continue
+            first, gain = zero, 0.0
+            ledger: tuple[Any, ...] = ("own", k)
+            if target != self.NONE:
+                first, gain = instance.means[target] - instance.means[k], means[target] - means[k]
+                ledger = ("pair", k, target)
+            ways = [
+                (first, instance.gaps[k, limit], gain, gaps[k, limit] - bound)
+                for limit in range(self.limits)
+                if self.breakable[k, limit]
+            ] or [(first, zero, gain, 0.0)]
+            found[ledger] = max(ways, key=lambda way: self.value(way, beliefs, so_far)[2])
+        if target != self.NONE:
+            for limit in range(self.limits):
+                if self.breakable[target, limit]:
+                    gap = instance.gaps[target, limit]
+                    excess = bound - gaps[target, limit]
+                    found["limit", target, limit] = (zero, -gap, 0.0, excess)
+        return found
+
+    def need(self, ledger: tuple[Any, ...]) -> float:
+        """Return by how much the log wealth behind a ledger has to grow; 0 if by nothing."""
+        kind, one, other = (*ledger, None)[:3]
+        reached = self.ledgers.get(ledger, 0.0)
+        if kind == "own":
+            return max(0.0, self.threshold - self.wealth(one)) + COST
+        if kind == "pair":
+            missing = self.threshold - self.wealth(one, (other, reached))
+            return missing + COST if missing > 0 else 0.0
+        against = [answer for answer in self.live if answer != one]
+        missing = max(self.threshold - self.wealth(k, (one, reached)) for k in against)
+        return missing + COST if missing > 0 else 0.0
+
+    def plan(self) -> tuple[Floats, dict[tuple[Any, ...], Bet]]:
+        """Return the counts and the bets of the next block."""
+        return self.plan_with(None)
+
+    def bets_on(self, counts: Floats) -> dict[tuple[Any, ...], Bet]:
+        """Return the bets on a block of given counts."""
+        return self.plan_with(counts)[1]
+
+    def plan_with(self, counts: Floats | None) -> tuple[Floats, dict[tuple[Any, ...], Bet]]:
+        instance, beliefs = self.instance, self.beliefs()
+        means = np.array([effect(instance, row, beliefs) for row in instance.means])
+        gaps = np.array([[effect(instance, row, beliefs) for row in arm] for arm in instance.gaps])
+        gaps = gaps.reshape(self.arms, self.limits)
+        target = self.leader(means, gaps)
+        items = self.items(target, means, gaps, beliefs)
+        assert beliefs.earlier is not None
+        so_far = np.where(beliefs.earlier > 0, beliefs.earlier, instance.actions.mean(axis=0))
+        needs = {ledger: self.need(ledger) for ledger in items}
+        needed = {
+            ledger: self.value(item, beliefs, so_far)[2]
+            for ledger, item in items.items()
+            if needs[ledger] > 0
+        }
+        self.find_shares(items, needs, needed, beliefs)
+        counts = self.counts() if counts is None else counts
+        if min(needed.values(), default=0.0) < PAUSE**2:
+            return counts, {}
+        den = counts @ instance.actions
+        bets = {}
+        for ledger, item in items.items():
+            s, nu, value = self.value(item, beliefs, den)
+            if value > 0:
+                functional = s * item[0] + nu * item[1]
+                sign = -1.0 if ledger[0] == "limit" else 1.0
+                null = sign * nu * instance.bound
+                bet = freeze(instance, functional, null, counts, beliefs, lost=self.share_lost())
+                if bet is not None:
+                    bets[ledger] = bet
+        return counts, bets
+
+    def share_lost(self) -> float:
+        rows = [row for _, block in self.paid for row in block]
+        return sum(math.isnan(row[2]) for row in rows) / len(rows)
+
+    def find_shares(self, items: Any, needs: Any, needed: Any, beliefs: Beliefs) -> None:
+        trial = 0.7 * self.shares + 0.3 / len(self.shares)
+        best = 0.0
+        for step in range(STEPS):
+            den = trial @ self.instance.actions
+            speeds = {
+                ledger: self.value(items[ledger], beliefs, den)[2]
+                * (1 + KAPPA / so_far)
+                / needs[ledger]
+                for ledger, so_far in needed.items()
+                if so_far > 0
+            }
+            if not speeds:
+                return
+            slowest = min(speeds, key=lambda ledger: speeds[ledger])
+            if speeds[slowest] > best:
+                best, self.shares = speeds[slowest], trial
+            s, nu, _ = self.value(items[slowest], beliefs, den)
+            score = s * items[slowest][0] + nu * items[slowest][1]
+            told = self.instance.actions @ (score**2 * beliefs.law * beliefs.variance / den**2)
+            size = 1 / (8 + step)
+            trial = trial * (1 - size + size * told / (trial @ told))
+
+    def counts(self) -> Floats:
+        size = max(math.ceil(GROWTH * len(self.rows) - 1e-9), LEAST_BLOCK)
+        counts = np.floor(size * self.shares + 1e-9)
+        rest = size * self.shares - counts
+        for action in sorted(range(len(rest)), key=lambda a: -rest[a])[
+            : round(size - counts.sum())
+        ]:
+            counts[action] += 1
+        return counts
+
+    def pay(self, bets: dict[tuple[Any, ...], Bet], rows: list[tuple[int, int, float]]) -> None:
+        """Take the rows of a block: action, cell, outcome."""
+        for ledger, bet in bets.items():
+            gain = bet.log_wealth([row[1] for row in rows], [row[2] for row in rows])
+            self.ledgers[ledger] = self.ledgers.get(ledger, 0.0) + gain
+        self.paid.append((bets, rows))
+        self.rows += [row for row in rows if not math.isnan(row[2])]
+        self.reject()
+
+    def correct(self, block: int, place: int, new: tuple[int, int, float]) -> None:
+        """Replace a row of a block that was paid, and pay all blocks again."""
+        paid, self.paid = self.paid, []
+        paid[block][1][place] = new
+        self.ledgers, self.rows, self.live = {}, [], [*range(self.arms), self.NONE]
+        for bets, rows in paid:
+            self.pay(bets, rows)
