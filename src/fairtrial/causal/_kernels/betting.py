@@ -176,7 +176,7 @@ def open_assigned(packed: Floats, floats: Floats, integers: Integers, assigned: 
 
 
 @kernel
-def ask_assigned(floats: Floats, integers: Integers, action: int) -> int:
+def ask_assigned(_packed: Floats, floats: Floats, integers: Integers, action: int) -> int:
     """Issue a row of the only open block, if there is any; return its tag."""
     state = open_state(floats, integers)
     return _tag(state, issue_assigned(state.blocks, action))
