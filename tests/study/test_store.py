@@ -136,7 +136,7 @@ def test_ranges_of_the_log(store):
 
 
 def test_long_logs_are_read_in_pages(store, monkeypatch):
-    monkeypatch.setattr("fairtrial.study.sqlite._PAGE", 5)
+    monkeypatch.setattr("fairtrial.study.tables._PAGE", 5)
     study = insert(store)
     for length in (10, 3):
         study = append(store, study, log(length, study.head_hash, study.head_seq + 1))
