@@ -13,6 +13,7 @@ __all__ = [
     "AlreadyTold",
     "ConfigurationError",
     "ConflictingOutcome",
+    "ConnectionLost",
     "CorruptLog",
     "ExperimentFinished",
     "FairtrialError",
@@ -138,6 +139,10 @@ class StorageError(StudyError, OSError):
 
 class StorageBusy(StorageError):
     """Another process held the storage for longer than the time-out."""
+
+
+class ConnectionLost(StorageError):
+    """The connection to the storage was lost; nothing of the call was kept, so try it again."""
 
 
 class CorruptLog(StudyError):

@@ -13,12 +13,12 @@ from tests.study.tools import Fault
 SPEC = "ab" * 32
 
 
-@pytest.fixture(params=["file", "memory", "bundled"])
-def store(request, tmp_path, clock):
+@pytest.fixture(params=["file", "memory", "postgresql", "bundled"])
+def store(request, clock):
     """Every store, and the one in a file on another SQLite than Python's own."""
     if request.param == "bundled":
         pytest.importorskip("apsw")
-    opened = opened_store(request.param, tmp_path, clock)
+    opened = opened_store(request, clock)
     yield opened
     opened.close()
 

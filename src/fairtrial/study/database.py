@@ -17,7 +17,7 @@ from fairtrial.core.files import create_private, sync_folder
 from fairtrial.core.validation import check_choice
 from fairtrial.errors import CorruptLog, StorageBusy, StorageError
 from fairtrial.study.schema import prepare
-from fairtrial.study.tables import TableStore
+from fairtrial.study.tables import Change, TableStore
 from fairtrial.study.turns import Turns
 from fairtrial.study.witness import Head, Witness
 
@@ -368,13 +368,12 @@ class Database(TableStore):
     def _fetched(self, statement: str, parameters: Sequence[Any]) -> list[Any]:
         return self._connection.execute(statement, parameters).fetchall()
 
-    def _change(self, statement: str, parameters: Sequence[Any] = ()) -> int:
+    def _change(self, *changes: Change) -> int:
+        changed = 0
         with self._translated():
-            return self._connection.execute(statement, parameters).rowcount
-
-    def _change_many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
-        with self._translated():
-            self._connection.executemany(statement, rows)
+            for statement, rows in changes:
+                changed = self._connection.executemany(statement, rows).rowcount
+        return changed
 
     @staticmethod
     def _is_damage(error: BaseException | None) -> bool:

@@ -99,7 +99,8 @@ def _key(study: Study) -> tuple[object, ...]:
 def _file(study: Study) -> Path | None:
     """Return the file that holds the study, if it is one that other processes can open."""
     with suppress(ValueError):
-        return parse_storage(study._store.url)  # noqa: SLF001
+        place = parse_storage(study._store.url)  # noqa: SLF001
+        return place if isinstance(place, Path) else None
     return None
 
 

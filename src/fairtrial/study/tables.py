@@ -15,16 +15,20 @@ from fairtrial.study.log import PullRow, Record, Step
 from fairtrial.study.machine import boot
 from fairtrial.study.store import NewStudy, Snapshot, StudyRow
 
-__all__ = ["TableStore"]
+__all__ = ["Change", "TableStore", "columns"]
 
 _Answer = TypeVar("_Answer")
+
+Change = tuple[str, Sequence[Sequence[Any]]]
+"""A statement, and the values of all rows that it is carried out for."""
 
 _SNAPSHOTS_KEPT = 2
 _PAGE = 5_000
 """Events fetched at a time: long reads never hold a lock that would let a log grow."""
 
 
-def _columns(row_type: Any) -> str:
+def columns(row_type: Any) -> str:
+    """Return the names of the columns that a row is made of."""
     return ", ".join(row_type._fields)
 
 
@@ -36,20 +40,24 @@ def _replacing(table: str, row_type: Any, key: str) -> str:
     """Return the statement that puts a row of a study in the place of the one with the same key."""
     changes = ", ".join(f"{name} = excluded.{name}" for name in row_type._fields if name != key)
     return (
-        f"INSERT INTO {table} (study_id, {_columns(row_type)}) VALUES (?, {_places(row_type)}) "
+        f"INSERT INTO {table} (study_id, {columns(row_type)}) VALUES (?, {_places(row_type)}) "
         f"ON CONFLICT (study_id, {key}) DO UPDATE SET {changes}"
     )
 
 
-_SELECT_STUDY = f"SELECT {_columns(StudyRow)} FROM study"
+_SELECT_STUDY = f"SELECT {columns(StudyRow)} FROM study"
 _INSERT_STUDY = (
-    f"INSERT INTO study ({_columns(NewStudy)}, status, head_seq, head_hash, duplicates) "
+    f"INSERT INTO study ({columns(NewStudy)}, status, head_seq, head_hash, duplicates) "
     f"VALUES ({_places(NewStudy)}, 'running', 0, ?, 0)"
 )
-_SELECT_PULL = f"SELECT {_columns(PullRow)} FROM pull WHERE study_id = ?"
-_INSERT_EVENT = f"INSERT INTO event (study_id, {_columns(Record)}) VALUES (?, {_places(Record)})"
+_SELECT_PULL = f"SELECT {columns(PullRow)} FROM pull WHERE study_id = ?"
+_INSERT_EVENT = f"INSERT INTO event (study_id, {columns(Record)}) VALUES (?, {_places(Record)})"
 _REPLACE_PULL = _replacing("pull", PullRow, "pull_id")
 _REPLACE_SNAPSHOT = _replacing("snapshot", Snapshot, "seq")
+_DROP_SNAPSHOTS = (
+    "DELETE FROM snapshot WHERE study_id = ? AND seq NOT IN "
+    "(SELECT seq FROM snapshot WHERE study_id = ? ORDER BY seq DESC LIMIT ?)"
+)
 _MOVE_HEAD = (
     "UPDATE study SET status = ?, head_seq = ?, head_hash = ?, duplicates = duplicates + ?, "
     "machine = ?, environment = coalesce(?, environment) "
@@ -102,12 +110,8 @@ class TableStore(ABC):
         """Return all rows that a statement gives."""
 
     @abstractmethod
-    def _change(self, statement: str, parameters: Sequence[Any] = ()) -> int:
-        """Carry out a statement; return the number of rows that it changed."""
-
-    @abstractmethod
-    def _change_many(self, statement: str, rows: Sequence[Sequence[Any]]) -> None:
-        """Carry out a statement for each of several rows."""
+    def _change(self, *changes: Change) -> int:
+        """Make changes, each for all of its rows; return how many rows the last one changed."""
 
     def _one(self, statement: str, parameters: Sequence[Any] = ()) -> Any:
         return next(iter(self._all(statement, parameters)), None)
@@ -118,10 +122,6 @@ class TableStore(ABC):
                 f"{self._where} was opened by another process (this one is its fork): "
                 "open the study again in every process"
             )
-
-    def _row_lock(self) -> str:
-        """Return what a statement that reads a study's row ends with, to lock it."""
-        return ""
 
     # --------------------------------------------------------------- transactions
 
@@ -149,7 +149,7 @@ class TableStore(ABC):
 
     def insert_study(self, new: NewStudy) -> StudyRow:
         """Write a study down, within a transaction; its log is empty."""
-        self._change(_INSERT_STUDY, (*new, new.origin))
+        self._change((_INSERT_STUDY, [(*new, new.origin)]))
         study = self.find_study(new.name)
         assert study is not None
         self._moved[study.id] = study
@@ -162,7 +162,7 @@ class TableStore(ABC):
 
     def read_study(self, study_id: int) -> StudyRow:
         """Return the study as it is now; within a transaction nobody else changes it."""
-        row = self._one(f"{_SELECT_STUDY} WHERE id = ?{self._row_lock()}", (study_id,))
+        row = self._study_row(study_id)
         if row is None:
             raise CorruptLog(f"{self._where}: the study that was opened is no longer there")
         study = StudyRow(*row)
@@ -172,6 +172,10 @@ class TableStore(ABC):
                 f"{study.head_seq:,}, and event {self._last[study_id]:,} was there before"
             )
         return study
+
+    def _study_row(self, study_id: int) -> Any:
+        """Return the row of a study; within a transaction it is locked then."""
+        return self._one(f"{_SELECT_STUDY} WHERE id = ?", (study_id,))
 
     def studies(self) -> list[StudyRow]:
         """Return all studies, the oldest first."""
@@ -190,15 +194,15 @@ class TableStore(ABC):
     ) -> StudyRow:
         """Add events and their projection, within a transaction; return the study after them."""
         moved = study.after(records, status, duplicates, environment, self._machine)
-        self._change_many(_INSERT_EVENT, [(study.id, *record) for record in records])
-        self._change_many(_REPLACE_PULL, [(study.id, *pull) for pull in pulls])
+        head = (
+            *(status, moved.head_seq, moved.head_hash, duplicates),
+            *(self._machine, environment),
+            *(study.id, study.head_seq, study.head_hash),
+        )
         changed = self._change(
-            _MOVE_HEAD,
-            (
-                *(status, moved.head_seq, moved.head_hash, duplicates),
-                *(self._machine, environment),
-                *(study.id, study.head_seq, study.head_hash),
-            ),
+            (_INSERT_EVENT, [(study.id, *record) for record in records]),
+            (_REPLACE_PULL, [(study.id, *pull) for pull in pulls]),
+            (_MOVE_HEAD, [head]),
         )
         if changed != 1:
             raise StorageError(
@@ -219,7 +223,7 @@ class TableStore(ABC):
 
     def _pages(self, kind: Any, study_id: int, after: int, until: int | None) -> Iterator[Any]:
         statement = (
-            f"SELECT {_columns(kind)} FROM event "
+            f"SELECT {columns(kind)} FROM event "
             "WHERE study_id = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?"
         )
         last = 2**63 - 1 if until is None else until
@@ -233,7 +237,7 @@ class TableStore(ABC):
     def request(self, study_id: int, request_id: str) -> Record | None:
         """Return the event that carries the request's key."""
         row = self._one(
-            f"SELECT {_columns(Record)} FROM event WHERE study_id = ? AND request_id = ?",
+            f"SELECT {columns(Record)} FROM event WHERE study_id = ? AND request_id = ?",
             (study_id, request_id),
         )
         return None if row is None else Record(*row)
@@ -273,11 +277,9 @@ class TableStore(ABC):
         """Keep a snapshot, in a transaction of its own; drop all but the newest two."""
 
         def save() -> None:
-            self._change(_REPLACE_SNAPSHOT, (study_id, *snapshot))
             self._change(
-                "DELETE FROM snapshot WHERE study_id = ? AND seq NOT IN (SELECT seq FROM "
-                "snapshot WHERE study_id = ? ORDER BY seq DESC LIMIT ?)",
-                (study_id, study_id, _SNAPSHOTS_KEPT),
+                (_REPLACE_SNAPSHOT, [(study_id, *snapshot)]),
+                (_DROP_SNAPSHOTS, [(study_id, study_id, _SNAPSHOTS_KEPT)]),
             )
 
         self.transact(save)
@@ -285,7 +287,7 @@ class TableStore(ABC):
     def snapshots(self, study_id: int) -> Iterator[Snapshot]:
         """Yield the snapshots, the newest first, without those that cannot be read."""
         statement = (
-            f"SELECT {_columns(Snapshot)} FROM snapshot WHERE study_id = ? AND seq < ? "
+            f"SELECT {columns(Snapshot)} FROM snapshot WHERE study_id = ? AND seq < ? "
             "ORDER BY seq DESC LIMIT 1"
         )
         before = 2**63 - 1
