@@ -109,6 +109,7 @@ class PostgreSQLStore(TableStore):
         self._clock = clock
         self._is_closed = False
         self._locked_at: int | None = None
+        self._promises_too_much = False
         self._connection = self._opened()
         try:
             self._prepare(create)
@@ -183,13 +184,7 @@ class PostgreSQLStore(TableStore):
         if self._durability == "process" or synchronous == "off":
             wanted = _SYNCHRONOUS[self._durability]
             connection.execute("SELECT set_config('synchronous_commit', %s, false)", (wanted,))
-        if self._durability == "full" and fsync == "off":
-            warnings.warn(
-                f"{self._where}: the server runs with fsync = off, so what it acknowledges does "
-                "not survive a loss of power",
-                RuntimeWarning,
-                stacklevel=2,
-            )
+        self._promises_too_much = self._durability == "full" and fsync == "off"
 
     def _prepare(self, create: bool) -> None:
         from fairtrial import __version__
@@ -247,6 +242,14 @@ class PostgreSQLStore(TableStore):
         return status not in (TransactionStatus.IDLE, TransactionStatus.UNKNOWN)
 
     def _begin(self) -> None:
+        if self._promises_too_much:
+            self._promises_too_much = False
+            warnings.warn(
+                f"{self._where}: the server runs with fsync = off, so what it acknowledges does "
+                "not survive a loss of power",
+                RuntimeWarning,
+                stacklevel=2,
+            )
         self._patiently(lambda: self._run(_BEGIN))
 
     def _commit(self) -> None:
