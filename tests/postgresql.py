@@ -166,9 +166,11 @@ class Server:
         extra = " ".join(f"{key} {value}" for key, value in options.items())
         with self.administrator() as connection:
             connection.execute(f"CREATE DATABASE {name} OWNER {USER} {extra}")
-            try:
-                yield self.url(name)
-            finally:
+        try:
+            yield self.url(name)
+        finally:
+            # A connection of its own: the server may have been restarted.
+            with self.administrator() as connection:
                 connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 

@@ -27,6 +27,7 @@ __all__ = [
     "SourceError",
     "StorageBusy",
     "StorageError",
+    "StorageUnreachable",
     "StudyError",
     "StudyExists",
     "StudyNotFound",
@@ -141,7 +142,11 @@ class StorageBusy(StorageError):
     """Another process held the storage for longer than the time-out."""
 
 
-class ConnectionLost(StorageError):
+class StorageUnreachable(StorageError):
+    """The server of the storage cannot be reached; the message says whether the call was kept."""
+
+
+class ConnectionLost(StorageUnreachable):
     """The connection to the storage was lost; nothing of the call was kept, so try it again."""
 
 

@@ -17,6 +17,7 @@ from fairtrial.errors import (
     MissingExtra,
     StorageBusy,
     StorageError,
+    StorageUnreachable,
     StudyNotFound,
 )
 from fairtrial.study import Study, list_studies, schema
@@ -583,7 +584,7 @@ def test_where_the_server_does_not_come_back_the_doubt_is_said(url, monkeypatch)
     store.lose_at = "after commit"
     parameters = dict(store._parameters)
     store._parameters["port"] = "1"
-    with pytest.raises(StorageError, match="not known whether this call was kept") as caught:
+    with pytest.raises(StorageUnreachable, match="not known whether this call was") as caught:
         study.tell(pull, 0.5, request_id="mine")
     assert not isinstance(caught.value, ConnectionLost)
     store._parameters = parameters
@@ -592,6 +593,38 @@ def test_where_the_server_does_not_come_back_the_doubt_is_said(url, monkeypatch)
     assert [event.seq, len(list(study.events()))] == [2, 2]
     assert study.ask(request_id="first").id == pull.id
     store.close()
+
+
+def test_a_server_that_is_away_says_nothing_about_the_log(url):
+    make(url).close()
+    store = opened(url, busy_timeout=0.3)
+    study = Study.open(store, "toy", **OWN)
+    tell_some(study)
+    with reopened(url) as other:
+        tell_some(other)
+    store._parameters["port"] = "1"
+    for call in (study.verify, study.ask, study.progress, study.history):
+        disconnect(url)
+        with pytest.raises(StorageUnreachable, match="no connection could be made"):
+            call()
+    store.close()
+
+
+def test_a_connection_that_is_lost_while_a_log_is_replayed_is_no_fault_of_the_log(losing, url):
+    store, study = losing
+    other = reopened(url)
+    tell_some(other, 10)
+
+    class Replaying(Losing):
+        def steps(self, *args):
+            self._lose("before replay")
+            return super().steps(*args)
+
+    store.__class__ = Replaying
+    store.lose_at = "before replay"
+    tell_some(study)
+    assert (store.lost, study.policy.asked) == (1, 13)
+    other.close()
 
 
 def test_a_closed_store_is_not_opened_again(url):

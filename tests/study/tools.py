@@ -10,6 +10,7 @@ import time
 import traceback
 
 import numpy as np
+import psycopg
 
 from fairtrial.core import Pull
 from fairtrial.study.sqlite import SQLiteStore
@@ -85,6 +86,12 @@ def query(path, statement) -> list[tuple]:
     rows = connection.execute(statement).fetchall()
     connection.close()
     return rows
+
+
+def server_query(url, statement) -> list[tuple]:
+    """Return what a statement gives in a database of PostgreSQL."""
+    with psycopg.connect(url, options="-c search_path=fairtrial") as connection:
+        return connection.execute(statement).fetchall()
 
 
 def chain(path, study_id=1) -> list[str]:

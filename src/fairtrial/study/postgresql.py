@@ -17,7 +17,7 @@ from psycopg import errors
 from psycopg.pq import TransactionStatus
 
 from fairtrial.core.validation import check_choice
-from fairtrial.errors import ConnectionLost, StorageBusy, StorageError
+from fairtrial.errors import ConnectionLost, StorageBusy, StorageError, StorageUnreachable
 from fairtrial.study import postgresql_schema
 from fairtrial.study.clock import microseconds
 from fairtrial.study.schema import APPLICATION_ID
@@ -85,8 +85,10 @@ class PostgreSQLStore(TableStore):
 
     Raises
     ------
+    StorageUnreachable
+        If no connection can be made.
     StorageError
-        If the server cannot be reached or refuses, or the tables are of a newer schema.
+        If the database cannot be used, or the tables are of a newer schema.
     StudyNotFound
         If there are no tables, and none shall be made.
     """
@@ -148,7 +150,8 @@ class PostgreSQLStore(TableStore):
             connection = psycopg.connect(**self._parameters, autocommit=True)  # type: ignore[arg-type]
         except psycopg.Error as error:
             reason = " ".join(str(error).removeprefix("connection failed: ").split())
-            raise StorageError(f"{self._where}: no connection could be made: {reason}") from error
+            text = f"{self._where}: no connection could be made: {reason}"
+            raise StorageUnreachable(text) from error
         try:
             self._set_up(connection)
         except psycopg.Error as error:
@@ -203,7 +206,7 @@ class PostgreSQLStore(TableStore):
         while True:
             try:
                 self._connection = self._opened()
-            except StorageError:
+            except StorageUnreachable:
                 if time.monotonic() >= deadline:
                     raise
                 time.sleep(random.uniform(0.05, 0.2))  # noqa: S311
@@ -213,19 +216,21 @@ class PostgreSQLStore(TableStore):
     # --------------------------------------------------------------------- errors
 
     def _error(self, error: psycopg.Error) -> StorageError:
-        said = error.diag.message_primary or " ".join(str(error).split())
         if isinstance(error, _BUSY):
             return StorageBusy(
                 f"{self._where} was locked by another process for {self._busy_timeout:g} s; "
                 "nothing of this call was kept: try again"
             )
         if self._is_lost(error):
-            return ConnectionLost(
-                f"{self._where}: the connection was lost; nothing of this call was kept: try "
-                f"again ({said})"
-            )
+            return self._lost(error)
         reason = _REASONS.get(type(error), "PostgreSQL refused")
-        return StorageError(f"{self._where}: {reason} ({said})")
+        return StorageError(f"{self._where}: {reason} ({_said(error)})")
+
+    def _lost(self, error: psycopg.Error) -> ConnectionLost:
+        return ConnectionLost(
+            f"{self._where}: the connection was lost; nothing of this call was kept: try again "
+            f"({_said(error)})"
+        )
 
     def _is_lost(self, error: psycopg.Error) -> bool:
         return not self._is_closed and (self._connection.closed or isinstance(error, _GONE))
@@ -259,7 +264,7 @@ class PostgreSQLStore(TableStore):
             if not self._is_lost(error):
                 raise self._error(error) from error
             if not self._was_kept():
-                raise self._error(error) from error
+                raise self._lost(error) from error
 
     def _end(self) -> None:
         self._moved, self._locked_at = {}, None
@@ -276,7 +281,7 @@ class PostgreSQLStore(TableStore):
 
         Raises
         ------
-        StorageError
+        StorageUnreachable
             If that cannot be found out.
         """
         try:
@@ -287,7 +292,7 @@ class PostgreSQLStore(TableStore):
             finally:
                 self._run("ROLLBACK")
         except (StorageError, psycopg.Error) as error:
-            raise StorageError(
+            raise StorageUnreachable(
                 f"{self._where}: the connection was lost during a commit, so it is not known "
                 "whether this call was kept; give the same call again with the same request_id, "
                 "which counts once"
@@ -364,6 +369,11 @@ class PostgreSQLStore(TableStore):
                 f"altered ({', '.join(missing)})"
             )
         return None
+
+
+def _said(error: psycopg.Error) -> str:
+    """Return what an error says, in one line."""
+    return error.diag.message_primary or " ".join(str(error).split())
 
 
 @cache
