@@ -27,6 +27,7 @@ from fairtrial.study.postgresql import PostgreSQLStore
 from fairtrial.study.server_address import ServerAddress
 from fairtrial.study.store import NewStudy
 from tests.postgresql import PASSWORD, USER
+from tests.study.tools import end_sessions_of
 from tests.study.toys import OWN, Serving, ToyProblem
 
 PARTS_OF_PASSWORD = ("open", "sesame", "%40", "ß#1")
@@ -444,19 +445,10 @@ def test_a_fork_is_told_to_open_the_study_again(url):
 # ---------------------------------------------------------------------- lost connections
 
 
-def disconnect(url):
-    """End all other sessions of the database."""
-    with connected(url) as connection:
-        connection.execute(
-            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
-            "WHERE datname = current_database() AND pid <> pg_backend_pid()"
-        )
-
-
 def test_a_connection_that_was_lost_meanwhile_is_made_again(url):
     with make(url) as study:
         for look in (study.ask, study.progress, study.verify, partial(list, study.events())):
-            disconnect(url)
+            end_sessions_of(url)
             look()
         tell_some(study)
         assert study.verify().ok
@@ -472,7 +464,7 @@ class Losing(PostgreSQLStore):
         if self.lose_at == point:
             self.lose_at = None
             self.lost += 1
-            disconnect(self.whole_url)
+            end_sessions_of(self.whole_url)
 
     def read_study(self, study_id):
         study = super().read_study(study_id)
@@ -604,7 +596,7 @@ def test_a_server_that_is_away_says_nothing_about_the_log(url):
         tell_some(other)
     store._parameters["port"] = "1"
     for call in (study.verify, study.ask, study.progress, study.history):
-        disconnect(url)
+        end_sessions_of(url)
         with pytest.raises(StorageUnreachable, match="no connection could be made"):
             call()
     store.close()

@@ -94,6 +94,15 @@ def server_query(url, statement) -> list[tuple]:
         return connection.execute(statement).fetchall()
 
 
+def end_sessions_of(url) -> None:
+    """Let the server end all other sessions of a database."""
+    server_query(
+        url,
+        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
+        "WHERE datname = current_database() AND pid <> pg_backend_pid()",
+    )
+
+
 def chain(path, study_id=1) -> list[str]:
     """Return the hashes that the rows of a file should have, from their description alone."""
     return chain_of(lambda statement: query(path, statement), study_id)

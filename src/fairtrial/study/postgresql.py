@@ -7,8 +7,8 @@ from __future__ import annotations
 import random
 import time
 import warnings
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import Any, TypeVar
 
@@ -41,6 +41,16 @@ _BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 _NOW = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 # The clock is read along with the row that is locked: one question to the server less.
 _LOCK_STUDY = f"SELECT {_NOW}, {columns(StudyRow)} FROM study WHERE id = ? FOR UPDATE"
+# An application's locks have two numbers: the first of ours for making studies, and for running.
+_MAKERS = f"{APPLICATION_ID}, hashtext(?)"
+_RUNNERS = f"{APPLICATION_ID + 1}, hashtext(?)"
+_ENTER = f"SELECT pg_advisory_lock_shared({_RUNNERS})"
+SETTLING_SECONDS = 30
+"""After a restart of the server, processes that run a study need a moment to connect again."""
+_TRY_TO_BE_ALONE = (
+    "SELECT CASE WHEN clock_timestamp() - pg_postmaster_start_time() >= ? * interval '1 second' "
+    f"THEN pg_try_advisory_lock({_RUNNERS}) ELSE false END"
+)
 _BUSY = (errors.LockNotAvailable, errors.DeadlockDetected, errors.SerializationFailure)
 _GONE = (
     errors.AdminShutdown,
@@ -112,6 +122,7 @@ class PostgreSQLStore(TableStore):
         self._is_closed = False
         self._locked_at: int | None = None
         self._promises_too_much = False
+        self._present: list[str] = []
         self._connection = self._opened()
         try:
             self._prepare(create)
@@ -146,20 +157,18 @@ class PostgreSQLStore(TableStore):
     # ----------------------------------------------------------------- connecting
 
     def _opened(self) -> psycopg.Connection[Any]:
+        connection = None
         try:
             connection = psycopg.connect(**self._parameters, autocommit=True)  # type: ignore[arg-type]
-        except psycopg.Error as error:
-            reason = " ".join(str(error).removeprefix("connection failed: ").split())
+            self._set_up(connection)
+        except BaseException as error:
+            if connection is not None:
+                connection.close()
+            if not isinstance(error, psycopg.Error):
+                raise
+            reason = _said(error).removeprefix("connection failed: ")
             text = f"{self._where}: no connection could be made: {reason}"
             raise StorageUnreachable(text) from error
-        try:
-            self._set_up(connection)
-        except psycopg.Error as error:
-            connection.close()
-            raise self._error(error) from error
-        except BaseException:
-            connection.close()
-            raise
         return connection
 
     def _set_up(self, connection: psycopg.Connection[Any]) -> None:
@@ -188,6 +197,8 @@ class PostgreSQLStore(TableStore):
             wanted = _SYNCHRONOUS[self._durability]
             connection.execute("SELECT set_config('synchronous_commit', %s, false)", (wanted,))
         self._promises_too_much = self._durability == "full" and fsync == "off"
+        for name in self._present:
+            connection.execute(_in_psycopg(_ENTER), (name,))
 
     def _prepare(self, create: bool) -> None:
         from fairtrial import __version__
@@ -316,7 +327,7 @@ class PostgreSQLStore(TableStore):
     def find_study(self, name: str) -> StudyRow | None:
         """Return the study of that name; within a transaction nobody else makes it meanwhile."""
         if self._is_writing:
-            self._one("SELECT pg_advisory_xact_lock(?, hashtext(?))", (APPLICATION_ID, name))
+            self._one(f"SELECT pg_advisory_xact_lock({_MAKERS})", (name,))
         return super().find_study(name)
 
     # ------------------------------------------------------------------ statements
@@ -357,6 +368,31 @@ class PostgreSQLStore(TableStore):
 
     def _run(self, statement: str, parameters: Sequence[Any] = ()) -> psycopg.Cursor[Any]:
         return self._connection.execute(_in_psycopg(statement), parameters or None)
+
+    # -------------------------------------------------------------------- presence
+
+    def enter(self, name: str) -> None:
+        """Count as one who runs the study of that name, as long as this process is connected."""
+        self._one(_ENTER, (name,))
+        self._present.append(name)
+
+    def leave(self, name: str) -> None:
+        """Run the study no longer."""
+        with self._lock, suppress(psycopg.Error):
+            self._present.remove(name)
+            # Without a connection the server has dropped the lock.
+            self._run(f"SELECT pg_advisory_unlock_shared({_RUNNERS})", (name,))
+
+    @contextmanager
+    def alone(self, name: str) -> Iterator[bool]:
+        """Give whether no other process runs the study; none joins while the context lasts."""
+        with self._lock:
+            [is_alone] = self._one(_TRY_TO_BE_ALONE, (SETTLING_SECONDS, name))
+            try:
+                yield is_alone
+            finally:
+                if is_alone:
+                    self._one(f"SELECT pg_advisory_unlock({_RUNNERS})", (name,))
 
     # --------------------------------------------------------------------- damage
 
