@@ -88,9 +88,12 @@ class Server:
     ----------
     folder : Path
         Empty, and for the server only: it belongs to the user that the server runs as.
+    **settings : str
+        Other than those of the tests.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, **settings: str) -> None:
+        self._settings = _SETTINGS | settings
         self._programs = installed()
         self._folder = folder
         # PostgreSQL refuses to run as root.
@@ -108,7 +111,7 @@ class Server:
         self.start()
         with self.administrator() as connection:
             quoted = PASSWORD.replace("'", "''")
-            connection.execute(f"CREATE ROLE {USER} LOGIN PASSWORD '{quoted}'")
+            connection.execute(f"CREATE ROLE {USER} LOGIN CREATEDB PASSWORD '{quoted}'")
 
     def _run(self, program: str, *arguments: str) -> None:
         done = subprocess.run(
@@ -131,7 +134,7 @@ class Server:
 
     def start(self) -> None:
         """Start it, and wait until it takes connections."""
-        settings = " ".join(f"-c {name}='{value}'" for name, value in _SETTINGS.items())
+        settings = " ".join(f"-c {name}='{value}'" for name, value in self._settings.items())
         log = self._folder / "log"
         self._run("pg_ctl", "start", "-w", "-l", str(log), "-o", f"-p {self.port} {settings}")
 
@@ -160,9 +163,9 @@ class Server:
         return f"postgresql://{user}:{quote(password, safe='')}@127.0.0.1:{self.port}/{database}"
 
     @contextmanager
-    def database(self, **options: str) -> Iterator[str]:
+    def database(self, name: str | None = None, **options: str) -> Iterator[str]:
         """Give the address of an empty database, which is removed in the end."""
-        name = f"trials_{next(self._numbers)}"
+        name = name or f"trials_{next(self._numbers)}"
         extra = " ".join(f"{key} {value}" for key, value in options.items())
         with self.administrator() as connection:
             connection.execute(f"CREATE DATABASE {name} OWNER {USER} {extra}")
@@ -180,12 +183,12 @@ def _free_port() -> int:
 
 
 @contextmanager
-def running() -> Iterator[Server]:
+def running(**settings: str) -> Iterator[Server]:
     """Give a server that runs until the context ends."""
     folder = Path(tempfile.mkdtemp(prefix="fairtrial-postgresql-"))
     server = None
     try:
-        server = Server(folder)
+        server = Server(folder, **settings)
         yield server
     finally:
         if server is not None:

@@ -136,6 +136,11 @@ class PostgreSQLStore(TableStore):
         return self._address.shown
 
     @property
+    def software(self) -> str:
+        """What keeps the studies, with its version."""
+        return f"PostgreSQL {self._one('SHOW server_version')[0].split()[0]}"
+
+    @property
     def _where(self) -> str:
         return self._address.shown
 
@@ -166,7 +171,9 @@ class PostgreSQLStore(TableStore):
                 connection.close()
             if not isinstance(error, psycopg.Error):
                 raise
-            reason = _said(error).removeprefix("connection failed: ")
+            reason = (
+                _said(error).removeprefix("connection failed: ").removeprefix("connection is bad: ")
+            )
             text = f"{self._where}: no connection could be made: {reason}"
             raise StorageUnreachable(text) from error
         return connection

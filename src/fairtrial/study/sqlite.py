@@ -54,6 +54,11 @@ class SQLiteStore(Database):
         """The address that opens it again."""
         return "memory://" if self._path is None else f"sqlite:///{self._path}"
 
+    @property
+    def software(self) -> str:
+        """What keeps the studies, with its version."""
+        return f"SQLite {self._one('SELECT sqlite_version()')[0]}"
+
     def now(self) -> int:
         """Return the clock: microseconds since 1970 (UTC)."""
         return microseconds(self._clock())
