@@ -7,6 +7,7 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,8 +23,6 @@ PASSWORD = "open/sesame@ß#1"
 """It needs escapes in an address; no message may hold any part of it."""
 
 _PROGRAMS = "/usr/lib/postgresql/*/bin/postgres"
-_PACKAGE = "postgresql"
-_PATIENCE = 60.0
 _SETTINGS = {
     "listen_addresses": "127.0.0.1",
     "unix_socket_directories": "",
@@ -41,44 +40,47 @@ def installed() -> Path:
     Anybody else without the programs skips the test, because only root can install them.
     """
     found = _found()
-    if found is None and os.geteuid() != 0:
-        pytest.skip(
-            "needs PostgreSQL's server, which only root can install: apt-get install -y " + _PACKAGE
-        )
+    if found is not None:
+        return found
+    if os.geteuid() != 0:
+        pytest.skip(f"PostgreSQL's server is not in {_PROGRAMS}, and only root can install it")
+    install()
+    found = _found()
     if found is None:
-        _install()
-        found = _found()
-    if found is None:
-        pytest.fail(f"PostgreSQL's server is not in {_PROGRAMS}, and could not be put there")
+        pytest.fail(f"PostgreSQL's server is not in {_PROGRAMS}, and was not put there by apt-get")
     return found
 
 
 def _found() -> Path | None:
     root, pattern = Path("/"), _PROGRAMS.removeprefix("/")
-    versions = sorted(root.glob(pattern), key=lambda program: int(program.parts[4].split(".")[0]))
+    versions = sorted(root.glob(pattern), key=lambda program: int(program.parts[4]))
     return versions[-1].parent if versions else None
 
 
-def _install() -> None:
-    if shutil.which("apt-get") is None:
-        pytest.fail(f"install PostgreSQL's server: it is not in {_PROGRAMS}")
+def install() -> None:
+    """Install the server as root on Debian, if it is not there; else change nothing."""
+    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+        return
     with (Path(tempfile.gettempdir()) / "fairtrial-installs-postgresql").open("w") as lock:
         # Parallel processes of pytest wait for the first one.
         fcntl.flock(lock, fcntl.LOCK_EX)
         if _found() is not None:
             return
+        print("installing PostgreSQL's server (once)", file=sys.stderr)
         # By the run level Debian knows that it shall not start a server by itself.
         environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
-        for command in (["update"], ["install", "-y", "--no-install-recommends", _PACKAGE]):
+        for command in (["update"], ["install", "-y", "--no-install-recommends", "postgresql"]):
             done = subprocess.run(
                 ["apt-get", "-q", *command],
                 env=environment,
-                capture_output=True,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
                 text=True,
                 check=False,
             )
             if done.returncode != 0:
-                pytest.fail(f"apt-get {' '.join(command)} failed:\n{done.stdout}{done.stderr}")
+                print(done.stdout, file=sys.stderr)
 
 
 class Server:
@@ -94,7 +96,7 @@ class Server:
 
     def __init__(self, folder: Path, **settings: str) -> None:
         self._settings = _SETTINGS | settings
-        self._programs = installed()
+        self.programs = installed()
         self._folder = folder
         # PostgreSQL refuses to run as root.
         self._user = "postgres" if os.geteuid() == 0 else None
@@ -115,7 +117,7 @@ class Server:
 
     def _run(self, program: str, *arguments: str) -> None:
         done = subprocess.run(
-            [self._programs / program, "-D", self._folder / "data", *arguments],
+            [self.programs / program, "-D", self._folder / "data", *arguments],
             user=self._user,
             group=self._user,
             cwd=self._folder,
@@ -157,6 +159,12 @@ class Server:
             dbname=database,
             autocommit=True,
         )
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Return what makes PostgreSQL's own programs find it."""
+        place = {"PGHOST": "127.0.0.1", "PGPORT": str(self.port)}
+        return {**place, "PGUSER": USER, "PGPASSWORD": PASSWORD}
 
     def url(self, database: str, user: str = USER, password: str = PASSWORD) -> str:
         """Return the address of a database."""
