@@ -1,12 +1,15 @@
 """PostgreSQL: what is refused, what is guarded, and connections that are lost."""
 
 import os
+import random
+import signal
 import sys
 import threading
 import time
 import traceback
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -26,6 +29,7 @@ from fairtrial.study.log import Record, seal
 from fairtrial.study.postgresql import PostgreSQLStore
 from fairtrial.study.server_address import ServerAddress
 from fairtrial.study.store import NewStudy
+from tests import effort
 from tests.postgresql import PASSWORD, USER
 from tests.study.tools import end_sessions_of
 from tests.study.toys import OWN, Serving, ToyProblem
@@ -185,6 +189,29 @@ def test_a_newer_schema_is_refused_in_one_sentence_with_both_numbers(url):
     )
     for call in (lambda: list_studies(url), lambda: reopened(url), lambda: make(url, "b")):
         assert expected in refusal(call)
+
+
+RELEASED = {3: ("4b33c11d6390ec46d97ebeb9d33faa2ac31a9ad5fb9deb873bea7fc63dc3389a", 17)}
+"""Head hash and length of the study in the fixture of every released schema."""
+
+
+@pytest.mark.parametrize("number", sorted(RELEASED))
+def test_every_released_schema_opens_verifies_and_goes_on(url, number):
+    file = Path(__file__).parent / "fixtures" / f"schema_{number}.sql"
+    with psycopg.connect(url) as connection:
+        connection.execute(file.read_text(encoding="utf-8"))
+    head, length = RELEASED[number]
+    with Study.open(url, "released", **OWN, durability="process") as study:
+        assert study.head_hash == head
+        found = study.verify()
+        assert (found.ok, found.events) == (True, length), found.first_difference
+        study.tell(study.ask(), 0.5)
+        assert study.verify().ok
+        assert len(list(study.events())) == length + 2
+
+
+def test_there_is_a_fixture_of_every_schema():
+    assert sorted(RELEASED) == list(range(3, len(schema.STEPS) + 1))
 
 
 def test_an_older_schema_is_brought_forward(url, monkeypatch):
@@ -440,6 +467,36 @@ def test_a_fork_is_told_to_open_the_study_again(url):
     assert os.waitpid(child, 0)[1] == 0
     tell_some(study)
     study.close()
+
+
+@pytest.fixture
+def set_alarm():
+    """Return a function by which Ctrl-C comes after some seconds."""
+    before = signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
+    yield partial(signal.setitimer, signal.ITIMER_REAL)
+    signal.signal(signal.SIGALRM, before)
+
+
+def test_ctrl_c_at_any_moment_leaves_whole_writes_and_no_lock(url, set_alarm):
+    study, other = make(url), opened(url, busy_timeout=5)
+    chance = random.Random(1)
+    acknowledged, interrupted = [], 0
+    tell_some(study)
+    for _ in range(effort.runs(60, whole=1_000)):
+        set_alarm(chance.uniform(1e-4, 8e-3))
+        try:
+            acknowledged.append(study.ask().id)
+            time.sleep(0.01)
+        except KeyboardInterrupt:
+            interrupted += 1
+        finally:
+            set_alarm(0)
+        other.transact(lambda: other.read_study(1))
+    assert interrupted >= 20
+    assert set(acknowledged) <= {pull.id for pull in study.outstanding()}
+    assert study.verify().ok
+    study.close()
+    other.close()
 
 
 # ---------------------------------------------------------------------- lost connections
