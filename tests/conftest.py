@@ -100,8 +100,10 @@ def postgresql_server():
 
 
 @pytest.fixture
-def postgresql_url(postgresql_server):
+def postgresql_url(postgresql_server, monkeypatch):
     """Return the address of an empty database."""
+    # The server has only just started, and nobody has to connect again.
+    monkeypatch.setattr("fairtrial.study.postgresql.SETTLING_SECONDS", 0)
     with postgresql_server.database() as url:
         yield url
 

@@ -298,7 +298,6 @@ def test_a_driver_takes_up_what_another_one_leaves_open_when_it_is_killed(reques
 
 
 def test_only_the_runner_who_is_alone_takes_up_open_pulls_of_a_server(postgresql_url, monkeypatch):
-    monkeypatch.setattr(postgresql, "SETTLING_SECONDS", 0)
     quick = {"durability": "process"}
     problem = ToyProblem(["a", "b", "c"])
     one = Study.create(
