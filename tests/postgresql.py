@@ -102,6 +102,7 @@ class Server:
         self._user = "postgres" if os.geteuid() == 0 else None
         if self._user is not None:
             shutil.chown(folder, self._user)
+        self._guard = self._guarded()
         self._numbers = count(1)
         self._secret = folder / "password"
         self._secret.write_text(PASSWORD)
@@ -114,6 +115,29 @@ class Server:
         with self.administrator() as connection:
             quoted = PASSWORD.replace("'", "''")
             connection.execute(f"CREATE ROLE {USER} LOGIN CREATEDB PASSWORD '{quoted}'")
+
+    def _guarded(self) -> subprocess.Popen[bytes]:
+        """Start what stops the server and removes its folder, even if this process is killed.
+
+        It waits for the end of its input, which comes when this process closes it or is gone.
+        """
+        script = 'cat; "$0" stop -w -m immediate -D "$1/data"; rm -rf "$1"'
+        return subprocess.Popen(
+            ["sh", "-c", script, self.programs / "pg_ctl", self._folder],
+            user=self._user,
+            group=self._user,
+            cwd="/",
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def close(self) -> None:
+        """Stop it and remove its folder."""
+        assert self._guard.stdin is not None
+        self._guard.stdin.close()
+        self._guard.wait()
 
     def _run(self, program: str, *arguments: str) -> None:
         done = subprocess.run(
@@ -193,12 +217,8 @@ def _free_port() -> int:
 @contextmanager
 def running(**settings: str) -> Iterator[Server]:
     """Give a server that runs until the context ends."""
-    folder = Path(tempfile.mkdtemp(prefix="fairtrial-postgresql-"))
-    server = None
+    server = Server(Path(tempfile.mkdtemp(prefix="fairtrial-postgresql-")), **settings)
     try:
-        server = Server(folder, **settings)
         yield server
     finally:
-        if server is not None:
-            server.stop("immediate")
-        shutil.rmtree(folder)
+        server.close()
