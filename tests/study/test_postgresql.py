@@ -499,6 +499,28 @@ def test_ctrl_c_at_any_moment_leaves_whole_writes_and_no_lock(url, set_alarm):
     other.close()
 
 
+def test_an_interrupt_before_an_answer_leaves_a_study_that_goes_on(url):
+    store = opened(url)
+    make(store).close()
+    study, other = Study.open(store, "toy", **OWN), reopened(url)
+
+    def interrupted():
+        store.read_study(1)
+        store._connection.pgconn.send_query(b"SELECT 1")
+        raise KeyboardInterrupt
+
+    for look in (study.ask, study.progress, lambda: list(study.events())):
+        store._connection.pgconn.send_query(b"SELECT 1")
+        look()
+    with pytest.raises(KeyboardInterrupt):
+        store.transact(interrupted)
+    tell_some(other)
+    tell_some(study)
+    assert study.verify().ok
+    for item in (study, other, store):
+        item.close()
+
+
 # ---------------------------------------------------------------------- lost connections
 
 

@@ -262,7 +262,15 @@ class PostgreSQLStore(TableStore):
     @property
     def _is_writing(self) -> bool:
         status = self._connection.info.transaction_status
-        return status not in (TransactionStatus.IDLE, TransactionStatus.UNKNOWN)
+        return status in (TransactionStatus.INTRANS, TransactionStatus.INERROR)
+
+    def _close_if_interrupted(self) -> None:
+        """Close the connection if it still waits for an answer: an interrupt came before it.
+
+        The server then undoes a write, and the next use makes the connection again.
+        """
+        if self._connection.info.transaction_status == TransactionStatus.ACTIVE:
+            self._connection.close()
 
     def _begin(self) -> None:
         if self._promises_too_much:
@@ -286,6 +294,7 @@ class PostgreSQLStore(TableStore):
 
     def _end(self) -> None:
         self._moved, self._locked_at = {}, None
+        self._close_if_interrupted()
         if not self._is_writing:
             return
         try:
@@ -357,6 +366,7 @@ class PostgreSQLStore(TableStore):
 
     def _patiently(self, action: Callable[[], _Answer]) -> _Answer:
         """Return what an action gives; outside of transactions, also after a lost connection."""
+        self._close_if_interrupted()
         is_writing = self._is_writing
         try:
             return action()
