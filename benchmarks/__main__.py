@@ -42,6 +42,7 @@ from benchmarks import (
     search,
     shares,
     start,
+    stores,
     tails,
     tolerance,
     top_sets,
@@ -87,6 +88,7 @@ BENCHMARKS: dict[str, Callable[..., None]] = {
     "drift": drift.run,
     "false_alarms": false_alarms.run,
     "study": _study,
+    "stores": stores.run,
     "compilation": compilation.run,
 }
 

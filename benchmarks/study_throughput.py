@@ -239,7 +239,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def show(title: str, number: int, what: str, spent: float) -> None:
-    print(f"{title:<34}{number / spent:10,.0f} {what} a second")
+    print(f"{title:<46}{number / spent:10,.0f} {what} a second")
 
 
 if __name__ == "__main__":

@@ -89,6 +89,25 @@ def dask_client(tmp_path):
     return opened
 
 
+@pytest.fixture(scope="session")
+def postgresql_server():
+    """Start a PostgreSQL server, one for each process of the tests: it takes a second."""
+    # Only here: it imports psycopg, which is an extra.
+    from tests import postgresql
+
+    with postgresql.running() as server:
+        yield server
+
+
+@pytest.fixture
+def postgresql_url(postgresql_server, monkeypatch):
+    """Return the address of an empty database."""
+    # The server has only just started, and nobody has to connect again.
+    monkeypatch.setattr("fairtrial.study.postgresql.SETTLING_SECONDS", 0)
+    with postgresql_server.database() as url:
+        yield url
+
+
 @pytest.fixture(autouse=True)
 def _the_same_randomness_in_every_run(monkeypatch):
     """Draw seeds and the secrets of studies, where none are given, the same in every run."""

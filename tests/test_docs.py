@@ -3,6 +3,7 @@
 import contextlib
 import doctest
 import io
+import os
 import re
 import shlex
 import shutil
@@ -67,8 +68,24 @@ def workplace(tmp_path, monkeypatch):
 # ------------------------------------------------------------------------------- code
 
 
+@pytest.fixture
+def trials(postgresql_server, monkeypatch):
+    """A database called trials, which addresses without user, host and password mean."""
+    monkeypatch.setenv("PATH", f"{os.environ['PATH']}:{postgresql_server.programs}")
+    for name, value in postgresql_server.environment.items():
+        monkeypatch.setenv(name, value)
+    with postgresql_server.database("trials"):
+        yield
+
+
 @pytest.mark.parametrize("page", with_language("python"), ids=name_of)
-def test_the_code_of_a_page_runs_and_prints_what_the_page_says(page, workplace):
+def test_the_code_of_a_page_runs_and_prints_what_the_page_says(page, workplace, request):
+    if "postgresql:///trials" in page.read_text(encoding="utf-8"):
+        request.getfixturevalue("trials")
+    run_code(page)
+
+
+def run_code(page):
     names = {"__name__": "page"}
     printed = ""
     for block in blocks(page):
@@ -256,6 +273,41 @@ def test_the_plates_of_the_page_are_run_by_its_commands(workplace):
             else:
                 placed["amend"] = [second, str(yields[arms[1]])]
                 fill_in(words[-1], yields | {arms[1]: 1.0})
+
+
+@pytest.mark.filterwarnings("ignore:.*fsync = off")
+def test_the_backup_of_the_page_is_made_and_restored_by_its_commands(
+    workplace, trials, postgresql_server
+):
+    from click.testing import CliRunner
+
+    from fairtrial.cli.app import app
+    from fairtrial.study import Study
+
+    page = DOCS / "how-to/use-postgresql.md"
+    shutil.copy(ROOT / "src/fairtrial/data/actg175/actg175.csv.gz", workplace)
+    for block in blocks(page)[1:]:
+        if block["language"] == "toml":
+            (workplace / "trial.toml").write_text(block["text"], encoding="utf-8")
+            run_code(page)
+        elif block["language"] == "sh":
+            subprocess.run(["sh", "-e", "-c", block["text"]], check=True)
+        elif block["language"] == "sql":
+            with postgresql_server.administrator("trials") as connection:
+                connection.execute(block["text"])
+        elif block["language"] == "console":
+            for line in block["text"].splitlines():
+                result = CliRunner().invoke(app, shlex.split(line)[2:])
+                assert result.exit_code in (0, 3), result.output
+    with Study.open("postgresql:///trials", "small") as study:
+        head = study.head_hash
+    with Study.open("postgresql:///restored", "small") as study:
+        assert study.verify(expected=head).ok
+        study.snapshot()
+    for storage in ("trials", "restored"):
+        assert Study.open(f"postgresql:///{storage}", "actg175").verify().events == 120
+    with postgresql_server.administrator() as connection:
+        connection.execute("DROP DATABASE restored WITH (FORCE)")
 
 
 def test_the_example_of_plates_is_that_of_the_page():

@@ -1,14 +1,16 @@
-"""Compile every kernel once, so that parallel test processes find them in the cache."""
+"""Compile every kernel, and install PostgreSQL's server, once before parallel test processes."""
 
 from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 
 from fairtrial import allocation, causal, delayed, linear, subpopulations
+from tests import postgresql
 
 
 def main() -> None:
     """Warm the families side by side."""
+    postgresql.install()
     families = (warm_subpopulations, warm_linear, warm_delayed, warm_allocation, warm_causal)
     with ProcessPoolExecutor(2) as pool:
         for done in [pool.submit(family) for family in families]:

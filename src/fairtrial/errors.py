@@ -13,6 +13,7 @@ __all__ = [
     "AlreadyTold",
     "ConfigurationError",
     "ConflictingOutcome",
+    "ConnectionLost",
     "CorruptLog",
     "ExperimentFinished",
     "FairtrialError",
@@ -26,6 +27,7 @@ __all__ = [
     "SourceError",
     "StorageBusy",
     "StorageError",
+    "StorageUnreachable",
     "StudyError",
     "StudyExists",
     "StudyNotFound",
@@ -138,6 +140,14 @@ class StorageError(StudyError, OSError):
 
 class StorageBusy(StorageError):
     """Another process held the storage for longer than the time-out."""
+
+
+class StorageUnreachable(StorageError):
+    """The server of the storage cannot be reached; the message says whether the call was kept."""
+
+
+class ConnectionLost(StorageUnreachable):
+    """The connection to the storage was lost; nothing of the call was kept, so try it again."""
 
 
 class CorruptLog(StudyError):

@@ -483,6 +483,22 @@ def test_a_lost_end_is_said_and_can_be_accepted(folder, invoke, document):
     assert invoke("study", "accept-loss", "--storage", STORAGE).stdout.startswith("nothing")
 
 
+def test_a_log_is_imported_under_another_name_or_not_at_all(decided, folder, document, invoke):
+    invoke("study", "export", decided, "log.jsonl")
+    head = document("study", "head", decided)[0]["head"]
+    found, _ = document("study", "import", "log.jsonl", "--storage", "copy.db", "--name", "copy")
+    assert found == {"study": "copy", "storage": f"sqlite:///{folder}/copy.db", "head": head}
+    text = invoke("study", "import", "log.jsonl", "--storage", "copy.db").stdout
+    assert text == f"small: its log ends with {head}\n"
+    _, result = document("study", "import", "log.jsonl", "--storage", "copy.db")
+    assert result.exit_code == 2
+    log = (folder / "log.jsonl").read_text()
+    (folder / "log.jsonl").write_text(log.replace('"value": ', '"value": 0'))
+    _, result = document("study", "import", "log.jsonl", "--storage", "copy.db", "--name", "odd")
+    assert result.exit_code != 0
+    assert len(document("study", "list", "--storage", "copy.db")[0]["studies"]) == 2
+
+
 def test_show_says_which_sqlite_reads_the_study(decided, invoke):
     shown = " ".join(invoke("study", "show", decided).stdout.split())
     assert f"SQLite {sqlite3.sqlite_version}" in shown

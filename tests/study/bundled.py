@@ -38,7 +38,8 @@ class Connection:
         return Cursor(cursor, self._connection.changes())
 
     def executemany(self, statement, rows):
-        translated(lambda: self._connection.cursor().executemany(statement, rows))
+        cursor = translated(lambda: self._connection.cursor().executemany(statement, rows))
+        return Cursor(cursor, self._connection.changes())
 
     def close(self):
         translated(self._connection.close)

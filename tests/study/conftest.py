@@ -10,6 +10,7 @@ import pytest
 
 from fairtrial.study import Study
 from fairtrial.study.memory import MemoryStore
+from fairtrial.study.server_address import ServerAddress
 from fairtrial.study.sqlite import SQLiteStore
 from tests.study.tools import Clock
 from tests.study.toys import Elimination, Racing, ToyProblem
@@ -29,15 +30,23 @@ def leap(monkeypatch):
     return drivers.advance
 
 
-@pytest.fixture(params=["file", "memory"])
-def store(request, tmp_path, clock):
+@pytest.fixture(params=["file", "memory", "postgresql"])
+def store(request, clock):
     """Every store there is; another implementation joins by a line here."""
-    opened = opened_store(request.param, tmp_path, clock)
+    opened = opened_store(request, clock)
     yield opened
     opened.close()
 
 
-def opened_store(kind, folder, clock):
+def opened_store(request, clock):
+    """Return a new store of the kind that a fixture's parameter names."""
+    kind = request.param
+    if kind == "postgresql":
+        from fairtrial.study.postgresql import PostgreSQLStore
+
+        url = request.getfixturevalue("postgresql_url")
+        return PostgreSQLStore(ServerAddress(url), "process", clock=clock)
+    folder = request.getfixturevalue("tmp_path")
     if kind == "memory":
         return MemoryStore(clock=clock)
     if kind == "file":

@@ -16,10 +16,11 @@ import pytest
 
 from fairtrial.delayed import InformationRacing, Problem
 from fairtrial.errors import SourceError
-from fairtrial.study import Study, run_study
+from fairtrial.study import Study, postgresql, run_study
+from fairtrial.study.runners import joined
 from fairtrial.study.worker_server import Unreachable, WorkerServer
 from tests.study.test_driver import kinds, most_in_flight, reasons
-from tests.study.tools import PATIENCE, wait_until
+from tests.study.tools import PATIENCE, end_sessions_of, wait_until
 from tests.study.toys import OWN, Racing, ToyProblem
 from tests.study.work import (
     DieAt,
@@ -273,7 +274,9 @@ def test_two_drivers_in_two_processes_share_a_study(toy):
     assert not list(toy.parent.glob("*.running"))
 
 
-def test_a_driver_takes_up_what_another_one_leaves_open_when_it_is_killed(path):
+@pytest.mark.parametrize("place", ["path", "postgresql_url"])
+def test_a_driver_takes_up_what_another_one_leaves_open_when_it_is_killed(request, place):
+    path = request.getfixturevalue(place)
     problem = ToyProblem(["a", "b", "c"])
     template = Racing(problem, slots=2, budget=60)
     Study.create(problem, template, storage=path, name="toy", seed=3).close()
@@ -290,7 +293,34 @@ def test_a_driver_takes_up_what_another_one_leaves_open_when_it_is_killed(path):
     with Study.open(path, "toy", **OWN) as study:
         assert study.policy.told >= 60
         assert study.outstanding() == []
-    assert not list(path.parent.glob("*.running"))
+    if place == "path":
+        assert not list(path.parent.glob("*.running"))
+
+
+def test_only_the_runner_who_is_alone_takes_up_open_pulls_of_a_server(postgresql_url, monkeypatch):
+    quick = {"durability": "process"}
+    problem = ToyProblem(["a", "b", "c"])
+    one = Study.create(
+        problem, Racing(problem), storage=postgresql_url, name="toy", seed=3, **quick
+    )
+    two = Study.open(postgresql_url, "toy", **OWN, **quick)
+    other = Study.create(
+        problem, Racing(problem), storage=postgresql_url, name="other", seed=3, **quick
+    )
+    pull = one.ask()
+    with joined(other), joined(one) as first:
+        assert [found.id for found in first.left_open()] == [pull.id]
+        with joined(two) as second:
+            assert first.left_open() == second.left_open() == []
+            # Whoever is connected again counts again.
+            end_sessions_of(postgresql_url)
+            assert two.outstanding()
+            assert first.left_open() == []
+        assert [found.id for found in first.left_open()] == [pull.id]
+        monkeypatch.setattr(postgresql, "SETTLING_SECONDS", 1e6)
+        assert first.left_open() == []
+    for study in (one, two, other):
+        study.close()
 
 
 # ---------------------------------------------------------------------------- the socket

@@ -141,6 +141,16 @@ def test_an_outcome_after_the_lease_and_before_it_is_handed_out_again_is_late(ma
     assert study.ask().number == 1
 
 
+def test_a_pull_that_is_told_late_is_not_handed_out_again_by_the_same_call(make_study, clock):
+    study = make_study(Serving)
+    pull, other = study.ask(2, lease=10)
+    clock.advance(200)
+    assert study.tell_and_ask(pull, 0.5).id == other.id
+    assert kinds(study) == ["ask", "ask", "late_tell", "reissue"]
+    assert study.tell_and_ask(other, 0.5).number == 2
+    assert study.verify().ok
+
+
 def test_many_lost_pulls_are_handed_out_before_new_ones(make_study, clock):
     study = make_study(Serving)
     lost = study.ask(3, lease=60)

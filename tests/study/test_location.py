@@ -33,10 +33,10 @@ def test_an_address_means_memory(address):
 
 @pytest.mark.parametrize(
     "address",
-    ["", "sqlite://", "sqlite:///", "postgresql://host/db", "mysql:///x", 7, None, "a\0b"],
+    ["", "sqlite://", "sqlite:///", "mysql:///x", 7, None, "a\0b"],
 )
 def test_other_addresses_are_refused(address):
-    with pytest.raises(InvalidArgument, match=r"storage must be .*, a path, or"):
+    with pytest.raises(InvalidArgument, match=r"storage must be .*, a path, .* or"):
         open_store(address)
 
 

@@ -5,6 +5,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import psycopg
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -27,8 +28,19 @@ from fairtrial.errors import (
     UnknownPull,
 )
 from fairtrial.study import Study, cache
+from fairtrial.study.postgresql import PostgreSQLStore
+from fairtrial.study.server_address import ServerAddress
 from tests import effort
-from tests.study.tools import Clock, FailingStore, Fault, chain, connect, replayed, same_state
+from tests.study.tools import (
+    Clock,
+    Failing,
+    FailingStore,
+    Fault,
+    chain_of,
+    query,
+    replayed,
+    same_state,
+)
 from tests.study.toys import OWN, Elimination, Racing, Serving, Timed, ToyProblem
 
 values = st.floats(-3, 3).map(lambda value: round(value, 3))
@@ -45,9 +57,23 @@ class StudyMachine(RuleBasedStateMachine):
     policies = (Elimination, Racing, Timed, Serving)
     snapshot_every = 5
 
+    # The next four are what another kind of storage overrides.
+
+    def make_place(self):
+        """Make a place for one study, and whatever it takes to look into it."""
+        self.folder = Path(tempfile.mkdtemp())
+
+    def remove_place(self):
+        """Leave nothing behind."""
+        shutil.rmtree(self.folder)
+
     def open_store(self):
-        """Return a new handle on the storage; another kind of store overrides this."""
+        """Return a new handle on the storage."""
         return FailingStore(self.folder / "study.db", "process", clock=self.clock)
+
+    def rows_of(self, statement):
+        """Return what a statement gives, past the store."""
+        return query(self.folder / "study.db", statement)
 
     # ------------------------------------------------------------------ begin and end
 
@@ -59,7 +85,7 @@ class StudyMachine(RuleBasedStateMachine):
         self.begin(problem, policy(problem), seed)
 
     def clear(self):
-        self.folder = Path(tempfile.mkdtemp())
+        self.make_place()
         self.clock = Clock()
         self.pulls = {}
         self.requests = {}
@@ -72,7 +98,7 @@ class StudyMachine(RuleBasedStateMachine):
         self.studies = [Study.open(store, "toy", **OWN) for store in self.stores]
 
     def teardown(self):
-        if not hasattr(self, "folder"):
+        if not hasattr(self, "studies"):
             return
         try:
             for study in self.studies:
@@ -82,7 +108,7 @@ class StudyMachine(RuleBasedStateMachine):
             for store in self.stores:
                 store.close()
         finally:
-            shutil.rmtree(self.folder)
+            self.remove_place()
 
     # -------------------------------------------------------------------- what is known
 
@@ -266,13 +292,11 @@ class StudyMachine(RuleBasedStateMachine):
 
     @rule()
     def drop_the_snapshots(self):
-        connect(self.folder / "study.db").execute("DELETE FROM snapshot")
+        self.rows_of("DELETE FROM snapshot")
 
     @rule()
     def damage_the_snapshots(self):
-        connect(self.folder / "study.db").execute(
-            "UPDATE snapshot SET state = substr(state, 1, length(state) / 2)"
-        )
+        self.rows_of("UPDATE snapshot SET state = substr(state, 1, length(state) / 2)")
 
     @rule(
         by=handles,
@@ -302,15 +326,13 @@ class StudyMachine(RuleBasedStateMachine):
 
     # --------------------------------------------------------------------- invariants
 
-    @precondition(lambda self: hasattr(self, "folder"))
+    @precondition(lambda self: hasattr(self, "studies"))
     @invariant()
     def the_log_is_whole(self):
-        connection = connect(self.folder / "study.db")
-        events = connection.execute("SELECT seq, hash, pull_id, kind, number FROM event").fetchall()
-        head = connection.execute("SELECT head_seq, head_hash FROM study").fetchone()
-        connection.close()
+        events = self.rows_of("SELECT seq, hash, pull_id, kind, number FROM event ORDER BY seq")
+        [head] = self.rows_of("SELECT head_seq, head_hash FROM study")
         assert [event[0] for event in events] == list(range(1, len(events) + 1))
-        assert [event[1] for event in events] == chain(self.folder / "study.db")
+        assert [event[1] for event in events] == chain_of(self.rows_of)
         assert head[0] == len(events)
         asks = [event for event in events if event[3] == "ask"]
         assert len({event[2] for event in asks}) == len(asks)
@@ -318,7 +340,7 @@ class StudyMachine(RuleBasedStateMachine):
         told = [event[2] for event in events if event[3] in ("tell", "late_tell", "unsolicited")]
         assert len(set(told)) == len(told)
 
-    @precondition(lambda self: hasattr(self, "folder"))
+    @precondition(lambda self: hasattr(self, "studies"))
     @invariant()
     def both_handles_are_where_a_replay_by_hand_leads(self):
         one, two = self.studies
@@ -327,7 +349,7 @@ class StudyMachine(RuleBasedStateMachine):
         assert same_state(two.policy, expected)
         assert one.head_hash == two.head_hash
 
-    @precondition(lambda self: hasattr(self, "folder"))
+    @precondition(lambda self: hasattr(self, "studies"))
     @invariant()
     def nothing_acknowledged_is_lost_or_doubled(self):
         study = self.studies[0]
@@ -436,7 +458,7 @@ class RaceMachine(StudyMachine):
         found = self.studies[by].verify()
         assert found.ok, found.first_difference
 
-    @precondition(lambda self: hasattr(self, "folder"))
+    @precondition(lambda self: hasattr(self, "studies"))
     @invariant()
     def every_reading_is_known_once(self):
         policy = self.studies[0].policy
@@ -445,14 +467,58 @@ class RaceMachine(StudyMachine):
         assert {pull.number for pull in self.studies[0].to_cancel()} == wanted
 
 
+class InPostgreSQL:
+    """The same in a database of its own on a server."""
+
+    server = None
+
+    def make_place(self):
+        self.database = self.server.database()
+        self.url = self.database.__enter__()
+        self.looking = psycopg.connect(self.url, autocommit=True)
+        self.looking.execute("SET search_path = fairtrial")
+
+    def remove_place(self):
+        self.looking.close()
+        self.database.__exit__(None, None, None)
+
+    def open_store(self):
+        return FailingPostgreSQLStore(ServerAddress(self.url), "process", clock=self.clock)
+
+    def rows_of(self, statement):
+        cursor = self.looking.execute(statement)
+        return cursor.fetchall() if cursor.description else []
+
+
+class FailingPostgreSQLStore(Failing, PostgreSQLStore):
+    """A store in a database that fails."""
+
+
+@pytest.fixture
+def run(monkeypatch):
+    """Return a function that runs a machine on a number of examples."""
+
+    def run_machine(machine, examples):
+        monkeypatch.setattr(cache, "SNAPSHOT_EVERY", machine.snapshot_every)
+        size = settings(
+            max_examples=effort.runs(examples, whole=1_000),
+            stateful_step_count=effort.runs(30, whole=60),
+            print_blob=True,
+        )
+        run_state_machine_as_test(machine, settings=size)
+
+    return run_machine
+
+
 @pytest.mark.parametrize(
     ("machine", "examples"), [(StudyMachine, 30), (RaceMachine, 15)], ids=["toys", "race"]
 )
-def test_anything_in_any_order(monkeypatch, machine, examples):
-    monkeypatch.setattr(cache, "SNAPSHOT_EVERY", machine.snapshot_every)
-    size = settings(
-        max_examples=effort.runs(examples, whole=1_000),
-        stateful_step_count=effort.runs(30, whole=60),
-        print_blob=True,
-    )
-    run_state_machine_as_test(machine, settings=size)
+def test_anything_in_any_order(run, machine, examples):
+    run(machine, examples)
+
+
+@pytest.mark.parametrize(
+    ("machine", "examples"), [(StudyMachine, 12), (RaceMachine, 6)], ids=["toys", "race"]
+)
+def test_anything_in_any_order_in_postgresql(run, postgresql_server, machine, examples):
+    run(type("Machine", (InPostgreSQL, machine), {"server": postgresql_server}), examples)

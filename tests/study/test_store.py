@@ -13,12 +13,12 @@ from tests.study.tools import Fault
 SPEC = "ab" * 32
 
 
-@pytest.fixture(params=["file", "memory", "bundled"])
-def store(request, tmp_path, clock):
+@pytest.fixture(params=["file", "memory", "postgresql", "bundled"])
+def store(request, clock):
     """Every store, and the one in a file on another SQLite than Python's own."""
     if request.param == "bundled":
         pytest.importorskip("apsw")
-    opened = opened_store(request.param, tmp_path, clock)
+    opened = opened_store(request, clock)
     yield opened
     opened.close()
 
@@ -136,7 +136,7 @@ def test_ranges_of_the_log(store):
 
 
 def test_long_logs_are_read_in_pages(store, monkeypatch):
-    monkeypatch.setattr("fairtrial.study.sqlite._PAGE", 5)
+    monkeypatch.setattr("fairtrial.study.tables._PAGE", 5)
     study = insert(store)
     for length in (10, 3):
         study = append(store, study, log(length, study.head_hash, study.head_seq + 1))

@@ -10,6 +10,7 @@ import time
 import traceback
 
 import numpy as np
+import psycopg
 
 from fairtrial.core import Pull
 from fairtrial.study.sqlite import SQLiteStore
@@ -38,8 +39,8 @@ class Clock:
         self.seconds += seconds
 
 
-class FailingStore(SQLiteStore):
-    """Fails at a chosen point of the next write."""
+class Failing:
+    """What makes a store fail at a chosen point of the next write."""
 
     fail_at: str | None = None
 
@@ -50,7 +51,7 @@ class FailingStore(SQLiteStore):
 
     def read_study(self, study_id):
         study = super().read_study(study_id)
-        if self._connection.in_transaction:
+        if self._is_writing:
             self._hit("after begin")
         return study
 
@@ -59,6 +60,10 @@ class FailingStore(SQLiteStore):
         row = super().append(*args, **kwargs)
         self._hit("before commit")
         return row
+
+
+class FailingStore(Failing, SQLiteStore):
+    """A store in a file that fails."""
 
 
 class Fault(Exception):
@@ -75,21 +80,47 @@ COLUMNS = (
 )
 
 
-def chain(path, study_id=1) -> list[str]:
-    """Return the hashes that the rows of a database should have, from their description alone."""
+def query(path, statement) -> list[tuple]:
+    """Return what a statement gives in a database of SQLite."""
     connection = connect(path)
-    query = "SELECT spec_json, policy_version, created_with, created_at FROM study WHERE id = ?"
-    text, *made = connection.execute(query, (study_id,)).fetchone()
+    rows = connection.execute(statement).fetchall()
+    connection.close()
+    return rows
+
+
+def server_query(url, statement) -> list[tuple]:
+    """Return what a statement gives in a database of PostgreSQL."""
+    with psycopg.connect(url, options="-c search_path=fairtrial") as connection:
+        return connection.execute(statement).fetchall()
+
+
+def end_sessions_of(url) -> None:
+    """Let the server end all other sessions of a database."""
+    server_query(
+        url,
+        "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
+        "WHERE datname = current_database() AND pid <> pg_backend_pid()",
+    )
+
+
+def chain(path, study_id=1) -> list[str]:
+    """Return the hashes that the rows of a file should have, from their description alone."""
+    return chain_of(lambda statement: query(path, statement), study_id)
+
+
+def chain_of(rows_of, study_id=1) -> list[str]:
+    """Return the same of any database: `rows_of` gives the rows of a query."""
+    made_of = "spec_json, policy_version, created_with, created_at"
+    [(text, *made)] = rows_of(f"SELECT {made_of} FROM study WHERE id = {study_id}")
     spec = hashlib.sha256(text.encode()).hexdigest()
     start = spec + json.dumps(made, separators=(",", ":"))
     previous = hashlib.sha256(start.encode()).hexdigest()
     hashes = []
-    query = f"SELECT {', '.join(COLUMNS)} FROM event WHERE study_id = ? ORDER BY seq"
-    for row in connection.execute(query, (study_id,)):
+    events = f"SELECT {', '.join(COLUMNS)} FROM event WHERE study_id = {study_id} ORDER BY seq"
+    for row in rows_of(events):
         record = json.dumps(list(row), separators=(",", ":"))
         previous = hashlib.sha256((previous + record).encode()).hexdigest()
         hashes.append(previous)
-    connection.close()
     return hashes
 
 

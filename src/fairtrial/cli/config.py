@@ -195,8 +195,8 @@ def resolve_storage(storage: str, folder: Path) -> str:
     >>> resolve_storage("sqlite:///trial.db", Path("/data"))
     'sqlite:////data/trial.db'
     """
-    file = parse_storage(storage)
-    return storage if file is None else f"sqlite:///{(folder / file).absolute()}"
+    place = parse_storage(storage)
+    return f"sqlite:///{(folder / place).absolute()}" if isinstance(place, Path) else storage
 
 
 def _read_toml(file: Path) -> tuple[dict[str, Any], str]:

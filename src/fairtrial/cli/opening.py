@@ -18,7 +18,7 @@ __all__ = ["create_study", "open_study", "refuse_to_replace", "required", "stora
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-_STORAGE_HELP = "Address of the storage, such as sqlite:///trial.db."
+_STORAGE_HELP = "Address of the storage: sqlite:///trial.db, postgresql://user@host/database."
 
 
 def storage_option(command: Command) -> Command:

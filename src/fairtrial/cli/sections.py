@@ -51,7 +51,8 @@ class StudySection(_Section):
     """Which study, and where it is kept."""
 
     name: str = Field(min_length=1, max_length=200)
-    storage: str = Field(default="sqlite:///fairtrial.db", min_length=1)
+    # It may hold a password.
+    storage: str = Field(default="sqlite:///fairtrial.db", min_length=1, repr=False)
     seed: int | None = Field(default=None, ge=0)
     durability: Literal["full", "process"] = "full"
     witness: str | None = Field(default=None, min_length=1)
@@ -252,6 +253,10 @@ def _in_words(
         return f"{'.'.join(path)}: is required"
     if mistake["type"].startswith("union_tag"):
         return f"{section}.kind: {_about_kind(mistake['input'])}"
+    if path == ["study"] or path[:2] == ["study", "storage"]:
+        # What was given may hold a password.
+        accepted = "must be a section with keys" if len(path) == 1 else _accepted(mistake)
+        return f"{'.'.join(path)}: {accepted}"
     if len(path) == 1:
         return f"{section}: must be a section with keys; got {abridged(mistake['input'])}"
     return f"{'.'.join(path)}: {_accepted(mistake)}; got {abridged(mistake['input'])}"

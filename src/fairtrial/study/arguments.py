@@ -61,7 +61,7 @@ def check_texts(**texts: object) -> None:
     """Raise if one is neither None nor a short text."""
     for name, text in texts.items():
         fits = text is None or (isinstance(text, str) and 0 < len(text) <= 200)
-        if not fits or not is_encodable(text):
+        if not fits or not _is_storable(text):
             raise InvalidArgument(name, "must be a text of 1 to 200 characters, or None", text)
 
 
@@ -75,7 +75,7 @@ def check_reason(reason: object) -> None:
 
 def check_secret(secret: object) -> str:
     """Return a text to draw coins from, if it is one."""
-    if not isinstance(secret, str) or not 0 < len(secret) <= 200 or not is_encodable(secret):
+    if not isinstance(secret, str) or not 0 < len(secret) <= 200 or not _is_storable(secret):
         # What was given stays out of the message.
         raise InvalidArgument("secret", "must be a text of 1 to 200 characters")
     return secret
@@ -84,6 +84,11 @@ def check_secret(secret: object) -> str:
 def is_encodable(text: object) -> bool:
     """Return whether a database takes the text: it holds no half of a surrogate pair."""
     return text is None or str(text).encode(errors="ignore").decode() == text
+
+
+def _is_storable(text: object) -> bool:
+    """Return whether every database takes the text as it is."""
+    return is_encodable(text) and "\0" not in str(text)
 
 
 def check_lease(lease: object) -> float:

@@ -11,7 +11,7 @@ import numpy as np
 
 from fairtrial.core import Policy
 from fairtrial.core.policy import State
-from fairtrial.errors import CorruptLog, StorageBusy, StorageError
+from fairtrial.errors import CorruptLog, StorageBusy, StorageError, StorageUnreachable
 from fairtrial.study.log import PullRow, Record, commitment, project, seal
 from fairtrial.study.machine import environment
 from fairtrial.study.replica import Replica
@@ -125,7 +125,7 @@ def verify_last(store: Store, study: StudyRow, last: int) -> Verification:
             digest, checked = record.hash, checked + 1
         else:
             problem = _problem_of_head(skipped + checked, digest, study) or store.damage()
-    except StorageBusy:
+    except (StorageBusy, StorageUnreachable):
         raise
     except (StorageError, StopIteration) as error:
         problem = str(error) or f"event {skipped} is missing"
@@ -162,7 +162,7 @@ def verify(
         _check_state(auditor, live)
     except CorruptLog as error:
         return Verification(False, auditor.events, f"{error}{_other_software(study, policy)}")
-    except StorageBusy:
+    except (StorageBusy, StorageUnreachable):
         raise
     except StorageError as error:
         return Verification(False, auditor.events, f"event {auditor.events + 1}: {error}")

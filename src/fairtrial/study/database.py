@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 import sqlite3
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -18,10 +17,11 @@ from fairtrial.core.files import create_private, sync_folder
 from fairtrial.core.validation import check_choice
 from fairtrial.errors import CorruptLog, StorageBusy, StorageError
 from fairtrial.study.schema import prepare
+from fairtrial.study.tables import Change, TableStore
 from fairtrial.study.turns import Turns
 from fairtrial.study.witness import Head, Witness
 
-__all__ = ["Database", "is_damage"]
+__all__ = ["Database"]
 
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _READ_ONLY = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN)
@@ -39,8 +39,8 @@ _SYNCHRONOUS = {"full": "FULL", "process": "NORMAL"}
 _Answer = TypeVar("_Answer")
 
 
-class Database:
-    """A connection to an SQLite file, or to a database in memory.
+class Database(TableStore):
+    """Tables in an SQLite file, or in a database in memory.
 
     It closes three gaps that SQLite leaves open.
 
@@ -77,19 +77,17 @@ class Database:
         accept_loss: bool = False,
     ) -> None:
         check_choice("durability", durability, list(_SYNCHRONOUS))
+        super().__init__()
         self._path = None if path is None else path.absolute()
         # The write-ahead log.
         self._log_path = None if path is None else Path(f"{self._path}-wal")
         self._durability = durability
         self._busy_timeout = busy_timeout
         self._accepts_loss = accept_loss
-        self._lock = threading.RLock()
-        self._process = os.getpid()
         self._turns: Turns | None = None
         self._witness = None if self._path is None else Witness(self._path)
         self._is_noted = False
         self._doubt: str | None = None
-        self._moved: dict[int, Head] = {}
         self._is_long = False
         self._log_identity: tuple[int, int] | None = None
         self._stamp: tuple[int, ...] | None = None
@@ -227,8 +225,10 @@ class Database:
                 # A new witness is to know of all studies.
                 heads = "SELECT id, head_seq, head_hash FROM study"
                 rows = self._connection.execute(heads).fetchall()
-                self._moved = {study_id: Head(seq, digest) for study_id, seq, digest in rows}
-            self._witness.note(self._moved)
+                moved = {study_id: Head(seq, digest) for study_id, seq, digest in rows}
+            else:
+                moved = {row.id: Head(row.head_seq, row.head_hash) for row in self._moved.values()}
+            self._witness.note(moved)
             if not self._is_noted and self._durability == "full":
                 self._witness.flush()
                 sync_folder(self._witness.path.parent)
@@ -274,20 +274,9 @@ class Database:
                     raise
             time.sleep(random.uniform(0.001, 0.02))  # noqa: S311
 
-    def _require_own_process(self) -> None:
-        if os.getpid() != self._process:
-            raise StorageError(
-                f"{self._where} was opened by another process (this one is its fork): "
-                "open the study again in every process"
-            )
-
     def _require_no_doubt(self) -> None:
         if self._doubt is not None:
             raise CorruptLog(f"{self._doubt}; nothing is written on top of it")
-
-    def _require_no_write(self) -> None:
-        if self._connection.in_transaction:
-            raise StorageError(f"{self._where}: a write cannot begin within another")
 
     def _require_same_file(self) -> None:
         if _identity(self._path) != self._identity:
@@ -300,26 +289,13 @@ class Database:
 
     # --------------------------------------------------------------- transactions
 
-    def transact(self, operation: Callable[[], _Answer]) -> _Answer:
-        """Carry out an operation while this process alone writes; all or nothing is kept."""
-        with self._lock:
-            self._require_own_process()
-            self._require_same_file()
-            self._require_no_doubt()
-            self._require_no_write()
-            try:
-                self._begin()
-                answer = operation()
-                self._commit()
-            finally:
-                # An interrupt that comes just here cuts one of the two short, but not both.
-                try:
-                    self._end()
-                finally:
-                    self._end()
-            return answer
+    @property
+    def _is_writing(self) -> bool:
+        return self._connection.in_transaction
 
     def _begin(self) -> None:
+        self._require_same_file()
+        self._require_no_doubt()
         if self._path is not None:
             self._taken_turns(self._path).take()
         try:
@@ -392,8 +368,16 @@ class Database:
     def _fetched(self, statement: str, parameters: Sequence[Any]) -> list[Any]:
         return self._connection.execute(statement, parameters).fetchall()
 
-    def _one(self, statement: str, parameters: Sequence[Any] = ()) -> Any:
-        return next(iter(self._all(statement, parameters)), None)
+    def _change(self, *changes: Change) -> int:
+        changed = 0
+        with self._translated():
+            for statement, rows in changes:
+                changed = self._connection.executemany(statement, rows).rowcount
+        return changed
+
+    @staticmethod
+    def _is_damage(error: BaseException | None) -> bool:
+        return isinstance(error, sqlite3.Error) and _code(error) in _DAMAGED
 
     def _look_again(self) -> None:
         """Open a file again that was read as if nobody could write, and was written."""
@@ -408,11 +392,6 @@ class Database:
         found = self._path.stat()
         log = self._log_path.stat().st_size if self._log_path.exists() else 0
         return found.st_ino, found.st_size, found.st_mtime_ns, log
-
-
-def is_damage(error: BaseException | None) -> bool:
-    """Return whether an error of SQLite says that the file is damaged."""
-    return isinstance(error, sqlite3.Error) and _code(error) in _DAMAGED
 
 
 def _studies(connection: sqlite3.Connection) -> dict[int, tuple[str, int]]:

@@ -52,8 +52,18 @@ class Handle(ABC):
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @property
+    def storage(self) -> str:
+        """The address of the storage; a password is left out."""
+        return self._store.url
+
+    @property
+    def storage_software(self) -> str:
+        """What keeps the study, with its version: ``"SQLite 3.45.1"``, say."""
+        return self._store.software
+
     def __repr__(self) -> str:
-        return f"Study(name={self.name!r}, storage={self._store.url!r})"
+        return f"Study(name={self.name!r}, storage={self.storage!r})"
 
     def _bound(self, rows: Sequence[PullRow]) -> list[StudyPull]:
         return [

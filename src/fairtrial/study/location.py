@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from fairtrial.core.validation import check_choice
-from fairtrial.errors import InvalidArgument, StorageError
+from fairtrial.errors import InvalidArgument, MissingExtra, StorageError
 from fairtrial.study.file_systems import require_local
 from fairtrial.study.log import as_time
+from fairtrial.study.server_address import ServerAddress, without_passwords
 from fairtrial.study.store import Store, StudyRow, StudySummary
 
 __all__ = [
@@ -24,31 +25,38 @@ __all__ = [
 ]
 
 Storage = str | os.PathLike[str] | Store
-"""``"sqlite:///trial.db"``, a path, ``"memory://"``, or a store that is open already."""
+"""``"sqlite:///trial.db"``, a path, ``"postgresql://host/database"``, ``"memory://"``, or a store
+that is open already."""
 
 Durability = Literal["full", "process"]
 """What an acknowledged event survives: a loss of power, or only the end of the process."""
 
 
-def parse_storage(storage: str | os.PathLike[str]) -> Path | None:
-    """Return the file that an address means; None for a store in memory.
+def parse_storage(storage: str | os.PathLike[str]) -> Path | ServerAddress | None:
+    """Return the file or the database that an address means; None for a store in memory.
 
     Examples
     --------
     >>> parse_storage("sqlite:///trial.db").name
     'trial.db'
+    >>> parse_storage("postgresql://ana:secret@db.example/trials")
+    postgresql://ana@db.example/trials
     >>> parse_storage("memory://") is None
     True
     """
-    accepted = 'must be "sqlite:///file.db", a path, or "memory://"'
+    accepted = (
+        'must be "sqlite:///file.db", a path, "postgresql://user@host/database", or "memory://"'
+    )
     if not isinstance(storage, str | os.PathLike):
         raise InvalidArgument("storage", accepted, storage)
     address = os.fspath(storage)
+    if ServerAddress.begins(address):
+        return ServerAddress(address)
     file = address.removeprefix("sqlite:///") if address.startswith("sqlite:///") else address
     if address == "memory://" or file == ":memory:":
         return None
     if "://" in file or not file or "\0" in file:
-        raise InvalidArgument("storage", accepted, storage)
+        raise InvalidArgument("storage", accepted, without_passwords(address))
     return Path(file)
 
 
@@ -59,25 +67,33 @@ def open_store(storage: Storage, durability: Durability = "full", *, create: boo
     ------
     StorageError
         If it cannot be used: missing, unreadable, of a newer schema, on a network drive.
+    MissingExtra
+        If it is in PostgreSQL, and psycopg is not installed.
     """
     check_choice("durability", durability, get_args(Durability))
     if isinstance(storage, Store):
         return storage
-    path = parse_storage(storage)
-    if path is None:
+    place = parse_storage(storage)
+    if place is None:
         from fairtrial.study.memory import MemoryStore
 
         return MemoryStore()
+    if isinstance(place, ServerAddress):
+        try:
+            from fairtrial.study.postgresql import PostgreSQLStore
+        except ImportError:
+            raise MissingExtra("a study in PostgreSQL", "postgres") from None
+        return PostgreSQLStore(place, durability, create=create)
     from fairtrial.study.sqlite import SQLiteStore
 
     try:
-        require_usable(path, create=create)
+        require_usable(place, create=create)
     except StorageError:
         raise
     except (OSError, ValueError) as error:  # too long a name, a text that no path can be
         reason = getattr(error, "strerror", None) or str(error)
-        raise StorageError(f"{path}: {reason}") from None
-    return SQLiteStore(path, durability, create=create)
+        raise StorageError(f"{place}: {reason}") from None
+    return SQLiteStore(place, durability, create=create)
 
 
 def list_studies(storage: Storage) -> list[StudySummary]:
@@ -115,8 +131,8 @@ def accept_loss(storage: str | os.PathLike[str]) -> list[tuple[str, int, int]]:
         one that is lost as a whole is empty.
     """
     path = parse_storage(storage)
-    if path is None:
-        raise InvalidArgument("storage", "must be a file", storage)
+    if not isinstance(path, Path):
+        raise InvalidArgument("storage", "must be a file", path or storage)
     require_usable(path, create=False)
     from fairtrial.study.sqlite import SQLiteStore
     from fairtrial.study.witness import Witness

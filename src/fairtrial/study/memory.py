@@ -81,6 +81,9 @@ class MemoryStore:
     url = "memory://"
     """The address of every such store; another one is empty."""
 
+    software = "memory"
+    """What keeps the studies."""
+
     def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._lock = threading.RLock()

@@ -209,10 +209,10 @@ def _require_storage(storage: Storage, name: str) -> bool:
     """Raise if there is nothing to open; return whether the storage is a new one in memory."""
     if isinstance(storage, Store):
         return False
-    path = parse_storage(storage)
-    if path is not None and not os.path.exists(path):  # noqa: PTH110 - it knows too long names
-        raise StudyNotFound(f"there is no study {name!r}: no file {path} exists")
-    return path is None
+    place = parse_storage(storage)
+    if isinstance(place, Path) and not os.path.exists(place):  # noqa: PTH110 - it knows too long names
+        raise StudyNotFound(f"there is no study {name!r}: no file {place} exists")
+    return place is None
 
 
 def _found(store: Store, name: str) -> StudyRow:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fairtrial.core import Policy, Pull
-from fairtrial.errors import CorruptLog
+from fairtrial.errors import CorruptLog, StorageError
 from fairtrial.study.log import Record, Step, outcome_of
 
 __all__ = ["Replica"]
@@ -72,6 +72,9 @@ class Replica:
             self._run(steps)
         except _Difference as difference:
             raise CorruptLog(f"event {self.seq + 1}: {difference}") from None
+        except StorageError:
+            # It comes from reading the log, and says nothing about the events.
+            raise
         except Exception as error:
             policy = type(self.policy)
             raise CorruptLog(

@@ -8,9 +8,9 @@ import socket
 import threading
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Protocol, runtime_checkable
 
 from fairtrial.errors import StorageError
 from fairtrial.study.location import parse_storage
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from fairtrial.study.pull import StudyPull
     from fairtrial.study.study import Study
 
-__all__ = ["Runner", "driver_name", "joined"]
+__all__ = ["Runner", "SharedStore", "driver_name", "joined"]
 
 # Bytes of the lock file: one is held while joining and leaving, one while running.
 _GATE, _RUNNING = 0, 1
 _MARK = "driver "
 
-# A process has one lock on a file, however often it takes it: it counts its own runners, by
-# its number too, for a fork inherits the counter and no lock.
+# A process is present once, however many of its runners there are: it counts them, by its
+# number too, for a fork inherits the counter and no lock.
 _HERE: Counter[tuple[object, ...]] = Counter()
-_STREAMS: dict[tuple[object, ...], IO[bytes]] = {}
+_PRESENT: dict[tuple[object, ...], _Connection | _LockFile] = {}
 _DOOR = threading.Lock()
 
 
@@ -53,11 +53,11 @@ def joined(study: Study) -> Iterator[Runner]:
 
 
 class Runner:
-    """One of those who run a study on this machine.
+    """One of those who run a study: on this machine, or by one server.
 
-    Open pulls are taken up again only if nobody else runs the study here: they may be another
+    Open pulls are taken up again only if nobody else runs the study: they may be another
     runner's. Those that somebody asked for under a name of their own are left to them. The
-    system drops the locks of a process that dies, however it dies.
+    system, or the server, drops the locks of a process that dies, however it dies.
 
     Parameters
     ----------
@@ -70,15 +70,13 @@ class Runner:
         self._key = _key(study)
         with _DOOR:
             if not _HERE[self._key]:
-                _enter(self._key, _file(study), study.name)
+                _enter(self._key, study)
             _HERE[self._key] += 1
 
     def left_open(self) -> list[StudyPull]:
         """Return the pulls in flight, if there is no other runner whose they could be."""
-        with _DOOR, _gate_closed(self._key) as stream:
-            is_alone = _HERE[self._key] == 1 and (stream is None or _lock_alone(stream))
-            if stream is not None:
-                fcntl.lockf(stream, fcntl.LOCK_SH, 1, _RUNNING)
+        with _DOOR, _others_kept_out(self._key) as no_others:
+            is_alone = _HERE[self._key] == 1 and no_others
             return _anonymous(self._study) if is_alone else []
 
     def leave(self) -> None:
@@ -87,7 +85,9 @@ class Runner:
             _HERE[self._key] -= 1
             if not _HERE[self._key]:
                 del _HERE[self._key]
-                _leave(self._key)
+                present = _PRESENT.pop(self._key, None)
+                if present is not None:
+                    present.leave()
 
 
 def _key(study: Study) -> tuple[object, ...]:
@@ -99,7 +99,8 @@ def _key(study: Study) -> tuple[object, ...]:
 def _file(study: Study) -> Path | None:
     """Return the file that holds the study, if it is one that other processes can open."""
     with suppress(ValueError):
-        return parse_storage(study._store.url)  # noqa: SLF001
+        place = parse_storage(study._store.url)  # noqa: SLF001
+        return place if isinstance(place, Path) else None
     return None
 
 
@@ -114,43 +115,90 @@ def _anonymous(study: Study) -> list[StudyPull]:
 # ------------------------------------------------------------------------ other processes
 
 
-def _enter(key: tuple[object, ...], file: Path | None, name: str) -> None:
-    """Let other processes know that this one runs the study."""
-    if file is None or fcntl is None:
+@runtime_checkable
+class SharedStore(Protocol):
+    """A store that knows which of the processes that use it run a study."""
+
+    def enter(self, name: str) -> None:
+        """Count as one who runs the study of that name, as long as this process is connected."""
+
+    def alone(self, name: str) -> AbstractContextManager[bool]:
+        """Give whether no other process runs it; none joins while the context lasts."""
+
+    def leave(self, name: str) -> None:
+        """Run it no longer."""
+
+
+def _enter(key: tuple[object, ...], study: Study) -> None:
+    """Let other processes know that this one runs the study, if they can open it."""
+    store, file = study._store, _file(study)  # noqa: SLF001
+    present: _Connection | _LockFile
+    if isinstance(store, SharedStore):
+        present = _Connection(store, study.name)
+    elif file is not None and fcntl is not None:
+        present = _LockFile(file, study.name)
+    else:
         return
-    stream = _STREAMS[key] = _opened_at_the_gate(_lock_file(file, name))
-    fcntl.lockf(stream, fcntl.LOCK_SH, 1, _RUNNING)
-    fcntl.lockf(stream, fcntl.LOCK_UN, 1, _GATE)
+    present.enter()
+    _PRESENT[key] = present
 
 
 @contextmanager
-def _gate_closed(key: tuple[object, ...]) -> Iterator[IO[bytes] | None]:
-    """Give the lock file, if there is one, while no other process joins or leaves."""
-    stream = _STREAMS.get(key)
-    if stream is None:
-        yield None
+def _others_kept_out(key: tuple[object, ...]) -> Iterator[bool]:
+    """Give whether no other process runs the study; none joins or leaves meanwhile."""
+    present = _PRESENT.get(key)
+    if present is None:
+        yield True
         return
-    fcntl.lockf(stream, fcntl.LOCK_EX, 1, _GATE)
-    try:
-        yield stream
-    finally:
-        fcntl.lockf(stream, fcntl.LOCK_UN, 1, _GATE)
+    with present.alone() as no_others:
+        yield no_others
 
 
-def _leave(key: tuple[object, ...]) -> None:
-    """Drop the locks; the last to leave removes the file."""
-    stream = _STREAMS.pop(key, None)
-    if stream is None:
-        return
-    with stream:
-        fcntl.lockf(stream, fcntl.LOCK_EX, 1, _GATE)
-        if _lock_alone(stream):
-            Path(stream.name).unlink(missing_ok=True)
+class _Connection:
+    """Presence by a connection to the server that keeps the study."""
+
+    def __init__(self, store: SharedStore, name: str) -> None:
+        self._store = store
+        self._name = name
+
+    def enter(self) -> None:
+        self._store.enter(self._name)
+
+    def alone(self) -> AbstractContextManager[bool]:
+        return self._store.alone(self._name)
+
+    def leave(self) -> None:
+        self._store.leave(self._name)
 
 
-def _lock_file(file: Path, name: str) -> Path:
-    digest = hashlib.sha256(name.encode()).hexdigest()[:8]
-    return file.with_name(f"{file.name}-{digest}.running")
+class _LockFile:
+    """Presence by the locks of a file beside the one that holds the study."""
+
+    def __init__(self, file: Path, name: str) -> None:
+        digest = hashlib.sha256(name.encode()).hexdigest()[:8]
+        self._path = file.with_name(f"{file.name}-{digest}.running")
+        self._stream: IO[bytes]
+
+    def enter(self) -> None:
+        self._stream = _opened_at_the_gate(self._path)
+        fcntl.lockf(self._stream, fcntl.LOCK_SH, 1, _RUNNING)
+        fcntl.lockf(self._stream, fcntl.LOCK_UN, 1, _GATE)
+
+    @contextmanager
+    def alone(self) -> Iterator[bool]:
+        fcntl.lockf(self._stream, fcntl.LOCK_EX, 1, _GATE)
+        try:
+            yield _lock_alone(self._stream)
+        finally:
+            fcntl.lockf(self._stream, fcntl.LOCK_SH, 1, _RUNNING)
+            fcntl.lockf(self._stream, fcntl.LOCK_UN, 1, _GATE)
+
+    def leave(self) -> None:
+        """Drop the locks; the last to leave removes the file."""
+        with self._stream as stream:
+            fcntl.lockf(stream, fcntl.LOCK_EX, 1, _GATE)
+            if _lock_alone(stream):
+                self._path.unlink(missing_ok=True)
 
 
 def _opened_at_the_gate(path: Path) -> IO[bytes]:

@@ -12,7 +12,7 @@ from typing import TypeVar
 from fairtrial.core import Policy, Problem
 from fairtrial.core.loading import NotLoaded, loaded_only, uninterrupted
 from fairtrial.core.policy import State
-from fairtrial.errors import CorruptLog, NotSupported, StorageError
+from fairtrial.errors import ConnectionLost, CorruptLog, NotSupported, StorageError
 from fairtrial.study.cache import Cache
 from fairtrial.study.clock import leases_over, time_over
 from fairtrial.study.head_notes import HeadNotes
@@ -24,6 +24,9 @@ from fairtrial.study.writer import Writer
 __all__ = ["Session"]
 
 _Answer = TypeVar("_Answer")
+
+_MOST_LOST = 3
+"""Connections lost in one write, after which it is given up."""
 
 
 class _TimePassed:
@@ -156,10 +159,16 @@ class Session:
                 answer = operation(writer)
                 return answer, writer.flush(), writer.last
 
+        lost = 0
         while True:
             try:
                 answer, head, last = self.store.transact(write)
                 break
+            except ConnectionLost:
+                # Nothing was kept, and the store connects again.
+                lost += 1
+                if lost == _MOST_LOST:
+                    raise
             except _Behind:
                 # Outside the transaction: nobody else is kept waiting while a long log is replayed.
                 self._catch_up()

@@ -136,7 +136,11 @@ class Store(Protocol):
 
     @property
     def url(self) -> str:
-        """The address that opens it again."""
+        """The address that opens it again; a password is left out."""
+
+    @property
+    def software(self) -> str:
+        """What keeps the studies, with its version."""
 
     def now(self) -> int:
         """Return the store's clock: microseconds since 1970 (UTC); it may run backwards."""

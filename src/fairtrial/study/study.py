@@ -75,8 +75,8 @@ class Study(Recording):
         policy : Policy
             A template: its class and parameters are recorded, a fresh copy is used.
         storage : str, path or Store
-            ``"sqlite:///trial.db"`` (four slashes begin an absolute path), a path, or
-            ``"memory://"``.
+            ``"sqlite:///trial.db"`` (four slashes begin an absolute path), a path,
+            ``"postgresql://user@host/database"`` (extra ``postgres``), or ``"memory://"``.
         name : str
             The study's name, one of its kind in the storage.
         seed : None, int or numpy.random.Generator

@@ -141,7 +141,8 @@ class Writer:
             return []
         due = self._store.open_pulls(self._study.id, due_by=self._now)
         wanted = to_json(**context)
-        return [row for row in due if row.context == wanted][:n]
+        # The store does not know yet what this write has touched: a pull that was just told.
+        return [row for row in due if row.context == wanted and row.pull_id not in self._pulls][:n]
 
     def _decide(
         self, n: int, context: Mapping[str, Any], body: str | None

@@ -59,11 +59,11 @@ def create(config: Path, as_json: bool) -> None:
 
     configuration = load_configuration(config, "create")
     with create_study(configuration, exist_ok=False) as study:
-        name, seed = study.name, study.seed
+        made = {"study": study.name, "storage": study.storage, "seed": study.seed}
     if as_json:
-        emit({"study": name, "storage": configuration.study.storage, "seed": seed})
+        emit(made)
     else:
-        say(f"{name}: created. To begin: fairtrial study ask {config}")
+        say(f"{made['study']}: created. To begin: fairtrial study ask {config}")
 
 
 @click.command(epilog=EPILOG)

@@ -58,7 +58,7 @@ def run(config: Path, pulls: int | None, parallel: int, as_json: bool) -> None:
         progress, endless = study.progress(), study.policy.endless
         replayed = replay_note(study)
     if as_json:
-        emit(_document(configuration, study, ending, progress.to_dict()) | {"about": replayed})
+        emit(_document(study, ending, progress.to_dict()) | {"about": replayed})
     else:
         if replayed:
             say(replayed)
@@ -110,12 +110,10 @@ def _drive(
     return drive(study, environment, display, interruption, pulls, actor)
 
 
-def _document(
-    configuration: Configuration, study: Study, ending: Ending, progress: dict[str, object]
-) -> dict[str, object]:
+def _document(study: Study, ending: Ending, progress: dict[str, object]) -> dict[str, object]:
     return {
         "study": study.name,
-        "storage": configuration.study.storage,
+        "storage": study.storage,
         "seed": study.seed,
         "ending": ending,
         "progress": progress,

@@ -90,8 +90,6 @@ def show(study: str, blinded: bool, storage: str | None, as_json: bool) -> None:
     the same. Of a log with more than 100,000 events only the hashes of the last 100,000 are
     checked; `verify` audits all. Of many arms the best are shown; --json has all.
     """
-    from sqlite3 import sqlite_version
-
     from fairtrial.cli.display import answer_text, wrapped
     from fairtrial.cli.standing import print_standing
     from fairtrial.presentation.sources import minimizes, replay_note
@@ -113,7 +111,7 @@ def show(study: str, blinded: bool, storage: str | None, as_json: bool) -> None:
                     "health": health,
                     "verification": verification_document(audit),
                     "head": opened.head_hash,
-                    "sqlite": sqlite_version,
+                    "storage_software": opened.storage_software,
                 }
             )
         else:
@@ -127,7 +125,7 @@ def show(study: str, blinded: bool, storage: str | None, as_json: bool) -> None:
                 say(wrapped("Warning", warning))
             say(wrapped("Health", _health_text(health)))
             say(wrapped("Log", verification_text(audit)))
-            say(wrapped("Head", f"{opened.head_hash} (read by SQLite {sqlite_version})"))
+            say(wrapped("Head", f"{opened.head_hash} (kept by {opened.storage_software})"))
     if not audit.ok:
         raise click.exceptions.Exit(ExitCode.NOT_VERIFIED)
     if not (progress.recommendation.decided or endless):
@@ -275,6 +273,26 @@ def export(study: str, path: Path, force: bool, storage: str | None, as_json: bo
         emit({"study": name, "path": str(written)})
     else:
         say(f"{name}: the log is in {written}")
+
+
+@study.command("import", epilog=EPILOG)
+@click.argument("path", type=click.Path(path_type=Path, dir_okay=False))
+@click.option("--name", help="The new study's name; by default the one in the file.")
+@storage_option
+@json_option
+def import_(path: Path, name: str | None, storage: str | None, as_json: bool) -> None:
+    """Make a study from PATH, a log in .jsonl that `export` wrote; its head hash is the same.
+
+    Every event is checked and every decision derived again; if one differs, nothing is kept.
+    """
+    from fairtrial.study import Study
+
+    with Study.import_log(path, storage=required(storage), name=name) as made:
+        document = {"study": made.name, "storage": made.storage, "head": made.head_hash}
+    if as_json:
+        emit(document)
+    else:
+        say(f"{document['study']}: its log ends with {document['head']}")
 
 
 @study.command(epilog=EPILOG)

@@ -1,0 +1,435 @@
+"""Studies in a PostgreSQL database, by psycopg."""
+
+# ruff: noqa: S608 - only the names of our own columns are written into statements
+
+from __future__ import annotations
+
+import random
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import errors
+from psycopg.pq import TransactionStatus
+
+from fairtrial.core.validation import check_choice
+from fairtrial.errors import ConnectionLost, StorageBusy, StorageError, StorageUnreachable
+from fairtrial.study import postgresql_schema
+from fairtrial.study.clock import microseconds
+from fairtrial.study.schema import APPLICATION_ID
+from fairtrial.study.server_address import ServerAddress
+from fairtrial.study.store import StudyRow
+from fairtrial.study.tables import Change, TableStore, columns
+
+__all__ = ["PostgreSQLStore"]
+
+_SYNCHRONOUS = {"full": "on", "process": "off"}
+_CONNECTING = {
+    "application_name": "fairtrial",
+    "client_encoding": "UTF8",
+    "connect_timeout": "10",
+    # A server that is gone without a word is noticed after some 25 seconds.
+    "keepalives_idle": "10",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+}
+_BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+_NOW = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
+# The clock is read along with the row that is locked: one question to the server less.
+_LOCK_STUDY = f"SELECT {_NOW}, {columns(StudyRow)} FROM study WHERE id = ? FOR UPDATE"
+# An application's locks have two numbers: the first of ours for making studies, and for running.
+_MAKERS = f"{APPLICATION_ID}, hashtext(?)"
+_RUNNERS = f"{APPLICATION_ID + 1}, hashtext(?)"
+_ENTER = f"SELECT pg_advisory_lock_shared({_RUNNERS})"
+SETTLING_SECONDS = 30
+"""After a restart of the server, processes that run a study need a moment to connect again."""
+_TRY_TO_BE_ALONE = (
+    "SELECT CASE WHEN clock_timestamp() - pg_postmaster_start_time() >= ? * interval '1 second' "
+    f"THEN pg_try_advisory_lock({_RUNNERS}) ELSE false END"
+)
+_BUSY = (errors.LockNotAvailable, errors.DeadlockDetected, errors.SerializationFailure)
+_GONE = (
+    errors.AdminShutdown,
+    errors.CrashShutdown,
+    errors.CannotConnectNow,
+    errors.ConnectionException,
+    errors.IdleInTransactionSessionTimeout,
+)
+_REASONS: dict[type[psycopg.Error], str] = {
+    errors.InsufficientPrivilege: "permission is missing",
+    errors.ReadOnlySqlTransaction: "it is read-only",
+    errors.DiskFull: "the server's disk is full; nothing of this write was kept",
+    errors.DataCorrupted: "the server's files are damaged",
+    errors.IndexCorrupted: "the server's files are damaged",
+}
+_DAMAGED = (errors.DataCorrupted, errors.IndexCorrupted)
+
+_Answer = TypeVar("_Answer")
+
+
+class PostgreSQLStore(TableStore):
+    """A `Store` in a PostgreSQL database, for any number of processes on any number of machines.
+
+    A write locks the row of its study, so studies do not wait for each other. A connection that
+    is lost is made again. If it was lost during a commit, the log says whether the write was
+    kept.
+
+    Parameters
+    ----------
+    address : ServerAddress
+        The database.
+    durability : {"full", "process"}
+        ``"full"``: a commit survives a loss of power, as far as the server's disk honours
+        flushes. ``"process"``: it survives the end of this process; if the server crashes, the
+        last commits may be lost.
+    create : bool
+        Whether tables are made if there are none.
+    busy_timeout : float
+        Seconds to wait for another process before `StorageBusy`, and for a server that restarts.
+    clock : callable, optional
+        Seconds since 1970; without it the server's clock, one for all machines.
+
+    Raises
+    ------
+    StorageUnreachable
+        If no connection can be made.
+    StorageError
+        If the database cannot be used, or the tables are of a newer schema.
+    StudyNotFound
+        If there are no tables, and none shall be made.
+    """
+
+    def __init__(
+        self,
+        address: ServerAddress,
+        durability: str = "full",
+        *,
+        create: bool = True,
+        busy_timeout: float = 30.0,
+        clock: Callable[[], float] | None = None,
+    ) -> None:
+        check_choice("durability", durability, list(_SYNCHRONOUS))
+        super().__init__()
+        self._address = address
+        self._parameters = _CONNECTING | address.parameters()
+        self._durability = durability
+        self._busy_timeout = busy_timeout
+        self._clock = clock
+        self._is_closed = False
+        self._locked_at: int | None = None
+        self._promises_too_much = False
+        self._present: list[str] = []
+        self._connection = self._opened()
+        try:
+            self._prepare(create)
+        except BaseException:
+            self._connection.close()
+            raise
+
+    @property
+    def url(self) -> str:
+        """The address that opens it again, but for the password."""
+        return self._address.shown
+
+    @property
+    def software(self) -> str:
+        """What keeps the studies, with its version."""
+        return f"PostgreSQL {self._one('SHOW server_version')[0].split()[0]}"
+
+    @property
+    def _where(self) -> str:
+        return self._address.shown
+
+    def now(self) -> int:
+        """Return the clock: microseconds since 1970 (UTC)."""
+        if self._clock is not None:
+            return microseconds(self._clock())
+        if self._locked_at is not None:
+            return self._locked_at
+        return int(self._one(f"SELECT {_NOW}")[0])
+
+    def close(self) -> None:
+        """Close the connection; a second time does nothing."""
+        with self._lock:
+            self._is_closed = True
+            with suppress(psycopg.Error):
+                self._connection.close()
+
+    # ----------------------------------------------------------------- connecting
+
+    def _opened(self) -> psycopg.Connection[Any]:
+        connection = None
+        try:
+            connection = psycopg.connect(**self._parameters, autocommit=True)  # type: ignore[arg-type]
+            self._set_up(connection)
+        except BaseException as error:
+            if connection is not None:
+                connection.close()
+            if not isinstance(error, psycopg.Error):
+                raise
+            reason = (
+                _said(error).removeprefix("connection failed: ").removeprefix("connection is bad: ")
+            )
+            text = f"{self._where}: no connection could be made: {reason}"
+            raise StorageUnreachable(text) from error
+        return connection
+
+    def _set_up(self, connection: psycopg.Connection[Any]) -> None:
+        """Set the session's parameters, and look at those of the server."""
+        settings = {
+            "search_path": postgresql_schema.NAMESPACE,
+            "lock_timeout": f"{round(self._busy_timeout * 1000)}ms",
+            # The lock of a process whose machine is gone is free after some 25 seconds.
+            "tcp_keepalives_idle": "10",
+            "tcp_keepalives_interval": "5",
+            "tcp_keepalives_count": "3",
+        }
+        for item in settings.items():
+            connection.execute("SELECT set_config(%s, %s, false)", item)
+        [(encoding, synchronous, fsync)] = connection.execute(
+            "SELECT current_setting('server_encoding'), current_setting('synchronous_commit'), "
+            "current_setting('fsync')"
+        )
+        if encoding != "UTF8":
+            raise StorageError(
+                f"{self._where}: the database's encoding is {encoding}, and names may be in any "
+                "script: create it with the encoding UTF8"
+            )
+        # An administrator may have asked for more than "on", never for less if all is to be kept.
+        if self._durability == "process" or synchronous == "off":
+            wanted = _SYNCHRONOUS[self._durability]
+            connection.execute("SELECT set_config('synchronous_commit', %s, false)", (wanted,))
+        self._promises_too_much = self._durability == "full" and fsync == "off"
+        for name in self._present:
+            connection.execute(_in_psycopg(_ENTER), (name,))
+
+    def _prepare(self, create: bool) -> None:
+        from fairtrial import __version__
+
+        try:
+            postgresql_schema.prepare(self._rows, self._where, __version__, create=create)
+        except psycopg.Error as error:
+            raise self._error(error) from error
+
+    def _connect_again(self) -> None:
+        """Make the connection again, and wait for a server that restarts."""
+        if self._is_closed:
+            raise StorageError(f"{self._where} is closed; open the study again")
+        self._connection.close()
+        deadline = time.monotonic() + self._busy_timeout
+        while True:
+            try:
+                self._connection = self._opened()
+            except StorageUnreachable:
+                if time.monotonic() >= deadline:
+                    raise
+                time.sleep(random.uniform(0.05, 0.2))  # noqa: S311
+            else:
+                return
+
+    # --------------------------------------------------------------------- errors
+
+    def _error(self, error: psycopg.Error) -> StorageError:
+        if isinstance(error, _BUSY):
+            return StorageBusy(
+                f"{self._where} was locked by another process for {self._busy_timeout:g} s; "
+                "nothing of this call was kept: try again"
+            )
+        if self._is_lost(error):
+            return self._lost(error)
+        reason = _REASONS.get(type(error), "PostgreSQL refused")
+        return StorageError(f"{self._where}: {reason} ({_said(error)})")
+
+    def _lost(self, error: psycopg.Error) -> ConnectionLost:
+        return ConnectionLost(
+            f"{self._where}: the connection was lost; nothing of this call was kept: try again "
+            f"({_said(error)})"
+        )
+
+    def _is_lost(self, error: psycopg.Error) -> bool:
+        return not self._is_closed and (self._connection.closed or isinstance(error, _GONE))
+
+    @staticmethod
+    def _is_damage(error: BaseException | None) -> bool:
+        return isinstance(error, _DAMAGED)
+
+    # --------------------------------------------------------------- transactions
+
+    @property
+    def _is_writing(self) -> bool:
+        status = self._connection.info.transaction_status
+        return status in (TransactionStatus.INTRANS, TransactionStatus.INERROR)
+
+    def _close_if_interrupted(self) -> None:
+        """Close the connection if it still waits for an answer: an interrupt came before it.
+
+        The server then undoes a write, and the next use makes the connection again.
+        """
+        if self._connection.info.transaction_status == TransactionStatus.ACTIVE:
+            self._connection.close()
+
+    def _begin(self) -> None:
+        if self._promises_too_much:
+            self._promises_too_much = False
+            warnings.warn(
+                f"{self._where}: the server runs with fsync = off, so what it acknowledges does "
+                "not survive a loss of power",
+                RuntimeWarning,
+                stacklevel=2,
+            )
+        self._patiently(lambda: self._run(_BEGIN))
+
+    def _commit(self) -> None:
+        try:
+            self._run("COMMIT")
+        except psycopg.Error as error:
+            if not self._is_lost(error):
+                raise self._error(error) from error
+            if not self._was_kept():
+                raise self._lost(error) from error
+
+    def _end(self) -> None:
+        self._moved, self._locked_at = {}, None
+        self._close_if_interrupted()
+        if not self._is_writing:
+            return
+        try:
+            self._run("ROLLBACK")
+        except psycopg.Error:
+            # The connection is beyond use; the server undoes the write when it is closed.
+            self._connection.close()
+
+    def _was_kept(self) -> bool:
+        """Return whether a write was kept whose commit had no answer.
+
+        Raises
+        ------
+        StorageUnreachable
+            If that cannot be found out.
+        """
+        try:
+            self._connect_again()
+            self._begin()
+            try:
+                return bool(self._moved) and all(map(self._keeps, self._moved.values()))
+            finally:
+                self._run("ROLLBACK")
+        except (StorageError, psycopg.Error) as error:
+            raise StorageUnreachable(
+                f"{self._where}: the connection was lost during a commit, so it is not known "
+                "whether this call was kept; give the same call again with the same request_id, "
+                "which counts once"
+            ) from error
+
+    def _keeps(self, study: StudyRow) -> bool:
+        # This waits until the server has ended the transaction that is in doubt.
+        found = self.find_study(study.name)
+        if found is None or found.origin != study.origin or found.duplicates < study.duplicates:
+            return False
+        last = next(self.records(study.id, study.head_seq - 1, study.head_seq), None)
+        return study.head_seq == 0 or (last is not None and last.hash == study.head_hash)
+
+    def _study_row(self, study_id: int) -> Any:
+        if not self._is_writing:
+            return super()._study_row(study_id)
+        now, *row = self._one(_LOCK_STUDY, (study_id,)) or (None,)
+        self._locked_at = now
+        return row or None
+
+    def find_study(self, name: str) -> StudyRow | None:
+        """Return the study of that name; within a transaction nobody else makes it meanwhile."""
+        if self._is_writing:
+            self._one(f"SELECT pg_advisory_xact_lock({_MAKERS})", (name,))
+        return super().find_study(name)
+
+    # ------------------------------------------------------------------ statements
+
+    def _all(self, statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
+        self._require_own_process()
+        with self._lock:
+            return self._patiently(lambda: self._rows(statement, parameters))
+
+    def _change(self, *changes: Change) -> int:
+        try:
+            # All of them travel together.
+            with self._connection.pipeline(), self._connection.cursor() as cursor:
+                for statement, rows in changes:
+                    if rows:
+                        cursor.executemany(_in_psycopg(statement), rows)
+        except psycopg.Error as error:
+            raise self._error(error) from error
+        return cursor.rowcount
+
+    def _patiently(self, action: Callable[[], _Answer]) -> _Answer:
+        """Return what an action gives; outside of transactions, also after a lost connection."""
+        self._close_if_interrupted()
+        is_writing = self._is_writing
+        try:
+            return action()
+        except psycopg.Error as error:
+            if is_writing or not self._is_lost(error):
+                raise self._error(error) from error
+        self._connect_again()
+        try:
+            return action()
+        except psycopg.Error as error:
+            raise self._error(error) from error
+
+    def _rows(self, statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
+        cursor = self._run(statement, parameters)
+        return cursor.fetchall() if cursor.description is not None else []
+
+    def _run(self, statement: str, parameters: Sequence[Any] = ()) -> psycopg.Cursor[Any]:
+        return self._connection.execute(_in_psycopg(statement), parameters or None)
+
+    # -------------------------------------------------------------------- presence
+
+    def enter(self, name: str) -> None:
+        """Count as one who runs the study of that name, as long as this process is connected."""
+        self._one(_ENTER, (name,))
+        self._present.append(name)
+
+    def leave(self, name: str) -> None:
+        """Run the study no longer."""
+        with self._lock, suppress(psycopg.Error):
+            self._present.remove(name)
+            # Without a connection the server has dropped the lock.
+            self._run(f"SELECT pg_advisory_unlock_shared({_RUNNERS})", (name,))
+
+    @contextmanager
+    def alone(self, name: str) -> Iterator[bool]:
+        """Give whether no other process runs the study; none joins while the context lasts."""
+        with self._lock:
+            [is_alone] = self._one(_TRY_TO_BE_ALONE, (SETTLING_SECONDS, name))
+            try:
+                yield is_alone
+            finally:
+                if is_alone:
+                    self._one(f"SELECT pg_advisory_unlock({_RUNNERS})", (name,))
+
+    # --------------------------------------------------------------------- damage
+
+    def damage(self) -> str | None:
+        """Return what is wrong with the database: guards that were removed."""
+        missing = self._patiently(lambda: postgresql_schema.missing_guards(self._rows))
+        if missing:
+            return (
+                f"{self._where}: the guards that keep a log from being changed were removed or "
+                f"altered ({', '.join(missing)})"
+            )
+        return None
+
+
+def _said(error: psycopg.Error) -> str:
+    """Return what an error says, in one line."""
+    return error.diag.message_primary or " ".join(str(error).split())
+
+
+@cache
+def _in_psycopg(statement: str) -> str:
+    """Return a statement with the marks that psycopg puts values in the place of."""
+    return statement.replace("?", "%s")

@@ -1,0 +1,320 @@
+"""Studies in the tables of a database: all that does not depend on which database it is."""
+
+# ruff: noqa: S608 - only the names of our own columns are written into statements
+
+from __future__ import annotations
+
+import os
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+from fairtrial.errors import CorruptLog, StorageError
+from fairtrial.study.log import PullRow, Record, Step
+from fairtrial.study.machine import boot
+from fairtrial.study.store import NewStudy, Snapshot, StudyRow
+
+__all__ = ["Change", "TableStore", "columns"]
+
+_Answer = TypeVar("_Answer")
+
+Change = tuple[str, Sequence[Sequence[Any]]]
+"""A statement, and the values of all rows that it is carried out for."""
+
+_SNAPSHOTS_KEPT = 2
+_PAGE = 5_000
+"""Events fetched at a time: long reads never hold a lock that would let a log grow."""
+
+
+def columns(row_type: Any) -> str:
+    """Return the names of the columns that a row is made of."""
+    return ", ".join(row_type._fields)
+
+
+def _places(row_type: Any) -> str:
+    return ", ".join("?" for _ in row_type._fields)
+
+
+def _replacing(table: str, row_type: Any, key: str) -> str:
+    """Return the statement that puts a row of a study in the place of the one with the same key."""
+    changes = ", ".join(f"{name} = excluded.{name}" for name in row_type._fields if name != key)
+    return (
+        f"INSERT INTO {table} (study_id, {columns(row_type)}) VALUES (?, {_places(row_type)}) "
+        f"ON CONFLICT (study_id, {key}) DO UPDATE SET {changes}"
+    )
+
+
+_SELECT_STUDY = f"SELECT {columns(StudyRow)} FROM study"
+_INSERT_STUDY = (
+    f"INSERT INTO study ({columns(NewStudy)}, status, head_seq, head_hash, duplicates) "
+    f"VALUES ({_places(NewStudy)}, 'running', 0, ?, 0)"
+)
+_SELECT_PULL = f"SELECT {columns(PullRow)} FROM pull WHERE study_id = ?"
+_INSERT_EVENT = f"INSERT INTO event (study_id, {columns(Record)}) VALUES (?, {_places(Record)})"
+_REPLACE_PULL = _replacing("pull", PullRow, "pull_id")
+_REPLACE_SNAPSHOT = _replacing("snapshot", Snapshot, "seq")
+_DROP_SNAPSHOTS = (
+    "DELETE FROM snapshot WHERE study_id = ? AND seq NOT IN "
+    "(SELECT seq FROM snapshot WHERE study_id = ? ORDER BY seq DESC LIMIT ?)"
+)
+_MOVE_HEAD = (
+    "UPDATE study SET status = ?, head_seq = ?, head_hash = ?, duplicates = duplicates + ?, "
+    "machine = ?, environment = coalesce(?, environment) "
+    "WHERE id = ? AND head_seq = ? AND head_hash = ?"
+)
+
+
+class TableStore(ABC):
+    """A `Store` in the tables of `schema`; a subclass says how the database is reached.
+
+    Statements are written in the SQL that SQLite and PostgreSQL share, with question marks for
+    values.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+        self._process = os.getpid()
+        self._machine = boot()
+        self._moved: dict[int, StudyRow] = {}
+        """Studies as the transaction leaves them."""
+        self._last: dict[int, int] = {}
+        """The last event of each study that this store has written."""
+
+    @property
+    @abstractmethod
+    def _where(self) -> str:
+        """The place in words, for messages."""
+
+    # --------------------------------------------------------------- the database
+
+    @property
+    @abstractmethod
+    def _is_writing(self) -> bool:
+        """Whether a transaction has begun."""
+
+    @abstractmethod
+    def _begin(self) -> None:
+        """Begin a transaction."""
+
+    @abstractmethod
+    def _commit(self) -> None:
+        """Commit it; when this returns, it is kept."""
+
+    @abstractmethod
+    def _end(self) -> None:
+        """Undo what is not committed; a second time does nothing."""
+
+    @abstractmethod
+    def _all(self, statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
+        """Return all rows that a statement gives."""
+
+    @abstractmethod
+    def _change(self, *changes: Change) -> int:
+        """Make changes, each for all of its rows; return how many rows the last one changed."""
+
+    def _one(self, statement: str, parameters: Sequence[Any] = ()) -> Any:
+        return next(iter(self._all(statement, parameters)), None)
+
+    def _require_own_process(self) -> None:
+        if os.getpid() != self._process:
+            raise StorageError(
+                f"{self._where} was opened by another process (this one is its fork): "
+                "open the study again in every process"
+            )
+
+    # --------------------------------------------------------------- transactions
+
+    def transact(self, operation: Callable[[], _Answer]) -> _Answer:
+        """Carry out an operation while this process alone writes; all or nothing is kept."""
+        with self._lock:
+            self._require_own_process()
+            if self._is_writing:
+                raise StorageError(f"{self._where}: a write cannot begin within another")
+            try:
+                self._begin()
+                answer = operation()
+                self._commit()
+                for study_id, study in self._moved.items():
+                    self._last[study_id] = study.head_seq
+            finally:
+                # An interrupt that comes just here cuts one of the two short, but not both.
+                try:
+                    self._end()
+                finally:
+                    self._end()
+            return answer
+
+    # -------------------------------------------------------------------- studies
+
+    def insert_study(self, new: NewStudy) -> StudyRow:
+        """Write a study down, within a transaction; its log is empty."""
+        self._change((_INSERT_STUDY, [(*new, new.origin)]))
+        study = self.find_study(new.name)
+        assert study is not None
+        self._moved[study.id] = study
+        return study
+
+    def find_study(self, name: str) -> StudyRow | None:
+        """Return the study of that name."""
+        row = self._one(f"{_SELECT_STUDY} WHERE name = ?", (name,))
+        return None if row is None else StudyRow(*row)
+
+    def read_study(self, study_id: int) -> StudyRow:
+        """Return the study as it is now; within a transaction nobody else changes it."""
+        row = self._study_row(study_id)
+        if row is None:
+            raise CorruptLog(f"{self._where}: the study that was opened is no longer there")
+        study = StudyRow(*row)
+        if study.head_seq < self._last.get(study_id, 0):
+            raise CorruptLog(
+                f"{self._where}: the log of study {study.name!r} ends with event "
+                f"{study.head_seq:,}, and event {self._last[study_id]:,} was there before"
+            )
+        return study
+
+    def _study_row(self, study_id: int) -> Any:
+        """Return the row of a study; within a transaction it is locked then."""
+        return self._one(f"{_SELECT_STUDY} WHERE id = ?", (study_id,))
+
+    def studies(self) -> list[StudyRow]:
+        """Return all studies, the oldest first."""
+        return [StudyRow(*row) for row in self._all(f"{_SELECT_STUDY} ORDER BY id")]
+
+    # ------------------------------------------------------------------------ log
+
+    def append(
+        self,
+        study: StudyRow,
+        records: Sequence[Record],
+        pulls: Sequence[PullRow],
+        status: str,
+        duplicates: int = 0,
+        environment: str | None = None,
+    ) -> StudyRow:
+        """Add events and their projection, within a transaction; return the study after them."""
+        moved = study.after(records, status, duplicates, environment, self._machine)
+        head = (
+            *(status, moved.head_seq, moved.head_hash, duplicates),
+            *(self._machine, environment),
+            *(study.id, study.head_seq, study.head_hash),
+        )
+        changed = self._change(
+            (_INSERT_EVENT, [(study.id, *record) for record in records]),
+            (_REPLACE_PULL, [(study.id, *pull) for pull in pulls]),
+            (_MOVE_HEAD, [head]),
+        )
+        if changed != 1:
+            raise StorageError(
+                f"{self._where}: the head of study {study.name!r} moved during a write, "
+                "of which nothing was kept"
+            )
+        self._moved[study.id] = moved
+        return moved
+
+    def records(self, study_id: int, after: int = 0, until: int | None = None) -> Iterator[Record]:
+        """Yield events ``after < seq <= until`` in order, without holding anybody up."""
+        return map(Record._make, self._pages(Record, study_id, after, until))
+
+    def steps(self, study_id: int, after: int = 0, until: int | None = None) -> Iterator[Step]:
+        """Yield the same events, of each only what a replay needs."""
+        # Plain tuples in the order of `Step`'s fields: a long log has millions.
+        return self._pages(Step, study_id, after, until)
+
+    def _pages(self, kind: Any, study_id: int, after: int, until: int | None) -> Iterator[Any]:
+        statement = (
+            f"SELECT {columns(kind)} FROM event "
+            "WHERE study_id = ? AND seq > ? AND seq <= ? ORDER BY seq LIMIT ?"
+        )
+        last = 2**63 - 1 if until is None else until
+        while True:
+            page = self._all(statement, (study_id, after, last, _PAGE))
+            yield from page
+            if len(page) < _PAGE:
+                return
+            after = page[-1][0]
+
+    def request(self, study_id: int, request_id: str) -> Record | None:
+        """Return the event that carries the request's key."""
+        row = self._one(
+            f"SELECT {columns(Record)} FROM event WHERE study_id = ? AND request_id = ?",
+            (study_id, request_id),
+        )
+        return None if row is None else Record(*row)
+
+    def counts(self, study_id: int) -> Mapping[str, int]:
+        """Return the numbers of events by kind, of all kinds but ask, report and tell."""
+        return dict(
+            self._all(
+                "SELECT kind, count(*) FROM event WHERE study_id = ? "
+                "AND kind NOT IN ('ask', 'report', 'tell') GROUP BY kind",
+                (study_id,),
+            )
+        )
+
+    # ---------------------------------------------------------------------- pulls
+
+    def pull(self, study_id: int, pull_id: str) -> PullRow | None:
+        """Return one pull."""
+        row = self._one(f"{_SELECT_PULL} AND pull_id = ?", (study_id, pull_id))
+        return None if row is None else PullRow(*row)
+
+    def pulls(self, study_id: int) -> Iterator[PullRow]:
+        """Yield every pull, in the order in which they entered the log."""
+        return map(PullRow._make, self._all(f"{_SELECT_PULL} ORDER BY asked_seq", (study_id,)))
+
+    def open_pulls(self, study_id: int, due_by: int | None = None) -> list[PullRow]:
+        """Return the open pulls by number; with `due_by` those whose lease ends by then."""
+        statement, parameters = f"{_SELECT_PULL} AND state = 'open'", [study_id]
+        if due_by is not None:
+            statement += " AND lease_until IS NOT NULL AND lease_until <= ?"
+            parameters.append(due_by)
+        return [PullRow(*row) for row in self._all(f"{statement} ORDER BY number", parameters)]
+
+    # ------------------------------------------------------------------ snapshots
+
+    def save_snapshot(self, study_id: int, snapshot: Snapshot) -> None:
+        """Keep a snapshot, in a transaction of its own; drop all but the newest two."""
+
+        def save() -> None:
+            self._change(
+                (_REPLACE_SNAPSHOT, [(study_id, *snapshot)]),
+                (_DROP_SNAPSHOTS, [(study_id, study_id, _SNAPSHOTS_KEPT)]),
+            )
+
+        self.transact(save)
+
+    def snapshots(self, study_id: int) -> Iterator[Snapshot]:
+        """Yield the snapshots, the newest first, without those that cannot be read."""
+        statement = (
+            f"SELECT {columns(Snapshot)} FROM snapshot WHERE study_id = ? AND seq < ? "
+            "ORDER BY seq DESC LIMIT 1"
+        )
+        before = 2**63 - 1
+        while before > 0:
+            try:
+                row = self._one(statement, (study_id, before))
+            except StorageError as error:
+                if not self._is_damage(error.__cause__):
+                    raise
+                before = self._readable_before(study_id, before)
+                continue
+            if row is None:
+                return
+            before = row[0]
+            yield Snapshot(*row)
+
+    def _readable_before(self, study_id: int, before: int) -> int:
+        """Return the number of a snapshot whose state is damaged; 0 if no number can be read."""
+        statement = "SELECT max(seq) FROM snapshot WHERE study_id = ? AND seq < ?"
+        try:
+            return int(self._one(statement, (study_id, before))[0] or 0)
+        except StorageError as error:
+            if not self._is_damage(error.__cause__):
+                raise
+            return 0
+
+    @staticmethod
+    @abstractmethod
+    def _is_damage(error: BaseException | None) -> bool:
+        """Return whether an error of the database says that what it has stored is damaged."""

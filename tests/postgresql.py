@@ -1,0 +1,224 @@
+"""A PostgreSQL server of the tests' own: installed if need be, started, restarted, stopped."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from urllib.parse import quote
+
+import psycopg
+import pytest
+
+USER = "experimenter"
+PASSWORD = "open/sesame@ß#1"
+"""It needs escapes in an address; no message may hold any part of it."""
+
+_PROGRAMS = "/usr/lib/postgresql/*/bin/postgres"
+_SETTINGS = {
+    "listen_addresses": "127.0.0.1",
+    "unix_socket_directories": "",
+    "max_connections": "60",
+    "shared_buffers": "16MB",
+    # No test cuts the power: what is written survives the end of the server.
+    "fsync": "off",
+    "full_page_writes": "off",
+}
+
+
+def installed() -> Path:
+    """Return the folder with the server's programs; install them as root on Debian.
+
+    Anybody else without the programs skips the test, because only root can install them.
+    """
+    found = _found()
+    if found is not None:
+        return found
+    if os.geteuid() != 0:
+        pytest.skip(f"PostgreSQL's server is not in {_PROGRAMS}, and only root can install it")
+    install()
+    found = _found()
+    if found is None:
+        pytest.fail(f"PostgreSQL's server is not in {_PROGRAMS}, and was not put there by apt-get")
+    return found
+
+
+def _found() -> Path | None:
+    root, pattern = Path("/"), _PROGRAMS.removeprefix("/")
+    versions = sorted(root.glob(pattern), key=lambda program: int(program.parts[4]))
+    return versions[-1].parent if versions else None
+
+
+def install() -> None:
+    """Install the server as root on Debian, if it is not there; else change nothing."""
+    if os.geteuid() != 0 or shutil.which("apt-get") is None:
+        return
+    with (Path(tempfile.gettempdir()) / "fairtrial-installs-postgresql").open("w") as lock:
+        # Parallel processes of pytest wait for the first one.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if _found() is not None:
+            return
+        print("installing PostgreSQL's server (once)", file=sys.stderr)
+        # By the run level Debian knows that it shall not start a server by itself.
+        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
+        for command in (["update"], ["install", "-y", "--no-install-recommends", "postgresql"]):
+            done = subprocess.run(
+                ["apt-get", "-q", *command],
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                check=False,
+            )
+            if done.returncode != 0:
+                print(done.stdout, file=sys.stderr)
+
+
+class Server:
+    """A server on a free port of the loopback interface, with its data in a temporary folder.
+
+    Parameters
+    ----------
+    folder : Path
+        Empty, and for the server only: it belongs to the user that the server runs as.
+    **settings : str
+        Other than those of the tests.
+    """
+
+    def __init__(self, folder: Path, **settings: str) -> None:
+        self._settings = _SETTINGS | settings
+        self.programs = installed()
+        self._folder = folder
+        # PostgreSQL refuses to run as root.
+        self._user = "postgres" if os.geteuid() == 0 else None
+        if self._user is not None:
+            shutil.chown(folder, self._user)
+        self._guard = self._guarded()
+        self._numbers = count(1)
+        self._secret = folder / "password"
+        self._secret.write_text(PASSWORD)
+        self._run(
+            *("initdb", "--no-sync", "--encoding=UTF8", "--locale=C.UTF-8"),
+            *("--auth=scram-sha-256", "--username=postgres", f"--pwfile={self._secret}"),
+        )
+        self.port = _free_port()
+        self.start()
+        with self.administrator() as connection:
+            quoted = PASSWORD.replace("'", "''")
+            connection.execute(f"CREATE ROLE {USER} LOGIN CREATEDB PASSWORD '{quoted}'")
+
+    def _guarded(self) -> subprocess.Popen[bytes]:
+        """Start what stops the server and removes its folder, even if this process is killed.
+
+        It waits for the end of its input, which comes when this process closes it or is gone.
+        """
+        script = 'cat; "$0" stop -w -m immediate -D "$1/data"; rm -rf "$1"'
+        return subprocess.Popen(
+            ["sh", "-c", script, self.programs / "pg_ctl", self._folder],
+            user=self._user,
+            group=self._user,
+            cwd="/",
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+
+    def close(self) -> None:
+        """Stop it and remove its folder."""
+        assert self._guard.stdin is not None
+        self._guard.stdin.close()
+        self._guard.wait()
+
+    def _run(self, program: str, *arguments: str) -> None:
+        done = subprocess.run(
+            [self.programs / program, "-D", self._folder / "data", *arguments],
+            user=self._user,
+            group=self._user,
+            cwd=self._folder,
+            env={"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, f"{program} failed:\n{done.stdout}\n{self._log()}"
+
+    def _log(self) -> str:
+        file = self._folder / "log"
+        return file.read_text(errors="replace") if file.exists() else ""
+
+    def start(self) -> None:
+        """Start it, and wait until it takes connections."""
+        settings = " ".join(f"-c {name}='{value}'" for name, value in self._settings.items())
+        log = self._folder / "log"
+        self._run("pg_ctl", "start", "-w", "-l", str(log), "-o", f"-p {self.port} {settings}")
+
+    def stop(self, mode: str = "fast") -> None:
+        """Stop it: "fast" ends its sessions, "immediate" is a crash."""
+        self._run("pg_ctl", "stop", "-w", "-m", mode)
+
+    def restart(self, mode: str = "fast") -> None:
+        """Stop it and start it again on the same port."""
+        self.stop(mode)
+        self.start()
+
+    def administrator(self, database: str = "postgres") -> psycopg.Connection:
+        """Return a connection that may do everything."""
+        return psycopg.connect(
+            host="127.0.0.1",
+            port=self.port,
+            user="postgres",
+            password=PASSWORD,
+            dbname=database,
+            autocommit=True,
+        )
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Return what makes PostgreSQL's own programs find it."""
+        place = {"PGHOST": "127.0.0.1", "PGPORT": str(self.port)}
+        return {**place, "PGUSER": USER, "PGPASSWORD": PASSWORD}
+
+    def url(self, database: str, user: str = USER, password: str = PASSWORD) -> str:
+        """Return the address of a database."""
+        return f"postgresql://{user}:{quote(password, safe='')}@127.0.0.1:{self.port}/{database}"
+
+    @contextmanager
+    def database(self, name: str | None = None, **options: str) -> Iterator[str]:
+        """Give the address of an empty database, which is removed in the end."""
+        name = name or f"trials_{next(self._numbers)}"
+        extra = " ".join(f"{key} {value}" for key, value in options.items())
+        with self.administrator() as connection:
+            connection.execute(f"CREATE DATABASE {name} OWNER {USER} {extra}")
+        try:
+            yield self.url(name)
+        finally:
+            # A connection of its own: the server may have been restarted.
+            with self.administrator() as connection:
+                connection.execute(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as place:
+        return int(place.getsockname()[1])
+
+
+@contextmanager
+def running(**settings: str) -> Iterator[Server]:
+    """Give a server that runs until the context ends."""
+    server = Server(Path(tempfile.mkdtemp(prefix="fairtrial-postgresql-")), **settings)
+    try:
+        yield server
+    finally:
+        server.close()

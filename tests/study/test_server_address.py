@@ -1,0 +1,65 @@
+"""Addresses of PostgreSQL databases: what is shown of them, and never the password."""
+
+import pytest
+
+from fairtrial.errors import InvalidArgument
+from fairtrial.study.location import parse_storage
+from fairtrial.study.server_address import ServerAddress
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("postgresql://db.example/trials", "postgresql://db.example/trials"),
+        ("postgres://ana@db.example/trials", "postgresql://ana@db.example/trials"),
+        ("postgresql://ana:s%40crets:9@h:5433/t", "postgresql://ana@h:5433/t"),
+        ("postgresql://:secrets@h/t", "postgresql://@h/t"),
+        ("postgresql:///t?host=/run/pg&user=ana", "postgresql:///t?host=/run/pg&user=ana"),
+        ("postgresql://h/t?password=secrets&sslmode=require", "postgresql://h/t?sslmode=require"),
+        ("postgresql://h/t?pass%77ord=secrets", "postgresql://h/t"),
+        ("postgresql://ana:secrets@[::1]:5432/t", "postgresql://ana@[::1]:5432/t"),
+        ("postgresql://ana:secrets@h1:1,h2:2/t", "postgresql://ana@h1:1,h2:2/t"),
+    ],
+)
+def test_an_address_is_shown_without_its_password(address, shown):
+    found = parse_storage(address)
+    assert isinstance(found, ServerAddress)
+    assert (found.shown, repr(found)) == (shown, shown)
+    assert "secrets" not in str(vars(parse_storage(shown)))
+
+
+def test_the_password_is_given_to_the_client_library():
+    parameters = ServerAddress("postgresql://ana:s%40crets@h:5433/t?sslmode=require").parameters()
+    expected = {"user": "ana", "password": "s@crets", "host": "h", "port": "5433"}
+    assert parameters == {**expected, "dbname": "t", "sslmode": "require"}
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "postgresql://ana:sec@rets@h/t",
+        "postgresql://ana:sec/rets@h/t",
+        "postgresql://ana:sec?rets@h/t",
+        "postgresql://ana:sec#rets@h/t",
+        "postgresql:/ana:secrets@h/t",
+        "postgres:/ana:secrets@h/t",
+        "postgresql+psycopg2://ana:secrets@h/t",
+        "mysql://ana:sec@rets@h/t",
+        "mysql://h/t?password=secrets",
+        "postgresql://ana:secrets@h\0/t",
+    ],
+)
+def test_a_refused_address_keeps_its_password_to_itself(address):
+    with pytest.raises(InvalidArgument, match="storage must be") as caught:
+        parse_storage(address)
+    assert "rets" not in f"{caught.value} {caught.value!r} {caught.value.given}"
+    assert caught.value.__cause__ is None
+
+
+def test_what_the_client_library_refuses_is_told_in_our_words():
+    address = ServerAddress("postgresql://ana:secrets@h/t?colour=green")
+    with pytest.raises(
+        InvalidArgument, match=r"PostgreSQL knows; got 'postgresql://ana@h/t\?col"
+    ) as caught:
+        address.parameters()
+    assert "secrets" not in f"{caught.value!r}"
