@@ -355,6 +355,13 @@ def test_a_problem_with_a_control_is_written_down_and_read_again() -> None:
     assert problem.clone(control="a").differences()[0].tolist() == [[-math.inf] * 2, [-0.3] * 2]
 
 
+def test_a_margin_as_wide_as_the_range_can_be_missed_by_no_arm() -> None:
+    wide = Problem(2, 2, reward_range=(0, 2), control="0", margin=[2.0, 1.9])
+    assert np.isfinite(wide.differences()[0, 1]).tolist() == [False, True]
+    known = Problem(2, 2, noise_std=1.0, control="0", margin=[2.0, 1.9])
+    assert np.isfinite(known.differences()[0, 1]).all()
+
+
 @pytest.mark.parametrize("scale", [1e-130, 1e-9, 1.0, 1e130])
 def test_rounding_breaks_no_margin(scale: float) -> None:
     problem = Problem(2, 1, control="0", margin=0.1 * scale, noise_std=scale)

@@ -481,7 +481,9 @@ class Problem(BaseProblem):
         """
         found = np.full((2, *self.shape), -math.inf)
         if self.margin is not None:
-            found[0] = -self.margin - spare
+            # Nothing is missed by as much as the rewards' range is wide.
+            low, high = self.reward_range or (-math.inf, math.inf)
+            found[0] = np.where(self.margin < high - low, -self.margin - spare, -math.inf)
         if self.superiority is not None:
             found[1, :, 0] = self.superiority - spare
         if self.control is not None:
