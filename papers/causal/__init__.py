@@ -14,6 +14,7 @@ from papers.causal.default import recommended
 from papers.causal.figures import write_figures
 from papers.causal.liver_network import liver_errors, liver_model
 from papers.causal.offer_rules import offers
+from papers.causal.proven import proven
 from papers.paper import Paper
 from papers.report import Section
 
@@ -26,6 +27,7 @@ def _sections(cache: SimulationCache) -> Iterator[Section]:
     yield liver_errors(cache)
     yield offers(cache)
     yield recommended(cache)
+    yield proven(cache)
 
 
 PAPER = Paper(

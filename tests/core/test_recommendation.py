@@ -125,6 +125,8 @@ def test_all_of_it_is_json() -> None:
                 "difference": 0.25,
                 "lower": None,
                 "upper": 0.5,
+                "lower_limit": None,
+                "upper_limit": None,
             }
         ],
         "arms": [

@@ -1,4 +1,6 @@
-"""The best intervention that is counterfactually fair, on a fixed budget."""
+"""The best intervention that is counterfactually fair."""
+
+from typing import TYPE_CHECKING
 
 from fairtrial.causal._contradictions import Contradiction
 from fairtrial.causal.allocation import Allocation, allocate
@@ -31,6 +33,9 @@ from fairtrial.causal.policies import (
 )
 from fairtrial.causal.problem import Problem
 from fairtrial.core.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from fairtrial.causal.policies.block_betting import BlockBetting
 
 __all__ = [
     "Allocation",

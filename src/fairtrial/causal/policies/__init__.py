@@ -1,4 +1,4 @@
-"""The policies: a fixed budget of rows, drawn in phases, and the best fair arm at its end."""
+"""The policies for a fixed budget of rows; block betting, which is compiled, is beside them."""
 
 from fairtrial.causal.policies.base import FixedBudgetPolicy
 from fairtrial.causal.policies.baselines import (
