@@ -4,13 +4,10 @@ An A/B/n test with five segments, in which no variant may be more than two point
 present page in any segment: pulls of block betting, beside floors at the control's true level
 (which nobody knows), and beside an experiment of fixed size with a test for each segment. Then how
 often a right answer is ruled out where arms are on their limits, or a millionth beyond. Then the
-same test while all conversion rates rise and fall together.
+same test while all conversion rates fall together.
 """
 
 from __future__ import annotations
-
-from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
@@ -19,10 +16,10 @@ from fairtrial.core import Pull
 from fairtrial.subpopulations import (
     BernoulliEnvironment,
     BlockBetting,
-    GaussianEnvironment,
     Problem,
 )
 from fairtrial.subpopulations.fixed_design import fixed_design
+from tests.subpopulations.control_instances import HARD, share_rejected
 
 DELTA = 0.05
 MOST_PULLS = 1_000_000
@@ -37,43 +34,6 @@ RATES = [
 ]
 MARGIN = 0.02
 
-TINY = 1e-6
-HARD: dict[str, tuple[list[list[float]], Mapping[str, Any], str | None]] = {
-    "on both margins, control infeasible": (
-        [[0.5 - TINY, 0.9], [0.4 - TINY, 0.8], [0.3, 0.95]],
-        {"margin": 0.1, "floors": [[0.5, 0.5], [None, None], [None, None]]},
-        "1",
-    ),
-    "best arm on its margin": ([[0.5, 0.5], [0.4, 0.9], [0.5, 0.6]], {"margin": 0.1}, "1"),
-    "better arm short by little": (
-        [[0.5, 0.5], [0.4 - TINY, 0.9], [0.55, 0.55]],
-        {"margin": 0.1},
-        "2",
-    ),
-    "every rival short of the control": (
-        [[0.5, 0.5], *[[0.4 - TINY, 0.9]] * 2, *[[0.9, 0.4 - TINY]] * 2],
-        {"margin": 0.1},
-        "0",
-    ),
-    "two best arms tie on their margins": (
-        [[0.5, 0.5], [0.4, 0.8], [0.8, 0.4]],
-        {"margin": 0.1},
-        "1",
-    ),
-    "better by exactly enough": ([[0.5, 0.5], [0.6, 0.6], [0.5, 0.4]], {"superiority": 0.1}, "1"),
-    "better by not quite enough": (
-        [[0.5, 0.5], [0.6 - TINY, 0.6], [0.6, 0.6 - TINY]],
-        {"superiority": 0.1},
-        "0",
-    ),
-    "none, each in its own way": (
-        [[0.5 - TINY, 0.7], [0.9, 0.6 - TINY], [0.5 - TINY, 0.9]],
-        {"margin": 0.1, "floors": 0.5},
-        None,
-    ),
-}
-"""Means (the control's first), what is asked, and a right answer."""
-
 
 def run(*, quick: bool) -> None:
     """Print pulls, rejections of right answers, and answers under drift."""
@@ -82,32 +42,9 @@ def run(*, quick: bool) -> None:
     print(f"\nright answer ever ruled out at delta .1, {runs} runs of at most 2,000 pulls")
     for name in HARD:
         for kind in ("0 or 1", "normal"):
-            share = share_rejected(name, kind, runs)
+            share = share_rejected(name, runs, known_noise=kind == "normal")
             print(f"{name:>36}{kind:>8}{share:>9.2%}", flush=True)
     _drift(runs=2 if quick else 100)
-
-
-def share_rejected(name: str, kind: str, runs: int, horizon: int = 2_000, seed: int = 9) -> float:
-    """Return the share of runs that ever rule out a right answer of a hard question."""
-    means, asked, answer = HARD[name]
-    is_normal = kind == "normal"
-    problem = Problem(
-        len(means),
-        len(means[0]),
-        control="0",
-        noise_std=0.5 if is_normal else None,
-        reward_range=None if is_normal else (0, 1),
-        **asked,
-    )
-    environment = (GaussianEnvironment if is_normal else BernoulliEnvironment)(problem, means)
-    assert answer in environment.truth.acceptable
-    rejected = 0
-    for run_seed in range(runs):
-        policy = BlockBetting(problem, delta=0.1, seed=run_seed)
-        generator = np.random.default_rng([seed, run_seed])
-        policy.compiled_run(environment, generator, horizon, 1)
-        rejected += answer not in (policy.recommend().candidates or ())
-    return rejected / runs
 
 
 # ------------------------------------------------------------------------------- what it costs

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -26,6 +25,7 @@ from fairtrial.subpopulations.scenarios import harms
 from fairtrial.testing import check_environment, check_policy, check_problem
 from tests import effort
 from tests.subpopulations.block_views import ledgers_of
+from tests.subpopulations.control_instances import HARD, share_rejected
 
 PAGES = Problem(
     ["now", "short", "bold"],
@@ -146,56 +146,15 @@ def test_what_speaks_against_a_rival_goes_into_the_ledger_of_its_pair() -> None:
 
 # ------------------------------------------------------------------- the hardest questions
 
-TINY = 1e-6
-HARD: dict[str, tuple[list[list[float]], dict[str, Any], str | None]] = {
-    "best arm on its margin": ([[0.5, 0.5], [0.4, 0.9], [0.5, 0.6]], {"margin": 0.1}, "1"),
-    "on both margins, control infeasible": (
-        [[0.5 - TINY, 0.9], [0.4 - TINY, 0.8], [0.3, 0.95]],
-        {"margin": 0.1, "floors": [[0.5, 0.5], [None, None], [None, None]]},
-        "1",
-    ),
-    "better arm short by little": (
-        [[0.5, 0.5], [0.4 - TINY, 0.9], [0.55, 0.55]],
-        {"margin": 0.1},
-        "2",
-    ),
-    "every rival short of the control": (
-        [[0.5, 0.5], *[[0.4 - TINY, 0.9]] * 2, *[[0.9, 0.4 - TINY]] * 2],
-        {"margin": 0.1},
-        "0",
-    ),
-    "better by exactly enough": ([[0.5, 0.5], [0.6, 0.6], [0.5, 0.4]], {"superiority": 0.1}, "1"),
-    "better by not quite enough": (
-        [[0.5, 0.5], [0.6 - TINY, 0.6], [0.6, 0.6 - TINY]],
-        {"superiority": 0.1},
-        "0",
-    ),
-    "none, each in its own way": (
-        [[0.5 - TINY, 0.7], [0.9, 0.6 - TINY], [0.5 - TINY, 0.9]],
-        {"margin": 0.1, "floors": 0.5},
-        None,
-    ),
-}
-RUNS = effort.runs(150, whole=2_000)
+RUNS = effort.runs(80, whole=2_000)
 
 
 @pytest.mark.statistical
 @pytest.mark.parametrize("known_noise", [True, False])
 @pytest.mark.parametrize("name", HARD)
 def test_a_right_answer_is_seldom_ever_ruled_out(name: str, known_noise: bool) -> None:
-    means, asked, answer = HARD[name]
-    noise = {"noise_std": 0.5} if known_noise else {"reward_range": (0, 1)}
-    problem = Problem(len(means), 2, control="0", **noise, **asked)
-    environment = (GaussianEnvironment if known_noise else BernoulliEnvironment)(problem, means)
-    assert answer in environment.truth.acceptable
-
-    def is_ruled_out(seed: int) -> bool:
-        policy = BlockBetting(problem, delta=0.1, seed=seed)
-        policy.compiled_run(environment, np.random.default_rng([9, seed]), 1_000, 1)
-        return answer not in (policy.recommend().candidates or ())
-
-    with ThreadPoolExecutor(2) as pool:
-        assert sum(pool.map(is_ruled_out, range(RUNS))) / RUNS <= effort.tolerated(0.1, RUNS)
+    share = share_rejected(name, RUNS, known_noise=known_noise, horizon=600)
+    assert share <= effort.tolerated(0.1, RUNS)
 
 
 @pytest.mark.statistical
