@@ -18,6 +18,12 @@ from fairtrial.presentation.alternatives import (
     ruling,
     strength,
 )
+from fairtrial.presentation.bounds import (
+    Bounded,
+    bounded_values,
+    explanation_of_bounds,
+    title_of_bounds,
+)
 from fairtrial.presentation.cuts import cut_of, cut_of_arms, shown_alternatives
 from fairtrial.presentation.effects import OVERALL, Differences, differences, limited
 from fairtrial.presentation.limits import as_estimate, limits_of, standing
@@ -56,13 +62,15 @@ def _tables(progress: Progress, minimize: bool) -> Iterator[tuple[Table, str]]:
         yield estimates_table(title, cut.rank(progress.arms)), cut.note
     if progress.actions:
         cut = cut_of(progress, minimize)
-        title = "Arms by group" if _is_grouped(progress) else "Arms"
+        title = f"Arms by {_second_label(progress)}" if _is_grouped(progress) else "Arms"
         note, answer = f"{cut.note}\n{earlier_note(progress)}", named(progress.recommendation)
         yield estimates_table(title, cut.rank(progress.actions), answer), note
     if (found := differences(progress, minimize)) is not None and found.overall:
         yield _differences(found), found.note
     if held := limited(progress):
         yield _limits_against(held, named(progress.recommendation)), ""
+    if bounded := bounded_values(progress, minimize):
+        yield _bounds(bounded), explanation_of_bounds(bounded)
     if any(one.rejected or one.log_wealth is not None for one in alternatives(progress)):
         yield _answers(progress, minimize)
 
@@ -103,6 +111,29 @@ def _limits_against(held: Sequence[Effect], answer: Collection[str]) -> Table:
     return table
 
 
+def _bounds(values: list[Bounded]) -> Table:
+    """Return values that must stay below a bound, and how they stand to it."""
+    hidden = len(values) - _MOST_LIMITS
+    table = Table(
+        title=title_of_bounds(values),
+        title_justify="left",
+        caption=f"{hidden:,} more are not shown." if hidden > 0 else None,
+        caption_justify="left",
+    )
+    for name in ("arm", "of"):
+        table.add_column(name)
+    table.add_column(values[0].kind, justify="right")
+    has_evidence = bool(explanation_of_bounds(values))
+    if has_evidence:
+        table.add_column("evidence that it is kept", justify="right")
+    table.add_column("standing")
+    for one in values[:_MOST_LIMITS]:
+        gained = "-" if one.log_wealth is None else strength(one.log_wealth)
+        evidence = [gained] if has_evidence else []
+        table.add_row(one.arm, one.of, shown_number(one.value), *evidence, one.standing.value)
+    return table
+
+
 def _has_own_estimates(progress: Progress) -> bool:
     """Return whether there is more to say of arms than of the actions: groups, or other arms."""
     if not progress.arms or progress.quantity != "mean":
@@ -114,6 +145,12 @@ def _has_own_estimates(progress: Progress) -> bool:
 
 def _is_grouped(progress: Progress) -> bool:
     return any(len(action.labels) > 1 for action in progress.actions)
+
+
+def _second_label(progress: Progress) -> str:
+    """Return by what the actions of an arm differ."""
+    names = list(progress.actions[0].labels)
+    return "sensitive attribute" if "sensitive" in names else names[-1]
 
 
 def _answers(progress: Progress, minimize: bool) -> tuple[Table, str]:

@@ -279,9 +279,14 @@ class Progress:
         What a family adds. Where a rule weighs the possible answers one by one, ``answers`` lists
         them: mappings with ``answer`` (a label), ``rejected`` and, if there are such,
         ``accepted``, ``log_wealth``, the logarithm of the e-value against the answer, and
-        ``worse_than``, the labels of arms that were declared better.
+        ``worse_than``, the labels of arms that were declared better. Where arms are held to limits
+        of something else than a mean, ``limits`` lists them: mappings with ``arm``, ``kind`` and
+        ``of`` (what is held, in words), ``value``, ``bound`` (its size must stay below it),
+        ``log_wealth`` (the logarithm of the e-value against "the limit is missed", None if nothing
+        was bet) and ``certain`` (whether it cannot be missed).
     intervals : str
-        What kind the intervals are of: "anytime" if they hold at all times at once.
+        What kind the intervals are of: "anytime" if they hold at all times at once, "approximate",
+        or "none".
     evidence_scale : {"statistic", "log_e_value"}
         What evidence and threshold are: a statistic of the rule's own, or logarithms of e-values,
         which readers are shown without the logarithm.

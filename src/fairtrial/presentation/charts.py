@@ -90,7 +90,7 @@ class IntervalChart:
     marks : tuple of (Standing, str)
         The marks that occur, and what they mean.
     interval, limit : str
-        What the intervals are, and what a limit is called; empty if there is none.
+        What the intervals are, and what a limit is called; empty if there are none.
     note : str
         What is said of the arms and groups that are left out; empty if all are shown.
     """
@@ -133,10 +133,16 @@ def interval_chart(
             for state, meaning in _MEANINGS.items()
             if state in occurring
         ),
-        f"{progress.intervals} interval of each mean on its own, for orientation",
+        _name_of_intervals(progress),
         limit if any(map(limits_of, shown)) else "",
         note,
     )
+
+
+def _name_of_intervals(progress: Progress) -> str:
+    if progress.intervals == "none":
+        return ""
+    return f"{progress.intervals} interval of each mean on its own, for orientation"
 
 
 def _interval(

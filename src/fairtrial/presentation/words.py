@@ -13,6 +13,7 @@ from fairtrial.presentation.limits import finite
 
 __all__ = [
     "MINUS",
+    "NOTHING",
     "because",
     "clean",
     "count",

@@ -56,7 +56,7 @@ def _qualities(found: Findings) -> Markup | None:
     if not overall:
         return None
     arms = [arm_of(arm.labels) for arm in overall]
-    title = "overall mean, all groups" if any(found.grid.groups) else "mean"
+    title = "overall mean" if any(found.grid.groups) else "mean"
     chart = interval_chart(found.progress, arms, [(title, list(overall))])
     return text_of(
         [
@@ -81,12 +81,17 @@ def _qualities_caption(found: Findings, every: Sequence[Estimate], note: str) ->
     numbers = [f"{found.name(arm)} {_with_interval(arm)}" for arm in ranked]
     order = "from the smallest" if found.minimize else "from the largest"
     parts = [
-        f"Means with {found.progress.intervals} intervals, {order}:",
+        f"Means{_with_intervals(found)}, {order}:",
         f"{listed(numbers, 5) or 'no result yet'}.",
         note,
         earlier_note(found.progress),
     ]
     return " ".join(filter(None, parts))
+
+
+def _with_intervals(found: Findings) -> str:
+    kind = found.progress.intervals
+    return "" if kind == "none" else f" with {kind} intervals"
 
 
 def _qualities_table(arms: Sequence[str], overall: Sequence[Estimate]) -> Markup:

@@ -5,12 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fairtrial.core.recommendation import Estimate
+from fairtrial.presentation.alternatives import strength
+from fairtrial.presentation.bounds import bounded_values, explanation_of_bounds, title_of_bounds
 from fairtrial.presentation.charts import interval_chart
 from fairtrial.presentation.effects import OVERALL, limited
 from fairtrial.presentation.limits import Standing, as_estimate, limits_of, standing
 from fairtrial.presentation.panels import panels_of
 from fairtrial.presentation.shares import shares_of
-from fairtrial.presentation.words import count, fixed, label_of, number, plural, shorten
+from fairtrial.presentation.words import (
+    NOTHING,
+    count,
+    decimals,
+    fixed,
+    label_of,
+    number,
+    plural,
+    shorten,
+)
 from fairtrial.report import charts
 from fairtrial.report.findings import Findings, places_of
 from fairtrial.report.html import (
@@ -33,7 +44,7 @@ def fairness(found: Findings) -> Markup:
     """Return the section."""
     if shares_of(found.progress):
         return section("Fairness", element("p", _shares_kept(found)))
-    against = _against_control(found)
+    against = _against_control(found) or _bounds(found)
     if not found.limited:
         return section("Fairness", against or element("p", f"No group has a {found.limit}."))
     panels = panels_of(found.shown)
@@ -96,6 +107,37 @@ def _against_control(found: Findings) -> Markup | None:
             element("h3", "Limits against ", label(str(effects[0].reference))),
             element("p", f"{plural(len(effects), 'limit')}: {_tally(states)}.{note}"),
             table(f"Differences from {reference}", heads, rows, words={0, 1, len(heads) - 1}),
+        ]
+    )
+
+
+def _bounds(found: Findings) -> Markup | None:
+    """Return values that must stay below a bound, and how they stand to it."""
+    values = bounded_values(found.progress, found.minimize)
+    if not values:
+        return None
+    places = decimals([*(one.value for one in values), values[0].bound], 3)
+    explained = explanation_of_bounds(values)
+    rows = [
+        (
+            label(one.arm),
+            label(one.of),
+            fixed(one.value, places),
+            *([NOTHING if one.log_wealth is None else strength(one.log_wealth)] * bool(explained)),
+            element("span", one.standing.value),
+        )
+        for one in values[:_MOST_LIMITS]
+    ]
+    evidence = ["Evidence that it is kept"] if explained else []
+    heads = ("Arm", "Of", values[0].kind.capitalize(), *evidence, "Standing")
+    hidden = len(values) - len(rows)
+    note = f" {count(hidden)} more are not shown." if hidden else ""
+    states = [one.standing for one in values]
+    return text_of(
+        [
+            element("h3", title_of_bounds(values)),
+            element("p", f"{plural(len(values), 'limit')}: {_tally(states)}.{note} {explained}"),
+            table(f"{values[0].kind.capitalize()}s", heads, rows, words={0, 1, len(heads) - 1}),
         ]
     )
 

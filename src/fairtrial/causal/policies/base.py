@@ -17,7 +17,7 @@ from fairtrial.causal.environments import RowEnvironment
 from fairtrial.causal.estimates import Estimates, details_of
 from fairtrial.causal.estimation import estimate_records
 from fairtrial.causal.policies.consistency import require_consistent
-from fairtrial.causal.policies.reports import action_estimates, arm_estimates
+from fairtrial.causal.policies.reports import action_estimates, arm_estimates, gap_limits
 from fairtrial.causal.problem import Problem
 from fairtrial.core.policy import Choice, Policy, State
 from fairtrial.core.pull import UNSOLICITED, Pull
@@ -224,6 +224,7 @@ class FixedBudgetPolicy(Policy):
                 "phases": len(self._lengths),
                 **self._evidence(),
                 **({} if known is None else details_of(known)),
+                "limits": [] if known is None else gap_limits(self.problem, known.gaps),
             },
             intervals="approximate",
         )

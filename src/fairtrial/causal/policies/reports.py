@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairtrial.core.recommendation import Estimate
 
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
     from fairtrial.causal._ledger import Records
     from fairtrial.causal.estimates import Estimates
     from fairtrial.causal.problem import Problem
+
+Floats = NDArray[np.float64]
 
 
 def action_estimates(problem: Problem, records: Records) -> tuple[Estimate, ...]:
@@ -52,6 +55,50 @@ def arm_estimates(
         )
         for k, arm in enumerate(arms)
     )
+
+
+def shown_pairs(problem: Problem) -> list[int]:
+    """Return the places of the gaps that are shown: of two opposite ones the first."""
+    pairs = problem.pairs
+    return [
+        place
+        for place, (a, b) in enumerate(pairs)
+        if not problem.is_root or pairs.index((b, a)) > place
+    ]
+
+
+def gap_limits(
+    problem: Problem, gaps: Floats, evidence: Floats | None = None
+) -> list[dict[str, Any]]:
+    """Return every arm's gaps with their bound, as `Progress.details` lists limits.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem.
+    gaps : ndarray of shape (K, pairs)
+        In the outcome's units; NaN where nothing is known.
+    evidence : ndarray of shape (K, pairs), optional
+        The logarithm of the e-value against "the gap is not inside its bound"; infinite where it
+        cannot be outside.
+    """
+    rows = []
+    for k, arm in enumerate(problem.arm_labels):
+        for place in shown_pairs(problem):
+            a, b = problem.pairs[place]
+            row = {
+                "arm": arm,
+                "kind": "counterfactual gap",
+                "of": f"{a} instead of {b}",
+                "value": _finite(gaps[k, place]),
+                "bound": problem.fairness_bound,
+            }
+            if evidence is not None:
+                known = evidence[k, place]
+                row["log_wealth"] = float(known) if math.isfinite(known) and known else None
+                row["certain"] = bool(known == math.inf)
+            rows.append(row)
+    return rows
 
 
 def _finite(value: float) -> float | None:

@@ -1,0 +1,58 @@
+"""Values whose size must stay below a bound: how they stand to it, and what is shown of them."""
+
+import math
+
+import pytest
+
+from fairtrial.core import Estimate, Progress, Recommendation
+from fairtrial.presentation.bounds import (
+    bounded_values,
+    explanation_of_bounds,
+    title_of_bounds,
+)
+from fairtrial.presentation.limits import Standing
+
+
+def row(arm, value, **more):
+    return {"arm": arm, "kind": "gap", "of": "x", "value": value, "bound": 0.2, **more}
+
+
+def progress_of(*rows, arm=None, arms="ab"):
+    recommendation = Recommendation(arm, "decided" if arm else "running", confidence=0.95)
+    estimates = tuple(Estimate({"arm": name}, 3, mean=0.5) for name in arms)
+    return Progress(recommendation, 9, 9, 0, arms=estimates, details={"limits": list(rows)})
+
+
+@pytest.mark.parametrize(
+    ("value", "more", "answer", "standing"),
+    [
+        (0.1, {}, None, Standing.LIKELY_KEPT),
+        (-0.1, {}, None, Standing.LIKELY_KEPT),
+        (0.3, {}, None, Standing.LIKELY_BROKEN),
+        (-0.3, {}, None, Standing.LIKELY_BROKEN),
+        # What is exactly on a bound that it must stay below misses it.
+        (0.2, {}, None, Standing.LIKELY_BROKEN),
+        (None, {}, None, Standing.UNKNOWN),
+        (math.nan, {}, None, Standing.UNKNOWN),
+        (0.3, {}, "a", Standing.DECIDED),
+        (0.1, {"certain": True}, None, Standing.KEPT),
+    ],
+)
+def test_a_value_stands_to_its_bound_by_its_size(value, more, answer, standing):
+    (found,) = bounded_values(progress_of(row("a", value, **more), arm=answer), minimize=False)
+    assert found.standing == standing
+
+
+def test_the_answer_comes_first_and_evidence_is_explained_where_there_is_some():
+    rows = row("a", 0.1), row("b", 0.1, log_wealth=math.log(30))
+    found = bounded_values(progress_of(*rows, arm="b"), minimize=False)
+    assert [one.arm for one in found] == ["b", "a"]
+    assert "gain nothing on average" in explanation_of_bounds(found)
+    assert title_of_bounds(found).startswith("Gaps, to be between")
+    assert explanation_of_bounds(bounded_values(progress_of(row("a", 0.1)), False)) == ""
+
+
+@pytest.mark.parametrize("rows", [None, "limits", 3, [1, "a"]])
+def test_other_details_of_that_name_are_left_alone(rows):
+    progress = Progress(Recommendation(None, "running"), 1, 1, 0, details={"limits": rows})
+    assert bounded_values(progress, minimize=False) == []
