@@ -4,8 +4,15 @@ import numpy as np
 import pytest
 
 import fairtrial as ft
-from fairtrial.causal import ConstraintSuccessiveRejection, NetworkEnvironment, PlugIn
+from fairtrial.causal import (
+    BlockBetting,
+    ConstraintSuccessiveRejection,
+    NetworkEnvironment,
+    PlugIn,
+)
 from fairtrial.core.run import run_policy
+from fairtrial.report import write_report
+from tests.causal.betting_instances import region, small, three
 from tests.causal.slow import confounded, tiny
 
 
@@ -63,3 +70,93 @@ def test_a_bad_row_is_refused_and_the_pull_stays_open(tmp_path):
         study.tell(pull, {"S": "s", "V": 7, "Y": 1})
     study.tell(pull, {"S": pull.sensitive if pull.sensitive != "natural" else "s", "V": 1, "Y": 1})
     assert study.verify().ok
+
+
+# ------------------------------------------------------------------ what a study is checked for
+
+
+def run_study(problem, environment, *, seed, skip=lambda pull: False, rows=400, **options):
+    """Return a study of block betting after that many rows, some of them passed over."""
+    policy = BlockBetting(problem, delta=1e-9, **options)
+    study = ft.Study.create(problem, policy, storage="memory://", name="fair", seed=seed)
+    generator = np.random.default_rng(seed)
+    for _ in range(rows):
+        pull = study.ask()
+        outcome = environment.sample(pull, generator)
+        if not skip(pull):
+            study.tell(pull, outcome)
+    return study
+
+
+@pytest.mark.parametrize("randomize", [True, "bernoulli"])
+@pytest.mark.parametrize("make", [small, region])
+def test_nobody_is_suspected_where_every_row_is_told(make, randomize):
+    problem, environment = make()
+    for seed in range(3):
+        with run_study(problem, environment, seed=seed, randomize=randomize) as study:
+            assert study.health()["warnings"] == []
+
+
+def test_rows_of_an_arm_that_are_preferred_are_found():
+    problem, environment = three()
+    with run_study(problem, environment, seed=1, skip=lambda pull: pull.arm != "0") as study:
+        warnings = study.health()["warnings"]
+    said = "more results came from '0' than pulls drawn at random can bring"
+    assert any(warning.startswith(said) for warning in warnings)
+
+
+@pytest.mark.parametrize("make", [small, region])
+def test_the_propensity_is_that_of_the_arm_among_pulls_of_its_mode(make):
+    problem, _ = make()
+    policy = BlockBetting(problem, seed=4)
+    modes = len(problem.modes)
+    pulls = policy.ask(20)
+    left = np.bincount([pull.action for pull in pulls], minlength=problem.n_actions)
+    for pull in pulls:
+        same = left[pull.action % modes :: modes]
+        assert pull.propensity == pytest.approx(left[pull.action] / same.sum())
+        left[pull.action] -= 1
+
+
+# ---------------------------------------------------------------------------- what is shown
+
+
+def test_gaps_are_reported_with_their_bound_and_the_evidence_for_it(tmp_path):
+    problem, environment = small()
+    policy = BlockBetting(problem, delta=0.05)
+    with ft.Study.create(problem, policy, storage="memory://", name="fair", seed=3) as study:
+        generator = np.random.default_rng(3)
+        while not study.recommend().decided:
+            pull = study.ask()
+            study.tell(pull, environment.sample(pull, generator))
+        limits = study.progress().details["limits"]
+        page = write_report(study, tmp_path / "fair.html").read_text(encoding="utf-8")
+    assert len(limits) == problem.n_arms
+    own = {row["arm"]: row for row in limits}
+    (gap,) = {row["of"] for row in limits}
+    assert gap == "s instead of s'"
+    best = own[environment.truth.best]
+    assert abs(best["value"]) < best["bound"] == problem.fairness_bound
+    # "No arm is fair" was ruled out by this arm's limits alone.
+    assert best["log_wealth"] >= np.log(20)
+    assert own["0"]["log_wealth"] is None
+    assert "Counterfactual gaps, to be between" in page
+    assert "Evidence that it is kept" in page
+    assert "none interval" not in page
+
+
+def test_where_the_attribute_has_parents_both_gaps_of_a_pair_are_limits():
+    problem, environment = region()
+    with run_study(problem, environment, seed=2, rows=600) as study:
+        limits = study.progress().details["limits"]
+    assert [row["of"] for row in limits[:2]] == ["s instead of t", "t instead of s"]
+    assert len(limits) == 2 * problem.n_arms
+
+
+def test_rules_with_a_budget_report_gaps_without_evidence():
+    problem, environment = three()
+    policy = PlugIn(problem, 60)
+    run_policy(policy, environment, np.random.default_rng(0))
+    limits = policy.progress().details["limits"]
+    assert len(limits) == 3 * problem.n_arms
+    assert "log_wealth" not in limits[0]

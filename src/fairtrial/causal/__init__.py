@@ -36,6 +36,7 @@ from fairtrial.core.lazy import lazy_names
 
 if TYPE_CHECKING:
     from fairtrial.causal.policies.block_betting import BlockBetting
+    from fairtrial.causal.reading import read
 
 __all__ = [
     "Allocation",
@@ -69,7 +70,8 @@ __all__ = [
     "complexity",
     "divergences",
     "estimate",
+    "read",
 ]
 
 # This imports compiled code.
-__getattr__, __dir__ = lazy_names(__name__, ["policies.block_betting"])
+__getattr__, __dir__ = lazy_names(__name__, ["policies.block_betting", "reading"])

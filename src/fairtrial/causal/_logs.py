@@ -34,10 +34,10 @@ def encode_table(problem: Problem, table: Any, arm: str = "arm", mode: str = "s_
     columns = columns_of(table, (arm, *problem.columns), (mode,))
     if len({len(column) for column in columns.values()}) != 1:
         raise InvalidArgument("rows", "must have columns of equal length")
-    arms = _positions(arm, columns[arm], problem.arm_labels)
+    arms = positions_in_column(arm, columns[arm], problem.arm_labels)
     forced = np.zeros(len(arms), dtype=bool)
     if mode in columns:
-        forced = _forced(problem, mode, columns[mode])
+        forced = forced_rows(problem, mode, columns[mode])
     numbers = _numbers(problem, columns[problem.outcome_node])
     cell_model = cell_model_of(problem)
     codes: dict[str, NDArray[Any]] = {}
@@ -45,7 +45,7 @@ def encode_table(problem: Problem, table: Any, arm: str = "arm", mode: str = "s_
         if node == problem.outcome_node:
             codes[node] = _outcome_codes(problem, numbers)
         elif problem.model.is_discrete(node):
-            codes[node] = _positions(node, columns[node], problem.model.states[node])
+            codes[node] = positions_in_column(node, columns[node], problem.model.states[node])
         else:
             codes[node] = _reals(node, columns[node])
     value, cells = cell_model.gather(codes)
@@ -74,7 +74,14 @@ def columns_of(table: Any, needed: Sequence[str], optional: Sequence[str]) -> di
     return columns
 
 
-def _positions(name: str, values: Sequence[Any], labels: Sequence[str]) -> Integers:
+def positions_in_column(name: str, values: Sequence[Any], labels: Sequence[str]) -> Integers:
+    """Return the position of each value of a column among labels, shape (n,).
+
+    Raises
+    ------
+    InvalidOutcome
+        If one is none of them; the row is named.
+    """
     codes = positions_of(values, labels)
     if (codes < 0).any():
         row = int(np.argmin(codes))
@@ -83,9 +90,15 @@ def _positions(name: str, values: Sequence[Any], labels: Sequence[str]) -> Integ
     return codes
 
 
-def _forced(problem: Problem, mode: str, values: Sequence[Any]) -> NDArray[np.bool_]:
-    """Return whether the sensitive attribute was forced in each row, shape (n,)."""
-    forced = _positions(mode, values, ("natural", "forced")).astype(bool)
+def forced_rows(problem: Problem, mode: str, values: Sequence[Any]) -> NDArray[np.bool_]:
+    """Return whether the sensitive attribute was forced in each row, shape (n,).
+
+    Raises
+    ------
+    InvalidOutcome
+        If a value says neither, or one was forced where none ever is; the row is named.
+    """
+    forced = positions_in_column(mode, values, ("natural", "forced")).astype(bool)
     if problem.forcing == "never" and forced.any():
         row = int(np.argmax(forced))
         accepted = "must be 'natural': the sensitive attribute is never forced"

@@ -132,10 +132,10 @@ def ask(packed: Floats, floats: Floats, integers: Integers, batch: float) -> tup
     """Return the next action and its tag; -1 if there is no room for another block."""
     model, rules = open_constants(packed)
     state = open_state(floats, integers)
-    action, serial = next_pull(state.blocks, -1, 1)
+    action, serial = next_pull(state.blocks, -1, rules.modes)
     if action < 0 and next_slot(state.blocks) != OUTSIDE:
         _plan_block(model, rules, state, batch, np.empty(0))
-        action, serial = next_pull(state.blocks, -1, 1)
+        action, serial = next_pull(state.blocks, -1, rules.modes)
     return action, _tag(state, serial)
 
 
@@ -149,6 +149,7 @@ def ask_rows(
     tags: Integers,
 ) -> int:
     """Fill actions and tags of the next pulls, of one block only; return their number."""
+    _, rules = open_constants(packed)
     state = open_state(floats, integers)
     action, tag = ask(packed, floats, integers, batch)
     number = 0
@@ -158,7 +159,7 @@ def ask_rows(
         number += 1
         if number == actions.size:
             break
-        action, _ = next_pull(state.blocks, -1, 1)
+        action, _ = next_pull(state.blocks, -1, rules.modes)
     return number
 
 
@@ -190,23 +191,26 @@ def tell(
     action: int,
     tag: int,
     row: Row,
-    _number: int,
+    number: int,
 ) -> None:
     """Take one row, and settle what is complete."""
+    model, _ = open_constants(packed)
     state = open_state(floats, integers)
     slot = slot_of(state.blocks, serial_of(tag))
-    _take(state, action, slot, row[0], row[1])
+    _take(model, state, action, slot, row[0], row[1], number)
     if slot != OUTSIDE and state.blocks.waiting[slot] == 0:
         _settle(packed, state)
 
 
 @kernel
-def _take(state: State, action: int, slot: int, cell: int, outcome: float) -> None:
+def _take(
+    model: Model, state: State, action: int, slot: int, cell: int, outcome: float, number: int
+) -> None:
     """Take one row of an open block, or outside of them."""
     _add_data(state, action, cell, outcome, 1.0)
     if slot != OUTSIDE:
         receive(state.blocks, slot, action, outcome)
-        multiply_bets(state, slot, cell, outcome)
+        multiply_bets(model, state, slot, cell, outcome, number)
 
 
 @kernel
@@ -229,10 +233,11 @@ def take_rows(
     outcomes: Floats,
 ) -> None:
     """Take many rows, one after another."""
+    model, _ = open_constants(packed)
     state = open_state(floats, integers)
     for row in range(actions.size):
         slot = slot_of(state.blocks, serial_of(tags[row]))
-        _take(state, actions[row], slot, cells[row], outcomes[row])
+        _take(model, state, actions[row], slot, cells[row], outcomes[row], OUTSIDE)
         if slot != OUTSIDE and state.blocks.waiting[slot] == 0:
             _settle(packed, state)
 
@@ -245,14 +250,14 @@ def tell_late(
     action: int,
     tag: int,
     row: Row,
-    _number: int,
+    number: int,
 ) -> bool:
     """Take the row of a pull given up as lost; return whether it still counts for its block.
 
     It does while the block is open, unless another row was drawn in its place: the worst score
     that a bet took was at most as good.
     """
-    _, rules = open_constants(packed)
+    model, rules = open_constants(packed)
     state = open_state(floats, integers)
     _add_data(state, action, row[0], row[1], 1.0)
     slot = slot_of(state.blocks, serial_of(tag))
@@ -260,10 +265,10 @@ def tell_late(
         return False
     receive(state.blocks, slot, action, row[1])
     if rules.pulls_again:
-        multiply_bets(state, slot, row[0], row[1])
+        multiply_bets(model, state, slot, row[0], row[1], number)
         _settle(packed, state)
     else:
-        correct_bets(state, slot, 0, LOST, row[0], row[1])
+        correct_bets(model, state, slot, 0, LOST, row[0], row[1], number)
     return True
 
 
@@ -273,36 +278,37 @@ def lose(packed: Floats, floats: Floats, integers: Integers, action: int, tag: i
 
     Where losing has nothing to do with the row another is drawn in its place.
     """
-    _, rules = open_constants(packed)
+    model, rules = open_constants(packed)
     state = open_state(floats, integers)
     slot = slot_of(state.blocks, serial_of(tag))
     if slot == OUTSIDE:
         return
     note_loss(state.blocks, slot, action, rules.pulls_again)
     if not rules.pulls_again:
-        multiply_bets(state, slot, 0, LOST)
+        multiply_bets(model, state, slot, 0, LOST, OUTSIDE)
         _settle(packed, state)
 
 
 @kernel
 def correct(
-    _packed: Floats,
+    packed: Floats,
     floats: Floats,
     integers: Integers,
     action: int,
     tag: int,
     old: Row,
     new: Row,
-    _number: int,
+    number: int,
 ) -> None:
     """Replace a row in the data, and in the bets of its block if they are not paid yet."""
+    model, _ = open_constants(packed)
     state = open_state(floats, integers)
     _add_data(state, action, old[0], old[1], -1.0)
     _add_data(state, action, new[0], new[1], 1.0)
     slot = slot_of(state.blocks, serial_of(tag))
     if slot != OUTSIDE:
         replace_in_block(state.blocks, slot, action, old[1], new[1])
-        correct_bets(state, slot, old[0], old[1], new[0], new[1])
+        correct_bets(model, state, slot, old[0], old[1], new[0], new[1], number)
 
 
 # ------------------------------------------------------------------------ paying, and reports

@@ -65,11 +65,16 @@ def place_bets(
 ) -> None:
     """Freeze the bets on a block that has just been opened."""
     arms, limits = model.breakable.shape
-    counts = state.blocks.planned[slot]
-    density = weighted(model.actions, counts)
+    size = state.blocks.planned[slot].sum()
+    if _is_recorded(model):
+        # Which actions follow may depend on rows of the block: only those before it may be used.
+        density = beliefs.earlier * (size / state.counts.sum())
+        state.densities[slot, :] = density
+    else:
+        density = weighted(model.actions, state.blocks.planned[slot])
     span = _span_of(model, rules, beliefs, density)
     metric = metric_of(beliefs, density)
-    block = Block(counts.sum(), _share_lost(rules, state), density, metric, span)
+    block = Block(size, _share_lost(rules, state), density, metric, span)
     target = state.target[slot]
     state.bets.number[slot] = items.needs.size
     for item in range(items.needs.size):
@@ -84,6 +89,12 @@ def place_bets(
         elif target < arms:
             ledger = pair_ledger(arms, item, target)
         _place_bet(model, rules, state, slot, item, ledger, beliefs, items, block)
+
+
+@inlined
+def _is_recorded(model: Model) -> bool:
+    """Return whether a log is read whose rows have recorded probabilities of their actions."""
+    return model.allocation.shape[0] > 0
 
 
 @kernel
@@ -120,7 +131,8 @@ def _place_bet(
         functional[x] = s * items.first[item, x] + nu * items.second[item, x]
     null = nu * rules.bound if item < arms else -nu * rules.bound
     slopes, offsets = state.slopes[slot, item], state.offsets[slot, item]
-    within = _fill_scores(model, rules, functional, null, beliefs, block, slopes, offsets)
+    shifts = state.shifts[slot, item] if _is_recorded(model) else np.empty(functional.size)
+    within = _fill_scores(model, rules, functional, null, beliefs, block, slopes, offsets, shifts)
     inside, noise, ruin = 0.0, 0.0, -math.inf
     for x in range(functional.size):
         if block.density[x] > 0.0:
@@ -163,23 +175,28 @@ def _fill_scores(
     block: Block,
     slopes: Floats,
     offsets: Floats,
+    shifts: Floats,
 ) -> float:
     """Fill slope and offset of a row's score, by cell; return the variance of its prediction.
 
-    That is how much what covariates predict differs between them.
+    That is how much what covariates predict differs between them. `shifts`: by how much an offset
+    is below its centre, which is in inverse proportion to the density, as the slope is.
     """
     for x in range(functional.size):
         slopes[x] = functional[x] / block.density[x] if block.density[x] > 0.0 else 0.0
     if rules.knowledge == RATIOS:
-        _centre_by_totals(model, functional, null, beliefs, block, offsets)
+        _centre_by_totals(model, functional, null, beliefs, block, offsets, shifts)
         return 0.0
     if rules.knowledge == COVARIATES:
-        return _centre_by_covariates(model, functional, null, beliefs, block, slopes, offsets)
+        return _centre_by_covariates(
+            model, functional, null, beliefs, block, slopes, offsets, shifts
+        )
     total = -null
     for x in range(functional.size):
         total += functional[x] * beliefs.law[x] * beliefs.mean[x]
     for x in range(functional.size):
-        offsets[x] = slopes[x] * beliefs.mean[x] - total / block.size
+        shifts[x] = total / block.size
+        offsets[x] = slopes[x] * beliefs.mean[x] - shifts[x]
     return 0.0
 
 
@@ -192,6 +209,7 @@ def _centre_by_covariates(
     block: Block,
     slopes: Floats,
     offsets: Floats,
+    shifts: Floats,
 ) -> float:
     """Centre scores at what a row's covariates predict: no action changes their law.
 
@@ -217,8 +235,8 @@ def _centre_by_covariates(
         predicted[w] -= sums[int(model.group_of[w])]
         variance += law[w] * predicted[w] ** 2
     for x in range(functional.size):
-        shift = predicted[int(model.stratum_of[x])] + total
-        offsets[x] = slopes[x] * beliefs.mean[x] - shift / block.size
+        shifts[x] = (predicted[int(model.stratum_of[x])] + total) / block.size
+        offsets[x] = slopes[x] * beliefs.mean[x] - shifts[x]
     return variance
 
 
@@ -260,6 +278,7 @@ def _centre_by_totals(
     beliefs: Beliefs,
     block: Block,
     offsets: Floats,
+    shifts: Floats,
 ) -> None:
     """Centre scores at the combination of functions with known totals that predicts best."""
     functions = model.totals.size
@@ -275,10 +294,10 @@ def _centre_by_totals(
         weights[i] = block.span.usable[i] * np.sum(block.span.inverse[i] * right)
         total += weights[i] * model.totals[i]
     for x in range(functional.size):
-        offsets[x] = 0.0
+        shifts[x] = total / block.size
+        offsets[x] = -shifts[x]
         if block.density[x] > 0.0:
-            offsets[x] = np.sum(weights * model.basis[:, x]) / block.density[x]
-            offsets[x] -= total / block.size
+            offsets[x] += np.sum(weights * model.basis[:, x]) / block.density[x]
 
 
 @kernel
@@ -316,22 +335,81 @@ def score_of(state: State, slot: int, bet: int, cell: int, outcome: float) -> fl
 
 
 @kernel
-def multiply_bets(state: State, slot: int, cell: int, outcome: float) -> None:
-    """Multiply one row's factor into every bet of its block; its outcome may be `LOST`."""
+def density_of_row(model: Model, state: State, slot: int, row: int) -> Floats:
+    """Return the density of a block whose rows are all allocated as this one of a log was.
+
+    It is empty where no probabilities are recorded.
+    """
+    if not _is_recorded(model) or row < 0:
+        return np.empty(0)
+    return weighted(model.actions, state.blocks.planned[slot].sum() * model.allocation[row])
+
+
+@inlined
+def _recorded_score(
+    state: State, slot: int, bet: int, density: Floats, cell: int, outcome: float
+) -> float:
+    """Return a row's score by the density of its own allocation, made smaller if it is too large.
+
+    So no row scores less than the block allows. It is 0 if the row tells nothing of some cell
+    that counts.
+    """
+    slopes, offsets = state.slopes[slot, bet], state.offsets[slot, bet]
+    shifts, planned = state.shifts[slot, bet], state.densities[slot]
+    ruin = 0.0
+    for x in range(density.size):
+        centre = offsets[x] + shifts[x]
+        if density[x] > 0.0:
+            ratio = planned[x] / density[x]
+            ruin = max(ruin, centre * ratio - shifts[x] - min(slopes[x] * ratio, 0.0))
+        elif slopes[x] != 0.0 or centre != 0.0:
+            return 0.0
+    ratio = planned[cell] / density[cell]
+    score = (slopes[cell] * outcome - offsets[cell] - shifts[cell]) * ratio + shifts[cell]
+    allowed = max(0.0, state.ruins[slot, bet])
+    return score if ruin <= allowed else score * (allowed / ruin)
+
+
+@inlined
+def _score(state: State, slot: int, bet: int, density: Floats, cell: int, outcome: float) -> float:
+    if density.size == 0 or math.isnan(outcome):
+        return score_of(state, slot, bet, cell, outcome)
+    return _recorded_score(state, slot, bet, density, cell, outcome)
+
+
+@kernel
+def multiply_bets(
+    model: Model, state: State, slot: int, cell: int, outcome: float, row: int
+) -> None:
+    """Multiply one row's factor into every bet of its block; its outcome may be `LOST`.
+
+    `row`: its place in a log that is read.
+    """
+    density = density_of_row(model, state, slot, row)
     for bet in range(state.bets.number[slot]):
         if state.bets.ledger[slot, bet] != NO_BET:
-            multiply_bet(state.bets, slot, bet, score_of(state, slot, bet, cell, outcome))
+            score = _score(state, slot, bet, density, cell, outcome)
+            multiply_bet(state.bets, slot, bet, score)
 
 
 @kernel
 def correct_bets(
-    state: State, slot: int, old_cell: int, old: float, new_cell: int, new: float
+    model: Model,
+    state: State,
+    slot: int,
+    old_cell: int,
+    old: float,
+    new_cell: int,
+    new: float,
+    row: int,
 ) -> None:
     """Replace one row's factor in every bet of its block; it may have been `LOST`."""
+    density = density_of_row(model, state, slot, row)
     for bet in range(state.bets.number[slot]):
         if state.bets.ledger[slot, bet] != NO_BET:
-            before = score_of(state, slot, bet, old_cell, old)
-            correct_bet(state.bets, slot, bet, before, score_of(state, slot, bet, new_cell, new))
+            before = _score(state, slot, bet, density, old_cell, old)
+            after = _score(state, slot, bet, density, new_cell, new)
+            correct_bet(state.bets, slot, bet, before, after)
 
 
 @kernel

@@ -34,6 +34,7 @@ class Model(NamedTuple):
     group_shares: Annotated[Floats, "groups"]
     basis: Annotated[Floats, "functions cells"]  # functions with known totals
     totals: Annotated[Floats, "functions"]
+    allocation: Annotated[Floats, "rows actions"]  # of a log that is read, if it is recorded
 
 
 class Rules(NamedTuple):
@@ -45,7 +46,8 @@ class Rules(NamedTuple):
     `variance_prior`. Nothing is bet while the weakest item has less than `pause` squared. No row
     takes more than the part `cap` of a stake. What a block's whole numbers differ from the plan by
     is made up for in the next if it `carries`: so a budget is kept. A lost pull is made again if
-    `pulls_again`; else it counts as the worst row.
+    `pulls_again`; else it counts as the worst row. Every arm has so many actions as there are
+    `modes`, side by side.
     """
 
     knowledge: int
@@ -63,6 +65,7 @@ class Rules(NamedTuple):
     cap: float
     carries: bool
     pulls_again: bool
+    modes: int
 
 
 class Constants(NamedTuple):
@@ -98,6 +101,8 @@ class State(NamedTuple):
     slopes: Annotated[Floats, "slots bets cells"]  # a row's score is slope * outcome - offset
     offsets: Annotated[Floats, "slots bets cells"]
     ruins: Annotated[Floats, "slots bets"]  # the least score of a row, with its sign changed
+    shifts: Annotated[Floats, "slots bets recorded"]  # the part of `offsets` that no density scales
+    densities: Annotated[Floats, "slots recorded"]  # by which slopes and offsets were computed
 
 
 CONSTANTS = Layout(Constants)

@@ -104,11 +104,12 @@ class NetworkEnvironment(RowEnvironment):
                 actions,
             )
         check_instance("generator", generator, np.random.Generator)
-        arms, modes = np.divmod(wanted.astype(np.int64), len(self.problem.modes))
+        whole = wanted.astype(np.int64)
+        arms, modes = np.divmod(whole, len(self.problem.modes))
         return {
             "arm": [self.problem.arm_labels[arm] for arm in arms],
             "s_mode": ["forced" if mode else NATURAL for mode in modes],
-            **self._labelled(self._draw(actions, generator)),
+            **self._labelled(self._draw(whole, generator)),
         }
 
     def _draw(self, actions: ArrayLike, generator: np.random.Generator) -> dict[str, NDArray[Any]]:

@@ -16,8 +16,10 @@ from fairtrial.causal._kernels import betting
 from fairtrial.causal._kernels.betting_state import CONSTANTS, Constants, Model, Rules
 from fairtrial.causal.environments import RowEnvironment
 from fairtrial.causal.errors import NoInformation
+from fairtrial.causal.policies.allocations import allocation_of
 from fairtrial.causal.policies.consistency import require_consistent
 from fairtrial.causal.policies.promises import promise
+from fairtrial.causal.policies.reports import gap_limits
 from fairtrial.causal.problem import Problem
 from fairtrial.confidence.block_betting import (
     BlockKernels,
@@ -44,6 +46,16 @@ Row = tuple[int, float]
 _LOSSES_IGNORABLE = "whether a row gets lost has nothing to do with its cell and its outcome"
 
 _ASSIGNED_BLINDLY = "which action a unit got has nothing to do with its own cell"
+
+_DRAWN_AS_RECORDED = (
+    "units are in the order in which they were assigned; the action of each was drawn with the "
+    "recorded probabilities, which depend on the units before it alone"
+)
+
+_FOLLOWED = (
+    "units are in the order in which they were assigned, and the action of each depends on the "
+    "units before it alone"
+)
 
 _TOO_MANY_LOST = (
     "too many rows are lost: each counts as the worst that it could have been, and as things stand "
@@ -94,6 +106,11 @@ class BlockBetting(BlockPolicy):
     assigned : array-like of int, optional
         What a finished experiment did: the action of every unit in the order of assignment. Blocks
         are cut from it instead of being planned, and the rows are told in that order.
+    allocation : {"fixed", "any"} or array-like of shape (units, actions)
+        How these actions came about. ``"fixed"`` (default): independently of outcomes of the same
+        block. An array: each was drawn at random, with these probabilities, which may depend on
+        all rows before it. ``"any"``: each is any function of the rows before it; a row then tells
+        only what its own action tells, so more rows are needed.
     randomize : bool or "bernoulli"
         Whether the pulls of a block come in random order (default), each drawn from those that
         are left. With ``"bernoulli"`` the action of each pull is drawn on its own, with the
@@ -152,6 +169,7 @@ class BlockBetting(BlockPolicy):
         max_pulls: int | None = None,
         losses: str = "informative",
         assigned: ArrayLike | None = None,
+        allocation: str | ArrayLike = "fixed",
         randomize: Randomize = True,
         seed: int | np.random.Generator | None = None,
     ) -> None:
@@ -163,13 +181,15 @@ class BlockBetting(BlockPolicy):
         self.batch = None if batch is None else check_integer("batch", batch, low=1)
         self.losses = check_choice("losses", losses, ["informative", "ignorable"])
         self.randomize = check_randomize(randomize, self.losses)
+        self.assigned = assigned
+        self.allocation = allocation
+        self._allocation = allocation_of(problem, assigned, allocation)
         self._functionals = _functionals_of(problem, self.knowledge)
         model = self._model
         self._check_size(model)
         _warn_of_no_overlap(problem, self._functionals, model)
         constants, _ = CONSTANTS.pack(Constants(model, self._rules))
         self._blocks = _Blocks(constants, self.randomize, self._key, **self._dimensions(model))
-        self.assigned = assigned
         if assigned is not None:
             self._follow(self._cut(assigned))
 
@@ -197,6 +217,7 @@ class BlockBetting(BlockPolicy):
             group_shares=known.group_shares,
             basis=known.basis,
             totals=known.totals,
+            allocation=self._allocation,
         )
 
     @property
@@ -217,6 +238,7 @@ class BlockBetting(BlockPolicy):
             cap=0.6,
             carries=_limits_costs(self.problem),
             pulls_again=self.losses == "ignorable",
+            modes=len(self.problem.modes),
         )
 
     @property
@@ -234,6 +256,7 @@ class BlockBetting(BlockPolicy):
             "mixtures": len(model.mixtures),
             "bets": arms + limits,
             "points": GRID,
+            "recorded": cells if len(self._allocation) else 0,
         }
 
     def _check_size(self, model: Model) -> None:
@@ -361,12 +384,33 @@ class BlockBetting(BlockPolicy):
         if not self._counts.any():
             return None
         means, limits = betting.estimates_now(*self._blocks.arrays)
+        gaps = limits[:, : len(self.problem.pairs)]
+        scaled = self.problem.unscaled_mean(means), self.problem.unscaled_gap(gaps)
+        return scaled[0][self._unit_of_arm], scaled[1][self._unit_of_arm]
+
+    @property
+    def _unit_of_arm(self) -> Integers:
+        """Which of the distinct arms every arm is, shape (K,)."""
         place = np.empty(self.problem.n_arms, dtype=np.int64)
         for unit, twins in enumerate(self._functionals.twins):
             place[list(twins)] = unit
-        gaps = limits[:, : len(self.problem.pairs)]
-        scaled = self.problem.unscaled_mean(means), self.problem.unscaled_gap(gaps)
-        return scaled[0][place], scaled[1][place]
+        return place
+
+    @property
+    def _limits_evidence(self) -> Floats:
+        """The log wealth against "the gap is outside its bound", shape (K, pairs)."""
+        problem, breakable = self.problem, self._functionals.breakable
+        arms, limits = breakable.shape
+        ledgers = self._blocks.state.ledgers[arms * (arms + 1) :].reshape(arms, limits)
+        known = np.where(breakable, ledgers, math.inf)
+        pairs = problem.pairs
+        # Each bound has two sides: of roots the other one is that of the opposite gap.
+        other = [
+            pairs.index((b, a)) if problem.is_root else len(pairs) + place
+            for place, (a, b) in enumerate(pairs)
+        ]
+        both = np.minimum(known[:, : len(pairs)], known[:, other])
+        return np.asarray(both[self._unit_of_arm])
 
     def _estimates(self) -> tuple[tuple[Estimate, ...], tuple[Estimate, ...]]:
         problem, counts, known = self.problem, self._counts, self._known()
@@ -400,6 +444,7 @@ class BlockBetting(BlockPolicy):
             "knowledge": self._functionals.knowledge,
             "answers": self._answers,
             "gaps": gaps,
+            "limits": [] if known is None else gap_limits(problem, known[1], self._limits_evidence),
             "equal_arms": [[labels[k] for k in group] for group in twins if len(group) > 1],
             **self.metrics(),
         }
@@ -442,7 +487,13 @@ class BlockBetting(BlockPolicy):
     @property
     def guarantee(self) -> Guarantee:
         """The guarantee, and its basis after losses and corrections."""
-        stated = self._with_order(promise(self.problem, self.delta, self._functionals.knowledge))
+        stated = promise(self.problem, self.delta, self._functionals.knowledge)
+        if self._cuts is None or not len(self._allocation):
+            stated = self._with_order(stated)
+        else:
+            stated = stated.assuming(
+                _FOLLOWED if isinstance(self.allocation, str) else _DRAWN_AS_RECORDED
+            )
         if self._cuts is not None:
             stated = stated.assuming(_ASSIGNED_BLINDLY)
         if self.losses == "ignorable":

@@ -1,0 +1,171 @@
+"""Logs that are read: the best fair intervention by rows that others have drawn, proven."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeGuard
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairtrial.causal._logs import columns_of, forced_rows, positions_in_column
+from fairtrial.causal._states import state_label
+from fairtrial.causal.policies.block_betting import BlockBetting
+from fairtrial.causal.problem import NATURAL, Problem
+from fairtrial.core.pull import UNSOLICITED, Pull
+from fairtrial.core.sheets import is_blank
+from fairtrial.core.tables import read_table
+from fairtrial.core.validation import check_instance
+from fairtrial.errors import InvalidArgument, InvalidOutcome
+
+__all__ = ["read"]
+
+_AT_ONCE = 1_000
+_MISSING = "no outcome in the log"
+
+
+def read(
+    problem: Problem,
+    table: Any,
+    delta: float = 0.05,
+    *,
+    allocation: str | ArrayLike | Sequence[str] = "fixed",
+    knowledge: str = "auto",
+    arm: str = "arm",
+    mode: str = "s_mode",
+) -> BlockBetting:
+    """Read a log by block betting: the best fair intervention, with a proven error probability.
+
+    Nothing is asked for: the rows are those of the table, in their order. What is bet on a row is
+    frozen from the rows before its block.
+
+    Parameters
+    ----------
+    problem : Problem
+        The problem, stated as it was before the outcomes were known.
+    table : path, pandas.DataFrame, mapping of str to sequence, or sequence of mappings
+        One row per unit, in the order of assignment: the columns of ``problem.columns``, the
+        arm and the mode. A blank outcome is missing: that row counts as the worst that it could
+        have been.
+    delta : float
+        Probability of a wrong answer that is accepted.
+    allocation : {"fixed", "any"}, sequence of str, or array-like of shape (rows, actions)
+        How the actions came about. ``"fixed"`` (default): they were fixed, or drawn, without a
+        look at outcomes of the same block of rows. The names of as many columns as there are
+        actions, in the order of ``problem.action_labels``, or an array: the probabilities with
+        which each was drawn, by the rows before it. ``"any"``: each action is any function of the
+        rows before it; a row then tells only what its own action tells.
+    knowledge : {"auto", "cells", "covariates", "ratios"}
+        What of the model has to be right, as for `BlockBetting`.
+    arm, mode : str
+        The columns of the arm, and of whether the sensitive attribute was ``natural`` (also
+        without such a column) or ``forced``.
+
+    Returns
+    -------
+    BlockBetting
+        It has read the log: see `recommend`, `progress`, `guarantee` and `warnings`.
+
+    Raises
+    ------
+    InvalidArgument
+        If a column is missing, or another argument is not acceptable.
+    InvalidOutcome
+        If a value is refused; the row is named.
+
+    Notes
+    -----
+    Source: docs/explanation/fair-interventions.md, which says when that is proven, and when not.
+
+    Examples
+    --------
+    >>> from fairtrial.causal import chain
+    >>> arms = {"a": [[0.5, 0.5], [0.4, 0.6]], "b": [[0.2, 0.8], [0.1, 0.9]]}
+    >>> problem, environment = chain(0.4, arms, [0.1, 0.9], fairness_bound=0.2)
+    >>> log = environment.table([0, 3] * 200, np.random.default_rng(0))
+    >>> found = read(problem, log, delta=0.05)
+    >>> found.recommend().arm, found.guarantee.label
+    ('b', 'proven')
+    """
+    check_instance("problem", problem, Problem)
+    rows = _Rows(problem, table, arm, mode)
+    policy = BlockBetting(
+        problem,
+        delta,
+        knowledge,
+        assigned=rows.actions.tolist(),
+        allocation=rows.numbers(allocation) if _are_names(allocation) else allocation,
+    )
+    _tell(policy, rows)
+    return policy
+
+
+def _are_names(allocation: object) -> TypeGuard[Sequence[str]]:
+    if isinstance(allocation, str) or not isinstance(allocation, Sequence):
+        return False
+    return all(isinstance(name, str) for name in allocation)
+
+
+class _Rows:
+    """The rows of a log: actions, and outcomes as the problem wants them."""
+
+    def __init__(self, problem: Problem, table: Any, arm: str, mode: str) -> None:
+        self._problem = problem
+        if isinstance(table, str | Path):
+            labelled = [name for name in problem.columns if name != problem.outcome_node]
+            discrete = [name for name in labelled if problem.model.is_discrete(name)]
+            table = read_table(table, text=[arm, mode, *discrete])
+        self._table = table
+        self._columns = columns_of(table, (arm, *problem.columns), (mode,))
+        if not len(self._columns[arm]):
+            raise InvalidArgument("table", "must have at least one row")
+        arms = positions_in_column(arm, self._columns[arm], problem.arm_labels)
+        forced = np.zeros(len(arms), dtype=bool)
+        if mode in self._columns:
+            forced = forced_rows(problem, mode, self._columns[mode])
+        self.actions = arms * len(problem.modes)
+        self.actions[forced] += 1 + self._values(np.flatnonzero(forced))
+
+    def _values(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return which value of the sensitive attribute some rows have."""
+        labels = [
+            ", ".join(state_label(self._columns[node][row]) for node in self._problem.attributes)
+            for row in rows.tolist()
+        ]
+        return positions_in_column(NATURAL, labels, self._problem.values)
+
+    def numbers(self, names: Sequence[str]) -> list[list[float]]:
+        """Return columns of numbers, a list for every row."""
+        columns = columns_of(self._table, names, ())
+        return [list(row) for row in zip(*(columns[name] for name in names), strict=True)]
+
+    def outcome(self, row: int) -> Mapping[str, Any] | None:
+        """Return the outcome of a row; None if it is missing."""
+        columns = self._problem.columns
+        found = {name: self._columns[name][row] for name in columns}
+        return None if is_blank(found[self._problem.outcome_node]) else found
+
+
+def _tell(policy: BlockBetting, rows: _Rows) -> None:
+    """Hand the rows to a policy, block by block; what comes after its stop as further data."""
+    problem, number = policy.problem, len(rows.actions)
+    row = 0
+    while pulls := policy.ask(min(_AT_ONCE, number - row)):
+        for pull in pulls:
+            _take(policy, pull, row, rows.outcome(row))
+            row += 1
+    for later in range(row, number):
+        pull = problem.pull(**problem.labels(int(rows.actions[later])))
+        _take(policy, pull, later, rows.outcome(later))
+
+
+def _take(policy: BlockBetting, pull: Pull, row: int, outcome: Mapping[str, Any] | None) -> None:
+    if outcome is not None:
+        try:
+            policy.tell(pull, outcome)
+        except InvalidOutcome as error:
+            where = f"row {row}: {error.name}"
+            raise InvalidOutcome(where, error.accepted, outcome) from None
+    elif pull.number != UNSOLICITED:
+        policy.fail(pull, _MISSING)
