@@ -107,6 +107,24 @@ def _rare(bound, *arms):
     return chain(0.5, {f"k{k}": arm for k, arm in enumerate(arms)}, [0.9, 0.2, 0.6], bound)
 
 
+def _two_attributes(bound, *arms):
+    """Return two roots that lead to V; arms are P(V = 1) by the values of both."""
+    model = CausalModel(
+        [("A", "V"), ("B", "V"), ("V", "Y")],
+        {"A": ["a", "b"], "B": ["x", "y"], "V": 2, "Y": ["0", "1"]},
+        {
+            "A": [0.4, 0.6],
+            "B": [0.7, 0.3],
+            "Y": [[1.0 - TWO[0], TWO[0]], [1.0 - TWO[1], TWO[1]]],
+        },
+    )
+    tables = {
+        f"k{k}": [[[1 - p, p] for p in by_first] for by_first in arm] for k, arm in enumerate(arms)
+    }
+    problem = Problem(model, ["A", "B"], "V", "Y", tables, bound)
+    return problem, NetworkEnvironment(problem)
+
+
 HARD_NULLS = {
     "two best arms tied": lambda: _two_states(0.3, (0.5, 0.1), (0.5, 0.2), (0.3, 0.0)),
     "eight arms tied": lambda: _two_states(0.5, *[(0.5, 0.05 * k) for k in range(8)]),
@@ -127,6 +145,14 @@ HARD_NULLS = {
     ),
     "rare state, best arm unfair by nothing": lambda: _rare(
         0.08 - NOTHING, [[0.02, 0.28, 0.7], [0.02, 0.48, 0.5]], [[0.01, 0.5, 0.49]] * 2
+    ),
+    "rare state, all unfair by nothing": lambda: _rare(
+        0.08 - NOTHING,
+        [[0.02, 0.28, 0.7], [0.02, 0.48, 0.5]],
+        [[0.01, 0.29, 0.7], [0.01, 0.49, 0.5]],
+    ),
+    "two attributes, best arm unfair by nothing": lambda: _two_attributes(
+        0.24 - NOTHING, [[0.8, 0.7], [0.6, 0.5]], [[0.5, 0.5], [0.5, 0.5]]
     ),
     "rare state decides, tied": lambda: _rare(
         0.3, [[0.02, 0.49, 0.49]] * 2, [[0.006, 0.4795, 0.5145]] * 2, [[0.01, 0.7, 0.29]] * 2

@@ -51,6 +51,42 @@ HARD: dict[str, tuple[list[list[float]], Mapping[str, Any], str | None]] = {
 """Means (the control's first), what is asked, and a right answer."""
 
 
+BEYOND: dict[str, tuple[list[list[float]], Mapping[str, Any]]] = {
+    "best arm misses its margin by more": (
+        [[0.5, 0.5], [0.3 - TINY, 0.95], [0.5, 0.6]],
+        {"margin": 0.1, "tolerance": 0.1, "floor_tolerance": 0.1},
+    ),
+    "control worse than the best by more": (
+        [[0.5, 0.5], [0.6 + TINY, 0.6 + TINY]],
+        {"margin": 0.1, "tolerance": 0.1, "floor_tolerance": 0.05},
+    ),
+    "arm better by less than is forgiven": (
+        [[0.5, 0.5], [0.55 - TINY, 0.55 - TINY]],
+        {"superiority": 0.1, "tolerance": 0.1, "floor_tolerance": 0.05},
+    ),
+    "no arm, though one keeps all with something to spare": (
+        [[0.3, 0.3], [0.45 + TINY, 0.45 + TINY], [0.9, 0.2]],
+        {"margin": 0.1, "floors": 0.4, "tolerance": 0.05, "floor_tolerance": 0.05},
+    ),
+}
+"""Means (the control's first), and what is asked with a tolerance: some answer is just wrong."""
+
+
+def share_wrong(name: str, runs: int, *, known_noise: bool, horizon: int = 2_000) -> float:
+    """Return the share of runs that give an answer which is wrong by a millionth."""
+    means, asked = BEYOND[name]
+    noise = {"noise_std": 0.5} if known_noise else {"reward_range": (0, 1)}
+    problem = Problem(len(means), 2, control="0", **noise, **asked)
+    environment = (GaussianEnvironment if known_noise else BernoulliEnvironment)(problem, means)
+    wrong = 0
+    for seed in range(runs):
+        policy = BlockBetting(problem, delta=0.1, seed=seed)
+        policy.compiled_run(environment, np.random.default_rng([8, seed]), horizon, 1)
+        found = policy.recommend()
+        wrong += found.decided and found.arm not in environment.truth.acceptable
+    return wrong / runs
+
+
 def share_rejected(name: str, runs: int, *, known_noise: bool, horizon: int = 2_000) -> float:
     """Return the share of runs that ever rule out a right answer of a hard question."""
     means, asked, answer = HARD[name]

@@ -25,7 +25,7 @@ from fairtrial.subpopulations.scenarios import harms
 from fairtrial.testing import check_environment, check_policy, check_problem
 from tests import effort
 from tests.subpopulations.block_views import ledgers_of
-from tests.subpopulations.control_instances import HARD, share_rejected
+from tests.subpopulations.control_instances import BEYOND, HARD, share_rejected, share_wrong
 
 PAGES = Problem(
     ["now", "short", "bold"],
@@ -154,6 +154,16 @@ RUNS = effort.runs(80, whole=2_000)
 @pytest.mark.parametrize("name", HARD)
 def test_a_right_answer_is_seldom_ever_ruled_out(name: str, known_noise: bool) -> None:
     share = share_rejected(name, RUNS, known_noise=known_noise, horizon=600)
+    assert share <= effort.tolerated(0.1, RUNS)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("known_noise", [True, False])
+@pytest.mark.parametrize("name", BEYOND)
+def test_an_answer_that_a_tolerance_just_does_not_forgive_is_seldom_given(
+    name: str, known_noise: bool
+) -> None:
+    share = share_wrong(name, RUNS, known_noise=known_noise, horizon=600)
     assert share <= effort.tolerated(0.1, RUNS)
 
 
