@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import fairtrial as ft
-from fairtrial.causal import BlockBetting, NetworkEnvironment, chain, read
+from fairtrial.causal import BlockBetting, ContradictedModel, NetworkEnvironment, chain, read
 from fairtrial.errors import InvalidArgument, InvalidOutcome
 from fairtrial.testing import check_policy
 from tests.causal.betting_instances import TINY, region, small, three, tiny
@@ -252,6 +252,20 @@ def test_nothing_is_promised_of_a_log_with_tables_that_it_gave_itself():
     log = environment.table([0, 3, 6] * 40, np.random.default_rng(0))
     fitted = problem.clone(model=problem.model.fit(log, ["S"]))
     assert not read(fitted, log).guarantee.proven
+
+
+def test_a_log_that_contradicts_the_model_is_not_called_proven():
+    """The second arm was not set as the problem says."""
+    problem, environment = small()
+    rng = np.random.default_rng(0)
+    log = environment.table(rng.integers(problem.n_actions, size=1_500), rng)
+    swapped = {"0": "1", "1": "0"}
+    wrong = {**log, "arm": [swapped.get(arm, arm) for arm in log["arm"]]}
+    with pytest.warns(ContradictedModel, match="V given the arm, S"):
+        found = read(problem, wrong)
+    assert not found.guarantee.proven
+    assert "the rows contradict the model" in found.guarantee.statement + str(found.guarantee)
+    assert read(problem, log).guarantee.proven
 
 
 # ---------------------------------------------------------------------------- losses, files

@@ -145,7 +145,7 @@ def estimate(
     check_flag("fixed_allocation", fixed_allocation)
     _check_tables(problem, tables, replications)
     seed = seed if isinstance(seed, np.random.Generator) else as_seed(seed)
-    records = _records_of(problem, rows, arm, mode)
+    records = records_of(problem, rows, arm, mode)
     spread = None
     if tables == "bootstrap":
         spread = table_spread(problem, records, estimator, replications, seed)
@@ -155,7 +155,16 @@ def estimate(
     return result
 
 
-def _records_of(problem: Problem, rows: Any, arm: str, mode: str) -> Records:
+def records_of(problem: Problem, rows: Any, arm: str, mode: str) -> Records:
+    """Return the rows of a log, checked, as records.
+
+    Raises
+    ------
+    InvalidArgument
+        If a column is missing, or there is no row.
+    InvalidOutcome
+        If a value is refused; row and column are named.
+    """
     encoded = encode_table(problem, rows, arm, mode)
     if not len(encoded.arm):
         raise InvalidArgument("rows", "must have at least one row")

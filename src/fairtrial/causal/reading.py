@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeGuard
@@ -9,8 +10,11 @@ from typing import Any, TypeGuard
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairtrial.causal._contradictions import Contradiction, contradictions
 from fairtrial.causal._logs import columns_of, forced_rows, positions_in_column
 from fairtrial.causal._states import state_label
+from fairtrial.causal.errors import ContradictedModel
+from fairtrial.causal.estimation import records_of
 from fairtrial.causal.policies.block_betting import BlockBetting
 from fairtrial.causal.problem import NATURAL, Problem
 from fairtrial.core.pull import UNSOLICITED, Pull
@@ -74,6 +78,11 @@ def read(
     InvalidOutcome
         If a value is refused; the row is named.
 
+    Warns
+    -----
+    ContradictedModel
+        If the rows contradict the model; the answer is not called proven then.
+
     Notes
     -----
     Source: docs/explanation/fair-interventions.md, which says when that is proven, and when not.
@@ -98,6 +107,9 @@ def read(
         allocation=rows.numbers(allocation) if _are_names(allocation) else allocation,
     )
     _tell(policy, rows)
+    policy.contradictions = rows.contradictions()
+    if policy.contradictions:
+        warnings.warn(ContradictedModel(policy.contradictions), stacklevel=2)
     return policy
 
 
@@ -112,6 +124,7 @@ class _Rows:
 
     def __init__(self, problem: Problem, table: Any, arm: str, mode: str) -> None:
         self._problem = problem
+        self._names = arm, mode
         if isinstance(table, str | Path):
             labelled = [name for name in problem.columns if name != problem.outcome_node]
             discrete = [name for name in labelled if problem.model.is_discrete(name)]
@@ -145,6 +158,15 @@ class _Rows:
         columns = self._problem.columns
         found = {name: self._columns[name][row] for name in columns}
         return None if is_blank(found[self._problem.outcome_node]) else found
+
+    def contradictions(self) -> tuple[Contradiction, ...]:
+        """Return what the rows with an outcome contradict of the model."""
+        column = self._columns[self._problem.outcome_node]
+        told = [row for row, value in enumerate(column) if not is_blank(value)]
+        if not told:
+            return ()
+        kept = {name: [values[row] for row in told] for name, values in self._columns.items()}
+        return contradictions(self._problem, records_of(self._problem, kept, *self._names))
 
 
 def _tell(policy: BlockBetting, rows: _Rows) -> None:

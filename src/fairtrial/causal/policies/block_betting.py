@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairtrial.causal._cell_model import cell_model_of
+from fairtrial.causal._contradictions import Contradiction
 from fairtrial.causal._functionals import KNOWLEDGE, Functionals, knowledge_of
 from fairtrial.causal._kernels import betting
 from fairtrial.causal._kernels.betting_state import CONSTANTS, Constants, Model, Rules
@@ -158,6 +159,9 @@ class BlockBetting(BlockPolicy):
     environments = RowEnvironment
     results_are_independent = False
     version = 1
+    contradictions: tuple[Contradiction, ...] = ()
+    """What the rows of a log that was read contradict of the model."""
+
     state_fields = tuple(f"_blocks.{name}" for name in LiveBlocks.fields)
 
     def __init__(
@@ -496,6 +500,8 @@ class BlockBetting(BlockPolicy):
             )
         if self._cuts is not None:
             stated = stated.assuming(_ASSIGNED_BLINDLY)
+        for found in self.contradictions:
+            stated = stated.weakened(f"the rows contradict the model: {found}")
         if self.losses == "ignorable":
             stated = stated.assuming(_LOSSES_IGNORABLE)
             if self._blocks.loses_unequally(len(self.problem.modes)):
