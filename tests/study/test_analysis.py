@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fairtrial import allocation, analyse, delayed, errors, linear, write_report
+from fairtrial import allocation, analyse, causal, delayed, errors, linear, write_report
 from fairtrial.study import Study
 from fairtrial.subpopulations import BlockBetting, Problem
 
@@ -364,3 +364,72 @@ def test_noise_that_is_to_be_estimated_is_refused() -> None:
 def test_only_groups_have_weights(problem: delayed.Problem) -> None:
     with pytest.raises(errors.InvalidArgument, match="a problem with groups"):
         analyse(problem, batches(problem, 80), order="day", group_weights="from the table")
+
+
+# ------------------------------------------------------------------- outcomes that are rows
+
+OFFERS, PEOPLE = causal.chain(
+    0.5,
+    {"now": [[0.6, 0.4], [0.5, 0.5]], "fair": [[0.2, 0.8]] * 2, "rash": [[0.0, 1.0], [0.5, 0.5]]},
+    [0.1, 0.9],
+    0.2,
+)
+
+
+def offers(units: int = 400) -> pd.DataFrame:
+    """A log of interventions: each row has the attribute, what was done, and what came of it."""
+    rng = np.random.default_rng(4)
+    actions = rng.integers(OFFERS.n_actions, size=units)
+    table = PEOPLE.table(actions, rng)
+    done = [OFFERS.labels(action)["sensitive"] for action in actions.tolist()]
+    frame = pd.DataFrame({**table, "sensitive": done, "day": np.arange(units)})
+    return frame.drop(columns="s_mode")
+
+
+def test_a_log_of_interventions_is_analysed_with_a_report(tmp_path: Path) -> None:
+    path = tmp_path / "offers.csv"
+    offers().to_csv(path, index=False)
+    storage = f"sqlite:///{tmp_path / 'offers.db'}"
+    with analyse(OFFERS, path, order="day", storage=storage) as study:
+        answer = study.recommend()
+        assert (answer.arm, answer.status) == ("fair", "decided")
+        assert answer.guarantee.proven
+        assert study.progress().told == 400
+        assert study.verify().ok
+        page = write_report(study, tmp_path / "offers.html").read_text(encoding="utf-8")
+    assert "Counterfactual gaps" in page
+    read = causal.read(OFFERS, PEOPLE.table([0], np.random.default_rng(0)))
+    assert read.problem == study.problem
+
+
+def test_an_intervention_without_its_outcome_is_lost() -> None:
+    frame = offers().astype({"Y": object})
+    frame.loc[::20, "Y"] = ""
+    with analyse(OFFERS, frame, order="day") as study:
+        used = study.progress().asked
+        assert study.health()["lost"] == len(range(0, used, 20))
+        assert study.recommend().guarantee.proven
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "error", "message"),
+    [
+        ("arm", "z", errors.InvalidArgument, "row 7"),
+        ("sensitive", "z", errors.InvalidArgument, "row 7"),
+        ("V", "9", errors.InvalidOutcome, "row 7: outcome"),
+        ("Y", 2.0, errors.InvalidOutcome, "row 7: outcome"),
+    ],
+    ids=str,
+)
+def test_a_bad_row_of_interventions_is_named(
+    column: str, value: object, error: type[Exception], message: str
+) -> None:
+    frame = offers(80).astype({column: object})
+    frame.loc[7, column] = value
+    with pytest.raises(error, match=message):
+        analyse(OFFERS, frame, order="day")
+
+
+def test_interventions_are_not_ordered_by_what_came_of_them() -> None:
+    with pytest.raises(errors.InvalidArgument, match="must not be the column of the outcomes"):
+        analyse(OFFERS, offers(40), order="Y")

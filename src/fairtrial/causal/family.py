@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from fairtrial.causal.environments import NetworkEnvironment
 from fairtrial.causal.planning import complexity
@@ -12,6 +12,9 @@ from fairtrial.core import Environment
 from fairtrial.core.family import Family
 from fairtrial.core.mistakes import Mistakes
 from fairtrial.errors import InvalidArgument, NotSupported
+
+if TYPE_CHECKING:
+    from fairtrial.causal.policies.block_betting import BlockBetting
 
 __all__ = ["FAMILY"]
 
@@ -35,6 +38,14 @@ def _certifying_budgets(
     return dict(zip(environment.problem.arm_labels, budgets, strict=True))
 
 
+def _analysis(problem: Problem, actions: Sequence[int], delta: float) -> BlockBetting:
+    """Return block betting over units that were assigned by others."""
+    # This imports compiled code.
+    from fairtrial.causal.policies.block_betting import BlockBetting
+
+    return BlockBetting(problem, delta, assigned=list(actions))
+
+
 FAMILY = Family(
     environment=_environment,
     environment_keys={},
@@ -42,4 +53,5 @@ FAMILY = Family(
     row_arguments=("arms",),
     stand_ins={"fairness_bound": float},
     certifying_budgets=_certifying_budgets,
+    analysis=_analysis,
 )

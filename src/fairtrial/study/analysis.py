@@ -74,7 +74,8 @@ def analyse(
         The column that the rows are sorted by, numbers or dates as 2026-11-23: the order of
         assignment. ``"as given"`` states that the rows are in that order.
     outcome : str
-        The column of the outcomes.
+        The column of the outcomes. Where an outcome is a row of fields (family ``causal``), each is
+        in the column of its own name instead.
     columns : mapping of str to str, optional
         By label of an action (``"arm"``, ``"group"``), the column that holds it; by default one of
         the same name.
@@ -137,14 +138,15 @@ class _Rows:
     def __init__(
         self, problem: Problem, table: Any, columns: Mapping[str, str], outcome: str, order: str
     ) -> None:
-        if order == outcome:
+        self._fields = tuple(problem.outcome_fields)
+        if order in (self._fields or (outcome,)):
             raise InvalidArgument("order", "must not be the column of the outcomes", order)
         self._problem = problem
         sources = _sources_of(problem, columns)
         self._is_file = isinstance(table, str | Path)
         if self._is_file:
             table = read_table(table, text=list(sources.values()))
-        self._outcomes = column_of(table, outcome)
+        self._outcomes = _outcomes_of(table, self._fields, outcome)
         number = len(self._outcomes)
         if number == 0:
             raise InvalidArgument("table", "must have at least one row")
@@ -175,9 +177,9 @@ class _Rows:
 
     def _outcome(self, row: int) -> Outcome | None:
         value = self._outcomes[row]
-        if is_blank(value):
+        if any(map(is_blank, value.values() if self._fields else [value])):
             return None
-        number = _number(value)
+        number = None if self._fields else _number(value)
         try:
             checked: Outcome = self._problem.check_outcome(value if number is None else number)
         except InvalidOutcome as error:
@@ -193,6 +195,16 @@ def _sources_of(problem: Problem, columns: Mapping[str, str]) -> dict[str, str]:
         if name not in names:
             raise InvalidArgument("columns", f"must name labels: {', '.join(names)}", name)
     return {name: columns.get(name, name) for name in names}
+
+
+def _outcomes_of(table: Any, fields: Sequence[str], outcome: str) -> Sequence[Any]:
+    """Return the outcomes by row: numbers, or mappings of their fields."""
+    if not fields:
+        return column_of(table, outcome)
+    columns = [column_of(table, field) for field in fields]
+    for field, column in zip(fields, columns, strict=True):
+        _require_length(field, column, len(columns[0]))
+    return [dict(zip(fields, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def _labels_of(problem: Problem, table: Any, name: str, source: str, number: int) -> list[str]:
