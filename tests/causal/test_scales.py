@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from fairtrial.causal import Problem, chain, estimate
+from fairtrial.causal import BlockBetting, NetworkEnvironment, Problem, chain, estimate
 from fairtrial.errors import InvalidArgument, InvalidOutcome
+from tests.causal.betting_instances import tiny as proven_question
 
 ARMS = {"a": [[0.5, 0.5], [0.4, 0.6]], "b": [[0.2, 0.8], [0.7, 0.3]]}
 
@@ -88,3 +89,45 @@ def test_a_bound_of_zero_is_refused_and_the_smallest_one_keeps_nothing():
         scaled(1.0, bound=0.0)
     assert estimate(*scaled(1.0, bound=5e-324)).best is None
     assert isinstance(scaled(1.0, bound=5e-324)[0], Problem)
+
+
+@pytest.mark.parametrize("power", [-160, -12, 12, 160])
+def test_the_unit_of_outcomes_changes_no_decision_of_the_proven_rule(power):
+    def actions(problem):
+        policy, generator = BlockBetting(problem, delta=0.1, seed=1), np.random.default_rng(2)
+        environment, found = NetworkEnvironment(problem), []
+        while not policy.stopped:
+            pull = policy.ask()
+            policy.tell(pull, environment.sample(pull, generator))
+            found.append(pull.action)
+        (best,) = policy.recommend().candidates
+        return found, best, policy.progress().details["limits"]
+
+    problem, unit = proven_question()[0], 10.0**power
+    scaled = problem.clone(
+        outcome=("Y", {"0": 0.0, "1": unit}),
+        outcome_range=(0.0, unit),
+        fairness_bound=problem.fairness_bound * unit,
+    )
+    (asked, best, limits), (same, answer, gaps) = actions(problem), actions(scaled)
+    assert (same, answer) == (asked, best)
+    for one, other in zip(limits, gaps, strict=True):
+        assert other["value"] == pytest.approx(one["value"] * unit, rel=1e-9)
+
+
+@pytest.mark.parametrize("rare", [1e-300, 1e-30, 1e-6])
+@pytest.mark.parametrize("knowledge", ["cells", "ratios"])
+def test_states_that_hardly_ever_come_do_no_harm_to_the_proven_rule(rare, knowledge):
+    arms = {
+        "a": [[1 - rare, rare], [0.5, 0.5]],
+        "b": [[0.2, 0.8], [0.1, 0.9]],
+        "c": [[rare, 1 - rare]] * 2,
+    }
+    problem, environment = chain(0.4, arms, [0.1, 0.9], 0.3)
+    policy = BlockBetting(problem, delta=0.1, knowledge=knowledge, seed=0)
+    generator = np.random.default_rng(0)
+    while not policy.stopped and policy.asked < 2_000:
+        pull = policy.ask()
+        policy.tell(pull, environment.sample(pull, generator))
+    assert policy.recommend().arm == environment.truth.best
+    assert not np.isnan(policy._wealth).any()
