@@ -18,6 +18,7 @@ from fairtrial.causal._kernels.betting_state import CONSTANTS, Constants, Model,
 from fairtrial.causal.environments import RowEnvironment
 from fairtrial.causal.errors import NoInformation
 from fairtrial.causal.policies.allocations import allocation_of
+from fairtrial.causal.policies.cell_check import cells_contradict
 from fairtrial.causal.policies.consistency import require_consistent
 from fairtrial.causal.policies.promises import promise
 from fairtrial.causal.policies.reports import gap_limits
@@ -56,6 +57,11 @@ _DRAWN_AS_RECORDED = (
 _FOLLOWED = (
     "units are in the order in which they were assigned, and the action of each depends on the "
     "units before it alone"
+)
+
+_UNLIKELY_CELLS = (
+    "rows fall into some cells more or less often than the tables of the model allow: find out "
+    "whether the tables are right, whether arms are set as stated, and who takes part"
 )
 
 _TOO_MANY_LOST = (
@@ -481,9 +487,25 @@ class BlockBetting(BlockPolicy):
         ledgers = bets.ledger[slot, : bets.number[slot]]
         return len(ledgers) > 0 and bool((ledgers == NO_BET).all())
 
+    @property
+    def _contradicts_cells(self) -> bool:
+        """Whether rows contradict the law of the cells, where it is used."""
+        known, state = self._functionals, self._blocks.state
+        if known.knowledge != "cells" or self.problem.model.fitted:
+            return False
+        missing = len(self._outstanding) + len(self._lost)
+        if self._cuts is not None:
+            missing = len(self._cuts.actions) - int(state.rows.sum())
+        elif self.told + missing > self.asked:
+            # Of rows that nobody asked for it is not known why they are here.
+            return False
+        return cells_contradict(state.counts, state.rows, known.actions, missing)
+
     def warnings(self) -> tuple[str, ...]:
         """Return what keeps evidence back, and unequal losses."""
         found = (*super().warnings(), *self._standstill)
+        if self._contradicts_cells:
+            found = (*found, _UNLIKELY_CELLS)
         if self._blocks.loses_unequally(len(self.problem.modes)):
             found = (*found, UNEQUAL_LOSSES)
         return (*found, _TOO_MANY_LOST) if self._loses_too_many else found
@@ -500,6 +522,8 @@ class BlockBetting(BlockPolicy):
             )
         if self._cuts is not None:
             stated = stated.assuming(_ASSIGNED_BLINDLY)
+        if self._contradicts_cells:
+            stated = stated.weakened("rows do not fall into the cells as the tables say")
         for found in self.contradictions:
             stated = stated.weakened(f"the rows contradict the model: {found}")
         if self.losses == "ignorable":

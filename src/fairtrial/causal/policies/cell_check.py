@@ -1,0 +1,69 @@
+"""Whether rows fall into cells as often as the model says: a test that holds at all times."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["FALSE_ALARM", "cells_contradict"]
+
+Floats = NDArray[np.float64]
+
+FALSE_ALARM = 0.001
+"""Probability that the test ever finds a difference where there is none."""
+
+_TILTS = np.array([0.01, 0.03, 0.1, 0.3, 1.0])
+
+
+def log_evidence_against_cells(
+    counts: Floats, rows: Floats, probabilities: Floats, missing: int
+) -> Floats:
+    """Return for every cell the logarithm of an e-value against "rows fall as stated".
+
+    Parameters
+    ----------
+    counts : ndarray of shape (actions,)
+        How many rows of each action came.
+    rows : ndarray of shape (cells,)
+        How many of all rows fell into each cell.
+    probabilities : ndarray of shape (actions, cells)
+        With which probability a row of an action falls into a cell.
+    missing : int
+        Rows that were drawn and are not among them, whatever kept them away.
+
+    Notes
+    -----
+    A row that falls into a cell with probability p multiplies by exp(t (hit - p) - p (1 - p) g(t)),
+    with g(t) = exp(t) - 1 - t: by Bennett's inequality its mean is at most one, whatever the rows
+    before it, and for misses alike. The product depends on sums over rows only. Averaged over t and
+    the two signs it is a supermartingale from one. Missing rows count as they would be if they
+    were all there to make up the difference.
+    """
+    expected = counts @ probabilities
+    variance = counts @ (probabilities * (1.0 - probabilities)) + 0.25 * missing
+    over = np.maximum(0.0, np.abs(rows - expected) - missing)
+    gains = np.outer(_TILTS, over) - np.outer(np.expm1(_TILTS) - _TILTS, variance)
+    best = gains.max(axis=0)
+    total = np.log(np.exp(gains - best).sum(axis=0)) + best
+    return np.asarray(total - math.log(2.0 * len(_TILTS)))
+
+
+def cells_contradict(counts: Floats, rows: Floats, probabilities: Floats, missing: int = 0) -> bool:
+    """Return whether rows fall into some cell more or less often than the model can explain.
+
+    The parameters are those of `log_evidence_against_cells`. True with a probability of at most
+    1 in 1,000 at any time, if the model is right: each cell is tested at a level divided by their
+    number.
+
+    Examples
+    --------
+    >>> even = np.full((1, 2), 0.5)
+    >>> cells_contradict(np.array([1000.0]), np.array([520.0, 480.0]), even)
+    False
+    >>> cells_contradict(np.array([1000.0]), np.array([620.0, 380.0]), even)
+    True
+    """
+    evidence = log_evidence_against_cells(counts, rows, probabilities, missing)
+    return bool((evidence >= math.log(len(rows) / FALSE_ALARM)).any())
