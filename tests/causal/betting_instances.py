@@ -81,7 +81,7 @@ def region(bound=0.06):
 
 # ------------------------------------------------------------------------------ hard nulls
 
-TWO = [0.1, 0.9]
+TWO, THREE = [0.1, 0.9], [0.9, 0.2, 0.6]
 JUST, NOTHING = 1e-7, 1e-12
 
 
@@ -96,6 +96,19 @@ def _two_states(bound, *arms, reward=TWO):
     return chain(0.5, {f"k{k}": _pair(*arm) for k, arm in enumerate(arms)}, reward, bound)
 
 
+def _tied(bound, *arms):
+    """Return a chain of arms with one mean, made of other states, and a worse arm.
+
+    Of each how far it is along a direction that changes no mean, and half its change by S.
+    """
+    tables = {}
+    for k, (along, change) in enumerate(arms):
+        base = np.array([0.3, 0.4, 0.3]) + along * np.array([4.0, 3.0, -7.0])
+        apart = change * np.array([1.0, 0.0, -1.0])
+        tables[f"k{k}"] = [base + apart, base - apart]
+    return chain(0.5, {**tables, "worse": [[0.2, 0.5, 0.3]] * 2}, THREE, bound)
+
+
 def _three_values(bound, *arms):
     """Return a chain with three values of S; arms are P(V = 1) by value."""
     tables = {f"k{k}": [[1 - p, p] for p in arm] for k, arm in enumerate(arms)}
@@ -104,7 +117,7 @@ def _three_values(bound, *arms):
 
 def _rare(bound, *arms):
     """Return a chain with a rare first state; arms are P(V) by value."""
-    return chain(0.5, {f"k{k}": arm for k, arm in enumerate(arms)}, [0.9, 0.2, 0.6], bound)
+    return chain(0.5, {f"k{k}": arm for k, arm in enumerate(arms)}, THREE, bound)
 
 
 def _two_attributes(bound, *arms):
@@ -126,8 +139,8 @@ def _two_attributes(bound, *arms):
 
 
 HARD_NULLS = {
-    "two best arms tied": lambda: _two_states(0.3, (0.5, 0.1), (0.5, 0.2), (0.3, 0.0)),
-    "eight arms tied": lambda: _two_states(0.5, *[(0.5, 0.05 * k) for k in range(8)]),
+    "two best arms tied": lambda: _tied(0.3, (-0.02, 0.1), (0.02, 0.15)),
+    "eight arms tied": lambda: _tied(0.3, *[(0.007 * k - 0.03, 0.02 * k) for k in range(8)]),
     "best arm unfair by nothing": lambda: _two_states(0.16 - NOTHING, (0.6, 0.2), (0.5, 0.05)),
     "best arm just fair": lambda: _two_states(0.16 + JUST, (0.6, 0.2), (0.55, 0.05)),
     "all unfair by nothing": lambda: _two_states(
@@ -136,9 +149,16 @@ HARD_NULLS = {
     "all unfair by nothing, rare outcomes": lambda: _two_states(
         0.008 - NOTHING, (0.6, 0.2), (0.5, 0.2), (0.4, -0.2), reward=[0.005, 0.045]
     ),
-    "best arm just fair, and tied": lambda: _two_states(0.16 + JUST, (0.6, 0.2), (0.6, 0.1)),
-    "three values, two best arms tied": lambda: _three_values(
-        0.3, (0.5, 0.5, 0.5), (0.62, 0.46, 0.38), (0.3, 0.35, 0.4)
+    "best arm just fair, and tied": lambda: _tied(0.06 + JUST, (-0.02, 0.1), (0.02, 0.05)),
+    "three values, two best arms tied": lambda: chain(
+        [0.4, 0.3, 0.3],
+        {
+            "k0": [[0.22, 0.34, 0.44]] * 3,
+            "k1": [[0.42, 0.49, 0.09]] * 3,
+            "k2": [[0.2, 0.5, 0.3], [0.2, 0.6, 0.2], [0.1, 0.6, 0.3]],
+        },
+        THREE,
+        0.3,
     ),
     "three values, best arm unfair by nothing": lambda: _three_values(
         0.24 - NOTHING, (0.8, 0.5, 0.6), (0.5, 0.5, 0.5)
