@@ -285,6 +285,19 @@ def test_rows_without_an_outcome_count_as_the_worst(allocation):
     assert later
 
 
+@pytest.mark.parametrize("allocation", ["fixed", "any"])
+@pytest.mark.parametrize("lost", [20, 30, 119, 120])
+def test_a_log_may_begin_with_rows_that_are_all_lost(allocation, lost):
+    """One arm, so that its limits alone are bet on, though nothing is known yet."""
+    problem, environment = chain(0.5, {"a": [[0.02, 0.98], [0.5, 0.5]]}, [0.0, 1.0], 0.45)
+    rng = np.random.default_rng(0)
+    log = environment.table(rng.integers(problem.n_actions, size=120), rng)
+    holes = {**log, "Y": [None] * lost + log["Y"][lost:]}
+    found = read(problem, holes, allocation=allocation)
+    assert not np.isnan(found._wealth).any()
+    assert found.progress().told == 120 - lost
+
+
 def test_a_log_is_read_from_a_file_with_forced_rows(tmp_path):
     problem, environment = tiny()
     rng = np.random.default_rng(4)

@@ -68,7 +68,7 @@ def place_bets(
     size = state.blocks.planned[slot].sum()
     if _is_recorded(model):
         # Which actions follow may depend on rows of the block: only those before it may be used.
-        density = beliefs.earlier * (size / state.counts.sum())
+        density = beliefs.earlier * (size / max(1.0, state.counts.sum()))
         state.densities[slot, :] = density
     else:
         density = weighted(model.actions, state.blocks.planned[slot])
