@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import fairtrial as ft
@@ -17,6 +19,7 @@ from fairtrial.linear import (
     GaussianEnvironment,
     LinGame,
     LinGapE,
+    NotEstimable,
     ODLinBAI,
     Problem,
     Rage,
@@ -416,7 +419,7 @@ def test_a_study_with_limits_is_saved_verified_and_shown(tmp_path: Any) -> None:
     progress = again.progress()
     full = {one.labels["arm"]: one for one in progress.arms}["full"]
     assert (full.lower_limit, full.upper_limit) == (0.0, None)
-    cold = [one for one in progress.limited if one.labels["limit"] == "cold"]
+    cold = [one for one in progress.limited if one.labels["prediction"] == "cold"]
     assert [one.lower_limit for one in cold] == [0.1, 0.1, 0.1]
     assert all(one.lower < one.mean < one.upper for one in cold)
     html = write_report(again, tmp_path / "doses.html").read_text()
@@ -465,3 +468,121 @@ def test_means_far_from_zero_are_held_to_limits_there(noise: dict) -> None:
         policy.tell(pull, float(mean + rng.uniform(-0.5, 0.5)))
     # Cold means are 0, .25 and .5 above; the first breaks its floor.
     assert policy.recommend().arm == "full"
+
+
+# ------------------------------------------------------------------------- odd questions
+
+
+def test_what_no_result_can_change_is_known_at_once() -> None:
+    """A row of zeros is worth 0 whatever theta is: below a floor of .5, and above one of -1."""
+    arms, candidates = np.eye(2), [[0.0, 0.0], [1.0, 0.0]]
+    policy = BlockBetting(Problem(arms, candidates, **NORMAL, floors=0.5), seed=0)
+    assert policy._blocks.state.rejected.tolist() == [1, 0, 0]
+    assert policy.recommend().candidates == ("1", None)
+    kept = Problem(arms, candidates, **NORMAL, floors=[-1.0, 0.5])
+    assert BlockBetting(kept).recommend().candidates == ("0", "1")
+    alone = BlockBetting(Problem(arms, candidates[:1], **NORMAL, floors=0.5))
+    assert (alone.stopped, alone.told, alone.recommend().arm) == (True, 0, None)
+    assert alone.recommend().status == "decided"
+
+
+def test_candidates_with_equal_features_are_one_answer_if_their_limits_are_equal() -> None:
+    rows = [[1.0, 0.0], [0.0, 1.0], [0.0, 1.0], [0.0, 1.0]]
+    problem = Problem(rows, **NORMAL, floors=[None, 0.2, 0.2, 0.3])
+    assert problem.answer_groups == ((0,), (1, 2), (3,))
+    # A margin of a twin of the control is kept by both; it is never better by something.
+    margin = Problem(rows, **NORMAL, control="1", margin=0.1)
+    assert margin.answer_groups == ((0,), (1, 2, 3))
+    better = Problem(rows, **NORMAL, control="1", superiority=0.1)
+    assert better.answer_groups == ((0,), (1,), (2, 3))
+    assert BlockBetting(better).recommend().candidates == ("0", "1")
+
+
+def test_twins_are_settled_where_a_tolerance_lets_them() -> None:
+    problem = Problem([[1.0], [1.0]], noise_std=0.3, floors=[0.2, 0.3], tolerance=0.1)
+    policy, rng = BlockBetting(problem, delta=0.1, seed=0), np.random.default_rng(2)
+    while not policy.stopped:
+        pull = policy.ask()
+        policy.tell(pull, float(1.0 + 0.3 * rng.standard_normal()))
+    assert policy.recommend().arm in ("0", "1")
+    assert policy.told < 100
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"floors": "low"}, "floors must be a number, or have shape"),
+        ({"floors": [0.1]}, r"got shape \(1,\)"),
+        ({"floors": [0.1, math.nan, 0.2]}, r"floors\[half\] must be a number within"),
+        (
+            {"floors": {"quarter": 0.1}},
+            "floors must name candidates; accepted: full, half, none; got 'quarter'",
+        ),
+        ({"ceilings": 1e300}, r"ceilings\[none\] must be a number within 1e\+200"),
+        ({"floors": 0.5, "ceilings": 0.4}, r"ceilings\[none\] must be beyond the floor"),
+        ({"floors": 0.0, "ceilings": 0.1, "floor_tolerance": 0.05}, "more than twice"),
+        ({"margin": 0.1}, "control must name a candidate if margin is given"),
+        ({"superiority": 0.1}, "control must name a candidate if superiority is given"),
+        ({"control": "none", "margin": -0.1}, r"margin\[none\] must not be negative"),
+        ({"control": "none", "superiority": -0.1}, "superiority must be a number in"),
+        ({"control": "none", "superiority": 0.1, "margin": 0.1}, "margin must be left out"),
+        ({"limits": 3}, "limits must be a mapping by name"),
+        ({"limits": {"": {}}}, "limits must have names that are not empty"),
+        ({"limits": {"cold": 3}}, r"limits\['cold'\] must be a mapping of"),
+        ({"limits": {"cold": {"floor": 1}}}, "did you mean 'floors'"),
+        ({"limits": {"cold": {"floors": 1}}}, r"limits\['cold'\].features must have a row"),
+        ({"limits": {"cold": {"features": COLD}}}, "must have floors, ceilings or a margin"),
+        ({"limits": {"cold": {"features": COLD[:2], "floors": 1}}}, "must have 3 rows"),
+        ({"limits": {"cold": {"features": [[1, 2]] * 3, "floors": 1}}}, "must have shape"),
+        ({"limits": {"cold": {"features": COLD, "margin": 1}}}, "control must name a candidate"),
+        ({"floor_tolerance": 0.1}, "floor_tolerance must be 0 where no candidate has a limit"),
+        ({"floors": 0.0, "misspecification": 0.1}, "misspecification must be 0 with limits"),
+        ({"floors": 0.0, "top": 2}, "top must be 1 where candidates have limits"),
+    ],
+)
+def test_bad_limits_are_refused_by_name(arguments: dict, message: str) -> None:
+    with pytest.raises(InvalidArgument, match=message):
+        doses(**NORMAL, **arguments)
+
+
+def test_limits_that_rewards_in_a_range_cannot_keep_are_refused() -> None:
+    for wrong in ({"floors": 2.0}, {"ceilings": -0.5}, {"control": "0", "superiority": 1.5}):
+        with pytest.raises(InvalidArgument, match="must be one that rewards in"):
+            Problem(np.eye(2), reward_range=(0, 1), **wrong)
+
+
+def test_a_limit_on_what_no_arm_measures_is_refused() -> None:
+    with pytest.raises(NotEstimable, match="floors must be on what the arms measure"):
+        Problem([[1, 0], [1, 0.0]], [[1, 1], [2, 1]], **NORMAL, floors=0.0)
+    # Their difference is measured: a limit on that is fine.
+    Problem([[1, 0], [1, 0.0]], [[1, 1], [2, 1]], **NORMAL, control="0", superiority=0.1)
+
+
+def test_the_problem_says_what_is_asked_and_is_written_as_json() -> None:
+    limits = {"cold": {"features": COLD, "floors": {"full": 0.3}, "margin": 0.1}}
+    problem = doses(**NORMAL, control="none", ceilings=2.0, limits=limits, floor_tolerance=0.05)
+    question = problem.in_words()["Question"]
+    assert "among those whose mean is at most 2" in question
+    assert "and whose mean for 'cold' is at least 0.3" in question
+    assert "not worse than that of 'none' by more than 0.1 (to within 0.05)" in question
+    data = json.loads(json.dumps(problem.to_dict(), allow_nan=False))
+    assert data["limits"]["cold"]["floors"] == [None, None, 0.3]
+    assert Problem.from_dict(data) == problem
+    minimized = doses(**NORMAL, direction="minimize", floors=0.3)
+    assert "whose mean is at most 0.3" in minimized.in_words()["Question"]
+    assert minimized.feasible([0.1, 0.4, 0.0]).tolist() == [True, True, False]
+
+
+def test_tables_with_text_describe_limits_as_they_describe_candidates() -> None:
+    tried = {"base": ["a", "b", "a", "b"], "heat": [0.0, 0.0, 1.0, 1.0]}
+    chosen = {"base": ["a", "b"], "heat": [1.0, 1.0]}
+    cold = {"base": ["a", "b"], "heat": [0.0, 0.0]}
+    problem = Problem(tried, chosen, **NORMAL, limits={"cold": {"features": cold, "floors": 0.2}})
+    assert problem.feasible([0.1, 0.2, 0.5]).tolist() == [False, True]
+    assert Problem.from_dict(json.loads(json.dumps(problem.to_dict()))) == problem
+    with pytest.raises(InvalidArgument, match=r"limits\['cold'\].features must be a table"):
+        problem.clone(limits={"cold": {"features": [[1, 0, 0]] * 2, "floors": 0.2}})
+    frame = pd.DataFrame({"one": [1.0, 1.0], "dose": [0.0, 1.0]})
+    turned = {"features": frame[["dose", "one"]], "floors": 0.5}
+    plain = Problem(frame, **NORMAL, limits={"turned": turned})
+    assert plain.requirements[0].features.tolist() == [[1.0, 0.0], [1.0, 1.0]]

@@ -291,7 +291,7 @@ class Progress:
         Returns `effects`; it is called when somebody wants them.
     limited : tuple of Estimate
         Further means that an answer is held to limits of: their labels name the ``arm`` and the
-        ``limit``.
+        ``prediction``.
     """
 
     recommendation: Recommendation

@@ -121,7 +121,8 @@ def bounds_by_candidate(name: str, given: Any, answers: Sequence[str], free: flo
     if isinstance(value, Mapping):
         unknown = [label for label in value if label not in answers]
         if unknown:
-            raise InvalidArgument(name, did_you_mean(str(unknown[0]), answers), unknown[0])
+            accepted = f"must name candidates; {did_you_mean(str(unknown[0]), answers)}"
+            raise InvalidArgument(name, accepted, unknown[0])
         value = [value.get(label) for label in answers]
     if value is None:
         value = free
@@ -163,7 +164,8 @@ def named_bounds(given: Any) -> dict[str, Mapping[str, Any]]:
             raise InvalidArgument(f"limits[{name!r}]", f"must be a mapping of {list(keys)}", limit)
         for key in limit:
             if key not in keys:
-                raise InvalidArgument(f"limits[{name!r}]", did_you_mean(str(key), keys), key)
+                accepted = f"must not have this key; {did_you_mean(str(key), keys)}"
+                raise InvalidArgument(f"limits[{name!r}]", accepted, key)
         if limit.get("features") is None:
             raise InvalidArgument(
                 f"limits[{name!r}].features", "must have a row for every candidate", None

@@ -155,7 +155,7 @@ def _next_arm(
     return arm, serial
 
 
-@kernel
+@kernel(inline="always")
 def _plan(
     model: Model, rules: Rules, limits: Limits, state: State, batch: float, assigned: Floats
 ) -> None:

@@ -407,17 +407,20 @@ def plan_block(model: Model, rules: Rules, state: State, batch: float, assigned:
         freeze_bounded(model, rules, state, slot, root, theta, noise)
 
 
-@kernel
+# Passing a state costs more than the work: it is compiled into its callers.
+@kernel(inline="always")
 def fill_direction(
     model: Model, rules: Rules, state: State, slot: int, bet: int, out: Floats
 ) -> float:
     """Fill the direction of a bet's effect; return its constant."""
+    constant = rules.tolerance
     if state.constant.shape[1] == 0:
         difference(model, state.winner[slot, bet], state.rival[slot, bet], out)
-        return rules.tolerance
-    for i in range(out.size):
-        out[i] = state.directions[slot, bet, i]
-    return state.constant[slot, bet]
+    else:
+        for i in range(out.size):
+            out[i] = state.directions[slot, bet, i]
+        constant = state.constant[slot, bet]
+    return constant
 
 
 @kernel

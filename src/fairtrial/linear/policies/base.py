@@ -441,7 +441,9 @@ class LinearPolicy(FixedConfidencePolicy):
             values = problem.sign * unit * (places @ theta)
             half = unit * self._reach(places, root, radius)
         found = [
-            self._estimate({"arm": label, "limit": name}, results, value, reach, in_range=False)
+            self._estimate(
+                {"arm": label, "prediction": name}, results, value, reach, in_range=False
+            )
             for label, value, reach in zip(problem.answers, values, half, strict=True)
         ]
         return with_limits(found, problem.sign, floors, ceilings)
