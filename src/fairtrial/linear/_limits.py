@@ -23,7 +23,9 @@ __all__ = [
     "Requirement",
     "Rows",
     "bounds_by_candidate",
-    "bounds_in_words",
+    "check_intervals",
+    "check_reach",
+    "in_words",
     "margins_by_candidate",
     "named_bounds",
     "none_if_free",
@@ -184,7 +186,61 @@ def none_if_free(bounds: Floats | None) -> list[float | None] | None:
     return [value if math.isfinite(value) else None for value in bounds.tolist()]
 
 
-def bounds_in_words(bounds: Floats) -> str:
+# --------------------------------------------------------------------------- what is asked
+
+
+def check_intervals(
+    requirements: Sequence[Requirement], answers: Sequence[str], sign: float, spare: float
+) -> None:
+    """Refuse ceilings that are not beyond the floors by more than twice the floor tolerance."""
+    ceilings = {one.name: one for one in requirements if one.factor < 0.0}
+    for floor in requirements:
+        ceiling = ceilings.get(floor.name.replace("floors", "ceilings"))
+        if ceiling is None or ceiling is floor:
+            continue
+        narrow = np.flatnonzero(~(-ceiling.least - floor.least > 2.0 * spare))
+        if narrow.size:
+            first = int(narrow[0])
+            accepted = f"must be beyond the floor by more than twice floor_tolerance ({spare:g})"
+            name = f"{ceiling.name}[{answers[first]}]"
+            raise InvalidArgument(name, accepted, -sign * float(ceiling.least[first]))
+
+
+def check_reach(
+    requirements: Sequence[Requirement],
+    answers: Sequence[str],
+    sign: float,
+    reward_range: tuple[float, float],
+) -> None:
+    """Refuse limits on arms' own means that rewards in a known range cannot keep."""
+    low, high = sorted(sign * end for end in reward_range)
+    for one in requirements:
+        if one.name not in ("floors", "ceilings", "superiority"):
+            continue
+        most = high - low if one.control >= 0 else max(one.factor * low, one.factor * high)
+        missed = np.flatnonzero(one.least > most)
+        if missed.size:
+            accepted = f"must be one that rewards in {list(reward_range)} can keep"
+            raise InvalidArgument(f"{one.name}[{answers[int(missed[0])]}]", accepted)
+
+
+def in_words(one: Requirement, sign: float, control: str | None) -> str:
+    """Return what a requirement asks of a candidate: "whose mean is at least 0.3"."""
+    subject = "whose mean"
+    if one.name.startswith("limits["):
+        subject += f" for {one.name[len('limits[') : one.name.rindex(']')]}"
+    least = one.least[one.limited]
+    if one.control < 0:
+        side = "at least" if one.factor * sign > 0.0 else "at most"
+        return f"{subject} is {side} {_size(one.factor * sign * least)}"
+    size = _size(np.abs(least))
+    if one.name == "superiority":
+        return f"{subject} is better than that of {control!r}{'' if size == '0' else f' by {size}'}"
+    more = "" if size == "0" else f" by more than {size}"
+    return f"{subject} is not worse than that of {control!r}{more}"
+
+
+def _size(bounds: Floats) -> str:
     """Return a bound, if all candidates have the same."""
     return f"{bounds[0]:,.12g}" if (bounds == bounds[0]).all() else "a limit of its own"
 

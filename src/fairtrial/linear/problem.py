@@ -50,7 +50,9 @@ from fairtrial.linear._limits import (
     Requirement,
     Rows,
     bounds_by_candidate,
-    bounds_in_words,
+    check_intervals,
+    check_reach,
+    in_words,
     margins_by_candidate,
     named_bounds,
     none_if_free,
@@ -467,37 +469,9 @@ class Problem(BaseProblem):
         if self.misspecification:
             accepted = "must be 0 with limits: no rule here is proven for both"
             raise InvalidArgument("misspecification", accepted, self.misspecification)
-        upper = {one.name: one for one in self._requirements if one.factor < 0.0}
-        for lower in self._requirements:
-            other = upper.get(lower.name.replace("floors", "ceilings"))
-            if other is None or other is lower:
-                continue
-            width = -other.least - lower.least
-            narrow = np.flatnonzero(~(width > 2.0 * self.floor_tolerance))
-            if narrow.size:
-                label = self.answers[int(narrow[0])]
-                accepted = (
-                    "must be beyond the floor by more than twice floor_tolerance "
-                    f"({self.floor_tolerance:g})"
-                )
-                bound = -self.sign * float(other.least[narrow[0]])
-                raise InvalidArgument(f"{other.name}[{label}]", accepted, bound)
-        self._check_reach()
-
-    def _check_reach(self) -> None:
-        """Refuse limits that no mean of rewards in a known range can keep."""
-        if self.reward_range is None or self.candidates is not None:
-            return
-        low, high = sorted(self.sign * end for end in self.reward_range)
-        for one in self._requirements:
-            if one.name not in ("floors", "ceilings", "superiority"):
-                continue
-            most = high - low if one.control >= 0 else max(one.factor * low, one.factor * high)
-            missed = np.flatnonzero(one.least > most)
-            if missed.size:
-                label = self.answers[int(missed[0])]
-                accepted = f"must be one that rewards in {list(self.reward_range)} can keep"
-                raise InvalidArgument(f"{one.name}[{label}]", accepted)
+        check_intervals(self._requirements, self.answers, self.sign, self.floor_tolerance)
+        if self.reward_range is not None and self.candidates is None:
+            check_reach(self._requirements, self.answers, self.sign, self.reward_range)
 
     def _given_top(self, top: int) -> int:
         number = check_integer("top", top, low=1)
@@ -584,26 +558,9 @@ class Problem(BaseProblem):
         """Which limits an answer must keep, in words."""
         if not self.has_limits:
             return ""
-        asked = [self._in_words(one) for one in self._requirements]
+        asked = [in_words(one, self.sign, self.control) for one in self._requirements]
         spare = f" (to within {self.floor_tolerance:g})" if self.floor_tolerance else ""
         return f", among those {' and '.join(asked)}{spare}"
-
-    def _in_words(self, one: Requirement) -> str:
-        """Return what a requirement asks for."""
-        of = "whose mean"
-        if one.name.startswith("limits["):
-            of = f"whose mean for {one.name[len('limits[') : one.name.rindex(']')]}"
-        bounds = bounds_in_words(np.abs(one.least[one.limited]))
-        if one.control >= 0:
-            better = bool((one.least[one.limited] > 0.0).all()) or one.name == "superiority"
-            size = "" if bounds == "0" else f" by {bounds}"
-            if better:
-                return f"{of} is better than that of {self.control!r}{size}"
-            more = f" by more than {bounds}" if size else ""
-            return f"{of} is not worse than that of {self.control!r}{more}"
-        side = "at least" if one.factor * self.sign > 0.0 else "at most"
-        signed = one.factor * self.sign * one.least[one.limited]
-        return f"{of} is {side} {bounds_in_words(signed)}"
 
     @property
     def has_limits(self) -> bool:
