@@ -278,3 +278,32 @@ def test_json_never_holds_what_json_cannot_say(folder, document):
     found, result = document("run", write(folder, replayed(problem=problem)), "--pulls", 1)
     assert result.exit_code == ExitCode.NO_ANSWER
     json.dumps(found, allow_nan=False)
+
+
+def test_limits_on_other_predictions_are_a_table_of_a_file_and_are_shown(folder, invoke, document):
+    rows = [[1, dose, heat] for dose in (0, 1) for heat in (0, 1)]
+    cold = {"features": [[1, 0, 0], [1, 0, 0], [1, 1, 0], [1, 1, 0]], "floors": 0.2}
+    path = write(
+        folder,
+        {
+            "study": {"name": "doses", "storage": STORAGE, "seed": 1},
+            "problem": {
+                "family": "linear",
+                "features": rows,
+                "arms": ["a", "b", "c", "d"],
+                "floors": {"a": 0.1},
+                "noise_std": 0.2,
+                "limits": {"cold": cold},
+            },
+            "source": {"kind": "simulate", "theta": [0.1, 0.5, 0.3]},
+        },
+    )
+    result = invoke("run", path)
+    assert "'d' is the best that keeps all its limits" in result.stdout
+    shown = invoke("study", "show", "doses", "--storage", STORAGE).stdout
+    assert "Limits on other predictions" in shown
+    assert "no arm" in shown
+    found, _ = document("study", "show", "doses", "--storage", STORAGE)
+    limited = found["progress"]["limited"]
+    assert [one["prediction"] for one in limited] == ["cold"] * 4
+    assert {one["lower_limit"] for one in limited} == {0.2}

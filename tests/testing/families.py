@@ -161,6 +161,40 @@ def not_quite_linear() -> Instance:
     return problem, linear.GaussianEnvironment(problem, [1.3, 0.1])
 
 
+def limited() -> Instance:
+    """Other predictions have limits, some against a control; least is best; noise by arm."""
+    tried = [[1, 0.1, 0], [1, 0.1, 1.1], [1, 0.6, 0], [1, 0.55, 0.9], [1, 1.05, 0.1], [1, 1, 1]]
+    problem = linear.Problem(
+        tried,
+        candidates=[[1, 0.1, 1], [1, 0.55, 1], [1, 1, 1]],
+        answers=["low", "mid", "high"],
+        noise_std=[0.5, 0.55, 0.6, 0.52, 0.47, 0.58],
+        direction="minimize",
+        control="low",
+        floors=[0.9, None, 0.8],
+        limits={
+            "cold": {"features": [[1, 0.1, 0], [1, 0.55, 0], [1, 1, 0]], "margin": 0.15},
+            "hot": {
+                "features": [[1, 0.1, 1.3], [1, 0.55, 1.3], [1, 1, 1.3]],
+                "ceilings": [None, -0.2, 0.15],
+            },
+        },
+    )
+    return problem, linear.GaussianEnvironment(problem, [0.7, -0.6, -0.2])
+
+
+def limited_clicks() -> Instance:
+    problem = linear.Problem(
+        [[1, 0.1, 0.0], [1, 0.9, 0.2], [1, 0.3, 1.0], [1, 0.95, 0.9]],
+        reward_range=(0, 1),
+        floors=[None, 0.45, 0.4, 0.3],
+        ceilings=0.95,
+        tolerance=0.05,
+        floor_tolerance=0.04,
+    )
+    return problem, linear.BernoulliEnvironment(problem, [0.05, 0.6, 0.25])
+
+
 # ------------------------------------------------------------------------------ delayed
 
 
@@ -364,6 +398,7 @@ INSTANCES: list[Callable[[], Instance]] = [
     known_noise, far_apart, held_back, narrow_gap, no_limits, no_limits_in_a_range, bounded,
     intervals, unknown_noise, close_enough,
     features, narrow_angle, other_candidates, clicks, residuals, best_two, not_quite_linear,
+    limited, limited_clicks,
     late, late_and_close, early_readings, biased_readings, pieces, forecasts, late_by_outcome,
     late_unknown_noise, late_scores, late_scores_minimized,
     shares, loose_shares, share_groups, several_plays, sleepers, contexts,
@@ -424,7 +459,9 @@ _SUBPOPULATIONS = [
 
 _LINEAR = [
     *_rows(linear, "BlockBetting",
-           features, narrow_angle, other_candidates, clicks, best_two, not_quite_linear),
+           features, narrow_angle, other_candidates, clicks, best_two, not_quite_linear,
+           limited, limited_clicks),
+    *_rows(linear, "BlockBetting", limited, randomize="bernoulli"),
     *_rows(linear, "BlockBetting", clicks, randomize=False),
     *_rows(linear, "BlockBetting", features, clicks, randomize="bernoulli"),
     *_rows(linear, "LinGapE", features, other_candidates, residuals, best_two),

@@ -59,12 +59,17 @@ def _tables(progress: Progress, minimize: bool) -> Iterator[tuple[Table, str]]:
     if _has_own_estimates(progress):
         cut = cut_of_arms(progress, minimize)
         title = "Arms" if _is_grouped(progress) else "Answers"
-        yield estimates_table(title, cut.rank(progress.arms)), cut.note
+        answer = named(progress.recommendation)
+        yield estimates_table(title, cut.rank(progress.arms), answer), cut.note
     if progress.actions:
         cut = cut_of(progress, minimize)
         title = f"Arms by {_second_label(progress)}" if _is_grouped(progress) else "Arms"
         note, answer = f"{cut.note}\n{earlier_note(progress)}", named(progress.recommendation)
         yield estimates_table(title, cut.rank(progress.actions), answer), note
+    if progress.limited:
+        cut = cut_of_arms(progress, minimize)
+        shown, answer = cut.rank(progress.limited), named(progress.recommendation)
+        yield estimates_table("Limits on other predictions", shown, answer), cut.note
     if (found := differences(progress, minimize)) is not None and found.overall:
         yield _differences(found), found.note
     if held := limited(progress):

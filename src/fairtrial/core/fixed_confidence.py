@@ -51,6 +51,7 @@ class FixedConfidencePolicy(Policy):
     `_details`            what the family adds to its progress
     `_intervals`          of which kind the intervals of its estimates are
     `_effects`            what finds by how much arms differ, when somebody wants to know
+    `_limited`            further means with limits
     ====================  ======================================================================
 
     Corrections that an answer no longer follows are counted in `_amended`; a guarantee names them
@@ -180,6 +181,10 @@ class FixedConfidencePolicy(Policy):
         """Return what finds, from what is known now, how much better arms are than another."""
         return tuple
 
+    def _limited(self) -> tuple[Estimate, ...]:
+        """Return further means that an answer is held to limits of."""
+        return ()
+
     @property
     def _intervals(self) -> str:
         """Of which kind intervals are: "anytime" if they hold at all times at once."""
@@ -250,6 +255,7 @@ class FixedConfidencePolicy(Policy):
             intervals=self._intervals,
             evidence_scale=self._evidence_scale,
             find_effects=self._effects(),
+            limited=self._limited(),
         )
 
     # ------------------------------------------------------------------ whole runs

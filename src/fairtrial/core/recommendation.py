@@ -294,6 +294,9 @@ class Progress:
         What is estimated for each of `arms`: its mean, or its share of the pulls.
     find_effects : callable
         Returns `effects`; it is called when somebody wants them.
+    limited : tuple of Estimate
+        Further means that an answer is held to limits of: their labels name the ``arm`` and the
+        ``prediction``.
     """
 
     recommendation: Recommendation
@@ -310,6 +313,7 @@ class Progress:
     evidence_scale: Literal["statistic", "log_e_value"] = "statistic"
     quantity: str = "mean"
     find_effects: Callable[[], tuple[Effect, ...]] = field(default=tuple, repr=False, compare=False)
+    limited: tuple[Estimate, ...] = ()
 
     @property
     def effects(self) -> tuple[Effect, ...]:
@@ -334,6 +338,7 @@ class Progress:
             "actions": [estimate.to_dict() for estimate in self.actions],
             "arms": [estimate.to_dict() for estimate in self.arms],
             "effects": [effect.to_dict() for effect in self.effects],
+            "limited": [estimate.to_dict() for estimate in self.limited],
             "details": plain(self.details),
             "intervals": self.intervals,
             "quantity": self.quantity,

@@ -64,13 +64,29 @@ class ArmEnvironment(StationaryEnvironment):
         rows = reduced.arms * (scale / scale.max())[:, np.newaxis]
         return np.asarray(reduced.basis @ np.linalg.lstsq(rows, self.arm_means, rcond=None)[0])
 
+    def predicted(self, features: Floats) -> Floats:
+        """Return the true means of rows of features that are limited."""
+        return np.asarray(features @ self.closest_theta)
+
+    @cached_property
+    def limited_means(self) -> tuple[Floats, ...]:
+        """The true mean that each of the problem's requirements is about, shape (M,) each."""
+        own = self.problem.candidate_features
+        return tuple(
+            self.values if one.features is own else self.predicted(one.features)
+            for one in self.problem.requirements
+        )
+
     @cached_property
     def truth(self) -> Truth:
         """Means of the arms, values of the candidates and every acceptable answer.
 
-        ``details`` has the candidates' ``values``. With `top` above 1, ``best`` is a tuple
-        of labels, best first, and answers are accepted in any order.
+        ``details`` has the candidates' ``values`` and, where they have limits, which are
+        ``feasible``. With `top` above 1, ``best`` is a tuple of labels, best first, and answers are
+        accepted in any order.
         """
+        if self.problem.has_limits:
+            return self._truth_with_limits()
         problem, values = self.problem, self.values
         signed = problem.sign * values
         first = np.array([group[0] for group in problem.answer_groups])
@@ -91,6 +107,28 @@ class ArmEnvironment(StationaryEnvironment):
         ]
         details = {"values": values}
         return TopTruth(best, (best,), self.arm_means, details, tied, good=good, same=same)
+
+    def _truth_with_limits(self) -> Truth:
+        problem, values, limited = self.problem, self.values, self.limited_means
+        signed = problem.sign * values
+        kept = problem.within(limited)
+        strictly = problem.within(limited, -problem.floor_tolerance)
+        loosely = problem.within(limited, problem.floor_tolerance)
+        rounding = _ROUNDING * max(1e-300, float(np.abs(values).max()))
+        most = signed[strictly].max() if strictly.any() else -np.inf
+        good = loosely & (signed >= most - problem.tolerance - rounding)
+        named = tuple(problem.answers[index] for index in np.flatnonzero(good))
+        best = None
+        if kept.any():
+            best = problem.answers[int(np.argmax(np.where(kept, signed, -np.inf)))]
+        groups = {int(problem.group_of[index]) for index in np.flatnonzero(good)}
+        return Truth(
+            best=best,
+            acceptable=named if strictly.any() else (*named, None),
+            means=self.arm_means,
+            details={"values": values, "feasible": kept},
+            tied=len(groups) > 1 and problem.tolerance == problem.floor_tolerance == 0.0,
+        )
 
 
 class GaussianEnvironment(ArmEnvironment):
@@ -305,6 +343,14 @@ class ReplayEnvironment(ArmEnvironment):
                 raise NotSupported(f"candidate {label!r} has no row: its true value is not known")
         return np.array([np.mean(self._by_label[label]) for label in self.problem.answers])
 
+    def predicted(self, features: Floats) -> Floats:
+        """Return measured means of rows of features; those of the linear fit, if not measured."""
+        problem = self.problem
+        known = dict(zip(map(_row_key, problem.features), self.arm_means, strict=True))
+        fitted = features @ self.closest_theta
+        means = [known.get(_row_key(row), mean) for row, mean in zip(features, fitted, strict=True)]
+        return np.array(means)
+
     @cached_property
     def theta(self) -> Floats:
         """The parameter that fits the arms' means best, by least squares; shape (d,)."""
@@ -315,3 +361,7 @@ class ReplayEnvironment(ArmEnvironment):
     def source(self) -> Source:
         """The environment as the kernels see it."""
         return Source.replay(self._rows, self.noise_std)
+
+
+def _row_key(row: Floats) -> bytes:
+    return bytes((row + 0.0).tobytes())

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from fairtrial.confidence.complexity import EvidencePrice, positive_spread
 from fairtrial.linear._arguments import by_arm
 from fairtrial.linear.designs import contrasts_at
+from fairtrial.linear.limited_evidence import best_within_limits, looked_at
 from fairtrial.linear.problem import Problem
 
 __all__ = ["evidence_price"]
+
+Floats = NDArray[np.float64]
 
 _HARDEST = 20
 """Number of the hardest comparisons that are looked at one by one."""
@@ -50,9 +53,17 @@ def evidence_price(
     relative = positive_spread(spread) / problem.scale
     shares = np.sqrt(np.asarray(weights, dtype=np.float64)) / relative
     rows = shares[:, np.newaxis] * problem.reduced.arms
-    directions = contrasts_at(problem, theta).directions
+    directions = _directions(problem, np.asarray(theta, dtype=np.float64), shares)
     lengths = ((directions @ np.linalg.pinv(rows)) ** 2).sum(axis=1)
     hardest = np.argsort(-lengths)[:_HARDEST]
     estimates = np.linalg.lstsq(rows.T, directions[hardest].T, rcond=None)[0].T
     reach = np.abs(estimates * shares / problem.scale).sum(axis=1)
     return EvidencePrice(2.0 * float(lengths.max()), float(reach.max()))
+
+
+def _directions(problem: Problem, theta: Floats, shares: Floats) -> Floats:
+    """Return what decides, over its effect: differences from the best, and limits."""
+    if not problem.has_limits:
+        return contrasts_at(problem, theta).directions
+    best = best_within_limits(problem, theta)
+    return looked_at(problem, theta, best)(np.square(shares)[:, np.newaxis])[2]

@@ -22,7 +22,7 @@ from fairtrial.linear.fixed_design import fixed_design
 from fairtrial.linear.planning import complexity
 from fairtrial.linear.policies.blocks import BlockBetting
 from fairtrial.linear.problem import NO_INTERCEPT, Problem
-from fairtrial.linear.scenarios import at_effect, values
+from fairtrial.linear.scenarios import at_effect, harms, values
 
 __all__ = ["FAMILY"]
 
@@ -69,6 +69,7 @@ FAMILY = Family(
     complexity=complexity,
     analysis=_analysis,
     at_effect=at_effect,
+    harms=harms,
     with_losses=LossyEnvironment,
     with_drift=DriftingEnvironment,
     values=values,

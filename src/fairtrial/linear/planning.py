@@ -3,17 +3,29 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairtrial.confidence.complexity import Complexity as CertifiedComplexity
 from fairtrial.confidence.complexity import assumptions_of, positive_spread
-from fairtrial.core.validation import check_instance
+from fairtrial.confidence.cutting_planes import CutsAt, best_shares
+from fairtrial.core.validation import check_instance, check_number
 from fairtrial.linear.designs import contrasts_at, oracle_design
 from fairtrial.linear.environments import ArmEnvironment
+from fairtrial.linear.limited_evidence import best_within_limits, looked_at
+from fairtrial.linear.problem import Problem
 
 __all__ = ["Complexity", "complexity"]
+
+Floats = NDArray[np.float64]
+
+_NORMAL = "normal rewards whose means are linear in the features,"
+
+_STEPS = 20_000
+_LEAST_PART = 1e-9
+_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,9 +42,9 @@ class Complexity(CertifiedComplexity):
     allocation : ndarray of shape (K,), or None
         Optimal shares of the pulls, with sum one; None if T* is infinite. They need not be
         unique.
-    answer : str or tuple of str
+    answer : str, tuple of str, or None
         The right answer: the label of the best candidate or, with `top` above 1, the labels
-        of the best, best first.
+        of the best, best first. None if no candidate keeps all its limits.
     reason : str
         Why T* is infinite; else empty.
     assumes : str
@@ -77,12 +89,15 @@ def complexity(
 
     Notes
     -----
+    Where candidates have limits, T* counts what it takes to know that the answer keeps its own,
+    and that every other candidate breaks one or is worse.
+
     T* is that of Gaussian rewards. For others it is a yardstick: close to what the best rules
     need, and not a bound.
 
     Source: Soare, Lazaric, Munos (2014), eq. (6), with ``T* = 2 sigma^2 H``; as a bound for
     every rule: Degenne, Menard, Shang, Valko (2020), "Gamification of pure exploration for
-    linear bandits", Theorem 1.
+    linear bandits", Theorem 1. With limits: the page on block betting.
 
     Examples
     --------
@@ -95,11 +110,14 @@ def complexity(
     problem = check_instance("environment", environment, ArmEnvironment).problem
     theta, noise = environment.closest_theta, positive_spread(environment.arm_stds)
     assumed = problem.clone(noise_std=noise, reward_range=None)
+    if problem.has_limits:
+        wanted = check_number("tol", tol, low=1e-9, high=1.0)
+        found = _complexity_with_limits(assumed, theta, wanted, max_seconds)
+        return replace(found, assumes=assumptions_of(_NORMAL, problem.reward_range is not None))
     contrasts = contrasts_at(assumed, theta)
     labels = tuple(problem.answers[index] for index in contrasts.best)
     answer = labels[0] if problem.top == 1 else labels
-    rewards = "normal rewards whose means are linear in the features,"
-    assumes = assumptions_of(rewards, problem.reward_range is not None)
+    assumes = assumptions_of(_NORMAL, problem.reward_range is not None)
     if contrasts.tied:
         first, second = (problem.answers[index] for index in contrasts.tied)
         reason = f"{first!r} and {second!r} tie for best"
@@ -112,3 +130,73 @@ def complexity(
     return Complexity(
         value, lower, value, design.weights, answer, assumes=assumes, hardness=hardness
     )
+
+
+# ------------------------------------------------------------------------------ with limits
+
+
+def _complexity_with_limits(
+    problem: Problem, theta: Floats, tol: float, max_seconds: float | None
+) -> Complexity:
+    """Return the complexity at a theta where candidates have limits."""
+    best = best_within_limits(problem, theta)
+    answer = None if best is None else problem.answers[best]
+    assumes = ""
+    reason = _why_infinite(problem, theta, best)
+    if reason:
+        return Complexity(math.inf, math.inf, math.inf, None, answer, reason, assumes)
+    look = looked_at(problem, theta, best)
+
+    def cuts_at(shares: Floats) -> tuple[float, Floats]:
+        return look(shares)[:2]
+
+    start = _nearly_best(cuts_at, problem)
+    if not np.isfinite(cuts_at(start)[0]):
+        even = start[:, 0]
+        return Complexity(0.0, 0.0, 0.0, even, answer, "", assumes, 0.0)
+    lower, upper, shares = best_shares(cuts_at, start, np.ones(1), tol, _LEAST_PART, max_seconds)
+    weights = shares[:, 0] / shares.sum()
+    weights.setflags(write=False)
+    largest = float(problem.scale.max())
+    return Complexity(
+        upper, lower, upper, weights, answer, "", assumes, 0.5 * upper / largest / largest
+    )
+
+
+def _nearly_best(cuts_at: CutsAt, problem: Problem) -> Floats:
+    """Return shares from some steps towards whatever the hardest item needs."""
+    shares = np.zeros((len(problem.arms), 1))
+    shares[problem.distinct_arms] = 1.0 / len(problem.distinct_arms)
+    best, most = shares, 0.0
+    for step in range(max(50, _STEPS // len(problem.answer_groups))):
+        hardest, cuts = cuts_at(shares)
+        if not 0.0 < hardest < np.inf:
+            break
+        if hardest > most:
+            best, most = shares, hardest
+        gain = 1.0 / (8.0 + step)
+        worth = (cuts * shares).sum(axis=(1, 2))
+        shares = shares * (1.0 - gain + gain * cuts[int(worth.argmin())] / worth.min())
+        shares = shares / shares.sum()
+    return best
+
+
+def _why_infinite(problem: Problem, theta: Floats, best: int | None) -> str:
+    """Return why no number of pulls can tell; empty if one can."""
+    if best is None:
+        return ""
+    spare = problem.floor_tolerance
+    for one in problem.requirements:
+        distance = one.distance(problem.sign * (one.features @ theta))
+        if distance[best] + spare == 0.0:
+            return f"{problem.answers[best]!r} is exactly on a limit, {one.name}"
+    values = problem.sign * problem.values(theta)
+    rivals = problem.feasible(theta, -spare)
+    rivals[list(problem.answer_groups[int(problem.group_of[best])])] = False
+    tied = rivals & (values[best] + problem.tolerance - values <= _ROUNDING * np.abs(values).max())
+    if problem.tolerance and tied.any():
+        same = values == values[best]
+        tied &= ~same
+    if not tied.any():
+        return ""
+    return f"{problem.answers[best]!r} and {problem.answers[int(tied.argmax())]!r} tie for best"

@@ -46,6 +46,19 @@ from fairtrial.linear._coordinates import (
     too_close,
 )
 from fairtrial.linear._encoding import Encoding, Table, encoding_of, joined_labels, table_of
+from fairtrial.linear._limits import (
+    Requirement,
+    Rows,
+    bounds_by_candidate,
+    check_intervals,
+    check_reach,
+    in_words,
+    margins_by_candidate,
+    named_bounds,
+    none_if_free,
+    rows_of_requirement,
+    superiority_of,
+)
 from fairtrial.linear._opening import varied_order
 
 __all__ = ["NotEstimable", "Problem"]
@@ -72,6 +85,9 @@ _HARMLESS_SHIFT = 1e-5
 
 _LEAST_TESTS = 3
 """How many arms are pulled, beyond those that any function fits, to test whether it is linear."""
+
+_BOUNDS = ("floors", "ceilings", "margin")
+"""What can be asked of a prediction, by the names of arguments."""
 
 _MOST_REWARD = 1e100
 """How many times the noise a reward may be: its square must be a float."""
@@ -132,7 +148,28 @@ class Problem(BaseProblem):
         products of what these columns are encoded as are features, too.
     control : str, optional
         The candidate that others are compared with in `Progress.effects`; the leader if none is
-        named. It changes no decision.
+        named. It changes no decision but by a `margin` and by `superiority`.
+    floors : float, None, array-like of shape (M,), or mapping by label, optional
+        What the value of a candidate must reach to be an answer: one number for all, in order, or
+        by label; None, or ``-inf``, for a candidate without a floor. If no candidate keeps all its
+        limits, the answer is "no arm". With ``direction="minimize"`` a value must stay at or below
+        its floor, and ``inf`` stands for none.
+    ceilings : as `floors`
+        Limits on the other side.
+    margin : float, None, array-like of shape (M,), or mapping by label, optional
+        How much worse than the control's a candidate's value may be. It matters where the control
+        may break a limit of its own: else the best is never worse than the control.
+    superiority : float, optional
+        By how much a candidate must be better than the control. If none is, the answer is the
+        control, unless it breaks a limit of its own. It takes the place of `margin`.
+    limits : mapping of str to mapping
+        Limits on other predictions of the same linear function, by name: each has ``features``, a
+        row for every candidate (as `candidates`), and at least one of ``floors``, ``ceilings`` and
+        ``margin``, on these rows times theta. So a condition must work at a second temperature,
+        too. Results of another kind (a side effect, say) do not inform theta: a limit on them needs
+        `subpopulations` or a study of its own.
+    floor_tolerance : float
+        How far beyond a limit the answer may be, and within it its rivals must be.
 
     Attributes
     ----------
@@ -147,13 +184,16 @@ class Problem(BaseProblem):
     arms, answers : tuple of str
         Labels of arms and candidates.
     noise_std : float, ndarray of shape (K,), "estimated", or None
+    floors, ceilings, margin : ndarray of shape (M,), or None
+        By candidate; infinite where there is none.
     tolerance, top, direction, reward_range, misspecification
         As given.
 
     Raises
     ------
     NotEstimable
-        If two candidates differ along a direction that no arm measures.
+        If two candidates differ along a direction that no arm measures, or if something is limited
+        that no arm measures.
     InvalidArgument
         If another argument is not acceptable; exactly one of `noise_std` and
         `reward_range` must be given.
@@ -190,6 +230,14 @@ class Problem(BaseProblem):
     >>> heated = Problem(conditions, noise_std=1.0)
     >>> heated.feature_names, heated.arms[2], heated.features[2].tolist()
     (('intercept', 'base=CsOPiv', 'heat'), 'CsOPiv 90', [1.0, 1.0, 90.0])
+
+    The best dose when it is warm that also works when it is cold:
+
+    >>> tried = [[1, dose, heat] for dose in (1, 2) for heat in (0, 1)]
+    >>> cold = {"features": [[1, 1, 0], [1, 2, 0]], "floors": 0.3}
+    >>> doses = Problem(tried, [[1, 1, 1], [1, 2, 1]], noise_std=1.0, limits={"cold": cold})
+    >>> doses.feasible([0.1, 0.1, 0.5]).tolist()
+    [False, True]
     """
 
     family = "linear"
@@ -210,6 +258,12 @@ class Problem(BaseProblem):
         misspecification: float = 0.0,
         interactions: Sequence[Sequence[str]] = (),
         control: str | None = None,
+        floors: ArrayLike | Mapping[str, float | None] | None = None,
+        ceilings: ArrayLike | Mapping[str, float | None] | None = None,
+        margin: ArrayLike | Mapping[str, float | None] | None = None,
+        superiority: float | None = None,
+        limits: Mapping[str, Mapping[str, Any]] | None = None,
+        floor_tolerance: float = 0.0,
     ) -> None:
         self._tables, self._encoding = _encoded(features, candidates, interactions)
         self.interactions = () if self._encoding is None else self._encoding.interactions
@@ -221,8 +275,16 @@ class Problem(BaseProblem):
         self.tolerance = check_number("tolerance", tolerance, low=0.0)
         self.misspecification = check_number("misspecification", misspecification, low=0.0)
         self.direction = check_choice("direction", direction, ["maximize", "minimize"])
-        self.top = self._given_top(top)
         self.control = check_optional_label("control", control, self.answers)
+        self.floors = self._given_bounds("floors", floors, -1.0)
+        self.ceilings = self._given_bounds("ceilings", ceilings, 1.0)
+        self.margin = self._given_margin("margin", margin)
+        self.superiority = self._given_superiority(superiority)
+        self.limits = {} if limits is None else self._given_limits(limits)
+        self.floor_tolerance = check_number("floor_tolerance", floor_tolerance, low=0.0)
+        self._requirements = self._given_requirements()
+        self._check_limits()
+        self.top = self._given_top(top)
         self._check_estimable()
         self._warn_of_zero_arms()
         if (self._tables or is_frame(features)) and not self.has_intercept:
@@ -303,8 +365,118 @@ class Problem(BaseProblem):
             )
         return given
 
+    def _given_bounds(self, name: str, given: Any, side: float) -> Floats | None:
+        """Return bounds by candidate; `side`: 1 for an upper one, as of rewards to be maximised."""
+        if given is None:
+            return None
+        return bounds_by_candidate(name, given, self.answers, side * self.sign * math.inf)
+
+    def _given_margin(self, name: str, given: Any) -> Floats | None:
+        if given is None:
+            return None
+        if self.control is None:
+            raise InvalidArgument("control", f"must name a candidate if {name} is given", None)
+        return margins_by_candidate(name, given, self.answers)
+
+    def _given_superiority(self, given: float | None) -> float | None:
+        superiority = superiority_of(given)
+        if superiority is not None and self.control is None:
+            raise InvalidArgument("control", "must name a candidate if superiority is given", None)
+        if superiority is not None and self.margin is not None:
+            raise InvalidArgument(
+                "margin", "must be left out if superiority is given, which asks for more"
+            )
+        return superiority
+
+    def _given_requirements(self) -> tuple[Requirement, ...]:
+        """Return every limit of the candidates, of rewards as they are maximised."""
+        found = self._requirements_on("", self.candidate_features, self._own_bounds())
+        for name, limit in self.limits.items():
+            rows = self._rows_of_limit(f"limits[{name!r}].features", limit["features"])
+            bounds = {key: limit.get(key) for key in _BOUNDS}
+            found += self._requirements_on(f"limits[{name!r}].", rows, bounds)
+        return tuple(found)
+
+    def _given_limits(self, limits: Any) -> dict[str, dict[str, Any]]:
+        """Return limits on other predictions by name: features as given, bounds by candidate."""
+        found = {}
+        for name, limit in named_bounds(limits).items():
+            argument = f"limits[{name!r}]"
+            clean = {
+                "features": self._features_of_limit(f"{argument}.features", limit["features"]),
+                "floors": self._given_bounds(f"{argument}.floors", limit.get("floors"), -1.0),
+                "ceilings": self._given_bounds(f"{argument}.ceilings", limit.get("ceilings"), 1.0),
+                "margin": self._given_margin(f"{argument}.margin", limit.get("margin")),
+            }
+            found[name] = {key: value for key, value in clean.items() if value is not None}
+        return found
+
+    def _own_bounds(self) -> dict[str, Floats | None]:
+        margin = self.margin
+        if self.superiority is not None:
+            margin = np.full(len(self.answers), -self.superiority)
+        name = "margin" if self.superiority is None else "superiority"
+        return {"floors": self.floors, "ceilings": self.ceilings, name: margin}
+
+    def _features_of_limit(self, name: str, given: Any) -> Floats | Table:
+        """Return the features of other predictions, a row for every candidate, or their table."""
+        if self._encoding is not None:
+            table = table_of(name, given, is_encoded=True)
+            if table is None:
+                raise InvalidArgument(
+                    name, f"must be a table with the columns {list(self._tables['features'])}"
+                )
+            return table
+        if is_frame(given) and set(map(str, given.columns)) == set(self.feature_names):
+            given = given.rename(columns=str)[list(self.feature_names)]
+        return rows_of(name, given, self.features.shape[1])
+
+    def _rows_of_limit(self, name: str, given: Any) -> Floats:
+        rows = given
+        if self._encoding is not None:
+            rows = rows_of(name, self._encoding.features(name, given), self.features.shape[1])
+        if len(rows) != len(self.answers):
+            accepted = f"must have {len(self.answers)} rows, one for each candidate"
+            raise InvalidArgument(name, f"{accepted}; got {len(rows)}")
+        return np.asarray(rows)
+
+    def _requirements_on(
+        self, prefix: str, rows: Floats, bounds: Mapping[str, Floats | None]
+    ) -> list[Requirement]:
+        """Return the requirements on one prediction of every candidate."""
+        found = []
+        for name, given in bounds.items():
+            if given is None:
+                continue
+            if name in ("margin", "superiority"):
+                control = self.answers.index(str(self.control))
+                least = -given.copy()
+                least[control] = -math.inf
+                found.append(Requirement(prefix + name, rows, 1.0, least, control))
+            else:
+                factor = 1.0 if name == "floors" else -1.0
+                least = factor * self.sign * given
+                found.append(Requirement(prefix + name, rows, factor, least))
+        return [one for one in found if one.limited.any()]
+
+    def _check_limits(self) -> None:
+        """Refuse limits that cannot be kept together, or that no rule here is proven for."""
+        if not self.has_limits:
+            if self.floor_tolerance:
+                accepted = "must be 0 where no candidate has a limit"
+                raise InvalidArgument("floor_tolerance", accepted, self.floor_tolerance)
+            return
+        if self.misspecification:
+            accepted = "must be 0 with limits: no rule here is proven for both"
+            raise InvalidArgument("misspecification", accepted, self.misspecification)
+        check_intervals(self._requirements, self.answers, self.sign, self.floor_tolerance)
+        if self.reward_range is not None and self.candidates is None:
+            check_reach(self._requirements, self.answers, self.sign, self.reward_range)
+
     def _given_top(self, top: int) -> int:
         number = check_integer("top", top, low=1)
+        if number > 1 and self.has_limits:
+            raise InvalidArgument("top", "must be 1 where candidates have limits", top)
         distinct = len(self.answer_groups)
         if number > distinct:
             accepted = f"must be at most {distinct}, the number of distinct candidates"
@@ -313,7 +485,7 @@ class Problem(BaseProblem):
 
     def _check_estimable(self) -> None:
         """Refuse candidates that no arm tells apart, and what floats cannot tell apart."""
-        groups = self.answer_groups
+        groups = self._value_groups
         pair = None
         if self.candidates is not None:
             pair = outside(self._coordinates, self._different_candidates)
@@ -333,6 +505,11 @@ class Problem(BaseProblem):
                 "candidates that are so far away; leave out those, or describe these in finer "
                 "features",
             )
+        for one, (_, unseen) in zip(self._requirements, self._limited, strict=True):
+            if unseen:
+                label = self.answers[unseen[0]]
+                accepted = f"must be on what the arms measure; no arm measures that of {label!r}"
+                raise NotEstimable(one.name, accepted)
 
     @property
     def _candidates_name(self) -> str:
@@ -366,7 +543,7 @@ class Problem(BaseProblem):
         assumed = f", if means are linear in {plural(features, 'feature')}"
         if self.misspecification:
             assumed += f" to within {self.misspecification:g}"
-        words = {"Question": f"{asked}{assumed}?"}
+        words = {"Question": f"{asked}{self._limits_asked}{assumed}?"}
         if self.answers != self.arms:
             words["Pulled are"] = listed(self.arms)
         if self._encoding is not None:
@@ -377,6 +554,40 @@ class Problem(BaseProblem):
         return words
 
     @property
+    def _limits_asked(self) -> str:
+        """Which limits an answer must keep, in words."""
+        if not self.has_limits:
+            return ""
+        asked = [in_words(one, self.sign, self.control) for one in self._requirements]
+        spare = f" (to within {self.floor_tolerance:g})" if self.floor_tolerance else ""
+        return f", among those {' and '.join(asked)}{spare}"
+
+    @property
+    def has_limits(self) -> bool:
+        """Whether any candidate has a limit."""
+        return len(self._requirements) > 0
+
+    @property
+    def requirements(self) -> tuple[Requirement, ...]:
+        """Every limit of the candidates, of rewards as they are maximised."""
+        return self._requirements
+
+    def feasible(self, theta: ArrayLike, spare: float = 0.0) -> NDArray[np.bool_]:
+        """Return which candidates keep all their limits at `theta`, `spare` wider apart; (M,)."""
+        given = self.check_theta(theta)
+        return self.within([one.features @ given for one in self._requirements], spare)
+
+    def within(self, predicted: Sequence[Floats], spare: float = 0.0) -> NDArray[np.bool_]:
+        """Return which candidates keep all limits that are `spare` wider apart, shape (M,).
+
+        `predicted`: what each of `requirements` is about, as rewards are, shape (M,).
+        """
+        kept = np.ones(len(self.answers), dtype=np.bool_)
+        for one, means in zip(self._requirements, predicted, strict=True):
+            kept &= one.distance(self.sign * means) + spare >= 0.0
+        return kept
+
+    @property
     def references(self) -> Mapping[str, str]:
         """By column of text, the value that the others are compared with."""
         return {} if self._encoding is None else self._encoding.references
@@ -384,6 +595,17 @@ class Problem(BaseProblem):
     def get_params(self) -> dict[str, Any]:
         """Return the constructor's arguments by name; tables that were encoded as columns."""
         return {**super().get_params(), **self._tables}
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the problem as JSON's own types; a candidate without a limit has null."""
+        data = super().to_dict()
+        for name in _BOUNDS:
+            data[name] = none_if_free(getattr(self, name))
+        for name, limit in self.limits.items():
+            data["limits"][name] |= {
+                key: none_if_free(limit[key]) for key in _BOUNDS if key in limit
+            }
+        return data
 
     @cached_property
     def has_intercept(self) -> bool:
@@ -404,7 +626,7 @@ class Problem(BaseProblem):
     @cached_property
     def _constant_error(self) -> float:
         """By how much the features fail to give a constant of one."""
-        if ((self.features == self.features[0]).all(axis=0) & (self.features[0] != 0.0)).any():
+        if self.constant_parameter is not None:
             return 0.0
         rows = self.reduced.arms
         # Rows are over the noise here, so that is what a constant is over, too.
@@ -456,10 +678,65 @@ class Problem(BaseProblem):
         Features that differ by no more than rounding are the same: the values of two candidates
         of a group are equal to 13 digits of the arms' largest mean.
         """
+        return tuple(members for members, _ in self._answer_parts)
+
+    @cached_property
+    def _answer_parts(self) -> tuple[tuple[tuple[int, ...], int], ...]:
+        """Candidates that are one answer, and the number of their value's group."""
+        found = []
+        for number, members in enumerate(self._value_groups):
+            parts: dict[bytes, list[int]] = {}
+            for index in members:
+                parts.setdefault(self._limits_of(index), []).append(index)
+            found += [(tuple(part), number) for part in parts.values()]
+        return tuple(sorted(found))
+
+    @cached_property
+    def _value_groups(self) -> tuple[tuple[int, ...], ...]:
+        """Candidates with the same value, whatever theta is, by index."""
         return tuple(
             tuple(sorted(index for row in rows for index in self._different[row]))
             for rows in self._joined
         )
+
+    def _limits_of(self, candidate: int) -> bytes:
+        """Return what differs between candidates whose limits differ, whatever theta is."""
+        found = [
+            np.append(rows.rows[candidate], rows.least[candidate]) for rows, _ in self._limited
+        ]
+        return b"".join((row + 0.0).tobytes() for row in found)
+
+    @cached_property
+    def _limited(self) -> tuple[tuple[Rows, tuple[int, ...]], ...]:
+        """The requirements in reduced coordinates, and candidates for which no arm measures one."""
+        return tuple(map(self._limited_by, self._requirements))
+
+    def _limited_by(self, one: Requirement) -> tuple[Rows, tuple[int, ...]]:
+        try:
+            rows, unseen = rows_of_requirement(
+                one, self._coordinates, self._noise_unit, self.constant_parameter
+            )
+        except Untrustworthy as error:
+            raise self._refusal(one.name, self.answers, error) from None
+        # A limit that is kept whatever theta is, is none.
+        kept = ~rows.rows.any(axis=1) & (rows.least <= 0.0)
+        return rows._replace(least=np.where(kept, -math.inf, rows.least)), unseen
+
+    @property
+    def limited_rows(self) -> tuple[Rows, ...]:
+        """The requirements in the coordinates of `reduced`, for every candidate."""
+        return tuple(rows for rows, _ in self._limited)
+
+    @cached_property
+    def constant_parameter(self) -> Floats | None:
+        """The parameter that gives every arm a mean of exactly one, shape (d,), if one is known."""
+        same = (self.features == self.features[0]).all(axis=0) & (self.features[0] != 0.0)
+        if not same.any():
+            return None
+        found = np.zeros(same.size)
+        column = int(same.argmax())
+        found[column] = 1.0 / self.features[0, column]
+        return found
 
     @cached_property
     def _different(self) -> tuple[tuple[int, ...], ...]:
@@ -507,7 +784,7 @@ class Problem(BaseProblem):
     def reduced(self) -> Reduced:
         """The problem in coordinates of full rank and unit noise."""
         placed = self._placed
-        kept = [rows[0] for rows in self._joined]
+        kept = [self._joined[number][0] for _, number in self._answer_parts]
         return Reduced(
             arms=self._coordinates.arms,
             candidates=placed.places.high[kept],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -9,15 +11,23 @@ from numpy.typing import NDArray
 
 from fairtrial.core.environment import Environment
 from fairtrial.core.moved_rows import moved_rows
+from fairtrial.core.scenario import Scenario
 from fairtrial.core.validation import index_of
+from fairtrial.errors import InvalidArgument
+from fairtrial.linear._limits import Requirement
 from fairtrial.linear.environments import ArmEnvironment, ReplayEnvironment
 from fairtrial.linear.problem import Problem
 
-__all__ = ["at_effect", "values"]
+__all__ = ["at_effect", "harms", "values"]
 
 Floats = NDArray[np.float64]
 
 _ROUNDING = 1e-9
+
+_JUST = 0.1
+"""How far beyond a limit "just" is, as a part of how far the mean was assumed to be within it."""
+
+_LEAST_OF_SPREAD = 0.01
 
 
 def values(environment: Environment) -> dict[str, float]:
@@ -69,3 +79,38 @@ def _moved(environment: ReplayEnvironment, base: float, effect: float) -> Replay
         environment.reward: np.concatenate(list(moved.values())).tolist(),
     }
     return environment.clone(table=columns)
+
+
+def harms(environment: ArmEnvironment) -> Iterator[Scenario]:
+    """Yield the scenario in which the assumed answer is just beyond the closest of its limits.
+
+    Of simulated environments: theta moves as little as that takes, in the metric of equal pulls.
+    """
+    problem, best = environment.problem, environment.truth.best
+    if not problem.has_limits or best is None or isinstance(environment, ReplayEnvironment):
+        return
+    arm = problem.answers.index(best)
+    margins = [one.distance(problem.sign * means)[arm] for one, means in _limits_of(environment)]
+    closest = int(np.argmin(margins))
+    if not np.isfinite(margins[closest]):
+        return
+    one = problem.requirements[closest]
+    row = (
+        one.factor
+        * problem.sign
+        * (one.features[arm] - (one.features[one.control] if one.control >= 0 else 0.0))
+    )
+    least = _LEAST_OF_SPREAD * float(environment.arm_stds.max())
+    down = margins[closest] + max(_JUST * margins[closest], least) + problem.floor_tolerance
+    step = problem.reduced.basis @ (problem.reduced.basis.T @ row)
+    length = float(row @ step)
+    if length <= 0.0:
+        return
+    why = f"{best!r} is just beyond a limit, {one.name}: to name it would be harmful"
+    with suppress(InvalidArgument):
+        moved = environment.clone(theta=environment.closest_theta - step * (down / length))
+        yield Scenario("beyond a limit", moved, why)
+
+
+def _limits_of(environment: ArmEnvironment) -> Iterable[tuple[Requirement, Floats]]:
+    return zip(environment.problem.requirements, environment.limited_means, strict=True)

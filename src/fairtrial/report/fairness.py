@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from fairtrial.core.recommendation import Estimate
 from fairtrial.presentation.alternatives import strength
 from fairtrial.presentation.bounds import bounded_values, explanation_of_bounds, title_of_bounds
-from fairtrial.presentation.charts import interval_chart
+from fairtrial.presentation.charts import IntervalChart, interval_chart
+from fairtrial.presentation.cuts import cut_of_arms
 from fairtrial.presentation.effects import OVERALL, limited
 from fairtrial.presentation.limits import Standing, as_estimate, limits_of, standing
 from fairtrial.presentation.panels import panels_of
 from fairtrial.presentation.shares import shares_of
+from fairtrial.presentation.sources import arm_of
 from fairtrial.presentation.words import (
     NOTHING,
     count,
@@ -44,29 +46,16 @@ def fairness(found: Findings) -> Markup:
     """Return the section."""
     if shares_of(found.progress):
         return section("Fairness", element("p", _shares_kept(found)))
-    against = _against_control(found) or _bounds(found)
+    parts = (_against_control(found), _further(found), _bounds(found))
+    others = text_of([part for part in parts if part])
     if not found.limited:
-        return section("Fairness", against or element("p", f"No group has a {found.limit}."))
-    panels = panels_of(found.shown)
-    chart = interval_chart(found.progress, panels.arms, panels.groups)
-    places = places_of(found.limited)
-    rows = [_limit_row(found, action, places) for action in found.cut.keep(found.limited)]
-    heads = (
-        *(str(key).capitalize() for key in found.limited[0].labels),
-        "Results",
-        "Mean",
-        "Lower",
-        "Upper",
-        found.limit.capitalize(),
-        "Distance of mean",
-        "Distance of interval",
-        "Standing",
-    )
-    words = {*range(len(found.limited[0].labels)), len(heads) - 1}
-    which = f"{found.limit.capitalize()}s" if found.cut.note else f"Every {found.limit}"
-    data = table(
-        f"{which} with {'their' if found.cut.note else 'its'} distance", heads, rows, words=words
-    )
+        return section("Fairness", others or element("p", f"No group has a {found.limit}."))
+    cut = found.cut_of_limited
+    rows = cut.keep(found.limited)
+    chart = _chart(found)
+    which = f"{found.limit.capitalize()}s" if cut.note else f"Every {found.limit}"
+    title = f"{which} with {'their' if cut.note else 'its'} distance"
+    data = _limits_table(found, title, rows, found.limit)
     return section(
         "Fairness",
         charts.figure(
@@ -75,7 +64,54 @@ def fairness(found: Findings) -> Markup:
             _fairness_caption(found),
             folded(f"The numbers: {plural(len(rows), found.limit)}", data, len(rows)),
         ),
-        against,
+        others,
+    )
+
+
+def _chart(found: Findings) -> IntervalChart:
+    """Return the chart of the means that have limits: of actions, or of answers."""
+    if found.limits_answers:
+        shown = found.cut_of_limited.keep(found.progress.arms)
+        arms = [arm_of(arm.labels) for arm in shown]
+        return interval_chart(found.progress, arms, [("mean", list(shown))])
+    panels = panels_of(found.shown)
+    return interval_chart(found.progress, panels.arms, panels.groups)
+
+
+def _limits_table(found: Findings, title: str, estimates: Sequence[Estimate], limit: str) -> Markup:
+    """Return a table of estimates with their limits, and how far they are from these."""
+    places = places_of(estimates)
+    labels = [str(key).capitalize() for key in estimates[0].labels]
+    heads = (
+        *labels,
+        "Results",
+        "Mean",
+        "Lower",
+        "Upper",
+        limit.capitalize(),
+        "Distance of mean",
+        "Distance of interval",
+        "Standing",
+    )
+    rows = [_limit_row(found, estimate, places) for estimate in estimates]
+    return table(title, heads, rows, words={*range(len(labels)), len(heads) - 1})
+
+
+def _further(found: Findings) -> Markup | None:
+    """Return limits on other predictions of the arms, and how these stand to them."""
+    limited = found.progress.limited
+    shown = cut_of_arms(found.progress, found.minimize).keep(limited)[:_MOST_LIMITS]
+    if not shown:
+        return None
+    hidden = len(limited) - len(shown)
+    note = f" {count(hidden)} more are not shown." if hidden else ""
+    tally = _tally([standing(one, found.named) for one in limited])
+    return text_of(
+        [
+            element("h3", "Limits on other predictions"),
+            element("p", f"{plural(len(limited), 'limit')}: {tally}.{note}"),
+            _limits_table(found, "Further limits", shown, "bound"),
+        ]
     )
 
 
@@ -175,7 +211,8 @@ def _fairness_caption(found: Findings) -> str:
             f" Each interval stands by itself, and is wider than what the decision rests on: "
             f"its guarantee covers the {found.limit}s of the answer together."
         )
-    return f"{caption} A distance below 0 means that the limit is missed. {found.cut.note}".strip()
+    below = "A distance below 0 means that the limit is missed."
+    return f"{caption} {below} {found.cut_of_limited.note}".strip()
 
 
 def _standings(found: Findings, actions: Sequence[Estimate]) -> list[Standing]:

@@ -9,7 +9,7 @@ from functools import cached_property
 from numpy.typing import ArrayLike
 
 from fairtrial.core.recommendation import Estimate, Progress
-from fairtrial.presentation.cuts import Cut, cut_of
+from fairtrial.presentation.cuts import Cut, cut_of, cut_of_arms
 from fairtrial.presentation.limits import (
     distance_to_limit,
     finite,
@@ -96,12 +96,26 @@ class Findings:
     @property
     def limit(self) -> str:
         """What a limit is called here."""
-        return name_of_limit(self.progress.actions)
+        return name_of_limit(self.limited)
 
     @property
     def limited(self) -> list[Estimate]:
-        """The actions that are held against a limit."""
-        return [action for action in self.progress.actions if limits_of(action)]
+        """The actions that are held against a limit; answers, where those cannot be pulled."""
+        progress = self.progress
+        own = [action for action in progress.actions if limits_of(action)]
+        if own or progress.quantity != "mean":
+            return own
+        return [arm for arm in progress.arms if limits_of(arm)]
+
+    @property
+    def limits_answers(self) -> bool:
+        """Whether limits are on answers that cannot be pulled."""
+        return bool(self.limited) and not any(map(limits_of, self.progress.actions))
+
+    @cached_property
+    def cut_of_limited(self) -> Cut:
+        """The arms of which limits are shown."""
+        return cut_of_arms(self.progress, self.minimize) if self.limits_answers else self.cut
 
     def name(self, estimate: Estimate) -> str:
         """Return what an estimate is of, for a sentence."""

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.confidence.complexity import Complexity, assumptions_of, positive_spread
+from fairtrial.confidence.cutting_planes import best_shares
 from fairtrial.core.validation import check_instance, check_number
 from fairtrial.errors import InvalidArgument
 from fairtrial.subpopulations._kernels.model import CEILING, NO_CONTROL, Model
@@ -26,13 +27,8 @@ _ROUNDING = 1e-10
 """Differences below this, relative to the largest mean or floor, are taken for none."""
 
 _FLUID_STEPS = 20_000
-_MOST_ROUNDS = 1_000
 _NEAR = 1.1
-_BLENDS = (0.5, 0.05)
-_CUTS_PER_CELL = 8
 _LEAST_PART = 1e-9
-_SOLVER_TOLERANCES = (1e-10, 1e-9, 1e-7)
-"""The sharpest makes the solver give up now and then."""
 
 
 def complexity(
@@ -274,92 +270,9 @@ def _closed_form_of_none(instance: _Instance) -> tuple[float, float, Floats]:
 
 def _cutting_planes(instance: _Instance, tol: float) -> tuple[float, float, Floats]:
     """Return certified bounds on T*, and the shares whose T is the upper one."""
-    bundle = _Bundle(instance, fluid_start(*instance, _FLUID_STEPS))
-    for _ in range(_MOST_ROUNDS):
-        before = bundle.information, bundle.ceiling
-        target = bundle.lower_ceiling()
-        if target is None or bundle.ceiling <= (1.0 + tol) * bundle.information:
-            break
-        for blend in _BLENDS:
-            bundle.look_at((1.0 - blend) * bundle.shares + blend * target)
-        if (bundle.information, bundle.ceiling) == before:
-            bundle.look_at(target)
-    upper = 2.0 / bundle.information
-    return min(2.0 / bundle.ceiling, upper), upper, bundle.shares
-
-
-class _Bundle:
-    """The best shares so far, their F (`information`), and the cuts: no F is above `ceiling`."""
-
-    def __init__(self, instance: _Instance, shares: Floats) -> None:
-        self._truth = instance[:3]
-        self._totals = instance.totals
-        self._cuts = np.empty((0, *shares.shape))
-        self.information = 0.0
-        self.ceiling = math.inf
-        self.look_at(shares)
-
-    def look_at(self, shares: Floats) -> None:
-        """Add the cuts at these shares; keep the shares if they are the best so far."""
-        if self._truth[0].control != NO_CONTROL:
-            # Where a cell has no share, the rows of a rival that touch it have no derivative.
-            even = self._totals / (shares.size if self._totals.size == 1 else len(shares))
-            shares = (1.0 - _LEAST_PART) * shares + _LEAST_PART * even
-        information, cuts = cuts_at(*self._truth, shares, _NEAR)
-        self._cuts = np.concatenate([self._cuts, cuts])
-        self.ceiling = min([self.ceiling, *(self._worth(cut) for cut in cuts)])
-        if information > self.information:
-            self.information, self.shares = float(information), shares
-
-    def lower_ceiling(self) -> Floats | None:
-        """Combine the cuts to their lowest ceiling; return the shares that they leave best."""
-        solution = self._solve_programme()
-        if solution is None:
-            return None
-        target, multipliers = solution
-        # Any convex combination of cuts is a cut: this holds however exact the solver was.
-        self.ceiling = min(self.ceiling, self._worth(np.tensordot(multipliers, self._cuts, 1)))
-        if len(self._cuts) > _CUTS_PER_CELL * target.size:
-            self._cuts = self._cuts[multipliers > 0.0]
-        return target
-
-    def _solve_programme(self) -> tuple[Floats, Floats] | None:
-        """Return the shares for which the lowest cut is highest, and the cuts' multipliers."""
-        from scipy.optimize import linprog
-
-        number, cells = len(self._cuts), self.shares.size
-        cuts = self._cuts.reshape(number, cells)
-        # The solver's tolerances are absolute: F is counted in units of the present one,
-        # and every cut in units of its largest entry.
-        units = cuts.max(axis=1)
-        for tolerance in _SOLVER_TOLERANCES:
-            found = linprog(
-                np.append(np.zeros(cells), -1.0),
-                A_ub=np.column_stack([-cuts / units[:, np.newaxis], self.information / units]),
-                b_ub=np.zeros(number),
-                A_eq=np.column_stack([self._sums(), np.zeros(self._totals.size)]),
-                b_eq=self._totals,
-                method="highs-ds",
-                options={
-                    "primal_feasibility_tolerance": tolerance,
-                    "dual_feasibility_tolerance": tolerance,
-                },
-            )
-            if found.x is not None:
-                multipliers = np.maximum(-found.ineqlin.marginals, 0.0) / units
-                target = np.maximum(found.x[:cells], 0.0).reshape(self.shares.shape)
-                return target, multipliers / multipliers.sum()
-        return None
-
-    def _sums(self) -> Floats:
-        """Return the matrix that sums flat shares, all together or in every group."""
-        arms, groups = self.shares.shape
-        return (
-            np.ones((1, arms * groups)) if self._totals.size == 1 else np.tile(np.eye(groups), arms)
-        )
-
-    def _worth(self, cut: Floats) -> float:
-        """Return the most that any shares can make of a cut."""
-        if self._totals.size == 1:
-            return float(cut.max())
-        return float(self._totals @ cut.max(axis=0))
+    # Where a cell has no share, the rows of a rival that touch it have no derivative.
+    least = _LEAST_PART if instance.model.control != NO_CONTROL else 0.0
+    start = fluid_start(*instance, _FLUID_STEPS)
+    return best_shares(
+        lambda shares: cuts_at(*instance[:3], shares, _NEAR), start, instance.totals, tol, least
+    )

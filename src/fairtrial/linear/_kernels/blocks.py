@@ -43,6 +43,17 @@ from fairtrial.confidence.noise_kernels import record_result, replace_result
 from fairtrial.core.compilation import kernel
 from fairtrial.core.draw_kernels import draw
 from fairtrial.core.draws import Source
+from fairtrial.linear._kernels.limited_plans import (
+    leader_with_limits_now,
+    plan_block_with_limits,
+)
+from fairtrial.linear._kernels.limited_wealth import (
+    conclude_with_limits,
+    evidence_with_limits,
+    start_with_limits,
+    wealth_with_limits,
+)
+from fairtrial.linear._kernels.limits import Limits
 from fairtrial.linear._kernels.matrices import (
     Floats,
     Integers,
@@ -60,6 +71,7 @@ from fairtrial.linear._kernels.model import Model, difference, resolution
 from fairtrial.linear._kernels.planning import (
     choose_leaders,
     clipped,
+    fill_direction,
     fit,
     leaders_now,
     measures_start,
@@ -89,6 +101,7 @@ __all__ = [
     "start",
     "tell",
     "tell_late",
+    "wealth_now",
 ]
 
 LEAST_SPREAD = 0.2
@@ -97,13 +110,15 @@ LEAST_SPREAD = 0.2
 @kernel
 def start(packed: Floats, floats: Floats, integers: Integers) -> None:
     """Begin; there is nothing to decide where all candidates are wanted."""
-    model, rules = open_constants(packed)
+    model, rules, limits = open_constants(packed)
     state = open_state(floats, integers)
     arms = model.arms.shape[0]
     for k in range(arms):
         state.shares[k] = 1.0 / arms
     state.forecast[0] = math.inf
-    if rules.top >= model.candidates.shape[0]:
+    if limits.excluded.size:
+        start_with_limits(model, limits, rules, state)
+    elif rules.top >= model.candidates.shape[0]:
         state.finished[0] = 1
         for k in range(state.chosen.size):
             state.chosen[k] = 1
@@ -119,23 +134,35 @@ def ask(packed: Floats, floats: Floats, integers: Integers, batch: float) -> tup
     The initial pulls, and those before theta can be estimated, inform plans and pay into nothing:
     their tag is -1.
     """
-    model, rules = open_constants(packed)
+    model, rules, limits = open_constants(packed)
     state = open_state(floats, integers)
-    return _next_arm(model, rules, state, batch)
+    return _next_arm(model, rules, limits, state, batch)
 
 
 @kernel(inline="always")
-def _next_arm(model: Model, rules: Rules, state: State, batch: float) -> tuple[int, int]:
+def _next_arm(
+    model: Model, rules: Rules, limits: Limits, state: State, batch: float
+) -> tuple[int, int]:
     """Return an arm to pull and the serial of its block; plan a block when none has pulls left."""
     arm, serial = next_pull(state.blocks, -1, 1)
     if arm < 0 and not (state.estimable[0] and _has_begun(model, rules, state)):
         arm = _extra_arm(model, rules, state)
     elif arm < 0 and next_slot(state.blocks) != OUTSIDE:
-        plan_block(model, rules, state, batch, np.empty(0))
+        _plan(model, rules, limits, state, batch, np.empty(0))
         arm, serial = next_pull(state.blocks, -1, 1)
     if arm >= 0:
         state.pending[arm] += 1.0
     return arm, serial
+
+
+@kernel(inline="always")
+def _plan(
+    model: Model, rules: Rules, limits: Limits, state: State, batch: float, assigned: Floats
+) -> None:
+    if limits.excluded.size:
+        plan_block_with_limits(model, limits, rules, state, batch, assigned)
+    else:
+        plan_block(model, rules, state, batch, assigned)
 
 
 @kernel
@@ -144,10 +171,10 @@ def open_assigned(packed: Floats, floats: Floats, integers: Integers, assigned: 
 
     Before theta can be estimated there is no plan: the pulls inform plans, in no block.
     """
-    model, rules = open_constants(packed)
+    model, rules, limits = open_constants(packed)
     state = open_state(floats, integers)
     if state.estimable[0]:
-        plan_block(model, rules, state, 0.0, assigned)
+        _plan(model, rules, limits, state, 0.0, assigned)
 
 
 @kernel
@@ -212,11 +239,11 @@ def tell(
     number: int,
 ) -> None:
     """Take one reward, and settle what is complete; a negative number says that nobody asked."""
-    model, rules = open_constants(packed)
+    model, rules, limits = open_constants(packed)
     state = open_state(floats, integers)
     if number >= 0:
         state.pending[arm] -= 1.0
-    _take(model, rules, state, arm, serial_of(tag), reward - rules.shift)
+    _take(model, rules, limits, state, arm, serial_of(tag), reward - rules.shift)
 
 
 @kernel
@@ -233,12 +260,12 @@ def tell_late(
 
     It does while the block is open: the worst value that a bet took was at most as good.
     """
-    model, rules = open_constants(packed)
+    model, rules, limits = open_constants(packed)
     state = open_state(floats, integers)
     value = reward - rules.shift
     # A pull that was called back after the stop was not counted as lost.
     state.lost[arm] = max(0.0, state.lost[arm] - 1.0)
-    _take(model, rules, state, arm, OUTSIDE, value)
+    _take(model, rules, limits, state, arm, OUTSIDE, value)
     slot = slot_of(state.blocks, serial_of(tag))
     if slot == OUTSIDE:
         return False
@@ -250,7 +277,9 @@ def tell_late(
 
 
 @kernel(inline="always")
-def _take(model: Model, rules: Rules, state: State, arm: int, serial: int, reward: float) -> None:
+def _take(
+    model: Model, rules: Rules, limits: Limits, state: State, arm: int, serial: int, reward: float
+) -> None:
     """Take one reward of a block, or outside of them; settle what is complete."""
     state.counts[arm] += 1.0
     state.sums[arm] += reward
@@ -266,13 +295,13 @@ def _take(model: Model, rules: Rules, state: State, arm: int, serial: int, rewar
     if rules.bounded:
         _multiply_bets(model, rules, state, slot, arm, reward)
     if state.blocks.waiting[slot] == 0:
-        _settle(model, rules, state)
+        _settle(model, rules, limits, state)
 
 
 @kernel
 def lose(packed: Floats, floats: Floats, integers: Integers, arm: int, tag: int) -> None:
     """Take note that a pull will have no reward."""
-    model, rules = open_constants(packed)
+    model, rules, limits = open_constants(packed)
     state = open_state(floats, integers)
     state.pending[arm] -= 1.0
     state.lost[arm] += 1.0
@@ -282,7 +311,7 @@ def lose(packed: Floats, floats: Floats, integers: Integers, arm: int, tag: int)
     note_loss(state.blocks, slot, arm, False)
     if rules.bounded:
         _multiply_bets(model, rules, state, slot, arm, LOST)
-    _settle(model, rules, state)
+    _settle(model, rules, limits, state)
 
 
 @kernel
@@ -300,7 +329,7 @@ def correct(
 
     The tag is -1 for a reward that is in no bet.
     """
-    model, rules = open_constants(packed)
+    model, rules, _ = open_constants(packed)
     state = open_state(floats, integers)
     before, after = old - rules.shift, new - rules.shift
     state.sums[arm] += after - before
@@ -362,12 +391,12 @@ def _correct_bets(
 @kernel
 def settle(packed: Floats, floats: Floats, integers: Integers) -> None:
     """Pay the bets of every block that is complete."""
-    model, rules = open_constants(packed)
-    _settle(model, rules, open_state(floats, integers))
+    model, rules, limits = open_constants(packed)
+    _settle(model, rules, limits, open_state(floats, integers))
 
 
 @kernel
-def _settle(model: Model, rules: Rules, state: State) -> None:
+def _settle(model: Model, rules: Rules, limits: Limits, state: State) -> None:
     """Pay the bets of every block that is complete, in the order in which they were issued."""
     slot = complete_slot(state.blocks)
     while slot != OUTSIDE and not _is_over(state):
@@ -376,7 +405,7 @@ def _settle(model: Model, rules: Rules, state: State) -> None:
         else:
             _pay_known_noise(model, rules, state, slot)
         close_oldest(state.blocks)
-        _conclude(model, rules, state)
+        _conclude(model, rules, limits, state)
         if rules.misspecification > 0.0 and not state.finished[0]:
             state.hopeless[0] = _is_hopeless(model, rules, state)
         slot = complete_slot(state.blocks)
@@ -425,15 +454,13 @@ def _pay_known_noise(model: Model, rules: Rules, state: State, slot: int) -> Non
         ledger = bets.ledger[slot, bet]
         if ledger == NO_BET:
             continue
-        difference(model, state.winner[slot, bet], state.rival[slot, bet], target)
+        constant = fill_direction(model, rules, state, slot, bet, target)
         if not is_seen(kernel, seen, target):
             continue
         multiply(inverse, target, direction)
         variance = dot(target, direction)
-        tolerance = rules.tolerance - resolution(
-            model, rules.misspecification, blocks.results[slot], direction
-        )
-        effect = dot(target, theta) + tolerance
+        constant -= resolution(model, rules.misspecification, blocks.results[slot], direction)
+        effect = dot(target, theta) + constant
         state.ledgers[ledger] += known_noise_gain(bets, slot, bet, effect, variance)
 
 
@@ -450,8 +477,11 @@ def _weakest_evidence(rules: Rules, state: State, chosen: Integers) -> float:
 
 
 @kernel
-def _conclude(model: Model, rules: Rules, state: State) -> None:
+def _conclude(model: Model, rules: Rules, limits: Limits, state: State) -> None:
     """Reject permanently what has lost, and finish when one answer is left."""
+    if limits.excluded.size:
+        conclude_with_limits(limits, rules, state)
+        return
     if rules.pairwise:
         chosen = np.empty(state.chosen.size, dtype=np.int64)
         known = leaders_now(model, rules, state, chosen)
@@ -523,19 +553,35 @@ def _interval_height(model: Model, rules: Rules, state: State) -> float:
 @kernel
 def leaders(packed: Floats, floats: Floats, integers: Integers, chosen: Integers) -> bool:
     """Mark the leaders by all data so far, or the answer; False before there are enough."""
-    model, rules = open_constants(packed)
-    return leaders_now(model, rules, open_state(floats, integers), chosen)
+    model, rules, limits = open_constants(packed)
+    state = open_state(floats, integers)
+    if limits.excluded.size:
+        leader = leader_with_limits_now(model, limits, rules, state)
+        for k in range(chosen.size):
+            chosen[k] = 1 if k == leader else 0
+        return leader >= 0
+    return leaders_now(model, rules, state, chosen)
 
 
 @kernel
 def evidence_now(packed: Floats, floats: Floats, integers: Integers) -> float:
     """Return the least log wealth that still separates the leaders from others; NaN before."""
-    model, rules = open_constants(packed)
+    model, rules, limits = open_constants(packed)
     state = open_state(floats, integers)
+    if limits.excluded.size:
+        leader = leader_with_limits_now(model, limits, rules, state)
+        return np.nan if leader < 0 else evidence_with_limits(limits, rules, state, leader)
     chosen = np.empty(state.chosen.size, dtype=np.int64)
     if not leaders_now(model, rules, state, chosen):
         return np.nan
     return _weakest_evidence(rules, state, chosen)
+
+
+@kernel
+def wealth_now(packed: Floats, floats: Floats, integers: Integers) -> Floats:
+    """Return the log wealth against every answer, "none" last, where candidates have limits."""
+    _, _, limits = open_constants(packed)
+    return wealth_with_limits(limits, open_state(floats, integers))
 
 
 @kernel
@@ -553,13 +599,13 @@ def run(
 
     `factors` turn rewards into units of noise.
     """
-    model, rules = open_constants(packed)
+    model, rules, limits = open_constants(packed)
     state = open_state(floats, integers)
     pulls = 0
     while pulls < max_pulls and not _is_over(state):
-        arm, serial = _next_arm(model, rules, state, batch)
+        arm, serial = _next_arm(model, rules, limits, state, batch)
         reward = draw(source.kind, source.first, source.second, source.starts, arm, generator)
         state.pending[arm] -= 1.0
-        _take(model, rules, state, arm, serial, factors[arm] * reward - rules.shift)
+        _take(model, rules, limits, state, arm, serial, factors[arm] * reward - rules.shift)
         pulls += 1
     return pulls

@@ -309,3 +309,36 @@ def invert(matrix: Floats, out: Floats, null_space: Floats) -> int:
             square_of(root, out)
             return size
     return pseudo_inverse(matrix, out, null_space)
+
+
+@kernel
+def root_of_inverse(matrix: Floats, out: Floats, null_space: Floats) -> int:
+    """Fill `out` with a matrix R for which R'R is the (pseudo-)inverse; return the rank.
+
+    `null_space` is filled with the projector on what is not seen, unless all is.
+    """
+    size = matrix.shape[0]
+    if whitener(matrix, out):
+        largest = 0.0
+        least = math.inf
+        for i in range(size):
+            largest = max(largest, matrix[i, i])
+            least = min(least, out[i, i] ** -2.0)
+        if least > 1e-6 * largest:
+            return size
+    values, vectors = np.linalg.eigh(matrix)
+    threshold = EIGENVALUE_TOLERANCE * max(values[size - 1], 0.0)
+    rank = 0
+    for i in range(size):
+        for j in range(size):
+            out[i, j] = null_space[i, j] = 0.0
+    for index in range(size):
+        is_large = values[index] > threshold
+        rank += is_large
+        for i in range(size):
+            if is_large:
+                out[index, i] = vectors[i, index] / math.sqrt(values[index])
+                continue
+            for j in range(size):
+                null_space[i, j] += vectors[i, index] * vectors[j, index]
+    return rank

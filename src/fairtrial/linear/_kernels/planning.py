@@ -173,7 +173,7 @@ def find_design(model: Model, steps: int, targets: Floats, shares: Floats, found
     """
     arms, rank = model.arms.shape
     trial = np.empty(arms)
-    _mix(model, shares, trial)
+    mix(model, shares, trial)
     matrix = np.empty((rank, rank))
     root = np.empty((rank, rank))
     work = np.empty(rank)
@@ -260,7 +260,7 @@ def block_counts(
 
 
 @kernel
-def _natural_size(rules: Rules, state: State, rank: int, live: int) -> float:
+def natural_size(rules: Rules, state: State, rank: int, live: int) -> float:
     """Return the pulls of a block: a part of those so far, and enough to pay for its planning."""
     total = 0.0
     for k in range(state.counts.size):
@@ -270,7 +270,7 @@ def _natural_size(rules: Rules, state: State, rank: int, live: int) -> float:
 
 
 @kernel
-def _plan_large(
+def plan_large(
     model: Model, rules: Rules, targets: Floats, size: float, shares: Floats, planned: Floats
 ) -> float:
     """Plan a block as `find_design` and `block_counts` do, by the arms and targets that matter.
@@ -282,7 +282,7 @@ def _plan_large(
     arms, rank = model.arms.shape
     few = FEW * (rank + 4)
     trial = np.empty(arms)
-    _mix(model, shares, trial)
+    mix(model, shares, trial)
     value = math.inf
     for k in range(arms):
         planned[k] = 0.0
@@ -310,12 +310,12 @@ def _plan_large(
             block_counts(part, found, few_targets, size, rules.excess * value / size, counts)
             for index in range(useful.size):
                 planned[useful[index]] = counts[index]
-        _mix(model, shares, trial)
+        mix(model, shares, trial)
     return value
 
 
 @kernel
-def _mix(model: Model, shares: Floats, trial: Floats) -> None:
+def mix(model: Model, shares: Floats, trial: Floats) -> None:
     """Fill shares to start from: old ones, and the same for every arm that measures anything."""
     useful = 0
     for k in range(trial.size):
@@ -388,10 +388,10 @@ def plan_block(model: Model, rules: Rules, state: State, batch: float, assigned:
             targets[bet, i] *= scale
     size = batch
     if size <= 0.0:
-        size = _natural_size(rules, state, rank, live)
+        size = natural_size(rules, state, rank, live)
     planned = np.empty(arms)
     if arms + targets.shape[0] > MANY:
-        value = _plan_large(model, rules, targets, size, state.shares, planned)
+        value = plan_large(model, rules, targets, size, state.shares, planned)
     else:
         shares = np.zeros(arms)
         value = find_design(model, rules.steps, targets, state.shares, shares)
@@ -404,11 +404,27 @@ def plan_block(model: Model, rules: Rules, state: State, batch: float, assigned:
     else:
         open_planned_block(state.blocks, planned)
     if rules.bounded:
-        _freeze_bounded(model, rules, state, slot, root, theta, noise)
+        freeze_bounded(model, rules, state, slot, root, theta, noise)
+
+
+# Passing a state costs more than the work: it is compiled into its callers.
+@kernel(inline="always")
+def fill_direction(
+    model: Model, rules: Rules, state: State, slot: int, bet: int, out: Floats
+) -> float:
+    """Fill the direction of a bet's effect; return its constant."""
+    constant = rules.tolerance
+    if state.constant.shape[1] == 0:
+        difference(model, state.winner[slot, bet], state.rival[slot, bet], out)
+    else:
+        for i in range(out.size):
+            out[i] = state.directions[slot, bet, i]
+        constant = state.constant[slot, bet]
+    return constant
 
 
 @kernel
-def _freeze_bounded(
+def freeze_bounded(
     model: Model, rules: Rules, state: State, slot: int, root: Floats, theta: Floats, noise: float
 ) -> None:
     """Freeze coefficients, centres and stakes of the bets on rewards in a known range."""
@@ -425,7 +441,7 @@ def _freeze_bounded(
     for bet in range(bets.number[slot]):
         if bets.ledger[slot, bet] == NO_BET:
             continue
-        difference(model, state.winner[slot, bet], state.rival[slot, bet], target)
+        constant = fill_direction(model, rules, state, slot, bet, target)
         if not is_seen(null_space, seen, target):
             bets.ledger[slot, bet] = NO_BET
             continue
@@ -433,13 +449,11 @@ def _freeze_bounded(
         centre = state.centres[slot, bet]
         multiply(inverse, target, weights)
         square = whiten_twice(root, target, work, direction)
-        tolerance = rules.tolerance - resolution(
-            model, rules.misspecification, blocks.planned[slot], weights
-        )
-        effect = dot(target, theta) + tolerance
+        constant -= resolution(model, rules.misspecification, blocks.planned[slot], weights)
+        effect = dot(target, theta) + constant
         for i in range(rank):
             centre[i] = theta[i] - direction[i] * effect / square
-        at_centre = tolerance - _left_out(model, rules, blocks.planned[slot], weights, target)
+        at_centre = constant - _left_out(model, rules, blocks.planned[slot], weights, target)
         inside = 0.0
         ruin = 0.0
         for index in range(blocks.width[slot]):

@@ -7,6 +7,7 @@ from fairtrial.confidence.block_betting.blocks import Blocks
 from fairtrial.confidence.noise_kernels import COLUMNS
 from fairtrial.core.compilation import kernel
 from fairtrial.core.layout import Layout
+from fairtrial.linear._kernels.limits import Limits
 from fairtrial.linear._kernels.matrices import Floats, Integers
 from fairtrial.linear._kernels.model import Model
 
@@ -33,6 +34,8 @@ class Rules(NamedTuple):
     pairwise: bool
     misspecification: float  # what a value may differ by from the linear function
     shift: float  # what is taken off every reward, if the features hold a constant
+    separately: bool  # whether every ledger is tested by itself: limits with a tolerance
+    pause: float  # root of the least information on limits with which bets are made
 
 
 class Constants(NamedTuple):
@@ -40,6 +43,7 @@ class Constants(NamedTuple):
 
     model: Model
     rules: Rules
+    limits: Limits
 
 
 class State(NamedTuple):
@@ -47,6 +51,10 @@ class State(NamedTuple):
 
     Ledgers are the wealth itself: one for every candidate, or for every ordered pair of them.
     With rewards in a known range, a pull's weight in a bet is its row times `coefficients`.
+
+    Where candidates have limits there is one more answer, "none", the last. The ledgers are then
+    those of `limited_wealth`, and the effect of a bet is `directions` times theta, plus `constant`:
+    first one against every other candidate, then one for every limit of the target.
     """
 
     counts: Annotated[Floats, "arms"]
@@ -59,8 +67,8 @@ class State(NamedTuple):
     record: Annotated[Floats, f"arms {COLUMNS}"]  # the spread of results, to test the noise
     early: Annotated[Floats, f"arms {COLUMNS}"]  # what it was when theta was first estimated
     forecast: Annotated[Floats, "1"]  # pulls still needed when the last block was planned
-    rejected: Annotated[Integers, "candidates"]
-    chosen: Annotated[Integers, "candidates"]  # the present leaders, or the answer
+    rejected: Annotated[Integers, "answers"]
+    chosen: Annotated[Integers, "answers"]  # the present leaders, or the answer
     finished: Annotated[Integers, "1"]
     hopeless: Annotated[Integers, "1"]  # whether there will be no answer
     estimable: Annotated[Integers, "1"]  # whether theta can be estimated, and `early` is noted
@@ -71,6 +79,9 @@ class State(NamedTuple):
     rival: Annotated[Integers, "slots bets"]
     coefficients: Annotated[Floats, "slots bets width"]
     centres: Annotated[Floats, "slots bets width"]
+    directions: Annotated[Floats, "slots aimed rank"]
+    constant: Annotated[Floats, "slots aimed"]
+    led: Annotated[Integers, "targets"]  # whether an answer was ever the target of a block
 
 
 CONSTANTS = Layout(Constants)
@@ -81,7 +92,10 @@ open_state = STATE.open
 
 @kernel
 def ledger_of(state: State, winner: int, rival: int) -> int:
-    """Return the ledger against "the rival is (also) right", as far as the winner tells."""
+    """Return the ledger against "the rival is (also) right", as far as the winner tells.
+
+    Not where candidates have limits.
+    """
     candidates = state.rejected.size
     return rival if state.ledgers.size == candidates else winner * candidates + rival
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,12 +15,13 @@ from fairtrial.core.policy import Choice
 from fairtrial.core.pull import Pull
 from fairtrial.core.recommendation import PREDICTABLE, Estimate, Guarantee, Status
 from fairtrial.core.validation import check_instance
-from fairtrial.core.wording import is_best
+from fairtrial.core.wording import is_best, or_within
 from fairtrial.errors import InvalidArgument
+from fairtrial.linear._limits import Requirement
+from fairtrial.linear._units import Units
 from fairtrial.linear.environments import ArmEnvironment
 from fairtrial.linear.policies.checks import contradiction
 from fairtrial.linear.policies.race import Race
-from fairtrial.linear.policies.units import Units
 from fairtrial.linear.problem import Problem
 
 Floats = NDArray[np.float64]
@@ -43,6 +44,9 @@ class LinearPolicy(FixedConfidencePolicy):
     environments = ArmEnvironment
     _nothing_yet = "not every direction has been measured yet"
 
+    _takes_limits: ClassVar[bool] = False
+    """Whether the rule is proven where candidates must keep limits."""
+
     _race: Race
     """The state of the rule, made by its constructor; block betting keeps its own instead."""
 
@@ -54,6 +58,9 @@ class LinearPolicy(FixedConfidencePolicy):
         seed: int | np.random.Generator | None,
     ) -> None:
         check_instance("problem", problem, Problem)
+        if problem.has_limits and not self._takes_limits:
+            accepted = "must have no floors, ceilings, margin, superiority or limits: only "
+            raise InvalidArgument("problem", f"{accepted}BlockBetting takes them")
         super().__init__(problem, delta, max_pulls, seed)
         self._units = Units(problem)
         # Misspecified means of candidates with equal features may differ by twice the bound.
@@ -168,21 +175,35 @@ class LinearPolicy(FixedConfidencePolicy):
         groups = self.problem.answer_groups
         return any(len(groups[index]) > 1 for index in self._answer or ())
 
-    def _labels(self, candidates: Sequence[int]) -> list[str]:
-        groups = self.problem.answer_groups
-        return [self.problem.answers[groups[index][0]] for index in candidates]
+    def _labels(self, candidates: Sequence[int]) -> list[Any]:
+        """Return the labels of distinct candidates; None for "no arm", the number after them."""
+        return [self._members([index])[0] for index in candidates]
 
-    def _members(self, candidates: Sequence[int]) -> list[str]:
-        """Return the labels of all candidates of some groups."""
+    def _members(self, candidates: Sequence[int]) -> list[Any]:
+        """Return the labels of all candidates of some groups; None for "no arm"."""
         groups = self.problem.answer_groups
-        return [self.problem.answers[member] for index in candidates for member in groups[index]]
+        found: list[str | None] = []
+        for index in candidates:
+            is_none = index == len(groups)
+            found += [None] if is_none else [self.problem.answers[one] for one in groups[index]]
+        return found
 
     def _label(self, answer: Sequence[int]) -> Any:
         labels = self._labels(answer)
         return labels[0] if self.problem.top == 1 else tuple(labels)
 
+    def _leads(self, label: Any) -> str:
+        return "no arm keeps all its limits" if label is None else super()._leads(label)
+
     def _finding(self, label: Any) -> str:
-        return is_best(label, self.problem.tolerance)
+        problem = self.problem
+        spare = problem.floor_tolerance
+        if label is None:
+            return "no arm keeps all its limits" + (f" by {spare:g}" if spare else "")
+        if not problem.has_limits:
+            return is_best(label, problem.tolerance)
+        kept = "keeps all its limits" + (f" to within {spare:g}" if spare else "")
+        return f"{label!r} is the best that {kept}{or_within(problem.tolerance, 'the best')}"
 
     @property
     def _ending(self) -> str:
@@ -212,7 +233,8 @@ class LinearPolicy(FixedConfidencePolicy):
     def _more_evidence(self) -> dict[str, Any]:
         """Return what in the answer has equal features; of a rule that failed, what it left."""
         more: dict[str, Any] = {}
-        groups = [self.problem.answer_groups[index] for index in self._answer or ()]
+        named = [index for index in self._answer or () if index < len(self.problem.answer_groups)]
+        groups = [self.problem.answer_groups[index] for index in named]
         if any(len(group) > 1 for group in groups):
             more["identical"] = [
                 [self.problem.answers[index] for index in group] for group in groups
@@ -227,7 +249,9 @@ class LinearPolicy(FixedConfidencePolicy):
         order = list(map(int, candidates))
         if fitted is None or len(order) < 2:
             return order
-        values = self.problem.reduced.candidates[order] @ fitted[0]
+        rows = self.problem.reduced.candidates
+        # "No arm", if it is one of them, comes last.
+        values = np.append(rows @ fitted[0], -math.inf)[order]
         return [order[index] for index in np.argsort(-values, kind="stable")]
 
     def _as_it_stands(self, promise: Guarantee) -> Guarantee:
@@ -242,6 +266,9 @@ class LinearPolicy(FixedConfidencePolicy):
         if problem.has_rounded_columns:
             stated = (*stated, "features that depend on others up to rounding are meant to")
         promise = replace(promise, assumptions=stated)
+        if problem.floor_tolerance:
+            near = f"an answer that misses a limit by at most {problem.floor_tolerance:g} keeps it"
+            promise = replace(promise, statement=f"{promise.statement}; {near}")
         if problem.tolerance:
             near = f"an answer within {problem.tolerance:g} of the best is right"
             promise = replace(promise, statement=f"{promise.statement}; {near}")
@@ -285,7 +312,8 @@ class LinearPolicy(FixedConfidencePolicy):
     def _rulings(self) -> dict[str, Any]:
         """Return how many candidates are not ruled out, and of each whether it is."""
         live = frozenset(self._live())
-        labels = self._labels(range(len(self.problem.answer_groups)))
+        none = int(self.problem.has_limits)
+        labels = self._labels(range(len(self.problem.answer_groups) + none))
         answers = [
             {"answer": label, "rejected": index not in live} for index, label in enumerate(labels)
         ]
@@ -365,12 +393,60 @@ class LinearPolicy(FixedConfidencePolicy):
             rows = problem.reduced.arms
             means = problem.sign * problem.scale * (rows @ theta)
             half = problem.scale * self._reach(rows, root, radius) + problem.misspecification
-        return tuple(
+        found = [
             self._estimate(labels, int(count), mean, reach, in_range=True)
             for labels, count, mean, reach in zip(
                 problem.action_labels, counts, means, half, strict=True
             )
-        )
+        ]
+        if problem.candidates is not None:
+            return tuple(found)
+        return with_limits(found, problem.sign, problem.floors, problem.ceilings)
+
+    def _limited(self) -> tuple[Estimate, ...]:
+        """Return what limits of their own name are about, of every candidate that has them."""
+        problem, fitted = self.problem, self._fit()
+        found: list[Estimate] = []
+        for name, limit in problem.limits.items():
+            rows = [one for one in problem.requirements if one.name.startswith(f"limits[{name!r}]")]
+            means = [one for one in rows if one.control < 0]
+            differences = [one for one in rows if one.control >= 0]
+            if means:
+                bounds = limit.get("floors"), limit.get("ceilings")
+                found += self._limited_estimates(name, means[0], fitted, *bounds)
+            for one in differences:
+                against = f"{name}, against {problem.control}"
+                # The margin is a floor of the difference.
+                floors = -problem.sign * limit["margin"]
+                found += self._limited_estimates(against, one, fitted, floors, None)
+        return tuple(one for one in found if not one.lower_limit is one.upper_limit is None)
+
+    def _limited_estimates(
+        self,
+        name: str,
+        one: Requirement,
+        fitted: tuple[Floats, Floats, float] | None,
+        floors: Floats | None,
+        ceilings: Floats | None,
+    ) -> tuple[Estimate, ...]:
+        """Return estimates of what a requirement is about, by candidate."""
+        problem = self.problem
+        rows = one.features - (one.features[one.control] if one.control >= 0 else 0.0)
+        values = half = np.full(len(rows), np.nan)
+        results = int(self._data[0].sum())
+        if fitted is not None:
+            theta, root, radius = fitted
+            unit = float(problem.scale.max())
+            places = rows @ problem.reduced.basis
+            values = problem.sign * unit * (places @ theta)
+            half = unit * self._reach(places, root, radius)
+        found = [
+            self._estimate(
+                {"arm": label, "prediction": name}, results, value, reach, in_range=False
+            )
+            for label, value, reach in zip(problem.answers, values, half, strict=True)
+        ]
+        return with_limits(found, problem.sign, floors, ceilings)
 
     def _candidate_estimates(
         self, fitted: tuple[Floats, Floats, float] | None
@@ -386,10 +462,11 @@ class LinearPolicy(FixedConfidencePolicy):
             values = problem.sign * unit * (rows @ theta)
             half = unit * self._reach(rows, root, radius) + problem.misspecification
             values = np.where(measured, values, np.nan)
-        return tuple(
+        found = [
             self._estimate({"arm": label}, int(count), value, reach, in_range=own)
             for label, count, value, reach in zip(problem.answers, pulls, values, half, strict=True)
-        )
+        ]
+        return with_limits(found, problem.sign, problem.floors, problem.ceilings)
 
     def _reach(self, rows: Floats, root: Floats, radius: float) -> Floats:
         """Return how far the estimates of rows can be off, by noise and misspecified means."""
@@ -417,6 +494,23 @@ class LinearPolicy(FixedConfidencePolicy):
             lower=float(min(max(mean - half, low), high)) if bounded else None,
             upper=float(max(min(mean + half, high), low)) if bounded else None,
         )
+
+
+def with_limits(
+    estimates: Sequence[Estimate], sign: float, floors: Floats | None, ceilings: Floats | None
+) -> tuple[Estimate, ...]:
+    """Return estimates by candidate with what they must not fall below, and not exceed."""
+    lower, upper = (floors, ceilings) if sign > 0 else (ceilings, floors)
+    return tuple(
+        replace(one, lower_limit=_bound(lower, place), upper_limit=_bound(upper, place))
+        for place, one in enumerate(estimates)
+    )
+
+
+def _bound(bounds: Floats | None, place: int) -> float | None:
+    if bounds is None or not math.isfinite(bounds[place]):
+        return None
+    return float(bounds[place])
 
 
 def refuse_several_answers(problem: Problem, policy: str) -> None:

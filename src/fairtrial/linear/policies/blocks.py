@@ -115,7 +115,8 @@ class BlockBetting(LinearPolicy, BlockPolicy):
     'ab'
     """
 
-    version = 5
+    version = 6
+    _takes_limits = True
     state_fields = tuple(f"_blocks.{name}" for name in LiveBlocks.fields)
 
     def __init__(
@@ -141,18 +142,21 @@ class BlockBetting(LinearPolicy, BlockPolicy):
         self.initial_pulls = (
             None if initial_pulls is None else check_integer("initial_pulls", initial_pulls, low=1)
         )
-        if self._pairwise and self._units.shape[1] ** 2 > MOST_PAIRS:
+        has_pairs = self._pairwise or problem.has_limits
+        if has_pairs and self._units.shape[1] ** 2 > MOST_PAIRS:
+            others = "limits" if problem.has_limits else "a tolerance or top; LinGapE takes more"
             raise InvalidArgument(
                 "problem",
                 f"must have at most {math.isqrt(MOST_PAIRS)} distinct candidates for BlockBetting "
-                "with a tolerance or top; LinGapE takes more",
+                f"with {others}",
                 self._units.shape[1],
             )
         # Repeats are made only where they are asked for.
         repeats = self.initial_pulls is not None
         self._opening = problem.start_arms if repeats else problem.varied_arms
         model = self._units.model._replace(opening=self._opening.astype(np.float64))
-        constants, _ = CONSTANTS.pack(Constants(model, self._rules))
+        limits = self._units.limits(self._shift)
+        constants, _ = CONSTANTS.pack(Constants(model, self._rules, limits))
         self.randomize = check_randomize(randomize)
         self._blocks = _Blocks(constants, self.randomize, self._key, **self._dimensions)
         self.assigned = assigned
@@ -194,7 +198,13 @@ class BlockBetting(LinearPolicy, BlockPolicy):
 
     @property
     def _pairwise(self) -> bool:
-        return self.problem.tolerance > 0.0 or self.problem.top > 1
+        return not self.problem.has_limits and (self.problem.tolerance > 0 or self.problem.top > 1)
+
+    @property
+    def _separately(self) -> bool:
+        """Whether every ledger is tested by itself, as limits with a tolerance need it."""
+        spare = max(self.problem.tolerance, self.problem.floor_tolerance)
+        return self.problem.has_limits and spare > 0.0
 
     @property
     def _initial(self) -> int:
@@ -221,6 +231,8 @@ class BlockBetting(LinearPolicy, BlockPolicy):
         """
         top, candidates = self.problem.top, self._units.shape[1]
         errors = max(1, top * (candidates - top)) if self._pairwise else 1
+        if self._separately:
+            errors = candidates
         return math.log(errors / self.delta)
 
     @property
@@ -229,9 +241,14 @@ class BlockBetting(LinearPolicy, BlockPolicy):
 
         A range that lies far from 0 would cost digits.
         """
-        if self.problem.reward_range is None or not self.problem.holds_constant_exactly:
+        problem = self.problem
+        known = problem.constant_parameter is not None
+        if problem.reward_range is None or not problem.holds_constant_exactly:
             return 0.0
-        low, high = self.problem.reward_range
+        if problem.has_limits and not known:
+            # Limits on means, not on their differences, would have to be moved exactly.
+            return 0.0
+        low, high = problem.reward_range
         return float(self._units.factors[0]) * (0.5 * low + 0.5 * high)
 
     @property
@@ -259,6 +276,8 @@ class BlockBetting(LinearPolicy, BlockPolicy):
             pairwise=self._pairwise,
             misspecification=self._units.misspecification,
             shift=self._shift,
+            separately=self._separately,
+            pause=0.5,
         )
 
     @property
@@ -266,13 +285,22 @@ class BlockBetting(LinearPolicy, BlockPolicy):
         """Those of the state but for how many blocks can be open at once."""
         arms, candidates, rank = self._units.shape
         top, bounded = self.problem.top, self.problem.reward_range is not None
+        ledgers = candidates**2 if self._pairwise else candidates
+        answers, bets, aimed = candidates, max(1, top * (candidates - top)), 0
+        if self.problem.has_limits:
+            limits = len(self.problem.requirements)
+            ledgers = candidates + candidates**2 + candidates * limits
+            answers, bets = candidates + 1, candidates + limits
+            aimed = bets
         return {
             "arms": arms,
             "actions": arms,
-            "candidates": candidates,
+            "answers": answers,
             "rank": rank,
-            "ledgers": candidates**2 if self._pairwise else candidates,
-            "bets": max(1, top * (candidates - top)),
+            "ledgers": ledgers,
+            "bets": bets,
+            "aimed": aimed,
+            "targets": answers if aimed else 0,
             "width": rank if bounded else 0,
             "points": GRID if bounded else 0,
         }
@@ -333,7 +361,7 @@ class BlockBetting(LinearPolicy, BlockPolicy):
 
     @property
     def _answer(self) -> Sequence[int] | None:
-        chosen = np.zeros(self._units.shape[1], dtype=np.int64)
+        chosen = np.zeros_like(self._blocks.state.chosen)
         if not blocks.leaders(*self._blocks.arrays, chosen):
             return None
         return self._best_first(np.flatnonzero(chosen))
@@ -350,7 +378,12 @@ class BlockBetting(LinearPolicy, BlockPolicy):
 
     @property
     def _wealth(self) -> Floats:
-        """The log wealth against every candidate, shape (1, M), or pair of them, (M, M)."""
+        """The log wealth against every candidate, shape (1, M), or pair of them, (M, M).
+
+        Where candidates have limits, of shape (1, M + 1), with "no arm".
+        """
+        if self.problem.has_limits:
+            return np.asarray(blocks.wealth_now(*self._blocks.arrays)[np.newaxis])
         return np.asarray(self._blocks.state.ledgers.reshape((-1, self._units.shape[1])))
 
     def _confidence_set(self) -> Sequence[int] | None:
@@ -359,6 +392,8 @@ class BlockBetting(LinearPolicy, BlockPolicy):
         Of those, one is ruled out by as many others as are wanted: not all of them can be right.
         With `tolerance` a wealth rules out less than that one is the best.
         """
+        if self._separately:
+            return None
         if not self._pairwise:
             return np.flatnonzero(self._blocks.state.rejected == 0).tolist()
         if self.problem.tolerance > 0.0:
@@ -391,10 +426,12 @@ class BlockBetting(LinearPolicy, BlockPolicy):
             return tuple
         predicted = self._blocks.in_paid_blocks("prediction") @ problem.reduced.arms.T
         results = replace(results, centres=results.centres + predicted)
+        candidates = self._units.shape[1]
         reference = answer[0]
+        if reference == candidates and problem.control is None:
+            return tuple
         if problem.control is not None:
             reference = int(problem.group_of[problem.answers.index(problem.control)])
-        candidates = self._units.shape[1]
         everything = range(candidates)
         rivals = [one for one in self._best_first(everything) if one != reference]
         labels = self._labels(everything)
@@ -402,18 +439,36 @@ class BlockBetting(LinearPolicy, BlockPolicy):
             labels[reference] = problem.control
         has_control = problem.control is not None
         level = level_of_each(self.delta, candidates, has_control=has_control)
-        compared = self._units, labels, rivals[:_MOST_COMPARED], reference, results, level
+        limits = self._limits_of_effects
+        compared = self._units, labels, rivals[:_MOST_COMPARED], reference, results, level, limits
         return partial(effects_of_candidates, *compared)
+
+    @property
+    def _limits_of_effects(self) -> dict[int, float]:
+        """By distinct candidate: what its difference from the control must reach, if anything."""
+        problem = self.problem
+        if problem.margin is None and problem.superiority is None:
+            return {}
+        found = {}
+        for index, group in enumerate(problem.answer_groups):
+            least = problem.superiority
+            if problem.margin is not None:
+                least = -float(problem.margin[group[0]])
+            if least is not None and math.isfinite(least):
+                found[index] = problem.sign * least
+        return found
 
     def _rule_details(self) -> dict[str, Any]:
         details: dict[str, Any] = {"blocks": self._blocks.planned}
-        if not self._pairwise:
-            labels, rejected = (
-                self._labels(range(self._units.shape[1])),
-                self._blocks.state.rejected,
-            )
+        if not (self._pairwise or self._separately):
+            rejected = self._blocks.state.rejected
+            labels = self._labels(range(rejected.size))
             details["answers"] = [
-                {"answer": label, "log_wealth": float(wealth), "rejected": bool(out)}
+                {
+                    "answer": label,
+                    "log_wealth": float(wealth) if math.isfinite(wealth) else None,
+                    "rejected": bool(out),
+                }
                 for label, wealth, out in zip(labels, self._wealth[0], rejected, strict=True)
             ]
         return details

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
@@ -16,7 +17,7 @@ from fairtrial.confidence.effects import (
     difference_from_blocks,
 )
 from fairtrial.core.recommendation import Effect
-from fairtrial.linear.policies.units import Units
+from fairtrial.linear._units import Units
 
 __all__ = ["effects_of_candidates"]
 
@@ -40,6 +41,7 @@ def effects_of_candidates(
     reference: int,
     results: BlockResults,
     level: float,
+    limits: Mapping[int, float],
 ) -> tuple[Effect, ...]:
     """Return some candidates against one, as every block alone measures their difference.
 
@@ -55,6 +57,8 @@ def effects_of_candidates(
         Of the blocks, in units of the noise.
     level : float
         The probability with which each interval ever fails.
+    limits : mapping of int to float
+        By candidate, what its difference must not be below; not above, where small is good.
     """
     reduced = units.problem.reduced
     kept = np.asarray((results.drawn > 0.0).any(axis=0))
@@ -69,7 +73,12 @@ def effects_of_candidates(
         direction += reduced.rest[candidate] - reduced.rest[reference]
         interval = difference(direction)
         names = labels[candidate], labels[reference], None
-        found.append(Effect(*names, *(interval or ())))
+        effect = Effect(*names, *(interval or ()))
+        limit = limits.get(candidate)
+        if units.problem.sign > 0.0:
+            found.append(replace(effect, lower_limit=limit))
+        else:
+            found.append(replace(effect, upper_limit=limit))
     return tuple(found)
 
 

@@ -23,12 +23,12 @@ from fairtrial.linear._kernels.phases import (
     phase_values,
     run_phase,
 )
+from fairtrial.linear._units import Units
 from fairtrial.linear.designs import round_design
 from fairtrial.linear.environments import ArmEnvironment
 from fairtrial.linear.policies.designs import phase_pulls_g, phase_shares
 from fairtrial.linear.policies.levels import ConstantLevel, Level
 from fairtrial.linear.policies.race import Race
-from fairtrial.linear.policies.units import Units
 
 __all__ = ["Phases", "eliminate", "halve", "plan_budget", "plan_design", "plan_greedily"]
 

@@ -13,6 +13,7 @@ from fairtrial.core.documentation import documented_by
 from fairtrial.core.recommendation import Guarantee, Status
 from fairtrial.core.validation import check_integer, check_probability
 from fairtrial.errors import InvalidArgument
+from fairtrial.linear._units import Units, tie_key
 from fairtrial.linear.policies.base import LinearPolicy, refuse_several_answers
 from fairtrial.linear.policies.levels import ConstantLevel, Level, level_named
 from fairtrial.linear.policies.phase_race import (
@@ -24,7 +25,6 @@ from fairtrial.linear.policies.phase_race import (
     plan_greedily,
 )
 from fairtrial.linear.policies.race import state_in
-from fairtrial.linear.policies.units import Units, tie_key
 from fairtrial.linear.problem import Problem
 
 __all__ = ["ODLinBAI", "Rage", "XYAdaptive"]

@@ -41,6 +41,7 @@ from fairtrial.linear._kernels.track import (
     Test,
     Track,
 )
+from fairtrial.linear._units import Units
 from fairtrial.linear.environments import ArmEnvironment, GaussianEnvironment
 from fairtrial.linear.policies.designs import plug_in_shares
 from fairtrial.linear.policies.levels import (
@@ -51,7 +52,6 @@ from fairtrial.linear.policies.levels import (
     StaticChecksLevel,
 )
 from fairtrial.linear.policies.race import Race
-from fairtrial.linear.policies.units import Units
 from fairtrial.linear.problem import Problem
 
 __all__ = ["RedesigningTracker", "StaticTracker", "Tracker"]

@@ -7,11 +7,11 @@ import numpy as np
 from fairtrial.core.documentation import documented_by
 from fairtrial.core.validation import check_optional_integer
 from fairtrial.linear._kernels.track import FRANK_WOLFE, GAME, GAP_INDEX, GREEDY
+from fairtrial.linear._units import tie_key
 from fairtrial.linear.policies.base import LinearPolicy, refuse_several_answers
 from fairtrial.linear.policies.levels import Level, level_named
 from fairtrial.linear.policies.race import state_in
 from fairtrial.linear.policies.tracker import RedesigningTracker, Tracker
-from fairtrial.linear.policies.units import tie_key
 from fairtrial.linear.problem import Problem
 
 __all__ = ["FrankWolfeSampling", "FullyAdaptiveXY", "LazyTrackAndStop", "LinGame", "LinGapE"]

@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 
+from fairtrial.confidence.row_kernels import solve_rows
 from fairtrial.core.compilation import kernel
 from fairtrial.subpopulations._kernels.model import (
     CEILING,
@@ -21,7 +22,6 @@ from fairtrial.subpopulations._kernels.model import (
     Model,
 )
 from fairtrial.subpopulations._kernels.pitfalls import Alternative, none_value
-from fairtrial.subpopulations._kernels.rows import solve_rows
 
 TARGET, RIVAL, CONTROL = 0, 1, 2
 """What an arm is in a comparison. A control that is the target has the part of the target only."""

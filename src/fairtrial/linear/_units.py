@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.core.seeds import seed_key
 from fairtrial.core.validation import check_choice
+from fairtrial.linear._kernels.limits import Limits
 from fairtrial.linear._kernels.model import Model
 from fairtrial.linear.problem import Problem
 
@@ -54,6 +57,26 @@ class Units:
         arms, candidates, _, rest, _ = self.problem.reduced
         start = self.problem.start_arms.astype(np.float64)
         return Model(arms, candidates, rest, start, start, self.deviations)
+
+    def limits(self, shift: float) -> Limits:
+        """Return the limits of the distinct candidates, of rewards less `shift`."""
+        problem = self.problem
+        if not problem.has_limits:
+            none = np.empty((0, 0))
+            return Limits(np.empty((0, 0, self.shape[2])), none, none, none, np.empty(0))
+        first = [group[0] for group in problem.answer_groups]
+        given = problem.limited_rows
+        rows = np.stack([one.rows[first] for one in given], axis=1)
+        unit = np.stack([one.unit[first] for one in given], axis=1)
+        least = np.stack([one.least[first] for one in given], axis=1)
+        limited = least > -np.inf
+        excluded = np.asarray((limited & ~rows.any(axis=2)).any(axis=1), dtype=np.float64)
+        constant = np.stack([one.constant[first] for one in given], axis=1)
+        least = np.where(limited, least - shift * constant, least)
+        spare = np.vectorize(partial(_in_units, problem.floor_tolerance))(
+            np.minimum(unit, _LARGEST) * float(problem.scale.max())
+        )
+        return Limits(rows, least, least - spare, least + spare, excluded)
 
     def can_be_fitted(self, counts: Floats) -> bool:
         """Return whether every arm of a basis has a result."""

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import nnls
 
-from fairtrial.subpopulations._kernels.rows import solve_rows
+from fairtrial.confidence.row_kernels import solve_rows
 from tests.effort import runs
 
 

@@ -3,9 +3,12 @@
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairtrial.core.compilation import kernel
-from fairtrial.subpopulations._kernels.model import Floats, Integers
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 ROUNDING = 1e-11
 """A row that is short by less, in parts of what it is made of, is satisfied."""

@@ -1,0 +1,471 @@
+"""Plans and bets where candidates have limits: the leader, what is needed, directions, counts."""
+
+import math
+
+import numpy as np
+
+from fairtrial.confidence.block_betting.bets import NO_BET
+from fairtrial.confidence.block_betting.blocks import next_slot, open_block, open_planned_block
+from fairtrial.core.compilation import kernel
+from fairtrial.linear._kernels.limited_wealth import (
+    against_rival,
+    fill_wealth,
+    limit_ledger,
+    own_ledger,
+    pair_ledger,
+    term,
+)
+from fairtrial.linear._kernels.limits import (
+    Limits,
+    Metric,
+    combine_rows,
+    fill_rival_rows,
+    keeps_limits,
+    length_of,
+    rival_value,
+    shortfall,
+)
+from fairtrial.linear._kernels.matrices import (
+    Floats,
+    dot,
+    gram,
+    root_of_inverse,
+    whitener,
+    whitener_of_rows,
+)
+from fairtrial.linear._kernels.model import Model
+from fairtrial.linear._kernels.planning import (
+    MANY,
+    MOST_ESTIMATE,
+    block_counts,
+    find_design,
+    fit,
+    freeze_bounded,
+    mix,
+    natural_size,
+    plan_large,
+)
+from fairtrial.linear._kernels.state import Rules, State
+
+ROUNDS = 4
+"""How often a plan finds directions for its shares, and then shares for the directions."""
+
+EASY = 1.5
+"""How much worse than by equal pulls of all arms a row may be known before a plan doubts it."""
+
+NONE_PAUSE = 1.0
+"""What stands in for `rules.pause` when "none" leads and rewards are bounded."""
+
+
+@kernel
+def leader_with_limits(model: Model, limits: Limits, state: State, metric: Metric) -> int:
+    """Return the best live answer that keeps its limits by the estimates; else none.
+
+    If "none" is ruled out, it is the live candidate that is least short of its limits.
+    """
+    candidates = model.candidates.shape[0]
+    best = -1
+    most = -math.inf
+    for k in range(candidates):
+        if not state.rejected[k] and keeps_limits(limits, k, metric.theta):
+            value = dot(model.candidates[k], metric.theta) + dot(model.rest[k], metric.theta)
+            if value > most:
+                most = value
+                best = k
+    if best >= 0:
+        return best
+    if not state.rejected[candidates]:
+        return candidates
+    least = math.inf
+    for k in range(candidates):
+        if not state.rejected[k]:
+            short = shortfall(model, limits, k, metric)
+            if short < least or best < 0:
+                least = short
+                best = k
+    return best
+
+
+@kernel
+def leader_with_limits_now(model: Model, limits: Limits, rules: Rules, state: State) -> int:
+    """Return the leader by all data so far, or the answer; -1 before theta can be estimated."""
+    if state.finished[0]:
+        for k in range(state.chosen.size):
+            if state.chosen[k]:
+                return k
+    if not state.estimable[0]:
+        return -1
+    metric, _ = _metric_of_data(model, rules, state)
+    return leader_with_limits(model, limits, state, metric)
+
+
+@kernel
+def _metric_of_data(model: Model, rules: Rules, state: State) -> tuple[Metric, float]:
+    """Return the fit to all data, and the variance of the noise."""
+    rank = model.arms.shape[1]
+    theta = np.empty(rank)
+    root = np.empty((rank, rank))
+    noise = fit(model, rules, state, root, theta)
+    return Metric(theta, root, root, rank), noise
+
+
+@kernel
+def metric_of_shares(model: Model, shares: Floats, theta: Floats) -> Metric:
+    """Return what shares of the pulls measure, if they leave out no arm that is needed."""
+    rank = model.arms.shape[1]
+    matrix = np.empty((rank, rank))
+    root = np.empty((rank, rank))
+    gram(model.arms, shares, matrix)
+    if not whitener(matrix, root):
+        whitener_of_rows(model.arms, shares, root)
+    return Metric(theta, root, root, rank)
+
+
+@kernel
+def _metric_of_pulls(model: Model, pulls: Floats, theta: Floats) -> Metric:
+    """Return what so many pulls of every arm measure."""
+    rank = model.arms.shape[1]
+    matrix = np.empty((rank, rank))
+    root = np.empty((rank, rank))
+    null_space = np.zeros((rank, rank))
+    gram(model.arms, pulls, matrix)
+    seen = root_of_inverse(matrix, root, null_space)
+    return Metric(theta, root, null_space, seen)
+
+
+# ------------------------------------------------------------------------- what is needed
+
+
+@kernel
+def needs_with_limits(
+    limits: Limits, rules: Rules, state: State, leader: int, needs: Floats
+) -> None:
+    """Fill what each item still needs in nats; negative where it is settled or absent.
+
+    Items are the rivals by number, and then the limits of the leader.
+    """
+    candidates, number = limits.stated.shape
+    for item in range(needs.size):
+        needs[item] = -1.0
+    if rules.separately:
+        _separate_needs(limits, rules, state, leader, needs)
+        return
+    kept = np.empty(candidates)
+    wealth = np.empty(candidates + 1)
+    fill_wealth(limits, state, kept, wealth)
+    least = math.inf
+    for answer in range(candidates + 1):
+        if state.rejected[answer] or answer == leader:
+            continue
+        if leader == candidates:
+            needs[answer] = max(0.0, rules.threshold - wealth[answer])
+            continue
+        # What the answer's wealth has from blocks with other targets.
+        others = wealth[answer] - term(limits, state, answer, leader, kept[leader])
+        least = min(least, others)
+        if answer < candidates:
+            ledger = pair_ledger(limits, answer, leader)
+            needs[answer] = _or_settled(rules.threshold - others - state.ledgers[ledger])
+    if leader == candidates:
+        return
+    for r in range(number):
+        if limits.stated[leader, r] > -math.inf:
+            ledger = limit_ledger(limits, leader, r)
+            missing = rules.threshold - least - state.ledgers[ledger]
+            needs[candidates + r] = _or_settled(missing)
+
+
+@kernel
+def _or_settled(missing: float) -> float:
+    return missing if missing > 0.0 else -1.0
+
+
+@kernel
+def _separate_needs(limits: Limits, rules: Rules, state: State, leader: int, needs: Floats) -> None:
+    """Fill what each item still needs where every ledger is tested separately."""
+    candidates, number = limits.stated.shape
+    for k in range(candidates):
+        if k != leader:
+            needs[k] = _or_settled(rules.threshold - against_rival(limits, state, k, leader))
+    if leader == candidates:
+        return
+    for r in range(number):
+        if limits.stated[leader, r] > -math.inf:
+            ledger = limit_ledger(limits, leader, r)
+            needs[candidates + r] = _or_settled(rules.threshold - state.ledgers[ledger])
+
+
+# ------------------------------------------------------------------------------ directions
+
+
+@kernel
+def item_value(
+    model: Model,
+    limits: Limits,
+    tolerance: float,
+    leader: int,
+    item: int,
+    metric: Metric,
+    direction: Floats,
+) -> tuple[float, float]:
+    """Return what pulls tell of an item, and the constant of its effect; fill its direction.
+
+    The direction is zero where the estimate is on the border of what the item is about.
+    """
+    candidates = model.candidates.shape[0]
+    if item < candidates:
+        return rival_value(model, limits, limits.rival, tolerance, leader, item, metric, direction)
+    r = item - candidates
+    for i in range(direction.size):
+        direction[i] = limits.rows[leader, r, i]
+    constant = -limits.own[leader, r]
+    distance = dot(direction, metric.theta) + constant
+    variance = length_of(metric, direction)
+    return distance * distance / variance, constant
+
+
+@kernel
+def _doubted_direction(
+    model: Model,
+    limits: Limits,
+    rules: Rules,
+    leader: int,
+    item: int,
+    known: Metric,
+    noise: float,
+    total: float,
+    metric: Metric,
+    direction: Floats,
+) -> float:
+    """Fill the direction in which a plan measures an item; return its effect, as the plan takes it.
+
+    Rows that are known much worse than by equal pulls of all arms are taken for easier to decide:
+    else a rival that looked good in a few first pulls would only be compared with its limits, by
+    however little it breaks them, and nobody would ever look again.
+    """
+    candidates = model.candidates.shape[0]
+    if item >= candidates:
+        _, constant = item_value(model, limits, rules.tolerance, leader, item, metric, direction)
+        return abs(dot(direction, known.theta) + constant)
+    most = 1 + limits.rival.shape[1]
+    rows = np.empty((most, direction.size))
+    constants = np.empty(most)
+    number = fill_rival_rows(
+        model, limits, limits.rival, rules.tolerance, leader, item, rows, constants
+    )
+    short = np.empty(number)
+    first = 0
+    for row in range(number):
+        length = length_of(known, rows[row])
+        short[row] = dot(rows[row], known.theta) + constants[row]
+        # Equal pulls of all arms know a direction by its squared length over their number.
+        usual = EASY * dot(rows[row], rows[row]) / total
+        if length > usual > 0.0:
+            short[row] += math.sqrt(2.0 * math.log(length / usual) * noise * length)
+        if short[row] > short[first]:
+            first = row
+    value, _ = combine_rows(metric, rows[:number], constants[:number], short, direction)
+    if value > 0.0:
+        # The effect is what the distance is of, times the length of the direction.
+        return math.sqrt(value * length_of(metric, direction))
+    for i in range(direction.size):
+        direction[i] = rows[first, i]
+    return 0.0
+
+
+@kernel
+def _fill_targets(
+    model: Model,
+    limits: Limits,
+    rules: Rules,
+    leader: int,
+    needs: Floats,
+    known: Metric,
+    noise: float,
+    total: float,
+    metric: Metric,
+    targets: Floats,
+) -> int:
+    """Fill the directions that are planned for, each in units of what it needs; return how many."""
+    number = 0
+    for item in range(needs.size):
+        if needs[item] < 0.0:
+            continue
+        target = targets[number]
+        effect = _doubted_direction(
+            model, limits, rules, leader, item, known, noise, total, metric, target
+        )
+        variance = noise * length_of(known, target)
+        if variance <= 0.0:
+            continue
+        scale = math.sqrt((needs[item] + rules.cost) / (effect**2 + rules.kappa * variance))
+        for i in range(target.size):
+            target[i] *= scale
+        number += 1
+    return number
+
+
+# ------------------------------------------------------------------------------- planning
+
+
+@kernel
+def plan_block_with_limits(
+    model: Model, limits: Limits, rules: Rules, state: State, batch: float, assigned: Floats
+) -> None:
+    """Plan the next block and freeze its counts and bets.
+
+    `batch`: pulls wanted in the block; 0 leaves it to the method. `assigned`: the pulls of every
+    arm, where others assigned them; empty if the method plans them.
+    """
+    candidates, rank = model.candidates.shape
+    known, noise = _metric_of_data(model, rules, state)
+    leader = leader_with_limits(model, limits, state, known)
+    for k in range(state.chosen.size):
+        state.chosen[k] = 1 if k == leader else 0
+    slot = next_slot(state.blocks)
+    for i in range(rank):
+        state.prediction[slot, i] = known.theta[i]
+    needs = np.empty(candidates + limits.stated.shape[1])
+    needs_with_limits(limits, rules, state, leader, needs)
+    planned = np.empty(model.arms.shape[0])
+    _plan_counts(model, limits, rules, state, leader, needs, known, noise, batch, planned)
+    weakest = _weakest_item(model, limits, rules, leader, needs, known) / noise
+    if assigned.size:
+        open_block(state.blocks, assigned)
+    else:
+        open_planned_block(state.blocks, planned)
+    pause = rules.pause**2
+    if leader == candidates:
+        pause = NONE_PAUSE**2 if rules.bounded else 0.0
+    state.bets.number[slot] = 0
+    if weakest >= pause:
+        state.led[leader] = 1
+        _place_bets(model, limits, rules, state, slot, leader, known, noise)
+        if rules.bounded:
+            freeze_bounded(model, rules, state, slot, known.root, known.theta, noise)
+
+
+@kernel
+def _weakest_item(
+    model: Model, limits: Limits, rules: Rules, leader: int, needs: Floats, known: Metric
+) -> float:
+    """Return the least that is known of an item that is needed; of a broken limit nothing is."""
+    candidates = model.candidates.shape[0]
+    direction = np.empty(known.theta.size)
+    weakest = math.inf
+    for item in range(needs.size):
+        if needs[item] < 0.0:
+            continue
+        value, constant = item_value(model, limits, rules.tolerance, leader, item, known, direction)
+        if item >= candidates and dot(direction, known.theta) + constant < 0.0:
+            value = 0.0
+        weakest = min(weakest, value)
+    return weakest
+
+
+@kernel
+def _plan_counts(
+    model: Model,
+    limits: Limits,
+    rules: Rules,
+    state: State,
+    leader: int,
+    needs: Floats,
+    known: Metric,
+    noise: float,
+    batch: float,
+    planned: Floats,
+) -> None:
+    """Fill the pulls of the next block, and update the shares that plans start from."""
+    arms, rank = model.arms.shape
+    targets = np.empty((needs.size, rank))
+    trial = np.empty(arms)
+    shares = np.empty(arms)
+    total = state.counts.sum()
+    value = math.inf
+    number = 0
+    size = batch
+    for turn in range(ROUNDS):
+        mix(model, state.shares, trial)
+        metric = metric_of_shares(model, trial, known.theta)
+        number = _fill_targets(
+            model, limits, rules, leader, needs, known, noise, total, metric, targets
+        )
+        if number == 0:
+            # Nothing needs anything: data in flight have brought back a leader that had it all.
+            number = _all_directions(model, targets)
+        if size <= 0.0:
+            size = natural_size(rules, state, rank, number + 1)
+        if arms + number > MANY:
+            # It plans twice by itself, from the shares of the last block.
+            value = plan_large(model, rules, targets[:number], size, state.shares, planned)
+            break
+        for k in range(arms):
+            shares[k] = 0.0
+        value = find_design(model, rules.steps // ROUNDS, targets[:number], state.shares, shares)
+        if turn == ROUNDS - 1:
+            enough = rules.excess * value / size
+            block_counts(model, shares, targets[:number], size, enough, planned)
+        for k in range(arms):
+            state.shares[k] = shares[k]
+    state.forecast[0] = 2.0 * noise * value
+
+
+@kernel
+def _all_directions(model: Model, targets: Floats) -> int:
+    """Fill the arms of a basis as targets, as many as there is room for; return how many."""
+    number = min(targets.shape[0], model.start.size)
+    for i in range(number):
+        for j in range(targets.shape[1]):
+            targets[i, j] = model.arms[int(model.start[i]), j]
+    return number
+
+
+# ------------------------------------------------------------------------- freezing the bets
+
+
+@kernel
+def _place_bets(
+    model: Model,
+    limits: Limits,
+    rules: Rules,
+    state: State,
+    slot: int,
+    leader: int,
+    known: Metric,
+    noise: float,
+) -> None:
+    """Freeze the bets of a block: one on each live rival, one on each limit of the leader.
+
+    Those on rivals go into the ledger of the pair: the bets of a block share its pulls.
+    """
+    candidates, number = limits.stated.shape
+    bets = state.bets
+    metric = _metric_of_pulls(model, state.blocks.planned[slot], known.theta)
+    bets.number[slot] = candidates + number
+    for bet in range(candidates + number):
+        bets.ledger[slot, bet] = NO_BET
+        if bet < candidates:
+            is_settled = rules.separately and (
+                against_rival(limits, state, bet, leader) == math.inf
+            )
+            if bet == leader or state.rejected[bet] or is_settled:
+                continue
+            ledger = own_ledger(bet)
+            if leader < candidates:
+                ledger = pair_ledger(limits, bet, leader)
+        else:
+            r = bet - candidates
+            if leader == candidates or limits.stated[leader, r] == -math.inf:
+                continue
+            ledger = limit_ledger(limits, leader, r)
+        direction = state.directions[slot, bet]
+        _, constant = item_value(model, limits, rules.tolerance, leader, bet, metric, direction)
+        variance = noise * length_of(known, direction)
+        if not 0.0 < variance < math.inf or length_of(metric, direction) == math.inf:
+            continue
+        estimate = (dot(direction, known.theta) + constant) / math.sqrt(variance)
+        bets.estimate[slot, bet] = min(max(estimate, -MOST_ESTIMATE), MOST_ESTIMATE)
+        bets.variance[slot, bet] = variance
+        bets.ledger[slot, bet] = ledger
+        state.constant[slot, bet] = constant

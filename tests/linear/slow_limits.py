@@ -1,0 +1,276 @@
+"""Block betting on linear arms with limits, slow and obvious, written from the mathematics alone.
+
+It shares no code with the package but the slow version without limits: features and limits as they
+were given, pseudo-inverses, and non-negative least squares for the nearest parameter.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from scipy.optimize import nnls
+
+from tests.linear.slow_blocks import CAP, GRID, SlowBlocks, log_bet, mixture, stakes
+
+TAU = 0.5
+
+Row = tuple[np.ndarray, float]
+"""A direction and a constant: "direction times theta, plus the constant, is at most zero"."""
+
+
+class SlowLimits(SlowBlocks):
+    """One experiment; rows of `limits[k]` are at most zero if candidate k keeps its limits."""
+
+    def __init__(
+        self,
+        arms: np.ndarray,
+        candidates: np.ndarray,
+        limits: list[list[Row]],
+        sigma: np.ndarray | None,
+        bounds: tuple[float, float] | None,
+        delta: float,
+        tolerance: float = 0.0,
+        floor_tolerance: float = 0.0,
+    ) -> None:
+        super().__init__(arms, candidates, sigma, bounds, delta, tolerance, 1)
+        self.limits, self.spare = limits, floor_tolerance
+        self.none = self.number
+        self.separately = tolerance > 0 or floor_tolerance > 0
+        self.threshold = math.log((self.number if self.separately else 1) / delta)
+        self.own = np.zeros(self.number)
+        self.pair = np.zeros((self.number, self.number))
+        self.kept = {(b, r): 0.0 for b in range(self.number) for r in range(len(limits[b]))}
+        if any(not rows for rows in limits):
+            self.rejected.add(self.none)
+
+    # ------------------------------------------------------------------- estimates
+
+    def root(self, matrix: np.ndarray) -> np.ndarray:
+        """Return R with R'R the pseudo-inverse."""
+        values, vectors = np.linalg.eigh(matrix)
+        seen = values > 1e-9 * values.max()
+        return (vectors[:, seen] / np.sqrt(values[seen])).T
+
+    def rows(self, k: int, target: int) -> list[Row]:
+        """Return what holds if k is right: it keeps its limits with some to spare, and wins."""
+        found = [(a, c + self.spare) for a, c in self.limits[k]]
+        if target < self.none:
+            found.insert(0, (self.candidates[target] - self.candidates[k], self.tolerance))
+        return found
+
+    def effect_on(self, rows: list[Row], matrix: np.ndarray) -> tuple[Row | None, float]:
+        """Return the effect that tells the estimate from where rows hold, and the distance."""
+        theta, _ = self.estimate(self.data)
+        root = self.root(matrix)
+        projector = root.T @ np.linalg.pinv(root.T)
+        seen = [(a, c) for a, c in rows if np.allclose(projector @ a, a, atol=1e-9)]
+        if not seen:
+            return None, 0.0
+        whitened = np.array([root @ a for a, _ in seen])
+        short = np.array([a @ theta + c for a, c in seen])
+        scale = np.linalg.norm(whitened, axis=1).max()
+        x, left = nnls(np.vstack([whitened.T / scale, short]), np.append(np.zeros(len(root)), 1.0))
+        if not x.any() or left < 1e-9:
+            return None, 0.0
+        # The nearest point's multipliers are in proportion to x.
+        direction = sum(w * a for w, (a, _) in zip(x, seen, strict=True))
+        constant = sum(w * c for w, (_, c) in zip(x, seen, strict=True))
+        size = float(np.linalg.norm(root @ direction))
+        return (direction / size, constant / size), ((direction @ theta + constant) / size) ** 2
+
+    def information(self) -> np.ndarray:
+        return self.gram([k for k, _ in self.data])
+
+    def keeps(self, k: int) -> bool:
+        theta, _ = self.estimate(self.data)
+        return all(a @ theta + c <= 0.0 for a, c in self.limits[k])
+
+    def leader(self) -> int:
+        theta, _ = self.estimate(self.data)
+        live = [k for k in range(self.number) if k not in self.rejected]
+        kept = [k for k in live if self.keeps(k)]
+        if kept:
+            return max(kept, key=lambda k: float(self.candidates[k] @ theta))
+        if self.none not in self.rejected:
+            return self.none
+        return min(live, key=lambda k: self.effect_on(self.limits[k], self.information())[1])
+
+    # --------------------------------------------------------------------- wealth
+
+    def kept_by(self, j: int) -> float:
+        return min((self.kept[j, r] for r in range(len(self.limits[j]))), default=math.inf)
+
+    def wealth_against(self, k: int) -> float:
+        if k == self.none:
+            return sum(self.kept_by(j) for j in range(self.number))
+        others = [j for j in range(self.number) if j != k]
+        return float(self.own[k]) + sum(min(self.pair[k, j], self.kept_by(j)) for j in others)
+
+    def against(self, k: int, target: int) -> float:
+        pair = self.pair[k, target] if target < self.none else -math.inf
+        return max(float(self.own[k]), float(pair))
+
+    def needs(self, target: int) -> dict[Any, float]:
+        """Return by rival, or limit of the target, what evidence is missing, where some is."""
+        live = [k for k in range(self.none + 1) if k not in self.rejected and k != target]
+        limits = range(len(self.limits[target])) if target < self.none else []
+        found: dict[Any, float] = {}
+        if self.separately:
+            for k in range(self.number):
+                if k != target:
+                    found[k] = self.threshold - self.against(k, target)
+            found |= {("limit", r): self.threshold - self.kept[target, r] for r in limits}
+        elif target == self.none:
+            return {k: max(0.0, self.threshold - self.wealth_against(k)) for k in live}
+        else:
+            rest = {}
+            for k in live:
+                pair = self.pair[k, target] if k < self.none else math.inf
+                rest[k] = self.wealth_against(k) - min(pair, self.kept_by(target))
+                if k < self.none:
+                    found[k] = self.threshold - rest[k] - pair
+            least = min(rest.values())
+            found |= {("limit", r): self.threshold - least - self.kept[target, r] for r in limits}
+        return {item: need for item, need in found.items() if need > 0.0}
+
+    def value(self, item: Any, target: int) -> float:
+        """Return what all data say of an item; of a limit that seems broken nothing."""
+        if isinstance(item, tuple):
+            theta, inverse = self.estimate(self.data)
+            direction, constant = self.limits[target][item[1]]
+            distance = self.spare - (direction @ theta + constant)
+            return max(0.0, distance) ** 2 / float(direction @ inverse @ direction)
+        return self.effect_on(self.rows(item, target), self.information())[1]
+
+    def bets_now(self, target: int) -> bool:
+        theta, _ = self.estimate(self.data)
+        weakest = min((self.value(item, target) for item in self.needs(target)), default=math.inf)
+        pause = TAU**2
+        if target == self.none:
+            pause = 1.0 if self.bounds is not None else 0.0
+        return weakest / self.noise(theta) >= pause
+
+    # ----------------------------------------------------------------------- blocks
+
+    def open_block(self, counts: dict[int, int], target: int) -> None:
+        theta, inverse = self.estimate(self.data)
+        drawn = [k for k, n in counts.items() for _ in range(n)]
+        matrix = self.gram(drawn)
+        own = np.linalg.pinv(matrix, rcond=1e-9, hermitian=True)
+        bets = []
+        if self.bets_now(target):
+            for k in range(self.number):
+                settled = self.separately and self.against(k, target) == math.inf
+                if k == target or k in self.rejected or settled:
+                    continue
+                effect, _ = self.effect_on(self.rows(k, target), matrix)
+                place = ("own", k) if target == self.none else ("pair", k, target)
+                bets.append((place, effect))
+            if target < self.none:
+                for r, (a, c) in enumerate(self.limits[target]):
+                    bets.append((("kept", target, r), (-a, self.spare - c)))
+        frozen = []
+        for place, effect in bets:
+            if effect is None:
+                continue
+            direction, constant = effect
+            h = own @ direction
+            if not np.allclose(matrix @ h, direction, atol=1e-7 * np.abs(direction).max()):
+                continue
+            sd = math.sqrt(self.noise(theta) * float(direction @ inverse @ direction))
+            gap = float(direction @ theta) + constant
+            centre = theta - inverse @ direction * gap / float(direction @ inverse @ direction)
+            thetas = np.zeros(GRID)
+            if self.bounds is not None:
+                thetas = self.staked(gap, sd, h, centre, theta, counts)
+            frozen.append((place, direction, constant, gap / sd, sd, h, centre, thetas))
+        self.blocks.append(SlowBlock(dict(counts), frozen))
+
+    def staked(self, gap: float, sd: float, h: np.ndarray, centre: np.ndarray,
+               theta: np.ndarray, counts: dict[int, int]) -> np.ndarray:  # fmt: skip
+        assert self.bounds is not None
+        low, high = self.bounds
+        inside, ruin = 0.0, 0.0
+        for k, n in counts.items():
+            a, c = float(self.arms[k] @ h), self.middle(k, centre)
+            inside += n * a**2 * (self.noise(theta) + (float(self.arms[k] @ theta) - c) ** 2)
+            ruin = max(ruin, a * (c - low), -a * (high - c))
+        return np.minimum(stakes(gap / sd)[0] * sd / inside, CAP / ruin)
+
+    def pay_blocks(self) -> bool:
+        before = self.settled
+        while (
+            self.answer is None
+            and self.settled < len(self.blocks)
+            and self.blocks[self.settled].complete
+        ):
+            block = self.blocks[self.settled]
+            for place, *bet in block.bets:
+                gain = self.gain(block, *bet)
+                if place[0] == "own":
+                    self.own[place[1]] += gain
+                elif place[0] == "pair":
+                    self.pair[place[1:]] += gain
+                else:
+                    self.kept[place[1:]] += gain
+            self.settled += 1
+            self.decide()
+        return self.settled > before
+
+    def gain(self, block: SlowBlock, direction: np.ndarray, constant: float, m: float, sd: float,
+             h: np.ndarray, centre: np.ndarray, thetas: np.ndarray) -> float:  # fmt: skip
+        if self.bounds is None:
+            theta, inverse = self.estimate(block.rewards)
+            gram = self.gram([k for k, _ in block.rewards])
+            wanted = np.abs(direction).max()
+            if not np.allclose(gram @ inverse @ direction, direction, atol=1e-7 * wanted):
+                return 0.0
+            variance = float(direction @ inverse @ direction)
+            effect = float(direction @ theta) + constant
+            return log_bet(m, sd**2 / variance, effect / sd)
+        at_centre = constant
+        for k, n in block.counts.items():
+            at_centre += n * float(self.arms[k] @ h) * self.middle(k, centre)
+        logs = thetas * at_centre
+        low, high = self.bounds
+        worst = [(k, low if self.arms[k] @ h > 0 else high) for k in block.lost]
+        for k, reward in [*block.rewards, *worst]:
+            step = float(self.arms[k] @ h) * (reward - self.middle(k, centre))
+            logs = logs + np.log1p(thetas * step)
+        _, p, cash = stakes(m)
+        return mixture(cash, p, logs)
+
+    def decide(self) -> None:
+        if self.separately:
+            self.own[self.own >= self.threshold] = math.inf
+            self.pair[self.pair >= self.threshold] = math.inf
+            for place, evidence in self.kept.items():
+                if evidence >= self.threshold:
+                    self.kept[place] = math.inf
+            for answer in range(self.none + 1):
+                kept = math.inf if answer == self.none else self.kept_by(answer)
+                rivals = [self.against(k, answer) for k in range(self.number) if k != answer]
+                if answer not in self.rejected and min([kept, *rivals]) == math.inf:
+                    self.answer = {answer}
+                    return
+            return
+        live = [k for k in range(self.none + 1) if k not in self.rejected]
+        self.rejected |= {k for k in live if self.wealth_against(k) >= self.threshold}
+        left = set(range(self.none + 1)) - self.rejected
+        if len(left) == 1:
+            self.answer = left
+
+
+class SlowBlock:
+    """A block whose counts and bets are frozen."""
+
+    def __init__(self, counts: dict[int, int], bets: list[Any]) -> None:
+        self.counts, self.bets = counts, bets
+        self.rewards: list[tuple[int, float]] = []
+        self.lost: list[int] = []
+
+    @property
+    def complete(self) -> bool:
+        return len(self.rewards) + len(self.lost) == sum(self.counts.values())
