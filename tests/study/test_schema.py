@@ -15,6 +15,7 @@ HEADS = {
     1: ("7609a5d567ef912fc56d92c6e2ce41a981d678ef5e4cc0310900f537ab89e3b6", 17),
     2: ("1d98c9297c1c136f5d09f9e77fed4ed0005cb7a6d08c5ff152639d80c94f597d", 17),
     3: ("b124f0c164af7830e6b9f5ea9b9d01fc5a2b5ec2c2624bb98443f7c09628ec85", 17),
+    4: ("ea9972e451c1bf1ef31e48829cc94d5d7c07f8a5a847c6a6983268c9a0fe3c01", 17),
 }
 """Head hash and length of the study in the fixture of every released schema."""
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from fairtrial.errors import StorageError
+from fairtrial.study.access_memory import AccessMemory
 from fairtrial.study.clock import microseconds
 from fairtrial.study.log import PullRow, Record, Step
 from fairtrial.study.store import NewStudy, Snapshot, StudyRow
@@ -33,6 +33,7 @@ class _Log:
         self.requests: dict[str, Record] = {}
         self.counts: Counter[str] = Counter()
         self.snapshots: list[Snapshot] = []
+        self.statistics: dict[str, str] = {}
 
     def put(self, pull: PullRow) -> None:
         """Put a pull's row in the place of its last one."""
@@ -69,7 +70,7 @@ class _Log:
         self.row = row
 
 
-class MemoryStore:
+class MemoryStore(AccessMemory):
     """A `Store` in the memory of one process.
 
     Parameters
@@ -85,11 +86,10 @@ class MemoryStore:
     """What keeps the studies."""
 
     def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
+        super().__init__()
         self._clock = clock
-        self._lock = threading.RLock()
         self._process = os.getpid()
         self._logs: list[_Log] = []
-        self._undo: list[Callable[[], object]] | None = None
         self._is_closed = False
 
     def now(self) -> int:
@@ -127,11 +127,6 @@ class MemoryStore:
                 while undo:
                     undo.pop()()
             return answer
-
-    def _writing(self) -> list[Callable[[], object]]:
-        if self._undo is None:
-            raise StorageError("the store in memory is written to in transactions only")
-        return self._undo
 
     def _log(self, study_id: int) -> _Log:
         if self._undo is None:
@@ -257,6 +252,17 @@ class MemoryStore:
         """Yield the snapshots, the newest first."""
         with self._lock:
             return iter(list(self._log(study_id).snapshots))
+
+    # ----------------------------------------------------------------- statistics
+
+    def publish_statistic(self, study_id: int, process: str, body: str) -> None:
+        """Put what a process has to say in place of what it said before, in a transaction."""
+        self.transact(lambda: self._log(study_id).statistics.update({process: body}))
+
+    def statistics(self, study_id: int) -> Mapping[str, str]:
+        """Return what every process has published, by its name."""
+        with self._lock:
+            return dict(self._log(study_id).statistics)
 
     def damage(self) -> str | None:
         """Return None: nothing but this process can change it."""

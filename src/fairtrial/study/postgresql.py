@@ -22,8 +22,9 @@ from fairtrial.study import postgresql_schema
 from fairtrial.study.clock import microseconds
 from fairtrial.study.schema import APPLICATION_ID
 from fairtrial.study.server_address import ServerAddress
+from fairtrial.study.statements import Change, columns
 from fairtrial.study.store import StudyRow
-from fairtrial.study.tables import Change, TableStore, columns
+from fairtrial.study.tables import TableStore
 
 __all__ = ["PostgreSQLStore"]
 
