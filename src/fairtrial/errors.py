@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 __all__ = [
+    "AccessRefused",
     "AlreadyTold",
     "ConfigurationError",
     "ConflictingOutcome",
@@ -24,6 +25,7 @@ __all__ = [
     "MistakesFound",
     "NotSupported",
     "NothingToAsk",
+    "ServiceBusy",
     "SourceError",
     "StorageBusy",
     "StorageError",
@@ -148,6 +150,14 @@ class StorageUnreachable(StorageError):
 
 class ConnectionLost(StorageUnreachable):
     """The connection to the storage was lost; nothing of the call was kept, so try it again."""
+
+
+class ServiceBusy(StorageBusy):
+    """The service has more requests than it takes, of everybody or of this token; try later."""
+
+
+class AccessRefused(StudyError, PermissionError):
+    """The service does not know the token, or the token does not allow what was asked."""
 
 
 class CorruptLog(StudyError):

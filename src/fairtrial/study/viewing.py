@@ -13,7 +13,7 @@ from fairtrial.errors import UnknownPull
 from fairtrial.study.arguments import as_hashes, as_path
 from fairtrial.study.assumption_checks import BLINDED, doubts
 from fairtrial.study.audit import Verification, verify, verify_last
-from fairtrial.study.export import export, history
+from fairtrial.study.export import export, history, records_of
 from fairtrial.study.handle import Handle
 from fairtrial.study.head_notes import HeadNotes
 from fairtrial.study.log import Event
@@ -211,7 +211,7 @@ class Viewing(Handle):
 
     def history(self) -> pd.DataFrame:
         """Return the log as a table, one row per event (extra ``data``)."""
-        return history(self._store, self._session.row(), self.problem)
+        return history(records_of(self._store, self._session.row()), self.problem)
 
     def export(self, path: str | os.PathLike[str]) -> Path:
         """Write the log to a file and return its path.
