@@ -20,6 +20,7 @@ class AccessMemory:
         self._tokens: list[TokenRow] = []
         self._sessions: dict[str, SessionRow] = {}
         self._answers: dict[tuple[str, str], AnswerRow] = {}
+        self._notices: set[tuple[int, str]] = set()
 
     def _writing(self) -> list[Callable[[], object]]:
         """Return what undoes the transaction."""
@@ -100,3 +101,15 @@ class AccessMemory:
             key: row for key, row in sessions.items() if row.expires_at >= sessions_before
         }
         undo.append(lambda: self.__dict__.update(_answers=answers, _sessions=sessions))
+
+    def save_notice(self, study_id: int, notice: str, at: int) -> None:
+        """Keep that somebody outside was told something of a study, within a transaction."""
+        undo, told = self._writing(), (study_id, notice)
+        if told not in self._notices:
+            self._notices.add(told)
+            undo.append(lambda: self._notices.remove(told))
+
+    def notices(self, study_id: int) -> set[str]:
+        """Return what somebody outside was told of a study."""
+        with self._lock:
+            return {notice for number, notice in self._notices if number == study_id}

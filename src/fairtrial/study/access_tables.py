@@ -16,6 +16,7 @@ _INSERT_TOKEN = (
 )
 _INSERT_SESSION = f"INSERT INTO session ({columns(SessionRow)}) VALUES ({places(SessionRow)})"
 _INSERT_ANSWER = f"INSERT INTO idempotency ({columns(AnswerRow)}) VALUES ({places(AnswerRow)})"
+_INSERT_NOTICE = "INSERT INTO notice (study_id, notice, at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
 
 
 class AccessTables(Statements):
@@ -79,3 +80,12 @@ class AccessTables(Statements):
             ("DELETE FROM idempotency WHERE at < ?", [(before,)]),
             ("DELETE FROM session WHERE expires_at < ?", [(sessions_before,)]),
         )
+
+    def save_notice(self, study_id: int, notice: str, at: int) -> None:
+        """Keep that somebody outside was told something of a study, within a transaction."""
+        self._change((_INSERT_NOTICE, [(study_id, notice, at)]))
+
+    def notices(self, study_id: int) -> set[str]:
+        """Return what somebody outside was told of a study."""
+        rows = self._all("SELECT notice FROM notice WHERE study_id = ?", (study_id,))
+        return {str(notice) for (notice,) in rows}

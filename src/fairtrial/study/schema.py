@@ -160,6 +160,13 @@ _FOURTH = (
         PRIMARY KEY (actor, key)
     ) WITHOUT ROWID""",
     "CREATE INDEX idempotency_age ON idempotency (at)",
+    # What somebody outside was told of a study by a webhook.
+    """CREATE TABLE notice (
+        study_id INTEGER NOT NULL REFERENCES study (id),
+        notice TEXT NOT NULL,
+        at INTEGER NOT NULL,
+        PRIMARY KEY (study_id, notice)
+    ) WITHOUT ROWID""",
 )
 
 STEPS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND, _THIRD, _FOURTH)

@@ -287,5 +287,11 @@ class Store(Protocol):
     def drop_answers(self, before: int, sessions_before: int) -> None:
         """Forget old answers, and sessions that ended by then, within a transaction."""
 
+    def save_notice(self, study_id: int, notice: str, at: int) -> None:
+        """Keep that somebody outside was told something of a study, within a transaction."""
+
+    def notices(self, study_id: int) -> set[str]:
+        """Return what somebody outside was told of a study."""
+
     def damage(self) -> str | None:
         """Return what is wrong with the place itself, whatever the logs say; None if nothing."""
