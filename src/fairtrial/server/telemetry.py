@@ -149,10 +149,10 @@ class Telemetry:
     # -------------------------------------------------------------------- applications
 
     def watch(self, app: FastAPI) -> None:
-        """Count and log the requests of an application; call it once all middleware is added.
+        """Count and log the requests of an application; to be called after its middleware is added.
 
-        Each request gets an id: the header ``X-Request-ID`` if there is a sound one, else a new one.
-        It stands in the answer, in the log, and `request_id_of` tells it.
+        Each request gets an id: that of its header ``X-Request-ID`` if it is sound, else a new one.
+        It stands in the answer and in the log, and `request_id_of` tells it.
         """
         app.add_middleware(_Watched, telemetry=self)
         app.user_middleware.append(Middleware(_Routed))
