@@ -18,6 +18,7 @@ from fairtrial.cli.commands.plan import plan
 from fairtrial.cli.commands.run import run
 from fairtrial.cli.commands.simulate import simulate
 from fairtrial.cli.commands.study import study
+from fairtrial.cli.commands.token import token
 from fairtrial.cli.exits import EPILOG, ExitCode
 from fairtrial.cli.output import emit, error_document, say
 from fairtrial.errors import (
@@ -98,7 +99,7 @@ def app() -> None:
     """Sequential experiments that find the best option: with a guarantee, few samples, fairness."""
 
 
-for _command in (run, plan, simulate, analyse, study, demo):
+for _command in (run, plan, simulate, analyse, study, token, demo):
     app.add_command(_command)
 
 

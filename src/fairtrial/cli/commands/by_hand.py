@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from fairtrial.cli.durations import seconds
 from fairtrial.cli.exits import EPILOG
 from fairtrial.cli.opening import create_study, open_study, refuse_to_replace, storage_option
 from fairtrial.cli.output import emit, json_option, say
@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["amend", "ask", "create", "fail", "outstanding", "tell"]
 
-_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
 _NEGATIVE_NUMBERS = {"ignore_unknown_options": True}
 """So that -0.5 is a value and no option."""
 
@@ -33,18 +31,6 @@ table_option = click.option(
     help="Write the pulls to this table (.csv or .xlsx), with blank columns for their results.",
 )
 force_option = click.option("--force", is_flag=True, help="Replace the table if there is one.")
-
-
-def _seconds(_ctx: click.Context, _parameter: click.Parameter, given: str | None) -> float | None:
-    """Return a time such as 30m, 12h or 2d in seconds."""
-    if given is None:
-        return None
-    match = _DURATION.fullmatch(given)
-    if match is None:
-        raise click.BadParameter(
-            f"must be a number with s, m, h, d or w, as 12h or 2d; got {given!r}"
-        )
-    return float(match[1]) * _SECONDS[match[2]]
 
 
 @click.command(epilog=EPILOG)
@@ -77,7 +63,7 @@ def create(config: Path, as_json: bool) -> None:
 @click.option(
     "--lease",
     metavar="TIME",
-    callback=_seconds,
+    callback=seconds,
     help="Give up pulls without a result after that time: 30m, 12h, 2d.",
 )
 @click.option("--worker", help="Who will carry them out; recorded.")
