@@ -25,6 +25,7 @@ __all__ = [
     "MistakesFound",
     "NotSupported",
     "NothingToAsk",
+    "PullGivenUp",
     "ServiceBusy",
     "SourceError",
     "StorageBusy",
@@ -118,6 +119,10 @@ class UnknownPull(FairtrialError, LookupError):
 
 class AlreadyTold(FairtrialError, RuntimeError):
     """The pull's outcome was told before."""
+
+
+class PullGivenUp(AlreadyTold):
+    """The pull is no longer open: its lease has run out, or it was cancelled or reported lost."""
 
 
 class ConflictingOutcome(AlreadyTold):

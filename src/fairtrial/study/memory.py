@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,6 +14,7 @@ from fairtrial.study.access_memory import AccessMemory
 from fairtrial.study.clock import microseconds
 from fairtrial.study.log import PullRow, Record, Step
 from fairtrial.study.store import NewStudy, Snapshot, StudyRow
+from fairtrial.study.waiting import Waiting
 
 __all__ = ["MemoryStore"]
 
@@ -70,7 +72,7 @@ class _Log:
         self.row = row
 
 
-class MemoryStore(AccessMemory):
+class MemoryStore(AccessMemory, Waiting):
     """A `Store` in the memory of one process.
 
     Parameters
@@ -90,6 +92,8 @@ class MemoryStore(AccessMemory):
         self._clock = clock
         self._process = os.getpid()
         self._logs: list[_Log] = []
+        self._commits = 0
+        self._has_changed = threading.Condition(self._lock)
         self._is_closed = False
 
     def now(self) -> int:
@@ -122,6 +126,8 @@ class MemoryStore(AccessMemory):
             try:
                 answer = operation()
                 undo.clear()
+                self._commits += 1
+                self._has_changed.notify_all()
             finally:
                 self._undo = None
                 while undo:
@@ -207,6 +213,12 @@ class MemoryStore(AccessMemory):
         with self._lock:
             return self._log(study_id).requests.get(request_id)
 
+    def first(self, study_id: int, kind: str) -> Record | None:
+        """Return the first event of a kind that is rare: neither ask nor report nor tell."""
+        if not self.counts(study_id).get(kind):
+            return None
+        return next(record for record in self.records(study_id) if record.kind == kind)
+
     def counts(self, study_id: int) -> Mapping[str, int]:
         """Return the numbers of events by kind, of all kinds but ask, report and tell."""
         with self._lock:
@@ -263,6 +275,17 @@ class MemoryStore(AccessMemory):
         """Return what every process has published, by its name."""
         with self._lock:
             return dict(self._log(study_id).statistics)
+
+    # -------------------------------------------------------------------- waiting
+
+    def changes(self) -> object:
+        """Return what will be another value once anybody has written to the storage."""
+        return self._commits
+
+    def await_change(self, seen: object, seconds: float) -> None:
+        """Wait until `changes` is no longer `seen`, or for so many seconds."""
+        with self._has_changed:
+            self._has_changed.wait_for(lambda: self._commits != seen, seconds)
 
     def damage(self) -> str | None:
         """Return None: nothing but this process can change it."""

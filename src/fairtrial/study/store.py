@@ -239,6 +239,9 @@ class Store(Protocol):
     def open_pulls(self, study_id: int, due_by: int | None = None) -> list[PullRow]:
         """Return the open pulls by number; with `due_by` those whose lease ends by then."""
 
+    def first(self, study_id: int, kind: str) -> Record | None:
+        """Return the first event of a kind that is rare: neither ask nor report nor tell."""
+
     def counts(self, study_id: int) -> Mapping[str, int]:
         """Return the numbers of events by kind, of all kinds but ask, report and tell."""
 
@@ -292,6 +295,15 @@ class Store(Protocol):
 
     def notices(self, study_id: int) -> set[str]:
         """Return what somebody outside was told of a study."""
+
+    def changes(self) -> object:
+        """Return what will be another value once anybody has written to the storage."""
+
+    def await_change(self, seen: object, seconds: float) -> None:
+        """Wait until `changes` is no longer `seen`, or for so many seconds; or less."""
+
+    def wait(self, study_id: int, after: int, seconds: float) -> bool:
+        """Wait until a study has more events than `after`; return whether they came in time."""
 
     def damage(self) -> str | None:
         """Return what is wrong with the place itself, whatever the logs say; None if nothing."""

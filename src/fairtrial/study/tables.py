@@ -16,6 +16,7 @@ from fairtrial.study.log import PullRow, Record, Step
 from fairtrial.study.machine import boot
 from fairtrial.study.statements import columns, places
 from fairtrial.study.store import NewStudy, Snapshot, StudyRow
+from fairtrial.study.waiting import Waiting
 
 __all__ = ["TableStore"]
 
@@ -59,7 +60,7 @@ _MOVE_HEAD = (
 )
 
 
-class TableStore(AccessTables):
+class TableStore(AccessTables, Waiting):
     """A `Store` in the tables of `schema`; a subclass says how the database is reached.
 
     Statements are written in the SQL that SQLite and PostgreSQL share, with question marks for
@@ -70,6 +71,7 @@ class TableStore(AccessTables):
         self._lock = threading.RLock()
         self._process = os.getpid()
         self._machine = boot()
+        self._commits = 0
         self._moved: dict[int, StudyRow] = {}
         """Studies as the transaction leaves them."""
         self._last: dict[int, int] = {}
@@ -122,6 +124,7 @@ class TableStore(AccessTables):
                 self._begin()
                 answer = operation()
                 self._commit()
+                self._commits += 1
                 for study_id, study in self._moved.items():
                     self._last[study_id] = study.head_seq
             finally:
@@ -226,6 +229,15 @@ class TableStore(AccessTables):
         row = self._one(
             f"SELECT {columns(Record)} FROM event WHERE study_id = ? AND request_id = ?",
             (study_id, request_id),
+        )
+        return None if row is None else Record(*row)
+
+    def first(self, study_id: int, kind: str) -> Record | None:
+        """Return the first event of a kind that is rare: neither ask nor report nor tell."""
+        row = self._one(
+            f"SELECT {columns(Record)} FROM event WHERE study_id = ? AND kind = ? "
+            "AND kind NOT IN ('ask', 'report', 'tell') ORDER BY seq LIMIT 1",
+            (study_id, kind),
         )
         return None if row is None else Record(*row)
 

@@ -9,7 +9,14 @@ from functools import lru_cache
 from typing import Any
 
 from fairtrial.core import UNSOLICITED, Pull
-from fairtrial.errors import AlreadyTold, ConflictingOutcome, InvalidArgument, UnknownPull
+from fairtrial.errors import (
+    AlreadyTold,
+    ConflictingOutcome,
+    ExperimentFinished,
+    InvalidArgument,
+    PullGivenUp,
+    UnknownPull,
+)
 from fairtrial.study.clock import leases_over, time_over
 from fairtrial.study.log import (
     TELLS,
@@ -91,7 +98,7 @@ class Writer:
         where = self._store, self._study.id, self._replica.policy, self._now
         for row in leases_over(*where):
             self._take("expire", row)
-        seconds = time_over(*where)
+        seconds = None if self._replica.stopped else time_over(*where)
         if seconds is not None:
             self._add("time", body=to_json(seconds=seconds), perform=True)
         return bool(self._records)
@@ -137,7 +144,7 @@ class Writer:
 
     def _waiting_again(self, n: int, context: Mapping[str, Any]) -> list[PullRow]:
         """Return pulls whose lease ran out and that answer the same context as this ask."""
-        if self._replica.policy.expiry != "reissue":
+        if self._replica.policy.expiry != "reissue" or self._replica.stop_reason is not None:
             return []
         due = self._store.open_pulls(self._study.id, due_by=self._now)
         wanted = to_json(**context)
@@ -154,7 +161,7 @@ class Writer:
         while len(pulls) < n:
             pull = self._replica.ask(context)
             if pull is None:
-                return pulls, not self._replica.policy.stopped
+                return pulls, not self._replica.stopped
             pulls.append(pull)
         return pulls, False
 
@@ -307,6 +314,17 @@ class Writer:
             return self._record(row.closed_seq)
         return self._take(kind, row, actor=actor, body=to_json(reason=reason))
 
+    def stop(self, reason: str, actor: str | None = None) -> Record:
+        """Stop the study; one that was stopped before stays so, for the first reason."""
+        earlier = self._store.first(self._study.id, "stop")
+        if earlier is not None:
+            return earlier
+        if self._replica.stopped:
+            raise ExperimentFinished(
+                f"study {self._study.name!r} has stopped by itself: see recommend()"
+            )
+        return self._add("stop", actor=actor, body=to_json(reason=reason), perform=True)
+
     # -------------------------------------------------------------------- the log
 
     def _take(self, kind: str, row: PullRow, **columns: Any) -> Record:
@@ -360,7 +378,8 @@ class Writer:
     def _open_pull(self, pull_id: str) -> PullRow:
         row = self.pull(pull_id)
         if row.state != "open":
-            raise AlreadyTold(f"pull {pull_id} is no longer open: it is {row.state}")
+            kind = AlreadyTold if row.state == "told" else PullGivenUp
+            raise kind(f"pull {pull_id} is no longer open: it is {row.state}")
         return row
 
     def _record(self, seq: int) -> Record:

@@ -1,0 +1,35 @@
+"""By which a service is watched: whether it lives, and whether it can do its work."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Response
+
+from fairtrial.errors import StudyError
+from fairtrial.server.problems import Refusal
+from fairtrial.server.routes.common import document
+from fairtrial.server.service import TheService
+from fairtrial.study import Store
+
+routes = APIRouter(tags=["health"])
+
+
+@routes.get("/health/live", summary="Whether the process answers")
+async def live() -> Response:
+    """Say that the process answers."""
+    return document({"status": "ok"}, {"Cache-Control": "no-store"})
+
+
+@routes.get("/health/ready", summary="Whether the service can do its work")
+async def ready(service: TheService) -> Response:
+    """Say whether the storage can be read, and more writes are taken."""
+    try:
+        await service.readers.run_on_store(Store.changes)
+    except StudyError:
+        raise _not_ready("the storage cannot be used") from None
+    if not service.writer.accepts:
+        raise _not_ready("no more writes are taken")
+    return document({"status": "ok"}, {"Cache-Control": "no-store"})
+
+
+def _not_ready(reason: str) -> Refusal:
+    return Refusal(503, "storage-unreachable", reason, headers={"Retry-After": "5"})
