@@ -14,6 +14,7 @@ from starlette.exceptions import HTTPException
 
 from fairtrial import errors
 from fairtrial.errors import FairtrialError, InvalidArgument, MistakesFound
+from fairtrial.server.telemetry import Telemetry, request_id_of
 
 __all__ = ["Refusal", "add_problems", "as_refusal", "slug_of"]
 
@@ -78,6 +79,8 @@ class Refusal(Exception):
         Further headers of the answer.
     members : mapping
         Further members of the document.
+    reason : str, optional
+        What is counted, if it is refused because of who made it.
     """
 
     def __init__(
@@ -88,6 +91,7 @@ class Refusal(Exception):
         mistakes: Sequence[tuple[str, str]] = (),
         headers: Mapping[str, str] | None = None,
         members: Mapping[str, Any] | None = None,
+        reason: str | None = None,
     ) -> None:
         super().__init__(detail)
         self.status = status
@@ -96,6 +100,7 @@ class Refusal(Exception):
         self.mistakes = tuple(mistakes)
         self.headers = dict(headers or {})
         self.members = dict(members or {})
+        self.reason = reason
 
     def response(self) -> Response:
         """Return the answer."""
@@ -159,11 +164,14 @@ def _public(kind: type[Exception]) -> type[Exception]:
     return next(base for base in kind.__mro__ if base.__name__ in errors.__all__)
 
 
-def add_problems(app: FastAPI, storage: str) -> None:
+def add_problems(app: FastAPI, storage: str, telemetry: Telemetry) -> None:
     """Let an application answer every error with a document."""
 
     @app.exception_handler(Refusal)
-    def refused(_: Request, error: Refusal) -> Response:
+    def refused(request: Request, error: Refusal) -> Response:
+        if error.reason is not None:
+            actor = getattr(request.state, "actor", None)
+            telemetry.refused(actor, error.reason, request_id_of(request.scope))
         return error.response()
 
     @app.exception_handler(FairtrialError)

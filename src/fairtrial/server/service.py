@@ -14,7 +14,9 @@ from fairtrial.server.problems import Refusal
 from fairtrial.server.readers import Readers
 from fairtrial.server.security.access import Access, Viewer
 from fairtrial.server.settings import Settings
+from fairtrial.server.telemetry import Telemetry
 from fairtrial.server.waiting import Heads
+from fairtrial.server.webhooks import Webhooks
 from fairtrial.server.writer import StudyWriter
 from fairtrial.study import Store, Study
 from fairtrial.study.opening import Classes
@@ -64,10 +66,14 @@ class Service:
         Who asks.
     heads : Heads
         By which requests wait for events.
+    telemetry : Telemetry
+        What is counted.
     own : tuple of sequences
         Classes of policies and problems of the caller's own.
     stores : sequence of Store
         Handles that are closed with the service.
+    webhooks : Webhooks, optional
+        Who is told what happens.
     """
 
     settings: Settings
@@ -75,11 +81,15 @@ class Service:
     readers: Readers
     access: Access
     heads: Heads
+    telemetry: Telemetry
     own: Classes
     stores: Sequence[Store] = ()
+    webhooks: Webhooks | None = None
 
     def close(self) -> None:
         """Write all that waits, and release the storage; a second time does nothing."""
+        if self.webhooks is not None:
+            self.webhooks.close()
         self.heads.close()
         self.writer.close()
         self.readers.close()

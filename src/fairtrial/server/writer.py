@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -41,7 +42,8 @@ class StudyWriter:
     capacity : int
         Writes that may wait; one study may fill half of it.
     on_commit : callable, optional
-        Called in the writer's thread after every commit, with the names of the studies.
+        Called in the writer's thread after every commit, with the names of the studies, the
+        number of writes, and the seconds that it took.
     """
 
     def __init__(
@@ -49,7 +51,7 @@ class StudyWriter:
         store: Store,
         own: Classes = ((), ()),
         capacity: int = 2_000,
-        on_commit: Callable[[Sequence[str]], object] | None = None,
+        on_commit: Callable[[Sequence[str], int, float], object] | None = None,
     ) -> None:
         self._store = store
         self._own = own
@@ -153,12 +155,15 @@ class StudyWriter:
     def _carry_out(self, items: Sequence[_Item]) -> None:
         # Whoever has gone away before their turn wants nothing written.
         wanted = [item for item in items if not item.future.cancelled()]
+        begin = time.perf_counter()
         answers = self._answers(wanted)
+        seconds = time.perf_counter() - begin
         for item, outcome in zip(wanted, answers, strict=True):
             item.loop.call_soon_threadsafe(_settle, item.future, outcome)
         self._group.save_snapshots()
-        if self._on_commit is not None:
-            self._on_commit(list({item.study for item in wanted if item.study is not None}))
+        if self._on_commit is not None and wanted:
+            names = list({item.study for item in wanted if item.study is not None})
+            self._on_commit(names, len(wanted), seconds)
         while len(self._studies) > _MOST_OPEN:
             _, study = self._studies.popitem(last=False)
             study.close()

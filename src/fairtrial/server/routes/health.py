@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Response
+import asyncio
+
+from fastapi import APIRouter, Request, Response
 
 from fairtrial.errors import StudyError
 from fairtrial.server.problems import Refusal
@@ -11,6 +13,8 @@ from fairtrial.server.service import TheService
 from fairtrial.study import Store
 
 routes = APIRouter(tags=["health"])
+
+_LOOPBACK = ("127.0.0.1", "::1")
 
 
 @routes.get("/health/live", summary="Whether the process answers")
@@ -29,6 +33,16 @@ async def ready(service: TheService) -> Response:
     if not service.writer.accepts:
         raise _not_ready("no more writes are taken")
     return document({"status": "ok"}, {"Cache-Control": "no-store"})
+
+
+@routes.get("/metrics", summary="Metrics for Prometheus")
+async def metrics(request: Request, service: TheService) -> Response:
+    """Return counts and times as text; for this machine itself, or with the scope ``read``."""
+    if request.client is None or request.client.host not in _LOOPBACK:
+        viewer = await service.access.viewer(request)
+        viewer.require("read")
+    content, media_type = await asyncio.to_thread(service.telemetry.metrics)
+    return Response(content, headers={"Cache-Control": "no-store", "Content-Type": media_type})
 
 
 def _not_ready(reason: str) -> Refusal:

@@ -70,9 +70,11 @@ class Viewer:
             404 if the study is none of theirs, as if there were none; 403 if the scope is missing.
         """
         if study is not None and not self.sees(study):
-            raise Refusal(404, "study-not-found", f"there is no study {study!r}")
+            text = f"there is no study {study!r}"
+            raise Refusal(404, "study-not-found", text, reason="study")
         if not self.token.allows(scope):
-            raise Refusal(403, "access-refused", f"the token lacks the scope {scope!r}")
+            text = f"the token lacks the scope {scope!r}"
+            raise Refusal(403, "access-refused", text, reason="scope")
 
     def require_csrf(self, given: str | None) -> None:
         """Raise if a request that changes something may come from a page of another site."""
@@ -130,6 +132,7 @@ class Access:
             raise Refusal(
                 *(401, "access-refused", "a valid token is needed, as `Authorization: Bearer`"),
                 headers={"WWW-Authenticate": "Bearer"},
+                reason="unknown token" if "authorization" in request.headers else "no token",
             )
         if request.method not in _SAFE:
             found.require_csrf(request.headers.get("x-csrf-token"))
@@ -140,6 +143,7 @@ class Access:
         header = request.headers.get("authorization")
         viewer = await self._by_cookie(request) if header is None else await self._by_header(header)
         if viewer is not None:
+            request.state.actor = viewer.actor
             self._rate.take(viewer.actor)
             self._note_use(viewer.token)
         return viewer

@@ -10,6 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from fairtrial.server.problems import Refusal
 from fairtrial.server.settings import Settings
+from fairtrial.server.telemetry import Telemetry, request_id_of
 
 __all__ = ["SLASH", "Guard"]
 
@@ -43,11 +44,14 @@ class Guard:
         What is guarded.
     settings : Settings
         Limits and names.
+    telemetry : Telemetry
+        Counts what is refused.
     """
 
-    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+    def __init__(self, app: ASGIApp, settings: Settings, telemetry: Telemetry) -> None:
         self._app = app
         self._settings = settings
+        self._telemetry = telemetry
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -65,6 +69,8 @@ class Guard:
             if not exchange.has_begun:
                 await _too_slow(exchange).response()(scope, receive, exchange.send)
         except Refusal as refusal:
+            if refusal.reason is not None:
+                self._telemetry.refused(None, refusal.reason, request_id_of(scope))
             if not exchange.has_begun:
                 await refusal.response()(scope, receive, exchange.send)
 
@@ -75,10 +81,13 @@ class Guard:
         headers = scope["headers"]
         host = _only(headers, b"host")
         if host is None or not self._settings.knows(host):
-            raise Refusal(421, "unknown-host", "this server is not known by that name")
+            raise Refusal(
+                421, "unknown-host", "this server is not known by that name", reason="host"
+            )
         origin = _only(headers, b"origin")
         if scope["method"] not in _SAFE and not _is_same_origin(origin, host):
-            raise Refusal(403, "foreign-origin", "the request was sent by a page of another site")
+            text = "the request was sent by a page of another site"
+            raise Refusal(403, "access-refused", text, reason="origin")
         length = _only(headers, b"content-length")
         if length is not None and length.isdigit() and int(length[:20]) > self._settings.body_limit:
             raise _too_large(self._settings.body_limit)

@@ -49,6 +49,7 @@ class Rate:
                 "service-busy",
                 f"more than {self._per_second:g} requests a second",
                 headers={"Retry-After": wait},
+                reason="rate",
             )
         self._left[name] = left - 1.0, now
         if len(self._left) > _MOST_KNOWN:
