@@ -71,8 +71,11 @@ def answered(answer: Answer) -> Response:
 
 
 def key_of(request: Request, viewer: Viewer, key: str | None, body: Any) -> Key | None:
-    """Return the idempotency key of a request, if it has one."""
-    return None if key is None else Key(viewer.actor, key, fingerprint(request, body))
+    """Return the idempotency key of a request, if it has one; each study has keys of its own."""
+    if key is None:
+        return None
+    study = request.path_params.get("study", "")
+    return Key(viewer.actor, f"{key} {study}", fingerprint(request, body))
 
 
 # ---------------------------------------------------------------------------- reading

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from itertools import islice
 from typing import Annotated, Any, Literal
@@ -63,6 +64,7 @@ async def ask(
     asked = _names_of_a_context(body.context)
 
     def issue(opened: Study) -> Answer:
+        _require_known(opened, asked)
         options = {"worker": viewer.actor, "lease": body.lease, "request_id": key, **asked}
         if body.tell is None:
             pulls = opened.ask(body.n, **options)
@@ -77,6 +79,16 @@ async def ask(
 
     known = key_of(request, viewer, key, body.model_dump())
     return answered(await service.write(study, issue, known))
+
+
+def _require_known(study: Study, context: dict[str, Any]) -> None:
+    """Raise if the policy's family knows no such context."""
+    if not context:
+        return
+    try:
+        inspect.signature(study.policy.choose).bind(**context)
+    except TypeError as error:
+        raise InvalidArgument("context", f"must be what the family knows: {error}") from None
 
 
 def _names_of_a_context(context: dict[str, Any]) -> dict[str, Any]:
