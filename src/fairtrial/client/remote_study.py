@@ -172,22 +172,29 @@ class RemoteStudy(RemoteViewing):
         return event_of(answer["events"][0])
 
     def tell_many(
-        self, outcomes: Sequence[tuple[Pull | str, Outcome]], *, actor: str | None = None
+        self,
+        outcomes: Sequence[tuple[Pull | str, Outcome]],
+        *,
+        actor: str | None = None,
+        request_id: str | None = None,
     ) -> list[Event]:
-        """Take many outcomes in one write: all of them, or after an error none.
+        """Take many outcomes in one write, as `Study.tell_many`: all, or after an error none.
 
         Parameters
         ----------
         outcomes : sequence of (pull, value)
             Each as in `tell`; at most 1,000.
+        request_id : str, optional
+            A key of your own, by which unsolicited data among them count once.
         """
         _check_left_out(actor=actor)
+        check_texts(request_id=request_id)
         pairs = as_pairs(outcomes)
         _check_many("outcomes", len(pairs))
         told = [self._outcome(pull, value) for pull, value in pairs]
         if not told:
             return []
-        answer = self._transport.post(f"{self._path}/tells", {"outcomes": told})
+        answer = self._transport.post(f"{self._path}/tells", {"outcomes": told}, request_id)
         return list(map(event_of, answer["events"]))
 
     def _outcome(self, pull: Pull | str, value: Outcome) -> dict[str, Any]:
@@ -198,26 +205,55 @@ class RemoteStudy(RemoteViewing):
             return {**pull.labels, "value": outcome}
         return {"pull": self._pull_id(pull), "value": outcome}
 
+    @overload
     def tell_and_ask(
         self,
         pull: Pull | str,
         value: Outcome,
+        n: None = None,
         *,
         worker: str | None = None,
         lease: float | None = None,
         request_id: str | None = None,
         **context: Any,
-    ) -> StudyPull | None:
-        """Take an outcome of a pull and issue the next one, in one request instead of two.
+    ) -> StudyPull | None: ...
+    @overload
+    def tell_and_ask(
+        self,
+        pull: Pull | str,
+        value: Outcome,
+        n: int,
+        *,
+        worker: str | None = None,
+        lease: float | None = None,
+        request_id: str | None = None,
+        **context: Any,
+    ) -> list[StudyPull]: ...
+    def tell_and_ask(
+        self,
+        pull: Pull | str,
+        value: Outcome,
+        n: int | None = None,
+        *,
+        worker: str | None = None,
+        lease: float | None = None,
+        request_id: str | None = None,
+        **context: Any,
+    ) -> StudyPull | list[StudyPull] | None:
+        """Take an outcome of a pull and issue the next one, or up to `n`, in one request.
 
         Returns
         -------
-        StudyPull or None
-            None when the policy has stopped, or has nothing to give before the next result.
+        StudyPull or None, or list of StudyPull
+            None, or an empty list, when the study has stopped, or has nothing to give before the
+            next result.
         """
         _check_left_out(worker=worker)
+        wanted = 1 if n is None else _check_many("n", n)
         told = {"pull": self._pull_id(pull), "value": as_result(self.problem, value).outcome}
-        pulls, _ = self._asked(1, lease, request_id, context, told)
+        pulls, _ = self._asked(wanted, lease, request_id, context, told)
+        if n is not None:
+            return pulls
         return pulls[0] if pulls else None
 
     def amend(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 import secrets
@@ -12,6 +13,7 @@ from contextlib import contextmanager
 from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 
@@ -25,6 +27,9 @@ __all__ = ["Transport"]
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.1, 10.0
 _TRY_AGAIN = frozenset({429, 502, 503, 504})
 _NEVER_ARRIVED = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout)
+_SAFE = "!\"#$&'()*+,/:;<=>?@[\\]^`{|}"
+"""Signs of a key that stay as they are: all that can be seen, but the one that quotes others."""
+_LONGEST_KEY = 200
 _JSON = {"Accept": "application/json"}
 _LINES = {"Accept": "application/x-ndjson"}
 
@@ -94,7 +99,7 @@ class Transport:
         self, path: str, body: Mapping[str, Any], key: str | None = None
     ) -> tuple[int, Any]:
         """Send a write; return the status of the answer, and what the service says of it."""
-        headers = {**_JSON, "Idempotency-Key": key or secrets.token_hex(16)}
+        headers = {**_JSON, "Idempotency-Key": _as_header(key) if key else secrets.token_hex(16)}
         headers["Content-Type"] = "application/json"
         content = json.dumps(body, allow_nan=False).encode()
         with self._sent("POST", path, content=content, headers=headers) as response:
@@ -191,6 +196,18 @@ class Transport:
         return StorageUnreachable(
             f"the service at {self.url} cannot be reached: {_said(error)}{kept}"
         )
+
+
+def _as_header(key: str) -> str:
+    """Return a caller's key as a header can carry it: another one for every other key.
+
+    Examples
+    --------
+    >>> _as_header("visit-7"), _as_header("visit 7")
+    ('visit-7', 'visit%207')
+    """
+    quoted = quote(key, safe=_SAFE)
+    return quoted if len(quoted) <= _LONGEST_KEY else hashlib.sha256(key.encode()).hexdigest()
 
 
 def _parsed(response: httpx.Response) -> Any:

@@ -258,7 +258,7 @@ class Webhooks:
         """Yield what a study gives reason to tell: its kind, a key, and a sentence."""
         now = time.monotonic()
         looked = self._looked.setdefault(study.name, _Looked())
-        if study.status != "running":
+        if study.stopped:
             yield "study.stopped", "", "the study has stopped and issues no more pulls"
         yield from _fallen(study)
         looked.has_changed = now - looked.for_warnings < self._warnings_every
