@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fairtrial.core.problem import Outcome
     from fairtrial.study import Event, Study, StudyPull
 
-__all__ = ["amend", "ask", "create", "fail", "outstanding", "tell"]
+__all__ = ["amend", "ask", "create", "fail", "outstanding", "stop", "tell"]
 
 _NEGATIVE_NUMBERS = {"ignore_unknown_options": True}
 """So that -0.5 is a value and no option."""
@@ -176,6 +176,31 @@ def amend(
         events_before = opened.n_events
         event = opened.amend(pull, _outcome(opened.problem, values), reason)
         _show_event(opened, event, events_before, "corrected", as_json)
+
+
+@click.command(epilog=EPILOG)
+@click.argument("study")
+@click.option("--reason", required=True, help="Why; recorded, and shown with the answer.")
+@storage_option
+@json_option
+def stop(study: str, reason: str, storage: str | None, as_json: bool) -> None:
+    """Stop STUDY without an answer: no more pulls are issued.
+
+    Results of pulls that are under way still count when they come.
+    """
+    from fairtrial.core.wording import plural
+
+    with open_study(study, storage) as opened:
+        events_before = opened.n_events
+        event = opened.stop(reason)
+        is_new, still_open = event.seq > events_before, len(opened.outstanding())
+        if as_json:
+            document = {"changed": is_new, "open": still_open, **_decision(opened)}
+            emit({"study": opened.name, **document})
+            return
+        state = "stopped" if is_new else "was already stopped"
+        say(f"{opened.name}: {state}; {plural(still_open, 'pull')} still open")
+        _say_decision(opened)
 
 
 # ------------------------------------------------------------------------ what is given

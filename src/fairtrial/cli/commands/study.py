@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairtrial.cli.commands.by_hand import amend, ask, create, fail, outstanding, tell
+from fairtrial.cli.commands.by_hand import amend, ask, create, fail, outstanding, stop, tell
 from fairtrial.cli.exits import EPILOG, ExitCode
 from fairtrial.cli.opening import open_study, refuse_to_replace, required, storage_option
 from fairtrial.cli.output import emit, emit_long, json_option, say, shown_number
@@ -436,5 +436,5 @@ def _note(event: Event) -> str:
     return str(event.body.get("reason", ""))
 
 
-for _command in (create, ask, outstanding, tell, fail, amend):
+for _command in (create, ask, outstanding, tell, fail, amend, stop):
     study.add_command(_command)
