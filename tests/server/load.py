@@ -16,11 +16,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from fairtrial.allocation import FairLearn, Problem, RoundRobin
+import uvicorn
+
+from fairtrial.server import Settings, create_app
 from fairtrial.study import Study, Tokens
 from tests.server.histories import Operation, asked, looked, told
+from tests.server.toys import ARMS, OWN, FourArms, InTurn
 
-ARMS = 4
 PATIENCE = 120.0
 BUSY = (429, 503)
 
@@ -32,10 +34,9 @@ def free_port() -> int:
 
 
 def make_study(storage: str, name: str = "trial") -> None:
-    """Make a study whose pull number n is one of arm n mod 4, whatever is told."""
-    problem = Problem(ARMS, 0)
-    policy = FairLearn(problem, RoundRobin())
-    Study.create(problem, policy, storage=storage, name=name, seed=1).close()
+    """Make a study of the toy policy."""
+    problem = FourArms()
+    Study.create(problem, InTurn(problem), storage=storage, name=name, seed=1).close()
 
 
 def make_token(storage: str, name: str = "load", scopes=("admin",)) -> str:
@@ -216,7 +217,7 @@ def press(
     for thread in threads:
         thread.start()
     try:
-        while_they_do(over)
+        while_they_do(over, seen)
     finally:
         over.set()
         for thread in threads:
@@ -228,7 +229,7 @@ def press(
 
 def require_all_kept(storage: str, study: str, seen: list[Seen]) -> None:
     """Fail if an acknowledged event is lost or doubled, or the log does not verify."""
-    with Study.open(storage, study) as opened:
+    with Study.open(storage, study, **OWN) as opened:
         events = list(opened.events())
         assert opened.verify().ok
     asks = {event.pull_id: event.number for event in events if event.kind == "ask"}
@@ -246,3 +247,37 @@ def require_all_kept(storage: str, study: str, seen: list[Seen]) -> None:
             assert (event.seq, event.value) == (each.answer, each.content["value"])
     # Nothing but what was asked for and told: every client had its last answer.
     assert len(given) == len(asks)
+
+
+def require_same_again(client: Client, study: str, operations: list[Operation]) -> None:
+    """Fail if a request that comes again under its key is answered otherwise than before."""
+    path = f"/v1/studies/{study}"
+    for each in operations:
+        key = each.content.get("key")
+        if each.kind == "ask":
+            status, answer = client.surely("POST", f"{path}/asks", {"n": each.content["n"]}, key)
+            assert status == 200
+            assert [(pull["number"], pull["id"]) for pull in answer["pulls"]] == list(each.answer)
+        elif each.kind == "tell":
+            target = f"{path}/pulls/{each.content['pull']}/tell"
+            status, answer = client.surely("POST", target, {"value": each.content["value"]}, key)
+            result = answer["seq"] if status == 200 else "conflict"
+            assert result == each.answer
+
+
+@contextmanager
+def in_thread(storage, **limits):
+    """Give the port of a service in a thread of this process, with settings of one's own."""
+    app = create_app(storage, settings=Settings(**limits), **OWN)
+    config = uvicorn.Config(app, "127.0.0.1", 0, log_config=None, access_log=False)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    try:
+        while not server.started:
+            assert thread.is_alive(), "the service has ended"
+            time.sleep(0.005)
+        yield server.servers[0].sockets[0].getsockname()[1]
+    finally:
+        server.should_exit = True
+        thread.join()

@@ -27,7 +27,7 @@ def test_32_clients_lose_and_double_nothing(storage, number):
         make_study(storage, study)
     token = make_token(storage)
     with service(storage) as running:
-        seen = press(running.port, token, 32, studies, lambda over: over.wait(SECONDS))
+        seen = press(running.port, token, 32, studies, lambda over, _: over.wait(SECONDS))
         # The server ends as it should, and then as by the signal.
         assert running.stop() in (0, -signal.SIGTERM)
     for study, those in zip(studies, seen, strict=True):
