@@ -578,7 +578,7 @@ def test_what_the_results_contradict_is_a_warning(report):
     study.health = lambda **_: {"open": 3, "warnings": ["the results contradict <noise_std>"]}
     page = report(study)
     (warning,) = page.of_class("warning")
-    assert warning.text == "the results contradict <noise_std>."
+    assert warning.text == "The results contradict <noise_std>."
     assert table_named(page, "State of the study")[1:] == [["open", "3"]]
 
 
@@ -681,9 +681,9 @@ def test_the_blinded_page_shows_health_as_the_blinded_may_see_it(report):
         "warnings": ["something was found" if blinded else f"results of {ARMS[0]} have changed"]
     }
     (warning,) = report(study, blinded=True).of_class("warning")
-    assert warning.text == "something was found."
+    assert warning.text == "Something was found."
     (warning,) = report(study).of_class("warning")
-    assert warning.text == f"results of {ARMS[0]} have changed."
+    assert warning.text == f"Results of {ARMS[0]} have changed."
 
 
 @pytest.mark.parametrize("delta", [1e-310, 5e-324])

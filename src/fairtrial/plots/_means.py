@@ -149,7 +149,8 @@ def _explain(board: Figure | SubFigure, chart: IntervalChart) -> None:
     from matplotlib.lines import Line2D
 
     marks = [_mark(state, meaning) for state, meaning in chart.marks]
-    marks.append(Line2D([], [], label=chart.interval, color=style.PALE_BLUE, linewidth=1.6))
+    if chart.interval:
+        marks.append(Line2D([], [], label=chart.interval, color=style.PALE_BLUE, linewidth=1.6))
     if chart.limit:
         marks.append(Line2D([], [], label=chart.limit, markeredgewidth=1.6, **style.UPRIGHT))
     style.key(board, marks, chart.note)

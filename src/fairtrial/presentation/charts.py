@@ -90,7 +90,7 @@ class IntervalChart:
     marks : tuple of (Standing, str)
         The marks that occur, and what they mean.
     interval, limit : str
-        What the intervals are, and what a limit is called; empty if there is none.
+        What the intervals are, and what a limit is called; each is empty if there is none.
     note : str
         What is said of the arms and groups that are left out; empty if all are shown.
     """
@@ -133,10 +133,19 @@ def interval_chart(
             for state, meaning in _MEANINGS.items()
             if state in occurring
         ),
-        f"{progress.intervals} interval of each mean on its own, for orientation",
+        "" if progress.intervals == "none" else _interval_in_words(progress),
         limit if any(map(limits_of, shown)) else "",
         note,
     )
+
+
+def _interval_in_words(progress: Progress) -> str:
+    """Return of which kind the intervals are."""
+    return f"{progress.intervals} interval of each mean on its own, for orientation"
+
+
+def _has_interval(estimate: Estimate) -> bool:
+    return estimate.lower is not None or estimate.upper is not None
 
 
 def _interval(
@@ -145,7 +154,7 @@ def _interval(
     if estimate is None:
         return None
     ends = None
-    if estimate.lower is not None or estimate.upper is not None:
+    if _has_interval(estimate):
         low, high = finite(estimate.lower), finite(estimate.upper)
         ends = (
             axis[0] if low is None else max(low, axis[0]),

@@ -9,11 +9,20 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from fairtrial.core.recommendation import Progress
+from fairtrial.presentation.gaps import gaps_of
 from fairtrial.presentation.limits import distance_to_limit, finite
 from fairtrial.presentation.shares import shares_of
 from fairtrial.presentation.sources import arm_of
 
-__all__ = ["Line", "LineChart", "behind_chart", "distance_chart", "effect_chart", "stopping_chart"]
+__all__ = [
+    "Line",
+    "LineChart",
+    "behind_chart",
+    "distance_chart",
+    "effect_chart",
+    "gap_chart",
+    "stopping_chart",
+]
 
 _STEPS = 80
 _MOST_LINES = 6
@@ -124,6 +133,16 @@ def distance_chart(trace: Sequence[Progress], arm: str) -> LineChart | None:
                 name = ", ".join(str(v) for key, v in one.labels.items() if key != "arm") or arm
                 found.setdefault(name, []).append((float(moment.told), distance))
     return _over_results(found, "distance from the limit", smallest_first=True)
+
+
+def gap_chart(trace: Sequence[Progress], arm: str, bound: float | None) -> LineChart | None:
+    """Return how far an arm's counterfactual gaps were within their bound, over the results."""
+    found: dict[str, list[tuple[float, float]]] = {}
+    for moment in trace:
+        for one in gaps_of(moment, bound):
+            if one.arm == arm and one.distance is not None:
+                found.setdefault(one.pair, []).append((float(moment.told), one.distance))
+    return _over_results(found, "distance from the bound", smallest_first=True)
 
 
 def behind_chart(trace: Sequence[Progress]) -> LineChart | None:

@@ -77,8 +77,10 @@ def _qualities_caption(found: Findings, every: Sequence[Estimate], note: str) ->
     ranked = sorted(known, key=lambda arm: (arm.mean or 0.0) * (1 if found.minimize else -1))
     numbers = [f"{found.name(arm)} {_with_interval(arm)}" for arm in ranked]
     order = "from the smallest" if found.minimize else "from the largest"
+    kinds = found.progress.intervals
+    what = "Means" if kinds == "none" else f"Means with {kinds} intervals"
     parts = [
-        f"Means with {found.progress.intervals} intervals, {order}:",
+        f"{what}, {order}:",
         f"{listed(numbers, 5) or 'no result yet'}.",
         note,
         earlier_note(found.progress),

@@ -82,8 +82,9 @@ def interval_chart(chart: IntervalChart) -> Markup:
 def interval_key(chart: IntervalChart) -> list[Markup]:
     """Return what the marks of an interval chart mean."""
     items = [_key_item(_mark("50%", state), meaning) for state, meaning in chart.marks]
-    bar = element("line", x1="0", x2="100%", y1="50%", y2="50%", class_="interval")
-    items.append(_key_item(bar, chart.interval))
+    if chart.interval:
+        bar = element("line", x1="0", x2="100%", y1="50%", y2="50%", class_="interval")
+        items.append(_key_item(bar, chart.interval))
     if chart.limit:
         items.append(_key_item(_upright("50%", "limit"), chart.limit))
     return items

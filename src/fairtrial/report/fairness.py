@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from fairtrial.core.recommendation import Estimate
 from fairtrial.presentation.charts import interval_chart
 from fairtrial.presentation.effects import OVERALL, limited
+from fairtrial.presentation.gaps import Gap, gaps_of
 from fairtrial.presentation.limits import Standing, as_estimate, limits_of, standing
-from fairtrial.presentation.lines import behind_chart, distance_chart
+from fairtrial.presentation.lines import behind_chart, distance_chart, gap_chart
 from fairtrial.presentation.panels import panels_of
 from fairtrial.presentation.shares import (
     BEHIND,
@@ -17,7 +18,16 @@ from fairtrial.presentation.shares import (
     shares_of,
     shown_shares,
 )
-from fairtrial.presentation.words import count, fixed, label_of, number, percent, plural, shorten
+from fairtrial.presentation.words import (
+    count,
+    decimals,
+    fixed,
+    label_of,
+    number,
+    percent,
+    plural,
+    shorten,
+)
 from fairtrial.report import charts
 from fairtrial.report.findings import Findings, places_of
 from fairtrial.report.html import (
@@ -42,6 +52,9 @@ def fairness(found: Findings) -> Markup:
     if shares_of(found.progress):
         kept = element("p", _shares_kept(found))
         return section("Fairness", kept, _shares_table(found), _behind(found))
+    gaps = gaps_of(found.progress, found.fairness_bound)
+    if gaps:
+        return section("Fairness", _gaps_table(gaps, found), _gaps_over_time(found))
     against = _against_control(found)
     if not found.limited:
         return section("Fairness", against or element("p", f"No group has a {found.limit}."))
@@ -167,6 +180,49 @@ def _shares_table(found: Findings) -> Markup:
             element("p", " ".join(filter(None, said))),
         ]
     )
+
+
+def _gaps_table(gaps: Sequence[Gap], found: Findings) -> Markup:
+    """Return the counterfactual gaps of the arms against the bound."""
+    first = [one for one in gaps if one.arm in found.best]
+    shown = [*first, *(one for one in gaps if one.arm not in found.best)][:_MOST_LIMITS]
+    places = decimals([value for one in shown for value in (one.gap, one.bound)], 3)
+    rows = [
+        (
+            label(one.arm),
+            label(one.pair),
+            *(fixed(value, places) for value in (one.gap, one.bound, one.distance)),
+            element("span", one.standing),
+        )
+        for one in shown
+    ]
+    beyond = sum(one.distance is not None and one.distance < 0 for one in gaps)
+    said = (
+        f"A gap is by how much the mean of people with one value of a sensitive feature would "
+        f"change, had they the other value and all else the same. Of {plural(len(gaps), 'gap')} "
+        f"{count(beyond)} {'is' if beyond == 1 else 'are'} estimated beyond the bound of "
+        f"{number(gaps[0].bound, 3)}."
+    )
+    if len(gaps) > len(shown):
+        said += f" {count(len(gaps) - len(shown))} more are not shown."
+    heads = ("Arm", "Had they | people with", "Gap", "Bound", "Distance", "Standing")
+    data = table("Counterfactual gaps", heads, rows, words={0, 1, len(heads) - 1})
+    return text_of([element("p", said), data])
+
+
+def _gaps_over_time(found: Findings) -> Markup | None:
+    arm = next(iter(sorted(found.best)), None)
+    chart = None if arm is None else gap_chart(found.trace, arm, found.fairness_bound)
+    if chart is None or arm is None:
+        return None
+    least, where = min((line.up[-1], line.name) for line in chart.lines)
+    caption = (
+        f"How far the gaps of {shorten(arm, LABEL_LENGTH)} are within the bound, over the results; "
+        f"below 0 the bound is exceeded. The nearest now is that of {shorten(where, LABEL_LENGTH)}:"
+        f" {number(least, 3)}."
+    )
+    figure = lines_figure(chart, caption, "Distance from the bound")
+    return text_of([element("h3", "Distance from the bound, over time"), figure])
 
 
 def _behind(found: Findings) -> Markup | None:

@@ -103,6 +103,11 @@ class Findings:
         return name_of_limit(self.progress.actions)
 
     @property
+    def fairness_bound(self) -> float | None:
+        """What counterfactual gaps are held against, where the problem has such a bound."""
+        return getattr(self.study.problem, "fairness_bound", None)
+
+    @property
     def limited(self) -> list[Estimate]:
         """The actions that are held against a limit."""
         return [action for action in self.progress.actions if limits_of(action)]

@@ -35,7 +35,7 @@ def health(found: Findings, *, blinded: bool = False) -> Markup:
         if happened
         else element("p", "No pull is open, and none was lost, late, corrected or told twice.")
     )
-    doubts = [element("p", element("strong", ended(one)), class_="warning") for one in warnings]
+    doubts = [element("p", element("strong", _sentence(one)), class_="warning") for one in warnings]
     return section(
         "Health",
         *(
@@ -47,6 +47,10 @@ def health(found: Findings, *, blinded: bool = False) -> Markup:
         _delays(found),
         None if blinded else _returned(found),
     )
+
+
+def _sentence(text: str) -> str:
+    return ended(text[:1].upper() + text[1:])
 
 
 def _audit(check: VerificationLike) -> Markup:

@@ -11,6 +11,7 @@ from fastapi import FastAPI
 
 from fairtrial.core import Problem
 from fairtrial.core.parameters import Parametrized
+from fairtrial.server.pages import add_pages
 from fairtrial.server.problems import add_problems
 from fairtrial.server.readers import Readers
 from fairtrial.server.routes import health, pulls, reading, studies
@@ -91,6 +92,7 @@ def create_app(
     app.state.service = service
     for part in (health, studies, pulls, reading):
         app.include_router(part.routes)
+    add_pages(app)
     add_problems(app, stores.place, service.telemetry)
     app.add_middleware(Guard, settings=chosen, telemetry=service.telemetry)
     service.telemetry.watch(app)
