@@ -126,7 +126,18 @@ class PullGivenUp(AlreadyTold):
 
 
 class ConflictingOutcome(AlreadyTold):
-    """The pull's outcome was told before with another value."""
+    """The pull's outcome was told before with another value.
+
+    Attributes
+    ----------
+    pull : str or None
+        The pull's id in a study.
+    told_by : str or None
+        Who told it first, if that is known.
+    """
+
+    pull: str | None = None
+    told_by: str | None = None
 
 
 class StudyError(FairtrialError):

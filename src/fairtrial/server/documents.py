@@ -82,10 +82,11 @@ def pull_document(row: PullRow, problem: Problem) -> dict[str, Any]:
     }
 
 
-def event_document(source: Event | Record) -> dict[str, Any]:
-    """Return an event of the log."""
+def event_document(source: Event | Record, *, unblinded: bool = True) -> dict[str, Any]:
+    """Return an event of the log; those who recruit or treat see no outcome but what they give."""
     event = source if isinstance(source, Event) else Event.of(source)
-    body = {name: part for name, part in event.body.items() if name not in _KEPT_BACK}
+    kept_back = _KEPT_BACK if unblinded else (*_KEPT_BACK, "old")
+    body = {name: part for name, part in event.body.items() if name not in kept_back}
     return {
         "seq": event.seq,
         "kind": event.kind,

@@ -251,10 +251,12 @@ class Writer:
         current = first if value_seq is None else self._record(value_seq)
         told = outcome_of(first.value, first.body)
         if result.outcome not in (told, outcome_of(current.value, current.body)):
-            raise ConflictingOutcome(
+            conflict = ConflictingOutcome(
                 f"pull {first.pull_id} was told {told!r} before, and now {result.outcome!r}; "
                 "correct it with amend(pull, value, reason), or `fairtrial study amend`"
             )
+            conflict.pull, conflict.told_by = first.pull_id, first.actor
+            raise conflict
         self._duplicates += 1
         return first
 

@@ -11,7 +11,7 @@ from fastapi import Query, Request, Response
 
 from fairtrial.core import Pull
 from fairtrial.core.problem import Outcome
-from fairtrial.errors import FairtrialError, InvalidArgument, UnknownPull
+from fairtrial.errors import ConflictingOutcome, FairtrialError, InvalidArgument, UnknownPull
 from fairtrial.server.documents import event_document, pull_document, to_text
 from fairtrial.server.problems import Refusal
 from fairtrial.server.routes.common import (
@@ -77,8 +77,7 @@ async def ask(
         }
         return Answer(200, to_text(content))
 
-    known = key_of(request, viewer, key, body.model_dump())
-    return answered(await service.write(study, issue, known))
+    return await _written(request, service, viewer, study, body, key, issue)
 
 
 def _require_known(study: Study, context: dict[str, Any]) -> None:
@@ -114,10 +113,9 @@ async def tell_many(
     def tell(opened: Study) -> Answer:
         outcomes = _outcomes(opened, body)
         events = opened.tell_many(outcomes, actor=viewer.actor, request_id=key)
-        return Answer(200, to_text({"events": [event_document(event) for event in events]}))
+        return Answer(200, to_text({"events": [_event(viewer, event) for event in events]}))
 
-    known = key_of(request, viewer, key, body.model_dump())
-    return answered(await service.write(study, tell, known))
+    return await _written(request, service, viewer, study, body, key, tell)
 
 
 def _outcomes(study: Study, body: Tells) -> list[tuple[Pull | str, Outcome]]:
@@ -297,13 +295,37 @@ async def _write(
     viewer.require("run", study)
 
     def write(opened: Study) -> Answer:
-        content = event_document(operation(opened))
+        content = _event(viewer, operation(opened))
         if looked_at is not None:
             content["should_stop"] = opened.should_stop(looked_at)
         return Answer(200, to_text(content))
 
+    return await _written(request, service, viewer, study, body, key, write)
+
+
+async def _written(
+    request: Request,
+    service: Service,
+    viewer: Viewer,
+    study: str,
+    body: Any,
+    key: str | None,
+    operation: Callable[[Study], Answer],
+) -> Response:
     known = key_of(request, viewer, key, body.model_dump())
-    return answered(await service.write(study, write, known))
+    try:
+        return answered(await service.write(study, operation, known))
+    except ConflictingOutcome as error:
+        if viewer.can("read") or error.told_by == viewer.actor:
+            raise
+        # The message would tell what somebody else has told.
+        raise ConflictingOutcome(
+            f"pull {error.pull} was told another outcome before, by somebody else"
+        ) from None
+
+
+def _event(viewer: Viewer, event: Event) -> dict[str, Any]:
+    return event_document(event, unblinded=viewer.can("read"))
 
 
 # ----------------------------------------------------------------------------- reading
