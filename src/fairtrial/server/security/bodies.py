@@ -45,6 +45,9 @@ class StrictRoute(APIRoute):
             if takes_body:
                 _require_json(request)
                 request = _StrictRequest(request.scope, request.receive)
+                # Read here: what is wrong with it would be answered by FastAPI as something else.
+                if await request.body():
+                    await request.json()
             response: Response = await answer(request)
             return response
 
