@@ -17,9 +17,8 @@ from fairtrial.study import Tokens
 @contextmanager
 def served(storage, **options):
     """Serve a storage; give its address, and a function that makes tokens and connects by them."""
-    config = uvicorn.Config(
-        create_app(storage, **options), host="127.0.0.1", port=0, log_config=None, access_log=False
-    )
+    app = create_app(storage, **options)
+    config = uvicorn.Config(app, host="127.0.0.1", port=0, log_config=None, access_log=False)
     server = uvicorn.Server(config)
     server.install_signal_handlers = lambda: None
     thread = threading.Thread(target=server.run)
@@ -31,6 +30,8 @@ def served(storage, **options):
         port = server.servers[0].sockets[0].getsockname()[1]
         yield _Served(f"http://127.0.0.1:{port}", storage, server)
     finally:
+        # Requests that wait for news would be waited for.
+        app.state.service.heads.close()
         server.should_exit = True
         thread.join()
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import queue
+import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Literal
+from functools import cached_property
+from typing import Any, Literal, TypeVar
 
 from fairtrial.client.remote_study import MOST_AT_ONCE, RemoteStudy
 from fairtrial.core import Pull
@@ -21,7 +23,9 @@ from fairtrial.errors import (
     InvalidArgument,
     InvalidOutcome,
     SourceError,
+    StorageBusy,
     StorageError,
+    StorageUnreachable,
     UnknownPull,
 )
 from fairtrial.study import Report, StudyPull
@@ -29,6 +33,8 @@ from fairtrial.study.arguments import check_lease
 from fairtrial.study.reporting import Ended, carry_out
 
 __all__ = ["Ending", "work"]
+
+_Answer = TypeVar("_Answer")
 
 Ending = Literal["stopped", "limit", "interrupted"]
 """Why a worker ended: the study stopped, the session's pulls were used up, or it was told to."""
@@ -40,6 +46,9 @@ _WAIT_SECONDS = 20.0
 _BETWEEN_NEWS = 1.0
 _BETWEEN_CALLS_BACK = 5.0
 _HEARTBEATS_A_LEASE = 3
+_PATIENCE_SECONDS = 3_600.0
+_END_SECONDS = 3.0
+"""How long commands that are ended, and functions that look, may take to end."""
 _AT_ONCE = 1e-3
 """A lease that is over when the next worker asks."""
 _NOT_NEEDED = "no longer needed"
@@ -98,7 +107,8 @@ def work(
         If more than `max_failures` pulls failed in a row, or the function raised it to say that no
         pull can do any better.
     StorageUnreachable
-        If the service did not answer; the message names outcomes that it did not take.
+        If the service did not answer for an hour, or not before the end; the message names the
+        outcome that it did not take.
     AccessRefused
         If the token does not allow to run the study.
 
@@ -179,8 +189,10 @@ class _Worker:
         self._max_failures = max_failures
         self._interrupted = interrupted
         self._watch = watch
-        self._inbox: queue.SimpleQueue[tuple[_Work, Ended] | None] = queue.SimpleQueue()
+        self._inbox: queue.SimpleQueue[tuple[_Work, Ended]] = queue.SimpleQueue()
         self._work: dict[str, _Work] = {}
+        self._running = 0
+        self._is_handing_back = False
         self._ended = threading.Event()
         self._failures = 0
         self._may_have_more = True
@@ -196,13 +208,11 @@ class _Worker:
         self._thread(self._keep_leases)
         try:
             while self._goes_on():
-                with suppress(queue.Empty):
-                    item = self._inbox.get(timeout=_LOOK_SECONDS)
-                    if item is not None:
-                        self._settle(*item)
+                self._settle_next(_LOOK_SECONDS)
+            self._hand_back()
         finally:
             self._ended.set()
-            self._hand_back()
+            self._end_functions()
         if self._error is not None:
             raise self._error
         if self._has_stopped:
@@ -219,7 +229,8 @@ class _Worker:
         """Start what can be started; return whether there is something to wait for."""
         now = time.monotonic()
         if self._is_ending():
-            self._ends_by = min(self._ends_by, now + self._grace)
+            if self._interrupted() or self._has_stopped:
+                self._ends_by = min(self._ends_by, now + self._grace)
             return bool(self._work) and now < self._ends_by
         if self._has_news.is_set():
             self._has_news.clear()
@@ -238,11 +249,15 @@ class _Worker:
         wanted = places if self._left is None else min(places, self._left)
         if wanted < 1 or not self._may_have_more:
             return
-        pulls, self._has_stopped = self._study.ask_up_to(wanted, lease=self._lease)
+        key = secrets.token_hex(16)
+        pulls, self._has_stopped = self._patiently(
+            lambda: self._study.ask_up_to(wanted, lease=self._lease, request_id=key)
+        )
         self._may_have_more = len(pulls) == wanted
         for pull in pulls:
             started = _Work(pull, self._study, time.monotonic() + self._lease)
             self._work[pull.id] = started
+            self._running += 1
             self._thread(self._carry_out, started)
         if self._left is not None:
             self._left -= len(pulls)
@@ -255,34 +270,57 @@ class _Worker:
         self._inbox.put((begun, ended))
 
     def _hand_back(self) -> None:
-        """Give up what has not ended: another worker may have it, if the policy wants it again."""
+        """End what has not ended; another worker may have it, if the policy wants it again."""
+        self._is_handing_back = True
+        self._end_functions()
         for begun in list(self._work.values()):
-            begun.is_wanted = False
-            with suppress(AlreadyTold, StorageError):
-                if begun.has_readings or not self._is_issued_again:
-                    self._study.fail(begun.pull, "lost")
-                else:
-                    self._study.extend(begun.pull, _AT_ONCE)
-                self._watch(f"{_named(begun.pull)}: handed back")
-        self._work.clear()
+            self._return(begun)
 
-    @property
+    def _end_functions(self) -> None:
+        """Let functions and commands end, and take what they still bring."""
+        for begun in self._work.values():
+            begun.is_wanted = False
+        deadline = time.monotonic() + _END_SECONDS
+        while self._running and time.monotonic() < deadline:
+            self._settle_next(_LOOK_SECONDS)
+
+    def _return(self, begun: _Work) -> None:
+        """Give a pull back: its lease ends now, or if there were readings of it, it is lost."""
+        self._work.pop(begun.pull.id, None)
+        with suppress(AlreadyTold):
+            if self._has_stopped:
+                self._study.cancel(begun.pull, _NOT_NEEDED)
+            elif begun.has_readings or not self._is_issued_again:
+                self._study.fail(begun.pull, "lost")
+            else:
+                self._study.extend(begun.pull, _AT_ONCE)
+        self._watch(f"{_named(begun.pull)}: handed back")
+
+    @cached_property
     def _is_issued_again(self) -> bool:
         """Whether a pull whose lease has run out is handed out again."""
         return bool(self._study.health(blinded=True)["expiry"] == "reissue")
 
     # ------------------------------------------------------------------ what comes in
 
+    def _settle_next(self, seconds: float) -> None:
+        """Wait for the end of the work on some pull, and tell the service of it."""
+        with suppress(queue.Empty):
+            begun, ended = self._inbox.get(timeout=seconds)
+            self._running -= 1
+            if self._work.get(begun.pull.id) is begun:
+                self._settle(begun, ended)
+
     def _settle(self, begun: _Work, ended: Ended) -> None:
-        """Tell the service how the work on a pull ended."""
-        if self._work.pop(begun.pull.id, None) is None:
-            return
+        del self._work[begun.pull.id]
         self._may_have_more = True
         if ended.kind == "done":
             self._tell(begun, ended.outcome)
         elif ended.kind == "fatal":
-            self._work[begun.pull.id] = begun  # to be handed back
             self._error = self._error or SourceError(ended.about)
+            self._return(begun)
+        elif self._is_handing_back:
+            self._return(begun)
         elif ended.kind == "stopped" and not begun.is_wanted:
             self._give_up(begun, self._study.cancel, _NOT_NEEDED)
         else:
@@ -292,12 +330,12 @@ class _Worker:
 
     def _tell(self, begun: _Work, outcome: Any) -> None:
         try:
-            self._study.tell(begun.pull, outcome)
+            self._patiently(lambda: self._study.tell(begun.pull, outcome))
         except (InvalidOutcome, ConflictingOutcome) as error:
             self._fail(begun, "error", str(error))
         except StorageError as error:
-            untold = f"{_named(begun.pull)} (id {begun.pull.id}) had the outcome {outcome!r}"
-            raise type(error)(f"{error}. Not told: {untold}") from None
+            untold = f"{_named(begun.pull)}, id {begun.pull.id}, has the outcome {outcome!r}"
+            raise type(error)(f"{error}. It was not told that {untold}") from None
         else:
             self._failures = 0
             self._watch(f"{_named(begun.pull)}: {outcome!r}")
@@ -315,7 +353,19 @@ class _Worker:
     def _give_up(self, begun: _Work, how: Callable[..., object], reason: str) -> None:
         begun.is_wanted = False
         with suppress(AlreadyTold):
-            how(begun.pull, reason)
+            self._patiently(lambda: how(begun.pull, reason))
+
+    def _patiently(self, call: Callable[[], _Answer]) -> _Answer:
+        """Return what a call to the service gives, also if that does not answer for some time."""
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while True:
+            try:
+                return call()
+            except (StorageUnreachable, StorageBusy) as error:
+                if self._interrupted() or time.monotonic() > deadline:
+                    raise
+                self._watch(f"trying again: {error}")
+                self._ended.wait(_BETWEEN_NEWS)
 
     # -------------------------------------------------------------- what others do
 
@@ -335,7 +385,7 @@ class _Worker:
         if not self._work or now < self._next_call_back:
             return
         self._next_call_back = now + _BETWEEN_CALLS_BACK
-        for pull in self._study.to_cancel():
+        for pull in self._patiently(self._study.to_cancel):
             begun = self._work.get(pull.id)
             if begun is not None:
                 begun.is_wanted = False
