@@ -26,6 +26,7 @@ from benchmarks import (
     fair_interventions,
     false_alarms,
     gaps,
+    group_commit,
     intervals,
     labels,
     learners,
@@ -89,6 +90,7 @@ BENCHMARKS: dict[str, Callable[..., None]] = {
     "false_alarms": false_alarms.run,
     "study": _study,
     "stores": stores.run,
+    "group commit": group_commit.run,
     "compilation": compilation.run,
 }
 

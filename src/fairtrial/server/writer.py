@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import threading
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
 from fairtrial.errors import ServiceBusy, StudyNotFound
@@ -15,6 +17,8 @@ from fairtrial.study.group import Action, Group, Outcome
 from fairtrial.study.opening import Classes, open_study
 
 __all__ = ["StudyWriter"]
+
+_LOG = logging.getLogger("fairtrial.server")
 
 _Answer = TypeVar("_Answer")
 
@@ -158,12 +162,33 @@ class StudyWriter:
         begin = time.perf_counter()
         answers = self._answers(wanted)
         seconds = time.perf_counter() - begin
-        for item, outcome in zip(wanted, answers, strict=True):
-            item.loop.call_soon_threadsafe(_settle, item.future, outcome)
-        self._group.save_snapshots()
+        for loop in {item.loop for item in wanted}:
+            told = [
+                (item.future, outcome)
+                for item, outcome in zip(wanted, answers, strict=True)
+                if item.loop is loop
+            ]
+            # Nobody waits any more where the loop is closed.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(_settle, told)
+        self._tidy(wanted, seconds)
+
+    def _tidy(self, wanted: Sequence[_Item], seconds: float) -> None:
+        """Do what nobody waits for; whatever happens here, the thread goes on."""
+        try:
+            self._group.save_snapshots()
+            self._forget()
+            self._tell_others(wanted, seconds)
+        except Exception:  # noqa: BLE001 - it is logged
+            _LOG.exception("the writer could not tidy up after a commit")
+
+    def _tell_others(self, wanted: Sequence[_Item], seconds: float) -> None:
         if self._on_commit is not None and wanted:
             names = list({item.study for item in wanted if item.study is not None})
             self._on_commit(names, len(wanted), seconds)
+
+    def _forget(self) -> None:
+        """Close studies that were not written for long."""
         while len(self._studies) > _MOST_OPEN:
             _, study = self._studies.popitem(last=False)
             study.close()
@@ -199,10 +224,11 @@ class StudyWriter:
         return study, study.session
 
 
-def _settle(future: asyncio.Future[Any], outcome: Outcome) -> None:
-    if future.done():
-        return
-    if outcome.error is None:
-        future.set_result(outcome.answer)
-    else:
-        future.set_exception(outcome.error)
+def _settle(told: Sequence[tuple[asyncio.Future[Any], Outcome]]) -> None:
+    for future, outcome in told:
+        if future.done():
+            continue
+        if outcome.error is None:
+            future.set_result(outcome.answer)
+        else:
+            future.set_exception(outcome.error)

@@ -53,9 +53,12 @@ class Group:
         self._committed: dict[int, Session] = {}
         self._has_written = False
 
-    def joins(self, session: Session) -> None:
-        """Take note that the session takes part in the transaction."""
+    def joins(self, session: Session) -> bool:
+        """Take note that the session takes part; return whether it did not before."""
+        if session.id in self._joined:
+            return False
         self._joined[session.id] = session
+        return True
 
     def wrote(self) -> None:
         """Take note that an action has written something."""
@@ -86,7 +89,7 @@ class Group:
             outcomes: dict[int, Outcome] = self._kept(lambda: self._each(actions, waiting))
         except (StorageBusy, StorageUnreachable) as error:
             return dict.fromkeys(waiting, Outcome(error=error))
-        except (_Torn, StorageError) as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, each may meet it by itself
             if len(waiting) == 1 and not isinstance(error, _Torn):
                 return {waiting[0]: Outcome(error=error)}
         else:

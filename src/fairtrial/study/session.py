@@ -60,8 +60,8 @@ class Behind(BaseException):
 class Committer(Protocol):
     """Who commits, when a write of a session is one of several in a transaction."""
 
-    def joins(self, session: Session) -> None:
-        """Take note that the session takes part in the transaction."""
+    def joins(self, session: Session) -> bool:
+        """Take note that the session takes part; return whether it did not before."""
 
     def wrote(self) -> None:
         """Take note that something was written that is more than what the clock brought about."""
@@ -140,7 +140,9 @@ class Session:
         self._has_written = False
         self._is_closed = False
         self.committer: Committer | None = None
-        self._written: StudyRow | None = None
+        # The study as a transaction of several writes has left it so far.
+        self._joined: StudyRow | None = None
+        self._is_written = False
 
     def close(self) -> None:
         """Keep a snapshot, so that the next opening is quick, and release the store."""
@@ -234,7 +236,8 @@ class Session:
 
     def _carry_out(self, operation: Callable[[Writer], _Answer], software: str) -> _Write[_Answer]:
         """Carry out an operation within a transaction."""
-        study = self.store.read_study(self.id)
+        # Nobody else changes it within the transaction.
+        study = self._joined or self.store.read_study(self.id)
         if not self._cache.is_near(study):
             raise Behind(self.catch_up)
         writer = Writer(self.store, study, self._cache.at_head(study), software)
@@ -250,8 +253,8 @@ class Session:
     # ------------------------------------------- one of several writes in a transaction
 
     def _join(self, committer: Committer, operation: Callable[[Writer], _Answer]) -> _Answer:
-        committer.joins(self)
-        self._settle(self._carry_out(Writer.pass_time, self._software))
+        if committer.joins(self):
+            self._settle(self._carry_out(Writer.pass_time, self._software))
         done = self._carry_out(operation, self._software)
         self._settle(done)
         if done.is_news:
@@ -260,8 +263,8 @@ class Session:
 
     def _settle(self, done: _Write[Any]) -> None:
         self._cache.settle(done.head, done.last)
-        if done.last is not None:
-            self._written = done.head
+        self._joined = done.head
+        self._is_written |= done.last is not None
 
     @property
     def is_ahead(self) -> bool:
@@ -270,15 +273,15 @@ class Session:
 
     def undo(self) -> None:
         """Take note that nothing of the transaction was kept."""
-        self._written = None
+        self._joined, self._is_written = None, False
         self._cache.forget()
 
     def commit(self) -> None:
         """Take note that the transaction is kept."""
         self._has_written = True
-        if self._notes is not None and self._written is not None:
-            self._notes.note(self._written)
-        self._written = None
+        if self._notes is not None and self._is_written and self._joined is not None:
+            self._notes.note(self._joined)
+        self._joined, self._is_written = None, False
 
     def save_if_due(self) -> None:
         """Keep a snapshot every thousand events, after a commit."""
