@@ -266,9 +266,9 @@ def require_same_again(client: Client, study: str, operations: list[Operation]) 
 
 
 @contextmanager
-def in_thread(storage, **limits):
+def in_thread(storage, own=OWN, **limits):
     """Give the port of a service in a thread of this process, with settings of one's own."""
-    app = create_app(storage, settings=Settings(**limits), **OWN)
+    app = create_app(storage, settings=Settings(**limits), **own)
     config = uvicorn.Config(app, "127.0.0.1", 0, log_config=None, access_log=False)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)

@@ -16,6 +16,7 @@ from fairtrial.study import Study
 from fairtrial.study.store import StudyRow
 
 __all__ = [
+    "STATUSES",
     "After",
     "Limit",
     "PullId",
@@ -38,7 +39,7 @@ _PROBLEM = {
     "model": ProblemDocument,
     "content": {"application/problem+json": {}},
 }
-_STATUSES = {
+_TEXTS = {
     400: "The body is not JSON as it is accepted here.",
     401: "A valid token is needed.",
     403: "The token lacks a scope.",
@@ -56,13 +57,15 @@ _STATUSES = {
     503: "Busy: try again.",
 }
 
+STATUSES: dict[int | str, dict[str, Any]] = {
+    status: {**_PROBLEM, "description": text} for status, text in _TEXTS.items()
+}
+"""What routes declare to answer when they refuse, by status."""
+
 
 def router(tag: str) -> APIRouter:
     """Return a router of routes that take strict JSON."""
-    responses: dict[int | str, dict[str, Any]] = {
-        status: {**_PROBLEM, "description": text} for status, text in _STATUSES.items()
-    }
-    return APIRouter(tags=[tag], route_class=StrictRoute, responses=responses)
+    return APIRouter(tags=[tag], route_class=StrictRoute, responses=STATUSES)
 
 
 def answered(answer: Answer) -> Response:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 
 from fastapi import APIRouter, Request, Response
+from fastapi.responses import PlainTextResponse
 
 from fairtrial.errors import StudyError
 from fairtrial.server.problems import Refusal
-from fairtrial.server.routes.common import document
+from fairtrial.server.routes.common import STATUSES, document
 from fairtrial.server.service import TheService
 from fairtrial.study import Store
 
@@ -23,7 +24,11 @@ async def live() -> Response:
     return document({"status": "ok"}, {"Cache-Control": "no-store"})
 
 
-@routes.get("/health/ready", summary="Whether the service can do its work")
+@routes.get(
+    "/health/ready",
+    responses={503: STATUSES[503]},
+    summary="Whether the service can do its work",
+)
 async def ready(service: TheService) -> Response:
     """Say whether the storage can be read, and more writes are taken."""
     try:
@@ -35,7 +40,12 @@ async def ready(service: TheService) -> Response:
     return document({"status": "ok"}, {"Cache-Control": "no-store"})
 
 
-@routes.get("/metrics", summary="Metrics for Prometheus")
+@routes.get(
+    "/metrics",
+    response_class=PlainTextResponse,
+    responses={status: STATUSES[status] for status in (401, 403, 429)},
+    summary="Metrics for Prometheus",
+)
 async def metrics(request: Request, service: TheService) -> Response:
     """Return counts and times as text; for this machine itself, or with the scope ``read``."""
     if request.client is None or request.client.host not in _LOOPBACK:

@@ -23,6 +23,9 @@ from fairtrial.study.log import Record
 routes = router("results")
 
 _NDJSON = "application/x-ndjson"
+_FILES: dict[str, dict[str, Any]] = {
+    kind: {} for kind in ("application/jsonl", "text/csv", "application/vnd.apache.parquet")
+}
 _PAGE = 1_000
 """Events that are fetched at a time for a stream: no more are ever in memory."""
 _MEDIA_TYPES = {
@@ -195,7 +198,12 @@ def _page_of(after: int, limit: int) -> Callable[[Study], str]:
     return lambda study: "".join(lines(study))
 
 
-@routes.get("/v1/studies/{study}/export", summary="The log as a file")
+@routes.get(
+    "/v1/studies/{study}/export",
+    response_class=FileResponse,
+    responses={200: {"content": _FILES}},
+    summary="The log as a file",
+)
 async def download(
     service: TheService,
     viewer: TheViewer,
