@@ -41,6 +41,7 @@ from benchmarks import (
     rounds,
     runs,
     search,
+    service,
     shares,
     start,
     stores,
@@ -91,6 +92,7 @@ BENCHMARKS: dict[str, Callable[..., None]] = {
     "study": _study,
     "stores": stores.run,
     "group commit": group_commit.run,
+    "service": service.run,
     "compilation": compilation.run,
 }
 

@@ -43,7 +43,8 @@ def run(*, quick: bool) -> None:
                 with server.database() as url:
                     show_writer(f"PostgreSQL, {where}", url, clients, studies, pairs)
         show_service(folder, 32, pairs)
-        show_optuna(folder, 32, pairs)
+        with server.database() as url:
+            show_optuna(folder, 32, pairs, url.replace("postgresql://", "postgresql+psycopg://"))
 
 
 def show_writer(title: str, storage: str, clients: int, studies: int, pairs: int) -> None:
@@ -134,12 +135,13 @@ async def http_client(port: int, secret: str, pairs: int) -> None:
 # ----------------------------------------------------------------------------- Optuna
 
 
-def show_optuna(folder: Path, clients: int, pairs: int) -> None:
+def show_optuna(folder: Path, clients: int, pairs: int, postgresql_url: str) -> None:
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     journal = optuna.storages.journal.JournalFileBackend(str(folder / "optuna.log"))
     storages = {
         "SQLite": f"sqlite:///{folder}/optuna.db",
         "journal file": optuna.storages.JournalStorage(journal),
+        "PostgreSQL": postgresql_url,
     }
     number = max(2, pairs // 20)
     for title, storage in storages.items():
