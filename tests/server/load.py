@@ -190,15 +190,17 @@ def _tell(client: Client, path: str, pull: str, value: int, choice: random.Rando
 
 
 def press(
-    port: int, token: str, clients: int, studies: list[str], while_they_do
+    ports: int | list[int], token: str, clients: int, studies: list[str], while_they_do
 ) -> list[list[Seen]]:
     """Let clients work until a function returns; return what they saw, study by study.
 
-    The first answers of a study take long, because kernels are loaded: they come before.
+    With several ports, those of services of one storage, each has a part of the clients. The first
+    answers of a study take long, because it is opened: they come before.
     """
     over = threading.Event()
+    ports = [ports] if isinstance(ports, int) else ports
     seen = [Seen() for _ in range(clients)]
-    first = Client(port, token)
+    first = Client(ports[0], token)
     for number, study in enumerate(studies):
         step(first, f"/v1/studies/{study}", random.Random(number), seen[number])
         seen[number].seconds = {"ask": [], "tell": []}
@@ -207,7 +209,8 @@ def press(
 
     def carry_out(number: int) -> None:
         try:
-            client = Client(port, token, over)
+            # Clients of the same study call different services.
+            client = Client(ports[number // len(studies) % len(ports)], token, over)
             work(client, studies[number % len(studies)], number, seen[number])
         except BaseException as error:  # noqa: BLE001 - raised again in the test's thread
             failures.append(error)

@@ -40,6 +40,7 @@ def require_history(storage, seen):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(effort.runs(900, whole=7_200))
 def test_a_service_killed_under_load_loses_and_doubles_nothing(tmp_path):
     storage = f"sqlite:///{tmp_path}/studies.db"
     make_study(storage)
@@ -63,6 +64,7 @@ def test_a_service_killed_under_load_loses_and_doubles_nothing(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(effort.runs(900, whole=7_200))
 def test_a_database_killed_under_load_loses_and_doubles_nothing(postgresql_server, postgresql_url):
     """A commit may be kept although its answer never came: the retry gets the first answer."""
     make_study(postgresql_url)

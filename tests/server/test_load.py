@@ -19,6 +19,14 @@ def storage(request, tmp_path):
     return f"sqlite:///{tmp_path}/studies.db"
 
 
+def require_history(storage, study, seen):
+    """Fail if what the clients of a study saw cannot have been, or is not in the log."""
+    require_all_kept(storage, study, seen)
+    assert is_linearizable(each for one in seen for each in one.operations)
+    assert {status for one in seen for status in one.statuses} <= {200, 409}
+    assert all(one.operations for one in seen)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [1, 16])
 def test_32_clients_lose_and_double_nothing(storage, number):
@@ -31,7 +39,17 @@ def test_32_clients_lose_and_double_nothing(storage, number):
         # The server ends as it should, and then as by the signal.
         assert running.stop() in (0, -signal.SIGTERM)
     for study, those in zip(studies, seen, strict=True):
-        require_all_kept(storage, study, those)
-        assert is_linearizable(each for one in those for each in one.operations)
-        assert {status for one in those for status in one.statuses} <= {200, 409}
-        assert all(one.operations for one in those)
+        require_history(storage, study, those)
+
+
+@pytest.mark.slow
+def test_two_services_of_one_storage_are_as_one(storage):
+    studies = ["trial-0", "trial-1"]
+    for study in studies:
+        make_study(storage, study)
+    token = make_token(storage)
+    with service(storage) as first, service(storage) as second:
+        ports = [first.port, second.port]
+        seen = press(ports, token, 16, studies, lambda over, _: over.wait(SECONDS))
+    for study, those in zip(studies, seen, strict=True):
+        require_history(storage, study, those)
