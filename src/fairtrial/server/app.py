@@ -93,7 +93,7 @@ def create_app(
     for part in (health, studies, pulls, reading):
         app.include_router(part.routes)
     add_pages(app)
-    add_problems(app, stores.place, service.telemetry)
+    add_problems(app, service.telemetry)
     app.add_middleware(Guard, settings=chosen, telemetry=service.telemetry)
     service.telemetry.watch(app)
     return app
@@ -148,7 +148,6 @@ class _Stores:
         self._is_one = self.writing is storage or parse_storage(storage) is None  # type: ignore[arg-type]
         self.reading = [self.another() for _ in range(_READING_HANDLES)]
         self.waiting = self.another()
-        self.place = self.writing.url
 
     def another(self) -> Store:
         """Return one more handle; the same one if there can be no other."""

@@ -134,18 +134,24 @@ def slug_of(error: type[Exception]) -> str:
     return re.sub(r"(?<!^)(?=[A-Z])", "-", error.__name__).lower()
 
 
-def as_refusal(error: FairtrialError, storage: str = "") -> Refusal:
-    """Return how an error is answered.
+_OF_THE_STORAGE: Mapping[type[Exception], str] = {
+    errors.ServiceBusy: "",
+    errors.StorageBusy: "the storage is busy; nothing of this request was kept: try again",
+    errors.ConnectionLost: "the storage was lost; nothing of this request was kept: try again",
+    errors.StorageUnreachable: (
+        "the storage cannot be reached, and it is not known whether this request was kept: give it "
+        "again with the same Idempotency-Key, by which it counts once"
+    ),
+    errors.StorageError: "the storage cannot be used; the server's log says why",
+    errors.CorruptLog: "the study's log is damaged; the server's log says how",
+}
+"""What callers are told of the storage: neither where it is nor who else uses it."""
 
-    Parameters
-    ----------
-    error : FairtrialError
-        The error.
-    storage : str
-        The place of the storage; no answer tells it.
-    """
+
+def as_refusal(error: FairtrialError) -> Refusal:
+    """Return how an error is answered."""
     status = next((status for kind, status in _STATUSES.items() if isinstance(error, kind)), 500)
-    text = str(error).replace(storage, "the storage") if storage else str(error)
+    text = _told(error)
     headers = {"Retry-After": "1"} if status == 503 else {}
     members: dict[str, Any] = {}
     mistakes: Sequence[tuple[str, str]] = ()
@@ -154,9 +160,16 @@ def as_refusal(error: FairtrialError, storage: str = "") -> Refusal:
     elif isinstance(error, MistakesFound):
         mistakes = [(mistake.partition(":")[0], mistake) for mistake in error.mistakes]
         members["source"] = error.source
-    if status == 500:
-        _LOG.error("the storage cannot be used", exc_info=error)
     return Refusal(status, slug_of(_public(type(error))), text, mistakes, headers, members)
+
+
+def _told(error: FairtrialError) -> str:
+    """Return what a caller is told of an error; of the storage the server's log knows more."""
+    of_storage = (text for kind, text in _OF_THE_STORAGE.items() if isinstance(error, kind))
+    text = next(of_storage, "")
+    if text:
+        _LOG.error(text.partition(";")[0], exc_info=error)
+    return text or str(error)
 
 
 def _public(kind: type[Exception]) -> type[Exception]:
@@ -164,7 +177,7 @@ def _public(kind: type[Exception]) -> type[Exception]:
     return next(base for base in kind.__mro__ if base.__name__ in errors.__all__)
 
 
-def add_problems(app: FastAPI, storage: str, telemetry: Telemetry) -> None:
+def add_problems(app: FastAPI, telemetry: Telemetry) -> None:
     """Let an application answer every error with a document."""
 
     @app.exception_handler(Refusal)
@@ -176,7 +189,7 @@ def add_problems(app: FastAPI, storage: str, telemetry: Telemetry) -> None:
 
     @app.exception_handler(FairtrialError)
     def failed(_: Request, error: FairtrialError) -> Response:
-        return as_refusal(error, storage).response()
+        return as_refusal(error).response()
 
     @app.exception_handler(RequestValidationError)
     def invalid(_: Request, error: RequestValidationError) -> Response:

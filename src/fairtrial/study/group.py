@@ -45,13 +45,18 @@ class Group:
     ----------
     store : Store
         Where all the studies are. Nobody else begins transactions on this handle meanwhile.
+
+    Attributes
+    ----------
+    has_written : bool
+        Whether the action that is being carried out has written something.
     """
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self._joined: dict[int, Session] = {}
         self._committed: dict[int, Session] = {}
-        self._has_written = False
+        self.has_written = False
 
     def joins(self, session: Session) -> bool:
         """Take note that the session takes part; return whether it did not before."""
@@ -59,10 +64,6 @@ class Group:
             return False
         self._joined[session.id] = session
         return True
-
-    def wrote(self) -> None:
-        """Take note that an action has written something."""
-        self._has_written = True
 
     def carry_out(self, actions: Sequence[Action]) -> list[Outcome]:
         """Carry out all actions, as many as possible in one transaction.
@@ -144,14 +145,14 @@ class Group:
         return outcomes
 
     def _outcome(self, action: Action) -> Outcome:
-        self._has_written = False
+        self.has_written = False
         try:
             return Outcome(action.do())
         except (StorageBusy, StorageUnreachable):
             raise
         except Exception as error:
             # After an error of its own, a database may have undone more than this.
-            if self._has_written or isinstance(error, StorageError):
+            if self.has_written or isinstance(error, StorageError):
                 raise _Torn from error
             return Outcome(error=error)
 

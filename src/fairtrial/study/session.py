@@ -40,7 +40,6 @@ class _Write(NamedTuple, Generic[_Answer]):
     answer: _Answer
     head: StudyRow
     last: Record | None
-    is_news: bool
 
 
 class Behind(BaseException):
@@ -58,13 +57,16 @@ class Behind(BaseException):
 
 
 class Committer(Protocol):
-    """Who commits, when a write of a session is one of several in a transaction."""
+    """Who commits, when a write of a session is one of several in a transaction.
+
+    `has_written` tells whether something was written, or begun to be, that is more than what the
+    clock has brought about.
+    """
+
+    has_written: bool
 
     def joins(self, session: Session) -> bool:
         """Take note that the session takes part; return whether it did not before."""
-
-    def wrote(self) -> None:
-        """Take note that something was written that is more than what the clock brought about."""
 
 
 def transact(store: Store, operation: Callable[[], _Answer]) -> _Answer:
@@ -242,8 +244,10 @@ class Session:
             raise Behind(self.catch_up)
         writer = Writer(self.store, study, self._cache.at_head(study), software)
         answer = operation(writer)
-        head = writer.flush()
-        return _Write(answer, head, writer.last, head is not study)
+        if self.committer is not None and writer.has_news:
+            # Also if it fails half-way.
+            self.committer.has_written = True
+        return _Write(answer, writer.flush(), writer.last)
 
     def catch_up(self) -> None:
         """Bring the policy to the head of the log; that may take a while."""
@@ -254,11 +258,11 @@ class Session:
 
     def _join(self, committer: Committer, operation: Callable[[Writer], _Answer]) -> _Answer:
         if committer.joins(self):
+            before = committer.has_written
             self._settle(self._carry_out(Writer.pass_time, self._software))
+            committer.has_written = before
         done = self._carry_out(operation, self._software)
         self._settle(done)
-        if done.is_news:
-            committer.wrote()
         return done.answer
 
     def _settle(self, done: _Write[Any]) -> None:

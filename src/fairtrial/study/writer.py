@@ -75,9 +75,14 @@ class Writer:
         """The last event of this write."""
         return self._records[-1] if self._records else None
 
+    @property
+    def has_news(self) -> bool:
+        """Whether there is anything to write."""
+        return bool(self._records or self._duplicates)
+
     def flush(self) -> StudyRow:
         """Write everything; return the study after it."""
-        if not self._records and not self._duplicates:
+        if not self.has_news:
             return self._study
         return self._store.append(
             self._study,

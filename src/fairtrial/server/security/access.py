@@ -9,11 +9,13 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from fastapi import Request, Response
 
+from fairtrial.errors import StudyError
 from fairtrial.server.problems import Refusal
 from fairtrial.server.readers import Readers
 from fairtrial.server.security.rate import Rate
@@ -192,8 +194,10 @@ class Access:
             if token.is_use_news(as_time(now)):
                 store.touch_token(token.id, now)
 
-        await self._writer.run_on_store(touch)
-        self._known.clear()
+        # It is only a note: the next use is noted then.
+        with suppress(StudyError):
+            await self._writer.run_on_store(touch)
+            self._known.clear()
 
     # --------------------------------------------------------------------- in and out
 
