@@ -8,7 +8,7 @@ import pytest
 
 from fairtrial import causal, delayed, errors, subpopulations
 from fairtrial.client.remote_study import RemoteStudy
-from fairtrial.study import Event, Study, StudyPull
+from fairtrial.study import Event, Study, StudyPull, Verification
 from fairtrial.study.memory import MemoryStore
 from tests.client.served import served
 
@@ -290,6 +290,27 @@ def test_named_fields_and_a_policy_that_cannot_correct_them(place, name):
     assert study.n_events == 3
 
 
+def test_a_table_of_results_is_taken_as_a_whole_or_not_at_all(study, tmp_path):
+    pulls = study.ask(4)
+    path = study.write_pulls(pulls, tmp_path / "results.csv")
+    head, *rows = path.read_text().splitlines()
+    filled = [head, *(f"{row}0.{place}" for place, row in enumerate(rows[:3], 1)), rows[3]]
+    path.write_text("\n".join([*filled[:3], f"{rows[2]}7", f"{'0' * 32},9,a,x,0.5"]))
+    with pytest.raises(errors.InvalidTable) as caught:
+        study.tell_table(path)
+    first, second = caught.value.mistakes
+    assert first.startswith("line 4: reward must")
+    assert second == f"line 5: pull {'0' * 32} was never issued by study {study.name!r}"
+    assert study.n_events == 4
+    path.write_text("\n".join(filled))
+    for _ in range(2):
+        assert [event.value for event in study.tell_table(path)] == [0.1, 0.2, 0.3]
+    assert study.outstanding() == [pulls[3]]
+    path.write_text("\n".join([*filled[:3], f"{rows[2]}0.9"]))
+    with pytest.raises(errors.InvalidTable, match=r"line 4: pull .* was told 0\.3 before"):
+        study.tell_table(path)
+
+
 # ------------------------------------------------------------------------ other events
 
 
@@ -378,6 +399,15 @@ def test_an_audit_with_heads_that_were_noted(study):
         study.verify("nonsense")
 
 
+def test_an_audit_of_the_last_events(study):
+    for pull in study.ask(5):
+        study.tell(pull, 0.5)
+    assert study.verify_last(4) == Verification(ok=True, events=4, first_difference=None, skipped=6)
+    assert study.verify_last(99).ok
+    with pytest.raises(errors.InvalidArgument, match=r"^events must"):
+        study.verify_last(0)
+
+
 def test_a_file_of_an_unknown_kind(study, tmp_path):
     study.ask()
     for path in ("log.txt", "log", ""):
@@ -439,6 +469,5 @@ def test_all_methods_of_a_local_study_are_there():
         return {name for name in dir(cls) if not name.startswith("_")}
 
     # Files and processes of whoever has the storage, and how a study is found.
-    local_only = {"create", "open", "import_log", "tell_table", "verify_last", "pass_time"}
-    local_only |= {"snapshot", "secret", "session"}
+    local_only = {"create", "open", "import_log", "pass_time", "snapshot", "secret", "session"}
     assert public(Study) - public(RemoteStudy) <= local_only

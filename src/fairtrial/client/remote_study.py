@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, overload
 
@@ -10,11 +11,18 @@ from fairtrial.client.viewing import RemoteViewing
 from fairtrial.core import Pull
 from fairtrial.core.problem import Outcome
 from fairtrial.core.validation import check_integer
-from fairtrial.errors import ExperimentFinished, InvalidArgument, NothingToAsk
+from fairtrial.errors import (
+    AlreadyTold,
+    ExperimentFinished,
+    FairtrialError,
+    InvalidArgument,
+    NothingToAsk,
+)
 from fairtrial.study import Event, StudyPull
 from fairtrial.study.arguments import (
     as_json,
     as_pairs,
+    as_path,
     as_result,
     check_lease,
     check_reason,
@@ -22,6 +30,7 @@ from fairtrial.study.arguments import (
     is_unsolicited,
     own_action,
 )
+from fairtrial.study.pull_tables import ResultTable
 
 __all__ = ["RemoteStudy"]
 
@@ -204,6 +213,40 @@ class RemoteStudy(RemoteViewing):
             own_action(self.problem, pull)
             return {**pull.labels, "value": outcome}
         return {"pull": self._pull_id(pull), "value": outcome}
+
+    def tell_table(self, path: str | os.PathLike[str], *, actor: str | None = None) -> list[Event]:
+        """Take the results of a table, as `Study.tell_table`; at most 1,000 of them.
+
+        Raises
+        ------
+        InvalidTable
+            If a row is refused; all such rows are named, each with its line.
+        InvalidArgument
+            If the file cannot be read, or lacks a column.
+        """
+        _check_left_out(actor=actor)
+        table = ResultTable(self.problem, as_path(path))
+        actions = {pull.id: pull.action for pull in self.outstanding()}
+        told, mistakes = [], list(table.mistakes)
+        for row in table.rows:
+            try:
+                action = actions.get(row.pull_id)
+                row.check_labels(
+                    self.problem, self._action_of(row.pull_id) if action is None else action
+                )
+                told.append((row.pull_id, row.result.outcome))
+            except FairtrialError as error:
+                mistakes.append((row.place, str(error)))
+        table.refuse(mistakes)
+        try:
+            return self.tell_many(told)
+        except AlreadyTold as error:
+            places = [row.place for row in table.rows if row.pull_id in str(error)]
+            table.refuse([(place, str(error)) for place in places])
+            raise
+
+    def _action_of(self, pull_id: str) -> int:
+        return int(self._transport.get(self._pull_path(pull_id))["action"])
 
     @overload
     def tell_and_ask(

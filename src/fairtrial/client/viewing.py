@@ -27,6 +27,7 @@ from fairtrial.study import Event, StudyPull, Verification
 from fairtrial.study.arguments import as_hashes, as_path
 from fairtrial.study.export import ENDINGS, history
 from fairtrial.study.head_notes import HeadNotes
+from fairtrial.study.log import seal
 from fairtrial.study.pull_tables import write_pulls
 
 if TYPE_CHECKING:
@@ -331,6 +332,30 @@ class RemoteViewing(ABC):
         # Compared here: whoever can write the storage may be whoever runs the service.
         missing = set(noted) - {event.hash for event in self.events()}
         return found if not missing else _lacking(found, min(missing))
+
+    def verify_last(self, events: int) -> Verification:
+        """Check the hashes of the last events, here: as `Study.verify_last`.
+
+        Parameters
+        ----------
+        events : int
+            Number of events to check.
+        """
+        wanted = check_integer("events", events, low=1)
+        skipped = max(self.n_events - wanted, 0)
+        # The first event lacks what fixes the secret, and is not checked.
+        records = map(record_of, self.events(after=max(skipped - 1, 0)))
+        before = next(records, None)
+        checked = 0
+        for record in records:
+            assert before is not None, "there is a first one if there is another"
+            if record.seq != before.seq + 1 or record.hash != seal(before.hash, record):
+                place = f"event {record.seq}: its hash is not that of what it says"
+                return Verification(
+                    ok=False, events=checked, first_difference=place, skipped=skipped
+                )
+            before, checked = record, checked + 1
+        return Verification(ok=True, events=checked, skipped=max(skipped, 1))
 
 
 def _lacking(found: Verification, digest: str) -> Verification:

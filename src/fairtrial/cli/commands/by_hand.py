@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,9 +15,10 @@ from fairtrial.cli.opening import create_study, open_study, refuse_to_replace, s
 from fairtrial.cli.output import emit, json_option, say
 
 if TYPE_CHECKING:
+    from fairtrial.cli.opening import AnyStudy
     from fairtrial.core import Problem
     from fairtrial.core.problem import Outcome
-    from fairtrial.study import Event, Study, StudyPull
+    from fairtrial.study import Event, StudyPull
 
 __all__ = ["amend", "ask", "create", "fail", "outstanding", "stop", "tell"]
 
@@ -286,7 +288,7 @@ def _number(name: str, text: str) -> float:
 
 
 def _show_pulls(
-    opened: Study, pulls: Sequence[StudyPull], table: Path | None, as_json: bool
+    opened: AnyStudy, pulls: Sequence[StudyPull], table: Path | None, as_json: bool
 ) -> None:
     from fairtrial.cli.display import print_rows
     from fairtrial.errors import StorageError
@@ -324,7 +326,9 @@ def _pull_document(pull: StudyPull) -> dict[str, Any]:
     return {"pull_id": pull.id, "number": pull.number, "labels": dict(pull.labels)}
 
 
-def _show_told(opened: Study, events: Sequence[Event], events_before: int, as_json: bool) -> None:
+def _show_told(
+    opened: AnyStudy, events: Sequence[Event], events_before: int, as_json: bool
+) -> None:
     from fairtrial.core.wording import plural
 
     new = sum(event.seq > events_before for event in events)
@@ -340,7 +344,9 @@ def _show_told(opened: Study, events: Sequence[Event], events_before: int, as_js
     _say_decision(opened)
 
 
-def _show_event(opened: Study, event: Event, events_before: int, verb: str, as_json: bool) -> None:
+def _show_event(
+    opened: AnyStudy, event: Event, events_before: int, verb: str, as_json: bool
+) -> None:
     is_new = event.seq > events_before
     if as_json:
         document = {"pull_id": event.pull_id, "changed": is_new, **_decision(opened)}
@@ -350,12 +356,22 @@ def _show_event(opened: Study, event: Event, events_before: int, verb: str, as_j
     _say_decision(opened)
 
 
-def _decision(opened: Study) -> Mapping[str, Any]:
-    return {"recommendation": opened.recommend().to_dict()}
+def _decision(opened: AnyStudy) -> Mapping[str, Any]:
+    from fairtrial.errors import AccessRefused
+
+    # A token of those who recruit or treat shows no results.
+    with suppress(AccessRefused):
+        return {"recommendation": opened.recommend().to_dict()}
+    return {"stopped": opened.stopped}
 
 
-def _say_decision(opened: Study) -> None:
+def _say_decision(opened: AnyStudy) -> None:
     from fairtrial.cli.display import answer_text
+    from fairtrial.errors import AccessRefused
 
-    if opened.status != "running":
+    if not opened.stopped:
+        return
+    try:
         say(answer_text(opened.progress(), opened.policy.endless))
+    except AccessRefused:
+        say(f"{opened.name}: has stopped")

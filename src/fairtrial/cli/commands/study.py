@@ -16,7 +16,8 @@ from fairtrial.cli.opening import open_study, refuse_to_replace, required, stora
 from fairtrial.cli.output import emit, emit_long, json_option, say, shown_number
 
 if TYPE_CHECKING:
-    from fairtrial.study import Event, Study, Verification
+    from fairtrial.cli.opening import AnyStudy
+    from fairtrial.study import Event, StudySummary, Verification
 
 __all__ = ["study", "verification_document", "verification_text"]
 
@@ -52,10 +53,9 @@ def list_(config: Path | None, storage: str | None, as_json: bool) -> None:
     """List the studies of a storage: that of --storage, or of the file CONFIG."""
     from fairtrial.cli.config import load_study_section
     from fairtrial.cli.display import print_rows
-    from fairtrial.study import list_studies
 
     address = load_study_section(config).storage if config else required(storage)
-    found = list_studies(address)
+    found = _listed(address)
     if as_json:
         studies = [
             {
@@ -76,6 +76,17 @@ def list_(config: Path | None, storage: str | None, as_json: bool) -> None:
         for item in found
     ]
     print_rows(("study", "status", "events", "policy", "since"), rows)
+
+
+def _listed(address: str) -> list[StudySummary]:
+    from fairtrial import connect
+    from fairtrial.client.address import is_service
+    from fairtrial.study import list_studies
+
+    if not is_service(address):
+        return list_studies(address)
+    with connect(address) as connection:
+        return connection.studies()
 
 
 @study.command(epilog=EPILOG)
@@ -139,7 +150,7 @@ def _show_blinded(study: str, storage: str | None, as_json: bool) -> None:
     with open_study(study, storage) as opened:
         audit = _audit(opened, _MOST_AUDITED)
         health, recruited = opened.health(blinded=True), recruitment(opened.progress())
-        stopped, name = opened.policy.stopped, opened.name
+        stopped, name = opened.stopped, opened.name
     if as_json:
         emit(
             {
@@ -338,7 +349,7 @@ def report(
         raise click.exceptions.Exit(ExitCode.NOT_VERIFIED)
 
 
-def _audit(opened: Study, most: int = sys.maxsize) -> Verification:
+def _audit(opened: AnyStudy, most: int = sys.maxsize) -> Verification:
     """Return the audit of a study, after a warning if its log was altered.
 
     Of a log with more than `most` events only the last of them are looked at.
@@ -392,17 +403,17 @@ def _health_text(health: dict[str, Any]) -> str:
     return ", ".join(f"{value} {name}" for name, value in counts.items())
 
 
-def _last(opened: Study, last: int | None) -> Iterator[Event]:
+def _last(opened: AnyStudy, last: int | None) -> Iterator[Event]:
     if last is None:
         return opened.events()
     return islice(opened.events(after=max(0, opened.n_events - last)), last)
 
 
-def _labels(opened: Study, event: Event) -> dict[str, Any]:
+def _labels(opened: AnyStudy, event: Event) -> dict[str, Any]:
     return {} if event.action is None else dict(opened.problem.labels(event.action))
 
 
-def _event_document(opened: Study, event: Event) -> dict[str, Any]:
+def _event_document(opened: AnyStudy, event: Event) -> dict[str, Any]:
     return {
         "seq": event.seq,
         "at": event.at.isoformat(),
@@ -417,7 +428,7 @@ def _event_document(opened: Study, event: Event) -> dict[str, Any]:
     }
 
 
-def _event_row(opened: Study, event: Event, names: list[str]) -> tuple[str, ...]:
+def _event_row(opened: AnyStudy, event: Event, names: list[str]) -> tuple[str, ...]:
     labels = _labels(opened, event)
     return (
         str(event.seq),
