@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 
 
@@ -43,8 +45,12 @@ def problem(status, slug, detail, **more):
     return Answer(status, body, headers, "application/problem+json")
 
 
+CERTIFICATES = Path(__file__).parent / "certificates"
+"""A certificate for 127.0.0.1 and its key, for these tests only."""
+
+
 @contextmanager
-def scripted(*answers):
+def scripted(*answers, certificate=False):
     """Serve the answers in their order; the last one again and again."""
     script = Scripted(answers)
 
@@ -80,7 +86,12 @@ def scripted(*answers):
             """Say nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    script.url = f"http://127.0.0.1:{server.server_port}"
+    server.handle_error = lambda *_: None
+    if certificate:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(CERTIFICATES / "server.pem", CERTIFICATES / "server.key")
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+    script.url = f"http{'s' * certificate}://127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
     thread.start()
     try:

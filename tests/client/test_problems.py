@@ -52,6 +52,9 @@ def test_an_error_of_the_service_is_the_same_error_here(error):
 @pytest.mark.parametrize(
     ("status", "cls"),
     [
+        (400, errors.InvalidArgument),
+        (413, errors.InvalidArgument),
+        (422, errors.InvalidArgument),
         (401, errors.AccessRefused),
         (403, errors.AccessRefused),
         (404, errors.StudyNotFound),
@@ -61,9 +64,9 @@ def test_an_error_of_the_service_is_the_same_error_here(error):
     ],
 )
 def test_an_unknown_problem_is_told_by_its_status(status, cls):
-    found = error_of(answer(status, {"type": "urn:fairtrial:problem:new-thing", "title": "Oh"}))
+    found = error_of(answer(status, {"type": "urn:fairtrial:problem:new-thing", "title": "Oh no"}))
     assert type(found) is cls
-    assert str(found) == "Oh"
+    assert str(found) == "Oh no"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import fairtrial as ft
 from fairtrial import errors
 from fairtrial.client.address import ServiceAddress
 from fairtrial.client.transport import Transport
-from tests.client.scripted import Answer, problem, scripted
+from tests.client.scripted import CERTIFICATES, Answer, problem, scripted
 
 TOKEN = "ft_" + 43 * "x"
 
@@ -155,6 +155,43 @@ def test_a_proxy_of_the_environment_gets_no_unencrypted_token(pauses, monkeypatc
         monkeypatch.setenv("http_proxy", proxy.url)
         assert transport(script.url).get("/v1/x") == {}
     assert not proxy.requests
+
+
+@pytest.fixture
+def encrypted():
+    """A service that speaks https, by a certificate that no public authority has signed."""
+    with scripted(Answer(body={"studies": [], "next": None}), certificate=True) as script:
+        yield script
+
+
+def test_a_certificate_that_does_not_verify_ends_the_call_at_once(encrypted, pauses):
+    with (
+        ft.connect(encrypted.url, TOKEN) as connection,
+        pytest.raises(errors.StorageUnreachable, match="certificate does not verify"),
+    ):
+        connection.studies()
+    assert pauses == []
+    assert not encrypted.requests
+
+
+def test_a_certificate_of_an_authority_of_ones_own_is_accepted_if_named(encrypted):
+    with ft.connect(encrypted.url, TOKEN, ca_file=CERTIFICATES / "server.pem") as connection:
+        assert connection.studies() == []
+
+
+def test_a_certificate_for_another_name_is_not_accepted(encrypted, pauses):
+    url = encrypted.url.replace("127.0.0.1", "localhost")
+    with (
+        ft.connect(url, TOKEN, ca_file=CERTIFICATES / "server.pem") as connection,
+        pytest.raises(errors.StorageUnreachable, match=r"not valid for .localhost"),
+    ):
+        connection.studies()
+
+
+@pytest.mark.parametrize("file", ["missing.pem", "server.key"])
+def test_a_file_that_holds_no_certificate_is_refused(file):
+    with pytest.raises(errors.InvalidArgument, match=r"^ca_file must"):
+        ft.connect("https://127.0.0.1", TOKEN, ca_file=CERTIFICATES / file)
 
 
 def test_an_answer_that_is_not_from_a_service_is_said_to_be_so(pauses):

@@ -6,6 +6,7 @@ import pytest
 from fastapi import FastAPI, Request
 from starlette.testclient import TestClient
 
+from fairtrial.errors import StorageUnreachable
 from fairtrial.server.telemetry import Telemetry, configure_logs, request_id_of
 
 
@@ -159,6 +160,15 @@ def test_commits_queue_studies_and_webhooks_are_counted(telemetry):
         'fairtrial_studies{status="undecided"} 0.0',
     ]
     assert len(lines_of(telemetry, "fairtrial_webhooks_total")) == 2
+
+
+def test_metrics_are_told_while_the_storage_is_not_reached():
+    def count():
+        raise StorageUnreachable("gone")
+
+    telemetry = Telemetry(studies=count)
+    assert lines_of(telemetry, "fairtrial_studies") == []
+    assert lines_of(telemetry, "fairtrial_queue") == ["fairtrial_queue 0.0"]
 
 
 def test_two_services_in_a_process_do_not_share_their_counts():

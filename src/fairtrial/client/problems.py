@@ -27,9 +27,12 @@ _TYPE = "urn:fairtrial:problem:"
 _SHOWN = 200
 
 _BY_STATUS: Mapping[int, type[FairtrialError]] = {
+    400: InvalidArgument,
     401: AccessRefused,
     403: AccessRefused,
     404: StudyNotFound,
+    413: InvalidArgument,
+    422: InvalidArgument,
     429: ServiceBusy,
     502: StorageUnreachable,
     503: StorageUnreachable,
@@ -80,7 +83,7 @@ def _document(response: httpx.Response) -> dict[str, Any] | None:
 
 def _foreign(response: httpx.Response) -> FairtrialError:
     cls = _BY_STATUS.get(response.status_code, StorageError)
-    if cls is StudyNotFound:
+    if not issubclass(cls, StorageError | AccessRefused):
         cls = StorageError
     said = response.text[:_SHOWN].strip()
     return cls(

@@ -161,6 +161,7 @@ class Transport:
             try:
                 response = self._once(method, path, options)
             except httpx.TransportError as error:
+                self._require_trust(error)
                 may_be_kept |= not isinstance(error, _NEVER_ARRIVED)
                 if time.monotonic() + pause > deadline:
                     raise self._unreachable(error, method, may_be_kept) from None
@@ -171,6 +172,18 @@ class Transport:
                 response.close()
             time.sleep(pause)
             attempt += 1
+
+    def _require_trust(self, error: BaseException) -> None:
+        """Raise if the service is not who it says: another attempt would not change that."""
+        cause: BaseException | None = error
+        while cause is not None:
+            if isinstance(cause, ssl.SSLCertVerificationError):
+                raise StorageUnreachable(
+                    f"the service at {self.url} is not trusted, and nothing was sent to it: its "
+                    f"certificate does not verify ({cause.verify_message}); give `ca_file` if it "
+                    "comes from an authority of your own"
+                ) from None
+            cause = cause.__cause__ or cause.__context__
 
     def _once(self, method: str, path: str, options: Mapping[str, Any]) -> httpx.Response:
         request = self._http.build_request(method, path, **options)

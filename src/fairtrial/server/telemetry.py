@@ -26,6 +26,8 @@ from prometheus_client.registry import Collector
 from starlette.middleware import Middleware
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from fairtrial.errors import StudyError
+
 __all__ = ["Telemetry", "configure_logs", "request_id_of"]
 
 _LOG = logging.getLogger("fairtrial.server")
@@ -188,7 +190,11 @@ class _Studies(Collector):
     def collect(self) -> Iterable[GaugeMetricFamily]:
         """Yield the one metric."""
         family = GaugeMetricFamily("fairtrial_studies", "Studies.", labels=["status"])
-        counts = self._count()
+        try:
+            counts = self._count()
+        except StudyError:
+            # The storage is not reached now: the other metrics say more.
+            return
         for status in _STATUSES:
             family.add_metric([status], float(counts.get(status, 0)))
         yield family
