@@ -37,7 +37,7 @@ def path(tmp_path):
 
 
 @pytest.fixture(params=["file", "postgresql"])
-def two(request, serve, tmp_path):
+def two(request, tmp_path):
     """Two services of one storage, and callers of both with the same token."""
 
     def opened():
@@ -48,6 +48,8 @@ def two(request, serve, tmp_path):
 
     first_store, second_store = opened(), opened()
     make(first_store)
+    # After the database, which is removed when both have ended.
+    serve = request.getfixturevalue("serve")
     first = serve(first_store, longest_wait=PATIENCE)
     admins = first.caller("sibling", ["admin"])
     from fairtrial.server import Settings, create_app
@@ -175,7 +177,7 @@ def test_a_service_is_ready_as_long_as_it_can_write(serve, path):
     assert "retry-after" in answer.headers
 
 
-def test_a_server_that_drops_its_connections_is_met_by_new_ones(serve, postgresql_url):
+def test_a_server_that_drops_its_connections_is_met_by_new_ones(postgresql_url, serve):
     store = PostgreSQLStore(ServerAddress(postgresql_url), "process")
     make(store)
     service = serve(store)
@@ -205,3 +207,19 @@ def test_a_request_that_takes_too_long_is_given_up_and_may_be_given_again(serve,
     again = service.run.post(f"{URL}/asks", {}, key="k")
     assert [pull["number"] for pull in again.json()["pulls"]] == [0]
     assert service.read.get(URL).json()["head_seq"] == 1
+
+
+def test_a_service_whose_database_is_gone_is_alive_and_not_ready(postgresql_url, serve):
+    store = PostgreSQLStore(ServerAddress(postgresql_url), "process", busy_timeout=0.1)
+    make(store)
+    service = serve(store)
+    service.run.ask()
+    store._parameters = {**store._parameters, "port": "1"}
+    end_sessions_of(postgresql_url)
+    assert service.client.get("/health/live").status_code == 200
+    assert service.client.get("/health/ready").status_code == 503
+    for answer in (service.run.post(f"{URL}/asks", {}), service.read.get(f"{URL}/events")):
+        assert answer.status_code == 503
+        assert answer.json()["type"] == "urn:fairtrial:problem:storage-unreachable"
+        assert int(answer.headers["retry-after"]) >= 1
+        assert "127.0.0.1" not in answer.text

@@ -562,7 +562,7 @@ class Losing(PostgreSQLStore):
 
     def _run(self, statement, parameters=()):
         found = super()._run(statement, parameters)
-        if statement == "COMMIT" and self.lose_at == "after commit":
+        if statement.endswith("COMMIT") and self.lose_at == "after commit":
             self._lose("after commit")
             super()._run("SELECT 1")
         return found

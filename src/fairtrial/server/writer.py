@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
-from fairtrial.errors import ServiceBusy, StudyNotFound
+from fairtrial.errors import ServiceBusy, StudyError, StudyNotFound
 from fairtrial.study import Store, Study
 from fairtrial.study.group import Action, Group, Outcome
 from fairtrial.study.opening import Classes, open_study
@@ -130,9 +130,18 @@ class StudyWriter:
             thread = self._thread
         if thread is not None:
             thread.join()
-        for study in self._studies.values():
-            study.close()
+        if self._is_reachable():
+            for study in self._studies.values():
+                study.close()
         self._studies.clear()
+
+    def _is_reachable(self) -> bool:
+        """Return whether the storage can be used: each snapshot would be waited for in vain."""
+        try:
+            self._store.find_study("")
+        except StudyError:
+            return False
+        return True
 
     # --------------------------------------------------------------------- the thread
 
