@@ -69,7 +69,11 @@ def test_those_who_recruit_are_not_told_the_answer(study, service, invoke, monke
     (pull,) = study.outstanding()
     result = invoke("study", "tell", study.name, pull.id, "0.5", "--json")
     assert json.loads(result.stdout) == {
-        "study": study.name, "told": 1, "told_before": 0, "open": 0, "stopped": False
+        "study": study.name,
+        "told": 1,
+        "told_before": 0,
+        "open": 0,
+        "stopped": False,
     }
     study.stop("recalled")
     unsolicited = invoke("study", "amend", study.name, pull.id, "0.6", "--reason", "oops")
