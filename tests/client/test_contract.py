@@ -2,6 +2,7 @@
 
 import math
 from datetime import UTC, datetime
+from typing import Any
 
 import numpy as np
 import pytest
@@ -39,12 +40,15 @@ class Remote:
         return self.connection.study(name)
 
 
-@pytest.fixture(scope="module", params=["local", "remote"])
-def place(request):
+@pytest.fixture(scope="module", params=["local", "remote", "remote, in a file"])
+def place(request, tmp_path_factory):
     if request.param == "local":
         yield Local()
         return
-    with served(MemoryStore()) as service:
+    storage: Any = MemoryStore()
+    if request.param != "remote":
+        storage = f"sqlite:///{tmp_path_factory.mktemp('served')}/trial.db"
+    with served(storage, durability="process") as service:
         yield Remote(service)
 
 
