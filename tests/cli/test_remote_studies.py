@@ -83,6 +83,23 @@ def test_those_who_recruit_are_not_told_the_answer(study, service, invoke, monke
     assert "scope 'read'" in refused.stderr
 
 
+def test_those_who_recruit_see_how_many_came(study, service, invoke, document, monkeypatch):
+    for pull in study.ask(4, group="x"):
+        study.tell(pull, 0.5)
+    study.ask()
+    monkeypatch.setenv("FAIRTRIAL_TOKEN", service.tokens["run"])
+    shown = invoke("study", "show", study.name, "--blinded")
+    assert shown.exit_code == 0
+    assert "5 pulls asked for, 4 results, 1 open pulls, 4 results of x" in shown.stdout
+    assert "Log         not done" in shown.stdout
+    found, _ = document("study", "show", study.name, "--blinded")
+    with ft.Study.open(service.store, study.name) as opened:
+        monkeypatch.delenv("FAIRTRIAL_TOKEN")
+        assert found["recruitment"]["results of x"] == 4
+        assert found["health"] == opened.health(blinded=True)
+    assert found["verification"] is None
+
+
 def test_who_asks_is_the_token(study, invoke):
     result = invoke("study", "ask", study.name, "--worker", "ana")
     assert result.exit_code == 2

@@ -172,6 +172,14 @@ class RemoteViewing(ABC):
         found: dict[str, Any] = self._transport.get(f"{self._path}/health", blinded=asked)
         return found
 
+    def recruitment(self) -> dict[str, int]:
+        """Return how many pulls were asked for, have a result or are open, and results by group.
+
+        A token with the scope ``run`` may see it: it tells nothing of arms.
+        """
+        found: dict[str, int] = self._transport.get(f"{self._path}/recruitment")["recruitment"]
+        return found
+
     # --------------------------------------------------------------- pulls in flight
 
     def outstanding(self) -> list[StudyPull]:

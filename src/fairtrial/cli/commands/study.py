@@ -145,11 +145,11 @@ def show(study: str, blinded: bool, storage: str | None, as_json: bool) -> None:
 
 def _show_blinded(study: str, storage: str | None, as_json: bool) -> None:
     from fairtrial.cli.display import wrapped
-    from fairtrial.presentation.recruitment import BLINDED, recruitment
+    from fairtrial.presentation.recruitment import BLINDED
 
     with open_study(study, storage) as opened:
-        audit = _audit(opened, _MOST_AUDITED)
-        health, recruited = opened.health(blinded=True), recruitment(opened.progress())
+        audit = _audit_if_allowed(opened)
+        health, recruited = opened.health(blinded=True), _recruited(opened)
         stopped, name = opened.stopped, opened.name
     if as_json:
         emit(
@@ -170,8 +170,25 @@ def _show_blinded(study: str, storage: str | None, as_json: bool) -> None:
             say(wrapped("Warning", warning))
         say(wrapped("Health", _health_text(health)))
         say(wrapped("Log", verification_text(audit)))
-    if not audit.ok:
+    if audit is not None and not audit.ok:
         raise click.exceptions.Exit(ExitCode.NOT_VERIFIED)
+
+
+def _audit_if_allowed(opened: AnyStudy) -> Verification | None:
+    """Return the audit; None where a token of those who recruit does not allow it."""
+    from fairtrial.errors import AccessRefused
+
+    try:
+        return _audit(opened, _MOST_AUDITED)
+    except AccessRefused:
+        return None
+
+
+def _recruited(opened: AnyStudy) -> dict[str, int]:
+    from fairtrial.presentation.recruitment import recruitment
+    from fairtrial.study import Study
+
+    return recruitment(opened.progress()) if isinstance(opened, Study) else opened.recruitment()
 
 
 @study.command(epilog=EPILOG)

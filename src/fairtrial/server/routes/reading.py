@@ -12,6 +12,7 @@ from fastapi import Query, Request, Response
 from fastapi.responses import FileResponse, StreamingResponse
 from starlette.background import BackgroundTask
 
+from fairtrial.presentation.recruitment import recruitment
 from fairtrial.server.documents import event_document, to_text
 from fairtrial.server.routes.common import Limit, StudyName, document, router, unchanged
 from fairtrial.server.schemas import EventsAnswer
@@ -72,6 +73,22 @@ async def health(
     viewer.require("run" if blinded and not viewer.can("read") else "read", study)
     found = await service.readers.run_long(study, lambda opened: opened.health(blinded=blinded))
     return document(found, {"Cache-Control": "no-store"})
+
+
+@routes.get("/v1/studies/{study}/recruitment", summary="How many came")
+async def recruited(
+    request: Request, service: TheService, viewer: TheViewer, study: StudyName
+) -> Response:
+    """Return numbers of pulls and results, for those who recruit: nothing by arm."""
+    viewer.require("read" if viewer.can("read") else "run", study)
+    headers, known = await unchanged(request, service, viewer, study)
+    if known is not None:
+        return known
+
+    def find(opened: Study) -> dict[str, Any]:
+        return {"recruitment": recruitment(opened.progress())}
+
+    return document(await service.readers.run(study, find), headers)
 
 
 @routes.get("/v1/studies/{study}/trace", summary="How the study came here")
