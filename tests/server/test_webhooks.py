@@ -234,6 +234,24 @@ def test_a_log_that_was_altered_is_told(tmp_path, clock):
     assert [kind for kind, _ in told(script)] == ["study.verification_failed"]
 
 
+def test_a_study_that_is_written_to_all_the_time_is_not_looked_at_all_the_time(
+    study, store, monkeypatch
+):
+    monkeypatch.setattr("fairtrial.server.webhooks._BETWEEN_LOOKS", 0.2)
+    looks = []
+    with scripted(OK) as script:
+        hooks = webhooks(script.url, store)
+        look = hooks._look
+        hooks._look = lambda name: looks.append(name) or look(name)
+        hooks.start()
+        began = time.monotonic()
+        while time.monotonic() - began < 1:
+            hooks.changed(["trial"])
+            time.sleep(0.001)
+        hooks.close()
+    assert 1 <= len(looks) <= 6
+
+
 def test_an_address_that_never_answers_keeps_nobody_waiting(study, store):
     finish(study)
     stuck = threading.Event()

@@ -39,6 +39,8 @@ _TIMEOUT = 10.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 3_600.0
 _SHORTEST_SECRET = 24
 _NUMBERS = re.compile(r"\d[\d.,%]*")
+_BETWEEN_LOOKS = 1.0
+"""Seconds: a study that is written to all the time is not looked at all the time."""
 _WORTH = {"heuristic": 0, "calibrated": 1, "proven": 2}
 
 
@@ -166,9 +168,10 @@ class Webhooks:
         self._lock = threading.Lock()
         self._changed: set[str] = set()
         self._wake = threading.Event()
-        self._is_closing = False
+        self._closing = threading.Event()
         self._outbox: dict[str, _Notice] = {}
         self._looked: dict[str, _Looked] = {}
+        self._promised: dict[str, str | None] = {}
         self._thread: threading.Thread | None = None
 
     # ------------------------------------------------------------------------- callers
@@ -186,7 +189,7 @@ class Webhooks:
 
     def close(self) -> None:
         """End; what was not delivered is tried again by the next start."""
-        self._is_closing = True
+        self._closing.set()
         self._wake.set()
         if self._thread is not None:
             self._thread.join(_TIMEOUT)
@@ -196,7 +199,7 @@ class Webhooks:
 
     def _run(self) -> None:
         self.changed(row.name for row in self._store.studies())
-        while not self._is_closing:
+        while not self._closing.wait(_BETWEEN_LOOKS):
             self._wake.clear()
             try:
                 pause = self.work()
@@ -215,7 +218,7 @@ class Webhooks:
             except FairtrialError:
                 _LOG.exception("a study could not be looked at")
         for notice in list(self._outbox.values()):
-            if self._is_closing:
+            if self._closing.is_set():
                 break
             if notice.due <= time.monotonic():
                 self._deliver(notice)
@@ -260,7 +263,7 @@ class Webhooks:
         looked = self._looked.setdefault(study.name, _Looked())
         if study.stopped:
             yield "study.stopped", "", "the study has stopped and issues no more pulls"
-        yield from _fallen(study)
+        yield from self._fallen(study)
         looked.has_changed = now - looked.for_warnings < self._warnings_every
         if not looked.has_changed:
             looked.for_warnings = now
@@ -273,6 +276,18 @@ class Webhooks:
             if not audit.ok:
                 good = plural(audit.events, "good event")
                 yield "study.verification_failed", "", f"the log does not verify after {good}"
+
+    def _fallen(self, study: Study) -> Iterator[tuple[str, str, str]]:
+        """Yield that a guarantee holds no longer as it was promised, if that is so."""
+        now = study.recommend().guarantee
+        if study.name not in self._promised:
+            fresh = study.policy.clone().recommend().guarantee
+            self._promised[study.name] = None if fresh is None else fresh.label
+        promised = self._promised[study.name]
+        if promised is None or now is None or _WORTH[now.label] >= _WORTH[promised]:
+            return
+        message = f"the guarantee is {now.label} and no longer {promised}: the study says why"
+        yield "study.guarantee_fell", now.label, message
 
     # -------------------------------------------------------------------------- delivery
 
@@ -301,16 +316,6 @@ class Webhooks:
         notice.due = time.monotonic() + random.uniform(pause / 2.0, pause)  # noqa: S311 - no secret
         facts = {"message": notice.id, "failures": notice.failures, "answer": said}
         _LOG.warning("a webhook was not delivered", extra={"facts": facts})
-
-
-def _fallen(study: Study) -> Iterator[tuple[str, str, str]]:
-    """Yield that a guarantee holds no longer as it was promised, if that is so."""
-    policy = study.policy
-    promised, now = (policy.recommend().guarantee for policy in (policy.clone(), policy))
-    if promised is None or now is None or _WORTH[now.label] >= _WORTH[promised.label]:
-        return
-    message = f"the guarantee is {now.label} and no longer {promised.label}: the study says why"
-    yield "study.guarantee_fell", now.label, message
 
 
 def _identity(text: str) -> str:
