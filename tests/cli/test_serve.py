@@ -168,9 +168,10 @@ def until(condition):
 def test_requests_that_wait_for_news_do_not_hold_up_the_end(storage):
     make_study(storage).close()
     with (
-        serving(storage, "--json") as (url, process),
+        serving(storage) as (url, process),
         ft.connect(url, make_token(storage), patience=0) as connection,
     ):
+        assert process.stdout.readline().startswith("Nobody has a token yet.")
         remote = connection.study("trial")
         waiting = threading.Thread(target=lambda: remote.wait(0, 25))
         waiting.start()
@@ -190,7 +191,9 @@ def test_another_machine_may_reach_it_only_if_somebody_has_a_token(storage, invo
         tokens.revoke("admin")
     assert invoke("serve", "--storage", storage, "--host", "0.0.0.0").exit_code == 2
     make_token(storage, "another")
-    with serving(storage, "--host", "0.0.0.0") as (url, _):
+    with serving(storage, "--host", "0.0.0.0", "--json") as (url, process):
+        rest = [process.stdout.readline() for _ in range(3)]
+        assert json.loads("{" + "".join(rest)) == {"storage": storage, "has_token": True}
         port = url.rpartition(":")[2]
         with contextlib.closing(opened(f"http://127.0.0.1:{port}/health/live")) as answer:
             assert answer.status == 200
@@ -223,6 +226,7 @@ def test_a_port_that_is_taken_is_a_plain_error(storage):
         (["--webhook-secret-file", "x"], "is for --webhook"),
         (["--webhook", "https://x.org", "--webhook-secret-file", "missing"], "cannot be read"),
         (["--storage", "http://127.0.0.1:1"], "storage must be"),
+        (["--storage", "memory://"], "nobody could make a token"),
         (["--storage", "sqlite:////no/such/folder/x.db"], "does not exist"),
     ],
 )

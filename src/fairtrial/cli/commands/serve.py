@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["serve"]
 
 _SECRET_VARIABLE = "FAIRTRIAL_WEBHOOK_SECRET"  # noqa: S105 - a name, not a secret
+_HINT = "For example: fairtrial token create --name NAME --scope admin --storage STORAGE"
 _GRACE_SECONDS = 20
 """How long requests may still take once the service is told to end."""
 
@@ -70,28 +71,43 @@ def serve(
     from fairtrial.server import Settings, create_app
 
     address = required(storage)
-    _require_token(address, host)
+    _require_lasting(address)
     hook = _checked_webhook(webhook, webhook_secret_file)
+    has_token = _has_valid_token(address)
+    _require_token(host, has_token)
     app = create_app(address, settings=Settings(hosts=allowed_hosts), webhook=hook)
-    _run(app, host, port, lambda url: _announce(url, address, as_json))
+    _run(app, host, port, lambda url: _announce(url, address, has_token, as_json))
 
 
-def _require_token(storage: str, host: str) -> None:
-    """Raise if others could reach a service that nobody has a token for."""
+def _require_lasting(storage: str) -> None:
+    """Raise if a storage cannot hold tokens, which another command makes."""
+    from fairtrial.study.location import parse_storage
+
+    if parse_storage(storage) is None:
+        raise click.UsageError(
+            "a service needs a storage in a file or in PostgreSQL: nobody could make a token for "
+            f"{storage}"
+        )
+
+
+def _has_valid_token(storage: str) -> bool:
     from datetime import UTC, datetime
 
-    from fairtrial.client.address import is_loopback
     from fairtrial.study import Tokens
 
-    if is_loopback(host):
-        return
     with Tokens(storage) as tokens:
-        if any(token.is_valid(datetime.now(UTC)) for token in tokens.all()):
-            return
-    raise click.UsageError(
-        f"--host {host} lets other machines reach the service, and no token is valid: make one "
-        "first by `fairtrial token create --name NAME --scope admin`"
-    )
+        return any(token.is_valid(datetime.now(UTC)) for token in tokens.all())
+
+
+def _require_token(host: str, has_token: bool) -> None:
+    """Raise if others could reach a service that nobody has a token for."""
+    from fairtrial.client.address import is_loopback
+
+    if not is_loopback(host) and not has_token:
+        raise click.UsageError(
+            f"--host {host} lets other machines reach the service, and no token is valid: make one "
+            f"first. {_HINT}"
+        )
 
 
 def _checked_webhook(url: str | None, secret_file: Path | None) -> tuple[str, bytes] | None:
@@ -112,11 +128,14 @@ def _checked_webhook(url: str | None, secret_file: Path | None) -> tuple[str, by
     return check_webhook(url, secret)
 
 
-def _announce(url: str, storage: str, as_json: bool) -> None:
+def _announce(url: str, storage: str, has_token: bool, as_json: bool) -> None:
     if as_json:
-        emit({"page": f"{url}/", "storage": _without_password(storage)})
-    else:
-        say(f"The page: {url}/")
+        document = {"page": f"{url}/", "storage": _without_password(storage)}
+        emit({**document, "has_token": has_token})
+        return
+    say(f"The page: {url}/")
+    if not has_token:
+        say(f"Nobody has a token yet. {_HINT}")
 
 
 def _without_password(storage: str) -> str:
