@@ -288,6 +288,30 @@ def test_a_study_that_is_stopped_by_hand_ends_its_workers(make):
     assert result["ending"] == "stopped"
 
 
+def test_outcomes_that_cannot_be_told_are_named_so_that_somebody_else_may_tell_them(
+    make, monkeypatch
+):
+    study, remote = make()
+    both = threading.Barrier(2)
+
+    def gone(*_, **__):
+        raise errors.StorageUnreachable("the service is gone")
+
+    def measure_together(arm, report, group):
+        both.wait(20)
+        return 0.25
+
+    monkeypatch.setattr(remote, "tell", gone)
+    monkeypatch.setattr("fairtrial.client.worker._PATIENCE_SECONDS", 0.0)
+    said = []
+    with pytest.raises(errors.StorageUnreachable, match="the service is gone") as caught:
+        work(remote, measure_together, parallel=2, watch=said.append)
+    told = " ".join([str(caught.value), *said])
+    for pull in study.outstanding():
+        assert f"id {pull.id}, has the outcome 0.25" in told
+    assert len(study.outstanding()) == 2
+
+
 def test_a_starved_worker_waits_without_asking_again_and_again(make, monkeypatch):
     study, remote = make(
         delayed.InformationRacing(

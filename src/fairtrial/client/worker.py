@@ -107,8 +107,8 @@ def work(
         If more than `max_failures` pulls failed in a row, or the function raised it to say that no
         pull can do any better.
     StorageUnreachable
-        If the service did not answer for an hour, or not before the end; the message names the
-        outcome that it did not take.
+        If the service did not answer for an hour, or not before the end. The message names the
+        outcome that it did not take, and `watch` is told of others, so that they can be told later.
     AccessRefused
         If the token does not allow to run the study.
 
@@ -212,7 +212,7 @@ class _Worker:
             self._hand_back()
         finally:
             self._ended.set()
-            self._end_functions()
+            self._drop()
         if self._error is not None:
             raise self._error
         if self._has_stopped:
@@ -284,6 +284,18 @@ class _Worker:
         while self._running and time.monotonic() < deadline:
             self._settle_next(_LOOK_SECONDS)
 
+    def _drop(self) -> None:
+        """End what still runs after an error, without the service; say which outcomes are left."""
+        for begun in self._work.values():
+            begun.is_wanted = False
+        deadline = time.monotonic() + _END_SECONDS
+        while self._work and self._running and time.monotonic() < deadline:
+            with suppress(queue.Empty):
+                begun, ended = self._inbox.get(timeout=_LOOK_SECONDS)
+                self._running -= 1
+                if self._work.pop(begun.pull.id, None) is begun and ended.kind == "done":
+                    self._watch(f"not told: {_said_of(begun.pull, ended.outcome)}")
+
     def _return(self, begun: _Work) -> None:
         """Give a pull back: its lease ends now, or if there were readings of it, it is lost."""
         self._work.pop(begun.pull.id, None)
@@ -334,7 +346,7 @@ class _Worker:
         except (InvalidOutcome, ConflictingOutcome) as error:
             self._fail(begun, "error", str(error))
         except StorageError as error:
-            untold = f"{_named(begun.pull)}, id {begun.pull.id}, has the outcome {outcome!r}"
+            untold = _said_of(begun.pull, outcome)
             raise type(error)(f"{error}. It was not told that {untold}") from None
         else:
             self._failures = 0
@@ -413,3 +425,8 @@ class _Worker:
 def _named(pull: Pull) -> str:
     labels = ", ".join(f"{name} {label}" for name, label in pull.labels.items())
     return f"pull {pull.number} ({labels})"
+
+
+def _said_of(pull: StudyPull, outcome: object) -> str:
+    """Return an outcome with all that somebody needs who tells it by hand."""
+    return f"{_named(pull)}, id {pull.id}, has the outcome {outcome!r}"
