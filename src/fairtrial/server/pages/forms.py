@@ -534,7 +534,7 @@ def _place(fields: Fields, error: Exception) -> None:
 
 def _whole_number(fields: Fields, name: str, low: int, high: int) -> int | None:
     value = number_typed(fields, name)
-    if value is not None and value == int(value) and low <= value <= high:
+    if value is not None and low <= value <= high and value.is_integer():
         return int(value)
     if value is not None:
         fields.refuse(name, f"This must be a whole number from {low} to {high:,}.")
