@@ -278,7 +278,7 @@ def test_a_request_that_failed_may_be_given_again(service):
     assert service.run.post(pull_url(pull, "tell"), {"value": 0.5}, key="k").status_code == 200
 
 
-@pytest.mark.parametrize("key", ["", "x" * 129, "a b", "ä".encode()])
+@pytest.mark.parametrize("key", ["", "x" * 201, "a b", "ä".encode()])
 def test_a_key_is_a_short_text_of_ascii(service, key):
     answer = service.client.post(
         f"{URL}/asks", headers={**service.run.headers, "Idempotency-Key": key}, json={}

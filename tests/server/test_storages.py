@@ -14,7 +14,7 @@ from fairtrial.study.server_address import ServerAddress
 from fairtrial.study.sqlite import SQLiteStore
 from tests.server.conftest import Caller
 from tests.study.tools import PATIENCE, Failing, end_sessions_of
-from tests.study.toys import Serving, ToyProblem
+from tests.study.toys import OWN, Serving, ToyProblem
 
 URL = "/v1/studies/trial"
 
@@ -54,7 +54,6 @@ def two(request, tmp_path):
     admins = first.caller("sibling", ["admin"])
     from fairtrial.server import Settings, create_app
     from tests.server.conftest import TestClient
-    from tests.study.toys import OWN
 
     app = create_app(
         second_store,
@@ -207,6 +206,26 @@ def test_a_request_that_takes_too_long_is_given_up_and_may_be_given_again(serve,
     again = service.run.post(f"{URL}/asks", {}, key="k")
     assert [pull["number"] for pull in again.json()["pulls"]] == [0]
     assert service.read.get(URL).json()["head_seq"] == 1
+
+
+def test_a_long_log_is_replayed_by_a_reader_before_the_writer_opens_it(serve, path):
+    store = SQLiteStore(path, "process")
+    make(store)
+    with Study.open(store, "trial", **OWN) as study:
+        study.ask(2_500)
+        store.transact(lambda: store._change(("DELETE FROM snapshot", [()])))
+    service = serve(store)
+    snapshots = []
+    writer = service.app.state.service.writer
+    opened = writer._opened
+
+    def noted(name):
+        snapshots.extend(snapshot.seq for snapshot in store.snapshots(1))
+        return opened(name)
+
+    writer._opened = noted
+    assert [pull["number"] for pull in service.run.ask()] == [2_500]
+    assert snapshots == [2_500]
 
 
 def test_a_service_whose_database_is_gone_is_alive_and_not_ready(postgresql_url, serve):

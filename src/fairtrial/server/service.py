@@ -106,6 +106,9 @@ class Service:
         Refusal
             422 if the key came with another request before.
         """
+        if not self.writer.has_open(study):
+            # Here and not in the writer, which would keep all other studies waiting meanwhile.
+            await self.readers.run_long(study, _ease_opening)
 
         def once(opened: Study) -> Answer:
             return _answered(opened.session.store, key, lambda: operation(opened))
@@ -117,6 +120,12 @@ class Service:
         return await self.writer.run_on_store(
             lambda store: _answered(store, key, lambda: operation(store))
         )
+
+
+def _ease_opening(study: Study) -> None:
+    """Replay a long log, load what that needs, and keep a snapshot for whoever opens it next."""
+    study.session.catch_up()
+    study.session.save_if_due()
 
 
 def _answered(store: Store, key: Key | None, operation: Callable[[], Answer]) -> Answer:
@@ -156,13 +165,20 @@ async def current_viewer(request: Request) -> Viewer:
 
 TheService = Annotated[Service, Depends(the_service)]
 TheViewer = Annotated[Viewer, Depends(current_viewer)]
-IdempotencyKey = Annotated[
-    str | None,
-    Header(
-        alias="Idempotency-Key",
-        min_length=1,
-        max_length=128,
-        pattern=r"^[\x21-\x7e]+$",
-        description="The same key again gets the first answer, and nothing is done twice.",
-    ),
-]
+
+
+async def _idempotency_key(
+    idempotency_key: Annotated[
+        str | None,
+        Header(
+            min_length=1,
+            max_length=200,
+            pattern=r"^[\x21-\x7e]+$",
+            description="The same key again gets the first answer, and nothing is done twice.",
+        ),
+    ] = None,
+) -> str | None:
+    return idempotency_key
+
+
+IdempotencyKey = Annotated[str | None, Depends(_idempotency_key)]

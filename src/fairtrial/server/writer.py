@@ -79,6 +79,10 @@ class StudyWriter:
         """Whether more writes are taken."""
         return not self._is_closing and self._waiting < self._capacity
 
+    def has_open(self, study: str) -> bool:
+        """Return whether a study is open, so that a write to it begins at once."""
+        return study in self._studies
+
     # ------------------------------------------------------------------------- callers
 
     async def run(self, study: str, operation: Callable[[Study], _Answer]) -> _Answer:
