@@ -26,6 +26,7 @@ from benchmarks import (
     fair_interventions,
     false_alarms,
     gaps,
+    group_commit,
     intervals,
     labels,
     learners,
@@ -41,6 +42,7 @@ from benchmarks import (
     rounds,
     runs,
     search,
+    service,
     shares,
     start,
     stores,
@@ -91,6 +93,8 @@ BENCHMARKS: dict[str, Callable[..., None]] = {
     "false_alarms": false_alarms.run,
     "study": _study,
     "stores": stores.run,
+    "group commit": group_commit.run,
+    "service": service.run,
     "compilation": compilation.run,
 }
 

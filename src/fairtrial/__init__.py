@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         subpopulations,
         testing,
     )
+    from fairtrial.client import connect
     from fairtrial.core import (
         Effect,
         Environment,
@@ -57,6 +58,7 @@ __all__ = [
     "analyse",
     "causal",
     "confidence",
+    "connect",
     "data",
     "delayed",
     "errors",
@@ -89,6 +91,7 @@ _HOMES = {
     "Simulation": "simulation",
     "Study": "study",
     "analyse": "study",
+    "connect": "client",
     "run_study": "study",
     "simulate": "simulation",
     "write_report": "report",

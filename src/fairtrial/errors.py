@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 __all__ = [
+    "AccessRefused",
     "AlreadyTold",
     "ConfigurationError",
     "ConflictingOutcome",
@@ -24,6 +25,8 @@ __all__ = [
     "MistakesFound",
     "NotSupported",
     "NothingToAsk",
+    "PullGivenUp",
+    "ServiceBusy",
     "SourceError",
     "StorageBusy",
     "StorageError",
@@ -118,8 +121,23 @@ class AlreadyTold(FairtrialError, RuntimeError):
     """The pull's outcome was told before."""
 
 
+class PullGivenUp(AlreadyTold):
+    """The pull is no longer open: its lease has run out, or it was cancelled or reported lost."""
+
+
 class ConflictingOutcome(AlreadyTold):
-    """The pull's outcome was told before with another value."""
+    """The pull's outcome was told before with another value.
+
+    Attributes
+    ----------
+    pull : str or None
+        The pull's id in a study.
+    told_by : str or None
+        Who told it first, if that is known.
+    """
+
+    pull: str | None = None
+    told_by: str | None = None
 
 
 class StudyError(FairtrialError):
@@ -148,6 +166,14 @@ class StorageUnreachable(StorageError):
 
 class ConnectionLost(StorageUnreachable):
     """The connection to the storage was lost; nothing of the call was kept, so try it again."""
+
+
+class ServiceBusy(StorageBusy):
+    """The service has more requests than it takes, of everybody or of this token; try later."""
+
+
+class AccessRefused(StudyError, PermissionError):
+    """The service does not know the token, or the token does not allow what was asked."""
 
 
 class CorruptLog(StudyError):

@@ -1,4 +1,4 @@
-"""`fairtrial study create | ask | tell | fail | amend | outstanding`: a study without Python."""
+"""`fairtrial study create | ask | tell | fail | amend | stop | outstanding`: without Python."""
 
 import csv
 from pathlib import Path
@@ -271,6 +271,31 @@ def test_a_reason_is_required(pulls, document, command):
     for reason in ([], ["--reason", " "]):
         arguments = ("study", name, "trial.toml", pulls[0]["pull_id"], *rest, *reason)
         assert document(*arguments)[1].exit_code == ExitCode.USAGE
+    assert head() == before
+
+
+# ------------------------------------------------------------------------------- stop
+
+
+def test_a_stopped_study_issues_nothing_and_takes_what_is_under_way(pulls, invoke, document):
+    stop = ("study", "stop", "trial.toml", "--reason", "the freezer failed")
+    found, _ = document(*stop)
+    assert (found["changed"], found["open"]) == (True, 6)
+    assert found["recommendation"]["status"] == "undecided"
+    assert not document(*stop)[0]["changed"]
+    shown = invoke("study", "stop", "trial.toml", "--reason", "again").stdout
+    assert "was already stopped; 6 pulls still open" in shown
+    assert "the freezer failed" in shown
+    assert document("study", "ask", "trial.toml")[1].exit_code != ExitCode.OK
+    assert document("study", "tell", "trial.toml", pulls[0]["pull_id"], "0.5")[0]["told"] == 1
+    assert "the freezer failed" in invoke("study", "show", "trial.toml").stdout
+    assert "the freezer failed" in invoke("study", "history", "trial.toml").stdout
+
+
+def test_a_stop_needs_a_reason(created, document):
+    before = head()
+    for reason in ([], ["--reason", " "]):
+        assert document("study", "stop", created, *reason)[1].exit_code == ExitCode.USAGE
     assert head() == before
 
 

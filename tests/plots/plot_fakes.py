@@ -146,7 +146,7 @@ class FakeStudy:
 
     def verify(self):
         first = None if self.healthy else "event 17: recorded action 3, replayed action 5"
-        return SimpleNamespace(ok=self.healthy, events=2650, first_difference=first)
+        return SimpleNamespace(ok=self.healthy, events=2650, first_difference=first, skipped=0)
 
     @property
     def n_events(self):
@@ -165,6 +165,9 @@ class FakeStudy:
                 outcome=None if n % 2 else 0.25,
                 at=datetime(2025, 3, 1, 12, 0, n, 250, tzinfo=UTC),
                 hash="ab" * 32,
+                pull_id=f"{(n + 1) // 2:032x}",
+                actor=None,
+                body={},
             )
             for n in range(1, 41)
         ]

@@ -20,7 +20,7 @@ def row(arm, value, **more):
 def progress_of(*rows, arm=None, arms="ab"):
     recommendation = Recommendation(arm, "decided" if arm else "running", confidence=0.95)
     estimates = tuple(Estimate({"arm": name}, 3, mean=0.5) for name in arms)
-    return Progress(recommendation, 9, 9, 0, arms=estimates, details={"limits": list(rows)})
+    return Progress(recommendation, 9, 9, 0, arms=estimates, details={"bounds": list(rows)})
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_the_answer_comes_first_and_evidence_is_explained_where_there_is_some():
     assert explanation_of_bounds(bounded_values(progress_of(row("a", 0.1)), False)) == ""
 
 
-@pytest.mark.parametrize("rows", [None, "limits", 3, [1, "a"]])
+@pytest.mark.parametrize("rows", [None, "bounds", 3, [1, "a"]])
 def test_other_details_of_that_name_are_left_alone(rows):
-    progress = Progress(Recommendation(None, "running"), 1, 1, 0, details={"limits": rows})
+    progress = Progress(Recommendation(None, "running"), 1, 1, 0, details={"bounds": rows})
     assert bounded_values(progress, minimize=False) == []

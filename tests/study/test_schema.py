@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fairtrial.errors import StorageError
-from fairtrial.study import Study, list_studies, schema
+from fairtrial.study import Study, Tokens, list_studies, schema
 from tests.study.tools import connect
 from tests.study.toys import OWN, Serving, ToyProblem
 
@@ -15,6 +15,7 @@ HEADS = {
     1: ("7609a5d567ef912fc56d92c6e2ce41a981d678ef5e4cc0310900f537ab89e3b6", 17),
     2: ("1d98c9297c1c136f5d09f9e77fed4ed0005cb7a6d08c5ff152639d80c94f597d", 17),
     3: ("b124f0c164af7830e6b9f5ea9b9d01fc5a2b5ec2c2624bb98443f7c09628ec85", 17),
+    4: ("e9fdd59eeae3a71918d5b9b84847dcda46bd302cffe44c22fbb407c8ac208c77", 17),
 }
 """Head hash and length of the study in the fixture of every released schema."""
 
@@ -42,6 +43,23 @@ def test_every_released_schema_opens_verifies_and_goes_on(released):
         study.tell(study.ask(), 0.5)
         assert study.verify().ok
         assert len(study.history()) == length + 2
+
+
+def tables(path):
+    statement = "SELECT name, sql FROM sqlite_master WHERE sql IS NOT NULL"
+    return {name: " ".join(sql.split()) for name, sql in connect(path).execute(statement)}
+
+
+def test_an_old_database_ends_with_the_tables_of_a_new_one(released, tmp_path):
+    path, *_ = released
+    list_studies(path)
+    new = tmp_path / "new.db"
+    problem = ToyProblem()
+    Study.create(problem, Serving(problem), storage=new, name="a").close()
+    assert tables(path).keys() == tables(new).keys()
+    with Tokens(path) as tokens:
+        _, secret = tokens.create("ward 3", ["run"])
+        assert tokens.find(secret) is not None
 
 
 def test_the_newest_schema_needs_no_copy(released):

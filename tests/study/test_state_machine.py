@@ -3,6 +3,8 @@
 import math
 import shutil
 import tempfile
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import psycopg
@@ -22,12 +24,14 @@ from fairtrial.delayed import ConflictingReport, InformationRacing, Problem
 from fairtrial.errors import (
     AlreadyTold,
     ConflictingOutcome,
+    ExperimentFinished,
     FairtrialError,
     InvalidArgument,
     NotSupported,
     UnknownPull,
 )
 from fairtrial.study import Study, cache
+from fairtrial.study.group import Action, Group
 from fairtrial.study.postgresql import PostgreSQLStore
 from fairtrial.study.server_address import ServerAddress
 from tests import effort
@@ -261,6 +265,60 @@ class StudyMachine(RuleBasedStateMachine):
             getattr(self.studies[by], how)(pull)
             self.pulls[pull].update(state="given up", until=None)
 
+    @precondition(lambda self: len(self.pulls) > 6)
+    @rule(by=handles)
+    def stop(self, by):
+        study = self.studies[by]
+        if not study.stopped:
+            self.note_expired()
+            # A lease that runs out by this very write may end a race.
+            with suppress(ExperimentFinished):
+                study.stop("enough")
+            assert [other.stopped for other in self.studies] == [True, True]
+            assert study.ask(2) == []
+
+    @rule(
+        by=handles,
+        some=st.lists(
+            st.tuples(st.sampled_from(["ask", "tell", "fail badly"]), indices, values),
+            min_size=1,
+            max_size=5,
+        ),
+    )
+    def write_together(self, by, some):
+        """Carry out several writes in one commit; one that fails takes no other with it."""
+        study = self.studies[by]
+        todo = [(what, self.pick(index, "open", "given up"), value) for what, index, value in some]
+        done = [(what, pull) for what, pull, _ in todo if what == "tell"]
+        if any(pull is None for _, pull in done) or len(set(done)) < len(done):
+            return
+        self.note_expired()
+        study.session.committer = group = Group(study.session.store)
+        try:
+            outcomes = group.carry_out(
+                [
+                    Action(study.session, partial(self.part, study, what, pull, value))
+                    for what, pull, value in todo
+                ]
+            )
+        finally:
+            study.session.committer = None
+        for (what, pull, value), (answer, error) in zip(todo, outcomes, strict=True):
+            assert isinstance(error, UnknownPull) == (what == "fail badly"), error
+            if what == "ask":
+                self.note_issued(answer, None)
+            elif what == "tell":
+                self.note_told(pull, value, answer)
+
+    @staticmethod
+    def part(study, what, pull, value):
+        if what == "ask":
+            return study.ask(2)
+        if what == "tell":
+            return study.tell(pull, value)
+        # The policy has learned an unsolicited result when the other one fails.
+        return study.tell_many([(study.problem.pull(arm="0"), value), ("0" * 32, value)])
+
     @rule(by=handles, how=st.sampled_from(["tell", "cancel", "report", "amend", "extend"]))
     def name_a_pull_that_was_never_issued(self, by, how):
         self.note_expired()
@@ -463,7 +521,10 @@ class RaceMachine(StudyMachine):
     def every_reading_is_known_once(self):
         policy = self.studies[0].policy
         assert policy.duplicates == self.repeated
-        wanted = {pull.number for pull in policy.to_cancel()}
+        # Once the study is stopped, nothing that is under way is wanted any more.
+        is_stopped = self.studies[0].stopped
+        pulls = policy.outstanding() if is_stopped else policy.to_cancel()
+        wanted = {pull.number for pull in pulls}
         assert {pull.number for pull in self.studies[0].to_cancel()} == wanted
 
 

@@ -156,7 +156,7 @@ def replayed(study):
         elif event.kind == "fail":
             policy.fail(pull, body["reason"])
         else:
-            assert event.kind in ("extend", "reissue")
+            assert event.kind in ("extend", "reissue", "stop")
     return policy
 
 

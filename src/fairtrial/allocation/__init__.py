@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         ReplayEnvironment,
         SleepingEnvironment,
     )
+    from fairtrial.allocation.local import LocalAllocator, OverallShares
     from fairtrial.allocation.planning import Complexity, complexity
     from fairtrial.allocation.policies import (
         FairLearn,
@@ -52,6 +53,8 @@ __all__ = [
     "HorizonFairUCB",
     "Learner",
     "LearningWithFairness",
+    "LocalAllocator",
+    "OverallShares",
     "Problem",
     "Random",
     "ReplayEnvironment",
@@ -68,4 +71,4 @@ __all__ = [
 ]
 
 # These import compiled code.
-__getattr__, __dir__ = lazy_names(__name__, ["environments", "planning", "policies"])
+__getattr__, __dir__ = lazy_names(__name__, ["environments", "planning", "policies", "local"])

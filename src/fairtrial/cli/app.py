@@ -16,8 +16,11 @@ from fairtrial.cli.commands.analyse import analyse
 from fairtrial.cli.commands.demo import demo
 from fairtrial.cli.commands.plan import plan
 from fairtrial.cli.commands.run import run
+from fairtrial.cli.commands.serve import serve
 from fairtrial.cli.commands.simulate import simulate
 from fairtrial.cli.commands.study import study
+from fairtrial.cli.commands.token import token
+from fairtrial.cli.commands.worker import worker
 from fairtrial.cli.exits import EPILOG, ExitCode
 from fairtrial.cli.output import emit, error_document, say
 from fairtrial.errors import (
@@ -98,7 +101,7 @@ def app() -> None:
     """Sequential experiments that find the best option: with a guarantee, few samples, fairness."""
 
 
-for _command in (run, plan, simulate, analyse, study, demo):
+for _command in (run, plan, simulate, analyse, study, serve, token, worker, demo):
     app.add_command(_command)
 
 

@@ -316,7 +316,7 @@ class _Draft:
             return build_replay(self._problem, source, self._folder, mistakes)
         if isinstance(source, SimulatedSource):
             return self._simulated(source.given, "source")
-        check_command(self._problem, source, mistakes)
+        check_command(self._problem, "source.run", source.run, mistakes)
         return None
 
     def _build_assumed(self, purpose: Purpose) -> Environment | None:

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from fairtrial.cli.sections import CommandSource, ReplaySource
+from fairtrial.cli.sections import ReplaySource
 from fairtrial.cli.shell import misplaced, placeholders, variable
 from fairtrial.core import Environment, Problem
 from fairtrial.core.assumed import a, axes_of
@@ -33,21 +33,21 @@ def warn_of(environment: Environment) -> None:
 # -------------------------------------------------------------------------- commands
 
 
-def check_command(problem: Problem, section: CommandSource, mistakes: list[str]) -> None:
+def check_command(problem: Problem, key: str, command: str, mistakes: list[str]) -> None:
     """Note placeholders in a wrong place, and such as look like ours and are not.
 
-    Other braces are the shell's.
+    Other braces are the shell's. `key` is where the command stands, for messages.
     """
     known = [*problem.action_labels[0], "pull"]
     mistakes.extend(
-        f"source.run: has the placeholder {{{name}}}; {did_you_mean(name, known)}"
-        for name in placeholders(section.run)
+        f"{key}: has the placeholder {{{name}}}; {did_you_mean(name, known)}"
+        for name in placeholders(command)
         if name not in known and get_close_matches(name, known, n=1)
     )
     mistakes.extend(
-        f"source.run: has the placeholder {{{name}}} {where}, where the shell would not take it as "
-        f"one word; write it outside, without quotes, or read the variable {variable(name)}"
-        for name, where in misplaced(section.run, known)
+        f"{key}: has the placeholder {{{name}}} {where}, where the shell would not take it as one "
+        f"word; write it outside, without quotes, or read the variable {variable(name)}"
+        for name, where in misplaced(command, known)
     )
 
 

@@ -12,13 +12,19 @@ from fairtrial.cli.output import say
 
 if TYPE_CHECKING:
     from fairtrial.cli.config import Configuration
+    from fairtrial.client import RemoteStudy
     from fairtrial.study import Study
+
+    AnyStudy = Study | RemoteStudy
 
 __all__ = ["create_study", "open_study", "refuse_to_replace", "required", "storage_option"]
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-_STORAGE_HELP = "Address of the storage: sqlite:///trial.db, postgresql://user@host/database."
+_STORAGE_HELP = (
+    "Address of the storage: sqlite:///trial.db, postgresql://user@host/database; or of a service, "
+    "https://host, with a token in FAIRTRIAL_TOKEN."
+)
 
 
 def storage_option(command: Command) -> Command:
@@ -26,13 +32,15 @@ def storage_option(command: Command) -> Command:
     return click.option("--storage", envvar="FAIRTRIAL_STORAGE", help=_STORAGE_HELP)(command)
 
 
-def open_study(study: str, storage: str | None) -> Study:
+def open_study(study: str, storage: str | None) -> AnyStudy:
     """Return the study of that name, or the one that a configuration file names."""
     from fairtrial.cli.config import difference_from, load_study_section
+    from fairtrial.client.address import is_service
     from fairtrial.study import Study
 
     if not study.endswith(".toml"):
-        return Study.open(required(storage), study)
+        address = required(storage)
+        return _of_service(address, study) if is_service(address) else Study.open(address, study)
     section = load_study_section(study)
     opened = Study.open(
         section.storage, section.name, durability=section.durability, witness=section.witness
@@ -45,6 +53,12 @@ def open_study(study: str, storage: str | None) -> Study:
             err=True,
         )
     return opened
+
+
+def _of_service(url: str, name: str) -> RemoteStudy:
+    from fairtrial import connect
+
+    return connect(url).study(name)
 
 
 def create_study(configuration: Configuration, *, exist_ok: bool) -> Study:

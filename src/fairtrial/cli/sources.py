@@ -154,16 +154,27 @@ class CommandRewards:
             If it fails, and its pull with it.
         """
         if self.problem.comes_late:
-            return self._measure(pull, report)
+            return self.measure(pull, report)
         for _ in range(self.retries):
             with suppress(CommandFailed):
-                return self._measure(pull, report)
+                return self.measure(pull, report)
         try:
-            return self._measure(pull, report)
+            return self.measure(pull, report)
         except CommandFailed as error:
             raise SourceError(f"{_named(pull)}: {error}") from None
 
-    def _measure(self, pull: Pull, report: Report | None) -> Outcome:
+    def measure(self, pull: Pull, report: Report | None) -> Outcome:
+        """Run the command of a pull once, and return its reward.
+
+        Raises
+        ------
+        SourceError
+            If it cannot be started.
+        CommandFailed
+            If it fails; `CommandTimedOut` if it takes too long.
+        StopPull
+            If the pull no longer matters.
+        """
         command = filled(self.command, _values(pull))
         # Files, not pipes: a child left in the background must not keep us waiting.
         with _temporary() as output, _temporary() as errors:

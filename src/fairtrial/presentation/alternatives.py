@@ -30,6 +30,7 @@ __all__ = [
     "needed",
     "ruled_out",
     "ruling",
+    "still_missing",
     "strength",
     "summary",
     "tally",
@@ -132,6 +133,43 @@ def evidence_so_far(progress: Progress) -> str:
     if evidence_level(progress) is not None:
         return f"{strength(min(gained, wanted))} of {strength(wanted)}"
     return f"{number(max(0.0, gained), _DIGITS)} of {number(wanted, _DIGITS)}"
+
+
+def still_missing(progress: Progress) -> list[str]:
+    """Return what has to come before a study that runs can decide, a sentence each.
+
+    Examples
+    --------
+    >>> from fairtrial.core.recommendation import Recommendation
+    >>> running = Recommendation(None, "running", leader="b")
+    >>> still_missing(Progress(running, 40, 40, 0, evidence=1.5, threshold=3.0, remaining=60.0))
+    ['Evidence: 1.5 of 3 so far.', 'About 60 more pulls, if results go on as they have.']
+    """
+    points = []
+    if not progress.told:
+        points.append("The first result.")
+    elif so_far := _shortfall(progress):
+        points.append(so_far)
+    open_answers = [one.answer for one in _others(progress) if not one.rejected]
+    if open_answers and progress.told:
+        names = listed([shorten(one, _SHORT) for one in open_answers], _LISTED)
+        points.append(f"{plural(len(open_answers), 'other answer')} to be ruled out: {names}.")
+    if progress.outstanding:
+        points.append(f"The results of {plural(progress.outstanding, 'pull')} that are open.")
+    forecast = finite(progress.remaining)
+    if forecast:
+        more = plural(max(round(forecast), 1), "more pull")
+        points.append(f"About {more}, if results go on as they have.")
+    return points or ["More results."]
+
+
+def _shortfall(progress: Progress) -> str:
+    gained, wanted = finite(progress.evidence), finite(progress.threshold)
+    if gained is None or wanted is None or gained >= wanted:
+        return ""
+    if evidence_level(progress) is not None:
+        return f"Evidence against the last rival: {evidence_so_far(progress)} so far."
+    return f"Evidence: {evidence_so_far(progress)} so far."
 
 
 def strength(logarithm: float) -> str:

@@ -11,7 +11,20 @@ from fairtrial.presentation.limits import Standing, finite
 from fairtrial.presentation.sources import named
 from fairtrial.presentation.words import number
 
-__all__ = ["Bounded", "bounded_values", "explanation_of_bounds", "title_of_bounds"]
+__all__ = [
+    "Bounded",
+    "bounded_values",
+    "explanation_of_bounds",
+    "meaning_of_bounds",
+    "title_of_bounds",
+]
+
+_MEANINGS = {
+    "counterfactual gap": (
+        "A gap is by how much the mean of people with one value of a sensitive feature would "
+        "change, had they another value and all else the same."
+    )
+}
 
 _EVIDENCE = (
     "The evidence that a limit is kept is what a stake of 1 has become in bets that gain nothing "
@@ -45,10 +58,15 @@ class Bounded:
     log_wealth: float | None
     standing: Standing
 
+    @property
+    def distance(self) -> float | None:
+        """How far the value is within its bound; negative beyond it."""
+        return None if self.value is None else self.bound - abs(self.value)
+
 
 def bounded_values(progress: Progress, minimize: bool) -> list[Bounded]:
     """Return all such values that a policy reports, those of the most important arm first."""
-    rows = progress.details.get("limits", ())
+    rows = progress.details.get("bounds", ())
     if not isinstance(rows, list | tuple):
         return []
     answer = named(progress.recommendation)
@@ -105,3 +123,8 @@ def title_of_bounds(values: list[Bounded]) -> str:
 def explanation_of_bounds(values: list[Bounded]) -> str:
     """Return what the evidence for a limit is; empty if there is none."""
     return _EVIDENCE if any(one.log_wealth is not None for one in values) else ""
+
+
+def meaning_of_bounds(values: list[Bounded]) -> str:
+    """Return what such a value is; empty where its name says all."""
+    return _MEANINGS.get(values[0].kind, "")

@@ -90,7 +90,7 @@ class IntervalChart:
     marks : tuple of (Standing, str)
         The marks that occur, and what they mean.
     interval, limit : str
-        What the intervals are, and what a limit is called; empty if there are none.
+        What the intervals are, and what a limit is called; each is empty if there is none.
     note : str
         What is said of the arms and groups that are left out; empty if all are shown.
     """
@@ -145,13 +145,17 @@ def _name_of_intervals(progress: Progress) -> str:
     return f"{progress.intervals} interval of each mean on its own, for orientation"
 
 
+def _has_interval(estimate: Estimate) -> bool:
+    return estimate.lower is not None or estimate.upper is not None
+
+
 def _interval(
     estimate: Estimate | None, axis: tuple[float, float], answer: frozenset[str]
 ) -> Interval | None:
     if estimate is None:
         return None
     ends = None
-    if estimate.lower is not None or estimate.upper is not None:
+    if _has_interval(estimate):
         low, high = finite(estimate.lower), finite(estimate.upper)
         ends = (
             axis[0] if low is None else max(low, axis[0]),

@@ -8,9 +8,24 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-__all__ = ["Line", "LineChart", "effect_chart", "stopping_chart"]
+from fairtrial.core.recommendation import Progress
+from fairtrial.presentation.bounds import bounded_values
+from fairtrial.presentation.limits import distance_to_limit, finite
+from fairtrial.presentation.shares import shares_of
+from fairtrial.presentation.sources import arm_of
+
+__all__ = [
+    "Line",
+    "LineChart",
+    "behind_chart",
+    "bound_chart",
+    "distance_chart",
+    "effect_chart",
+    "stopping_chart",
+]
 
 _STEPS = 80
+_MOST_LINES = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,3 +118,60 @@ def effect_chart(
     across = "effect, in multiples of what is assumed"
     span = (0.0, float(max(effects)))
     return LineChart(tuple(lines), across, up, span, (0.0, highest), shares, marked=True)
+
+
+def distance_chart(trace: Sequence[Progress], arm: str) -> LineChart | None:
+    """Return how far an arm's means were on the right side of their limits, over the results.
+
+    Those that are nearest to their limits now are shown; None if there is nothing to draw.
+    """
+    found: dict[str, list[tuple[float, float]]] = {}
+    for moment in trace:
+        for one in moment.actions:
+            distance = distance_to_limit(finite(one.mean), one)
+            if arm_of(one.labels) == arm and distance is not None:
+                name = ", ".join(str(v) for key, v in one.labels.items() if key != "arm") or arm
+                found.setdefault(name, []).append((float(moment.told), distance))
+    return _over_results(found, "distance from the limit", smallest_first=True)
+
+
+def bound_chart(trace: Sequence[Progress], arm: str) -> LineChart | None:
+    """Return how far an arm's bounded values were within their bound, over the results."""
+    found: dict[str, list[tuple[float, float]]] = {}
+    for moment in trace:
+        for one in bounded_values(moment, minimize=False):
+            if one.arm == arm and one.distance is not None:
+                found.setdefault(one.of, []).append((float(moment.told), one.distance))
+    return _over_results(found, "distance from the bound", smallest_first=True)
+
+
+def behind_chart(trace: Sequence[Progress]) -> LineChart | None:
+    """Return by how many pulls arms were behind what they are owed; None if it is not known."""
+    found: dict[str, list[tuple[float, float]]] = {}
+    for moment in trace:
+        for one in shares_of(moment):
+            if one.behind is not None:
+                found.setdefault(one.arm, []).append((float(moment.told), one.behind))
+    return _over_results(found, "pulls behind", smallest_first=False)
+
+
+def _over_results(
+    found: Mapping[str, Sequence[tuple[float, float]]], up: str, *, smallest_first: bool
+) -> LineChart | None:
+    """Return values over the results; only the lines that matter most now, if they are many."""
+    drawn = {name: points for name, points in found.items() if len({x for x, _ in points}) > 1}
+    if not drawn:
+        return None
+    sign = 1.0 if smallest_first else -1.0
+    names = sorted(drawn, key=lambda name: sign * drawn[name][-1][1])[:_MOST_LINES]
+    lines = [
+        Line(name, tuple(x for x, _ in drawn[name]), tuple(y for _, y in drawn[name]))
+        for name in drawn
+        if name in names
+    ]
+    values = [0.0, *(value for line in lines for value in line.up)]
+    span = (0.0, max(line.across[-1] for line in lines))
+    low, high = min(values), max(values)
+    return LineChart(
+        tuple(lines), "results", up, span, (low, high if high > low else low + 1.0), False
+    )

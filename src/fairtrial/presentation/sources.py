@@ -32,6 +32,7 @@ __all__ = [
     "is_endless",
     "lead_periods",
     "minimizes",
+    "moments_of",
     "named",
     "optimal_shares",
     "progress_of",
@@ -91,6 +92,12 @@ class EventLike(Protocol):
     @property
     def action(self) -> int | None: ...
     @property
+    def pull_id(self) -> str | None: ...
+    @property
+    def actor(self) -> str | None: ...
+    @property
+    def body(self) -> Mapping[str, Any]: ...
+    @property
     def outcome(self) -> float | Mapping[str, Any] | None: ...
     @property
     def hash(self) -> str: ...
@@ -105,6 +112,8 @@ class VerificationLike(Protocol):
     def events(self) -> int: ...
     @property
     def first_difference(self) -> str | None: ...
+    @property
+    def skipped(self) -> int: ...
 
 
 class StudyLike(HasProgress, Traced, Protocol):
@@ -151,7 +160,10 @@ def progress_of(source: object) -> Progress:
 def trace_of(source: object) -> list[Progress]:
     """Return the moments of an experiment, in order; at least one."""
     method = getattr(source, "trace", None)
-    trace = method(*_moments_of(source)) if callable(method) else source
+    actions = getattr(getattr(source, "problem", None), "n_actions", 1)
+    # Whatever has few actions may give as many moments as it likes.
+    points = () if actions <= _MANY_ACTIONS else (moments_of(actions),)
+    trace = method(*points) if callable(method) else source
     if not isinstance(trace, Iterable):
         raise InvalidArgument("source", "must be a study or a sequence of Progress", source)
     moments = list(trace)
@@ -160,12 +172,17 @@ def trace_of(source: object) -> list[Progress]:
     return moments
 
 
-def _moments_of(study: object) -> tuple[int, ...]:
-    """Return to how many moments to keep: with thousands of actions each takes its time."""
-    actions = getattr(getattr(study, "problem", None), "n_actions", 1)
-    if actions <= _MANY_ACTIONS:
-        return ()
-    return (max(_MOST_ESTIMATES // actions, _FEWEST_MOMENTS),)
+def moments_of(n_actions: int, points: int = 200) -> int:
+    """Return to how many moments to keep: with thousands of actions each takes its time.
+
+    Examples
+    --------
+    >>> moments_of(12), moments_of(1_000)
+    (200, 40)
+    """
+    if n_actions <= _MANY_ACTIONS:
+        return points
+    return min(points, max(_MOST_ESTIMATES // n_actions, _FEWEST_MOMENTS))
 
 
 def pulls_of(source: object) -> tuple[list[Mapping[str, Any]], NDArray[np.int64]]:

@@ -12,12 +12,8 @@ from fairtrial.presentation.cuts import Cut, cut_of_arms
 from fairtrial.presentation.effects import differences
 from fairtrial.presentation.limits import finite
 from fairtrial.presentation.shares import (
-    BEHIND,
-    carried_note,
     earlier_note,
-    pulls_in,
     shares_of,
-    shown_shares,
 )
 from fairtrial.presentation.sources import arm_of
 from fairtrial.presentation.words import count, decimals, fixed, listed, number, percent, plural
@@ -38,7 +34,8 @@ def arms(found: Findings) -> Markup:
     """Return the section."""
     if not found.progress.actions:
         return section("Arms", element("p", "The policy reports no estimates by action."))
-    where = _shares(found) if shares_of(found.progress) else _allocation(found)
+    # Where shares are guaranteed, the section on fairness has them beside what is owed.
+    where = None if shares_of(found.progress) else _allocation(found)
     return section("Arms", _qualities(found), _differences(found), _weighted(found), where)
 
 
@@ -247,32 +244,3 @@ def _allocation_table(chart: ShareChart) -> Markup:
     optimal = ", and after the slash the optimal share" if chart.has_optimal else ""
     heads = ("Arm", *(label(name or "all") for name, _ in chart.panels))
     return table(f"Results and share{optimal}", heads, rows, words={0})
-
-
-def _shares(found: Findings) -> Markup:
-    """Return the shares of the pulls against what is owed, as a table."""
-    shares = shares_of(found.progress)
-    shown, note = shown_shares(shares)
-    rows = [
-        (
-            label(one.arm),
-            count(one.pulls),
-            *(percent(value, places=1) for value in (one.share, one.quota, one.owed)),
-            number(one.behind),
-        )
-        for one in shown
-    ]
-    heads = ("Arm", "Pulls", "Share", "Guaranteed", "Owed by now", "Pulls behind")
-    total = plural(pulls_in(shares), "pull")
-    said = [
-        BEHIND,
-        carried_note(shares),
-        note,
-    ]
-    return text_of(
-        [
-            element("h3", "Shares of the pulls"),
-            table(f"Shares of {total}, against what is owed", heads, rows, words={0}),
-            element("p", " ".join(filter(None, said))),
-        ]
-    )

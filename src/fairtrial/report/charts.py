@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from fairtrial.presentation.alternatives import strength
 from fairtrial.presentation.charts import (
@@ -16,20 +16,26 @@ from fairtrial.presentation.charts import (
 )
 from fairtrial.presentation.limits import Standing
 from fairtrial.presentation.sources import LeadPeriod
-from fairtrial.presentation.words import number, percent, plural
-from fairtrial.report.html import Markup, element, label, text_of
+from fairtrial.presentation.words import number, percent, plural, shorten
+from fairtrial.report.html import LABEL_LENGTH, Markup, element, label, text_of
 
 __all__ = [
     "bar_chart",
     "bar_key",
+    "counts_chart",
+    "counts_key",
     "evidence_chart",
     "evidence_key",
     "figure",
     "interval_chart",
     "interval_key",
+    "levels",
 ]
 
 Span = tuple[float, float]
+
+_NAMED_PERIOD = 0.12
+"""Share of the width from which on the name of who led has room."""
 
 _CIRCLE = "M-4.5,0a4.5,4.5 0 1,0 9,0a4.5,4.5 0 1,0 -9,0z"
 _CROSS = "M-5,-3L-3,-5L0,-2L3,-5L5,-3L2,0L5,3L3,5L0,2L-3,5L-5,3L-2,0z"
@@ -50,7 +56,7 @@ def figure(chart: Markup, key: Sequence[Markup], caption: str, data: Markup) -> 
     return element(
         "figure",
         element("div", chart, role="img", aria_label=caption),
-        element("ul", *(element("li", item) for item in key), class_="key"),
+        element("ul", *(element("li", item) for item in key), class_="key") if key else None,
         element("figcaption", caption),
         data,
     )
@@ -76,8 +82,8 @@ def interval_chart(chart: IntervalChart) -> Markup:
 def interval_key(chart: IntervalChart) -> list[Markup]:
     """Return what the marks of an interval chart mean."""
     items = [_key_item(_mark("50%", state), meaning) for state, meaning in chart.marks]
-    bar = element("line", x1="0", x2="100%", y1="50%", y2="50%", class_="interval")
     if chart.interval:
+        bar = element("line", x1="0", x2="100%", y1="50%", y2="50%", class_="interval")
         items.append(_key_item(bar, chart.interval))
     if chart.limit:
         items.append(_key_item(_upright("50%", "limit"), chart.limit))
@@ -128,13 +134,37 @@ def bar_chart(chart: ShareChart) -> Markup:
     return element("div", *drawn, class_="panels")
 
 
+def counts_chart(counts: Sequence[tuple[str, int]]) -> Markup:
+    """Return numbers as bars, one for each name."""
+    span = (0.0, 1.04 * max(number_of for _, number_of in counts))
+    ticks = [tick for tick in nice_ticks(*span) if tick.is_integer()]
+    rows = [
+        _row(
+            name,
+            _track(_bar(Bar(number_of, float(number_of), None), span), ticks, span),
+            value=number(float(number_of)),
+        )
+        for name, number_of in counts
+    ]
+    axis = _axis([number(tick) for tick in ticks], ticks, span)
+    return element("div", _panel("results", rows, axis, class_="panel valued"), class_="panels")
+
+
+def counts_key(meaning: str) -> list[Markup]:
+    """Return what the bars mean."""
+    return [_key_item(_whole_bar(), meaning)]
+
+
 def bar_key(chart: ShareChart) -> list[Markup]:
     """Return what bars and ticks mean."""
-    bar = element("rect", x="0", y="20%", width="100%", height="60%", class_="bar")
-    items = [_key_item(bar, f"share of {plural(chart.total, 'result')}")]
+    items = [_key_item(_whole_bar(), f"share of {plural(chart.total, 'result')}")]
     if chart.has_optimal:
         items.append(_key_item(_upright("50%", "limit"), "optimal share"))
     return items
+
+
+def _whole_bar() -> Markup:
+    return element("rect", x="0", y="20%", width="100%", height="60%", class_="bar")
 
 
 def _bar(bar: Bar | None, span: Span) -> Markup:
@@ -172,7 +202,7 @@ def evidence_chart(chart: EvidenceChart) -> Markup:
     ticks = [tick for tick in nice_ticks(*across, about=4) if tick.is_integer()]
     return element(
         "div",
-        element("div", *_levels(chart, up), class_="levels"),
+        levels([(_from_top(tick, up), name) for tick, name in _levels_of(chart, up)]),
         plot,
         element("div", "leader", class_="beside"),
         _strip(chart.lead_periods, across),
@@ -204,11 +234,10 @@ def _level(tick: float, up: Span) -> Markup:
     return element("line", x1="0", x2="100%", y1=at, y2=at, class_="rule")
 
 
-def _levels(chart: EvidenceChart, up: Span) -> list[Markup]:
-    return [
-        element("span", name, style=f"top:{_from_top(tick, up)}")
-        for tick, name in _levels_of(chart, up)
-    ]
+def levels(named: Iterable[tuple[str, str]]) -> Markup:
+    """Return the names of levels beside a plot, each at its height in per cent."""
+    texts = [element("text", name, x="100%", y=height, dy=".35em") for height, name in named]
+    return element("svg", *texts, class_="levels")
 
 
 def _levels_of(chart: EvidenceChart, up: Span) -> list[tuple[float, str]]:
@@ -237,15 +266,23 @@ def _path(
 
 
 def _strip(lead_periods: Sequence[LeadPeriod], across: Span) -> Markup:
-    parts = [
-        element(
-            "span",
-            label(period.leader),
-            style=f"width:{_place(period.end - period.start, across)}",
-        )
-        for period in lead_periods
-    ]
-    return element("div", *parts, class_="strip")
+    return element("svg", *(_period(one, across) for one in lead_periods), class_="strip")
+
+
+def _period(period: LeadPeriod, across: Span) -> Markup:
+    wide = (period.end - period.start) / (across[1] - across[0]) >= _NAMED_PERIOD
+    return element(
+        "svg",
+        element("title", period.leader),
+        element("rect", x="0", y="0", width="100%", height="100%"),
+        element("text", shorten(period.leader, LABEL_LENGTH), x=".3em", y="50%", dy=".35em")
+        if wide
+        else None,
+        x=_place(period.start, across),
+        width=_place(period.end - period.start, across),
+        height="100%",
+        class_="period",
+    )
 
 
 # --------------------------------------------------------------------------- pieces

@@ -12,9 +12,9 @@ from fairtrial.presentation.alternatives import (
     candidates_sentence,
     e_value,
     evidence_level,
-    evidence_so_far,
     explanation,
     ruling,
+    still_missing,
     strength,
     when_ruled_out,
 )
@@ -75,13 +75,21 @@ def decision(found: Findings, facts: Mapping[str, object]) -> Markup:
         "Decision",
         verdict,
         table("Facts", ("Fact", "Value"), rows) if rows else None,
+        *_missing(found),
+        None if found.endless else _evidence(found),
+        _against_others(found),
         element("h3", "Guarantee"),
         *guarantee_in_words(found.progress.recommendation.guarantee),
         element("h3", "What would change this answer"),
         bullets(_what_would_change_it(found)),
-        None if found.endless else _evidence(found),
-        _against_others(found),
     )
+
+
+def _missing(found: Findings) -> list[Markup]:
+    """Return what a study that runs still needs before it can decide."""
+    if found.progress.recommendation.status != "running" or found.endless:
+        return []
+    return [element("h3", "What is still missing"), bullets(still_missing(found.progress))]
 
 
 def _what_would_change_it(found: Findings) -> list[str]:
@@ -94,17 +102,10 @@ def _what_would_change_it(found: Findings) -> list[str]:
     elif found.endless:
         points = ["It never stops: serving continues, and follows the results."]
     else:
-        points = [f"More results are needed.{_shortfall(progress)}"]
+        points = ["More results will: the study has not decided yet.", correction]
     if progress.recommendation.guarantee and progress.recommendation.guarantee.assumptions:
         points.append("An assumption of the guarantee that does not hold.")
     return points + _closest_calls(found)
-
-
-def _shortfall(progress: Progress) -> str:
-    gained, needed = finite(progress.evidence), finite(progress.threshold)
-    if gained is None or needed is None or gained >= needed:
-        return ""
-    return f" Evidence so far: {evidence_so_far(progress)}."
 
 
 def _closest_calls(found: Findings) -> list[str]:

@@ -6,13 +6,25 @@ from collections.abc import Sequence
 
 from fairtrial.core.recommendation import Estimate
 from fairtrial.presentation.alternatives import strength
-from fairtrial.presentation.bounds import bounded_values, explanation_of_bounds, title_of_bounds
+from fairtrial.presentation.bounds import (
+    bounded_values,
+    explanation_of_bounds,
+    meaning_of_bounds,
+    title_of_bounds,
+)
 from fairtrial.presentation.charts import IntervalChart, interval_chart
 from fairtrial.presentation.cuts import cut_of_arms
 from fairtrial.presentation.effects import OVERALL, limited
 from fairtrial.presentation.limits import Standing, as_estimate, limits_of, standing
+from fairtrial.presentation.lines import behind_chart, bound_chart, distance_chart
 from fairtrial.presentation.panels import panels_of
-from fairtrial.presentation.shares import shares_of
+from fairtrial.presentation.shares import (
+    BEHIND,
+    carried_note,
+    pulls_in,
+    shares_of,
+    shown_shares,
+)
 from fairtrial.presentation.sources import arm_of
 from fairtrial.presentation.words import (
     NOTHING,
@@ -21,6 +33,7 @@ from fairtrial.presentation.words import (
     fixed,
     label_of,
     number,
+    percent,
     plural,
     shorten,
 )
@@ -36,6 +49,7 @@ from fairtrial.report.html import (
     table,
     text_of,
 )
+from fairtrial.report.lines import lines_figure
 
 __all__ = ["fairness"]
 
@@ -45,8 +59,9 @@ _MOST_LIMITS = 40
 def fairness(found: Findings) -> Markup:
     """Return the section."""
     if shares_of(found.progress):
-        return section("Fairness", element("p", _shares_kept(found)))
-    parts = (_against_control(found), _further(found), _bounds(found))
+        kept = element("p", _shares_kept(found))
+        return section("Fairness", kept, _shares_table(found), _behind(found))
+    parts = (_against_control(found), _further(found), _bounds(found), _bounds_over_time(found))
     others = text_of([part for part in parts if part])
     if not found.limited:
         return section("Fairness", others or element("p", f"No group has a {found.limit}."))
@@ -64,6 +79,7 @@ def fairness(found: Findings) -> Markup:
             _fairness_caption(found),
             folded(f"The numbers: {plural(len(rows), found.limit)}", data, len(rows)),
         ),
+        _over_time(found),
         others,
     )
 
@@ -111,6 +127,28 @@ def _further(found: Findings) -> Markup | None:
             element("h3", "Limits on other predictions"),
             element("p", f"{plural(len(limited), 'limit')}: {tally}.{note}"),
             _limits_table(found, "Further limits", shown, "bound"),
+        ]
+    )
+
+
+def _over_time(found: Findings) -> Markup | None:
+    """Return how the distance from the limits has moved, of the arm that leads or is the answer."""
+    arm = next(iter(sorted(found.best)), None)
+    chart = None if arm is None else distance_chart(found.trace, arm)
+    if chart is None:
+        return None
+    last = [(line.up[-1], line.name) for line in chart.lines]
+    least, where = min(last)
+    side = "on the right side of" if least >= 0 else "beyond"
+    caption = (
+        f"How far the means of {shorten(arm, LABEL_LENGTH)} are from their {found.limit}s, over "
+        f"the results; below 0 a {found.limit} is missed. The nearest now is that of "
+        f"{shorten(where, LABEL_LENGTH)}: {number(abs(least), 3)} {side} it."
+    )
+    return text_of(
+        [
+            element("h3", f"Distance from each {found.limit}, over time"),
+            lines_figure(chart, caption, "Distance from the limit"),
         ]
     )
 
@@ -172,7 +210,8 @@ def _bounds(found: Findings) -> Markup | None:
     return text_of(
         [
             element("h3", title_of_bounds(values)),
-            element("p", f"{plural(len(values), 'limit')}: {_tally(states)}.{note} {explained}"),
+            element("p", f"{plural(len(values), 'limit')}: {_tally(states)}.{note}"),
+            element("p", f"{meaning_of_bounds(values)} {explained}".strip()),
             table(f"{values[0].kind.capitalize()}s", heads, rows, words={0, 1, len(heads) - 1}),
         ]
     )
@@ -180,10 +219,73 @@ def _bounds(found: Findings) -> Markup | None:
 
 def _shares_kept(found: Findings) -> str:
     most = found.progress.details.get("violation")
-    promised = "What is guaranteed are the shares above."
+    promised = "Every arm is guaranteed its share of the pulls; the table lists them."
     if most is None:
         return promised
     return f"{promised} No arm was ever more than {number(max(most, 0.0))} pulls behind its own."
+
+
+def _shares_table(found: Findings) -> Markup:
+    """Return the shares of the pulls against what is owed, as a table."""
+    shares = shares_of(found.progress)
+    shown, note = shown_shares(shares)
+    rows = [
+        (
+            label(one.arm),
+            count(one.pulls),
+            *(percent(value, places=1) for value in (one.share, one.quota, one.owed)),
+            number(one.behind),
+        )
+        for one in shown
+    ]
+    heads = ("Arm", "Pulls", "Share", "Guaranteed", "Owed by now", "Pulls behind")
+    total = plural(pulls_in(shares), "pull")
+    said = [
+        BEHIND,
+        carried_note(shares),
+        note,
+    ]
+    return text_of(
+        [
+            element("h3", "Shares of the pulls"),
+            table(f"Shares of {total}, against what is owed", heads, rows, words={0}),
+            element("p", " ".join(filter(None, said))),
+        ]
+    )
+
+
+def _bounds_over_time(found: Findings) -> Markup | None:
+    """Return how far the values of the arm that leads, or is the answer, were within bounds."""
+    arm = next(iter(sorted(found.best)), None)
+    chart = None if arm is None else bound_chart(found.trace, arm)
+    if chart is None or arm is None:
+        return None
+    least, where = min((line.up[-1], line.name) for line in chart.lines)
+    caption = (
+        f"How far the values of {shorten(arm, LABEL_LENGTH)} are within the bound, over the "
+        f"results; below 0 the bound is exceeded. The nearest now is that of "
+        f"{shorten(where, LABEL_LENGTH)}: {number(least, 3)}."
+    )
+    figure = lines_figure(chart, caption, "Distance from the bound")
+    return text_of([element("h3", "Distance from the bound, over time"), figure])
+
+
+def _behind(found: Findings) -> Markup | None:
+    """Return by how many pulls arms have been behind what they are owed."""
+    chart = behind_chart(found.trace)
+    if chart is None:
+        return None
+    most, arm = max((line.up[-1], line.name) for line in chart.lines)
+    caption = (
+        "Pulls that each arm is behind what it is owed, over the results; below 0 it is ahead. "
+        f"Most behind now: {shorten(arm, LABEL_LENGTH)}, by {number(most, 3)}."
+    )
+    return text_of(
+        [
+            element("h3", "Behind or ahead of the guaranteed share, over time"),
+            lines_figure(chart, caption, "Pulls behind"),
+        ]
+    )
 
 
 def _limit_row(found: Findings, action: Estimate, places: int) -> tuple[object, ...]:

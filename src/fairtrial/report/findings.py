@@ -9,6 +9,7 @@ from functools import cached_property
 from numpy.typing import ArrayLike
 
 from fairtrial.core.recommendation import Estimate, Progress
+from fairtrial.presentation.arrivals import Arrivals
 from fairtrial.presentation.cuts import Cut, cut_of, cut_of_arms
 from fairtrial.presentation.limits import (
     distance_to_limit,
@@ -45,6 +46,7 @@ class Findings:
     minimize: bool
     optimal: Floats | None
     verification: VerificationLike
+    arrivals: Arrivals
 
     @classmethod
     def of(
@@ -52,8 +54,9 @@ class Findings:
         study: StudyLike,
         optimal: ArrayLike | None,
         verification: VerificationLike | None = None,
+        arrivals: Arrivals | None = None,
     ) -> Findings:
-        """Read a study, and audit it unless that was done before."""
+        """Read a study; audit it, and go through its log, unless that was done before."""
         return cls(
             study,
             study.progress(),
@@ -61,6 +64,7 @@ class Findings:
             minimizes(study),
             optimal_shares(optimal, study.problem.n_actions),
             study.verify() if verification is None else verification,
+            Arrivals.of(study.events()) if arrivals is None else arrivals,
         )
 
     @cached_property

@@ -5,22 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from fairtrial.presentation.words import count, ended, number, plural
+from fairtrial.presentation.charts import most_pulled
+from fairtrial.presentation.sources import VerificationLike
+from fairtrial.presentation.words import count, ended, number, percent, plural
+from fairtrial.report import charts
 from fairtrial.report.findings import Findings
-from fairtrial.report.html import Markup, bdi, element, section, table
+from fairtrial.report.html import (
+    Markup,
+    bdi,
+    element,
+    folded,
+    label,
+    section,
+    table,
+    text_of,
+)
 
 __all__ = ["health"]
 
 
 def health(found: Findings, *, blinded: bool = False) -> Markup:
     """Return the section; blinded, it says nothing of arms."""
-    check = found.verification
-    if check.ok:
-        said = f"The log replays to the same decisions: {plural(check.events, 'event')} checked."
-        verdict = element("p", said)
-    else:
-        said = f"The log does not replay to the recorded decisions: {check.first_difference}."
-        verdict = element("p", element("strong", said), class_="warning")
     values = dict(found.study.health(blinded=blinded))
     warnings = values.pop("warnings", ())
     rows = [(name, bdi(value)) for name, value in _flat(values) if value != count(0)]
@@ -30,8 +35,98 @@ def health(found: Findings, *, blinded: bool = False) -> Markup:
         if happened
         else element("p", "No pull is open, and none was lost, late, corrected or told twice.")
     )
-    doubts = [element("p", element("strong", ended(one)), class_="warning") for one in warnings]
-    return section("Health", verdict, *doubts, state)
+    doubts = [element("p", element("strong", _sentence(one)), class_="warning") for one in warnings]
+    return section(
+        "Health",
+        *(
+            doubts
+            or [element("p", "No check of the results against the assumptions found a problem.")]
+        ),
+        _audit(found.verification),
+        state,
+        _delays(found),
+        None if blinded else _returned(found),
+    )
+
+
+def _sentence(text: str) -> str:
+    return ended(text[:1].upper() + text[1:])
+
+
+def _audit(check: VerificationLike) -> Markup:
+    if not check.ok:
+        said = f"The log does not replay to the recorded decisions: {check.first_difference}."
+        return element("p", element("strong", said), class_="warning")
+    if not check.skipped:
+        said = f"The log replays to the same decisions: {plural(check.events, 'event')} checked."
+        return element("p", said)
+    return element(
+        "p",
+        f"The last {plural(check.events, 'event')} follow each other unaltered; the "
+        f"{count(check.skipped)} before them were not looked at now.",
+    )
+
+
+def _delays(found: Findings) -> Markup | None:
+    """Return how long results took."""
+    delays = found.arrivals.delays
+    if not delays:
+        return None
+    total = sum(number_of for _, number_of in delays)
+    rows = [(name, count(number_of), percent(number_of / total, 1)) for name, number_of in delays]
+    caption = (
+        f"Time from a pull to its result, of {plural(total, 'result')}. "
+        f"The middle one took {found.arrivals.usual_delay}."
+    )
+    data = table("Results by the time they took", ("Time", "Results", "Share"), rows, words={0})
+    return text_of(
+        [
+            element("h3", "How long results take"),
+            charts.figure(
+                charts.counts_chart(delays),
+                charts.counts_key("results that took so long"),
+                caption,
+                folded(f"The numbers: {plural(len(rows), 'row')}", data, len(rows)),
+            ),
+        ]
+    )
+
+
+def _returned(found: Findings) -> Markup | None:
+    """Return how many pulls of every action brought a result."""
+    asked, told = found.arrivals.asked, found.arrivals.told
+    labels = found.study.problem.action_labels
+    shown, note = most_pulled(labels, [asked[action] for action in range(len(labels))])
+    rows = [
+        (
+            *(label(name) for name in labels[action].values()),
+            count(asked[action]),
+            count(told[action]),
+            count(asked[action] - told[action]),
+            percent(told[action] / asked[action], 1),
+        )
+        for action in shown
+        if asked[action]
+    ]
+    if not rows:
+        return None
+    names = [str(key).capitalize() for key in labels[0]]
+    heads = (*names, "Pulls", "With result", "Without", "Share with result")
+    said = (
+        "If pulls of some arms bring fewer results than those of others, find out why: results "
+        f"that stay away because of what they are make the answer wrong. {note}"
+    )
+    return text_of(
+        [
+            element("h3", "Pulls that brought a result"),
+            element("p", said.strip()),
+            folded(
+                f"The numbers: {plural(len(rows), 'row')}",
+                table("Pulls and results", heads, rows, words=set(range(len(names)))),
+                len(rows),
+            ),
+        ]
+    )
 
 
 def _flat(values: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:

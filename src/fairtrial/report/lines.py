@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from fairtrial.presentation.lines import Line, LineChart
-from fairtrial.presentation.words import number, percent
-from fairtrial.report.charts import nice_ticks
-from fairtrial.report.html import Markup, element, text_of
+from fairtrial.presentation.words import count, decimals, fixed, number, percent, plural
+from fairtrial.report.charts import figure, levels, nice_ticks
+from fairtrial.report.html import Markup, element, folded, label, table, text_of
 
-__all__ = ["line_chart", "line_key"]
+__all__ = ["line_chart", "line_key", "lines_figure"]
 
 Span = tuple[float, float]
 
 _STYLES = 8
+_ROWS = 24
 _MARKS = (
     "M-4,0a4,4 0 1,0 8,0a4,4 0 1,0 -8,0z",
     "M-4,-4L4,-4L4,4L-4,4z",
@@ -20,15 +21,38 @@ _MARKS = (
 )
 
 
+def lines_figure(chart: LineChart, caption: str, name: str) -> Markup:
+    """Return lines over the results with their key, caption and data table.
+
+    Parameters
+    ----------
+    chart : LineChart
+        What is drawn.
+    caption : str
+        What it shows, with its numbers.
+    name : str
+        What the values in the table are.
+    """
+    places = decimals((value for line in chart.lines for value in line.up), 3)
+    moments = sorted({x for line in chart.lines for x in line.across})
+    step = max(1, -(-len(moments) // _ROWS))
+    values = [dict(zip(line.across, line.up, strict=True)) for line in chart.lines]
+    rows = [
+        (count(x), *("" if x not in own else fixed(own[x], places) for own in values))
+        for x in (*moments[:-1:step], moments[-1])
+    ]
+    heads = (chart.across.capitalize(), *(label(line.name) for line in chart.lines))
+    data = table(f"{name}, by {chart.across} so far", heads, rows, words=set())
+    folded_data = folded(f"The numbers: {plural(len(rows), 'moment')}", data, 1000)
+    return figure(line_chart(chart), line_key(chart), caption, folded_data)
+
+
 def line_chart(chart: LineChart) -> Markup:
     """Return the lines with their axes."""
     low, high = chart.height
     up = (low, high + 0.04 * (high - low))
     ticks = nice_ticks(*chart.height, about=4)
-    levels = [
-        element("span", _text(tick, chart.shares), style=f"top:{_from_top(tick, up)}")
-        for tick in ticks
-    ]
+    names = [(_from_top(tick, up), _text(tick, chart.shares)) for tick in ticks]
     rules = [
         element("line", x1="0", x2="100%", y1=place, y2=place, class_="rule")
         for place in (_from_top(tick, up) for tick in ticks)
@@ -50,7 +74,7 @@ def line_chart(chart: LineChart) -> Markup:
     return element(
         "div",
         element("p", chart.up, class_="title"),
-        element("div", *levels, class_="levels"),
+        levels(names),
         element("svg", *rules, paths, *marks, class_="plot"),
         element("div", class_="beside"),
         _axis(chart),
@@ -71,7 +95,7 @@ def line_key(chart: LineChart) -> list[Markup]:
                     class_="swatch wide",
                     aria_hidden="true",
                 ),
-                line.name,
+                label(line.name),
             ]
         )
         for place, line in enumerate(chart.lines)

@@ -3,50 +3,91 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC
 from itertools import islice
+from typing import NamedTuple
 
 from fairtrial.core.parameters import Parametrized
+from fairtrial.core.problem import Problem
 from fairtrial.presentation.sources import EventLike, StudyLike
 from fairtrial.presentation.words import count, number, plural
 from fairtrial.report.findings import Findings
 from fairtrial.report.html import Markup, bdi, element, label, section, table
 
-__all__ = ["log"]
+__all__ = ["event_table", "log", "origin"]
 
 _EVENTS_AT_EACH_END = 8
 _HASH_SHOWN = 12
+_TIME = "%Y-%m-%d %H:%M:%S"
+
+KINDS = {
+    "ask": "pull asked for",
+    "wait": "no pull to give yet",
+    "reissue": "pull handed out again",
+    "extend": "more time for a pull",
+    "report": "reading",
+    "tell": "result",
+    "late_tell": "late result",
+    "unsolicited": "result nobody asked for",
+    "amend": "result corrected",
+    "expire": "pull expired",
+    "cancel": "pull cancelled",
+    "fail": "pull given up",
+    "time": "time is over",
+    "stop": "study stopped by hand",
+}
+"""The kinds of events, in words."""
 
 
 def log(found: Findings) -> Markup:
-    """Return the section."""
-    study = found.study
-    first, last, total = _both_ends(study)
-    rows = [_event_row(found, event) for event in first]
-    if total > len(first) + len(last):
-        left_out = total - len(first) - len(last)
-        rows.append(("…", f"{count(left_out)} left out", "", "", "", ""))
-    rows += [_event_row(found, event) for event in last]
-    heads = ("Event", "Kind", "Action", "Value", "Time (UTC)", "Hash")
-    origin = [
+    """Return the section: both ends of the log, and where the decisions come from."""
+    first, last, total = _both_ends(found.study)
+    left_out = total - len(first) - len(last)
+    title = f"First and last of {plural(total, 'event')}"
+    events = event_table(found.study.problem, title, first, last, left_out)
+    return section("Log", events, *origin(found.study))
+
+
+def event_table(
+    problem: Problem,
+    title: str,
+    events: Sequence[EventLike],
+    later: Sequence[EventLike] = (),
+    left_out: int = 0,
+) -> Markup:
+    """Return events as a table: a row each, and one for those left out before the later ones."""
+    every = [*events, *later]
+    columns = [column for column in _COLUMNS if column.always or any(map(column.value, every))]
+    rows: list[Sequence[object]] = [
+        [one.cell(problem, event) for one in columns] for event in events
+    ]
+    if left_out > 0:
+        blank = [""] * (len(columns) - 2)
+        rows.append(["…", f"{count(left_out)} left out", *blank])
+    rows += [[one.cell(problem, event) for one in columns] for event in later]
+    return table(title, [one.name for one in columns], rows)
+
+
+def origin(study: StudyLike) -> list[Markup]:
+    """Return what the decisions follow from, and how to check that."""
+    rows = [
         ("policy", bdi(_signature(study.policy))),
         ("problem", f"{study.problem.family}, {plural(study.problem.n_actions, 'action')}"),
         ("problem, SHA-256", study.problem.digest),
         ("seed", str(study.seed)),
         ("last event, SHA-256", study.head_hash),
     ]
-    return section(
-        "Log",
-        table(f"First and last of {plural(total, 'event')}", heads, rows),
+    return [
         element("h3", "Where the decisions come from"),
-        table("The study is this, and its log", ("What", "Value"), origin),
+        table("The study is this, and its log", ("What", "Value"), rows),
         element("p", "Every decision follows from these. To replay and check all of them:"),
         element(
             "pre",
             f"fairtrial study verify {shlex.quote(study.name)} --storage STORAGE\n"
             f"ft.Study.open(STORAGE, {study.name!r}).verify()",
         ),
-    )
+    ]
 
 
 def _signature(policy: Parametrized) -> str:
@@ -64,14 +105,42 @@ def _both_ends(study: StudyLike) -> tuple[list[EventLike], list[EventLike], int]
     return first, list(islice(study.events(place), max(total - place, 0))), total
 
 
-def _event_row(found: Findings, event: EventLike) -> tuple[object, ...]:
-    labels = {} if event.action is None else found.study.problem.labels(event.action)
+class _Column(NamedTuple):
+    """A column of the table of events; unless it is always there, only where it has something."""
+
+    name: str
+    value: Callable[[EventLike], object]
+    cell: Callable[[Problem, EventLike], object]
+    always: bool = True
+
+
+def _happened(event: EventLike) -> str:
+    return KINDS.get(event.kind, event.kind)
+
+
+def _action(problem: Problem, event: EventLike) -> Markup:
+    labels = {} if event.action is None else problem.labels(event.action)
+    return label(" / ".join(map(str, labels.values())))
+
+
+def _outcome(_: Problem, event: EventLike) -> object:
     outcome = event.outcome
-    return (
-        count(event.seq),
-        event.kind,
-        label(" / ".join(map(str, labels.values()))),
-        number(outcome) if isinstance(outcome, float) else label(outcome or ""),
-        event.at.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S"),
-        event.hash[:_HASH_SHOWN],
-    )
+    if isinstance(outcome, Mapping):
+        return label(", ".join(f"{name}: {value}" for name, value in outcome.items()))
+    return number(outcome) if isinstance(outcome, float) else ""
+
+
+def _reason(event: EventLike) -> object:
+    return event.body.get("reason")
+
+
+_COLUMNS = (
+    _Column("Event", lambda e: e.seq, lambda _, e: count(e.seq)),
+    _Column("What happened", _happened, lambda _, e: _happened(e)),
+    _Column("Action", lambda e: e.action, _action),
+    _Column("Value", lambda e: e.outcome, _outcome),
+    _Column("Who", lambda e: e.actor, lambda _, e: label(e.actor or ""), always=False),
+    _Column("Reason", _reason, lambda _, e: label(_reason(e) or ""), always=False),
+    _Column("Time (UTC)", lambda e: e.at, lambda _, e: e.at.astimezone(UTC).strftime(_TIME)),
+    _Column("Hash", lambda e: e.hash, lambda _, e: e.hash[:_HASH_SHOWN]),
+)

@@ -14,6 +14,7 @@ from fairtrial.report.document import document, write_document
 from fairtrial.report.fairness import fairness
 from fairtrial.report.findings import Findings
 from fairtrial.report.flow import flow
+from fairtrial.report.glossary import glossary
 from fairtrial.report.health import health
 from fairtrial.report.html import Markup, bdi, element
 from fairtrial.report.log import log
@@ -89,6 +90,7 @@ def write_report(
         title or study.name,
         element("p", element("strong", bdi(replayed))) if replayed else None,
         *(_blinded(found) if blinded else _full(found, facts or {})),
+        glossary(),
     )
     return write_document(path, page)
 

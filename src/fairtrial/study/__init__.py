@@ -7,17 +7,22 @@ from fairtrial.study.log import Event
 from fairtrial.study.pull import StudyPull
 from fairtrial.study.reporting import Report, StopPull
 from fairtrial.study.running import run_study
+from fairtrial.study.shared_statistics import SharedStatistics
 from fairtrial.study.store import Store, StudySummary
 from fairtrial.study.study import Study
+from fairtrial.study.tokens import Token, Tokens
 
 __all__ = [
     "Event",
     "Report",
+    "SharedStatistics",
     "StopPull",
     "Store",
     "Study",
     "StudyPull",
     "StudySummary",
+    "Token",
+    "Tokens",
     "Verification",
     "accept_loss",
     "analyse",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Callable
 from contextlib import suppress
@@ -77,6 +78,15 @@ class Cache:
         self._replica.settle(study.head_seq, last)
         self._keep(self._replica, study.head_hash)
 
+    @property
+    def is_ahead(self) -> bool:
+        """Whether the policy moved in a write that was not kept."""
+        return self._replica is not None and self._replica.ahead
+
+    def forget(self) -> None:
+        """Let the policy be made again: a write in which it moved was not kept."""
+        self._replica = None
+
     def _keep(self, replica: Replica, head_hash: str) -> None:
         self._replica, self._hash = replica, head_hash
         self._mark = replica.policy.asked, replica.policy.told
@@ -89,9 +99,16 @@ class Cache:
             digest = self._hash_at(snapshot.seq, study)
             if digest is not None and snapshots.restore(snapshot, policy, digest):
                 self._saved = snapshot.seq
-                return Replica(policy, snapshot.seq)
+                return Replica(policy, snapshot.seq, self._stop_reason(snapshot.seq))
         self._saved = 0
         return Replica(self._build())
+
+    def _stop_reason(self, seq: int) -> str | None:
+        """Return why the study had been stopped by that event; None if it had not."""
+        found = self._store.first(self._study_id, "stop")
+        if found is None or found.seq > seq:
+            return None
+        return str(json.loads(found.body or "{}")["reason"])
 
     def _hash_at(self, seq: int, study: StudyRow) -> str | None:
         if seq > study.head_seq:

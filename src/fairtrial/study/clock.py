@@ -7,7 +7,7 @@ from fairtrial.errors import StorageError
 from fairtrial.study.log import PullRow
 from fairtrial.study.store import Store
 
-__all__ = ["leases_over", "microseconds", "time_over"]
+__all__ = ["leases_over", "microseconds", "seconds_until_due", "time_over"]
 
 _END_OF_TIME = 253_402_300_800.0
 """Seconds from 1970 to the end of the year 9999, the last that dates can show."""
@@ -39,3 +39,16 @@ def time_over(store: Store, study_id: int, policy: Policy, now: int) -> float | 
     seconds = 0.0 if first is None else (now - first.at) / 1e6
     is_news = seconds >= policy.max_time and not store.counts(study_id).get("time")
     return seconds if is_news else None
+
+
+def seconds_until_due(store: Store, study_id: int, policy: Policy, now: int) -> float | None:
+    """Return how long until the clock alone brings something about; None if it never does."""
+    moments = []
+    if policy.expiry == "drop":
+        leases = [row.lease_until for row in store.open_pulls(study_id)]
+        moments += [lease for lease in leases if lease is not None]
+    if policy.max_time is not None and not policy.stopped:
+        first = next(iter(store.records(study_id, until=1)), None)
+        if first is not None:
+            moments.append(first.at + round(policy.max_time * 1e6))
+    return max(0.0, (min(moments) - now) / 1e6) if moments else None

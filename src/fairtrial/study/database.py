@@ -17,7 +17,8 @@ from fairtrial.core.files import create_private, sync_folder
 from fairtrial.core.validation import check_choice
 from fairtrial.errors import CorruptLog, StorageBusy, StorageError
 from fairtrial.study.schema import prepare
-from fairtrial.study.tables import Change, TableStore
+from fairtrial.study.statements import Change
+from fairtrial.study.tables import TableStore
 from fairtrial.study.turns import Turns
 from fairtrial.study.witness import Head, Witness
 

@@ -7,7 +7,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import BrokenExecutor, Executor, Future
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
@@ -21,6 +21,8 @@ from fairtrial.errors import (
     StudyError,
 )
 from fairtrial.study.arguments import MOST_AT_ONCE
+from fairtrial.study.changes import told_of_changes
+from fairtrial.study.clock import seconds_until_due
 from fairtrial.study.executors import end_workers
 from fairtrial.study.reporting import Ended, Report, carry_out
 from fairtrial.study.runners import Runner, driver_name, joined
@@ -36,8 +38,15 @@ __all__ = ["Driver", "Ending"]
 Ending = Literal["stopped", "limit", "interrupted"]
 """Why a session ended: the study stopped, the session's pulls were used up, or Ctrl-C."""
 
-_LOOK_SECONDS = 0.2
-"""How often the driver looks for what others did: other drivers, people, the clock."""
+_LOOK_SECONDS = 5.0
+"""The longest time between two looks: the store tells of what others do, but not that they die."""
+_SHORTEST_LOOK_SECONDS = 0.2
+"""The shortest, however much others do."""
+_INTERRUPT_SECONDS = 0.2
+"""How often it is asked whether to end. Nothing is read from the store for that."""
+
+_CHANGED = object()
+"""Comes in when anybody has written to the store."""
 
 _NOT_NEEDED = "no longer needed"
 
@@ -116,7 +125,8 @@ class Driver:
         self._failures = 0
         self._may_have_more = True
         self._error: Exception | None = None
-        self._next_look = 0.0
+        self._last_look = self._next_look = -math.inf
+        self._has_news = False
         self._last_sign = math.inf
 
     def run(self) -> Ending:
@@ -129,18 +139,42 @@ class Driver:
         """
         try:
             self._executor = self._make_executor()
-            with joined(self._study) as self._runner:
+            with joined(self._study) as self._runner, self._told_of_changes():
                 while self._goes_on():
-                    self._take(self._server.take(_LOOK_SECONDS))
+                    self._take(self._awaited())
         finally:
             self._leave()
         if self._error is not None:
             raise self._error
-        if self._study.policy.stopped:
+        if self._study.stopped:
             return "stopped"
         return "interrupted" if self._interrupted() else "limit"
 
     # ------------------------------------------------------------------ begin and end
+
+    def _told_of_changes(self) -> AbstractContextManager[None]:
+        return told_of_changes(self._study._store, self._changed)  # noqa: SLF001
+
+    def _changed(self) -> None:
+        if not self._has_news:
+            self._has_news = True
+            self._server.put(_CHANGED)
+
+    def _awaited(self) -> Any:
+        """Return what comes in next; None if it is time to look around, or to end."""
+        while not self._interrupted():
+            left = self._next_look - time.monotonic()
+            if left <= 0:
+                return None
+            item = self._server.take(min(left, _INTERRUPT_SECONDS))
+            if item is not None:
+                return item
+        return None
+
+    def _look_within(self, seconds: float) -> None:
+        """Look around at the latest after that many seconds, but not too soon."""
+        soonest = self._last_look + _SHORTEST_LOOK_SECONDS
+        self._next_look = min(self._next_look, max(time.monotonic() + seconds, soonest))
 
     def _take_up(self) -> None:
         """Carry out again what a dead driver left open; with readings it counts as lost."""
@@ -161,7 +195,7 @@ class Driver:
             return False
         if time.monotonic() >= self._next_look:
             self._look_around()
-        has_stopped = self._study.policy.stopped
+        has_stopped = self._study.stopped
         self._call_back()
         if has_stopped:
             return False
@@ -177,7 +211,7 @@ class Driver:
         # The last of the others may have told its result since this driver asked.
         self._may_have_more = True
         self._fill()
-        if self._open() or self._study.policy.stopped or self._study.outstanding():
+        if self._open() or self._study.stopped or self._study.outstanding():
             return True
         self._end_with(
             NothingToAsk(f"study {self._study.name!r} gives no pull, and none is in flight")
@@ -259,8 +293,11 @@ class Driver:
     # ------------------------------------------------------------------ what comes in
 
     def _take(self, item: Any) -> None:
-        """Take a request of a worker, or the end of some work; None is neither."""
-        if isinstance(item, Request):
+        """Take a request of a worker, the end of some work, or news of others; None is neither."""
+        if item is _CHANGED:
+            self._has_news = False
+            self._look_within(0.0)
+        elif isinstance(item, Request):
             self._answer(item)
             if item.message["kind"] == "reading":
                 self._show()
@@ -297,6 +334,7 @@ class Driver:
             self._fail(work, "lost", "its worker is gone")
         work.attempt, work.began = attempt, time.monotonic()
         self._last_sign = work.began
+        self._look_within(self._deadline)
         return work.is_open
 
     def _read(self, work: _Work, value: float, details: Mapping[str, Any]) -> None:
@@ -431,7 +469,7 @@ class Driver:
 
     def _look_around(self) -> None:
         """Take note of what the clock says, and of pulls that others told or gave up."""
-        now = time.monotonic()
+        now = self._last_look = time.monotonic()
         self._next_look = now + _LOOK_SECONDS
         # What came while the driver was busy is not late.
         for _ in range(self._server.waiting()):
@@ -450,3 +488,14 @@ class Driver:
             self._take_up()
         if not self._open():
             self._may_have_more = True
+        self._look_within(self._until_due(now))
+
+    def _until_due(self, now: float) -> float:
+        """Return the seconds until the clock alone changes something."""
+        ends = [work.began + self._deadline - now for work in self._open()]
+        if self._is_held_up():
+            ends.append(self._last_sign + self._deadline - now)
+        store = self._study._store  # noqa: SLF001
+        session = self._study._session  # noqa: SLF001
+        due = seconds_until_due(store, session.id, self._study.policy, store.now())
+        return min([math.inf if due is None else due, *ends])

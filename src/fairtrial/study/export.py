@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from itertools import chain, islice
 from pathlib import Path
@@ -21,7 +21,7 @@ from fairtrial.study.store import Store, StudyRow
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["LOG_FORMATS", "export", "history"]
+__all__ = ["ENDINGS", "LOG_FORMATS", "Records", "export", "history", "records_of"]
 
 LOG_FORMATS = (1, 2)
 """Numbers of the formats of JSON lines; each is that of the chain of hashes within."""
@@ -29,7 +29,11 @@ LOG_FORMATS = (1, 2)
 _BATCH = 5_000
 """Events that are made into a part of a table at a time."""
 _NOTHING: Mapping[str, Any] = {}
-_ENDINGS = (".jsonl", ".csv", ".parquet")
+ENDINGS = (".jsonl", ".csv", ".parquet")
+"""Of files that a log is written to."""
+
+Records = Callable[[], Iterator[Record]]
+"""Goes through a log from its first event, each time that it is called."""
 
 
 def export(store: Store, study: StudyRow, problem: Problem, path: Path) -> None:
@@ -45,15 +49,15 @@ def export(store: Store, study: StudyRow, problem: Problem, path: Path) -> None:
         If Parquet is wanted and its packages are missing.
     """
     ending = path.suffix.lower()
-    if ending not in _ENDINGS:
-        raise InvalidArgument("path", f"must end in {', '.join(_ENDINGS)}", str(path))
+    if ending not in ENDINGS:
+        raise InvalidArgument("path", f"must end in {', '.join(ENDINGS)}", str(path))
     with replacing(path) as part:
         if ending == ".jsonl":
             _write_lines(store, study, part)
         elif ending == ".csv":
-            _write_csv(_Table(store, study, problem), part)
+            _write_csv(_Table(records_of(store, study), problem), part)
         else:
-            _write_parquet(store, study, problem, part)
+            _write_parquet(records_of(store, study), problem, part)
 
 
 def _write_lines(store: Store, study: StudyRow, path: Path) -> None:
@@ -70,7 +74,7 @@ def _write_lines(store: Store, study: StudyRow, path: Path) -> None:
     }
     with path.open("w", encoding="utf-8", newline="\n") as stream:
         stream.write(json.dumps(header) + "\n")
-        for record in store.records(study.id, until=study.head_seq):
+        for record in records_of(store, study)():
             stream.write(json.dumps(_line(record)) + "\n")
 
 
@@ -88,18 +92,23 @@ def _write_csv(table: _Table, path: Path) -> None:
             writer.writerow(map(without_formula, row))
 
 
-def _write_parquet(store: Store, study: StudyRow, problem: Problem, path: Path) -> None:
+def _write_parquet(records: Records, problem: Problem, path: Path) -> None:
     try:
         import pyarrow as pa  # noqa: F401
     except ImportError:
         raise MissingExtra("a Parquet file", "data") from None
-    history(store, study, problem).to_parquet(path)
+    history(records, problem).to_parquet(path)
 
 
 # ------------------------------------------------------------------------------ table
 
 
-def history(store: Store, study: StudyRow, problem: Problem) -> pd.DataFrame:
+def records_of(store: Store, study: StudyRow) -> Records:
+    """Return what goes through a study's log, up to its head as it is now."""
+    return lambda: store.records(study.id, until=study.head_seq)
+
+
+def history(records: Records, problem: Problem) -> pd.DataFrame:
     """Return a study's log as a table, one row per event.
 
     Raises
@@ -111,7 +120,7 @@ def history(store: Store, study: StudyRow, problem: Problem) -> pd.DataFrame:
         import pandas as pd
     except ImportError:
         raise MissingExtra("a study's history as a table", "data") from None
-    table = _Table(store, study, problem)
+    table = _Table(records, problem)
     columns = _columns(table)
     # One after the other: a column's list goes when its series is there.
     series = {name: _series(name, columns.pop(name)) for name in table.columns}
@@ -181,9 +190,8 @@ class _Table:
         "hash",
     )
 
-    def __init__(self, store: Store, study: StudyRow, problem: Problem) -> None:
-        self._store = store
-        self._study = study
+    def __init__(self, records: Records, problem: Problem) -> None:
+        self.records = records
         self._problem = problem
         self._labels = list(problem.action_labels[0])
         self.fields = self._outcome_fields()
@@ -199,10 +207,6 @@ class _Table:
             *self._after,
         ]
         self.labels_of = cache(problem.labels)
-
-    def records(self) -> Iterator[Record]:
-        """Yield the events."""
-        return self._store.records(self._study.id, until=self._study.head_seq)
 
     def _outcome_fields(self) -> list[str]:
         """Return the fields of the first outcome: a problem's outcomes all have the same."""

@@ -42,6 +42,11 @@ class Handle(ABC):
     def should_stop(self, pull: Pull | str) -> bool:
         """Return whether a pull's outcome no longer matters."""
 
+    @property
+    def session(self) -> Session:
+        """What the study works with: for programs that build upon studies, as the service does."""
+        return self._session
+
     def close(self) -> None:
         """Keep a snapshot, so that the next opening is quick, and release the storage."""
         self._session.close()

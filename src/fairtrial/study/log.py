@@ -44,12 +44,13 @@ KINDS = (
     "cancel",
     "fail",
     "time",
+    "stop",
 )
 """Every kind of event.
 
 `wait`: a pull was asked for and the policy had none to give. `late_tell`: an outcome that
 came after its lease had run out, or after its pull had been given up. `time`: the policy's
-`max_time` was over, that many seconds after the first event.
+`max_time` was over, that many seconds after the first event. `stop`: somebody stopped the study.
 """
 
 TELLS = ("tell", "late_tell", "unsolicited")
@@ -245,7 +246,7 @@ def project(record: Record, row: PullRow | None) -> PullRow | None:
         that is.
     """
     kind, seq = record.kind, record.seq
-    if kind in ("wait", "time"):
+    if kind in ("wait", "time", "stop"):
         return None
     if (row is None) != (kind in ("ask", "unsolicited")):
         raise ValueError(f"{kind} of pull {record.pull_id}, which is not expected there")
@@ -304,7 +305,8 @@ class Event:
         Its place in the log, from 1.
     kind : str
         What happened: ``ask``, ``wait``, ``reissue``, ``extend``, ``report``, ``tell``,
-        ``late_tell``, ``unsolicited``, ``amend``, ``expire``, ``cancel``, ``fail`` or ``time``.
+        ``late_tell``, ``unsolicited``, ``amend``, ``expire``, ``cancel``, ``fail``, ``time`` or
+        ``stop``.
     at : datetime
         When, by the store's clock (UTC). Events are ordered by `seq`, not by it.
     pull_id : str or None

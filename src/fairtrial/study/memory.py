@@ -10,9 +10,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from fairtrial.errors import StorageError
+from fairtrial.study.access_memory import AccessMemory
 from fairtrial.study.clock import microseconds
 from fairtrial.study.log import PullRow, Record, Step
 from fairtrial.study.store import NewStudy, Snapshot, StudyRow
+from fairtrial.study.waiting import Waiting
 
 __all__ = ["MemoryStore"]
 
@@ -33,6 +35,7 @@ class _Log:
         self.requests: dict[str, Record] = {}
         self.counts: Counter[str] = Counter()
         self.snapshots: list[Snapshot] = []
+        self.statistics: dict[str, str] = {}
 
     def put(self, pull: PullRow) -> None:
         """Put a pull's row in the place of its last one."""
@@ -69,7 +72,7 @@ class _Log:
         self.row = row
 
 
-class MemoryStore:
+class MemoryStore(AccessMemory, Waiting):
     """A `Store` in the memory of one process.
 
     Parameters
@@ -85,11 +88,12 @@ class MemoryStore:
     """What keeps the studies."""
 
     def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
+        super().__init__()
         self._clock = clock
-        self._lock = threading.RLock()
         self._process = os.getpid()
         self._logs: list[_Log] = []
-        self._undo: list[Callable[[], object]] | None = None
+        self._commits = 0
+        self._has_changed = threading.Condition(self._lock)
         self._is_closed = False
 
     def now(self) -> int:
@@ -122,16 +126,13 @@ class MemoryStore:
             try:
                 answer = operation()
                 undo.clear()
+                self._commits += 1
+                self._has_changed.notify_all()
             finally:
                 self._undo = None
                 while undo:
                     undo.pop()()
             return answer
-
-    def _writing(self) -> list[Callable[[], object]]:
-        if self._undo is None:
-            raise StorageError("the store in memory is written to in transactions only")
-        return self._undo
 
     def _log(self, study_id: int) -> _Log:
         if self._undo is None:
@@ -212,6 +213,12 @@ class MemoryStore:
         with self._lock:
             return self._log(study_id).requests.get(request_id)
 
+    def first(self, study_id: int, kind: str) -> Record | None:
+        """Return the first event of a kind that is rare: neither ask nor report nor tell."""
+        if not self.counts(study_id).get(kind):
+            return None
+        return next(record for record in self.records(study_id) if record.kind == kind)
+
     def counts(self, study_id: int) -> Mapping[str, int]:
         """Return the numbers of events by kind, of all kinds but ask, report and tell."""
         with self._lock:
@@ -257,6 +264,28 @@ class MemoryStore:
         """Yield the snapshots, the newest first."""
         with self._lock:
             return iter(list(self._log(study_id).snapshots))
+
+    # ----------------------------------------------------------------- statistics
+
+    def publish_statistic(self, study_id: int, process: str, body: str) -> None:
+        """Put what a process has to say in place of what it said before, in a transaction."""
+        self.transact(lambda: self._log(study_id).statistics.update({process: body}))
+
+    def statistics(self, study_id: int) -> Mapping[str, str]:
+        """Return what every process has published, by its name."""
+        with self._lock:
+            return dict(self._log(study_id).statistics)
+
+    # -------------------------------------------------------------------- waiting
+
+    def changes(self) -> object:
+        """Return what will be another value once anybody has written to the storage."""
+        return self._commits
+
+    def await_change(self, seen: object, seconds: float) -> None:
+        """Wait until `changes` is no longer `seen`, or for so many seconds."""
+        with self._has_changed:
+            self._has_changed.wait_for(lambda: self._commits != seen, seconds)
 
     def damage(self) -> str | None:
         """Return None: nothing but this process can change it."""

@@ -27,7 +27,7 @@ from fairtrial.study.session import Session
 from fairtrial.study.specification import Specification
 from fairtrial.study.store import NewStudy, Store, StudyRow
 
-__all__ = ["Classes", "create_study", "import_study", "open_study"]
+__all__ = ["Classes", "create_study", "find_or_insert", "import_study", "open_study"]
 
 Classes = tuple[Sequence[type[Parametrized]], Sequence[type[Problem]]]
 """Policies, with the classes of their parts, and problems of the caller's own."""
@@ -62,15 +62,38 @@ def create_study(
     with _opened(storage, durability) as store:
 
         def found_or_made() -> StudyRow:
-            row = store.find_study(name)
-            if row is None:
-                return store.insert_study(_new_study(name, spec, fresh, secret, store.now()))
-            _require_same(row, spec, store.url, exist_ok=exist_ok, any_seed=any_seed)
-            if secret not in (None, row.secret):
-                raise StudyExists(f"{store.url} has a study {name!r} with another secret")
+            row, _ = find_or_insert(
+                store, name, spec, fresh, secret, exist_ok=exist_ok, any_seed=any_seed
+            )
             return row
 
         return _session(store, storage, store.transact(found_or_made), own, notes)
+
+
+def find_or_insert(
+    store: Store,
+    name: str,
+    spec: Specification,
+    fresh: Policy,
+    secret: str | None = None,
+    *,
+    exist_ok: bool,
+    any_seed: bool,
+) -> tuple[StudyRow, bool]:
+    """Return a study, within a transaction, and whether it is new.
+
+    Raises
+    ------
+    StudyExists
+        If there is one of that name with another specification or secret, or at all.
+    """
+    row = store.find_study(name)
+    if row is None:
+        return store.insert_study(_new_study(name, spec, fresh, secret, store.now())), True
+    _require_same(row, spec, store.url, exist_ok=exist_ok, any_seed=any_seed)
+    if secret not in (None, row.secret):
+        raise StudyExists(f"{store.url} has a study {name!r} with another secret")
+    return row, False
 
 
 def open_study(

@@ -20,10 +20,12 @@ from fairtrial.core.validation import check_choice
 from fairtrial.errors import ConnectionLost, StorageBusy, StorageError, StorageUnreachable
 from fairtrial.study import postgresql_schema
 from fairtrial.study.clock import microseconds
+from fairtrial.study.postgresql_ears import Ears
 from fairtrial.study.schema import APPLICATION_ID
 from fairtrial.study.server_address import ServerAddress
+from fairtrial.study.statements import Change, columns
 from fairtrial.study.store import StudyRow
-from fairtrial.study.tables import Change, TableStore, columns
+from fairtrial.study.tables import TableStore
 
 __all__ = ["PostgreSQLStore"]
 
@@ -38,6 +40,10 @@ _CONNECTING = {
     "keepalives_count": "3",
 }
 _BEGIN = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+_CHANNEL = "fairtrial"
+_COMMIT_AND_TELL = f"NOTIFY {_CHANNEL}; COMMIT"
+_LONGEST_SILENCE = 5.0
+"""Seconds without a word from the server, after which it is asked whether anything was written."""
 _NOW = "(extract(epoch FROM clock_timestamp()) * 1000000)::bigint"
 # The clock is read along with the row that is locked: one question to the server less.
 _LOCK_STUDY = f"SELECT {_NOW}, {columns(StudyRow)} FROM study WHERE id = ? FOR UPDATE"
@@ -123,6 +129,7 @@ class PostgreSQLStore(TableStore):
         self._locked_at: int | None = None
         self._promises_too_much = False
         self._present: list[str] = []
+        self._ears = Ears(self._parameters, _CHANNEL)
         self._connection = self._opened()
         try:
             self._prepare(create)
@@ -156,6 +163,7 @@ class PostgreSQLStore(TableStore):
         """Close the connection; a second time does nothing."""
         with self._lock:
             self._is_closed = True
+            self._ears.close()
             with suppress(psycopg.Error):
                 self._connection.close()
 
@@ -285,7 +293,8 @@ class PostgreSQLStore(TableStore):
 
     def _commit(self) -> None:
         try:
-            self._run("COMMIT")
+            # Whoever waits is told with the commit, if there is anything to tell.
+            self._run(_COMMIT_AND_TELL if self._moved else "COMMIT")
         except psycopg.Error as error:
             if not self._is_lost(error):
                 raise self._error(error) from error
@@ -410,6 +419,18 @@ class PostgreSQLStore(TableStore):
             finally:
                 if is_alone:
                     self._one(f"SELECT pg_advisory_unlock({_RUNNERS})", (name,))
+
+    # --------------------------------------------------------------------- waiting
+
+    def changes(self) -> object:
+        """Return what will be another value once anybody has written to the storage."""
+        return self._ears.heard, self._commits
+
+    def await_change(self, seen: object, seconds: float) -> None:
+        """Wait until `changes` is no longer `seen`, or for so many seconds; or less."""
+        deadline = time.monotonic() + min(seconds, _LONGEST_SILENCE)
+        while self.changes() == seen and (left := deadline - time.monotonic()) > 0:
+            self._ears.listen(left)
 
     # --------------------------------------------------------------------- damage
 

@@ -116,7 +116,7 @@ class Recording(Viewing):
         return lambda writer: writer.ask(n, clean, worker, seconds, request_id)
 
     def _nothing(self) -> ExperimentFinished | NothingToAsk:
-        if self.policy.stopped:
+        if self.stopped:
             return ExperimentFinished(f"study {self.name!r} has stopped: see recommend()")
         return NothingToAsk(f"study {self.name!r} has no pull to give before the next result")
 
@@ -173,7 +173,11 @@ class Recording(Viewing):
         return self._event(self._telling(pull, value, actor, request_id))
 
     def tell_many(
-        self, outcomes: Sequence[tuple[Pull | str, Outcome]], *, actor: str | None = None
+        self,
+        outcomes: Sequence[tuple[Pull | str, Outcome]],
+        *,
+        actor: str | None = None,
+        request_id: str | None = None,
     ) -> list[Event]:
         """Take many outcomes in one write: all of them, or after an error none.
 
@@ -183,8 +187,13 @@ class Recording(Viewing):
             Each as in `tell`; at most 10,000, because others wait while they are written.
         actor : str, optional
             Who says so; recorded.
+        request_id : str, optional
+            A key of your own, by which unsolicited data among them count once.
         """
-        telling = [self._telling(pull, value, actor, None) for pull, value in as_pairs(outcomes)]
+        telling = [
+            self._telling(pull, value, actor, _part_of(request_id, pull, place))
+            for place, (pull, value) in enumerate(as_pairs(outcomes))
+        ]
         records = self._session.write(lambda writer: [tell(writer) for tell in telling])
         return [Event.of(record) for record in records]
 
@@ -229,22 +238,48 @@ class Recording(Viewing):
 
         return [Event.of(record) for record in self._session.write(tell)]
 
+    @overload
     def tell_and_ask(
         self,
         pull: Pull | str,
         value: Outcome,
+        n: None = None,
         *,
         worker: str | None = None,
         lease: float | None = None,
         request_id: str | None = None,
         **context: Any,
-    ) -> StudyPull | None:
-        """Take an outcome and issue the next pull, in one write instead of two.
+    ) -> StudyPull | None: ...
+    @overload
+    def tell_and_ask(
+        self,
+        pull: Pull | str,
+        value: Outcome,
+        n: int,
+        *,
+        worker: str | None = None,
+        lease: float | None = None,
+        request_id: str | None = None,
+        **context: Any,
+    ) -> list[StudyPull]: ...
+    def tell_and_ask(
+        self,
+        pull: Pull | str,
+        value: Outcome,
+        n: int | None = None,
+        *,
+        worker: str | None = None,
+        lease: float | None = None,
+        request_id: str | None = None,
+        **context: Any,
+    ) -> StudyPull | list[StudyPull] | None:
+        """Take an outcome and issue the next pull, or up to `n`, in one write instead of two.
 
         Returns
         -------
-        StudyPull or None
-            None when the policy has stopped, or has nothing to give before the next result.
+        StudyPull or None, or list of StudyPull
+            None, or an empty list, when the study has stopped, or has nothing to give before the
+            next result.
 
         Examples
         --------
@@ -259,13 +294,16 @@ class Recording(Viewing):
         'a'
         """
         tell = self._telling(pull, value, worker, None)
-        asking = self._asking(1, worker, lease, request_id, context)
+        wanted = 1 if n is None else check_many("n", n)
+        asking = self._asking(wanted, worker, lease, request_id, context)
 
         def both(writer: Writer) -> list[StudyPull]:
             tell(writer)
             return self._bound(asking(writer))
 
         pulls = self._session.write(both)
+        if n is not None:
+            return pulls
         return pulls[0] if pulls else None
 
     def _telling(
@@ -361,6 +399,42 @@ class Recording(Viewing):
             self._session.write(lambda writer: writer.give_up(kind, pull_id, reason, actor))
         )
 
+    def stop(self, reason: str, *, actor: str | None = None) -> Event:
+        """Stop the study without an answer: no more pulls are issued.
+
+        Results of pulls that are under way still count when they come. They may even decide the
+        study, as they would have done without the stop.
+
+        Parameters
+        ----------
+        reason : str
+            Why; it is recorded, and shown wherever the answer is.
+        actor : str, optional
+            Who says so; recorded.
+
+        Returns
+        -------
+        Event
+            What was written; the first event again if the study was stopped before.
+
+        Raises
+        ------
+        ExperimentFinished
+            If the study has stopped by itself.
+
+        Examples
+        --------
+        >>> from fairtrial.study import Study
+        >>> from fairtrial.subpopulations import BlockBetting, Problem
+        >>> problem = Problem(["a", "b"], ["x"], reward_range=(0, 1))
+        >>> study = Study.create(problem, BlockBetting(problem), storage="memory://", name="demo")
+        >>> study.stop("the drug was recalled", actor="board").kind, study.ask(5), study.status
+        ('stop', [], 'undecided')
+        """
+        check_texts(actor=actor)
+        check_reason(reason)
+        return self._event(lambda writer: writer.stop(reason, actor))
+
     def pass_time(self) -> None:
         """Check the clock: expire leases, and stop the study if `max_time` is over.
 
@@ -385,3 +459,10 @@ class Recording(Viewing):
 
     def _event(self, operation: Callable[[Writer], Record]) -> Event:
         return Event.of(self._session.write(operation))
+
+
+def _part_of(request_id: str | None, pull: Pull | str, place: int) -> str | None:
+    """Return the key of one of many outcomes that are told by one request."""
+    if request_id is None or not is_unsolicited(pull):
+        return None
+    return f"{request_id}:{place}"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
-from fairtrial.core import Policy, Pull
+from fairtrial.core import Policy, Progress, Pull, Recommendation
 from fairtrial.errors import CorruptLog, StorageError
 from fairtrial.study.log import Record, Step, outcome_of
 
@@ -24,24 +25,63 @@ class Replica:
         Fresh, or restored to its state after event `seq`.
     seq : int
         The last event that it knows.
+    stop_reason : str, optional
+        Why somebody has stopped the study.
     """
 
-    def __init__(self, policy: Policy, seq: int = 0) -> None:
+    def __init__(self, policy: Policy, seq: int = 0, stop_reason: str | None = None) -> None:
         self.policy = policy
         self.seq = seq
+        self.stop_reason = stop_reason
         self.ahead = False
         self.last: tuple[str, str | None] | None = None
         """Kind and body of the last event, if it was not before a snapshot."""
 
+    # ------------------------------------------------------------------- what it says
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the policy has stopped by itself, or somebody has stopped the study."""
+        return self.stop_reason is not None or self.policy.stopped
+
     @property
     def status(self) -> str:
-        """The policy's status, at little cost while it runs."""
-        return self.policy.recommend().status if self.policy.stopped else "running"
+        """The study's status, at little cost while it runs."""
+        return self.recommend().status if self.stopped else "running"
+
+    def recommend(self) -> Recommendation:
+        """Return the answer now.
+
+        A study that was stopped has one only if results that were under way have decided it.
+        """
+        return self._as_stopped(self.policy.recommend())
+
+    def progress(self) -> Progress:
+        """Return all that a plot or a page shows."""
+        progress = self.policy.progress()
+        if self.stop_reason is None:
+            return progress
+        answer = self._as_stopped(progress.recommendation)
+        return replace(progress, recommendation=answer, remaining=0.0)
+
+    def _as_stopped(self, answer: Recommendation) -> Recommendation:
+        if self.stop_reason is None:
+            return answer
+        status = "undecided" if answer.status == "running" else answer.status
+        arm = answer.arm if status == "decided" else None
+        reason = f"stopped by hand: {self.stop_reason}; {answer.reason}"
+        return replace(answer, arm=arm, status=status, reason=reason)
+
+    def to_cancel(self) -> list[Pull]:
+        """Return the pulls in flight whose results no longer matter: all, once stopped."""
+        return self.policy.outstanding() if self.stopped else self.policy.to_cancel()
 
     # ----------------------------------------------------------------------- live
 
     def ask(self, context: Mapping[str, Any]) -> Pull | None:
         """Let the policy decide; None if it has nothing to give now."""
+        if self.stop_reason is not None:
+            return None
         self.ahead = True
         issued = self.policy.ask(1, **context)
         return issued[0] if issued else None
@@ -87,6 +127,8 @@ class Replica:
         kind, body = None, None
         for seq, kind, number, action, tag, value, stage, body in steps:
             if kind == "ask":
+                if self.stop_reason is not None:
+                    raise _Difference("it asks for a pull after the study was stopped")
                 said = _NOTHING if body is None else json.loads(body)
                 pull = ask(**said.get("context", _NOTHING))
                 if (pull.number, pull.action, pull.tag) != (number, action, tag):
@@ -101,6 +143,8 @@ class Replica:
             elif kind == "time":
                 # An event of time has a body.
                 self.policy.pass_time(json.loads(body)["seconds"])  # type: ignore[arg-type]
+            elif kind == "stop":
+                self._stop(json.loads(body)["reason"])  # type: ignore[arg-type]
             elif number is not None and action is not None and tag is not None:
                 pull = Pull(number, action, labels(action), tag)
                 self._take(kind, pull, value, stage, json.loads(body) if body else {})
@@ -109,8 +153,13 @@ class Replica:
             self.last = kind, body
 
     def _wait(self, body: str | None) -> None:
-        if self.policy.stopped or self.policy.ask(1, **_context(body)):
+        if self.stopped or self.policy.ask(1, **_context(body)):
             raise _Difference("the log says that there was nothing to ask, and now there is")
+
+    def _stop(self, reason: str) -> None:
+        if self.stopped:
+            raise _Difference("it stops a study that had stopped")
+        self.stop_reason = reason
 
     def _take(
         self,

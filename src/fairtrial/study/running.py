@@ -131,7 +131,7 @@ def run_study(
         host=_check_host(host),
         may_renew=not is_executor(executor),
     )
-    if study.policy.stopped:
+    if study.stopped:
         raise ExperimentFinished(f"study {study.name!r} has stopped: see recommend()")
     driver.run()
     return study.recommend()

@@ -122,7 +122,54 @@ _THIRD = (
         BEGIN SELECT RAISE(ABORT, 'the specification of a study is immutable'); END""",
 )
 
-STEPS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND, _THIRD)
+_FOURTH = (
+    # What processes that decide by themselves have learned: see `shared_statistics`.
+    """CREATE TABLE statistic (
+        study_id INTEGER NOT NULL REFERENCES study (id),
+        process TEXT NOT NULL,
+        body TEXT NOT NULL,
+        at INTEGER NOT NULL,
+        PRIMARY KEY (study_id, process)
+    ) WITHOUT ROWID""",
+    # Who may use the service: of a secret text only its hash is kept.
+    """CREATE TABLE token (
+        id INTEGER PRIMARY KEY,
+        name TEXT NOT NULL UNIQUE,
+        secret_sha256 TEXT NOT NULL UNIQUE,
+        scopes TEXT NOT NULL,
+        studies TEXT,
+        created_at INTEGER NOT NULL,
+        expires_at INTEGER,
+        revoked_at INTEGER,
+        last_used_at INTEGER
+    )""",
+    """CREATE TABLE session (
+        secret_sha256 TEXT PRIMARY KEY,
+        token_id INTEGER NOT NULL REFERENCES token (id),
+        created_at INTEGER NOT NULL,
+        expires_at INTEGER NOT NULL
+    ) WITHOUT ROWID""",
+    # What a request with an idempotency key was answered when it came first.
+    """CREATE TABLE idempotency (
+        actor TEXT NOT NULL,
+        key TEXT NOT NULL,
+        fingerprint TEXT NOT NULL,
+        status INTEGER NOT NULL,
+        body TEXT NOT NULL,
+        at INTEGER NOT NULL,
+        PRIMARY KEY (actor, key)
+    ) WITHOUT ROWID""",
+    "CREATE INDEX idempotency_age ON idempotency (at)",
+    # What somebody outside was told of a study by a webhook.
+    """CREATE TABLE notice (
+        study_id INTEGER NOT NULL REFERENCES study (id),
+        notice TEXT NOT NULL,
+        at INTEGER NOT NULL,
+        PRIMARY KEY (study_id, notice)
+    ) WITHOUT ROWID""",
+)
+
+STEPS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND, _THIRD, _FOURTH)
 """Step n leads from schema n to schema n + 1. A step that was released is never edited."""
 
 

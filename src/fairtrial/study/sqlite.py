@@ -18,6 +18,9 @@ __all__ = ["SQLiteStore"]
 _MOVE_EVERY = 400
 """Events after which the write-ahead log, of some four megabytes then, is moved to the file."""
 
+# A look takes some ten microseconds: nothing but the number of the last write is read.
+_SHORTEST_PAUSE, _LONGEST_PAUSE = 0.002, 0.05
+
 
 class SQLiteStore(Database):
     """A `Store` in one SQLite file.
@@ -94,6 +97,19 @@ class SQLiteStore(Database):
         moved = super().append(study, records, pulls, status, duplicates, environment)
         self._is_long |= moved.head_seq // _MOVE_EVERY != study.head_seq // _MOVE_EVERY
         return moved
+
+    def changes(self) -> object:
+        """Return what will be another value once anybody has written to the storage."""
+        # SQLite's number counts what other connections have written.
+        [(version,)] = self._all("PRAGMA data_version")
+        return version, self._commits
+
+    def await_change(self, seen: object, seconds: float) -> None:
+        """Wait until `changes` is no longer `seen`, or for so many seconds."""
+        deadline, pause = time.monotonic() + seconds, _SHORTEST_PAUSE
+        while self.changes() == seen and (left := deadline - time.monotonic()) > 0:
+            time.sleep(min(pause, left))
+            pause = min(1.2 * pause, _LONGEST_PAUSE)
 
     def damage(self) -> str | None:
         """Return what is wrong with the file: damaged pages, or guards that were removed."""

@@ -9,7 +9,16 @@ from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from fairtrial.study.log import PullRow, Record, Step, origin
 
-__all__ = ["NewStudy", "Snapshot", "Store", "StudyRow", "StudySummary"]
+__all__ = [
+    "AnswerRow",
+    "NewStudy",
+    "SessionRow",
+    "Snapshot",
+    "Store",
+    "StudyRow",
+    "StudySummary",
+    "TokenRow",
+]
 
 _Answer = TypeVar("_Answer")
 
@@ -95,6 +104,40 @@ class Snapshot(NamedTuple):
     policy_version: int
     state: bytes
     sha256: str
+
+
+class TokenRow(NamedTuple):
+    """Who may use the service; `scopes` and `studies` are JSON. A new one has the id 0."""
+
+    id: int
+    name: str
+    secret_sha256: str
+    scopes: str
+    studies: str | None
+    created_at: int
+    expires_at: int | None = None
+    revoked_at: int | None = None
+    last_used_at: int | None = None
+
+
+class SessionRow(NamedTuple):
+    """A browser in which somebody has logged in with a token."""
+
+    secret_sha256: str
+    token_id: int
+    created_at: int
+    expires_at: int
+
+
+class AnswerRow(NamedTuple):
+    """What a request with an idempotency key was answered when it came first."""
+
+    actor: str
+    key: str
+    fingerprint: str
+    status: int
+    body: str
+    at: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +239,9 @@ class Store(Protocol):
     def open_pulls(self, study_id: int, due_by: int | None = None) -> list[PullRow]:
         """Return the open pulls by number; with `due_by` those whose lease ends by then."""
 
+    def first(self, study_id: int, kind: str) -> Record | None:
+        """Return the first event of a kind that is rare: neither ask nor report nor tell."""
+
     def counts(self, study_id: int) -> Mapping[str, int]:
         """Return the numbers of events by kind, of all kinds but ask, report and tell."""
 
@@ -204,6 +250,60 @@ class Store(Protocol):
 
     def snapshots(self, study_id: int) -> Iterator[Snapshot]:
         """Yield the snapshots, the newest first, without those that cannot be read."""
+
+    def publish_statistic(self, study_id: int, process: str, body: str) -> None:
+        """Put what a process has to say in place of what it said before, in a transaction."""
+
+    def statistics(self, study_id: int) -> Mapping[str, str]:
+        """Return what every process has published, by its name."""
+
+    def insert_token(self, new: TokenRow) -> TokenRow:
+        """Write a token down, within a transaction; its name and secret must be new."""
+
+    def tokens(self) -> list[TokenRow]:
+        """Return all tokens, the oldest first."""
+
+    def token(self, secret_sha256: str) -> TokenRow | None:
+        """Return the token whose secret has this hash."""
+
+    def revoke_token(self, token_id: int, at: int) -> None:
+        """Let a token be valid no longer, within a transaction."""
+
+    def touch_token(self, token_id: int, at: int) -> None:
+        """Note when a token was used, within a transaction."""
+
+    def insert_session(self, new: SessionRow) -> None:
+        """Write a browser's session down, within a transaction."""
+
+    def session(self, secret_sha256: str) -> tuple[SessionRow, TokenRow] | None:
+        """Return the session whose secret has this hash, and its token."""
+
+    def remove_session(self, secret_sha256: str) -> None:
+        """End a session, within a transaction."""
+
+    def answer(self, actor: str, key: str) -> AnswerRow | None:
+        """Return what a request with this key was answered when it came first."""
+
+    def save_answer(self, answer: AnswerRow) -> None:
+        """Keep an answer for requests with the same key, within a transaction."""
+
+    def drop_answers(self, before: int, sessions_before: int) -> None:
+        """Forget old answers, and sessions that ended by then, within a transaction."""
+
+    def save_notice(self, study_id: int, notice: str, at: int) -> None:
+        """Keep that somebody outside was told something of a study, within a transaction."""
+
+    def notices(self, study_id: int) -> set[str]:
+        """Return what somebody outside was told of a study."""
+
+    def changes(self) -> object:
+        """Return what will be another value once anybody has written to the storage."""
+
+    def await_change(self, seen: object, seconds: float) -> None:
+        """Wait until `changes` is no longer `seen`, or for so many seconds; or less."""
+
+    def wait(self, study_id: int, after: int, seconds: float) -> bool:
+        """Wait until a study has more events than `after`; return whether they came in time."""
 
     def damage(self) -> str | None:
         """Return what is wrong with the place itself, whatever the logs say; None if nothing."""

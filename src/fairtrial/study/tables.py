@@ -6,41 +6,32 @@ from __future__ import annotations
 
 import os
 import threading
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 from fairtrial.errors import CorruptLog, StorageError
+from fairtrial.study.access_tables import AccessTables
 from fairtrial.study.log import PullRow, Record, Step
 from fairtrial.study.machine import boot
+from fairtrial.study.statements import columns, places
 from fairtrial.study.store import NewStudy, Snapshot, StudyRow
+from fairtrial.study.waiting import Waiting
 
-__all__ = ["Change", "TableStore", "columns"]
+__all__ = ["TableStore"]
 
 _Answer = TypeVar("_Answer")
-
-Change = tuple[str, Sequence[Sequence[Any]]]
-"""A statement, and the values of all rows that it is carried out for."""
 
 _SNAPSHOTS_KEPT = 2
 _PAGE = 5_000
 """Events fetched at a time: long reads never hold a lock that would let a log grow."""
 
 
-def columns(row_type: Any) -> str:
-    """Return the names of the columns that a row is made of."""
-    return ", ".join(row_type._fields)
-
-
-def _places(row_type: Any) -> str:
-    return ", ".join("?" for _ in row_type._fields)
-
-
 def _replacing(table: str, row_type: Any, key: str) -> str:
     """Return the statement that puts a row of a study in the place of the one with the same key."""
     changes = ", ".join(f"{name} = excluded.{name}" for name in row_type._fields if name != key)
     return (
-        f"INSERT INTO {table} (study_id, {columns(row_type)}) VALUES (?, {_places(row_type)}) "
+        f"INSERT INTO {table} (study_id, {columns(row_type)}) VALUES (?, {places(row_type)}) "
         f"ON CONFLICT (study_id, {key}) DO UPDATE SET {changes}"
     )
 
@@ -48,15 +39,19 @@ def _replacing(table: str, row_type: Any, key: str) -> str:
 _SELECT_STUDY = f"SELECT {columns(StudyRow)} FROM study"
 _INSERT_STUDY = (
     f"INSERT INTO study ({columns(NewStudy)}, status, head_seq, head_hash, duplicates) "
-    f"VALUES ({_places(NewStudy)}, 'running', 0, ?, 0)"
+    f"VALUES ({places(NewStudy)}, 'running', 0, ?, 0)"
 )
 _SELECT_PULL = f"SELECT {columns(PullRow)} FROM pull WHERE study_id = ?"
-_INSERT_EVENT = f"INSERT INTO event (study_id, {columns(Record)}) VALUES (?, {_places(Record)})"
+_INSERT_EVENT = f"INSERT INTO event (study_id, {columns(Record)}) VALUES (?, {places(Record)})"
 _REPLACE_PULL = _replacing("pull", PullRow, "pull_id")
 _REPLACE_SNAPSHOT = _replacing("snapshot", Snapshot, "seq")
 _DROP_SNAPSHOTS = (
     "DELETE FROM snapshot WHERE study_id = ? AND seq NOT IN "
     "(SELECT seq FROM snapshot WHERE study_id = ? ORDER BY seq DESC LIMIT ?)"
+)
+_PUBLISH = (
+    "INSERT INTO statistic (study_id, process, body, at) VALUES (?, ?, ?, ?) "
+    "ON CONFLICT (study_id, process) DO UPDATE SET body = excluded.body, at = excluded.at"
 )
 _MOVE_HEAD = (
     "UPDATE study SET status = ?, head_seq = ?, head_hash = ?, duplicates = duplicates + ?, "
@@ -65,7 +60,7 @@ _MOVE_HEAD = (
 )
 
 
-class TableStore(ABC):
+class TableStore(AccessTables, Waiting):
     """A `Store` in the tables of `schema`; a subclass says how the database is reached.
 
     Statements are written in the SQL that SQLite and PostgreSQL share, with question marks for
@@ -76,6 +71,7 @@ class TableStore(ABC):
         self._lock = threading.RLock()
         self._process = os.getpid()
         self._machine = boot()
+        self._commits = 0
         self._moved: dict[int, StudyRow] = {}
         """Studies as the transaction leaves them."""
         self._last: dict[int, int] = {}
@@ -87,6 +83,10 @@ class TableStore(ABC):
         """The place in words, for messages."""
 
     # --------------------------------------------------------------- the database
+
+    @abstractmethod
+    def now(self) -> int:
+        """Return the store's clock: microseconds since 1970 (UTC); it may run backwards."""
 
     @property
     @abstractmethod
@@ -104,17 +104,6 @@ class TableStore(ABC):
     @abstractmethod
     def _end(self) -> None:
         """Undo what is not committed; a second time does nothing."""
-
-    @abstractmethod
-    def _all(self, statement: str, parameters: Sequence[Any] = ()) -> list[Any]:
-        """Return all rows that a statement gives."""
-
-    @abstractmethod
-    def _change(self, *changes: Change) -> int:
-        """Make changes, each for all of its rows; return how many rows the last one changed."""
-
-    def _one(self, statement: str, parameters: Sequence[Any] = ()) -> Any:
-        return next(iter(self._all(statement, parameters)), None)
 
     def _require_own_process(self) -> None:
         if os.getpid() != self._process:
@@ -135,6 +124,7 @@ class TableStore(ABC):
                 self._begin()
                 answer = operation()
                 self._commit()
+                self._commits += 1
                 for study_id, study in self._moved.items():
                     self._last[study_id] = study.head_seq
             finally:
@@ -242,6 +232,15 @@ class TableStore(ABC):
         )
         return None if row is None else Record(*row)
 
+    def first(self, study_id: int, kind: str) -> Record | None:
+        """Return the first event of a kind that is rare: neither ask nor report nor tell."""
+        row = self._one(
+            f"SELECT {columns(Record)} FROM event WHERE study_id = ? AND kind = ? "
+            "AND kind NOT IN ('ask', 'report', 'tell') ORDER BY seq LIMIT 1",
+            (study_id, kind),
+        )
+        return None if row is None else Record(*row)
+
     def counts(self, study_id: int) -> Mapping[str, int]:
         """Return the numbers of events by kind, of all kinds but ask, report and tell."""
         return dict(
@@ -313,6 +312,19 @@ class TableStore(ABC):
             if not self._is_damage(error.__cause__):
                 raise
             return 0
+
+    # ----------------------------------------------------------------- statistics
+
+    def publish_statistic(self, study_id: int, process: str, body: str) -> None:
+        """Put what a process has to say in place of what it said before, in a transaction."""
+        row = (study_id, process, body, self.now())
+        self.transact(lambda: self._change((_PUBLISH, [row])))
+
+    def statistics(self, study_id: int) -> Mapping[str, str]:
+        """Return what every process has published, by its name."""
+        return dict(
+            self._all("SELECT process, body FROM statistic WHERE study_id = ?", (study_id,))
+        )
 
     @staticmethod
     @abstractmethod

@@ -32,7 +32,7 @@ def trace(steps: Iterable[Step], policy: Policy, tells: int, points: int) -> lis
     moments = []
     for part in _parts(steps, stops):
         replica.replay(part)
-        moments.append(replica.policy.progress())
+        moments.append(replica.progress())
     return moments
 
 

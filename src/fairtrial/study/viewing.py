@@ -13,7 +13,7 @@ from fairtrial.errors import UnknownPull
 from fairtrial.study.arguments import as_hashes, as_path
 from fairtrial.study.assumption_checks import BLINDED, doubts
 from fairtrial.study.audit import Verification, verify, verify_last
-from fairtrial.study.export import export, history
+from fairtrial.study.export import export, history, records_of
 from fairtrial.study.handle import Handle
 from fairtrial.study.head_notes import HeadNotes
 from fairtrial.study.log import Event
@@ -41,18 +41,24 @@ class Viewing(Handle):
 
     def recommend(self) -> Recommendation:
         """Return the answer now."""
-        with self._session.at_head() as (_, policy):
-            return policy.recommend()
+        with self._session.replica_at_head() as (_, replica):
+            return replica.recommend()
 
     def progress(self) -> Progress:
         """Return all that a plot or a page shows."""
-        with self._session.at_head() as (_, policy):
-            return policy.progress()
+        with self._session.replica_at_head() as (_, replica):
+            return replica.progress()
 
     @property
     def status(self) -> str:
         """``"running"``, ``"decided"`` or ``"undecided"``."""
         return self.recommend().status
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the study has stopped: its policy by itself, or somebody by `stop`."""
+        with self._session.replica_at_head() as (_, replica):
+            return replica.stopped
 
     def outstanding(self) -> list[StudyPull]:
         """Return the pulls in flight, in the order in which they were issued."""
@@ -176,19 +182,20 @@ class Viewing(Handle):
     def should_stop(self, pull: Pull | str) -> bool:
         """Return whether a pull's outcome no longer matters to the policy, or was given up."""
         pull_id = self._pull_id(pull)
-        with self._session.at_head() as (_, policy):
+        with self._session.replica_at_head() as (_, replica):
             row = self._store.pull(self._session.id, pull_id)
             if row is None:
                 raise UnknownPull(f"pull {pull_id} was never issued by study {self.name!r}")
-            return row.state != "open" or row.number in [pull.number for pull in policy.to_cancel()]
+            to_cancel = [pull.number for pull in replica.to_cancel()]
+        return row.state != "open" or row.number in to_cancel
 
     def to_cancel(self) -> list[StudyPull]:
         """Return the pulls in flight whose outcome no longer matters to the policy.
 
         They are to be called back with `cancel`; an outcome that comes all the same counts.
         """
-        with self._session.at_head() as (row, policy):
-            numbers = {pull.number for pull in policy.to_cancel()}
+        with self._session.replica_at_head() as (row, replica):
+            numbers = {pull.number for pull in replica.to_cancel()}
             rows = self._store.open_pulls(row.id) if numbers else []
         return self._bound([row for row in rows if row.number in numbers])
 
@@ -211,7 +218,7 @@ class Viewing(Handle):
 
     def history(self) -> pd.DataFrame:
         """Return the log as a table, one row per event (extra ``data``)."""
-        return history(self._store, self._session.row(), self.problem)
+        return history(records_of(self._store, self._session.row()), self.problem)
 
     def export(self, path: str | os.PathLike[str]) -> Path:
         """Write the log to a file and return its path.

@@ -9,7 +9,14 @@ from functools import lru_cache
 from typing import Any
 
 from fairtrial.core import UNSOLICITED, Pull
-from fairtrial.errors import AlreadyTold, ConflictingOutcome, InvalidArgument, UnknownPull
+from fairtrial.errors import (
+    AlreadyTold,
+    ConflictingOutcome,
+    ExperimentFinished,
+    InvalidArgument,
+    PullGivenUp,
+    UnknownPull,
+)
 from fairtrial.study.clock import leases_over, time_over
 from fairtrial.study.log import (
     TELLS,
@@ -68,9 +75,14 @@ class Writer:
         """The last event of this write."""
         return self._records[-1] if self._records else None
 
+    @property
+    def has_news(self) -> bool:
+        """Whether there is anything to write."""
+        return bool(self._records or self._duplicates)
+
     def flush(self) -> StudyRow:
         """Write everything; return the study after it."""
-        if not self._records and not self._duplicates:
+        if not self.has_news:
             return self._study
         return self._store.append(
             self._study,
@@ -91,7 +103,7 @@ class Writer:
         where = self._store, self._study.id, self._replica.policy, self._now
         for row in leases_over(*where):
             self._take("expire", row)
-        seconds = time_over(*where)
+        seconds = None if self._replica.stopped else time_over(*where)
         if seconds is not None:
             self._add("time", body=to_json(seconds=seconds), perform=True)
         return bool(self._records)
@@ -137,7 +149,7 @@ class Writer:
 
     def _waiting_again(self, n: int, context: Mapping[str, Any]) -> list[PullRow]:
         """Return pulls whose lease ran out and that answer the same context as this ask."""
-        if self._replica.policy.expiry != "reissue":
+        if self._replica.policy.expiry != "reissue" or self._replica.stop_reason is not None:
             return []
         due = self._store.open_pulls(self._study.id, due_by=self._now)
         wanted = to_json(**context)
@@ -154,7 +166,7 @@ class Writer:
         while len(pulls) < n:
             pull = self._replica.ask(context)
             if pull is None:
-                return pulls, not self._replica.policy.stopped
+                return pulls, not self._replica.stopped
             pulls.append(pull)
         return pulls, False
 
@@ -244,10 +256,12 @@ class Writer:
         current = first if value_seq is None else self._record(value_seq)
         told = outcome_of(first.value, first.body)
         if result.outcome not in (told, outcome_of(current.value, current.body)):
-            raise ConflictingOutcome(
+            conflict = ConflictingOutcome(
                 f"pull {first.pull_id} was told {told!r} before, and now {result.outcome!r}; "
                 "correct it with amend(pull, value, reason), or `fairtrial study amend`"
             )
+            conflict.pull, conflict.told_by = first.pull_id, first.actor
+            raise conflict
         self._duplicates += 1
         return first
 
@@ -307,6 +321,17 @@ class Writer:
             return self._record(row.closed_seq)
         return self._take(kind, row, actor=actor, body=to_json(reason=reason))
 
+    def stop(self, reason: str, actor: str | None = None) -> Record:
+        """Stop the study; one that was stopped before stays so, for the first reason."""
+        earlier = self._store.first(self._study.id, "stop")
+        if earlier is not None:
+            return earlier
+        if self._replica.stopped:
+            raise ExperimentFinished(
+                f"study {self._study.name!r} has stopped by itself: see recommend()"
+            )
+        return self._add("stop", actor=actor, body=to_json(reason=reason), perform=True)
+
     # -------------------------------------------------------------------- the log
 
     def _take(self, kind: str, row: PullRow, **columns: Any) -> Record:
@@ -360,7 +385,8 @@ class Writer:
     def _open_pull(self, pull_id: str) -> PullRow:
         row = self.pull(pull_id)
         if row.state != "open":
-            raise AlreadyTold(f"pull {pull_id} is no longer open: it is {row.state}")
+            kind = AlreadyTold if row.state == "told" else PullGivenUp
+            raise kind(f"pull {pull_id} is no longer open: it is {row.state}")
         return row
 
     def _record(self, seq: int) -> Record:

@@ -20,7 +20,7 @@ from fairtrial.allocation._kernels.runs import correct_reward, issue, ruling, vo
 from fairtrial.allocation.environments import AllocationEnvironment
 from fairtrial.allocation.learners import FunctionLearner, Learner, PullFunction, Thompson
 from fairtrial.allocation.policies import report
-from fairtrial.allocation.policies.state import AllocationState, Options, earlier_rounds
+from fairtrial.allocation.policies.state import AllocationState, Options
 from fairtrial.allocation.problem import Problem
 from fairtrial.core.policy import Choice, Policy
 from fairtrial.core.problem import Outcome
@@ -150,7 +150,7 @@ class AllocationPolicy(Policy):
         cells = slice(row * arms, (row + 1) * arms)
         counts = self._state.cells.told[cells].copy()
         sums = self._state.low * counts + self._state.width * self._state.cells.total[cells]
-        t = self._state.rounds + 1 + earlier_rounds(self._state.options)
+        t = self._state.rounds + 1 + int(self._state.control.earlier_rounds[0])
         given = self._learner.choose(t, counts, sums, allowed)
         try:
             arm = index(given)
@@ -192,6 +192,31 @@ class AllocationPolicy(Policy):
             raise NotSupported("a reward of an earlier epoch cannot be corrected in this one")
         before, after = ((value - state.low) / state.width for value in (old, new))
         correct_reward(state.words, self._cell(pull), before, after, pull.number - state.first)
+
+    @property
+    def has_window(self) -> bool:
+        """Whether the learner looks back over a number of rounds only."""
+        return self._learner.window > 0
+
+    @property
+    def rewards(self) -> NDArray[np.float64]:
+        """Number and sum of the rewards the learner knows, shape (contexts, 2, k)."""
+        return self._state.rewards()
+
+    @property
+    def pulls(self) -> Integers:
+        """Pulls that count, by arm, shape (k,)."""
+        return self._state.pulls.copy()
+
+    def add_rewards(self, difference: NDArray[np.float64]) -> None:
+        """Let the learner know rewards from elsewhere; no pull is counted.
+
+        Parameters
+        ----------
+        difference : ndarray, shape (contexts, 2, k)
+            Numbers and sums of rewards that are new; negative for what is taken back.
+        """
+        self._state.add_rewards(difference)
 
     def _cell(self, pull: Pull) -> int:
         return pull.tag * len(self.problem.arms) + pull.action

@@ -157,6 +157,18 @@ class AllocationState:
         sums = self.low * numbers + self.width * self.cells.total.reshape(shape)
         return np.stack([numbers, sums], axis=1)
 
+    def add_rewards(self, difference: Floats) -> None:
+        """Change what is known by rewards from elsewhere, of the shape that `rewards` returns."""
+        numbers, sums = (difference[:, part].ravel() for part in (0, 1))
+        successes = (sums - self.low * numbers) / self.width
+        cells = self.cells
+        cells.told[:] += numbers
+        cells.total[:] = np.clip(cells.total + successes, 0.0, cells.told)
+        cells.wins[:] = np.clip(cells.wins + successes, 0.0, cells.told)
+        self.control.earlier_rounds[0] += int(numbers.sum())
+        self.control.first_untried[0] = 0
+        prepare(self.words)
+
     def totals(self) -> tuple[Floats, Floats]:
         """Return rewards received and their sums by arm, over all contexts."""
         shape = (self.options.contexts, len(self.problem.arms))

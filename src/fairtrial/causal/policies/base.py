@@ -224,7 +224,7 @@ class FixedBudgetPolicy(Policy):
                 "phases": len(self._lengths),
                 **self._evidence(),
                 **({} if known is None else details_of(known)),
-                "limits": [] if known is None else gap_limits(self.problem, known.gaps),
+                "bounds": [] if known is None else gap_limits(self.problem, known.gaps),
             },
             intervals="approximate",
         )

@@ -454,7 +454,7 @@ class BlockBetting(BlockPolicy):
             "knowledge": self._functionals.knowledge,
             "answers": self._answers,
             "gaps": gaps,
-            "limits": [] if known is None else gap_limits(problem, known[1], self._limits_evidence),
+            "bounds": [] if known is None else gap_limits(problem, known[1], self._limits_evidence),
             "equal_arms": [[labels[k] for k in group] for group in twins if len(group) > 1],
             **self.metrics(),
         }

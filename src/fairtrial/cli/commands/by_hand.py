@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from fairtrial.cli.durations import seconds
 from fairtrial.cli.exits import EPILOG
 from fairtrial.cli.opening import create_study, open_study, refuse_to_replace, storage_option
 from fairtrial.cli.output import emit, json_option, say
 
 if TYPE_CHECKING:
+    from fairtrial.cli.opening import AnyStudy
     from fairtrial.core import Problem
     from fairtrial.core.problem import Outcome
-    from fairtrial.study import Event, Study, StudyPull
+    from fairtrial.study import Event, StudyPull
 
-__all__ = ["amend", "ask", "create", "fail", "outstanding", "tell"]
+__all__ = ["amend", "ask", "create", "fail", "outstanding", "stop", "tell"]
 
-_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
 _NEGATIVE_NUMBERS = {"ignore_unknown_options": True}
 """So that -0.5 is a value and no option."""
 
@@ -33,18 +33,6 @@ table_option = click.option(
     help="Write the pulls to this table (.csv or .xlsx), with blank columns for their results.",
 )
 force_option = click.option("--force", is_flag=True, help="Replace the table if there is one.")
-
-
-def _seconds(_ctx: click.Context, _parameter: click.Parameter, given: str | None) -> float | None:
-    """Return a time such as 30m, 12h or 2d in seconds."""
-    if given is None:
-        return None
-    match = _DURATION.fullmatch(given)
-    if match is None:
-        raise click.BadParameter(
-            f"must be a number with s, m, h, d or w, as 12h or 2d; got {given!r}"
-        )
-    return float(match[1]) * _SECONDS[match[2]]
 
 
 @click.command(epilog=EPILOG)
@@ -77,7 +65,7 @@ def create(config: Path, as_json: bool) -> None:
 @click.option(
     "--lease",
     metavar="TIME",
-    callback=_seconds,
+    callback=seconds,
     help="Give up pulls without a result after that time: 30m, 12h, 2d.",
 )
 @click.option("--worker", help="Who will carry them out; recorded.")
@@ -192,6 +180,31 @@ def amend(
         _show_event(opened, event, events_before, "corrected", as_json)
 
 
+@click.command(epilog=EPILOG)
+@click.argument("study")
+@click.option("--reason", required=True, help="Why; recorded, and shown with the answer.")
+@storage_option
+@json_option
+def stop(study: str, reason: str, storage: str | None, as_json: bool) -> None:
+    """Stop STUDY without an answer: no more pulls are issued.
+
+    Results of pulls that are under way still count when they come.
+    """
+    from fairtrial.core.wording import plural
+
+    with open_study(study, storage) as opened:
+        events_before = opened.n_events
+        event = opened.stop(reason)
+        is_new, still_open = event.seq > events_before, len(opened.outstanding())
+        if as_json:
+            document = {"changed": is_new, "open": still_open, **_decision(opened)}
+            emit({"study": opened.name, **document})
+            return
+        state = "stopped" if is_new else "was already stopped"
+        say(f"{opened.name}: {state}; {plural(still_open, 'pull')} still open")
+        _say_decision(opened)
+
+
 # ------------------------------------------------------------------------ what is given
 
 
@@ -275,7 +288,7 @@ def _number(name: str, text: str) -> float:
 
 
 def _show_pulls(
-    opened: Study, pulls: Sequence[StudyPull], table: Path | None, as_json: bool
+    opened: AnyStudy, pulls: Sequence[StudyPull], table: Path | None, as_json: bool
 ) -> None:
     from fairtrial.cli.display import print_rows
     from fairtrial.errors import StorageError
@@ -313,7 +326,9 @@ def _pull_document(pull: StudyPull) -> dict[str, Any]:
     return {"pull_id": pull.id, "number": pull.number, "labels": dict(pull.labels)}
 
 
-def _show_told(opened: Study, events: Sequence[Event], events_before: int, as_json: bool) -> None:
+def _show_told(
+    opened: AnyStudy, events: Sequence[Event], events_before: int, as_json: bool
+) -> None:
     from fairtrial.core.wording import plural
 
     new = sum(event.seq > events_before for event in events)
@@ -329,7 +344,9 @@ def _show_told(opened: Study, events: Sequence[Event], events_before: int, as_js
     _say_decision(opened)
 
 
-def _show_event(opened: Study, event: Event, events_before: int, verb: str, as_json: bool) -> None:
+def _show_event(
+    opened: AnyStudy, event: Event, events_before: int, verb: str, as_json: bool
+) -> None:
     is_new = event.seq > events_before
     if as_json:
         document = {"pull_id": event.pull_id, "changed": is_new, **_decision(opened)}
@@ -339,12 +356,22 @@ def _show_event(opened: Study, event: Event, events_before: int, verb: str, as_j
     _say_decision(opened)
 
 
-def _decision(opened: Study) -> Mapping[str, Any]:
-    return {"recommendation": opened.recommend().to_dict()}
+def _decision(opened: AnyStudy) -> Mapping[str, Any]:
+    from fairtrial.errors import AccessRefused
+
+    # A token of those who recruit or treat shows no results.
+    with suppress(AccessRefused):
+        return {"recommendation": opened.recommend().to_dict()}
+    return {"stopped": opened.stopped}
 
 
-def _say_decision(opened: Study) -> None:
+def _say_decision(opened: AnyStudy) -> None:
     from fairtrial.cli.display import answer_text
+    from fairtrial.errors import AccessRefused
 
-    if opened.status != "running":
+    if not opened.stopped:
+        return
+    try:
         say(answer_text(opened.progress(), opened.policy.endless))
+    except AccessRefused:
+        say(f"{opened.name}: has stopped")

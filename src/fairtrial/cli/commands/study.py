@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from fairtrial.cli.commands.by_hand import amend, ask, create, fail, outstanding, tell
+from fairtrial.cli.commands.by_hand import amend, ask, create, fail, outstanding, stop, tell
 from fairtrial.cli.exits import EPILOG, ExitCode
 from fairtrial.cli.opening import open_study, refuse_to_replace, required, storage_option
 from fairtrial.cli.output import emit, emit_long, json_option, say, shown_number
 
 if TYPE_CHECKING:
-    from fairtrial.study import Event, Study, Verification
+    from fairtrial.cli.opening import AnyStudy
+    from fairtrial.study import Event, StudySummary, Verification
 
 __all__ = ["study", "verification_document", "verification_text"]
 
@@ -52,10 +53,9 @@ def list_(config: Path | None, storage: str | None, as_json: bool) -> None:
     """List the studies of a storage: that of --storage, or of the file CONFIG."""
     from fairtrial.cli.config import load_study_section
     from fairtrial.cli.display import print_rows
-    from fairtrial.study import list_studies
 
     address = load_study_section(config).storage if config else required(storage)
-    found = list_studies(address)
+    found = _listed(address)
     if as_json:
         studies = [
             {
@@ -76,6 +76,17 @@ def list_(config: Path | None, storage: str | None, as_json: bool) -> None:
         for item in found
     ]
     print_rows(("study", "status", "events", "policy", "since"), rows)
+
+
+def _listed(address: str) -> list[StudySummary]:
+    from fairtrial import connect
+    from fairtrial.client.address import is_service
+    from fairtrial.study import list_studies
+
+    if not is_service(address):
+        return list_studies(address)
+    with connect(address) as connection:
+        return connection.studies()
 
 
 @study.command(epilog=EPILOG)
@@ -134,12 +145,12 @@ def show(study: str, blinded: bool, storage: str | None, as_json: bool) -> None:
 
 def _show_blinded(study: str, storage: str | None, as_json: bool) -> None:
     from fairtrial.cli.display import wrapped
-    from fairtrial.presentation.recruitment import BLINDED, recruitment
+    from fairtrial.presentation.recruitment import BLINDED
 
     with open_study(study, storage) as opened:
-        audit = _audit(opened, _MOST_AUDITED)
-        health, recruited = opened.health(blinded=True), recruitment(opened.progress())
-        stopped, name = opened.policy.stopped, opened.name
+        audit = _audit_if_allowed(opened)
+        health, recruited = opened.health(blinded=True), _recruited(opened)
+        stopped, name = opened.stopped, opened.name
     if as_json:
         emit(
             {
@@ -159,8 +170,25 @@ def _show_blinded(study: str, storage: str | None, as_json: bool) -> None:
             say(wrapped("Warning", warning))
         say(wrapped("Health", _health_text(health)))
         say(wrapped("Log", verification_text(audit)))
-    if not audit.ok:
+    if audit is not None and not audit.ok:
         raise click.exceptions.Exit(ExitCode.NOT_VERIFIED)
+
+
+def _audit_if_allowed(opened: AnyStudy) -> Verification | None:
+    """Return the audit; None where a token of those who recruit does not allow it."""
+    from fairtrial.errors import AccessRefused
+
+    try:
+        return _audit(opened, _MOST_AUDITED)
+    except AccessRefused:
+        return None
+
+
+def _recruited(opened: AnyStudy) -> dict[str, int]:
+    from fairtrial.presentation.recruitment import recruitment
+    from fairtrial.study import Study
+
+    return recruitment(opened.progress()) if isinstance(opened, Study) else opened.recruitment()
 
 
 @study.command(epilog=EPILOG)
@@ -338,7 +366,7 @@ def report(
         raise click.exceptions.Exit(ExitCode.NOT_VERIFIED)
 
 
-def _audit(opened: Study, most: int = sys.maxsize) -> Verification:
+def _audit(opened: AnyStudy, most: int = sys.maxsize) -> Verification:
     """Return the audit of a study, after a warning if its log was altered.
 
     Of a log with more than `most` events only the last of them are looked at.
@@ -392,17 +420,17 @@ def _health_text(health: dict[str, Any]) -> str:
     return ", ".join(f"{value} {name}" for name, value in counts.items())
 
 
-def _last(opened: Study, last: int | None) -> Iterator[Event]:
+def _last(opened: AnyStudy, last: int | None) -> Iterator[Event]:
     if last is None:
         return opened.events()
     return islice(opened.events(after=max(0, opened.n_events - last)), last)
 
 
-def _labels(opened: Study, event: Event) -> dict[str, Any]:
+def _labels(opened: AnyStudy, event: Event) -> dict[str, Any]:
     return {} if event.action is None else dict(opened.problem.labels(event.action))
 
 
-def _event_document(opened: Study, event: Event) -> dict[str, Any]:
+def _event_document(opened: AnyStudy, event: Event) -> dict[str, Any]:
     return {
         "seq": event.seq,
         "at": event.at.isoformat(),
@@ -417,7 +445,7 @@ def _event_document(opened: Study, event: Event) -> dict[str, Any]:
     }
 
 
-def _event_row(opened: Study, event: Event, names: list[str]) -> tuple[str, ...]:
+def _event_row(opened: AnyStudy, event: Event, names: list[str]) -> tuple[str, ...]:
     labels = _labels(opened, event)
     return (
         str(event.seq),
@@ -436,5 +464,5 @@ def _note(event: Event) -> str:
     return str(event.body.get("reason", ""))
 
 
-for _command in (create, ask, outstanding, tell, fail, amend):
+for _command in (create, ask, outstanding, tell, fail, amend, stop):
     study.add_command(_command)

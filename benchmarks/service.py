@@ -1,0 +1,187 @@
+"""The service as a process of its own: decisions a second, how long each takes, many studies.
+
+Clients, in another process, tell an outcome and ask for the next pull in one request; each answer
+is safe on the disk. Optuna's storages carry out the same as an ask and a tell, by as many threads.
+A `LocalAllocator` decides in the process that serves visitors, without asking anybody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+from benchmarks.group_commit import make, show_optuna
+from benchmarks.study_throughput import OWN, flushes, seconds, show
+from fairtrial.allocation import FairLearn, LocalAllocator, Problem
+from fairtrial.study import Tokens
+from fairtrial.study.location import open_store
+from tests import postgresql
+
+_HOST = "127.0.0.1"
+
+
+def run(*, quick: bool) -> None:
+    print("\nthe service as a process, each answer safe on the disk")
+    spell = 1.0 if quick else 8.0
+    with tempfile.TemporaryDirectory() as name, postgresql.running(fsync="on") as server:
+        folder = Path(name)
+        show("flush of 4 KiB", 300, "flushes", flushes(folder, 300))
+        with server.database() as url:
+            cases = {"SQLite": f"sqlite:///{folder}/service.db", "PostgreSQL": url}
+            for title, storage in cases.items():
+                with served(storage, 16) as port_and_secret:
+                    for clients, studies in ((1, 1), (8, 1), (32, 1), (32, 16)):
+                        where = f"{title}, {clients} clients, {studies} studies"
+                        press(where, *port_and_secret, clients, studies, spell)
+        with server.database() as url:
+            by_psycopg = url.replace("postgresql://", "postgresql+psycopg://")
+            show_optuna(folder, 32, 20 if quick else 100, by_psycopg)
+        many_studies(folder, 200 if quick else 2_000, spell)
+    local_decisions(20_000 if quick else 500_000)
+
+
+@contextmanager
+def served(storage: str, studies: int) -> Iterator[tuple[int, str]]:
+    """Serve studies from a process of its own; give its port and a token."""
+    store = open_store(storage)
+    make(store, studies)
+    with Tokens(store) as tokens:
+        _, secret = tokens.create("benchmark", ["run"])
+    store.close()
+    command = [sys.executable, "-m", "benchmarks.service", storage]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    try:
+        yield int(process.stdout.readline()), secret
+        if process.poll() is not None:
+            raise RuntimeError("the service has ended")
+        print(f"{'':<46}{_resident(process.pid):10,.0f} MB of memory")
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def _resident(process: int) -> float:
+    status = Path(f"/proc/{process}/status").read_text()
+    return float(status.partition("VmRSS:")[2].split()[0]) / 1e3
+
+
+def press(
+    title: str, port: int, secret: str, clients: int, studies: int, spell: float
+) -> Sequence[float]:
+    """Let clients work for some seconds; show pairs a second, and how long one takes."""
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        took = sorted(pool.submit(load, port, secret, clients, studies, spell).result())
+    show(title, len(took), "pairs", spell)
+    middle, last = took[len(took) // 2], took[int(len(took) * 0.99)]
+    print(f"{'':<46}{middle * 1e3:10,.1f} ms in the middle, {last * 1e3:,.1f} ms at the 99th %")
+    return took
+
+
+def load(port: int, secret: str, clients: int, studies: int, spell: float) -> list[float]:
+    """Return how long each request took that was answered within the spell."""
+    took: list[float] = []
+
+    async def all_clients() -> None:
+        ready = asyncio.Barrier(clients)
+        await asyncio.gather(*(client(number, ready) for number in range(clients)))
+
+    async def client(number: int, ready: asyncio.Barrier) -> None:
+        reader, writer = await asyncio.open_connection(_HOST, port)
+        # In turn through all studies of this client, from one of its own.
+        own = range(number % studies, studies, clients) or [number % studies]
+        pulls = {study: await _ask(reader, writer, secret, study, {}) for study in own}
+        await ready.wait()
+        end = time.perf_counter() + spell
+        while True:
+            for study in own:
+                before = time.perf_counter()
+                body = {"tell": {"pull": pulls[study], "value": 0.5}}
+                pulls[study] = await _ask(reader, writer, secret, study, body)
+                if (now := time.perf_counter()) > end:
+                    writer.close()
+                    return
+                took.append(now - before)
+
+    asyncio.run(all_clients())
+    return took
+
+
+async def _ask(
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    secret: str,
+    study: int,
+    body: dict[str, Any],
+) -> str:
+    text = json.dumps(body).encode()
+    head = (
+        f"POST /v1/studies/{study}/asks HTTP/1.1\r\nHost: {_HOST}\r\n"
+        f"Authorization: Bearer {secret}\r\nContent-Type: application/json\r\n"
+        f"Content-Length: {len(text)}\r\n\r\n"
+    )
+    writer.write(head.encode() + text)
+    answer = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
+    length = int(answer.partition("content-length: ")[2].partition("\r\n")[0])
+    content = json.loads(await reader.readexactly(length))
+    return str(content["pulls"][0]["id"])
+
+
+def many_studies(folder: Path, number: int, spell: float) -> None:
+    """Use many studies of one server in turn: more than it keeps open."""
+    storage = f"sqlite:///{folder}/many.db"
+    with served(storage, number) as (port, secret):
+        press(f"SQLite, 32 clients, {number:,} studies in turn", port, secret, 32, number, spell)
+
+
+def local_decisions(number: int) -> None:
+    """Decide, and take a result, in this process alone."""
+    policy = FairLearn(Problem(10, "1/20"), seed=1)
+    local = LocalAllocator(policy, _Nowhere(), interval=0.5)
+    local.tell(local.ask(), 1.0)
+
+    def work() -> None:
+        for _ in range(number):
+            local.tell(local.ask(), 1.0)
+
+    show("LocalAllocator, 10 arms, one process", number, "pairs", seconds(work))
+    local.close()
+
+
+class _Nowhere:
+    """A place to exchange statistics that forgets them."""
+
+    def publish(self, process: str, body: str) -> None:
+        return
+
+    def published(self) -> dict[str, str]:
+        return {}
+
+
+def serve(storage: str) -> None:
+    """Serve a storage on a free port, which is printed once it answers."""
+    import uvicorn
+
+    from fairtrial.server import Settings, create_app
+
+    class Server(uvicorn.Server):
+        async def startup(self, sockets: Any = None) -> None:
+            await super().startup(sockets)
+            print(self.servers[0].sockets[0].getsockname()[1], flush=True)
+
+    app = create_app(storage, settings=Settings(rate=1e9), **OWN)
+    Server(uvicorn.Config(app, _HOST, 0, log_config=None, access_log=False)).run()
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1])

@@ -1,0 +1,192 @@
+"""`fairtrial serve`: the studies of a storage as a service, with its page."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fairtrial.cli.exits import EPILOG
+from fairtrial.cli.opening import required, storage_option
+from fairtrial.cli.output import emit, json_option, say
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
+
+__all__ = ["serve"]
+
+_SECRET_VARIABLE = "FAIRTRIAL_WEBHOOK_SECRET"  # noqa: S105 - a name, not a secret
+_HINT = "For example: fairtrial token create --name NAME --scope admin --storage STORAGE"
+_GRACE_SECONDS = 20
+"""How long requests may still take once the service is told to end."""
+
+
+@click.command(epilog=EPILOG, short_help="Run the service of a storage, with its page.")
+@click.option(
+    "--host",
+    default="127.0.0.1",
+    show_default=True,
+    help="The address to listen at. Any but this machine's own needs a token that is valid.",
+)
+@click.option(
+    "--port", type=click.IntRange(0, 65_535), default=8000, show_default=True, help="0: any."
+)
+@click.option(
+    "--allowed-host",
+    "allowed_hosts",
+    metavar="NAME",
+    multiple=True,
+    help="A name by which others reach the service: trials.example.org. May be given again.",
+)
+@click.option(
+    "--webhook",
+    metavar="URL",
+    help="Tell this address when a study stops or needs attention; the messages are signed with "
+    f"the secret in {_SECRET_VARIABLE} or --webhook-secret-file.",
+)
+@click.option(
+    "--webhook-secret-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="A file that holds the secret, and that only its owner may read.",
+)
+@storage_option
+@json_option
+def serve(
+    host: str,
+    port: int,
+    allowed_hosts: tuple[str, ...],
+    webhook: str | None,
+    webhook_secret_file: Path | None,
+    storage: str | None,
+    as_json: bool,
+) -> None:
+    """Run the service of a storage until Ctrl-C: studies over HTTP, and a page for people.
+
+    Who may do what is said by tokens: `fairtrial token create`. Put a proxy that speaks https in
+    front of the service if others than this machine are to reach it.
+    """
+    from fairtrial.server import Settings, create_app
+
+    address = required(storage)
+    _require_lasting(address)
+    hook = _checked_webhook(webhook, webhook_secret_file)
+    has_token = _has_valid_token(address)
+    _require_token(host, has_token)
+    app = create_app(address, settings=Settings(hosts=allowed_hosts), webhook=hook)
+    _run(app, host, port, lambda url: _announce(url, address, has_token, as_json))
+
+
+def _require_lasting(storage: str) -> None:
+    """Raise if a storage cannot hold tokens, which another command makes."""
+    from fairtrial.study.location import parse_storage
+
+    if parse_storage(storage) is None:
+        raise click.UsageError(
+            "a service needs a storage in a file or in PostgreSQL: nobody could make a token for "
+            f"{storage}"
+        )
+
+
+def _has_valid_token(storage: str) -> bool:
+    from datetime import UTC, datetime
+
+    from fairtrial.study import Tokens
+
+    with Tokens(storage) as tokens:
+        return any(token.is_valid(datetime.now(UTC)) for token in tokens.all())
+
+
+def _require_token(host: str, has_token: bool) -> None:
+    """Raise if others could reach a service that nobody has a token for."""
+    from fairtrial.client.address import is_loopback
+
+    if not is_loopback(host) and not has_token:
+        raise click.UsageError(
+            f"--host {host} lets other machines reach the service, and no token is valid: make one "
+            f"first. {_HINT}"
+        )
+
+
+def _checked_webhook(url: str | None, secret_file: Path | None) -> tuple[str, bytes] | None:
+    from fairtrial.client.tokens import read_secret_file
+    from fairtrial.server.webhooks import check_webhook
+
+    if url is None:
+        if secret_file is not None:
+            raise click.UsageError("--webhook-secret-file is for --webhook, which is not given")
+        return None
+    if secret_file is not None:
+        return check_webhook(url, read_secret_file("--webhook-secret-file", secret_file))
+    secret = os.environ.get(_SECRET_VARIABLE)
+    if secret is None:
+        raise click.UsageError(
+            f"--webhook needs a secret: set {_SECRET_VARIABLE}, or give --webhook-secret-file"
+        )
+    return check_webhook(url, secret)
+
+
+def _announce(url: str, storage: str, has_token: bool, as_json: bool) -> None:
+    if as_json:
+        document = {"page": f"{url}/", "storage": _without_password(storage)}
+        emit({**document, "has_token": has_token})
+        return
+    say(f"The page: {url}/")
+    if not has_token:
+        say(f"Nobody has a token yet. {_HINT}")
+
+
+def _without_password(storage: str) -> str:
+    from fairtrial.study.server_address import without_passwords
+
+    return without_passwords(storage)
+
+
+def _run(app: FastAPI, host: str, port: int, announce: Any) -> None:
+    """Serve until a signal asks to end; what was accepted is then written before."""
+    import uvicorn
+
+    from fairtrial.server.telemetry import configure_logs
+
+    class Server(uvicorn.Server):
+        async def startup(self, sockets: Any = None) -> None:
+            await super().startup(sockets)
+            if self.started:
+                announce(_url_of(host, self.servers[0].sockets[0].getsockname()[1]))
+
+        async def shutdown(self, sockets: Any = None) -> None:
+            # Requests that wait for news would be waited for.
+            app.state.service.heads.close()
+            await super().shutdown(sockets)
+
+    configure_logs()
+    config = uvicorn.Config(
+        app,
+        host,
+        port,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=_GRACE_SECONDS,
+    )
+    server = Server(config)
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number in before:
+        # uvicorn raises a signal once more when it has ended, for whoever had a handler.
+        signal.signal(number, lambda *_: None)
+    try:
+        server.run()
+    except SystemExit:
+        raise click.ClickException(
+            f"the service cannot listen at {host}:{port}; the log above says why"
+        ) from None
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _url_of(host: str, port: int) -> str:
+    shown = f"[{host}]" if ":" in host else host
+    return f"http://{shown}:{port}"

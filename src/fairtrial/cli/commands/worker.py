@@ -1,0 +1,189 @@
+"""`fairtrial worker`: carry out pulls of a study that a service keeps."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fairtrial.cli.durations import seconds
+from fairtrial.cli.exits import EPILOG, ExitCode
+from fairtrial.cli.output import emit, json_option, say
+
+if TYPE_CHECKING:
+    from fairtrial.client import RemoteStudy
+    from fairtrial.core import Problem
+    from fairtrial.study import Report
+
+__all__ = ["worker"]
+
+_PATIENCE_SECONDS = 15.0
+"""How long a request is repeated before somebody looks whether the worker is to end."""
+
+
+@click.command(epilog=EPILOG, short_help="Carry out pulls of a study that a service keeps.")
+@click.option("--url", required=True, help="The address of the service.")
+@click.option("--study", "name", required=True, help="The name of the study.")
+@click.option(
+    "--run",
+    "command",
+    metavar="COMMAND",
+    help="A shell command that prints the reward of a pull: '{arm}' and '{group}' stand for its "
+    "labels.",
+)
+@click.option(
+    "--function",
+    metavar="MODULE:NAME",
+    help="A function of Python that returns it: function(arm, report, group=...).",
+)
+@click.option(
+    "--parallel", type=click.IntRange(min=1), default=1, help="Pulls in flight; 1 by default."
+)
+@click.option(
+    "--lease",
+    metavar="TIME",
+    callback=seconds,
+    default="5m",
+    show_default=True,
+    help="Pulls of a worker that is gone are taken from it after that time.",
+)
+@click.option(
+    "--timeout",
+    metavar="TIME",
+    callback=seconds,
+    default="10m",
+    show_default=True,
+    help="A command that takes longer is ended, and its pull fails.",
+)
+@click.option("--pulls", type=click.IntRange(min=1), help="End after N pulls.")
+@click.option(
+    "--grace",
+    metavar="TIME",
+    callback=seconds,
+    default="20s",
+    show_default=True,
+    help="After Ctrl-C, pulls in flight may still take that long; then they are handed back.",
+)
+@click.option(
+    "--token-file",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="A file that holds the token; by default it is in FAIRTRIAL_TOKEN.",
+)
+@click.option(
+    "--allow-plain",
+    is_flag=True,
+    help="Let http:// lead to another machine: everybody between reads the token.",
+)
+@json_option
+def worker(
+    url: str,
+    name: str,
+    command: str | None,
+    function: str | None,
+    parallel: int,
+    lease: float,
+    timeout: float,
+    pulls: int | None,
+    grace: float,
+    token_file: Path | None,
+    allow_plain: bool,
+    as_json: bool,
+) -> None:
+    """Carry out pulls of a study that a service keeps, until it has stopped.
+
+    Any number of workers, on any machines, may serve one study. Ctrl-C ends a worker safely: it
+    finishes what runs, or hands it back.
+    """
+    from fairtrial import connect
+    from fairtrial.cli.running import Interruption
+    from fairtrial.client import work
+
+    if (command is None) == (function is None):
+        raise click.UsageError("give either --run COMMAND or --function MODULE:NAME")
+    options: dict[str, Any] = {"token_file": token_file, "allow_plain": allow_plain}
+    with (
+        connect(url, patience=_PATIENCE_SECONDS, **options) as connection,
+        Interruption() as interruption,
+    ):
+        study = connection.study(name)
+        told: list[str] = []
+
+        def watch(sentence: str) -> None:
+            told.append(sentence)
+            say(sentence, err=True)
+
+        ending = work(
+            study,
+            _measuring(study, command, function, timeout),
+            parallel=parallel,
+            lease=lease,
+            pulls=pulls,
+            grace=grace,
+            interrupted=interruption,
+            watch=watch,
+        )
+        stopped = study.stopped
+    if as_json:
+        emit({"study": name, "ending": ending, "pulls": len(told), "stopped": stopped})
+    else:
+        say(f"{name}: {_ENDINGS[ending]}")
+    if ending == "interrupted":
+        raise click.exceptions.Exit(ExitCode.INTERRUPTED)
+
+
+_ENDINGS = {
+    "stopped": "the study has stopped",
+    "limit": "the pulls of this session are carried out; the study goes on",
+    "interrupted": "interrupted; no result is lost, and the study goes on",
+}
+
+
+def _measuring(
+    study: RemoteStudy, command: str | None, function: str | None, timeout: float
+) -> Callable[..., Any]:
+    """Return what measures a pull: a command, or a function of the user's."""
+    if function is not None:
+        return _imported(function)
+    from fairtrial.cli.sources import CommandRewards
+
+    assert command is not None, "one of both was given"
+    _check_command(command, study.problem)
+    rewards = CommandRewards(command, study.problem, timeout=timeout)
+
+    def measure(_: object, report: Report, **__: object) -> Any:
+        return rewards.measure(report.pull, report)
+
+    return measure
+
+
+def _check_command(command: str, problem: Problem) -> None:
+    """Raise if a placeholder is unknown, or stands where a shell would not take it as a word."""
+    from fairtrial.cli.environments import check_command
+    from fairtrial.errors import ConfigurationError
+
+    mistakes: list[str] = []
+    check_command(problem, "--run", command, mistakes)
+    if mistakes:
+        raise ConfigurationError(mistakes, "command line")
+
+
+def _imported(name: str) -> Callable[..., Any]:
+    """Return the function that ``module:name`` means; modules of the current folder are found."""
+    module_name, _, attribute = name.partition(":")
+    folder = str(Path.cwd())
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    try:
+        found = getattr(importlib.import_module(module_name), attribute)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise click.UsageError(
+            f"--function must be the name of a function, as module:name; got {name!r}: {error}"
+        ) from error
+    if not callable(found):
+        raise click.UsageError(f"--function must name a function; {name!r} is none")
+    function: Callable[..., Any] = found
+    return function

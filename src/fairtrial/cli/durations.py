@@ -1,0 +1,36 @@
+"""Times as people write them on a command line: ``30m``, ``12h``, ``2d``."""
+
+from __future__ import annotations
+
+import re
+
+import click
+
+__all__ = ["parse_seconds", "seconds"]
+
+_SECONDS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
+_DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
+
+
+def parse_seconds(given: str) -> float | None:
+    """Return a time in seconds; None if it is not written as one.
+
+    Examples
+    --------
+    >>> parse_seconds("12h"), parse_seconds("1.5m"), parse_seconds("soon")
+    (43200.0, 90.0, None)
+    """
+    match = _DURATION.fullmatch(given)
+    return None if match is None else float(match[1]) * _SECONDS[match[2]]
+
+
+def seconds(_ctx: click.Context, _parameter: click.Parameter, given: str | None) -> float | None:
+    """Return the value of an option in seconds: a callback of click."""
+    if given is None:
+        return None
+    found = parse_seconds(given)
+    if found is None:
+        raise click.BadParameter(
+            f"must be a number with s, m, h, d or w, as 12h or 2d; got {given!r}"
+        )
+    return found

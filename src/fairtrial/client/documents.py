@@ -1,0 +1,193 @@
+"""What a service sends, made into the objects that a local study returns."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from fairtrial.core import Effect, Estimate, Guarantee, Progress, Recommendation
+from fairtrial.study import Event, StudySummary, Verification
+from fairtrial.study.log import Record, canonical
+
+__all__ = [
+    "event_of",
+    "progress_of",
+    "recommendation_of",
+    "record_of",
+    "summary_of",
+    "verification_of",
+]
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+_OF_AN_ESTIMATE = ("pulls", "mean", "lower", "upper", "lower_limit", "upper_limit")
+_Document = Mapping[str, Any]
+
+
+def _moment(text: str) -> datetime:
+    return datetime.fromisoformat(text).astimezone(UTC)
+
+
+def _label(value: Any) -> Any:
+    """Return a label; JSON has no tuples, and only a tuple of labels becomes a list there."""
+    return tuple(map(_label, value)) if isinstance(value, list) else value
+
+
+_WORDS = {"Infinity": math.inf, "-Infinity": -math.inf, "NaN": math.nan}
+
+
+def _number(value: Any) -> Any:
+    """Return a number, also one that JSON has no word for and the service spells out."""
+    return _WORDS.get(value, value) if isinstance(value, str) else value
+
+
+def _details(value: Any) -> Any:
+    """Return what a family adds, with the numbers that were spelled out."""
+    if isinstance(value, dict):
+        return {name: _details(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_details(part) for part in value]
+    return _number(value)
+
+
+# ----------------------------------------------------------------------------- the log
+
+
+def event_of(document: _Document) -> Event:
+    """Return an event of a study's log."""
+    lease = document["lease_until"]
+    return Event(
+        seq=document["seq"],
+        kind=document["kind"],
+        at=_moment(document["at"]),
+        pull_id=document["pull"],
+        number=document["number"],
+        action=document["action"],
+        tag=document["tag"],
+        value=document["value"],
+        stage=document["stage"],
+        lease_until=None if lease is None else _moment(lease),
+        actor=document["actor"],
+        request_id=document["request_id"],
+        hash=document["hash"],
+        body=document["body"],
+    )
+
+
+def record_of(event: Event) -> Record:
+    """Return an event as a store keeps it."""
+    return Record(
+        seq=event.seq,
+        kind=event.kind,
+        pull_id=event.pull_id,
+        number=event.number,
+        action=event.action,
+        tag=event.tag,
+        value=event.value,
+        stage=event.stage,
+        lease_until=None if event.lease_until is None else _microseconds(event.lease_until),
+        at=_microseconds(event.at),
+        actor=event.actor,
+        request_id=event.request_id,
+        body=canonical(event.body) if event.body else None,
+        hash=event.hash,
+    )
+
+
+def _microseconds(moment: datetime) -> int:
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def summary_of(document: _Document) -> StudySummary:
+    """Return one line of a list of studies."""
+    return StudySummary(
+        name=document["name"],
+        status=document["status"],
+        events=document["events"],
+        family=document["family"],
+        policy=document["policy"],
+        seed=document["seed"],
+        created_at=_moment(document["created_at"]),
+    )
+
+
+def verification_of(document: _Document) -> Verification:
+    """Return what an audit found."""
+    return Verification(
+        document["ok"], document["events"], document["first_difference"], document["skipped"]
+    )
+
+
+# ----------------------------------------------------------------------------- answers
+
+
+def recommendation_of(document: _Document) -> Recommendation:
+    """Return the recommendation that `Recommendation.to_dict` wrote."""
+    guarantee, candidates = document["guarantee"], document["candidates"]
+    return Recommendation(
+        arm=_label(document["arm"]),
+        status=document["status"],
+        leader=_label(document["leader"]),
+        confidence=_number(document["confidence"]),
+        guarantee=None if guarantee is None else _guarantee(guarantee),
+        reason=document["reason"],
+        evidence=_details(document["evidence"]),
+        candidates=None if candidates is None else tuple(map(_label, candidates)),
+    )
+
+
+def _guarantee(document: _Document) -> Guarantee:
+    return Guarantee(
+        name=document["name"],
+        proven=document["proven"],
+        statement=document["statement"],
+        assumptions=tuple(document["assumptions"]),
+        source=document["source"],
+        calibrated=document["label"] == "calibrated",
+    )
+
+
+def progress_of(document: _Document) -> Progress:
+    """Return the progress that `Progress.to_dict` wrote."""
+    effects = tuple(map(_effect, document["effects"]))
+    return Progress(
+        recommendation=recommendation_of(document["recommendation"]),
+        asked=document["asked"],
+        told=document["told"],
+        outstanding=document["outstanding"],
+        evidence=_number(document["evidence"]),
+        threshold=_number(document["threshold"]),
+        remaining=_number(document["remaining"]),
+        actions=_estimates(document["actions"]),
+        arms=_estimates(document["arms"]),
+        details=_details(document["details"]),
+        intervals=document["intervals"],
+        evidence_scale=document["evidence_scale"],
+        quantity=document["quantity"],
+        find_effects=lambda: effects,
+    )
+
+
+def _estimates(documents: Sequence[_Document]) -> tuple[Estimate, ...]:
+    return tuple(map(_estimate, documents))
+
+
+def _estimate(document: _Document) -> Estimate:
+    labels = {name: value for name, value in document.items() if name not in _OF_AN_ESTIMATE}
+    known = {name: _number(document[name]) for name in _OF_AN_ESTIMATE}
+    return Estimate(labels, **known)
+
+
+def _effect(document: _Document) -> Effect:
+    return Effect(
+        arm=_label(document["arm"]),
+        reference=_label(document["reference"]),
+        group=document["group"],
+        difference=_number(document["difference"]),
+        lower=_number(document["lower"]),
+        upper=_number(document["upper"]),
+        lower_limit=_number(document["lower_limit"]),
+        upper_limit=_number(document["upper_limit"]),
+    )

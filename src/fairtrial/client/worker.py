@@ -1,0 +1,432 @@
+"""A worker: it carries out pulls of a study that a service keeps, many at once."""
+
+from __future__ import annotations
+
+import queue
+import secrets
+import threading
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, TypeVar
+
+from fairtrial.client.remote_study import MOST_AT_ONCE, RemoteStudy
+from fairtrial.core import Pull
+from fairtrial.core.problem import Outcome
+from fairtrial.core.validation import check_instance, check_integer, check_number
+from fairtrial.errors import (
+    AlreadyTold,
+    ConflictingOutcome,
+    FairtrialError,
+    InvalidArgument,
+    InvalidOutcome,
+    SourceError,
+    StorageBusy,
+    StorageError,
+    StorageUnreachable,
+    UnknownPull,
+)
+from fairtrial.study import Report, StudyPull
+from fairtrial.study.arguments import check_lease
+from fairtrial.study.reporting import Ended, carry_out
+
+__all__ = ["Ending", "work"]
+
+_Answer = TypeVar("_Answer")
+
+Ending = Literal["stopped", "limit", "interrupted"]
+"""Why a worker ended: the study stopped, the session's pulls were used up, or it was told to."""
+
+_LOOK_SECONDS = 0.1
+"""How often the worker looks whether it is to end."""
+_WAIT_SECONDS = 20.0
+"""How long the service is asked to wait for news."""
+_BETWEEN_NEWS = 1.0
+_BETWEEN_CALLS_BACK = 5.0
+_HEARTBEATS_A_LEASE = 3
+_PATIENCE_SECONDS = 3_600.0
+_END_SECONDS = 3.0
+"""How long commands that are ended, and functions that look, may take to end."""
+_AT_ONCE = 1e-3
+"""A lease that is over when the next worker asks."""
+_NOT_NEEDED = "no longer needed"
+
+
+def work(
+    study: RemoteStudy,
+    function: Callable[..., Outcome],
+    *,
+    parallel: int = 1,
+    lease: float = 300.0,
+    pulls: int | None = None,
+    grace: float = 20.0,
+    max_failures: int = 10,
+    interrupted: Callable[[], bool] = lambda: False,
+    watch: Callable[[str], None] | None = None,
+) -> Ending:
+    """Carry out pulls of a study that a service keeps, until it has stopped.
+
+    The function is called in threads of this process. The worker asks with a lease and extends it
+    while the function runs, so the pulls of a worker that dies are handed out again, or count as
+    lost, as the policy's `expiry` says. Any number of workers may serve one study.
+
+    Parameters
+    ----------
+    study : RemoteStudy
+        The study; the token needs the scope ``run``.
+    function : callable
+        ``function(arm, report)`` returns the outcome; a group and whatever else the problem's
+        pulls are labelled by come as keywords, as with `run_study`. ``report(value, stage=,
+        elapsed=, std=)`` records a reading, and raises `StopPull` when the pull no longer matters.
+    parallel : int
+        Most pulls in flight at once.
+    lease : float
+        Seconds after which a pull of a worker that is gone is taken from it.
+    pulls : int, optional
+        Most pulls of this session.
+    grace : float
+        Seconds that pulls in flight may still take once the worker is told to end. What has not
+        ended then is handed back: its lease ends at once, or if there were readings it is lost.
+    max_failures : int
+        How many failures in a row, without a result between them, are put up with.
+    interrupted : callable
+        Asked now and then whether to end.
+    watch : callable, optional
+        Called with a sentence about each pull that ended.
+
+    Returns
+    -------
+    {"stopped", "limit", "interrupted"}
+        Why it ended.
+
+    Raises
+    ------
+    SourceError
+        If more than `max_failures` pulls failed in a row, or the function raised it to say that no
+        pull can do any better.
+    StorageUnreachable
+        If the service did not answer for an hour, or not before the end. The message names the
+        outcome that it did not take, and `watch` is told of others, so that they can be told later.
+    AccessRefused
+        If the token does not allow to run the study.
+
+    Notes
+    -----
+    A pull fails as ``"error"`` if the function raises or returns no outcome, as ``"timeout"`` if it
+    raises `TimeoutError`, as ``"lost"`` if the worker ends before it and there were readings. The
+    log says so, and what that does to the guarantee is the policy's to say.
+    """
+    check_instance("study", study, RemoteStudy)
+    if not callable(function):
+        raise InvalidArgument("function", "must be callable", function)
+    worker = _Worker(
+        study,
+        function,
+        min(check_integer("parallel", parallel, low=1), MOST_AT_ONCE),
+        check_lease(lease),
+        None if pulls is None else check_integer("pulls", pulls, low=1),
+        check_number("grace", grace, low=0.0),
+        check_integer("max_failures", max_failures, low=0),
+        interrupted,
+        watch or (lambda _: None),
+    )
+    return worker.run()
+
+
+@dataclass(eq=False)
+class _Work:
+    """The work on one pull; it is the channel by which the function's reports come."""
+
+    pull: StudyPull
+    study: RemoteStudy
+    until: float
+    has_readings: bool = False
+    is_wanted: bool = True
+
+    def ask(self, message: Mapping[str, Any]) -> bool:
+        """Take what the function reports; return whether it shall go on."""
+        if self.is_wanted and message["kind"] == "reading":
+            self._read(message["value"], message["details"])
+        return self.is_wanted
+
+    def _read(self, value: float, details: Mapping[str, Any]) -> None:
+        try:
+            self.study.report(self.pull, value, **details)
+        except ConflictingOutcome:
+            raise
+        except AlreadyTold:
+            self.is_wanted = False
+        else:
+            self.has_readings = True
+
+    def close(self) -> None:
+        """There is nothing to release."""
+
+
+class _Worker:
+    """Asks and tells in the thread that calls `run`; others report, extend leases and wait."""
+
+    def __init__(
+        self,
+        study: RemoteStudy,
+        function: Callable[..., Outcome],
+        parallel: int,
+        lease: float,
+        limit: int | None,
+        grace: float,
+        max_failures: int,
+        interrupted: Callable[[], bool],
+        watch: Callable[[str], None],
+    ) -> None:
+        self._study = study
+        self._function = function
+        self._parallel = parallel
+        self._lease = lease
+        self._left = limit
+        self._grace = grace
+        self._max_failures = max_failures
+        self._interrupted = interrupted
+        self._watch = watch
+        self._inbox: queue.SimpleQueue[tuple[_Work, Ended]] = queue.SimpleQueue()
+        self._work: dict[str, _Work] = {}
+        self._running = 0
+        self._is_handing_back = False
+        self._ended = threading.Event()
+        self._failures = 0
+        self._may_have_more = True
+        self._has_news = threading.Event()
+        self._has_stopped = False
+        self._error: FairtrialError | None = None
+        self._ends_by = float("inf")
+        self._next_call_back = 0.0
+
+    def run(self) -> Ending:
+        """Work until the study has stopped, or the session is to end."""
+        self._thread(self._follow)
+        self._thread(self._keep_leases)
+        try:
+            while self._goes_on():
+                self._settle_next(_LOOK_SECONDS)
+            self._hand_back()
+        finally:
+            self._ended.set()
+            self._drop()
+        if self._error is not None:
+            raise self._error
+        if self._has_stopped:
+            return "stopped"
+        return "interrupted" if self._interrupted() else "limit"
+
+    def _thread(self, target: Callable[..., None], *arguments: object) -> None:
+        # A daemon: a function that cannot stop must not keep the process from ending.
+        threading.Thread(target=target, args=arguments, daemon=True).start()
+
+    # ------------------------------------------------------------------ begin and end
+
+    def _goes_on(self) -> bool:
+        """Start what can be started; return whether there is something to wait for."""
+        now = time.monotonic()
+        if self._is_ending():
+            if self._interrupted() or self._has_stopped:
+                self._ends_by = min(self._ends_by, now + self._grace)
+            return bool(self._work) and now < self._ends_by
+        if self._has_news.is_set():
+            self._has_news.clear()
+            self._may_have_more = True
+        self._call_back(now)
+        self._fill()
+        return True
+
+    def _is_ending(self) -> bool:
+        is_used_up = self._left == 0
+        return self._interrupted() or self._has_stopped or is_used_up or self._error is not None
+
+    def _fill(self) -> None:
+        """Ask for as many pulls as there are places, if there may be some."""
+        places = self._parallel - len(self._work)
+        wanted = places if self._left is None else min(places, self._left)
+        if wanted < 1 or not self._may_have_more:
+            return
+        key = secrets.token_hex(16)
+        pulls, self._has_stopped = self._patiently(
+            lambda: self._study.ask_up_to(wanted, lease=self._lease, request_id=key)
+        )
+        self._may_have_more = len(pulls) == wanted
+        for pull in pulls:
+            started = _Work(pull, self._study, time.monotonic() + self._lease)
+            self._work[pull.id] = started
+            self._running += 1
+            self._thread(self._carry_out, started)
+        if self._left is not None:
+            self._left -= len(pulls)
+
+    def _carry_out(self, begun: _Work) -> None:
+        try:
+            ended = carry_out(self._function, Report(begun.pull, begun))
+        except BaseException as error:  # noqa: BLE001 - SystemExit, say: the pull must not hang
+            ended = Ended("error", about=repr(error))
+        self._inbox.put((begun, ended))
+
+    def _hand_back(self) -> None:
+        """End what has not ended; another worker may have it, if the policy wants it again."""
+        self._is_handing_back = True
+        self._end_functions()
+        for begun in list(self._work.values()):
+            self._return(begun)
+
+    def _end_functions(self) -> None:
+        """Let functions and commands end, and take what they still bring."""
+        for begun in self._work.values():
+            begun.is_wanted = False
+        deadline = time.monotonic() + _END_SECONDS
+        while self._running and time.monotonic() < deadline:
+            self._settle_next(_LOOK_SECONDS)
+
+    def _drop(self) -> None:
+        """End what still runs after an error, without the service; say which outcomes are left."""
+        for begun in self._work.values():
+            begun.is_wanted = False
+        deadline = time.monotonic() + _END_SECONDS
+        while self._work and self._running and time.monotonic() < deadline:
+            with suppress(queue.Empty):
+                begun, ended = self._inbox.get(timeout=_LOOK_SECONDS)
+                self._running -= 1
+                if self._work.pop(begun.pull.id, None) is begun and ended.kind == "done":
+                    self._watch(f"not told: {_said_of(begun.pull, ended.outcome)}")
+
+    def _return(self, begun: _Work) -> None:
+        """Give a pull back: its lease ends now, or if there were readings of it, it is lost."""
+        self._work.pop(begun.pull.id, None)
+        with suppress(AlreadyTold):
+            if self._has_stopped:
+                self._study.cancel(begun.pull, _NOT_NEEDED)
+            elif begun.has_readings or not self._is_issued_again:
+                self._study.fail(begun.pull, "lost")
+            else:
+                self._study.extend(begun.pull, _AT_ONCE)
+        self._watch(f"{_named(begun.pull)}: handed back")
+
+    @cached_property
+    def _is_issued_again(self) -> bool:
+        """Whether a pull whose lease has run out is handed out again."""
+        return bool(self._study.health(blinded=True)["expiry"] == "reissue")
+
+    # ------------------------------------------------------------------ what comes in
+
+    def _settle_next(self, seconds: float) -> None:
+        """Wait for the end of the work on some pull, and tell the service of it."""
+        with suppress(queue.Empty):
+            begun, ended = self._inbox.get(timeout=seconds)
+            self._running -= 1
+            if self._work.get(begun.pull.id) is begun:
+                self._settle(begun, ended)
+
+    def _settle(self, begun: _Work, ended: Ended) -> None:
+        del self._work[begun.pull.id]
+        self._may_have_more = True
+        if ended.kind == "done":
+            self._tell(begun, ended.outcome)
+        elif ended.kind == "fatal":
+            self._error = self._error or SourceError(ended.about)
+            self._return(begun)
+        elif self._is_handing_back:
+            self._return(begun)
+        elif ended.kind == "stopped" and not begun.is_wanted:
+            self._give_up(begun, self._study.cancel, _NOT_NEEDED)
+        else:
+            reason = "timeout" if ended.kind == "timeout" else "error"
+            about = ended.about or "the function ended without a result"
+            self._fail(begun, reason, about, ended.trace)
+
+    def _tell(self, begun: _Work, outcome: Any) -> None:
+        try:
+            self._patiently(lambda: self._study.tell(begun.pull, outcome))
+        except (InvalidOutcome, ConflictingOutcome) as error:
+            self._fail(begun, "error", str(error))
+        except StorageError as error:
+            untold = _said_of(begun.pull, outcome)
+            raise type(error)(f"{error}. It was not told that {untold}") from None
+        else:
+            self._failures = 0
+            self._watch(f"{_named(begun.pull)}: {outcome!r}")
+
+    def _fail(self, begun: _Work, reason: str, about: str, trace: str = "") -> None:
+        self._give_up(begun, self._study.fail, reason)
+        self._watch(f"{_named(begun.pull)}: {reason}: {about}")
+        self._failures += 1
+        if self._failures > self._max_failures:
+            text = f"{begun.pull!r} failed: {about}\n{trace}".strip()
+            if self._failures > 1:
+                text = f"{self._failures} pulls in a row failed; the last: {text}"
+            self._error = self._error or SourceError(text)
+
+    def _give_up(self, begun: _Work, how: Callable[..., object], reason: str) -> None:
+        begun.is_wanted = False
+        with suppress(AlreadyTold):
+            self._patiently(lambda: how(begun.pull, reason))
+
+    def _patiently(self, call: Callable[[], _Answer]) -> _Answer:
+        """Return what a call to the service gives, also if that does not answer for some time."""
+        deadline = time.monotonic() + _PATIENCE_SECONDS
+        while True:
+            try:
+                return call()
+            except (StorageUnreachable, StorageBusy) as error:
+                if self._interrupted() or time.monotonic() > deadline:
+                    raise
+                self._watch(f"trying again: {error}")
+                self._ended.wait(_BETWEEN_NEWS)
+
+    # -------------------------------------------------------------- what others do
+
+    def _follow(self) -> None:
+        """Wait for events of others, which may bring pulls or end some."""
+        head = 0
+        while not self._ended.is_set():
+            with suppress(FairtrialError):
+                latest = self._study.wait(head, _WAIT_SECONDS)
+                if latest > head:
+                    head = latest
+                    self._has_news.set()
+            self._ended.wait(_BETWEEN_NEWS)
+
+    def _call_back(self, now: float) -> None:
+        """End the pulls that no longer matter, soon after the policy said so."""
+        if not self._work or now < self._next_call_back:
+            return
+        self._next_call_back = now + _BETWEEN_CALLS_BACK
+        for pull in self._patiently(self._study.to_cancel):
+            begun = self._work.get(pull.id)
+            if begun is not None:
+                begun.is_wanted = False
+
+    def _keep_leases(self) -> None:
+        """Extend the leases of what runs, some times in each."""
+        between = self._lease / _HEARTBEATS_A_LEASE
+        while not self._ended.wait(min(between, _BETWEEN_NEWS)):
+            now = time.monotonic()
+            for begun in list(self._work.values()):
+                if begun.until - now <= self._lease - between:
+                    self._extend(begun)
+
+    def _extend(self, begun: _Work) -> None:
+        try:
+            begun.is_wanted &= self._study.heartbeat(begun.pull, self._lease)
+        except (AlreadyTold, UnknownPull):
+            # Somebody else told it, or it was taken away: a result would still be taken.
+            begun.is_wanted = False
+        except FairtrialError:
+            return  # the next heartbeat may come through
+        begun.until = time.monotonic() + self._lease
+
+
+def _named(pull: Pull) -> str:
+    labels = ", ".join(f"{name} {label}" for name, label in pull.labels.items())
+    return f"pull {pull.number} ({labels})"
+
+
+def _said_of(pull: StudyPull, outcome: object) -> str:
+    """Return an outcome with all that somebody needs who tells it by hand."""
+    return f"{_named(pull)}, id {pull.id}, has the outcome {outcome!r}"

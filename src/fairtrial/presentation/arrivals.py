@@ -1,0 +1,97 @@
+"""How pulls became results: how many of every action, and how long they took."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Self
+
+from fairtrial.presentation.sources import EventLike
+
+__all__ = ["Arrivals", "Delayed"]
+
+_RESULTS = ("tell", "late_tell")
+_BOUNDS = (
+    (1.0, "under 1 second"),
+    (10.0, "1 to 10 seconds"),
+    (60.0, "10 to 60 seconds"),
+    (600.0, "1 to 10 minutes"),
+    (3_600.0, "10 to 60 minutes"),
+    (6 * 3_600.0, "1 to 6 hours"),
+    (24 * 3_600.0, "6 to 24 hours"),
+    (7 * 24 * 3_600.0, "1 to 7 days"),
+    (28 * 24 * 3_600.0, "1 to 4 weeks"),
+    (math.inf, "over 4 weeks"),
+)
+
+Delayed = tuple[str, int]
+"""A range of times, and the number of results that took so long."""
+
+
+class Arrivals:
+    """Pulls and results by action, and the delays between them; fed with events in their order.
+
+    What it holds does not grow with the log, but for the pulls that have no result yet.
+
+    Attributes
+    ----------
+    asked, told : Counter of int
+        Pulls, and those of them that brought a result, by action.
+
+    Examples
+    --------
+    >>> import fairtrial as ft
+    >>> problem = ft.subpopulations.Problem(["a", "b"], ["x"], reward_range=(0, 1))
+    >>> policy = ft.subpopulations.BlockBetting(problem)
+    >>> with ft.Study.create(problem, policy, storage="memory://", name="t", seed=7) as study:
+    ...     told = study.tell(study.ask(), 0.5)
+    ...     Arrivals.of(study.events()).told.total()
+    1
+    """
+
+    def __init__(self) -> None:
+        self.asked: Counter[int] = Counter()
+        self.told: Counter[int] = Counter()
+        self._issued: dict[str, datetime] = {}
+        self._delays = [0] * len(_BOUNDS)
+
+    @classmethod
+    def of(cls, events: Iterable[EventLike]) -> Self:
+        """Return what a whole log says."""
+        arrivals = cls()
+        for event in events:
+            arrivals.take(event)
+        return arrivals
+
+    def take(self, event: EventLike) -> None:
+        """Take the next event."""
+        if event.action is None or event.pull_id is None:
+            return
+        if event.kind == "ask":
+            self.asked[event.action] += 1
+            self._issued[event.pull_id] = event.at
+        elif event.kind in _RESULTS and event.pull_id in self._issued:
+            self.told[event.action] += 1
+            # The store's clock may have been set back meanwhile.
+            seconds = (event.at - self._issued.pop(event.pull_id)).total_seconds()
+            self._delays[next(n for n, (end, _) in enumerate(_BOUNDS) if seconds < end)] += 1
+
+    @property
+    def delays(self) -> list[Delayed]:
+        """How many results took how long: from the shortest time that occurred to the longest."""
+        found = [place for place, number in enumerate(self._delays) if number]
+        if not found:
+            return []
+        return [(_BOUNDS[n][1], self._delays[n]) for n in range(found[0], found[-1] + 1)]
+
+    @property
+    def usual_delay(self) -> str:
+        """The range of times that the middle one of all results falls in; empty without any."""
+        total, passed = sum(self._delays), 0
+        for (_, name), number in zip(_BOUNDS, self._delays, strict=True):
+            passed += number
+            if total and 2 * passed >= total:
+                return name
+        return ""

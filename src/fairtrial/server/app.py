@@ -1,0 +1,164 @@
+"""The service as one application: its parts, put together."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+
+from fairtrial.core import Problem
+from fairtrial.core.parameters import Parametrized
+from fairtrial.server.pages import add_pages
+from fairtrial.server.problems import add_problems
+from fairtrial.server.readers import Readers
+from fairtrial.server.routes import health, pulls, reading, studies
+from fairtrial.server.security.access import Access
+from fairtrial.server.security.guard import Guard
+from fairtrial.server.service import Service
+from fairtrial.server.settings import Settings
+from fairtrial.server.telemetry import Telemetry
+from fairtrial.server.waiting import Heads
+from fairtrial.server.webhooks import Webhooks
+from fairtrial.server.writer import StudyWriter
+from fairtrial.study import Store, Study
+from fairtrial.study.location import Durability, Storage, open_store, parse_storage
+from fairtrial.study.opening import Classes
+
+__all__ = ["create_app"]
+
+_READING_HANDLES = 4
+
+
+def create_app(
+    storage: Storage,
+    *,
+    settings: Settings | None = None,
+    durability: Durability = "full",
+    policies: Sequence[type[Parametrized]] = (),
+    problems: Sequence[type[Problem]] = (),
+    webhook: tuple[str, bytes] | None = None,
+) -> FastAPI:
+    """Return the service of the studies in a storage, as an ASGI application.
+
+    Its writer ends, with all that waits written, when the application is shut down.
+
+    Parameters
+    ----------
+    storage, durability, policies, problems
+        As in `Study.open`. A store that is open already is read and written by the one handle.
+    settings : Settings, optional
+        Limits, and names by which the service may be called.
+    webhook : (str, bytes), optional
+        An address that is told what happens to studies, and the key that messages are signed
+        with.
+
+    Raises
+    ------
+    StorageError
+        If the storage cannot be used.
+
+    Examples
+    --------
+    >>> app = create_app("memory://")
+    >>> app.title
+    'fairtrial'
+    >>> app.state.service.close()
+    """
+    chosen = settings or Settings()
+    stores = _Stores(storage, durability)
+    own = (tuple(policies), tuple(problems))
+    service = _composed(stores, own, chosen, webhook)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        if service.webhooks is not None:
+            service.webhooks.start()
+        yield
+        await asyncio.to_thread(service.close)
+
+    app = FastAPI(
+        title="fairtrial",
+        summary="Sequential experiments that find the best option",
+        version=_version(),
+        lifespan=lifespan,
+        openapi_url="/v1/openapi.json",
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    app.state.service = service
+    for part in (health, studies, pulls, reading):
+        app.include_router(part.routes)
+    add_pages(app)
+    add_problems(app, service.telemetry)
+    app.add_middleware(Guard, settings=chosen, telemetry=service.telemetry)
+    service.telemetry.watch(app)
+    return app
+
+
+def _composed(
+    stores: _Stores, own: Classes, settings: Settings, webhook: tuple[str, bytes] | None
+) -> Service:
+    """Return the service's parts, each knowing the others that it needs."""
+    heads = Heads(stores.waiting)
+    readers = Readers(stores.reading, own)
+    telemetry = Telemetry(
+        studies=lambda: Counter(row.status for row in stores.waiting.studies()),
+        queue=lambda: writer.waiting,
+    )
+    webhooks = None
+    if webhook is not None:
+        webhooks = Webhooks(
+            *webhook,
+            stores.another(),
+            lambda name: Study(readers.session(name)),
+            telemetry,
+        )
+
+    def committed(names: Sequence[str], operations: int, seconds: float) -> None:
+        heads.changed(names)
+        telemetry.committed(operations, seconds)
+        if webhooks is not None:
+            webhooks.changed(names)
+
+    writer = StudyWriter(stores.writing, own, settings.queue, committed)
+    return Service(
+        settings=settings,
+        writer=writer,
+        readers=readers,
+        access=Access(readers, writer, settings),
+        heads=heads,
+        telemetry=telemetry,
+        own=own,
+        stores=stores.all,
+        webhooks=webhooks,
+    )
+
+
+class _Stores:
+    """Handles of one storage: to write, to read, and to wait by."""
+
+    def __init__(self, storage: Storage, durability: Durability) -> None:
+        self._storage = storage
+        self.writing = open_store(storage, durability)
+        self.all: list[Store] = [] if self.writing is storage else [self.writing]
+        self._is_one = self.writing is storage or parse_storage(storage) is None  # type: ignore[arg-type]
+        self.reading = [self.another() for _ in range(_READING_HANDLES)]
+        self.waiting = self.another()
+
+    def another(self) -> Store:
+        """Return one more handle; the same one if there can be no other."""
+        if self._is_one:
+            return self.writing
+        store = open_store(self._storage, create=False)
+        self.all.append(store)
+        return store
+
+
+def _version() -> str:
+    from fairtrial import __version__
+
+    return __version__

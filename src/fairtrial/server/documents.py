@@ -1,0 +1,106 @@
+"""What the service says of studies, pulls and events, as JSON's own types."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from fairtrial.core import Problem
+from fairtrial.study import Event
+from fairtrial.study.log import PullRow, Record, as_time
+from fairtrial.study.store import StudyRow
+
+__all__ = ["event_document", "pull_document", "spelled", "study_document", "to_text"]
+
+_WORDS = {math.inf: "Infinity", -math.inf: "-Infinity"}
+_KEPT_BACK = ("secret_sha256",)
+
+
+def to_text(document: Any) -> str:
+    """Return JSON: numbers that it has no word for are spelled as texts.
+
+    Examples
+    --------
+    >>> to_text({"lower": -math.inf})
+    '{"lower":"-Infinity"}'
+    """
+    try:
+        return json.dumps(document, separators=(",", ":"), allow_nan=False)
+    except ValueError:
+        return json.dumps(spelled(document), separators=(",", ":"), allow_nan=False)
+
+
+def spelled(value: Any) -> Any:
+    """Return data in which infinity and "not a number" are texts."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return _WORDS.get(value, "NaN")
+    if isinstance(value, Mapping):
+        return {name: spelled(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [spelled(part) for part in value]
+    return value
+
+
+def _iso(moment: datetime | None) -> str | None:
+    return None if moment is None else moment.isoformat(timespec="microseconds")
+
+
+def study_document(row: StudyRow, *, unblinded: bool) -> dict[str, Any]:
+    """Return one line of a list of studies.
+
+    Those who recruit or treat learn whether a study runs, and not whether it found an answer.
+    """
+    spec = json.loads(row.spec_json)
+    status = row.status if unblinded or row.status == "running" else "stopped"
+    return {
+        "name": row.name,
+        "status": status,
+        "stopped": row.status != "running",
+        "events": row.head_seq,
+        "family": spec["problem"]["family"],
+        "policy": spec["policy"]["name"],
+        "seed": int(row.seed) if unblinded else None,
+        "created_at": _iso(as_time(row.created_at)),
+    }
+
+
+def pull_document(row: PullRow, problem: Problem) -> dict[str, Any]:
+    """Return a pull."""
+    return {
+        "id": row.pull_id,
+        "number": row.number,
+        "labels": dict(problem.labels(row.action)),
+        "action": row.action,
+        "tag": row.tag,
+        "state": row.state,
+        "propensity": row.propensity,
+        "lease_until": None if row.lease_until is None else _iso(as_time(row.lease_until)),
+        "worker": row.worker,
+    }
+
+
+def event_document(source: Event | Record, *, unblinded: bool = True) -> dict[str, Any]:
+    """Return an event of the log; those who recruit or treat see no outcome but what they give."""
+    event = source if isinstance(source, Event) else Event.of(source)
+    kept_back = _KEPT_BACK if unblinded else (*_KEPT_BACK, "old")
+    body = {name: part for name, part in event.body.items() if name not in kept_back}
+    return {
+        "seq": event.seq,
+        "kind": event.kind,
+        "at": _iso(event.at),
+        "pull": event.pull_id,
+        "number": event.number,
+        "action": event.action,
+        "tag": event.tag,
+        "value": event.value,
+        "stage": event.stage,
+        "lease_until": _iso(event.lease_until),
+        "actor": event.actor,
+        "request_id": event.request_id,
+        "reason": body.get("reason"),
+        "body": body,
+        "hash": event.hash,
+    }

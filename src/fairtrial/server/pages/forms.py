@@ -1,0 +1,541 @@
+"""Forms by which people carry out a study by hand: ask, tell, give up, correct, stop."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import APIRouter, Request, Response
+from starlette.responses import RedirectResponse
+
+from fairtrial.core import Problem
+from fairtrial.core.wording import plural
+from fairtrial.errors import (
+    AlreadyTold,
+    ConflictingOutcome,
+    FairtrialError,
+    InvalidArgument,
+    InvalidOutcome,
+    UnknownPull,
+)
+from fairtrial.presentation.words import count, number
+from fairtrial.server.pages.fields import (
+    Field,
+    Fields,
+    duration_of,
+    number_typed,
+    outcome_fields,
+    outcome_of,
+    units,
+)
+from fairtrial.server.pages.guarded import PageRoute
+from fairtrial.server.pages.observers import View
+from fairtrial.server.pages.routes import shown, study_page, viewer_of
+from fairtrial.server.pages.site import address
+from fairtrial.server.pages.tabs import PULLS
+from fairtrial.server.problems import Refusal
+from fairtrial.server.routes.common import PullId, StudyName, key_of
+from fairtrial.server.security.access import Viewer
+from fairtrial.server.service import Answer, Service, TheService
+from fairtrial.study import Event, Study
+from fairtrial.study.log import PullRow, as_time
+
+routes = APIRouter(include_in_schema=False, route_class=PageRoute)
+
+_MOST_SHOWN = 200
+_REASON = "It is kept in the log, and shown to whoever reads it."
+_STATES = {
+    "open": "open: its result is awaited",
+    "told": "has a result",
+    "expired": "expired: its time was over; a result that comes all the same is taken",
+    "cancelled": "cancelled; a result that comes all the same is taken",
+    "lost": "given up; a result that comes all the same is taken",
+}
+_NO_CACHE = {"Cache-Control": "no-store"}
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A form about one pull.
+
+    Parameters
+    ----------
+    name, title, explanation, button : str
+        In its address; what it is; what it does; what is pressed.
+    fields : Fields
+        What is typed.
+    danger : bool
+        Whether it should not be pressed by mistake.
+    """
+
+    name: str
+    title: str
+    explanation: str
+    button: str
+    fields: Fields
+    danger: bool = False
+
+
+# ----------------------------------------------------------------------- what is shown
+
+
+@routes.get("/studies/{study}/pulls")
+async def show_pulls(
+    request: Request, service: TheService, study: StudyName, done: str | None = None
+) -> Response:
+    """Return the open pulls, and the form to ask for more."""
+    viewer = await viewer_of(request, service, study)
+    viewer.require("run", study)
+    return await _pulls_page(request, service, viewer, study, said=done)
+
+
+async def _pulls_page(
+    request: Request,
+    service: Service,
+    viewer: Viewer,
+    study: str,
+    *,
+    ask: Fields | None = None,
+    stop: Fields | None = None,
+    status: int = 200,
+    said: str | None = None,
+) -> Response:
+    def make(view: View) -> Response:
+        opened = view.observer.study
+        rows = opened.session.store.open_pulls(opened.session.id)
+        return study_page(
+            *(request, viewer, PULLS, view, [], "pulls.html"),
+            status=status,
+            headers=_NO_CACHE,
+            done=_done(opened, said),
+            stopped=opened.stopped,
+            ask=ask or ask_fields(opened.problem),
+            stop=stop or stop_fields(),
+            may_stop=viewer.can("admin") and not opened.stopped,
+            key=secrets.token_hex(16),
+            pulls=[_pull_line(row, opened.problem) for row in rows[:_MOST_SHOWN]],
+            total=len(rows),
+            columns=[str(name).capitalize() for name in opened.problem.action_labels[0]],
+        )
+
+    return await shown(request, service, viewer, study, make, may_be_known=status == 200)
+
+
+def _pull_line(row: PullRow, problem: Problem) -> dict[str, Any]:
+    due = "no date" if row.lease_until is None else f"{as_time(row.lease_until):%Y-%m-%d %H:%M} UTC"
+    return {
+        "id": row.pull_id,
+        "number": row.number,
+        "cells": [str(label) for label in problem.labels(row.action).values()],
+        "due": due,
+        "worker": row.worker or "",
+    }
+
+
+@routes.get("/studies/{study}/pulls/{pull}")
+async def show_pull(
+    request: Request,
+    service: TheService,
+    study: StudyName,
+    pull: PullId,
+    done: str | None = None,
+) -> Response:
+    """Return one pull with the forms for it."""
+    viewer = await viewer_of(request, service, study)
+    viewer.require("run", study)
+    return await _pull_page(request, service, viewer, study, pull, said=done)
+
+
+async def _pull_page(
+    request: Request,
+    service: Service,
+    viewer: Viewer,
+    study: str,
+    pull: str,
+    *,
+    refused: Mapping[str, Fields] | None = None,
+    status: int = 200,
+    said: str | None = None,
+) -> Response:
+    def make(view: View) -> Response:
+        opened = view.observer.study
+        row = _row(opened, pull)
+        forms = _forms_of(row, opened.problem, refused or {})
+        return study_page(
+            *(request, viewer, PULLS, view, [], "pull.html"),
+            status=status,
+            headers=_NO_CACHE,
+            # Whoever types must not be disturbed, and nothing else moves on this page.
+            state="",
+            done=_done(opened, said),
+            number=row.number,
+            pull_id=pull,
+            facts=_facts(opened, row, viewer),
+            forms_shown=forms,
+            key=secrets.token_hex(16),
+        )
+
+    return await shown(request, service, viewer, study, make, may_be_known=False)
+
+
+def _row(study: Study, pull: str) -> PullRow:
+    row = study.session.store.pull(study.session.id, pull)
+    if row is None:
+        raise UnknownPull("this study never gave out such a pull")
+    return row
+
+
+def _facts(study: Study, row: PullRow, viewer: Viewer) -> list[tuple[str, str]]:
+    problem = study.problem
+    facts = [
+        (str(name).capitalize(), str(label)) for name, label in problem.labels(row.action).items()
+    ]
+    facts += [
+        (str(name), number(value) if isinstance(value, float) else str(value))
+        for name, value in problem.conditions(row.action).items()
+    ]
+    facts.append(("State", _STATES.get(row.state, row.state)))
+    if row.worker:
+        facts.append(("Asked for by", row.worker))
+    if row.state == "open" and row.lease_until is not None:
+        facts.append(("Due", f"{as_time(row.lease_until):%Y-%m-%d %H:%M} UTC"))
+    told = None if row.value_seq is None else next(study.events(row.value_seq - 1))
+    if told is not None and (viewer.can("read") or told.actor == viewer.actor):
+        facts.append(("Result", _outcome_in_words(told)))
+    return facts
+
+
+def _outcome_in_words(told: Event) -> str:
+    if isinstance(told.outcome, Mapping):
+        return ", ".join(f"{name}: {value}" for name, value in told.outcome.items())
+    return "" if told.outcome is None else f"{told.outcome:g}"
+
+
+def _forms_of(row: PullRow, problem: Problem, refused: Mapping[str, Fields]) -> list[Form]:
+    told = row.value_seq is not None
+    every = {
+        "tell": Form(
+            "tell",
+            "Tell the result",
+            "What came of it. A result counts as soon as it is recorded, and is never lost.",
+            "Record the result",
+            refused.get("tell") or Fields(outcome_fields(problem)),
+        ),
+        "report": Form(
+            "report",
+            "Report an early reading",
+            "A value that comes before the result. The study may decide by it that the result is "
+            "no longer needed.",
+            "Record the reading",
+            refused.get("report") or Fields(reading_fields()),
+        ),
+        "fail": Form(
+            "fail",
+            "There will be no result",
+            "The pull was lost: the sample broke, the person left. If results stay away because of "
+            "what they are, the answer may be wrong; so say why.",
+            "Give the pull up",
+            refused.get("fail") or Fields([reason_field()]),
+            danger=True,
+        ),
+        "amend": Form(
+            "amend",
+            "Correct the result",
+            "The result that is on record was wrong. It stays in the log beside the correction.",
+            "Record the correction",
+            refused.get("amend") or Fields([*outcome_fields(problem), reason_field()]),
+            danger=True,
+        ),
+    }
+    if told:
+        names = ["amend"]
+    elif row.state == "open":
+        names = ["tell", *(["report"] if problem.has_readings else []), "fail"]
+    else:
+        names = ["tell"]
+    # What was refused is shown, whatever has become of the pull meanwhile.
+    return [every[name] for name in dict.fromkeys([*refused, *names])]
+
+
+def ask_fields(problem: Problem) -> Fields:
+    """Return the fields of the form to ask by."""
+    arrivals = [
+        Field(
+            f"context_{name}",
+            f"{name.capitalize()} of whoever is here",
+            "If people come by themselves, say who is here. Else let the study choose.",
+            options=[("", "Let the study choose"), *((value, value) for value in shares)],
+            required=False,
+        )
+        for name, shares in problem.stated_shares.items()
+    ]
+    return Fields(
+        [
+            Field("n", "How many pulls", "A whole number, at most 1,000.", "1", is_number=True),
+            *arrivals,
+            Field(
+                "lease",
+                "Give up pulls without a result after",
+                "Leave it blank to wait for as long as it takes.",
+                required=False,
+                is_number=True,
+            ),
+            Field("unit", "Unit of that time", value="days", options=units(), required=False),
+        ]
+    )
+
+
+def reason_field() -> Field:
+    """Return the field for a reason."""
+    return Field("reason", "Reason", _REASON, lines=2)
+
+
+def stop_fields() -> Fields:
+    """Return the fields of the form to stop by."""
+    return Fields([reason_field()])
+
+
+def reading_fields() -> list[Field]:
+    """Return the fields of the form to report by."""
+    hint = "A whole number from 1; blank: the next one."
+    return [
+        Field("value", "Reading", "A number, such as 0.5.", is_number=True),
+        Field("stage", "Which reading it is", hint, required=False, is_number=True),
+    ]
+
+
+_DONE = {
+    "ask": "pull asked for",
+    "tell": "The result is recorded",
+    "late_tell": "The late result is recorded",
+    "report": "The reading is recorded",
+    "fail": "The pull is given up",
+    "amend": "The correction is recorded",
+    "stop": "The study is stopped",
+}
+
+
+def _done(study: Study, said: str | None) -> str:
+    """Return what was done, looked up in the log: an address cannot make the page say anything."""
+    if said is None:
+        return ""
+    if said == "none":
+        return "There is no pull to give before the next result; or the study has stopped."
+    kind, _, rest = said.partition("-")
+    if kind == "ask" and rest.isascii() and rest.isdigit() and len(rest) < 6:
+        return f"{plural(int(rest), 'pull')} asked for: see the open pulls below."
+    if kind == "event" and rest.isascii() and rest.isdigit() and len(rest) < 19:
+        event = next(study.events(max(int(rest) - 1, 0)), None)
+        if event is not None and event.seq == int(rest) and event.kind in _DONE:
+            return f"{_DONE[event.kind]}, as event {count(event.seq)}."
+    return ""
+
+
+# ------------------------------------------------------------------------ what is sent
+
+
+@routes.post("/studies/{study}/forms/ask")
+async def ask(request: Request, service: TheService, study: StudyName) -> Response:
+    """Issue pulls."""
+    form = await _Sent.of(request, service, study)
+    fields = ask_fields(await _problem(service, study)).filled(form.given)
+    wanted = _whole_number(fields, "n", 1, service.settings.batch_limit)
+    lease = duration_of(fields)
+    context = {
+        one.name.removeprefix("context_"): one.value
+        for one in fields
+        if one.name.startswith("context_") and one.value
+    }
+
+    def issue(opened: Study) -> Answer:
+        pulls = opened.ask(
+            wanted or 1,
+            worker=form.viewer.actor,
+            lease=lease,
+            request_id=form.key,
+            **context,
+        )
+        if len(pulls) == 1:
+            return Answer(303, address(study, "pulls", pulls[0].id) + "?done=ask-1")
+        return Answer(
+            303, address(study, "pulls") + f"?done={f'ask-{len(pulls)}' if pulls else 'none'}"
+        )
+
+    async def again(refused: Fields, status: int) -> Response:
+        return await _pulls_page(request, service, form.viewer, study, ask=refused, status=status)
+
+    return await _carried_out(form, fields, issue, again)
+
+
+@routes.post("/studies/{study}/forms/tell")
+async def tell(request: Request, service: TheService, study: StudyName) -> Response:
+    """Take the outcome of a pull."""
+    form = await _Sent.of(request, service, study)
+    problem = await _problem(service, study)
+    fields = Fields(outcome_fields(problem)).filled(form.given)
+    outcome = outcome_of(problem, fields)
+    return await _on_pull(
+        *(form, "tell", fields),
+        lambda opened: opened.tell(form.pull, outcome, actor=form.viewer.actor),
+    )
+
+
+@routes.post("/studies/{study}/forms/report")
+async def report(request: Request, service: TheService, study: StudyName) -> Response:
+    """Take a reading of a pull."""
+    form = await _Sent.of(request, service, study)
+    fields = Fields(reading_fields()).filled(form.given)
+    value = number_typed(fields, "value")
+    stage = _whole_number(fields, "stage", 1, 1_000_000) if fields["stage"] else None
+    details = {} if stage is None else {"stage": stage}
+    return await _on_pull(
+        *(form, "report", fields),
+        lambda opened: opened.report(
+            form.pull, value or 0.0, actor=form.viewer.actor, request_id=form.key, **details
+        ),
+    )
+
+
+@routes.post("/studies/{study}/forms/fail")
+async def fail(request: Request, service: TheService, study: StudyName) -> Response:
+    """Give a pull up."""
+    form = await _Sent.of(request, service, study)
+    fields = Fields([reason_field()]).filled(form.given)
+    return await _on_pull(
+        *(form, "fail", fields),
+        lambda opened: opened.fail(form.pull, fields["reason"], actor=form.viewer.actor),
+    )
+
+
+@routes.post("/studies/{study}/forms/amend")
+async def amend(request: Request, service: TheService, study: StudyName) -> Response:
+    """Correct an outcome."""
+    form = await _Sent.of(request, service, study)
+    problem = await _problem(service, study)
+    fields = Fields([*outcome_fields(problem), reason_field()]).filled(form.given)
+    outcome = outcome_of(problem, fields)
+    return await _on_pull(
+        *(form, "amend", fields),
+        lambda opened: opened.amend(form.pull, outcome, fields["reason"], actor=form.viewer.actor),
+    )
+
+
+@routes.post("/studies/{study}/forms/stop")
+async def stop(request: Request, service: TheService, study: StudyName) -> Response:
+    """Stop a study."""
+    form = await _Sent.of(request, service, study, scope="admin")
+    fields = stop_fields().filled(form.given)
+
+    def end(opened: Study) -> Answer:
+        event = opened.stop(fields["reason"], actor=form.viewer.actor)
+        return Answer(303, address(study, "pulls") + f"?done=event-{event.seq}")
+
+    async def again(refused: Fields, status: int) -> Response:
+        return await _pulls_page(request, service, form.viewer, study, stop=refused, status=status)
+
+    return await _carried_out(form, fields, end, again)
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """A form that was sent by somebody who may send it."""
+
+    request: Request
+    service: Service
+    viewer: Viewer
+    study: str
+    given: Mapping[str, Any]
+
+    @classmethod
+    async def of(cls, request: Request, service: Service, study: str, scope: str = "run") -> _Sent:
+        viewer = await viewer_of(request, service, study)
+        form = await request.form(max_fields=100, max_files=0)
+        viewer.require_csrf(str(form.get("csrf", "")))
+        viewer.require("admin" if scope == "admin" else "run", study)
+        return cls(request, service, viewer, study, form)
+
+    @property
+    def pull(self) -> str:
+        return str(self.given.get("pull", ""))
+
+    @property
+    def key(self) -> str | None:
+        """The form's own key: sent twice, it does what it does once."""
+        key = str(self.given.get("key", ""))
+        return key if key.isascii() and key.isalnum() and len(key) <= 64 else None
+
+
+async def _problem(service: Service, study: str) -> Problem:
+    return await service.readers.run(study, lambda opened: opened.problem)
+
+
+async def _on_pull(
+    form: _Sent, name: str, fields: Fields, operation: Callable[[Study], Event]
+) -> Response:
+    def write(opened: Study) -> Answer:
+        _row(opened, form.pull)
+        event = operation(opened)
+        where = address(form.study, "pulls", form.pull)
+        return Answer(303, f"{where}?done=event-{event.seq}")
+
+    async def again(refused: Fields, status: int) -> Response:
+        return await _pull_page(
+            *(form.request, form.service, form.viewer, form.study, form.pull),
+            refused={name: refused},
+            status=status,
+        )
+
+    return await _carried_out(form, fields, write, again)
+
+
+async def _carried_out(
+    form: _Sent,
+    fields: Fields,
+    operation: Callable[[Study], Answer],
+    again: Callable[[Fields, int], Any],
+) -> Response:
+    """Write what a form says, or show it again with what is wrong."""
+    if fields.errors:
+        response: Response = await again(fields, 422)
+        return response
+    typed = {one.name: one.value for one in fields} | {"pull": form.pull}
+    key = key_of(form.request, form.viewer, form.key, typed)
+    try:
+        answer = await form.service.write(form.study, operation, key)
+    except UnknownPull:
+        raise
+    except (Refusal, FairtrialError) as error:
+        status = error.status if isinstance(error, Refusal) else 422
+        if status in (404, 503):
+            raise
+        _place(fields, error)
+        refused: Response = await again(fields, status)
+        return refused
+    return RedirectResponse(answer.body, answer.status)
+
+
+def _place(fields: Fields, error: Exception) -> None:
+    """Put what is wrong beside the field that it is wrong with."""
+    text = str(error)
+    text = f"{text[:1].upper()}{text[1:]}"
+    names = [one.name for one in fields]
+    if isinstance(error, ConflictingOutcome | AlreadyTold):
+        fields.refuse("", text)
+    elif isinstance(error, InvalidOutcome):
+        named = [f"outcome_{error.name}", "value", *names]
+        fields.refuse(next((name for name in named if name in names), ""), text)
+    elif isinstance(error, InvalidArgument):
+        fields.refuse(error.name, text)
+    else:
+        fields.refuse("", text)
+
+
+def _whole_number(fields: Fields, name: str, low: int, high: int) -> int | None:
+    value = number_typed(fields, name)
+    if value is not None and low <= value <= high and value.is_integer():
+        return int(value)
+    if value is not None:
+        fields.refuse(name, f"This must be a whole number from {low} to {high:,}.")
+    return None

@@ -1,0 +1,135 @@
+"""The observers of the studies that people look at, and who keeps them up to date."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass
+from threading import Lock
+from typing import TypeVar
+
+from fairtrial.server.pages.observer import Observer, make_checks
+from fairtrial.server.readers import Readers
+from fairtrial.study import Study
+from fairtrial.study.store import StudyRow
+
+__all__ = ["Observers", "View"]
+
+_Answer = TypeVar("_Answer")
+
+_MOST = 64
+"""Studies that are followed; one that is looked at again after that is read again."""
+_SECONDS = 0.2
+"""What a request may spend on reading new events; the rest is read in the background."""
+_SHORT = 2_000
+"""Events that are read, or checked, at once."""
+_LONGEST = 10.0
+_PAUSE = 20.0
+"""How many times as long as a check took nobody checks again."""
+_LEAST_PAUSE = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A study as a page shows it, and how far its observer has read.
+
+    Parameters
+    ----------
+    observer : Observer
+        To be read by whoever holds its lock, as its caller does.
+    row : StudyRow
+        The study as it is stored.
+    """
+
+    observer: Observer
+    row: StudyRow
+
+    @property
+    def state(self) -> str:
+        """What differs as soon as a page would."""
+        checks = self.observer.checks
+        made = "" if checks is None else f"{checks.seq}.{checks.made_at:%H%M%S%f}"
+        row = self.row
+        return f"{row.head_seq}-{row.duplicates}-{row.head_hash[:16]}-{self.observer.seq}-{made}"
+
+
+class Observers:
+    """Shows studies to pages, in the threads of the readers.
+
+    Parameters
+    ----------
+    readers : Readers
+        By whom studies are read.
+    """
+
+    def __init__(self, readers: Readers) -> None:
+        self._readers = readers
+        self._lock = Lock()
+        self._known: OrderedDict[str, Observer] = OrderedDict()
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    async def show(self, name: str, page: Callable[[View], _Answer]) -> _Answer:
+        """Return what a page makes of a study as it is now.
+
+        Raises
+        ------
+        StudyNotFound
+            If there is no such study.
+        """
+        answer, behind = await self._readers.run(name, lambda study: self._shown(study, page))
+        if behind and name not in self._tasks:
+            task = self._tasks[name] = asyncio.ensure_future(self._catch_up(name))
+            task.add_done_callback(lambda _: self._tasks.pop(name, None))
+        return answer
+
+    def _shown(self, study: Study, page: Callable[[View], _Answer]) -> tuple[_Answer, bool]:
+        observer = self._observer(study)
+        with observer.lock:
+            is_short = study.n_events - observer.seq <= _SHORT
+            row = observer.advance(_SECONDS if not is_short else _LONGEST)
+            due = _is_due(observer, row)
+            if due and row.head_seq <= _SHORT:
+                observer.checks, due = make_checks(observer.study), False
+            return page(View(observer, row)), due or observer.seq < row.head_seq
+
+    def _observer(self, study: Study) -> Observer:
+        with self._lock:
+            observer = self._known.get(study.name)
+            # A log that is shorter than before comes from a backup.
+            if observer is None or observer.seq > study.n_events:
+                observer = self._known[study.name] = Observer(study.session)
+                if len(self._known) > _MOST:
+                    self._known.popitem(last=False)
+            self._known.move_to_end(study.name)
+            return observer
+
+    async def _catch_up(self, name: str) -> None:
+        """Read the rest of a log, then check the whole of it."""
+        while await self._readers.run_long(name, self._read_on):
+            pass
+        await self._readers.run_long(name, self._check)
+
+    def _read_on(self, study: Study) -> bool:
+        observer = self._observer(study)
+        with observer.lock:
+            return observer.seq < observer.advance(_SECONDS).head_seq
+
+    def _check(self, study: Study) -> None:
+        observer = self._observer(study)
+        if _is_due(observer, study.session.row()):
+            observer.checks = make_checks(Study(study.session))
+
+
+def _is_due(observer: Observer, row: StudyRow) -> bool:
+    """Return whether there is something to check that nobody checked a moment ago."""
+    checks = observer.checks
+    if checks is None:
+        return True
+    if checks.seq == row.head_seq:
+        return False
+    pause = _PAUSE * checks.seconds
+    if row.head_seq > _SHORT:
+        pause = max(pause, _LEAST_PAUSE)
+    return time.time() - checks.made_at.timestamp() > pause

@@ -1,0 +1,82 @@
+// Keeps a page up to date while its study runs. Without this script a reload does the same.
+"use strict";
+
+const INTERVAL = 3000;
+const MOST = 60000;
+
+const live = document.getElementById("live");
+const news = document.getElementById("news");
+let known = null;
+let pause = INTERVAL;
+
+// Whoever types or has marked something must not be disturbed.
+function isBusy() {
+  const active = document.activeElement;
+  const typing = active && live.contains(active) && active.matches("input, textarea, select");
+  const marked = document.getSelection();
+  return typing || (marked && !marked.isCollapsed && live.contains(marked.anchorNode));
+}
+
+function path(node) {
+  const steps = [];
+  for (let one = node; one !== live; one = one.parentElement) {
+    steps.unshift([...one.parentElement.children].indexOf(one));
+  }
+  return steps;
+}
+
+function at(steps) {
+  return steps.reduce((node, step) => node && node.children[step], live);
+}
+
+function show(text) {
+  const page = new DOMParser().parseFromString(text, "text/html");
+  const next = page.getElementById("live");
+  if (!next || next.dataset.state === live.dataset.state) return;
+  const open = [...live.querySelectorAll("details")].map((one) => one.open);
+  const active = live.contains(document.activeElement) ? path(document.activeElement) : null;
+  live.replaceChildren(...document.adoptNode(next).childNodes);
+  live.dataset.state = next.dataset.state;
+  const details = [...live.querySelectorAll("details")];
+  if (details.length === open.length) details.forEach((one, n) => (one.open = open[n]));
+  if (active) at(active)?.focus();
+  const moment = live.querySelector("[data-moment]");
+  if (moment) news.textContent = "Updated. " + moment.textContent;
+}
+
+async function look() {
+  if (document.hidden || isBusy()) return;
+  const headers = known ? { "If-None-Match": known } : {};
+  const answer = await fetch(location.href, { headers, cache: "no-store", redirect: "error" });
+  if (answer.status === 304) return;
+  if (!answer.ok) throw new Error(answer.status);
+  known = answer.headers.get("ETag");
+  show(await answer.text());
+}
+
+async function follow() {
+  try {
+    await look();
+    pause = INTERVAL;
+  } catch {
+    // The server is away or busy: ask less and less often.
+    pause = Math.min(2 * pause, MOST);
+    news.textContent = "The newest state could not be loaded; trying again.";
+  }
+  setTimeout(follow, pause);
+}
+
+if (live && live.dataset.state) setTimeout(follow, INTERVAL);
+
+document.querySelector(".problems")?.focus();
+
+// A form is sent once, however often its button is pressed.
+for (const form of document.forms) {
+  form.addEventListener("submit", (event) => {
+    if (form.dataset.sent) event.preventDefault();
+    form.dataset.sent = "yes";
+  });
+}
+addEventListener("pageshow", () => {
+  for (const form of document.forms) delete form.dataset.sent;
+});

@@ -1,0 +1,67 @@
+"""The tabs of a study: who may see which, and what is on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from fairtrial.report.arms import arms
+from fairtrial.report.decision import decision
+from fairtrial.report.fairness import fairness
+from fairtrial.report.findings import Findings
+from fairtrial.report.flow import flow
+from fairtrial.report.health import health
+from fairtrial.report.question import question
+from fairtrial.report.recruitment import recruited
+
+if TYPE_CHECKING:
+    from fairtrial.report.html import Markup
+    from fairtrial.server.security.access import Viewer
+
+__all__ = ["PULLS", "TABS", "Tab", "tabs_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Tab:
+    """A part of a study's page.
+
+    Parameters
+    ----------
+    name, title : str
+        In addresses, and for people.
+    sections : callable, optional
+        Returns what is on it; some tabs have handlers of their own.
+    follows : bool
+        Whether what it shows hangs on how the study went, and so on the whole history.
+    """
+
+    name: str
+    title: str
+    sections: Callable[[Findings], Sequence[Markup | None]] | None = None
+    follows: bool = True
+
+
+TABS = (
+    Tab("decision", "Decision", lambda found: [decision(found, {}), question(found.study.problem)]),
+    Tab("arms", "Arms", lambda found: [flow(found), arms(found)]),
+    Tab("fairness", "Fairness", lambda found: [fairness(found)]),
+    Tab("health", "Health", lambda found: [health(found)]),
+    Tab("log", "Log"),
+)
+PULLS = Tab("pulls", "Pulls")
+_BLINDED = (
+    Tab(
+        "recruitment",
+        "Recruitment",
+        lambda found: [recruited(found), question(found.study.problem)],
+        follows=False,
+    ),
+    Tab("health", "Health", lambda found: [health(found, blinded=True)]),
+)
+
+
+def tabs_of(viewer: Viewer) -> tuple[Tab, ...]:
+    """Return the tabs that somebody may see: without the scope `read` those of a blinded study."""
+    shown = TABS if viewer.can("read") else _BLINDED
+    return (*shown, PULLS) if viewer.can("run") else shown

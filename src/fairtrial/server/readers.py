@@ -1,0 +1,94 @@
+"""Reads, by handles of their own: nothing that is read ever keeps a write waiting."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from fairtrial.errors import StudyNotFound
+from fairtrial.study import Store, Study
+from fairtrial.study.opening import Classes, open_study
+from fairtrial.study.session import Session
+
+__all__ = ["Readers"]
+
+_Answer = TypeVar("_Answer")
+
+_MOST_OPEN = 256
+_THREADS = 4
+_THREADS_OF_LONG_READS = 2
+
+
+class Readers:
+    """Reads studies of one storage, in threads of their own.
+
+    Parameters
+    ----------
+    stores : sequence of Store
+        Handles; each study is read by one of them. The last one is for reads that take long.
+    own : tuple of sequences
+        Classes of policies and problems of the caller's own.
+    """
+
+    def __init__(self, stores: Sequence[Store], own: Classes = ((), ())) -> None:
+        self._stores = tuple(stores)
+        self._own = own
+        self._lock = threading.Lock()
+        self._sessions: OrderedDict[str, Session] = OrderedDict()
+        self._threads = ThreadPoolExecutor(_THREADS, "fairtrial-read")
+        self._long = ThreadPoolExecutor(_THREADS_OF_LONG_READS, "fairtrial-long-read")
+
+    async def run(self, study: str, operation: Callable[[Study], _Answer]) -> _Answer:
+        """Return what an operation that reads a study gives.
+
+        Raises
+        ------
+        StudyNotFound
+            If there is no such study.
+        """
+        return await self._in(self._threads, lambda: operation(Study(self.session(study))))
+
+    async def run_long(self, study: str, operation: Callable[[Study], _Answer]) -> _Answer:
+        """Return the same of an operation that may take seconds."""
+        return await self._in(self._long, lambda: operation(Study(self.session(study))))
+
+    async def run_on_store(self, operation: Callable[[Store], _Answer]) -> _Answer:
+        """Return what an operation that reads the storage gives."""
+        return await self._in(self._threads, lambda: operation(self._stores[0]))
+
+    @staticmethod
+    async def _in(threads: ThreadPoolExecutor, operation: Callable[[], _Answer]) -> _Answer:
+        return await asyncio.get_running_loop().run_in_executor(threads, operation)
+
+    def session(self, name: str) -> Session:
+        """Return a session of a study, to be read by and not to be closed; for any thread.
+
+        Raises
+        ------
+        StudyNotFound
+            If there is no such study.
+        """
+        with self._lock:
+            session = self._sessions.get(name)
+            if session is None:
+                session = self._sessions[name] = self._opened(name)
+                if len(self._sessions) > _MOST_OPEN:
+                    self._sessions.popitem(last=False)
+            self._sessions.move_to_end(name)
+            return session
+
+    def _opened(self, name: str) -> Session:
+        store = self._stores[hash(name) % len(self._stores)]
+        if store.find_study(name) is None:
+            raise StudyNotFound(f"there is no study {name!r}")
+        return open_study(store, name, self._own, "full")
+
+    def close(self) -> None:
+        """End the threads once they are done."""
+        self._threads.shutdown(cancel_futures=True)
+        self._long.shutdown(cancel_futures=True)
+        self._sessions.clear()

@@ -1,0 +1,135 @@
+"""What all routes share: parameters, answers, and what they declare."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query, Request, Response
+
+from fairtrial.server.documents import to_text
+from fairtrial.server.problems import Refusal
+from fairtrial.server.schemas import ProblemDocument
+from fairtrial.server.security.access import Viewer
+from fairtrial.server.security.bodies import StrictRoute
+from fairtrial.server.service import Answer, Key, Service, fingerprint
+from fairtrial.study import Study
+from fairtrial.study.store import StudyRow
+
+__all__ = [
+    "STATUSES",
+    "After",
+    "Limit",
+    "PullId",
+    "StudyName",
+    "answered",
+    "key_of",
+    "not_modified",
+    "router",
+    "unchanged",
+]
+
+StudyName = Annotated[str, Path(description="A study's name.", min_length=1, max_length=200)]
+PullId = Annotated[str, Path(description="A pull's id.", min_length=1, max_length=64)]
+After = Annotated[
+    str | None, Query(description="The cursor `next` of the page before.", max_length=400)
+]
+Limit = Annotated[int, Query(ge=1, le=1_000, description="Most items of a page.")]
+
+_PROBLEM = {
+    "model": ProblemDocument,
+    "content": {"application/problem+json": {}},
+}
+_TEXTS = {
+    400: "The body is not JSON as it is accepted here.",
+    401: "A valid token is needed.",
+    403: "The token lacks a scope.",
+    404: "There is no such study or pull.",
+    408: "The body did not arrive in time.",
+    409: "It conflicts with what is on record.",
+    410: "The pull was given up.",
+    413: "The body is too large.",
+    415: "The body is not JSON.",
+    421: "The server is not known by that name.",
+    422: "Something is not accepted; all mistakes are named.",
+    429: "Too many requests.",
+    500: "The storage cannot be used.",
+    501: "A package is missing on the server.",
+    503: "Busy: try again.",
+}
+
+STATUSES: dict[int | str, dict[str, Any]] = {
+    status: {**_PROBLEM, "description": text} for status, text in _TEXTS.items()
+}
+"""What routes declare to answer when they refuse, by status."""
+
+
+def router(tag: str) -> APIRouter:
+    """Return a router of routes that take strict JSON."""
+    return APIRouter(tags=[tag], route_class=StrictRoute, responses=STATUSES)
+
+
+def answered(answer: Answer) -> Response:
+    """Return the answer to a request that wrote."""
+    return Response(answer.body, answer.status, {"Cache-Control": "no-store"}, "application/json")
+
+
+def key_of(request: Request, viewer: Viewer, key: str | None, body: Any) -> Key | None:
+    """Return the idempotency key of a request, if it has one; each study has keys of its own."""
+    if key is None:
+        return None
+    study = request.path_params.get("study", "")
+    return Key(viewer.actor, f"{key} {study}", fingerprint(request, body))
+
+
+# ---------------------------------------------------------------------------- reading
+
+
+def _etag(row: StudyRow, viewer: Viewer) -> str:
+    # What is seen hangs on the scope, too.
+    sees = "r" if viewer.can("read") else "b"
+    return f'"{row.head_seq}-{row.duplicates}-{row.head_hash[:32]}{sees}"'
+
+
+async def unchanged(
+    request: Request, service: Service, viewer: Viewer, study: str
+) -> tuple[dict[str, str], Response | None]:
+    """Return headers that name the state of a study; and an answer, if the caller knows it."""
+    row = await service.readers.run(study, _row)
+    headers = {
+        "ETag": _etag(row, viewer),
+        "Cache-Control": "private, no-cache",
+        "Vary": "Authorization, Cookie, Accept",
+    }
+    return headers, not_modified(request, headers)
+
+
+def not_modified(request: Request, headers: dict[str, str]) -> Response | None:
+    """Return the answer to a caller who knows this state already."""
+    known = [
+        tag.strip().removeprefix("W/")
+        for tag in request.headers.get("if-none-match", "").split(",")
+    ]
+    return Response(status_code=304, headers=headers) if headers["ETag"] in known else None
+
+
+def _row(study: Study) -> StudyRow:
+    return study.session.row()
+
+
+def document(content: Any, headers: dict[str, str]) -> Response:
+    """Return an answer of JSON."""
+    return Response(to_text(content), headers=headers, media_type="application/json")
+
+
+def require_batch(service: Service, name: str, number: int) -> None:
+    """Raise if a request holds, or wants, more than one may.
+
+    Raises
+    ------
+    Refusal
+        413.
+    """
+    most = service.settings.batch_limit
+    if number > most:
+        text = f"{name} must be at most {most:,} in one request"
+        raise Refusal(413, "batch-too-large", text, [(name, text)])

@@ -1,0 +1,67 @@
+"""By which a service is watched: whether it lives, and whether it can do its work."""
+
+from __future__ import annotations
+
+import asyncio
+
+from fastapi import APIRouter, Request, Response
+from fastapi.responses import PlainTextResponse
+
+from fairtrial.errors import StudyError
+from fairtrial.server.problems import Refusal
+from fairtrial.server.routes.common import STATUSES, document
+from fairtrial.server.service import TheService
+from fairtrial.study import Store
+
+routes = APIRouter(tags=["health"])
+
+_PATIENCE = 2.0
+"""Seconds that the storage may take to be read."""
+_LOOPBACK = ("127.0.0.1", "::1")
+
+
+@routes.get("/health/live", summary="Whether the process answers")
+async def live() -> Response:
+    """Say that the process answers."""
+    return document({"status": "ok"}, {"Cache-Control": "no-store"})
+
+
+@routes.get(
+    "/health/ready",
+    responses={503: STATUSES[503]},
+    summary="Whether the service can do its work",
+)
+async def ready(service: TheService) -> Response:
+    """Say whether the storage can be read, and more writes are taken."""
+    try:
+        async with asyncio.timeout(_PATIENCE):
+            await service.readers.run_on_store(_read_something)
+    except (StudyError, TimeoutError):
+        raise _not_ready("the storage cannot be used") from None
+    if not service.writer.accepts:
+        raise _not_ready("no more writes are taken")
+    return document({"status": "ok"}, {"Cache-Control": "no-store"})
+
+
+@routes.get(
+    "/metrics",
+    response_class=PlainTextResponse,
+    responses={status: STATUSES[status] for status in (401, 403, 429)},
+    summary="Metrics for Prometheus",
+)
+async def metrics(request: Request, service: TheService) -> Response:
+    """Return counts and times as text; for this machine itself, or with the scope ``read``."""
+    if request.client is None or request.client.host not in _LOOPBACK:
+        viewer = await service.access.viewer(request)
+        viewer.require("read")
+    content, media_type = await asyncio.to_thread(service.telemetry.metrics)
+    return Response(content, headers={"Cache-Control": "no-store", "Content-Type": media_type})
+
+
+def _read_something(store: Store) -> None:
+    # No study has this name: the database looks for it all the same.
+    store.find_study("")
+
+
+def _not_ready(reason: str) -> Refusal:
+    return Refusal(503, "storage-unreachable", reason, headers={"Retry-After": "5"})

@@ -1,0 +1,417 @@
+"""Pulls: asked for, told, reported, given up, corrected; those in flight."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from itertools import islice
+from typing import Annotated, Any, Literal
+
+from fastapi import Query, Request, Response
+
+from fairtrial.core import Pull
+from fairtrial.core.problem import Outcome
+from fairtrial.errors import ConflictingOutcome, FairtrialError, InvalidArgument, UnknownPull
+from fairtrial.server.documents import event_document, pull_document, to_text
+from fairtrial.server.problems import Refusal
+from fairtrial.server.routes.common import (
+    Limit,
+    PullId,
+    StudyName,
+    answered,
+    document,
+    key_of,
+    require_batch,
+    router,
+)
+from fairtrial.server.schemas import (
+    Amendment,
+    Asks,
+    AsksAnswer,
+    EventAnswer,
+    EventsAnswer,
+    Heartbeat,
+    PullAnswer,
+    PullsAnswer,
+    Reading,
+    Reason,
+    Tells,
+    Told,
+    Value,
+)
+from fairtrial.server.security.access import Viewer
+from fairtrial.server.service import Answer, IdempotencyKey, Service, TheService, TheViewer
+from fairtrial.study import Event, Study
+from fairtrial.study.log import PullRow
+
+routes = router("pulls")
+
+State = Literal["open", "told", "expired", "cancelled", "lost", "all"]
+
+
+@routes.post("/v1/studies/{study}/asks", response_model=AsksAnswer, summary="Ask for pulls")
+async def ask(
+    request: Request,
+    service: TheService,
+    viewer: TheViewer,
+    study: StudyName,
+    body: Asks,
+    key: IdempotencyKey = None,
+) -> Response:
+    """Issue pulls; with `tell` an outcome is taken first, in the same write."""
+    viewer.require("run", study)
+    require_batch(service, "n", body.n)
+    asked = _names_of_a_context(body.context)
+
+    def issue(opened: Study) -> Answer:
+        _require_known(opened, asked)
+        options = {"worker": viewer.actor, "lease": body.lease, "request_id": key, **asked}
+        if body.tell is None:
+            pulls = opened.ask(body.n, **options)
+        else:
+            pulls = opened.tell_and_ask(body.tell.pull, body.tell.value, body.n, **options)
+        rows = [_row(opened, pull.id) for pull in pulls]
+        content = {
+            "pulls": [pull_document(row, opened.problem) for row in rows],
+            "stopped": opened.stopped,
+        }
+        return Answer(200, to_text(content))
+
+    return await _written(request, service, viewer, study, body, key, issue)
+
+
+def _require_known(study: Study, context: dict[str, Any]) -> None:
+    """Raise if the policy's family knows no such context."""
+    if not context:
+        return
+    try:
+        inspect.signature(study.policy.choose).bind(**context)
+    except TypeError as error:
+        raise InvalidArgument("context", f"must be what the family knows: {error}") from None
+
+
+def _names_of_a_context(context: dict[str, Any]) -> dict[str, Any]:
+    for name in context:
+        if name in ("n", "worker", "lease", "request_id", "told") or not name.isidentifier():
+            raise InvalidArgument("context", "must have names that the family knows", name)
+    return context
+
+
+@routes.post("/v1/studies/{study}/tells", response_model=EventsAnswer, summary="Tell outcomes")
+async def tell_many(
+    request: Request,
+    service: TheService,
+    viewer: TheViewer,
+    study: StudyName,
+    body: Tells,
+    key: IdempotencyKey = None,
+) -> Response:
+    """Take outcomes of pulls, and results that nobody asked for: all of them, or none."""
+    viewer.require("run", study)
+    require_batch(service, "outcomes", len(body.outcomes))
+
+    def tell(opened: Study) -> Answer:
+        outcomes = _outcomes(opened, body)
+        events = opened.tell_many(outcomes, actor=viewer.actor, request_id=key)
+        return Answer(200, to_text({"events": [_event(viewer, event) for event in events]}))
+
+    return await _written(request, service, viewer, study, body, key, tell)
+
+
+def _outcomes(study: Study, body: Tells) -> list[tuple[Pull | str, Outcome]]:
+    """Return pulls and their outcomes; all mistakes are named at once."""
+    outcomes: list[tuple[Pull | str, Outcome]] = []
+    mistakes: list[tuple[str, str]] = []
+    for place, told in enumerate(body.outcomes):
+        try:
+            outcomes.append((_pull_of(study, told), study.problem.check_outcome(told.value)))
+        except FairtrialError as error:
+            mistakes.append((f"outcomes[{place}]", str(error)))
+            first = error
+    if len(mistakes) == 1:
+        # The same as of a single outcome.
+        raise first
+    if mistakes:
+        detail = "; ".join(f"{name}: {text}" for name, text in mistakes)
+        raise Refusal(422, "invalid-outcome", detail[:2_000], mistakes)
+    return outcomes
+
+
+def _pull_of(study: Study, told: Any) -> Pull | str:
+    if isinstance(told, Told):
+        return told.pull
+    labels = told.model_extra or {}
+    if not all(name.isidentifier() for name in labels):
+        raise InvalidArgument("outcomes", "must have labels that the problem knows", labels)
+    return study.problem.pull(**labels)
+
+
+# ------------------------------------------------------------------------ a single pull
+
+
+@routes.post(
+    "/v1/studies/{study}/pulls/{pull}/tell", response_model=EventAnswer, summary="Tell an outcome"
+)
+async def tell(
+    request: Request,
+    service: TheService,
+    viewer: TheViewer,
+    study: StudyName,
+    pull: PullId,
+    body: Value,
+    key: IdempotencyKey = None,
+) -> Response:
+    """Take the outcome of a pull."""
+    return await _write(
+        *(request, service, viewer, study, body, key),
+        lambda opened: opened.tell(pull, body.value, request_id=key, actor=viewer.actor),
+    )
+
+
+@routes.post(
+    "/v1/studies/{study}/pulls/{pull}/report",
+    response_model=EventAnswer,
+    summary="Report a reading",
+)
+async def report(
+    request: Request,
+    service: TheService,
+    viewer: TheViewer,
+    study: StudyName,
+    pull: PullId,
+    body: Reading,
+    key: IdempotencyKey = None,
+) -> Response:
+    """Take a partial reading of a pull, and say whether the pull still matters."""
+    details = _names_of_details(body.model_extra or {})
+    return await _write(
+        *(request, service, viewer, study, body, key),
+        lambda opened: opened.report(
+            pull, body.value, request_id=key, actor=viewer.actor, **details
+        ),
+        pull,
+    )
+
+
+def _names_of_details(details: dict[str, Any]) -> dict[str, Any]:
+    for name in details:
+        if name in ("pull", "request_id", "actor") or not name.isidentifier():
+            raise InvalidArgument("details", "must have names that the family knows", name)
+    return details
+
+
+@routes.post(
+    "/v1/studies/{study}/pulls/{pull}/fail", response_model=EventAnswer, summary="Give a pull up"
+)
+async def fail(
+    request: Request,
+    service: TheService,
+    viewer: TheViewer,
+    study: StudyName,
+    pull: PullId,
+    body: Reason,
+    key: IdempotencyKey = None,
+) -> Response:
+    """Report a pull lost. If its result comes anyway, it counts."""
+    return await _write(
+        *(request, service, viewer, study, body, key),
+        lambda opened: opened.fail(pull, body.reason, actor=viewer.actor),
+    )
+
+
+@routes.post(
+    "/v1/studies/{study}/pulls/{pull}/cancel", response_model=EventAnswer, summary="Cancel a pull"
+)
+async def cancel(
+    request: Request,
+    service: TheService,
+    viewer: TheViewer,
+    study: StudyName,
+    pull: PullId,
+    body: Reason,
+    key: IdempotencyKey = None,
+) -> Response:
+    """Cancel a pull. If its result comes anyway, it counts."""
+    return await _write(
+        *(request, service, viewer, study, body, key),
+        lambda opened: opened.cancel(pull, body.reason, actor=viewer.actor),
+    )
+
+
+@routes.post(
+    "/v1/studies/{study}/pulls/{pull}/amend",
+    response_model=EventAnswer,
+    summary="Correct an outcome",
+)
+async def amend(
+    request: Request,
+    service: TheService,
+    viewer: TheViewer,
+    study: StudyName,
+    pull: PullId,
+    body: Amendment,
+    key: IdempotencyKey = None,
+) -> Response:
+    """Correct an outcome that was told before; the reason is recorded."""
+    return await _write(
+        *(request, service, viewer, study, body, key),
+        lambda opened: opened.amend(pull, body.value, body.reason, actor=viewer.actor),
+    )
+
+
+@routes.post(
+    "/v1/studies/{study}/pulls/{pull}/heartbeat",
+    response_model=EventAnswer,
+    summary="Extend a lease",
+)
+async def heartbeat(
+    request: Request,
+    service: TheService,
+    viewer: TheViewer,
+    study: StudyName,
+    pull: PullId,
+    body: Heartbeat,
+    key: IdempotencyKey = None,
+) -> Response:
+    """Let the lease of a pull run from now, and say whether the pull still matters."""
+    return await _write(
+        *(request, service, viewer, study, body, key),
+        lambda opened: opened.extend(pull, body.lease),
+        pull,
+    )
+
+
+async def _write(
+    request: Request,
+    service: Service,
+    viewer: Viewer,
+    study: str,
+    body: Any,
+    key: str | None,
+    operation: Callable[[Study], Event],
+    looked_at: str | None = None,
+) -> Response:
+    """Answer a request that writes one event; of `looked_at`, say whether that pull matters."""
+    viewer.require("run", study)
+
+    def write(opened: Study) -> Answer:
+        content = _event(viewer, operation(opened))
+        if looked_at is not None:
+            content["should_stop"] = opened.should_stop(looked_at)
+        return Answer(200, to_text(content))
+
+    return await _written(request, service, viewer, study, body, key, write)
+
+
+async def _written(
+    request: Request,
+    service: Service,
+    viewer: Viewer,
+    study: str,
+    body: Any,
+    key: str | None,
+    operation: Callable[[Study], Answer],
+) -> Response:
+    known = key_of(request, viewer, key, body.model_dump())
+    try:
+        return answered(await service.write(study, operation, known))
+    except ConflictingOutcome as error:
+        if viewer.can("read") or error.told_by == viewer.actor:
+            raise
+        # The message would tell what somebody else has told.
+        raise ConflictingOutcome(
+            f"pull {error.pull} was told another outcome before, by somebody else"
+        ) from None
+
+
+def _event(viewer: Viewer, event: Event) -> dict[str, Any]:
+    return event_document(event, unblinded=viewer.can("read"))
+
+
+# ----------------------------------------------------------------------------- reading
+
+
+@routes.get("/v1/studies/{study}/pulls", response_model=PullsAnswer, summary="List pulls")
+async def list_pulls(
+    service: TheService,
+    viewer: TheViewer,
+    study: StudyName,
+    state: State = "open",
+    after: Annotated[int, Query(ge=-1, description="The cursor `next`.")] = -1,
+    limit: Limit = 100,
+) -> Response:
+    """Return pulls by number. Which were told is for those who may see results."""
+    _require_run_or_read(viewer, study)
+    if state != "open":
+        viewer.require("read", study)
+
+    def find(opened: Study) -> dict[str, Any]:
+        # In the order of their numbers; unsolicited results have none.
+        found = _in_state(opened, state)
+        page = list(islice((row for row in found if row.number > after), limit + 1))
+        more = page[limit - 1].number if len(page) > limit else None
+        return {
+            "pulls": [pull_document(row, opened.problem) for row in page[:limit]],
+            "next": None if more is None else str(more),
+        }
+
+    return document(await service.readers.run(study, find), {"Cache-Control": "no-store"})
+
+
+def _in_state(study: Study, state: str) -> list[PullRow]:
+    store, study_id = study.session.store, study.session.id
+    if state == "open":
+        return store.open_pulls(study_id)
+    return [row for row in store.pulls(study_id) if state in ("all", row.state)]
+
+
+@routes.get("/v1/studies/{study}/pulls/{pull}", response_model=PullAnswer, summary="Show a pull")
+async def show_pull(
+    service: TheService, viewer: TheViewer, study: StudyName, pull: PullId
+) -> Response:
+    """Return a pull; its outcome only to those who may see results, or told it."""
+    _require_run_or_read(viewer, study)
+
+    def find(opened: Study) -> dict[str, Any]:
+        row = _row(opened, pull)
+        content = pull_document(row, opened.problem)
+        told = _told(opened, row)
+        if told is not None and (viewer.can("read") or told.actor == viewer.actor):
+            content["outcome"] = told.outcome
+        return {**content, "should_stop": opened.should_stop(pull)}
+
+    return document(await service.readers.run(study, find), {"Cache-Control": "no-store"})
+
+
+@routes.get(
+    "/v1/studies/{study}/to_cancel",
+    response_model=PullsAnswer,
+    summary="List pulls that no longer matter",
+)
+async def to_cancel(service: TheService, viewer: TheViewer, study: StudyName) -> Response:
+    """Return the pulls in flight whose outcome no longer matters."""
+    viewer.require("run", study)
+
+    def find(opened: Study) -> dict[str, Any]:
+        rows = [_row(opened, pull.id) for pull in opened.to_cancel()]
+        return {"pulls": [pull_document(row, opened.problem) for row in rows], "next": None}
+
+    return document(await service.readers.run(study, find), {"Cache-Control": "no-store"})
+
+
+def _require_run_or_read(viewer: Viewer, study: str) -> None:
+    viewer.require("read" if viewer.can("read") else "run", study)
+
+
+def _row(study: Study, pull_id: str) -> PullRow:
+    row = study.session.store.pull(study.session.id, pull_id)
+    if row is None:
+        raise UnknownPull(f"pull {pull_id} was never issued by study {study.name!r}")
+    return row
+
+
+def _told(study: Study, row: PullRow) -> Event | None:
+    """Return the event with the outcome on record; its actor is whoever told the first one."""
+    if row.value_seq is None:
+        return None
+    return next(study.events(after=row.value_seq - 1))

@@ -1,0 +1,270 @@
+"""What can be read of a study: its answer, how far it has come, its health, its log."""
+
+from __future__ import annotations
+
+import asyncio
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from fastapi import Query, Request, Response
+from fastapi.responses import FileResponse, StreamingResponse
+from starlette.background import BackgroundTask
+
+from fairtrial.presentation.recruitment import recruitment
+from fairtrial.server.documents import event_document, to_text
+from fairtrial.server.routes.common import Limit, StudyName, document, router, unchanged
+from fairtrial.server.schemas import EventsAnswer
+from fairtrial.server.service import Service, TheService, TheViewer
+from fairtrial.study import Study
+from fairtrial.study.export import export
+from fairtrial.study.log import Record
+
+routes = router("results")
+
+_NDJSON = "application/x-ndjson"
+_FILES: dict[str, dict[str, Any]] = {
+    kind: {} for kind in ("application/jsonl", "text/csv", "application/vnd.apache.parquet")
+}
+_PAGE = 1_000
+"""Events that are fetched at a time for a stream: no more are ever in memory."""
+_MEDIA_TYPES = {
+    "jsonl": "application/jsonl",
+    "csv": "text/csv",
+    "parquet": "application/vnd.apache.parquet",
+}
+
+
+@routes.get("/v1/studies/{study}/recommendation", summary="The answer now")
+async def recommendation(
+    request: Request, service: TheService, viewer: TheViewer, study: StudyName
+) -> Response:
+    """Return the answer now, or what leads; with the guarantee behind it."""
+    viewer.require("read", study)
+    headers, known = await unchanged(request, service, viewer, study)
+    if known is not None:
+        return known
+    found = await service.readers.run(study, lambda opened: opened.recommend().to_dict())
+    return document(found, headers)
+
+
+@routes.get("/v1/studies/{study}/progress", summary="How far the study has come")
+async def progress(
+    request: Request, service: TheService, viewer: TheViewer, study: StudyName
+) -> Response:
+    """Return estimates with intervals, the evidence, and what is left."""
+    viewer.require("read", study)
+    headers, known = await unchanged(request, service, viewer, study)
+    if known is not None:
+        return known
+    found = await service.readers.run(study, lambda opened: opened.progress().to_dict())
+    return document(found, headers)
+
+
+@routes.get("/v1/studies/{study}/health", summary="What may be wrong")
+async def health(
+    service: TheService,
+    viewer: TheViewer,
+    study: StudyName,
+    blinded: Annotated[bool, Query(description="Without what would unblind.")] = False,
+) -> Response:
+    """Return lost and late pulls, and what the results contradict."""
+    viewer.require("run" if blinded and not viewer.can("read") else "read", study)
+    found = await service.readers.run_long(study, lambda opened: opened.health(blinded=blinded))
+    return document(found, {"Cache-Control": "no-store"})
+
+
+@routes.get("/v1/studies/{study}/recruitment", summary="How many came")
+async def recruited(
+    request: Request, service: TheService, viewer: TheViewer, study: StudyName
+) -> Response:
+    """Return numbers of pulls and results, for those who recruit: nothing by arm."""
+    viewer.require("read" if viewer.can("read") else "run", study)
+    headers, known = await unchanged(request, service, viewer, study)
+    if known is not None:
+        return known
+
+    def find(opened: Study) -> dict[str, Any]:
+        return {"recruitment": recruitment(opened.progress())}
+
+    return document(await service.readers.run(study, find), headers)
+
+
+@routes.get("/v1/studies/{study}/trace", summary="How the study came here")
+async def trace(
+    request: Request,
+    service: TheService,
+    viewer: TheViewer,
+    study: StudyName,
+    points: Annotated[int, Query(ge=2, le=1_000, description="Moments, evenly spaced.")] = 200,
+) -> Response:
+    """Return the progress at earlier moments, and now."""
+    viewer.require("read", study)
+    headers, known = await unchanged(request, service, viewer, study)
+    if known is not None:
+        return known
+
+    def find(opened: Study) -> dict[str, Any]:
+        return {"trace": [moment.to_dict() for moment in opened.trace(points)]}
+
+    return document(await service.readers.run_long(study, find), headers)
+
+
+@routes.get("/v1/studies/{study}/weighted_means", summary="Means weighted by propensity")
+async def weighted_means(
+    request: Request, service: TheService, viewer: TheViewer, study: StudyName
+) -> Response:
+    """Return the mean of every action, each result weighted by the inverse of its propensity."""
+    viewer.require("read", study)
+    headers, known = await unchanged(request, service, viewer, study)
+    if known is not None:
+        return known
+    found = await service.readers.run_long(study, lambda opened: opened.weighted_means())
+    return document({"weighted_means": found}, headers)
+
+
+@routes.get("/v1/studies/{study}/verify", summary="Audit the log")
+async def verify(
+    service: TheService,
+    viewer: TheViewer,
+    study: StudyName,
+    head: Annotated[
+        list[Annotated[str, Query(pattern="^[0-9a-f]{64}$")]] | None,
+        Query(description="Hashes that were noted elsewhere; the log must hold them."),
+    ] = None,
+) -> Response:
+    """Check the chain of hashes, and derive every decision once more."""
+    viewer.require("read", study)
+
+    def check(opened: Study) -> dict[str, Any]:
+        found = opened.verify(head or ())
+        return {
+            "ok": found.ok,
+            "events": found.events,
+            "first_difference": found.first_difference,
+            "skipped": found.skipped,
+        }
+
+    return document(await service.readers.run_long(study, check), {"Cache-Control": "no-store"})
+
+
+# --------------------------------------------------------------------------- the log
+
+
+@routes.get(
+    "/v1/studies/{study}/events",
+    response_model=EventsAnswer,
+    responses={200: {"content": {_NDJSON: {}}}},
+    summary="The log",
+)
+async def events(
+    request: Request,
+    service: TheService,
+    viewer: TheViewer,
+    study: StudyName,
+    after: Annotated[int, Query(ge=0, lt=2**63, description="Events after this number.")] = 0,
+    limit: Limit = 100,
+    wait: Annotated[float, Query(ge=0, description="Seconds to wait for such events.")] = 0.0,
+) -> Response:
+    """Return a page of events; or, as NDJSON, all of them as a stream."""
+    viewer.require("read", study)
+    if wait:
+        await service.readers.run(study, _head)
+        await service.heads.wait(study, after, min(wait, service.settings.longest_wait))
+    headers, known = await unchanged(request, service, viewer, study)
+    if known is not None:
+        return known
+    if _NDJSON in request.headers.get("accept", ""):
+        head = await service.readers.run(study, _head)
+        return StreamingResponse(
+            _lines(service, study, after, head), headers=headers, media_type=_NDJSON
+        )
+    found = await service.readers.run(study, lambda opened: _records(opened, after, limit))
+    content = {
+        "events": [event_document(record) for record in found],
+        "next": found[-1].seq if len(found) == limit else None,
+    }
+    return document(content, headers)
+
+
+def _head(study: Study) -> int:
+    return study.n_events
+
+
+def _records(study: Study, after: int, limit: int) -> list[Record]:
+    session = study.session
+    return list(session.store.records(session.id, after, after + limit))
+
+
+async def _lines(service: Service, study: str, after: int, head: int) -> AsyncIterator[str]:
+    """Yield the events up to the head as lines; each page is fetched when the last one is sent."""
+    while after < head:
+        limit = min(_PAGE, head - after)
+        page = await service.readers.run(study, _page_of(after, limit))
+        if not page:
+            return
+        yield page
+        after += limit
+
+
+def _page_of(after: int, limit: int) -> Callable[[Study], str]:
+    def lines(study: Study) -> Iterator[str]:
+        return (to_text(event_document(record)) + "\n" for record in _records(study, after, limit))
+
+    return lambda study: "".join(lines(study))
+
+
+@routes.get(
+    "/v1/studies/{study}/export",
+    response_class=FileResponse,
+    responses={200: {"content": _FILES}},
+    summary="The log as a file",
+)
+async def download(
+    service: TheService,
+    viewer: TheViewer,
+    study: StudyName,
+    format: Annotated[  # noqa: A002 - the name in the address
+        Literal["jsonl", "csv", "parquet"], Query(description="The kind of the file.")
+    ] = "jsonl",
+    secret: Annotated[
+        bool, Query(description="With what the random order is drawn from; for admins.")
+    ] = False,
+) -> Response:
+    """Return the log as a file.
+
+    Without the secret of a study with a random order, a copy can be read but not verified.
+    """
+    viewer.require("admin" if secret else "read", study)
+    folder = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="fairtrial-"))
+    path = folder / f"log.{format}"
+
+    def write(opened: Study) -> None:
+        row = opened.session.row()
+        shown = row if secret else row._replace(secret=None)
+        export(opened.session.store, shown, opened.problem, path)
+
+    try:
+        await service.readers.run_long(study, write)
+    except BaseException:
+        _remove(folder)
+        raise
+    return FileResponse(
+        path,
+        headers={"Cache-Control": "no-store"},
+        media_type=_MEDIA_TYPES[format],
+        filename=f"{_as_file_name(study)}.{format}",
+        background=BackgroundTask(_remove, folder),
+    )
+
+
+def _as_file_name(study: str) -> str:
+    """Return a name that every system takes, whatever the study is called."""
+    return "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in study)[:100]
+
+
+def _remove(folder: Path) -> None:
+    for path in folder.iterdir():
+        path.unlink(missing_ok=True)
+    folder.rmdir()

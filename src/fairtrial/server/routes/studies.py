@@ -1,0 +1,173 @@
+"""Studies: listed, made, shown, stopped."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import Query, Request, Response
+
+from fairtrial.core import Policy
+from fairtrial.errors import FairtrialError, InvalidArgument, StudyExists
+from fairtrial.server.documents import event_document, study_document, to_text
+from fairtrial.server.problems import Refusal
+from fairtrial.server.routes.common import (
+    After,
+    Limit,
+    StudyName,
+    answered,
+    document,
+    key_of,
+    router,
+    unchanged,
+)
+from fairtrial.server.schemas import EventAnswer, NewStudy, Reason, StudiesAnswer, StudyAnswer
+from fairtrial.server.security.access import Viewer
+from fairtrial.server.service import Answer, IdempotencyKey, Service, TheService, TheViewer
+from fairtrial.study import Store, Study
+from fairtrial.study.arguments import check_name
+from fairtrial.study.opening import find_or_insert
+from fairtrial.study.specification import Specification
+from fairtrial.study.store import StudyRow
+
+routes = router("studies")
+
+
+@routes.get("/v1/studies", response_model=StudiesAnswer, summary="List studies")
+async def list_studies(
+    service: TheService, viewer: TheViewer, after: After = None, limit: Limit = 100
+) -> Response:
+    """Return the studies that the token may see, by name."""
+    rows = await service.readers.run_on_store(lambda store: store.studies())
+    seen = sorted(
+        (row for row in rows if viewer.sees(row.name) and (after is None or row.name > after)),
+        key=lambda row: row.name,
+    )
+    page = seen[:limit]
+    return document(
+        {
+            "studies": [study_document(row, unblinded=viewer.can("read")) for row in page],
+            "next": page[-1].name if len(seen) > limit else None,
+        },
+        {"Cache-Control": "no-store"},
+    )
+
+
+@routes.post(
+    "/v1/studies",
+    response_model=StudyAnswer,
+    status_code=201,
+    responses={200: {"model": StudyAnswer, "description": "The same study is there already."}},
+    summary="Make a study",
+)
+async def make_study(
+    request: Request,
+    service: TheService,
+    viewer: TheViewer,
+    body: NewStudy,
+    key: IdempotencyKey = None,
+) -> Response:
+    """Make a study, or find the one of the same name and specification."""
+    viewer.require("admin")
+    _require_name(body.name)
+    if not viewer.sees(body.name):
+        raise Refusal(403, "access-refused", "the token is not for studies of that name")
+    spec, fresh = await service.readers.run_on_store(lambda _: _specified(service, body))
+    any_seed = body.seed is None
+
+    def make(store: Store) -> Answer:
+        try:
+            row, is_new = find_or_insert(
+                store, body.name, spec, fresh, exist_ok=True, any_seed=any_seed
+            )
+        except StudyExists as error:
+            # What the message says first is where the studies are kept.
+            raise StudyExists(str(error).removeprefix(f"{store.url} has ")) from None
+        return Answer(201 if is_new else 200, to_text(_whole(row, viewer, store)))
+
+    known = key_of(request, viewer, key, body.model_dump())
+    return answered(await service.write_on_store(make, known))
+
+
+def _require_name(name: str) -> None:
+    check_name(name)
+    if name in (".", ".."):
+        raise InvalidArgument("name", "must be one that an address can hold", name)
+
+
+def _specified(service: Service, body: NewStudy) -> tuple[Specification, Policy]:
+    """Return what a study is made from, checked; kernels may be loaded for it."""
+    from fairtrial.core.seeds import as_seed
+
+    spec = Specification(body.problem, body.policy, as_seed(body.seed))
+    try:
+        fresh = spec.build(body.name, *service.own)
+        exact = Specification.of(fresh.problem, fresh, spec.seed)
+        exact.require_faithful(fresh)
+    except FairtrialError:
+        raise
+    except Exception as error:  # a document may hold anything anywhere
+        text = f"must describe a problem and a policy as `to_dict` does ({error})"
+        raise InvalidArgument("problem", text) from error
+    return exact, fresh
+
+
+@routes.get("/v1/studies/{study}", response_model=StudyAnswer, summary="Show a study")
+async def show_study(
+    request: Request,
+    service: TheService,
+    viewer: TheViewer,
+    study: StudyName,
+    after: Annotated[
+        int | None, Query(ge=0, description="Wait until there are more events.")
+    ] = None,
+    wait: Annotated[float, Query(ge=0, description="Seconds to wait for them.")] = 0.0,
+) -> Response:
+    """Return what is known of a study from its first day, and how long its log is."""
+    require_any(viewer, study)
+    if wait and after is not None:
+        await service.heads.wait(study, after, min(wait, service.settings.longest_wait))
+    headers, known = await unchanged(request, service, viewer, study)
+    if known is not None:
+        return known
+    content = await service.readers.run(
+        study, lambda opened: _whole(opened.session.row(), viewer, opened.session.store)
+    )
+    return document(content, headers)
+
+
+def require_any(viewer: Viewer, study: str) -> None:
+    """Raise if the study is none of the caller's; any scope will do."""
+    viewer.require(next(iter(viewer.token.scopes)), study)
+
+
+def _whole(row: StudyRow, viewer: Viewer, store: Store) -> dict[str, Any]:
+    spec = Specification.from_json(row.spec_json)
+    unblinded = viewer.can("read")
+    return {
+        **study_document(row, unblinded=unblinded),
+        "head_seq": row.head_seq,
+        "head_hash": row.head_hash if unblinded else None,
+        "problem": dict(spec.problem),
+        "policy_spec": dict(spec.policy) if unblinded else None,
+        "storage_software": store.software if unblinded else None,
+    }
+
+
+@routes.post("/v1/studies/{study}/stop", response_model=EventAnswer, summary="Stop a study")
+async def stop_study(
+    request: Request,
+    service: TheService,
+    viewer: TheViewer,
+    study: StudyName,
+    body: Reason,
+    key: IdempotencyKey = None,
+) -> Response:
+    """Stop a study without an answer; results that are still under way count when they come."""
+    viewer.require("admin", study)
+
+    def stop(opened: Study) -> Answer:
+        event = opened.stop(body.reason, actor=viewer.actor)
+        return Answer(200, to_text(event_document(event)))
+
+    known = key_of(request, viewer, key, body.model_dump())
+    return answered(await service.write(study, stop, known))

@@ -1,0 +1,219 @@
+"""What requests hold and what they are answered, as the OpenAPI document shows it."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StrictFloat, StrictInt, StrictStr
+
+__all__ = [
+    "Amendment",
+    "Asks",
+    "AsksAnswer",
+    "EventAnswer",
+    "EventsAnswer",
+    "Heartbeat",
+    "NewStudy",
+    "ProblemDocument",
+    "PullAnswer",
+    "PullsAnswer",
+    "Reading",
+    "Reason",
+    "StudiesAnswer",
+    "StudyAnswer",
+    "Tells",
+    "Told",
+    "Value",
+]
+
+_PullId = Annotated[StrictStr, Field(min_length=1, max_length=64, description="A pull's id.")]
+_Number = StrictInt | StrictFloat
+_Outcome = Annotated[
+    _Number | dict[str, Any],
+    Field(description="The outcome: a number, or named fields where the problem says so."),
+]
+_Reason = Annotated[StrictStr, Field(min_length=1, max_length=10_000, pattern=r"\S")]
+_Lease = Annotated[
+    _Number, Field(gt=0, le=3.2e9, description="Seconds after which the pull counts as lost.")
+]
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class NewStudy(_Body):
+    """A study to be made."""
+
+    name: Annotated[
+        StrictStr, Field(min_length=1, max_length=200, description="Printable characters.")
+    ]
+    problem: Annotated[dict[str, Any], Field(description="What `Problem.to_dict()` gives.")]
+    policy: Annotated[dict[str, Any], Field(description="What `Policy.to_dict()` gives.")]
+    seed: Annotated[StrictInt, Field(ge=0, lt=2**128)] | None = None
+
+
+class Reason(_Body):
+    """Why something is given up or stopped."""
+
+    reason: _Reason
+
+
+class Told(_Body):
+    """The outcome of a pull."""
+
+    pull: _PullId
+    value: _Outcome
+
+
+class _Unsolicited(BaseModel):
+    """A result that nobody asked for: the labels of what was tried, and its value."""
+
+    model_config = ConfigDict(extra="allow")
+
+    value: _Outcome
+
+
+class Tells(_Body):
+    """Outcomes; all are taken, or none."""
+
+    outcomes: Annotated[list[Told | _Unsolicited], Field(min_length=1)]
+
+
+class Value(_Body):
+    """An outcome."""
+
+    value: _Outcome
+
+
+class Asks(_Body):
+    """How many pulls are wanted; and perhaps an outcome, told in the same write."""
+
+    n: Annotated[StrictInt, Field(ge=0)] = 1
+    lease: _Lease | None = None
+    context: Annotated[
+        dict[str, Any], Field(description="What is known in advance, a group say.")
+    ] = {}
+    tell: Told | None = None
+
+
+class Reading(BaseModel):
+    """A partial reading of a pull; further members are details that the family knows."""
+
+    model_config = ConfigDict(extra="allow")
+
+    value: _Number
+
+
+class Amendment(_Body):
+    """A correction of an outcome that was told before."""
+
+    value: _Outcome
+    reason: _Reason
+
+
+class Heartbeat(_Body):
+    """For how many seconds from now a pull is not to be given up."""
+
+    lease: _Lease
+
+
+# ---------------------------------------------------------------------------- answers
+
+
+class PullAnswer(BaseModel):
+    """A pull. `outcome` is there for those who may see it, `should_stop` of a single pull."""
+
+    id: str
+    number: int
+    labels: dict[str, Any]
+    action: int
+    tag: int
+    state: Literal["open", "told", "expired", "cancelled", "lost"]
+    propensity: float | None
+    lease_until: str | None
+    worker: str | None
+    outcome: Any = None
+    should_stop: bool | None = None
+
+
+class PullsAnswer(BaseModel):
+    """Pulls, and the cursor of the next page."""
+
+    pulls: list[PullAnswer]
+    next: str | None = None
+
+
+class AsksAnswer(BaseModel):
+    """Pulls that were issued; none if none can be given now."""
+
+    pulls: list[PullAnswer]
+    stopped: bool
+
+
+class EventAnswer(BaseModel):
+    """An event of the log."""
+
+    seq: int
+    kind: str
+    at: str
+    pull: str | None
+    number: int | None
+    action: int | None
+    tag: int | None
+    value: float | None
+    stage: int | None
+    lease_until: str | None
+    actor: str | None
+    request_id: str | None
+    reason: str | None
+    body: dict[str, Any]
+    hash: str
+    should_stop: bool | None = None
+
+
+class EventsAnswer(BaseModel):
+    """Events, and the number to ask for those that follow with."""
+
+    events: list[EventAnswer]
+    next: int | None = None
+
+
+class StudyAnswer(BaseModel):
+    """A study. Without the scope ``read``, what would unblind is left out."""
+
+    name: str
+    status: Literal["running", "decided", "undecided", "stopped"]
+    stopped: bool
+    events: int
+    family: str
+    policy: str
+    seed: int | None
+    created_at: str
+    head_seq: int | None = None
+    head_hash: str | None = None
+    problem: dict[str, Any] | None = None
+    policy_spec: dict[str, Any] | None = None
+    storage_software: str | None = None
+
+
+class StudiesAnswer(BaseModel):
+    """Studies by name, and the cursor of the next page."""
+
+    studies: list[StudyAnswer]
+    next: str | None
+
+
+class _Mistake(BaseModel):
+    name: str
+    message: str
+
+
+class ProblemDocument(BaseModel):
+    """An error (RFC 9457)."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    errors: list[_Mistake]

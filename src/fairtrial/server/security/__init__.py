@@ -1,0 +1,1 @@
+"""Who may do what: tokens and sessions, limits, and what comes in over the network."""

@@ -1,0 +1,260 @@
+"""Who asks, and what they may do: by a token in a header, or a session in a cookie."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import hmac
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from fastapi import Request, Response
+
+from fairtrial.errors import StudyError
+from fairtrial.server.problems import Refusal
+from fairtrial.server.readers import Readers
+from fairtrial.server.security.rate import Rate
+from fairtrial.server.settings import Settings
+from fairtrial.server.writer import StudyWriter
+from fairtrial.study import Store, Token
+from fairtrial.study.log import as_time
+from fairtrial.study.store import SessionRow
+from fairtrial.study.tokens import Scope, Tokens, digest_of
+
+__all__ = ["Access", "Viewer"]
+
+_FRESH_SECONDS = 1.0
+"""How long a token that was found is taken for granted: a revoked one is refused after that."""
+_MOST_KNOWN = 10_000
+_UNKNOWN_PER_SECOND = 10.0
+_SAFE = ("GET", "HEAD", "OPTIONS")
+
+
+@dataclass(frozen=True, slots=True)
+class Viewer:
+    """Somebody who is known.
+
+    Parameters
+    ----------
+    token : Token
+        What they are known by.
+    csrf_token : str or None
+        What forms must carry if they are known by a cookie, which a browser sends by itself.
+    """
+
+    token: Token
+    csrf_token: str | None = None
+
+    @property
+    def actor(self) -> str:
+        """Their name in the log."""
+        return self.token.name
+
+    def can(self, scope: Scope, study: str | None = None) -> bool:
+        """Return whether they have the scope, for that study if one is named."""
+        return self.token.allows(scope) and (study is None or self.token.covers(study))
+
+    def sees(self, study: str) -> bool:
+        """Return whether a study of that name is one of theirs; to them, others do not exist."""
+        return self.token.covers(study)
+
+    def require(self, scope: Scope, study: str | None = None) -> None:
+        """Raise if they may not do this.
+
+        Raises
+        ------
+        Refusal
+            404 if the study is none of theirs, as if there were none; 403 if the scope is missing.
+        """
+        if study is not None and not self.sees(study):
+            text = f"there is no study {study!r}"
+            raise Refusal(404, "study-not-found", text, reason="study")
+        if not self.token.allows(scope):
+            text = f"the token lacks the scope {scope!r}"
+            raise Refusal(403, "access-refused", text, reason="scope")
+
+    def require_csrf(self, given: str | None) -> None:
+        """Raise if a request that changes something may come from a page of another site."""
+        if self.csrf_token is None:
+            return
+        if given is None or not hmac.compare_digest(given.encode(), self.csrf_token.encode()):
+            raise Refusal(
+                403, "access-refused", "the form is not one of this session: load the page again"
+            )
+
+
+class Access:
+    """Finds out who asks; logs people in and out.
+
+    Parameters
+    ----------
+    readers, writer : Readers, StudyWriter
+        The way to the storage.
+    settings : Settings
+        Limits.
+    clock : callable
+        Seconds, which never run backwards.
+    """
+
+    def __init__(
+        self,
+        readers: Readers,
+        writer: StudyWriter,
+        settings: Settings,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._readers = readers
+        self._writer = writer
+        self._settings = settings
+        self._clock = clock
+        self._rate = Rate(settings.rate)
+        self._unknown = Rate(_UNKNOWN_PER_SECOND)
+        self._known: OrderedDict[str, tuple[float, Token]] = OrderedDict()
+        self._noting: set[asyncio.Task[None]] = set()
+
+    # ---------------------------------------------------------------------- who asks
+
+    async def viewer(self, request: Request) -> Viewer:
+        """Return who asks.
+
+        Raises
+        ------
+        Refusal
+            401 if it is nobody who is known, 429 if they ask too often; 403 if a request that is
+            known by a cookie changes something without the token of the session's forms.
+        """
+        found = await self.find(request)
+        if found is None:
+            self._unknown.take(request.client.host if request.client else "")
+            raise Refusal(
+                *(401, "access-refused", "a valid token is needed, as `Authorization: Bearer`"),
+                headers={"WWW-Authenticate": "Bearer"},
+                reason="unknown token" if "authorization" in request.headers else "no token",
+            )
+        if request.method not in _SAFE:
+            found.require_csrf(request.headers.get("x-csrf-token"))
+        return found
+
+    async def find(self, request: Request) -> Viewer | None:
+        """Return who asks; None if it is nobody who is known."""
+        header = request.headers.get("authorization")
+        viewer = await self._by_cookie(request) if header is None else await self._by_header(header)
+        if viewer is not None:
+            request.state.actor = viewer.actor
+            self._rate.take(viewer.actor)
+            self._note_use(viewer.token)
+        return viewer
+
+    async def _by_header(self, header: str) -> Viewer | None:
+        kind, _, secret = header.partition(" ")
+        token = await self.token(secret.strip()) if kind.lower() == "bearer" else None
+        return None if token is None else Viewer(token)
+
+    async def token(self, secret: str) -> Token | None:
+        """Return the valid token of a secret text."""
+        return await self._fresh(
+            f"token {digest_of(secret)}", lambda store: Tokens(store).find(secret)
+        )
+
+    async def _by_cookie(self, request: Request) -> Viewer | None:
+        secret = request.cookies.get(_cookie_name(request))
+        if secret is None:
+            return None
+        digest = digest_of(secret)
+        token = await self._fresh(f"session {digest}", lambda store: _of_session(store, digest))
+        return None if token is None else Viewer(token, _csrf_token(secret))
+
+    async def _fresh(self, key: str, find: Callable[[Store], Token | None]) -> Token | None:
+        at, token = self._known.get(key, (0.0, None))
+        if token is not None and self._clock() - at < _FRESH_SECONDS:
+            return token if token.is_valid(datetime.now(UTC)) else None
+        self._known.pop(key, None)
+        token = await self._readers.run_on_store(find)
+        if token is not None:
+            self._known[key] = self._clock(), token
+            if len(self._known) > _MOST_KNOWN:
+                self._known.popitem(last=False)
+        return token
+
+    def _note_use(self, token: Token) -> None:
+        if not token.is_use_news(datetime.now(UTC)) or self._noting:
+            return
+        task = asyncio.ensure_future(self._touch(token))
+        self._noting.add(task)
+        task.add_done_callback(self._noting.discard)
+
+    async def _touch(self, token: Token) -> None:
+        def touch(store: Store) -> None:
+            now = store.now()
+            if token.is_use_news(as_time(now)):
+                store.touch_token(token.id, now)
+
+        # It is only a note: the next use is noted then.
+        with suppress(StudyError):
+            await self._writer.run_on_store(touch)
+            self._known.clear()
+
+    # --------------------------------------------------------------------- in and out
+
+    async def log_in(self, request: Request, response: Response, secret: str) -> Viewer | None:
+        """Give a browser a session, by a cookie in the response; None if the token is not valid."""
+        token = await self.token(secret.strip())
+        if token is None:
+            self._unknown.take(request.client.host if request.client else "")
+            return None
+        key = secrets.token_urlsafe(32)
+        seconds = round(self._settings.session_hours * 3600)
+
+        def insert(store: Store) -> None:
+            now = store.now()
+            ends = now + seconds * 1_000_000
+            store.insert_session(SessionRow(digest_of(key), token.id, now, ends))
+
+        await self._writer.run_on_store(insert)
+        response.set_cookie(
+            _cookie_name(request),
+            key,
+            max_age=seconds,
+            secure=_is_secure(request),
+            httponly=True,
+            samesite="strict",
+        )
+        return Viewer(token, _csrf_token(key))
+
+    async def log_out(self, request: Request, response: Response) -> None:
+        """End a browser's session."""
+        name = _cookie_name(request)
+        secret = request.cookies.get(name)
+        if secret is not None:
+            digest = digest_of(secret)
+            await self._writer.run_on_store(lambda store: store.remove_session(digest))
+            self._known.pop(f"session {digest}", None)
+        response.delete_cookie(name, secure=_is_secure(request), httponly=True, samesite="strict")
+
+
+def _of_session(store: Store, digest: str) -> Token | None:
+    found = store.session(digest)
+    if found is None:
+        return None
+    session, row = found
+    now, token = store.now(), Token.of(row)
+    return token if now < session.expires_at and token.is_valid(as_time(now)) else None
+
+
+def _is_secure(request: Request) -> bool:
+    return request.url.scheme == "https"
+
+
+def _cookie_name(request: Request) -> str:
+    # By this prefix browsers know that no other host, and nothing that is not encrypted, set it.
+    return "__Host-fairtrial" if _is_secure(request) else "fairtrial"
+
+
+def _csrf_token(secret: str) -> str:
+    """Return what forms of a session carry: who does not know its secret cannot guess it."""
+    return hmac.new(secret.encode(), b"forms", hashlib.sha256).hexdigest()

@@ -1,0 +1,133 @@
+"""Bodies of requests: JSON, read strictly, because two readers of one text must agree."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from typing import Any
+
+from fastapi import Request, Response
+from fastapi.routing import APIRoute
+from starlette.routing import Match
+from starlette.types import Scope
+
+from fairtrial.core.nesting import is_deeper
+from fairtrial.server.problems import Refusal
+from fairtrial.server.security.guard import SLASH
+
+__all__ = ["StrictRoute", "parse_json"]
+
+_DEEPEST = 32
+_SHOWN = 40
+
+
+class StrictRoute(APIRoute):
+    """A route whose body must be strict JSON, and whose names in the path may hold a slash."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Return whether the route is meant, and what its path says."""
+        match, child = super().matches(scope)
+        if match != Match.NONE:
+            found = child["path_params"].items()
+            child["path_params"] = {
+                name: value.replace(SLASH, "/") if isinstance(value, str) else value
+                for name, value in found
+            }
+        return match, child
+
+    def get_route_handler(self) -> Callable[[Request], Any]:
+        """Return what answers a request."""
+        answer = super().get_route_handler()
+        takes_body = self.body_field is not None
+
+        async def strictly(request: Request) -> Response:
+            if takes_body:
+                _require_json(request)
+                request = _StrictRequest(request.scope, request.receive)
+                # Read here: what is wrong with it would be answered by FastAPI as something else.
+                if await request.body():
+                    await request.json()
+            response: Response = await answer(request)
+            return response
+
+        return strictly
+
+
+class _StrictRequest(Request):
+    async def json(self) -> Any:
+        if not hasattr(self, "_strict"):
+            self._strict = parse_json(await self.body())
+        return self._strict
+
+
+def _require_json(request: Request) -> None:
+    kind, _, parameters = request.headers.get("content-type", "").partition(";")
+    charset = parameters.strip().lower().removeprefix("charset=").strip('"')
+    if kind.strip().lower() != "application/json" or charset not in ("", "utf-8"):
+        raise Refusal(415, "unsupported-media-type", "a body must be application/json, in UTF-8")
+
+
+def parse_json(body: bytes) -> Any:
+    """Return what a text of JSON says.
+
+    Raises
+    ------
+    Refusal
+        If it is not JSON, or what readers disagree about: a name that comes twice, a number that
+        is not finite, half of a surrogate pair; or nested too deeply.
+
+    Examples
+    --------
+    >>> parse_json(b'{"value": 0.5}')
+    {'value': 0.5}
+    """
+    try:
+        text = body.decode()
+        _require_flat(text)
+        data = json.loads(
+            text, object_pairs_hook=_object, parse_constant=_no_number, parse_float=_finite
+        )
+        if "\\u" in text:
+            json.dumps(data, ensure_ascii=False).encode()
+    except _Mistake as mistake:
+        raise _invalid(str(mistake)) from None
+    except UnicodeError:
+        raise _invalid("it holds what is no text in UTF-8") from None
+    except (ValueError, RecursionError) as error:
+        raise _invalid(str(error)) from None
+    return data
+
+
+class _Mistake(Exception):
+    """Something that two readers would read differently, or that takes a reader too far."""
+
+
+def _require_flat(text: str) -> None:
+    if is_deeper(text, _DEEPEST):
+        raise _Mistake(f"it is nested more than {_DEEPEST} deep")
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise _Mistake(f"the name {twice[:_SHOWN]!r} comes twice in an object")
+    return made
+
+
+def _no_number(text: str) -> Any:
+    raise _Mistake(f"{text} is not a number of JSON")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise _Mistake(f"the number {text[:_SHOWN]} is too large")
+    return value
+
+
+def _invalid(reason: str) -> Refusal:
+    detail = f"the body is not JSON as it is accepted here: {reason[:200]}"
+    return Refusal(400, "invalid-json", detail, [("body", detail)])

@@ -1,0 +1,171 @@
+"""What every request has to pass, whatever it asks for: host, origin, size, time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from urllib.parse import unquote_to_bytes, urlsplit
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from fairtrial.server.problems import Refusal
+from fairtrial.server.settings import Settings
+from fairtrial.server.telemetry import Telemetry, request_id_of
+
+__all__ = ["SLASH", "Guard"]
+
+SLASH = "\x1f"
+"""Stands for a slash within a part of a path: no name holds this character."""
+
+_SAFE = ("GET", "HEAD", "OPTIONS")
+_HEADERS = (
+    (
+        b"content-security-policy",
+        (
+            b"default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
+            b"connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+        ),
+    ),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    # With "no-referrer" browsers would send forms with the origin "null".
+    (b"referrer-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"permissions-policy", b"camera=(), geolocation=(), microphone=()"),
+)
+
+
+class Guard:
+    """Middleware that refuses what no route should ever see, and adds headers of security.
+
+    Parameters
+    ----------
+    app : ASGI application
+        What is guarded.
+    settings : Settings
+        Limits and names.
+    telemetry : Telemetry
+        Counts what is refused.
+    """
+
+    def __init__(self, app: ASGIApp, settings: Settings, telemetry: Telemetry) -> None:
+        self._app = app
+        self._settings = settings
+        self._telemetry = telemetry
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self._app(scope, receive, send)
+            return
+        exchange = _Exchange(receive, send, self._settings.body_limit)
+        try:
+            scope = self._checked(scope)
+            async with asyncio.timeout(self._longest()) as limit:
+                exchange.limit = limit
+                await self._app(scope, exchange.receive, exchange.send)
+        except TimeoutError:
+            if not exchange.has_begun:
+                await _too_slow(exchange).response()(scope, receive, exchange.send)
+        except Refusal as refusal:
+            if refusal.reason is not None:
+                self._telemetry.refused(None, refusal.reason, request_id_of(scope))
+            if not exchange.has_begun:
+                await refusal.response()(scope, receive, exchange.send)
+
+    def _longest(self) -> float:
+        return self._settings.timeout + self._settings.longest_wait
+
+    def _checked(self, scope: Scope) -> Scope:
+        headers = scope["headers"]
+        host = _only(headers, b"host")
+        if host is None or not self._settings.knows(host):
+            raise Refusal(
+                421, "unknown-host", "this server is not known by that name", reason="host"
+            )
+        origin = _only(headers, b"origin")
+        if scope["method"] not in _SAFE and not _is_same_origin(origin, host):
+            text = "the request was sent by a page of another site"
+            raise Refusal(403, "access-refused", text, reason="origin")
+        length = _only(headers, b"content-length")
+        if length is not None and length.isdigit() and int(length[:20]) > self._settings.body_limit:
+            raise _too_large(self._settings.body_limit)
+        return {**scope, "path": _path(scope)}
+
+
+class _Exchange:
+    """One request and its answer, counted while they go on."""
+
+    def __init__(self, receive: Receive, send: Send, most: int) -> None:
+        self._receive = receive
+        self._send = send
+        self._most = most
+        self._received = 0
+        self.has_all = False
+        self.has_begun = False
+        self.limit: asyncio.Timeout | None = None
+
+    async def receive(self) -> Message:
+        message = await self._receive()
+        if message["type"] == "http.request":
+            self._received += len(message.get("body", b""))
+            self.has_all = not message.get("more_body", False)
+            if self._received > self._most:
+                raise _too_large(self._most)
+        return message
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.has_begun = True
+            if self.limit is not None and not self.limit.expired():
+                # What is answered may be long, and whoever reads it slow.
+                self.limit.reschedule(None)
+            known = {name.lower() for name, _ in message["headers"]}
+            more = [header for header in _HEADERS if header[0] not in known]
+            message = {**message, "headers": [*message["headers"], *more]}
+        await self._send(message)
+
+
+def _too_large(most: int) -> Refusal:
+    headers = {"Connection": "close"}
+    return Refusal(413, "body-too-large", f"a body has at most {most:,} bytes", headers=headers)
+
+
+def _too_slow(exchange: _Exchange) -> Refusal:
+    if not exchange.has_all:
+        return Refusal(408, "body-too-slow", "the body did not arrive in time")
+    return Refusal(
+        503,
+        "storage-busy",
+        "there was no answer in time; give the same request again, with the same Idempotency-Key",
+        headers={"Retry-After": "5"},
+    )
+
+
+def _only(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> str | None:
+    """Return the value of a header; None if there is none, or more than one."""
+    found = [value for key, value in headers if key == name]
+    return found[0].decode("latin-1") if len(found) == 1 else None
+
+
+def _is_same_origin(origin: str | None, host: str) -> bool:
+    # A browser sends an origin with every request that can change something; no other does.
+    return origin is None or urlsplit(origin).netloc.lower() == host.lower()
+
+
+def _path(scope: Scope) -> str:
+    """Return the path with its parts decoded one by one: a slash in a name separates nothing."""
+    raw = scope.get("raw_path") or scope["path"].encode()
+    try:
+        parts = [unquote_to_bytes(part).decode() for part in raw.partition(b"?")[0].split(b"/")]
+    except UnicodeDecodeError:
+        raise _unknown_path() from None
+    if any(character < " " for part in parts for character in part):
+        raise _unknown_path()
+    return "/".join(part.replace("/", SLASH) for part in parts)
+
+
+def _unknown_path() -> Refusal:
+    return Refusal(404, "not-found", "Not Found")

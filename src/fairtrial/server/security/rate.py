@@ -1,0 +1,56 @@
+"""How many requests somebody may make."""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+
+from fairtrial.server.problems import Refusal
+
+__all__ = ["Rate"]
+
+_MOST_KNOWN = 10_000
+
+
+class Rate:
+    """A limit for each of many names: so many a second in the long run, twice as many at once.
+
+    Parameters
+    ----------
+    per_second : float
+        The limit.
+    clock : callable
+        Seconds, which never run backwards.
+    """
+
+    def __init__(self, per_second: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._per_second = per_second
+        self._most = max(2.0 * per_second, 1.0)
+        self._clock = clock
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, name: str) -> None:
+        """Count one request.
+
+        Raises
+        ------
+        Refusal
+            If there were too many; with the seconds after which one more is accepted.
+        """
+        now = self._clock()
+        left, at = self._left.pop(name, (self._most, now))
+        left = min(left + (now - at) * self._per_second, self._most)
+        if left < 1.0:
+            self._left[name] = left, now
+            wait = str(max(1, round((1.0 - left) / self._per_second + 0.5)))
+            raise Refusal(
+                429,
+                "service-busy",
+                f"more than {self._per_second:g} requests a second",
+                headers={"Retry-After": wait},
+                reason="rate",
+            )
+        self._left[name] = left - 1.0, now
+        if len(self._left) > _MOST_KNOWN:
+            self._left.popitem(last=False)

@@ -1,0 +1,82 @@
+"""What whoever runs the service may choose."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fairtrial.core.validation import check_integer, check_number
+from fairtrial.errors import InvalidArgument
+
+__all__ = ["LOOPBACK", "Settings"]
+
+LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
+"""Names by which a machine is its own server."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Limits of the service, and names by which it may be called.
+
+    Parameters
+    ----------
+    hosts : tuple of str
+        Names, besides those of the machine itself, that requests may use for the server, without
+        the port: ``("trials.example.org",)``. Any other is refused.
+    rate : float
+        Requests a second that one token may make in the long run; twice as many at once.
+    queue : int
+        Writes that may wait. One study may fill half of it.
+    body_limit : int
+        Bytes of a request's body.
+    batch_limit : int
+        Pulls, or outcomes, in one request.
+    timeout : float
+        Seconds after which a request is given up that is not answered, or not received.
+    longest_wait : float
+        Seconds that a request may wait for an event.
+    session_hours : float
+        How long somebody stays logged in.
+
+    Raises
+    ------
+    InvalidArgument
+        If one is not accepted.
+
+    Examples
+    --------
+    >>> Settings(hosts=("trials.example.org",)).knows("TRIALS.example.org:8080")
+    True
+    """
+
+    hosts: tuple[str, ...] = ()
+    rate: float = 1_000.0
+    queue: int = 2_000
+    body_limit: int = 1 << 20
+    batch_limit: int = 1_000
+    timeout: float = 30.0
+    longest_wait: float = 30.0
+    session_hours: float = 12.0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.hosts, tuple) or not all(map(_is_host, self.hosts)):
+            raise InvalidArgument("hosts", "must be names of hosts without a port", self.hosts)
+        for name in ("rate", "timeout", "longest_wait", "session_hours"):
+            check_number(name, getattr(self, name), low=0, open_low=True)
+        for name in ("queue", "body_limit", "batch_limit"):
+            check_integer(name, getattr(self, name), low=1)
+
+    def knows(self, host: str) -> bool:
+        """Return whether the value of a Host header names this server."""
+        return _without_port(host).lower() in (*LOOPBACK, *map(str.lower, self.hosts))
+
+
+def _is_host(host: object) -> bool:
+    return (
+        isinstance(host, str) and host != "" and host.isprintable() and host == _without_port(host)
+    )
+
+
+def _without_port(host: str) -> str:
+    if host.startswith("["):
+        return host.partition("]")[0] + "]"
+    return host.partition(":")[0]

@@ -1,0 +1,328 @@
+"""Tells an address of somebody's choice when a study stops, or needs attention.
+
+A message follows the Standard Webhooks: headers ``webhook-id``, ``webhook-timestamp`` and
+``webhook-signature``, the last one HMAC-SHA256 over id, timestamp and body. It says that something
+has happened, and nothing of results: whoever may see these finds them in the study.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import hmac
+import json
+import logging
+import random
+import re
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+
+from fairtrial.client.address import is_loopback
+from fairtrial.core.wording import plural
+from fairtrial.errors import FairtrialError, InvalidArgument
+from fairtrial.server.telemetry import Telemetry
+from fairtrial.study import Store, Study
+
+__all__ = ["Webhooks", "check_webhook", "signature"]
+
+_LOG = logging.getLogger("fairtrial.server")
+
+_TIMEOUT = 10.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 3_600.0
+_SHORTEST_SECRET = 24
+_NUMBERS = re.compile(r"\d[\d.,%]*")
+_BETWEEN_LOOKS = 1.0
+"""Seconds: a study that is written to all the time is not looked at all the time."""
+_WORTH = {"heuristic": 0, "calibrated": 1, "proven": 2}
+
+
+def check_webhook(url: object, secret: object) -> tuple[str, bytes]:
+    """Return the address and the key of a webhook, if they are acceptable.
+
+    Parameters
+    ----------
+    url : str
+        ``https://``, or ``http://`` to this machine.
+    secret : str
+        At least 24 characters; or ``whsec_`` and the key in base64, at least 24 bytes.
+
+    Raises
+    ------
+    InvalidArgument
+        If one is not; the secret is not shown.
+    """
+    if not isinstance(url, str) or not _is_address(url):
+        accepted = "must be an address that begins with https://, or http:// on this machine"
+        raise InvalidArgument("webhook", accepted, url)
+    key = _key_of(secret) if isinstance(secret, str) else b""
+    if len(key) < _SHORTEST_SECRET:
+        accepted = f"must have at least {_SHORTEST_SECRET} characters, to sign messages with"
+        raise InvalidArgument("webhook secret", accepted)
+    return url, key
+
+
+def _is_address(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        host = parts.hostname or ""
+        _ = parts.port
+    except ValueError:
+        return False
+    is_safe = parts.scheme == "https" or (parts.scheme == "http" and is_loopback(host))
+    return is_safe and host != "" and url.isprintable() and parts.username is None
+
+
+def _key_of(secret: str) -> bytes:
+    if not secret.startswith("whsec_"):
+        return secret.encode()
+    try:
+        return base64.b64decode(secret.removeprefix("whsec_"), validate=True)
+    except binascii.Error:
+        return b""
+
+
+def signature(key: bytes, message_id: str, timestamp: int, body: bytes) -> str:
+    """Return what the header ``webhook-signature`` says.
+
+    Examples
+    --------
+    >>> signature(b"k" * 24, "msg_1", 1700000000, b"{}")
+    'v1,E3sCg9uS8x43RKlJqcda1EcaYZxNkN+l2u7RBZBSZQQ='
+    """
+    signed = b".".join([message_id.encode(), str(timestamp).encode(), body])
+    return "v1," + base64.b64encode(hmac.digest(key, signed, "sha256")).decode()
+
+
+@dataclass
+class _Notice:
+    """Something to be told, and when it is tried next."""
+
+    id: str
+    study_id: int
+    body: bytes
+    due: float = 0.0
+    failures: int = 0
+
+
+@dataclass
+class _Looked:
+    """When a study was last looked at, by what that costs, and whether it has changed since."""
+
+    for_warnings: float = float("-inf")
+    for_alterations: float = float("-inf")
+    has_changed: bool = False
+
+
+class Webhooks:
+    """Watches the studies of a storage, and tells of what happens to them.
+
+    What was delivered is kept in the storage; what was not is found again after a restart. So each
+    message is delivered at least once, and again only with the same id.
+
+    Parameters
+    ----------
+    url : str
+        Where messages go.
+    key : bytes
+        What they are signed with.
+    store : Store
+        A handle of its own: what was delivered is written by it.
+    open_study : callable
+        Returns a study by its name, to be read.
+    telemetry : Telemetry
+        Counts what is delivered.
+    warnings_every : float
+        Seconds between two looks at the health of a study, for which its log is read.
+    verify_every : float
+        Seconds between two audits of a study.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        key: bytes,
+        store: Store,
+        open_study: Callable[[str], Study],
+        telemetry: Telemetry,
+        *,
+        warnings_every: float = 300.0,
+        verify_every: float = 86_400.0,
+    ) -> None:
+        self._url = url
+        self._key = key
+        self._store = store
+        self._open_study = open_study
+        self._telemetry = telemetry
+        self._warnings_every = warnings_every
+        self._verify_every = verify_every
+        # No proxy and no redirection: the address is the one that was given.
+        self._http = httpx.Client(timeout=_TIMEOUT, trust_env=False, follow_redirects=False)
+        self._lock = threading.Lock()
+        self._changed: set[str] = set()
+        self._wake = threading.Event()
+        self._closing = threading.Event()
+        self._outbox: dict[str, _Notice] = {}
+        self._looked: dict[str, _Looked] = {}
+        self._promised: dict[str, str | None] = {}
+        self._thread: threading.Thread | None = None
+
+    # ------------------------------------------------------------------------- callers
+
+    def start(self) -> None:
+        """Begin, in a thread of its own, with all studies that there are."""
+        self._thread = threading.Thread(target=self._run, name="fairtrial-webhooks", daemon=True)
+        self._thread.start()
+
+    def changed(self, names: Iterable[str]) -> None:
+        """Note that something was written to studies; returns at once."""
+        with self._lock:
+            self._changed.update(names)
+        self._wake.set()
+
+    def close(self) -> None:
+        """End; what was not delivered is tried again by the next start."""
+        self._closing.set()
+        self._wake.set()
+        if self._thread is not None:
+            self._thread.join(_TIMEOUT)
+        self._http.close()
+
+    # ---------------------------------------------------------------------- the thread
+
+    def _run(self) -> None:
+        self.changed(row.name for row in self._store.studies())
+        while not self._closing.wait(_BETWEEN_LOOKS):
+            self._wake.clear()
+            try:
+                pause = self.work()
+            except Exception:  # noqa: BLE001 - the service goes on without
+                _LOG.exception("webhooks failed")
+                pause = _LONGEST_PAUSE
+            self._wake.wait(pause)
+
+    def work(self) -> float:
+        """Look at studies that have changed, deliver what is due; return when to come again."""
+        with self._lock:
+            names, self._changed = self._changed, set()
+        for name in names | self._to_look_at_again():
+            try:
+                self._look(name)
+            except FairtrialError:
+                _LOG.exception("a study could not be looked at")
+        for notice in list(self._outbox.values()):
+            if self._closing.is_set():
+                break
+            if notice.due <= time.monotonic():
+                self._deliver(notice)
+        return self._next_due()
+
+    def _to_look_at_again(self) -> set[str]:
+        """Return the studies that have changed since somebody looked at their health."""
+        before = time.monotonic() - self._warnings_every
+        return {
+            name
+            for name, looked in self._looked.items()
+            if looked.has_changed and looked.for_warnings <= before
+        }
+
+    def _next_due(self) -> float:
+        now = time.monotonic()
+        due = [notice.due for notice in self._outbox.values()]
+        due += [
+            looked.for_warnings + self._warnings_every
+            for looked in self._looked.values()
+            if looked.has_changed
+        ]
+        return min(max(min(due, default=now + _LONGEST_PAUSE) - now, 0.0), _LONGEST_PAUSE)
+
+    # ----------------------------------------------------------------- what there is to tell
+
+    def _look(self, name: str) -> None:
+        study = self._open_study(name)
+        row = self._store.find_study(name)
+        if row is None:
+            return
+        told = self._store.notices(row.id)
+        for kind, key, message in self._found(study):
+            identity = _identity(f"{row.spec_sha256} {row.created_at} {name} {kind} {key}")
+            if identity not in told and identity not in self._outbox:
+                body = _body(kind, name, row.head_seq, message)
+                self._outbox[identity] = _Notice(identity, row.id, body)
+
+    def _found(self, study: Study) -> Iterator[tuple[str, str, str]]:
+        """Yield what a study gives reason to tell: its kind, a key, and a sentence."""
+        now = time.monotonic()
+        looked = self._looked.setdefault(study.name, _Looked())
+        if study.stopped:
+            yield "study.stopped", "", "the study has stopped and issues no more pulls"
+        yield from self._fallen(study)
+        looked.has_changed = now - looked.for_warnings < self._warnings_every
+        if not looked.has_changed:
+            looked.for_warnings = now
+            for warning in study.health(blinded=True)["warnings"]:
+                # The numbers in a sentence change with every result; it is one warning.
+                yield "study.warning", _NUMBERS.sub("#", warning), warning
+        if now - looked.for_alterations >= self._verify_every:
+            looked.for_alterations = now
+            audit = study.verify()
+            if not audit.ok:
+                good = plural(audit.events, "good event")
+                yield "study.verification_failed", "", f"the log does not verify after {good}"
+
+    def _fallen(self, study: Study) -> Iterator[tuple[str, str, str]]:
+        """Yield that a guarantee holds no longer as it was promised, if that is so."""
+        now = study.recommend().guarantee
+        if study.name not in self._promised:
+            fresh = study.policy.clone().recommend().guarantee
+            self._promised[study.name] = None if fresh is None else fresh.label
+        promised = self._promised[study.name]
+        if promised is None or now is None or _WORTH[now.label] >= _WORTH[promised]:
+            return
+        message = f"the guarantee is {now.label} and no longer {promised}: the study says why"
+        yield "study.guarantee_fell", now.label, message
+
+    # -------------------------------------------------------------------------- delivery
+
+    def _deliver(self, notice: _Notice) -> None:
+        now = int(time.time())
+        headers = {
+            "Content-Type": "application/json",
+            "webhook-id": notice.id,
+            "webhook-timestamp": str(now),
+            "webhook-signature": signature(self._key, notice.id, now, notice.body),
+        }
+        try:
+            answer = self._http.post(self._url, content=notice.body, headers=headers)
+            is_delivered, said = answer.is_success, str(answer.status_code)
+        except httpx.HTTPError as error:
+            is_delivered, said = False, type(error).__name__
+        self._telemetry.notified(delivered=is_delivered)
+        if is_delivered:
+            self._store.transact(
+                lambda: self._store.save_notice(notice.study_id, notice.id, self._store.now())
+            )
+            del self._outbox[notice.id]
+            return
+        pause = min(_LONGEST_PAUSE, _FIRST_PAUSE * 2.0 ** min(notice.failures, 30))
+        notice.failures += 1
+        notice.due = time.monotonic() + random.uniform(pause / 2.0, pause)  # noqa: S311 - no secret
+        facts = {"message": notice.id, "failures": notice.failures, "answer": said}
+        _LOG.warning("a webhook was not delivered", extra={"facts": facts})
+
+
+def _identity(text: str) -> str:
+    return "msg_" + hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def _body(kind: str, study: str, events: int, message: str) -> bytes:
+    data: dict[str, Any] = {"study": study, "events": events, "message": message}
+    at = datetime.now(UTC).isoformat(timespec="seconds")
+    return json.dumps({"type": kind, "timestamp": at, "data": data}).encode()

@@ -1,0 +1,161 @@
+"""Many writes to studies of one store that are kept by one commit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from fairtrial.core.loading import loaded_only, uninterrupted
+from fairtrial.errors import StorageBusy, StorageError, StorageUnreachable
+from fairtrial.study.session import Session, transact
+from fairtrial.study.store import Store
+
+__all__ = ["Action", "Group", "Outcome"]
+
+
+class Action(NamedTuple):
+    """Something to be done within a transaction.
+
+    `session` is that of the study that it is about, if any; `do` may be called more than once,
+    after a transaction of which nothing was kept.
+    """
+
+    session: Session | None
+    do: Callable[[], Any]
+
+
+class Outcome(NamedTuple):
+    """What came of an action: its answer, or the error that it raised."""
+
+    answer: Any = None
+    error: Exception | None = None
+
+
+class _Torn(Exception):
+    """An action failed after it had written something: the transaction must be undone."""
+
+
+class Group:
+    """Commits writes of several sessions together; it is their `Committer`.
+
+    An action that fails takes no other with it. What an action returned is kept when `carry_out`
+    returns, and not before.
+
+    Parameters
+    ----------
+    store : Store
+        Where all the studies are. Nobody else begins transactions on this handle meanwhile.
+
+    Attributes
+    ----------
+    has_written : bool
+        Whether the action that is being carried out has written something.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._joined: dict[int, Session] = {}
+        self._committed: dict[int, Session] = {}
+        self.has_written = False
+
+    def joins(self, session: Session) -> bool:
+        """Take note that the session takes part; return whether it did not before."""
+        if session.id in self._joined:
+            return False
+        self._joined[session.id] = session
+        return True
+
+    def carry_out(self, actions: Sequence[Action]) -> list[Outcome]:
+        """Carry out all actions, as many as possible in one transaction.
+
+        Those on one study are carried out in their order. Studies are taken in the order of their
+        numbers, so that two groups, of two servers, never wait for each other.
+        """
+        outcomes: dict[int, Outcome] = {}
+        waiting = sorted(range(len(actions)), key=lambda index: _order(actions[index]))
+        while waiting:
+            outcomes |= self._round(actions, waiting)
+            waiting = [index for index in waiting if index not in outcomes]
+        return [outcomes[index] for index in range(len(actions))]
+
+    def save_snapshots(self) -> None:
+        """Keep snapshots of the policies that are due, after the last commit."""
+        for session in self._committed.values():
+            session.save_if_due()
+        self._committed = {}
+
+    def _round(self, actions: Sequence[Action], waiting: Sequence[int]) -> dict[int, Outcome]:
+        """Return what came of the actions, or of some of them: others have to wait."""
+        try:
+            outcomes: dict[int, Outcome] = self._kept(lambda: self._each(actions, waiting))
+        except (StorageBusy, StorageUnreachable) as error:
+            return dict.fromkeys(waiting, Outcome(error=error))
+        except Exception as error:  # noqa: BLE001 - whatever it is, each may meet it by itself
+            if len(waiting) == 1 and not isinstance(error, _Torn):
+                return {waiting[0]: Outcome(error=error)}
+        else:
+            return outcomes
+        return {index: self._alone(actions[index]) for index in waiting}
+
+    def _alone(self, action: Action) -> Outcome:
+        try:
+            return Outcome(self._kept(action.do))
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is the answer
+            return Outcome(error=error)
+
+    def _kept(self, operation: Callable[[], Any]) -> Any:
+        """Return what an operation gives once it is committed."""
+
+        def once() -> Any:
+            # Of an earlier attempt, whose commit failed, nothing was kept.
+            self._undo()
+            try:
+                with uninterrupted(), loaded_only():
+                    return operation()
+            except BaseException:
+                self._undo()
+                raise
+
+        try:
+            answer = transact(self._store, once)
+        except BaseException:
+            self._undo()
+            raise
+        for session in self._joined.values():
+            session.commit()
+        self._committed |= self._joined
+        self._joined = {}
+        return answer
+
+    def _undo(self) -> None:
+        for session in self._joined.values():
+            session.undo()
+        self._joined = {}
+
+    def _each(self, actions: Sequence[Action], waiting: Sequence[int]) -> dict[int, Outcome]:
+        outcomes: dict[int, Outcome] = {}
+        moved: set[int] = set()
+        for index in waiting:
+            session = actions[index].session
+            # A policy that moved in vain is made again, which may take a while: not here.
+            if session is None or session.id not in moved:
+                outcomes[index] = self._outcome(actions[index])
+                if session is not None and session.is_ahead:
+                    moved.add(session.id)
+        return outcomes
+
+    def _outcome(self, action: Action) -> Outcome:
+        self.has_written = False
+        try:
+            return Outcome(action.do())
+        except (StorageBusy, StorageUnreachable):
+            raise
+        except Exception as error:
+            # After an error of its own, a database may have undone more than this.
+            if self.has_written or isinstance(error, StorageError):
+                raise _Torn from error
+            return Outcome(error=error)
+
+
+def _order(action: Action) -> int:
+    return 0 if action.session is None else action.session.id

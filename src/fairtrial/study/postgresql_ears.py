@@ -1,0 +1,81 @@
+"""A connection to PostgreSQL that listens for what others have written."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+
+import psycopg
+
+__all__ = ["Ears"]
+
+_SLICE = 0.5
+"""Seconds that one thread listens for all; others wait for it."""
+
+
+class Ears:
+    """Counts the notifications of a channel, once anybody wants to know.
+
+    Parameters
+    ----------
+    parameters : mapping
+        How to connect.
+    channel : str
+        Which notifications.
+    """
+
+    def __init__(self, parameters: Mapping[str, str], channel: str) -> None:
+        self._parameters = parameters
+        self._channel = channel
+        self._lock = threading.Lock()
+        self._connection: psycopg.Connection[tuple[object, ...]] | None = None
+        self._heard = 0
+
+    @property
+    def heard(self) -> int:
+        """Number of times that something was heard, or may have been missed."""
+        if self._connection is None:
+            with self._lock:
+                self._connect()
+        return self._heard
+
+    def listen(self, seconds: float) -> None:
+        """Wait for the next notification, for so many seconds or less."""
+        heard = self._heard
+        if not self._lock.acquire(timeout=min(seconds, _SLICE)):
+            return
+        try:
+            if self._heard != heard:
+                return
+            self._connect()
+            if self._connection is None:
+                time.sleep(min(seconds, _SLICE))
+                return
+            for _ in self._connection.notifies(timeout=min(seconds, _SLICE), stop_after=1):
+                self._heard += 1
+        except psycopg.Error:
+            self._drop()
+        finally:
+            self._lock.release()
+
+    def _connect(self) -> None:
+        """Connect, if that is possible; what was said before may have been missed."""
+        if self._connection is not None:
+            return
+        with suppress(psycopg.Error):
+            connection = psycopg.connect(**self._parameters, autocommit=True)  # type: ignore[arg-type]
+            connection.execute(f"LISTEN {self._channel}")
+            self._connection = connection
+            self._heard += 1
+
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()
+
+    def close(self) -> None:
+        """Close the connection."""
+        with suppress(psycopg.Error):
+            self._drop()

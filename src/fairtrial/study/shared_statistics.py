@@ -1,0 +1,64 @@
+"""What processes that decide by themselves tell each other, kept beside a study."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from fairtrial.core.validation import check_instance
+
+if TYPE_CHECKING:
+    from fairtrial.study.study import Study
+
+__all__ = ["SharedStatistics"]
+
+
+class SharedStatistics:
+    """The place where the processes of one study leave what they have learned.
+
+    It is no part of the study's log: what is published replaces what the same process published
+    before, and may be lost without harm.
+
+    Parameters
+    ----------
+    study : Study
+        All processes open the same one.
+
+    Examples
+    --------
+    >>> from fairtrial.allocation import FairLearn, Problem
+    >>> from fairtrial.study import Study
+    >>> problem = Problem(["a", "b"], "1/4")
+    >>> study = Study.create(problem, FairLearn(problem), storage="memory://", name="shop", seed=1)
+    >>> shared = SharedStatistics(study)
+    >>> shared.publish("one", "{}")
+    >>> shared.published()
+    {'one': '{}'}
+    """
+
+    def __init__(self, study: Study) -> None:
+        from fairtrial.study.study import Study
+
+        check_instance("study", study, Study)
+        self._store = study._store  # noqa: SLF001
+        self._id = study._session.id  # noqa: SLF001
+
+    def publish(self, process: str, body: str) -> None:
+        """Put what a process has to say in place of what it said before.
+
+        Raises
+        ------
+        StorageError
+            If the storage cannot be written to.
+        """
+        self._store.publish_statistic(self._id, process, body)
+
+    def published(self) -> Mapping[str, str]:
+        """Return what every process has published, by its name.
+
+        Raises
+        ------
+        StorageError
+            If the storage cannot be read.
+        """
+        return self._store.statistics(self._id)

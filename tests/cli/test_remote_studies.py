@@ -1,0 +1,122 @@
+"""`fairtrial study` with the address of a service instead of a storage."""
+
+import json
+
+import pytest
+
+import fairtrial as ft
+from fairtrial.study import Study
+from fairtrial.study.memory import MemoryStore
+from tests.client.served import served
+
+PROBLEM = ft.subpopulations.Problem(["a", "b"], ["x", "y"], reward_range=(0, 1))
+
+
+@pytest.fixture(scope="module")
+def service():
+    store = MemoryStore()
+    with served(store) as service:
+        service.store = store
+        service.tokens = {
+            scope: service.token(f"somebody who may {scope}", scope)
+            for scope in ("admin", "run", "read")
+        }
+        yield service
+
+
+@pytest.fixture
+def study(service, request, monkeypatch):
+    monkeypatch.setenv("FAIRTRIAL_STORAGE", service.url)
+    monkeypatch.setenv("FAIRTRIAL_TOKEN", service.tokens["admin"])
+    policy = ft.subpopulations.BlockBetting(PROBLEM)
+    return Study.create(PROBLEM, policy, storage=service.store, name=request.node.name, seed=1)
+
+
+def test_a_study_is_carried_out_looked_at_and_taken_elsewhere(study, invoke, tmp_path):
+    def run(*arguments, code=0):
+        result = invoke("study", *arguments)
+        assert result.exit_code == code, result.output
+        return result.stdout
+
+    name = study.name
+    table = tmp_path / "monday.csv"
+    run("ask", name, "-n", "6", "--csv", table, "--lease", "2d")
+    head, *rows = table.read_text().splitlines()
+    table.write_text("\n".join([head, *(f"{row}0.5" for row in rows[:4]), *rows[4:]]))
+    assert "4 results taken; 2 pulls still open" in run("tell", name, table)
+    fifth, sixth = study.outstanding()
+    run("tell", name, fifth.id, "0.25")
+    run("fail", name, sixth.id, "--reason", "spoilt")
+    run("amend", name, fifth.id, "0.75", "--reason", "typing error")
+    assert "no pull is open" in run("outstanding", name)
+    shown = run("show", name, code=3)
+    assert "verified" in shown
+    assert study.head_hash in shown
+    assert "is running" in run("show", name, "--blinded")
+    assert "typing error" in run("history", name)
+    assert "verified" in run("verify", name, "--head", run("head", name).strip())
+    run("export", name, tmp_path / "log.csv")
+    run("report", name, "--out", tmp_path / "report.html")
+    assert name in run("list")
+    run("stop", name, "--reason", "recalled")
+    assert study.stopped
+    assert study.verify().ok
+
+
+def test_those_who_recruit_are_not_told_the_answer(study, service, invoke, monkeypatch):
+    monkeypatch.setenv("FAIRTRIAL_TOKEN", service.tokens["run"])
+    invoke("study", "ask", study.name)
+    (pull,) = study.outstanding()
+    result = invoke("study", "tell", study.name, pull.id, "0.5", "--json")
+    assert json.loads(result.stdout) == {
+        "study": study.name,
+        "told": 1,
+        "told_before": 0,
+        "open": 0,
+        "stopped": False,
+    }
+    study.stop("recalled")
+    unsolicited = invoke("study", "amend", study.name, pull.id, "0.6", "--reason", "oops")
+    assert unsolicited.stdout.splitlines()[-1] == f"{study.name}: has stopped"
+    refused = invoke("study", "show", study.name)
+    assert refused.exit_code == 1
+    assert "scope 'read'" in refused.stderr
+
+
+def test_those_who_recruit_see_how_many_came(study, service, invoke, document, monkeypatch):
+    for pull in study.ask(4, group="x"):
+        study.tell(pull, 0.5)
+    study.ask()
+    monkeypatch.setenv("FAIRTRIAL_TOKEN", service.tokens["run"])
+    shown = invoke("study", "show", study.name, "--blinded")
+    assert shown.exit_code == 0
+    assert "5 pulls asked for, 4 results, 1 open pulls, 4 results of x" in shown.stdout
+    assert "Log         not done" in shown.stdout
+    found, _ = document("study", "show", study.name, "--blinded")
+    with ft.Study.open(service.store, study.name) as opened:
+        monkeypatch.delenv("FAIRTRIAL_TOKEN")
+        assert found["recruitment"]["results of x"] == 4
+        assert found["health"] == opened.health(blinded=True)
+    assert found["verification"] is None
+
+
+def test_who_asks_is_the_token(study, invoke):
+    result = invoke("study", "ask", study.name, "--worker", "ana")
+    assert result.exit_code == 2
+    assert "worker must be left out" in result.stderr
+
+
+def test_without_a_token_the_message_says_where_it_may_be(study, invoke, monkeypatch):
+    monkeypatch.delenv("FAIRTRIAL_TOKEN")
+    result = invoke("study", "show", study.name)
+    assert result.exit_code == 2
+    assert "FAIRTRIAL_TOKEN" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "words", [("import", "log.jsonl"), ("accept-loss",)], ids=lambda words: words[0]
+)
+def test_what_needs_the_storage_itself_says_so(study, invoke, words):
+    result = invoke("study", *words)
+    assert result.exit_code != 0
+    assert "Traceback" not in result.output

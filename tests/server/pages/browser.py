@@ -1,0 +1,103 @@
+"""Debian's Chromium for the tests: installed if need be, started, and what it may never do."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+_PROGRAM = Path("/usr/bin/chromium")
+_FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+def installed() -> Path:
+    """Return the program; install it as root on Debian.
+
+    Anybody else without it skips the test, because only root can install it.
+    """
+    if not _PROGRAM.exists():
+        if os.geteuid() != 0 or shutil.which("apt-get") is None:
+            pytest.skip(f"Chromium is not at {_PROGRAM}, and only root can install it")
+        _install()
+    if not _PROGRAM.exists():
+        pytest.fail(f"Chromium is not at {_PROGRAM}, and was not put there by apt-get")
+    return _PROGRAM
+
+
+def _install() -> None:
+    with (Path(tempfile.gettempdir()) / "fairtrial-installs-chromium").open("w") as lock:
+        # Parallel processes of pytest wait for the first one.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if _PROGRAM.exists():
+            return
+        print("installing Chromium (once)", file=sys.stderr)
+        for command in (["update"], ["install", "-y", "--no-install-recommends", "chromium"]):
+            done = subprocess.run(
+                ["apt-get", "-q", *command],
+                env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                check=False,
+            )
+            if done.returncode != 0:
+                print(done.stdout, file=sys.stderr)
+
+
+@contextmanager
+def started() -> Iterator[Browser]:
+    """Give a browser that runs until the context ends."""
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=installed(), args=list(_FLAGS))
+        yield browser
+        browser.close()
+
+
+@contextmanager
+def opened(
+    browser: Browser, site: Any, *, who: str | None = "chief", **options: Any
+) -> Iterator[Page]:
+    """Give a new window, logged in as somebody; nothing it does may go wrong unseen.
+
+    Anything on its console, an error of a script, or a request to elsewhere fails the test.
+    """
+    context = browser.new_context(base_url=site.url, **options)
+    if who is not None:
+        context.add_cookies([{"name": "fairtrial", "value": site.cookie(who), "url": site.url}])
+    page = context.new_page()
+    said: list[str] = []
+    page.on("console", lambda message: said.append(f"console: {message.text}"))
+    page.on("pageerror", lambda error: said.append(f"error: {error}"))
+    page.on("dialog", lambda dialog: (said.append(f"dialog: {dialog.message}"), dialog.dismiss()))
+    page.on(
+        "request",
+        lambda request: (
+            None if request.url.startswith(site.url) else said.append(f"request to {request.url}")
+        ),
+    )
+    try:
+        yield page
+        # Statuses that a test asks for are reported on the console, too.
+        assert [one for one in said if "the server responded with a status of" not in one] == []
+    finally:
+        context.close()

@@ -1,0 +1,55 @@
+"""A service and a browser, one of each for a process of the tests; or a service for one test."""
+
+import pytest
+
+from fairtrial.study import Study
+from fairtrial.study.memory import MemoryStore
+from tests.server.pages import browser as browsers
+from tests.server.pages import sites
+from tests.server.pages.people import visited
+
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory):
+    """Give a service that nobody changes in a way that another test would notice."""
+    with sites.running(tmp_path_factory.mktemp("site")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Give a browser."""
+    with browsers.started() as started:
+        yield started
+
+
+@pytest.fixture
+def own_site(tmp_path):
+    """Give a service with one study, `wards`, that is a test's own."""
+    storage = f"sqlite:///{tmp_path}/own.db"
+    policy, environment = sites.wards()
+    with Study.create(
+        policy.problem, policy, storage=storage, name="wards", seed=5, durability="process"
+    ) as study:
+        sites.carry_on(study, environment, 30)
+    made = sites.Site(storage)
+    made.start()
+    yield made
+    made.stop()
+
+
+@pytest.fixture
+def storage():
+    """Return a storage with the study `wards`, of twenty results."""
+    store = MemoryStore()
+    policy, environment = sites.wards()
+    study = Study.create(policy.problem, policy, storage=store, name="wards", seed=5)
+    sites.carry_on(study, environment, 20)
+    return store
+
+
+@pytest.fixture
+def people(storage):
+    """Return by name whoever may use a service without a browser."""
+    with visited(storage) as found:
+        yield found

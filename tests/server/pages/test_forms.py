@@ -1,0 +1,256 @@
+"""Carrying out a study by hand, in a browser that runs no script."""
+
+from __future__ import annotations
+
+import pytest
+
+from fairtrial import causal, delayed, linear
+from fairtrial.study import Study
+from fairtrial.study.memory import MemoryStore
+from tests.server.pages.people import forms_of, visited
+from tests.server.pages.sites import of_family
+from tests.testing import families
+
+PULLS = "/studies/wards/pulls"
+FORMS = "/studies/wards/forms"
+
+
+def events(storage, name="wards"):
+    return list(Study.open(storage, name).events())
+
+
+def asked(person, **typed):
+    """Ask for a pull and return the page of it."""
+    answer = person.send(PULLS, f"{FORMS}/ask", **typed)
+    assert answer.status_code == 303, answer.text
+    return answer.headers["location"].partition("?")[0]
+
+
+def test_whoever_recruits_asks_and_tells_and_the_log_names_them(people, storage):
+    clinic = people["clinic"]
+    pull = asked(clinic)
+    answer = clinic.send(pull, f"{FORMS}/tell", value="0.75")
+    assert answer.status_code == 303
+    last = events(storage)[-1]
+    assert (last.kind, last.value, last.actor) == ("tell", 0.75, "clinic")
+    assert f"recorded, as event {last.seq}" in clinic.get(answer.headers["location"]).text
+
+
+def test_a_decimal_comma_is_read_as_a_point(people, storage):
+    pull = asked(people["clinic"])
+    assert people["clinic"].send(pull, f"{FORMS}/tell", value="0,25").status_code == 303
+    assert events(storage)[-1].value == 0.25
+
+
+def test_several_pulls_are_asked_for_the_group_that_is_there(people, storage):
+    answer = people["clinic"].send(
+        PULLS, f"{FORMS}/ask", n="3", context_group="65 and over", lease="2", unit="hours"
+    )
+    assert answer.headers["location"] == f"{PULLS}?done=ask-3"
+    assert "3 pulls asked for" in people["clinic"].get(answer.headers["location"]).text
+    for event in events(storage)[-3:]:
+        assert event.body["context"] == {"group": "65 and over"}
+        assert (event.lease_until - event.at).total_seconds() == pytest.approx(7200, abs=1)
+
+
+@pytest.mark.parametrize(
+    ("typed", "said"),
+    [
+        ({"value": ""}, "Result: please fill this in."),
+        ({"value": "a lot"}, "This must be a number, such as 0.5; you typed “a lot”."),
+        ({"value": "1.5"}, "Reward must be"),
+        ({"value": "nan"}, "Reward must be"),
+        ({"value": "1e999"}, "Reward must be"),
+        ({"value": "<b>bold</b>"}, "&lt;b&gt;bold&lt;/b&gt;"),
+    ],
+)
+def test_a_wrong_result_is_named_beside_its_field_and_stays_there(people, storage, typed, said):
+    pull = asked(people["clinic"])
+    before = events(storage)
+    answer = people["clinic"].send(pull, f"{FORMS}/tell", **typed)
+    assert answer.status_code == 422
+    beside = answer.text.partition('id="value-error">')[2].partition("</p>")[0]
+    assert said in beside
+    assert 'aria-invalid="true"' in answer.text
+    assert forms_of(answer.text)[f"{FORMS}/tell"]["value"] == typed["value"]
+    assert events(storage) == before
+
+
+@pytest.mark.parametrize(
+    ("typed", "field"),
+    [
+        ({"n": "0"}, "n"),
+        ({"n": "1.5"}, "n"),
+        ({"n": "1001"}, "n"),
+        ({"n": "inf"}, "n"),
+        ({"lease": "soon"}, "lease"),
+        ({"lease": "-1"}, "lease"),
+        ({"lease": "nan"}, "lease"),
+        ({"context_group": "children"}, "context_group"),
+    ],
+)
+def test_a_wrong_request_for_pulls_is_named_beside_its_field(people, storage, typed, field):
+    before = events(storage)
+    answer = people["clinic"].send(PULLS, f"{FORMS}/ask", **typed)
+    assert answer.status_code == 422
+    assert f'id="{field}-error"' in answer.text
+    assert events(storage) == before
+
+
+def test_a_form_that_is_sent_twice_does_its_work_once(people, storage):
+    clinic = people["clinic"]
+    form = forms_of(clinic.get(PULLS).text)[f"{FORMS}/ask"]
+    first, second = (clinic.client.post(f"{FORMS}/ask", data=form) for _ in range(2))
+    assert first.headers["location"] == second.headers["location"]
+    pull = first.headers["location"].partition("?")[0]
+    form = forms_of(clinic.get(pull).text)[f"{FORMS}/tell"] | {"value": "0.5"}
+    before = events(storage)
+    assert {clinic.client.post(f"{FORMS}/tell", data=form).status_code for _ in range(3)} == {303}
+    assert len(events(storage)) == len(before) + 1
+
+
+def test_another_result_of_the_same_pull_is_a_conflict_that_names_both(people, storage):
+    pull = asked(people["clinic"])
+    open_page = people["chief"].get(pull).text
+    people["clinic"].send(pull, f"{FORMS}/tell", value="0.5")
+    form = forms_of(open_page)[f"{FORMS}/tell"] | {"value": "0.75"}
+    before = events(storage)
+    answer = people["chief"].client.post(f"{FORMS}/tell", data=form)
+    assert answer.status_code == 422
+    assert "0.5" in answer.text
+    assert forms_of(answer.text)[f"{FORMS}/tell"]["value"] == "0.75"
+    assert events(storage) == before
+
+
+def test_a_result_is_corrected_with_a_reason_only(people, storage):
+    pull = asked(people["clinic"])
+    people["clinic"].send(pull, f"{FORMS}/tell", value="0.5")
+    refused = people["clinic"].send(pull, f"{FORMS}/amend", value="0.25", reason=" ")
+    assert refused.status_code == 422
+    assert "Reason: please fill this in." in refused.text
+    assert forms_of(refused.text)[f"{FORMS}/amend"]["value"] == "0.25"
+    answer = people["clinic"].send(
+        pull, f"{FORMS}/amend", value="0.25", reason="read from the wrong line"
+    )
+    assert answer.status_code == 303
+    last = events(storage)[-1]
+    assert (last.kind, last.value, last.actor) == ("amend", 0.25, "clinic")
+    assert last.body["reason"] == "read from the wrong line"
+
+
+def test_a_pull_is_given_up_with_a_reason_only(people, storage):
+    pull = asked(people["clinic"])
+    assert people["clinic"].send(pull, f"{FORMS}/fail").status_code == 422
+    people["clinic"].send(pull, f"{FORMS}/fail", reason="the sample broke")
+    last = events(storage)[-1]
+    assert (last.kind, last.body["reason"], last.actor) == ("fail", "the sample broke", "clinic")
+    assert "the sample broke" in people["chief"].get("/studies/wards/log").text
+
+
+def test_only_who_may_do_so_stops_a_study_and_says_why(people, storage):
+    stop = f"{FORMS}/stop"
+    assert stop not in forms_of(people["clinic"].get(PULLS).text)
+    form = forms_of(people["clinic"].get(PULLS).text)[f"{FORMS}/ask"] | {"reason": "no"}
+    assert people["clinic"].client.post(stop, data=form).status_code == 403
+    assert people["chief"].send(PULLS, stop).status_code == 422
+    answer = people["chief"].send(PULLS, stop, reason="the drug was recalled")
+    assert answer.status_code == 303
+    assert events(storage)[-1].kind == "stop"
+    decision = people["board"].get("/studies/wards/decision").text
+    assert "No decision" in decision
+    assert "the drug was recalled" in decision
+    assert f"{FORMS}/ask" not in forms_of(people["clinic"].get(PULLS).text)
+
+
+@pytest.mark.parametrize("name", ["ask", "tell", "report", "fail", "amend", "stop"])
+def test_nothing_is_written_without_the_token_of_the_sessions_forms(people, storage, name):
+    pull = asked(people["chief"]).rpartition("/")[2]
+    before = events(storage)
+    typed = {"pull": pull, "value": "0.5", "reason": "because", "n": "1", "unit": "days"}
+    for csrf in ({}, {"csrf": ""}, {"csrf": "é"}, {"csrf": "0" * 64}):
+        answer = people["chief"].client.post(f"{FORMS}/{name}", data=typed | csrf)
+        assert answer.status_code == 403
+    assert events(storage) == before
+
+
+@pytest.mark.parametrize("name", ["ask", "tell", "fail", "amend", "stop"])
+def test_those_who_may_only_read_write_nothing(people, storage, name):
+    pull = asked(people["clinic"]).rpartition("/")[2]
+    csrf = forms_of(people["board"].get("/").text)["/logout"]["csrf"]
+    before = events(storage)
+    typed = {"pull": pull, "value": "0.5", "reason": "because", "n": "1", "csrf": csrf}
+    assert people["board"].client.post(f"{FORMS}/{name}", data=typed).status_code == 403
+    assert people["board"].get(PULLS).status_code == 403
+    assert events(storage) == before
+
+
+def test_a_pull_that_never_was_is_not_found(people):
+    assert people["clinic"].get(f"{PULLS}/{'0' * 32}").status_code == 404
+    pull = asked(people["clinic"])
+    answer = people["clinic"].send(pull, f"{FORMS}/tell", value="0.5", pull="0" * 32)
+    assert answer.status_code == 404
+
+
+def test_an_address_cannot_make_a_page_say_what_was_not_done(people):
+    for done in ("event-0", "event-999999", "event-x", "ask-x", "<b>", "event-" + "9" * 40):
+        text = people["clinic"].client.get(PULLS, params={"done": done}).text
+        assert 'class="done"' not in text
+
+
+@pytest.fixture
+def others():
+    """Return a storage of studies whose results or questions are of another kind."""
+    store = MemoryStore()
+    made = {
+        "loans": of_family(families.interventions, causal.BlockBetting),
+        "readings": of_family(families.early_readings, delayed.Racing, delta=0.05),
+        "catalysts": of_family(families.clicks, linear.BlockBetting),
+    }
+    for name, (policy, _) in made.items():
+        Study.create(policy.problem, policy, storage=store, name=name, seed=5)
+    return store
+
+
+@pytest.fixture
+def clinic(others):
+    with visited(others) as people:
+        yield people["clinic"]
+
+
+def asked_of(person, name):
+    pulls, ask = f"/studies/{name}/pulls", f"/studies/{name}/forms/ask"
+    return person.send(pulls, ask).headers["location"].partition("?")[0]
+
+
+def test_a_result_of_several_fields_has_one_for_each(clinic, others):
+    pull = asked_of(clinic, "loans")
+    tell = "/studies/loans/forms/tell"
+    form = forms_of(clinic.get(pull).text)[tell]
+    assert {name for name in form if name.startswith("outcome_")} == {
+        "outcome_S",
+        "outcome_V",
+        "outcome_Y",
+    }
+    refused = clinic.send(pull, tell, outcome_S="s", outcome_V="", outcome_Y="1")
+    assert 'id="outcome_V-error"' in refused.text
+    refused = clinic.send(pull, tell, outcome_S="nobody", outcome_V="1", outcome_Y="1")
+    assert refused.status_code == 422
+    assert forms_of(refused.text)[tell]["outcome_S"] == "nobody"
+    wanted = families.interventions()[0].labels(events(others, "loans")[0].action)["sensitive"]
+    seen = "s" if wanted == "natural" else wanted
+    answer = clinic.send(pull, tell, outcome_S=seen, outcome_V="1", outcome_Y="1")
+    assert answer.status_code == 303
+    assert events(others, "loans")[-1].kind == "tell"
+
+
+def test_an_early_reading_is_reported_before_the_result(clinic, others):
+    pull = asked_of(clinic, "readings")
+    report = "/studies/readings/forms/report"
+    assert 'id="stage-error"' in clinic.send(pull, report, value="0.5", stage="0").text
+    assert clinic.send(pull, report, value="0.5").status_code == 303
+    last = events(others, "readings")[-1]
+    assert (last.kind, last.value, last.actor) == ("report", 0.5, "clinic")
+
+
+def test_what_an_option_is_made_of_is_shown_to_whoever_carries_it_out(clinic):
+    assert "<dt>" in clinic.get(asked_of(clinic, "catalysts")).text

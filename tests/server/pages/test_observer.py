@@ -1,0 +1,158 @@
+"""What pages know of a study is what the study says, and costs only what is new."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+
+import pytest
+
+from fairtrial.presentation.arrivals import Arrivals
+from fairtrial.report.arms import arms
+from fairtrial.report.decision import decision
+from fairtrial.report.fairness import fairness
+from fairtrial.report.findings import Findings
+from fairtrial.report.health import health
+from fairtrial.report.page import write_report
+from fairtrial.server.pages import observers
+from fairtrial.server.pages.observer import Observer, make_checks
+from fairtrial.server.pages.observers import Observers
+from fairtrial.server.readers import Readers
+from fairtrial.study import Study
+from fairtrial.study.memory import MemoryStore
+from tests.server.pages import sites
+
+
+def made(name="wards", pulls=0):
+    store = MemoryStore()
+    policy, environment = sites.STUDIES[name]()
+    study = Study.create(policy.problem, policy, storage=store, name=name, seed=5)
+    sites.carry_on(study, environment, pulls)
+    return study, environment
+
+
+def shown(moment):
+    """Return a moment as text, in which "not a number" equals itself, without its effects."""
+    return repr({key: value for key, value in moment.to_dict().items() if key != "effects"})
+
+
+@pytest.mark.parametrize("name", sites.STUDIES)
+def test_moments_followed_piece_by_piece_are_those_of_a_replay(name):
+    study, environment = made(name)
+    observer = Observer(study.session)
+    for piece in (1, 3, 0, 17, 40):
+        sites.carry_on(study, environment, piece, seed=piece)
+        assert observer.advance(10.0).head_seq == observer.seq == study.n_events
+    end = study.progress()
+    followed = observer.trace(end)
+    replayed = {moment.told: shown(moment) for moment in study.trace(points=end.told + 1)}
+    assert [moment.told for moment in followed] == list(range(end.told + 1))
+    assert {moment.told: shown(moment) for moment in followed} == replayed
+    arrived = Arrivals.of(study.events())
+    assert (arrived.asked, arrived.told) == (observer.arrivals.asked, observer.arrivals.told)
+    assert arrived.delays == observer.arrivals.delays
+
+
+def test_moments_stay_few_and_evenly_spaced_however_long_the_log(monkeypatch):
+    monkeypatch.setattr("fairtrial.server.pages.observer._MOMENTS", 10)
+    study, _environment = made("articles", 250)
+    observer = Observer(study.session)
+    observer.advance(10.0)
+    told = [moment.told for moment in observer.trace(study.progress())]
+    assert 10 <= len(told) <= 22
+    assert len({b - a for a, b in itertools.pairwise(told)}) == 1
+    assert told[-1] == 250
+
+
+def test_a_page_reads_no_event_twice(monkeypatch):
+    study, environment = made("wards", 30)
+    store, read = study.session.store, []
+    records = store.records
+
+    def counted(*where):
+        for record in records(*where):
+            read.append(record.seq)
+            yield record
+
+    monkeypatch.setattr(store, "records", counted)
+    observer = Observer(study.session)
+    observer.advance(10.0)
+    assert read == list(range(1, 61))
+    sites.carry_on(study, environment, 2, seed=9)
+    read.clear()
+    observer.advance(10.0)
+    observer.advance(10.0)
+    assert read == [61, 62, 63, 64]
+
+
+def test_page_and_report_say_the_same_of_a_study(tmp_path):
+    study, _ = made("wards", 60)
+    observer = Observer(study.session)
+    observer.advance(10.0)
+    observer.checks = make_checks(study)
+    observed = Findings.of(observer.observed(), None, arrivals=observer.arrivals)
+    report = write_report(study, tmp_path / "report.html").read_text(encoding="utf-8")
+    for part in (decision(observed, {}), arms(observed), fairness(observed), health(observed)):
+        assert part in report
+
+
+def test_what_arms_differ_by_is_of_the_moment_that_is_shown():
+    study, environment = made("wards", 60)
+    observer = Observer(study.session)
+    observer.advance(10.0)
+    observed = observer.observed()
+    before = [effect.to_dict() for effect in study.progress().effects]
+    sites.carry_on(study, environment, 40, seed=4)
+    study.progress()
+    assert [effect.to_dict() for effect in observed.progress().effects] == before
+
+
+def _looked_at(store, times=1):
+    """Return the views of a study that pages get, one after the other."""
+
+    async def look():
+        readers = Readers([store])
+        watch = Observers(readers)
+        found = []
+        for _ in range(times):
+            found.append(
+                await watch.show("wards", lambda view: (view.observer.seq, view.observer.checks))
+            )
+            while watch._tasks:
+                await asyncio.gather(*watch._tasks.values())
+        readers.close()
+        return found
+
+    return asyncio.run(look())
+
+
+def test_a_short_log_is_read_and_checked_at_once():
+    study, _ = made("wards", 20)
+    ((seq, checks),) = _looked_at(study.session.store)
+    assert seq == checks.seq == 40
+    assert checks.verification.ok
+
+
+def test_a_long_log_is_read_and_checked_in_the_background(monkeypatch):
+    monkeypatch.setattr(observers, "_SHORT", 10)
+    monkeypatch.setattr(observers, "_SECONDS", 0.0)
+    monkeypatch.setattr("fairtrial.server.pages.observer._BATCH", 10)
+    study, _ = made("wards", 20)
+    first, second = _looked_at(study.session.store, times=2)
+    assert first == (10, None)
+    assert second[0] == 40
+    assert second[1].seq == 40
+
+
+def test_a_log_that_was_tampered_with_is_said_to_be_so(monkeypatch):
+    study, _ = made("wards", 20)
+    store = study.session.store
+    good = store.records
+
+    def altered(study_id, after=0, until=None):
+        for record in good(study_id, after, until):
+            yield record._replace(value=0.123) if record.kind == "tell" else record
+
+    monkeypatch.setattr(store, "records", altered)
+    ((_, checks),) = _looked_at(store)
+    assert not checks.verification.ok

@@ -1,0 +1,164 @@
+"""Clients that are slow, send too much, or leave thousands of pulls open, and those beside them."""
+
+import http.client
+import json
+import socket
+import time
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pytest
+
+from fairtrial.study import Study
+from fairtrial.study.sqlite import SQLiteStore
+from tests.server.load import Client, in_thread, make_study, make_token
+from tests.server.toys import OWN
+
+MANY = 50
+
+
+@pytest.fixture
+def storage(tmp_path):
+    address = f"sqlite:///{tmp_path}/studies.db"
+    make_study(address)
+    return address
+
+
+def raw(port, stack):
+    """Return an open connection."""
+    return stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=60))
+
+
+def head(token, length):
+    return (
+        "POST /v1/studies/trial/asks HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+        f"Authorization: Bearer {token}\r\nContent-Type: application/json\r\n{length}\r\n\r\n"
+    ).encode()
+
+
+def answer_of(connection):
+    """Return status and document of the answer on a connection."""
+    response = http.client.HTTPResponse(connection)
+    response.begin()
+    return response.status, json.loads(response.read())
+
+
+def status_of(connection):
+    return answer_of(connection)[0]
+
+
+def require_served(client):
+    for number in range(5):
+        assert (
+            client.once("POST", "/v1/studies/trial/asks", {"n": 1}, f"{time.time()}{number}")[0]
+            == 200
+        )
+
+
+@pytest.mark.slow
+def test_clients_that_send_a_byte_now_and_then_keep_nobody_out_and_are_sent_away(storage):
+    token = make_token(storage)
+    with in_thread(storage, timeout=0.5, longest_wait=0.5) as port, ExitStack() as stack:
+        slow = [raw(port, stack) for _ in range(MANY)]
+        for connection in slow:
+            connection.sendall(head(token, "Content-Length: 1000"))
+        for _ in range(3):
+            for connection in slow:
+                connection.sendall(b" ")
+            require_served(Client(port, token))
+        assert {status_of(connection) for connection in slow} == {408}
+        require_served(Client(port, token))
+
+
+@pytest.mark.slow
+def test_clients_that_read_nothing_keep_nobody_out(storage):
+    token = make_token(storage)
+    with Study.open(storage, "trial", **OWN) as study:
+        for _ in range(5):
+            study.ask(1_000)
+    with in_thread(storage) as port, ExitStack() as stack:
+        for _ in range(MANY):
+            connection = raw(port, stack)
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+            line = "GET /v1/studies/trial/events HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+            line += f"Accept: application/x-ndjson\r\nAuthorization: Bearer {token}\r\n\r\n"
+            connection.sendall(line.encode())
+        require_served(Client(port, token))
+
+
+def test_a_body_that_is_too_large_is_refused_at_its_announcement_or_while_it_comes(storage):
+    token = make_token(storage)
+    with in_thread(storage, body_limit=10_000) as port, ExitStack() as stack:
+        announced = raw(port, stack)
+        announced.sendall(head(token, "Content-Length: 10001"))
+        assert status_of(announced) == 413
+        streamed = raw(port, stack)
+        streamed.sendall(head(token, "Transfer-Encoding: chunked"))
+        chunk = b"800\r\n" + b" " * 0x800 + b"\r\n"
+        # It may be closed while more is sent.
+        for _ in range(6):
+            streamed.sendall(chunk)
+        assert status_of(streamed) == 413
+        require_served(Client(port, token))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{",
+        b"[" * 5_000,
+        b'{"n": ' + b"9" * 5_000 + b"}",
+        b'{"n": NaN}',
+        b'{"n": 1, "n": 2}',
+        b'{"n": 1e400}',
+        b'{"n": true}',
+        b'{"n": -1}',
+        b'{"n": 1001}',
+        b'{"n": 1, "lease": 1e308}',
+        b'{"n": 1, "tell": {"pull": "\\u0000", "value": 1}}',
+        b'{"n": 1, "tell": {"pull": "\\ud800", "value": 1}}',
+        b"\xff\xfe{}",
+    ],
+)
+def test_bodies_that_make_no_sense_are_refused_with_a_reason_and_change_nothing(storage, body):
+    token = make_token(storage)
+    with in_thread(storage) as port, ExitStack() as stack:
+        connection = raw(port, stack)
+        connection.sendall(head(token, f"Content-Length: {len(body)}") + body)
+        status, answer = answer_of(connection)
+        assert 400 <= status < 500, answer
+        assert answer["detail"] != "There was an error parsing the body"
+        assert Client(port, token).once("GET", "/v1/studies/trial")[1]["head_seq"] == 0
+
+
+@pytest.mark.slow
+def test_10_000_open_leases_run_out_in_one_write(storage):
+    token = make_token(storage)
+    with in_thread(storage) as port:
+        client = Client(port, token)
+        for number in range(10):
+            body = {"n": 1_000, "lease": 60 if number < 9 else 30}
+            status, answer = client.surely("POST", "/v1/studies/trial/asks", body, f"k{number}")
+            assert (status, len(answer["pulls"])) == (200, 1_000)
+        seen, after = 0, ""
+        while after is not None:
+            status, page = client.surely(
+                "GET", f"/v1/studies/trial/pulls?limit=1000{after and '&after=' + after}"
+            )
+            seen += len(page["pulls"])
+            after = page["next"]
+        assert seen == 10_000
+        last = answer["pulls"][0]["id"]
+        assert (
+            client.surely("POST", f"/v1/studies/trial/pulls/{last}/tell", {"value": 1.0}, "t")[0]
+            == 200
+        )
+    # Its leases run out while it does not run: the next write says so of all of them.
+    later = time.time() + 3_600
+    store = SQLiteStore(Path(storage.removeprefix("sqlite:///")), "process", clock=lambda: later)
+    with closing(store), Study.open(store, "trial", **OWN) as study:
+        study.ask()
+        kinds = [event.kind for event in study.events()]
+        assert study.verify().ok
+    assert kinds.count("expire") == 9_999

@@ -1,0 +1,244 @@
+"""What becomes of requests when the storage is shared, busy, gone, or full."""
+
+import asyncio
+import sqlite3
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+
+import pytest
+
+from fairtrial.study import Study
+from fairtrial.study.postgresql import PostgreSQLStore
+from fairtrial.study.server_address import ServerAddress
+from fairtrial.study.sqlite import SQLiteStore
+from tests.server.conftest import Caller
+from tests.study.tools import PATIENCE, Failing, end_sessions_of
+from tests.study.toys import OWN, Serving, ToyProblem
+
+URL = "/v1/studies/trial"
+
+
+class UnluckyStore(Failing, SQLiteStore):
+    """A store in a file whose writes fail when they are told to."""
+
+
+def make(store):
+    problem = ToyProblem()
+    Study.create(problem, Serving(problem), storage=store, name="trial", seed=7)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "studies.db"
+
+
+# ------------------------------------------------------------------ several services
+
+
+@pytest.fixture(params=["file", "postgresql"])
+def two(request, tmp_path):
+    """Two services of one storage, and callers of both with the same token."""
+
+    def opened():
+        if request.param == "file":
+            return SQLiteStore(tmp_path / "studies.db", "process")
+        url = request.getfixturevalue("postgresql_url")
+        return PostgreSQLStore(ServerAddress(url), "process")
+
+    first_store, second_store = opened(), opened()
+    make(first_store)
+    # After the database, which is removed when both have ended.
+    serve = request.getfixturevalue("serve")
+    first = serve(first_store, longest_wait=PATIENCE)
+    admins = first.caller("sibling", ["admin"])
+    from fairtrial.server import Settings, create_app
+    from tests.server.conftest import TestClient
+
+    app = create_app(
+        second_store,
+        settings=Settings(longest_wait=PATIENCE),
+        policies=OWN["policies"],
+        problems=OWN["problems"],
+    )
+    with TestClient(app, base_url="http://localhost", raise_server_exceptions=False) as client:
+        yield admins, Caller(client, admins.secret)
+
+
+def test_two_services_of_one_storage_know_the_same(two):
+    first, second = two
+    numbers = [caller.ask()[0]["number"] for caller in (first, second, second, first)]
+    assert numbers == [0, 1, 2, 3]
+    tags = [caller.get(URL).headers["etag"] for caller in two]
+    assert tags[0] == tags[1]
+    assert second.get(f"{URL}/verify").json()["ok"]
+
+
+def test_a_retry_at_another_service_gets_the_first_answer(two):
+    first, second = two
+    answer = first.post(f"{URL}/asks", {"n": 2}, key="k")
+    assert second.post(f"{URL}/asks", {"n": 2}, key="k").content == answer.content
+    assert first.get(URL).json()["head_seq"] == 2
+
+
+def test_one_request_that_comes_to_two_services_at_once_is_carried_out_once(two):
+    with ThreadPoolExecutor(8) as threads:
+        for turn in range(5):
+            answers = list(
+                threads.map(
+                    lambda place, turn=turn: two[place % 2].post(
+                        f"{URL}/asks", {"n": 2}, key=f"k{turn}"
+                    ),
+                    range(8),
+                )
+            )
+            assert {answer.status_code for answer in answers} == {200}
+            assert len({answer.content for answer in answers}) == 1
+    assert two[0].get(URL).json()["head_seq"] == 10
+    assert two[0].get(f"{URL}/verify").json()["ok"]
+
+
+def test_many_clients_of_two_services_lose_and_double_nothing(two):
+    def client(place):
+        pulls = [two[place % 2].ask()[0] for _ in range(5)]
+        for pull in pulls:
+            told = two[(place + 1) % 2].post(f"{URL}/pulls/{pull['id']}/tell", {"value": 0.5})
+            assert told.status_code == 200
+        return [pull["number"] for pull in pulls]
+
+    with ThreadPoolExecutor(6) as threads:
+        numbers = [number for found in threads.map(client, range(6)) for number in found]
+    assert sorted(numbers) == list(range(30))
+    found = two[0].get(f"{URL}/verify").json()
+    assert (found["ok"], found["events"]) == (True, 60)
+
+
+def test_who_waits_at_one_is_woken_by_the_other(two):
+    first, second = two
+    found = []
+    path = f"{URL}/events?after=0&wait={PATIENCE}"
+    thread = threading.Thread(target=lambda: found.append(first.get(path).json()))
+    thread.start()
+    second.ask()
+    thread.join()
+    assert [event["kind"] for event in found[0]["events"]] == ["ask"]
+
+
+# ----------------------------------------------------------------------------- mishaps
+
+
+def test_a_storage_that_is_held_by_another_program_is_busy(serve, path):
+    store = SQLiteStore(path, "process", busy_timeout=0.1)
+    make(store)
+    service = serve(store)
+    service.run.ask()
+    with closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        answer = service.run.post(f"{URL}/asks", {})
+        assert answer.status_code == 503
+        assert answer.json()["type"] == "urn:fairtrial:problem:storage-busy"
+        assert int(answer.headers["retry-after"]) >= 1
+        assert str(path.parent) not in answer.text
+        # Reading is still possible.
+        assert service.read.get(f"{URL}/recommendation").status_code == 200
+        other.execute("ROLLBACK")
+    assert len(service.run.ask()) == 1
+
+
+def test_a_write_that_fails_is_told_without_the_place_and_the_next_one_works(serve, path):
+    store = UnluckyStore(path, "process")
+    make(store)
+    service = serve(store)
+    service.run.ask()
+    store.fail_at = "before commit"
+    # The event was written already: the whole transaction is undone, and carried out once more.
+    assert service.run.post(f"{URL}/asks", {}).status_code == 200
+    assert service.read.get(URL).json()["head_seq"] == 2
+    store._path.rename(path.with_name("gone"))
+    answer = service.run.post(f"{URL}/asks", {})
+    assert answer.status_code == 500
+    assert answer.json()["type"] == "urn:fairtrial:problem:storage-error"
+    assert str(path.parent) not in answer.text
+    path.with_name("gone").rename(path)
+    assert service.run.post(f"{URL}/asks", {}).status_code == 200
+
+
+def test_a_service_is_ready_as_long_as_it_can_write(serve, path):
+    store = SQLiteStore(path, "process")
+    service = serve(store)
+    for probe in ("live", "ready"):
+        answer = service.client.get(f"/health/{probe}")
+        assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
+    service.app.state.service.writer.close()
+    assert service.client.get("/health/live").status_code == 200
+    answer = service.client.get("/health/ready")
+    assert answer.status_code == 503
+    assert "retry-after" in answer.headers
+
+
+def test_a_server_that_drops_its_connections_is_met_by_new_ones(postgresql_url, serve):
+    store = PostgreSQLStore(ServerAddress(postgresql_url), "process")
+    make(store)
+    service = serve(store)
+    for number in range(3):
+        [pull] = service.run.ask()
+        assert pull["number"] == number
+        end_sessions_of(postgresql_url)
+        assert service.read.get(f"{URL}/events").status_code == 200
+    assert service.read.get(f"{URL}/verify").json()["ok"]
+
+
+def test_a_request_that_takes_too_long_is_given_up_and_may_be_given_again(serve, path):
+    store = SQLiteStore(path, "process")
+    make(store)
+    service = serve(store, timeout=0.2, longest_wait=0.1)
+    may_end = threading.Event()
+    writer = service.app.state.service.writer
+    holder = threading.Thread(
+        target=lambda: asyncio.run(writer.run_on_store(lambda _: may_end.wait()))
+    )
+    holder.start()
+    answer = service.run.post(f"{URL}/asks", {}, key="k")
+    assert answer.status_code == 503
+    assert answer.json()["type"] == "urn:fairtrial:problem:storage-busy"
+    may_end.set()
+    holder.join()
+    again = service.run.post(f"{URL}/asks", {}, key="k")
+    assert [pull["number"] for pull in again.json()["pulls"]] == [0]
+    assert service.read.get(URL).json()["head_seq"] == 1
+
+
+def test_a_long_log_is_replayed_by_a_reader_before_the_writer_opens_it(serve, path):
+    store = SQLiteStore(path, "process")
+    make(store)
+    with Study.open(store, "trial", **OWN) as study:
+        study.ask(2_500)
+        store.transact(lambda: store._change(("DELETE FROM snapshot", [()])))
+    service = serve(store)
+    snapshots = []
+    writer = service.app.state.service.writer
+    opened = writer._opened
+
+    def noted(name):
+        snapshots.extend(snapshot.seq for snapshot in store.snapshots(1))
+        return opened(name)
+
+    writer._opened = noted
+    assert [pull["number"] for pull in service.run.ask()] == [2_500]
+    assert snapshots == [2_500]
+
+
+def test_a_service_whose_database_is_gone_is_alive_and_not_ready(postgresql_url, serve):
+    store = PostgreSQLStore(ServerAddress(postgresql_url), "process", busy_timeout=0.1)
+    make(store)
+    service = serve(store)
+    service.run.ask()
+    store._parameters = {**store._parameters, "port": "1"}
+    end_sessions_of(postgresql_url)
+    assert service.client.get("/health/live").status_code == 200
+    assert service.client.get("/health/ready").status_code == 503
+    for answer in (service.run.post(f"{URL}/asks", {}), service.read.get(f"{URL}/events")):
+        assert answer.status_code == 503
+        assert answer.json()["type"] == "urn:fairtrial:problem:storage-unreachable"
+        assert int(answer.headers["retry-after"]) >= 1
+        assert "127.0.0.1" not in answer.text

@@ -1,0 +1,296 @@
+import base64
+import contextlib
+import hashlib
+import hmac
+import json
+import threading
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from fairtrial.errors import InvalidArgument
+from fairtrial.server.telemetry import Telemetry
+from fairtrial.server.webhooks import Webhooks, check_webhook, signature
+from fairtrial.study import Study
+from fairtrial.study.memory import MemoryStore
+from fairtrial.subpopulations import BlockBetting, Problem
+from tests.client.scripted import Answer, scripted
+
+KEY = b"k" * 32
+OK, FAILING = Answer(204, ""), Answer(500, {"detail": "oops"})
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock of the webhooks that goes on only when it is told to."""
+    passed = [0.0]
+    moving = SimpleNamespace(
+        **{**vars(time), "monotonic": lambda: 1e6 + passed[0], "time": lambda: 1.7e9 + passed[0]}
+    )
+    monkeypatch.setattr("fairtrial.server.webhooks.time", moving)
+    return lambda seconds: passed.__setitem__(0, passed[0] + seconds)
+
+
+@pytest.fixture
+def store():
+    return MemoryStore()
+
+
+@pytest.fixture
+def study(store):
+    problem = Problem(["old", "new"], ["young", "aged"], reward_range=(0, 1))
+    policy = BlockBetting(problem, delta=0.05)
+    return Study.create(problem, policy, storage=store, name="trial", seed=1, secret="s")
+
+
+def webhooks(url, store, **options):
+    return Webhooks(url, KEY, store, lambda name: Study.open(store, name), Telemetry(), **options)
+
+
+def finish(study):
+    pull = study.ask()
+    while pull is not None:
+        pull = study.tell_and_ask(pull, 0.9 if pull.arm == "new" else 0.1)
+
+
+def told(script):
+    return [(r.body["type"], r.body["data"]["message"]) for r in script.requests]
+
+
+def test_a_study_that_runs_and_is_well_gives_nothing_to_tell(study, store, clock):
+    study.tell(study.ask(), 0.5)
+    with scripted(OK) as script:
+        hooks = webhooks(script.url, store)
+        hooks.changed(["trial"])
+        hooks.work()
+    assert not script.requests
+
+
+def test_that_a_study_has_stopped_is_told_once_also_after_a_restart(study, store, clock):
+    finish(study)
+    with scripted(OK) as script:
+        for _ in range(2):
+            hooks = webhooks(script.url, store)
+            for _ in range(2):
+                hooks.changed(["trial"])
+                hooks.work()
+    (request,) = script.requests
+    assert request.body["type"] == "study.stopped"
+    assert request.body["data"]["study"] == "trial"
+    assert request.body["data"]["events"] == study.n_events
+
+
+def test_nothing_of_the_results_is_told(study, store, clock):
+    finish(study)
+    with scripted(OK) as script:
+        hooks = webhooks(script.url, store)
+        hooks.changed(["trial"])
+        hooks.work()
+    text = json.dumps(script.requests[0].body)
+    assert study.recommend().arm == "new"
+    for word in ("new", "old", "0.9", "decided", "young"):
+        assert word not in text
+
+
+def test_what_is_not_delivered_is_tried_again_with_growing_pauses_and_one_id(study, store, clock):
+    finish(study)
+    with scripted(FAILING, Answer(None), Answer(302, "", {"Location": "/"}), FAILING, OK) as script:
+        hooks = webhooks(script.url, store)
+        hooks.changed(["trial"])
+        pauses = []
+        while len(script.requests) < 5:
+            pause = hooks.work()
+            pauses.append(pause)
+            clock(pause)
+        assert store.notices(store.find_study("trial").id) == {
+            script.requests[0].headers["webhook-id"]
+        }
+        clock(100)
+        hooks.work()
+    assert len(script.requests) == 5
+    assert len({request.headers["webhook-id"] for request in script.requests}) == 1
+    for number, pause in enumerate(pauses[:4]):
+        assert 0.5 * 2**number <= pause <= 2**number
+
+
+def test_what_was_not_delivered_before_a_restart_is_delivered_after_it(study, store, clock):
+    finish(study)
+    with scripted(FAILING, OK) as script:
+        for _ in range(2):
+            hooks = webhooks(script.url, store)
+            hooks.changed(["trial"])
+            hooks.work()
+    first, second = script.requests
+    assert first.headers["webhook-id"] == second.headers["webhook-id"]
+
+
+def test_a_message_is_signed_over_its_id_its_time_and_its_body(study, store, clock):
+    finish(study)
+    with scripted(OK) as script:
+        hooks = webhooks(script.url, store)
+        hooks.changed(["trial"])
+        hooks.work()
+    (request,) = script.requests
+    headers, body = request.headers, json.dumps(request.body).encode()
+    signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
+    expected = base64.b64encode(hmac.new(KEY, signed, hashlib.sha256).digest()).decode()
+    assert headers["webhook-signature"] == f"v1,{expected}"
+    assert headers["webhook-timestamp"] == "1700000000"
+
+
+def test_the_signature_is_that_of_the_standard():
+    # The example of the specification of Standard Webhooks.
+    _, key = check_webhook("https://x.org/hook", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw")
+    body = b'{"test": 2432232314}'
+    identity = "msg_p5jXN8AQM9LWM0D4loKWxJek"
+    assert signature(key, identity, 1614265330, body) == (
+        "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE="
+    )
+
+
+def test_a_warning_is_told_once_however_its_numbers_change(study, store, clock):
+    # Only one of two groups arrives.
+    with scripted(OK) as script:
+        hooks = webhooks(script.url, store, warnings_every=60.0)
+        for _ in range(8):
+            for pull in study.ask(25, group="young"):
+                study.tell(pull, 0.5)
+            hooks.changed(["trial"])
+            clock(61)
+            hooks.work()
+    warnings = [message for kind, message in told(script) if kind == "study.warning"]
+    assert study.health()["warnings"]
+    assert len(warnings) == 1
+
+
+def test_the_log_of_a_busy_study_is_not_read_at_every_commit(study, store, clock, monkeypatch):
+    looks = []
+    health = Study.health
+    monkeypatch.setattr(Study, "health", lambda *a, **k: looks.append(1) or health(*a, **k))
+    with scripted(OK) as script:
+        hooks = webhooks(script.url, store, warnings_every=60.0)
+        for _ in range(10):
+            study.tell(study.ask(), 0.5)
+            hooks.changed(["trial"])
+            clock(10)
+            hooks.work()
+    assert len(looks) == 2
+
+
+def test_a_warning_that_came_between_two_looks_is_told_without_a_further_write(study, store, clock):
+    with scripted(OK) as script:
+        hooks = webhooks(script.url, store, warnings_every=60.0)
+        hooks.changed(["trial"])
+        hooks.work()
+        for pull in study.ask(200, group="young"):
+            study.tell(pull, 0.5)
+        hooks.changed(["trial"])
+        pause = hooks.work()
+        assert not script.requests
+        clock(pause)
+        hooks.work()
+    assert [kind for kind, _ in told(script)] == ["study.warning"]
+
+
+def test_a_guarantee_that_falls_is_told(store, clock):
+    from fairtrial.delayed import InformationRacing
+    from fairtrial.delayed import Problem as LateProblem
+
+    problem = LateProblem(["a", "b"], noise_std=0.1)
+    study = Study.create(problem, InformationRacing(problem), storage=store, name="late", seed=1)
+    before = study.recommend().guarantee.label
+    pull = study.ask()
+    study.tell(pull, 0.5)
+    study.amend(pull, 0.4, "read wrong")
+    with scripted(OK) as script:
+        hooks = webhooks(script.url, store)
+        hooks.changed(["late"])
+        hooks.work()
+    assert (before, study.recommend().guarantee.label) == ("proven", "heuristic")
+    assert (
+        "study.guarantee_fell",
+        "the guarantee is heuristic and no longer proven: the study says why",
+    ) in told(script)
+
+
+def test_a_log_that_was_altered_is_told(tmp_path, clock):
+    from fairtrial.study.sqlite import SQLiteStore
+    from tests.study.tools import connect
+
+    problem = Problem(["old", "new"], ["x"], reward_range=(0, 1))
+    path = tmp_path / "trial.db"
+    with Study.create(problem, BlockBetting(problem), storage=path, name="trial", seed=1) as study:
+        study.tell(study.ask(), 0.5)
+    with contextlib.closing(connect(path)) as connection:
+        connection.execute("DROP TRIGGER event_is_never_changed")
+        connection.execute("UPDATE event SET value = 0.75 WHERE kind = 'tell'")
+    store = SQLiteStore(path)
+    with scripted(OK) as script:
+        hooks = webhooks(script.url, store)
+        hooks.changed(["trial"])
+        hooks.work()
+    store.close()
+    assert [kind for kind, _ in told(script)] == ["study.verification_failed"]
+
+
+def test_a_study_that_is_written_to_all_the_time_is_not_looked_at_all_the_time(
+    study, store, monkeypatch
+):
+    monkeypatch.setattr("fairtrial.server.webhooks._BETWEEN_LOOKS", 0.2)
+    looks = []
+    with scripted(OK) as script:
+        hooks = webhooks(script.url, store)
+        look = hooks._look
+        hooks._look = lambda name: looks.append(name) or look(name)
+        hooks.start()
+        began = time.monotonic()
+        while time.monotonic() - began < 1:
+            hooks.changed(["trial"])
+            time.sleep(0.001)
+        hooks.close()
+    assert 1 <= len(looks) <= 6
+
+
+def test_an_address_that_never_answers_keeps_nobody_waiting(study, store):
+    finish(study)
+    stuck = threading.Event()
+    with scripted(OK) as script:
+        hooks = webhooks(script.url, store)
+        hooks._http.post = lambda *_, **__: stuck.wait(30)
+        hooks.start()
+        began = time.monotonic()
+        for _ in range(100):
+            hooks.changed(["trial"])
+        assert time.monotonic() - began < 1
+        stuck.set()
+        hooks.close()
+
+
+def test_a_thread_of_its_own_delivers(study, store):
+    finish(study)
+    with scripted(OK) as script:
+        hooks = webhooks(script.url, store)
+        hooks.start()
+        for _ in range(500):
+            if store.notices(store.find_study("trial").id):
+                break
+            time.sleep(0.01)
+        hooks.close()
+    assert len(script.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["http://192.0.2.1/hook", "ftp://x", "", None, "https://", "https://u:p@x.org", "https://x:0x"],
+)
+def test_an_address_that_is_not_safe_is_refused(url):
+    with pytest.raises(InvalidArgument, match="webhook must be an address"):
+        check_webhook(url, "s" * 32)
+
+
+@pytest.mark.parametrize("secret", ["", "short", "whsec_!!", "whsec_c2hvcnQ=", None, 3])
+def test_a_weak_secret_is_refused_and_not_shown(secret):
+    with pytest.raises(InvalidArgument, match="at least 24") as caught:
+        check_webhook("https://x.org", secret)
+    assert "short" not in str(caught.value)
