@@ -45,6 +45,7 @@ from fairtrial.report.lines import lines_figure
 __all__ = ["fairness"]
 
 _MOST_LIMITS = 40
+_NO_LIMITS = "This study sets no limit for any group, so nothing has to be kept here."
 
 
 def fairness(found: Findings) -> Markup:
@@ -57,7 +58,7 @@ def fairness(found: Findings) -> Markup:
         return section("Fairness", _gaps_table(gaps, found), _gaps_over_time(found))
     against = _against_control(found)
     if not found.limited:
-        return section("Fairness", against or element("p", f"No group has a {found.limit}."))
+        return section("Fairness", against or element("p", _NO_LIMITS))
     panels = panels_of(found.shown)
     chart = interval_chart(found.progress, panels.arms, panels.groups)
     places = places_of(found.limited)
@@ -190,24 +191,31 @@ def _gaps_table(gaps: Sequence[Gap], found: Findings) -> Markup:
     rows = [
         (
             label(one.arm),
-            label(one.pair),
+            label(_compared(one.pair)),
             *(fixed(value, places) for value in (one.gap, one.bound, one.distance)),
             element("span", one.standing),
         )
         for one in shown
     ]
     beyond = sum(one.distance is not None and one.distance < 0 for one in gaps)
+    which = f"{count(beyond)} of" if beyond else "None of"
     said = (
-        f"A gap is by how much the mean of people with one value of a sensitive feature would "
-        f"change, had they the other value and all else the same. Of {plural(len(gaps), 'gap')} "
-        f"{count(beyond)} {'is' if beyond == 1 else 'are'} estimated beyond the bound of "
-        f"{number(gaps[0].bound, 3)}."
+        "A gap is by how much the mean of people with one value of a sensitive feature would "
+        f"change, had they the other value and all else the same. {which} the "
+        f"{plural(len(gaps), 'gap')} {'are' if beyond > 1 else 'is'} estimated beyond the bound "
+        f"of {number(gaps[0].bound, 3)}."
     )
     if len(gaps) > len(shown):
         said += f" {count(len(gaps) - len(shown))} more are not shown."
-    heads = ("Arm", "Had they | people with", "Gap", "Bound", "Distance", "Standing")
+    heads = ("Arm", "People with", "Gap", "Bound", "Distance", "Standing")
     data = table("Counterfactual gaps", heads, rows, words={0, 1, len(heads) - 1})
     return text_of([element("p", said), data])
+
+
+def _compared(pair: str) -> str:
+    """Return which values a gap compares, in words."""
+    instead, _, own = pair.partition(" | ")
+    return f"{own}, had they {instead}" if own else pair
 
 
 def _gaps_over_time(found: Findings) -> Markup | None:
