@@ -183,7 +183,7 @@ def test_nobody_waits_for_a_service_that_ends(serve):
 
 def test_a_long_log_is_streamed_in_little_memory(tmp_path):
     """The memory that a stream takes does not grow with the log, nor with a reader who is slow."""
-    events = effort.runs(20_000, whole=1_000_000)
+    events = effort.runs(20_000, whole=200_000)
     store = SQLiteStore(tmp_path / "studies.db", "process")
     problem = ToyProblem()
     with Study.create(problem, Serving(problem), storage=store, name="trial", seed=7) as study:
