@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from fairtrial.core import seeds  # noqa: E402 - after the settings of the terminal
 from fairtrial.study import opening  # noqa: E402 - after them, too
 from tests import effort  # noqa: E402 - only now is it on the path
+from tests.long_run import LongRun  # noqa: E402 - likewise
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -31,6 +32,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Say how long costly tests are, and set up hypothesis, before any test is read."""
     effort.long = config.getoption("--long")
+    if effort.long and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(LongRun())
     # For modules and fixtures that serve several tests; each test has numbers of its own, below.
     seeds.fresh_seed = lambda: 20_261_123
     opening.fresh_secret = lambda: "20261123"

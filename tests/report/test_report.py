@@ -17,6 +17,7 @@ from fairtrial import subpopulations
 from fairtrial.core import Effect, Estimate
 from fairtrial.errors import InvalidArgument
 from fairtrial.presentation.cuts import MOST_ARMS
+from fairtrial.presentation.limits import Standing
 from fairtrial.report import write_report
 from fairtrial.study import Study
 from tests.plots.plot_fakes import (
@@ -553,7 +554,10 @@ def test_the_key_explains_the_marks_that_occur_and_no_others(report):
 
 
 def test_no_floor_is_said_so(report):
-    assert "No group has a floor." in section(report(STUDIES["no floors"]), "Fairness").text
+    assert (
+        "This study sets no limit for any group"
+        in section(report(STUDIES["no floors"]), "Fairness").text
+    )
 
 
 def test_health_shows_counts_and_that_the_log_replays(report):
@@ -696,3 +700,48 @@ def test_an_error_that_hardly_anybody_accepts_is_no_obstacle_to_a_report(delta, 
             study.tell(study.ask(), 0.5)
         page = write_report(study, tmp_path / "strict.html").read_text()
     assert "ruled out at 1.01e+304" in page
+
+
+def test_counterfactual_gaps_are_held_against_their_bound(report):
+    problem = GridProblem(["a", "b"], [])
+    end = progress_of_grid(["a", "b"], [], answer="a")
+    arms = tuple(replace(one, lower_limit=None) for one in end.actions)
+    gaps = {"a": (0.05, -0.05), "b": (-0.5, 0.5)}
+    bounds = [
+        {"arm": arm, "kind": "counterfactual gap", "of": of, "value": value, "bound": 0.2}
+        for arm, values in gaps.items()
+        for of, value in zip(("s instead of t", "t instead of s"), values, strict=True)
+    ]
+    study = FakeStudy(replace(end, actions=arms, arms=arms, details={"bounds": bounds}), problem)
+    page = report(study)
+    head, *rows = table_named(page, "Counterfactual gaps")
+    assert head == ["Arm", "Of", "Counterfactual gap", "Standing"]
+    assert rows[0] == ["a", "s instead of t", "0.050", Standing.DECIDED.value]
+    assert [row[-1] for row in rows[2:]] == [Standing.LIKELY_BROKEN.value] * 2
+    said = section(page, "Fairness").text
+    assert "had they another value and all else the same" in said
+    assert "below 0 the bound is exceeded" in said
+
+
+def test_distances_from_limits_are_drawn_over_the_results(report):
+    said = section(report(), "Fairness").text
+    assert "over the results; below 0 a floor is missed. The nearest now is that of" in said
+    assert len(table_named(report(), "Distance from the limit")) > 2
+
+
+def test_how_long_results_take_is_said_and_shown(report):
+    page = report()
+    assert "Time from a pull to its result, of 20 results." in section(page, "Health").text
+    assert table_named(page, "Results by the time they took")[1] == [
+        "1 to 10 seconds",
+        "20",
+        "100.0 %",
+    ]
+    blinded = report(blinded=True)
+    assert "How long results take" in section(blinded, "Health").text
+    assert "Pulls that brought a result" not in section(blinded, "Health").text
+
+
+def test_a_newcomer_finds_the_words_of_the_page_explained(report):
+    (words,) = report().of_class("glossary")
+    assert {"Arm", "Pull", "Evidence", "Leads"} <= {one.text for one in words.all("dt")}

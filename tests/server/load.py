@@ -230,6 +230,16 @@ def press(
     return [seen[place :: len(studies)] for place in range(len(studies))]
 
 
+def note(record_property, seen: list[Seen]) -> None:
+    """Record how much was done, and how long it took, for the file of a long run."""
+    record_property("operations", sum(len(each.operations) for each in seen))
+    record_property("repeated", sum(each.repeated for each in seen))
+    for kind in ("ask", "tell"):
+        took = sorted(value for each in seen for value in each.seconds[kind])
+        record_property(f"{kind}, ms, in the middle", round(took[len(took) // 2] * 1e3, 1))
+        record_property(f"{kind}, ms, 99th %", round(took[int(len(took) * 0.99)] * 1e3, 1))
+
+
 def require_all_kept(storage: str, study: str, seen: list[Seen]) -> None:
     """Fail if an acknowledged event is lost or doubled, or the log does not verify."""
     with Study.open(storage, study, **OWN) as opened:

@@ -13,6 +13,7 @@ from tests.server.load import (
     Client,
     make_study,
     make_token,
+    note,
     press,
     require_all_kept,
     require_same_again,
@@ -41,21 +42,23 @@ def require_history(storage, seen):
 
 @pytest.mark.slow
 @pytest.mark.timeout(effort.runs(900, whole=7_200))
-def test_a_service_killed_under_load_loses_and_doubles_nothing(tmp_path):
+def test_a_service_killed_under_load_loses_and_doubles_nothing(tmp_path, record_property):
     storage = f"sqlite:///{tmp_path}/studies.db"
     make_study(storage)
     token = make_token(storage)
-    choice = random.Random(5)
+    choice, kills = random.Random(5), effort.runs(6, whole=200)
     with service(storage) as running:
 
         def kill_and_start(over, seen):
-            for _ in range(effort.runs(6, whole=200)):
+            for _ in range(kills):
                 after_answers(seen, choice.randint(1, 40), over)
                 running.kill()
                 running.start()
             after_answers(seen, 20, over)
 
         [seen] = press(running.port, token, CLIENTS, ["trial"], kill_and_start)
+        record_property("kills", kills)
+        note(record_property, seen)
         operations = require_history(storage, seen)
         again = [each for each in operations if each.kind != "look"]
         require_same_again(Client(running.port, token), "trial", choice.sample(again, 50))
@@ -65,20 +68,24 @@ def test_a_service_killed_under_load_loses_and_doubles_nothing(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.timeout(effort.runs(900, whole=7_200))
-def test_a_database_killed_under_load_loses_and_doubles_nothing(postgresql_server, postgresql_url):
+def test_a_database_killed_under_load_loses_and_doubles_nothing(
+    postgresql_server, postgresql_url, record_property
+):
     """A commit may be kept although its answer never came: the retry gets the first answer."""
     make_study(postgresql_url)
     token = make_token(postgresql_url)
-    choice = random.Random(6)
+    choice, crashes = random.Random(6), effort.runs(3, whole=40)
     with service(postgresql_url) as running:
 
         def crash_and_start(over, seen):
-            for _ in range(effort.runs(3, whole=40)):
+            for _ in range(crashes):
                 after_answers(seen, choice.randint(5, 40), over)
                 postgresql_server.restart("immediate")
             after_answers(seen, 20, over)
 
         [seen] = press(running.port, token, CLIENTS, ["trial"], crash_and_start)
+        record_property("crashes", crashes)
+        note(record_property, seen)
         operations = require_history(postgresql_url, seen)
         again = [each for each in operations if each.kind != "look"]
         require_same_again(Client(running.port, token), "trial", choice.sample(again, 50))

@@ -6,7 +6,7 @@ import pytest
 
 from tests import effort
 from tests.server.histories import is_linearizable
-from tests.server.load import make_study, make_token, press, require_all_kept, service
+from tests.server.load import make_study, make_token, note, press, require_all_kept, service
 
 SECONDS = effort.runs(2, whole=60)
 
@@ -29,7 +29,7 @@ def require_history(storage, study, seen):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [1, 16])
-def test_32_clients_lose_and_double_nothing(storage, number):
+def test_32_clients_lose_and_double_nothing(storage, number, record_property):
     studies = [f"trial-{each}" for each in range(number)]
     for study in studies:
         make_study(storage, study)
@@ -38,12 +38,13 @@ def test_32_clients_lose_and_double_nothing(storage, number):
         seen = press(running.port, token, 32, studies, lambda over, _: over.wait(SECONDS))
         # The server ends as it should, and then as by the signal.
         assert running.stop() in (0, -signal.SIGTERM)
+    note(record_property, [one for those in seen for one in those])
     for study, those in zip(studies, seen, strict=True):
         require_history(storage, study, those)
 
 
 @pytest.mark.slow
-def test_two_services_of_one_storage_are_as_one(storage):
+def test_two_services_of_one_storage_are_as_one(storage, record_property):
     studies = ["trial-0", "trial-1"]
     for study in studies:
         make_study(storage, study)
@@ -51,5 +52,6 @@ def test_two_services_of_one_storage_are_as_one(storage):
     with service(storage) as first, service(storage) as second:
         ports = [first.port, second.port]
         seen = press(ports, token, 16, studies, lambda over, _: over.wait(SECONDS))
+    note(record_property, [one for those in seen for one in those])
     for study, those in zip(studies, seen, strict=True):
         require_history(storage, study, those)

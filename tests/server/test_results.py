@@ -145,6 +145,29 @@ def test_a_request_is_woken_by_an_event_of(who, serve, tmp_path):
     assert shown[0]["head_seq"] == 1
 
 
+def test_a_write_to_one_study_wakes_nobody_who_waits_for_another(serve, tmp_path):
+    store = SQLiteStore(tmp_path / "studies.db", "process")
+    problem = ToyProblem()
+    for name in ("trial", "other"):
+        Study.create(problem, Serving(problem), storage=store, name=name, seed=7)
+    service = serve(store, longest_wait=PATIENCE)
+    heads = service.app.state.service.heads
+    looks = []
+    look = heads._head
+    heads._head = lambda study: looks.append(study) or look(study)
+    thread, found = waiting(service.read, f"{URL}/events?after=0&wait={PATIENCE}")
+    while not looks:
+        time.sleep(0.01)
+    for _ in range(20):
+        service.run.ask(study="other")
+        time.sleep(0.01)
+    # The first look, and at most one because it was not known yet how long the log is.
+    assert len(looks) <= 2
+    service.run.ask()
+    thread.join()
+    assert len(found[0]["events"]) == 1
+
+
 def test_nobody_waits_for_a_service_that_ends(serve):
     service = serve(longest_wait=PATIENCE)
     service.admin.create()
@@ -160,7 +183,7 @@ def test_nobody_waits_for_a_service_that_ends(serve):
 
 def test_a_long_log_is_streamed_in_little_memory(tmp_path):
     """The memory that a stream takes does not grow with the log, nor with a reader who is slow."""
-    events = effort.runs(20_000, whole=1_000_000)
+    events = effort.runs(20_000, whole=200_000)
     store = SQLiteStore(tmp_path / "studies.db", "process")
     problem = ToyProblem()
     with Study.create(problem, Serving(problem), storage=store, name="trial", seed=7) as study:

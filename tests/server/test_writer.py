@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from fairtrial.errors import ServiceBusy, StudyNotFound, UnknownPull
+from fairtrial.errors import ServiceBusy, StorageUnreachable, StudyNotFound, UnknownPull
 from fairtrial.server.writer import MOST_AT_ONCE, StudyWriter
 from fairtrial.study import Study
 from fairtrial.study.memory import MemoryStore
@@ -194,6 +194,32 @@ def test_an_unknown_study_is_its_callers_problem_alone(store):
     assert (first.number, second.number) == (0, 0)
     assert isinstance(unknown, StudyNotFound)
     assert str(unknown) == "there is no study 'nothing'"
+
+
+def test_a_storage_that_is_gone_is_waited_for_once_on_behalf_of_all(store):
+    writer = StudyWriter(store, CLASSES)
+    looked = []
+
+    def find_study(name):
+        looked.append(name)
+        raise StorageUnreachable("it is gone")
+
+    async def calls():
+        gate = Gate()
+        first = await held_up(writer, gate)
+        store.find_study = find_study
+        waiting = [asyncio.ensure_future(writer.run(name, ask)) for name in "abab"]
+        await asyncio.sleep(0)
+        gate.is_open.set()
+        await first
+        return await asyncio.gather(*waiting, return_exceptions=True)
+
+    errors = asyncio.run(calls())
+    del store.find_study
+    assert {type(error) for error in errors} == {StorageUnreachable}
+    assert looked == ["a"]
+    assert asyncio.run(writer.run("a", ask)).number == 0
+    writer.close()
 
 
 def test_the_thread_outlives_everything(store):

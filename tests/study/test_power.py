@@ -5,11 +5,13 @@ random and torn at sectors, survives, as disks have it.
 """
 
 import random
+from functools import partial
 
 import pytest
 
 from fairtrial.errors import CorruptLog
 from fairtrial.study import Study, accept_loss, list_studies, sqlite
+from fairtrial.study.group import Action, Group
 from fairtrial.study.witness import Head, Witness
 from tests.study.toys import OWN, Serving, ToyProblem
 
@@ -79,13 +81,24 @@ def played(request, path, monkeypatch):
     for number in range(6):
         pulls = study.ask(1 + number % 3)
         acknowledge()
-        study.tell_many([(pull, 0.5) for pull in pulls])
+        if number % 2:
+            together(study, [partial(study.tell, pull, 0.5) for pull in pulls] + [study.ask])
+        else:
+            study.tell_many([(pull, 0.5) for pull in pulls])
         acknowledge()
     study.snapshot()
     study.close()
     storage.close()
     recording.unregister()
     return request.param, recording.happened
+
+
+def together(study, writes):
+    """Carry out several writes in one commit."""
+    study.session.committer = group = Group(study.session.store)
+    outcomes = group.carry_out([Action(study.session, write) for write in writes])
+    assert [outcome.error for outcome in outcomes] == [None] * len(writes)
+    study.session.committer = None
 
 
 def images(happened, chance):

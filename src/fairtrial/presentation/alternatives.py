@@ -155,7 +155,7 @@ def still_missing(progress: Progress) -> list[str]:
         names = listed([shorten(one, _SHORT) for one in open_answers], _LISTED)
         points.append(f"{plural(len(open_answers), 'other answer')} to be ruled out: {names}.")
     if progress.outstanding:
-        points.append(f"The results of {plural(progress.outstanding, 'pull')} that are open.")
+        points.append(f"The results of {plural(progress.outstanding, 'open pull')}.")
     forecast = finite(progress.remaining)
     if forecast:
         more = plural(max(round(forecast), 1), "more pull")

@@ -54,6 +54,7 @@ from fairtrial.report.lines import lines_figure
 __all__ = ["fairness"]
 
 _MOST_LIMITS = 40
+_NO_LIMITS = "This study sets no limit for any group, so nothing has to be kept here."
 
 
 def fairness(found: Findings) -> Markup:
@@ -64,7 +65,7 @@ def fairness(found: Findings) -> Markup:
     parts = (_against_control(found), _further(found), _bounds(found), _bounds_over_time(found))
     others = text_of([part for part in parts if part])
     if not found.limited:
-        return section("Fairness", others or element("p", f"No group has a {found.limit}."))
+        return section("Fairness", others or element("p", _NO_LIMITS))
     cut = found.cut_of_limited
     rows = cut.keep(found.limited)
     chart = _chart(found)

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 
 from fairtrial.errors import StudyError
 from fairtrial.study import Store
+from fairtrial.study.store import StudyRow
 
 __all__ = ["Heads"]
 
@@ -33,6 +34,7 @@ class Heads:
         self._lock = threading.Condition(threading.RLock())
         self._waiters: dict[str, set[tuple[asyncio.AbstractEventLoop, asyncio.Event]]] = {}
         self._seen: object = None
+        self._heads: dict[str, StudyRow | None] = {}
         self._is_closed = False
         self._thread: threading.Thread | None = None
 
@@ -93,16 +95,23 @@ class Heads:
                     return
             self._look()
 
+    def _moved(self) -> list[str]:
+        """Return the studies that were written since the last look: others wake nobody."""
+        heads = {study: self._store.find_study(study) for study in list(self._waiters)}
+        moved = [study for study, head in heads.items() if head != self._heads.get(study)]
+        self._heads = heads
+        return moved
+
     def _look(self) -> None:
         try:
             now = self._store.changes()
             if now == self._seen:
                 self._store.await_change(now, _LOOK_EVERY)
                 return
+            moved = self._moved()
         except StudyError:
             # The storage is not reached; whoever waits hears of it when they look.
             time.sleep(_LOOK_EVERY)
             return
         self._seen = now
-        with self._lock:
-            self.changed(list(self._waiters))
+        self.changed(moved)

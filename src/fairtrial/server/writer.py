@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
-from fairtrial.errors import ServiceBusy, StudyError, StudyNotFound
+from fairtrial.errors import ServiceBusy, StorageUnreachable, StudyError, StudyNotFound
 from fairtrial.study import Store, Study
 from fairtrial.study.group import Action, Group, Outcome
 from fairtrial.study.opening import Classes, open_study
@@ -209,9 +209,17 @@ class StudyWriter:
     def _answers(self, items: Sequence[_Item]) -> list[Outcome]:
         found: dict[int, Outcome] = {}
         actions: dict[int, Action] = {}
+        lost: StorageUnreachable | None = None
         for place, item in enumerate(items):
+            if lost is not None:
+                # One has waited for the storage in vain, on behalf of all.
+                found[place] = Outcome(error=lost)
+                continue
             try:
                 actions[place] = self._action(item)
+            except StorageUnreachable as error:
+                lost = error
+                found[place] = Outcome(error=error)
             except Exception as error:  # noqa: BLE001 - it is the answer
                 found[place] = Outcome(error=error)
         if actions:

@@ -218,3 +218,13 @@ def test_a_storage_that_cannot_be_used_is_said_without_its_place(people, storage
     assert answer.status_code == 500
     assert "secret" not in answer.text
     assert "The storage cannot be used now" in answer.text
+
+
+def test_the_pages_own_style_changes_no_class_of_the_reports_sections():
+    def classes(style):
+        return set(re.findall(r"\.([a-z][\w-]*)", re.sub(r"\{[^}]*\}", "{}", style)))
+
+    from fairtrial.server.pages import site
+
+    own, shared = (site._content(name).decode() for name in ("page.css", "report.css"))
+    assert not classes(own) & classes(shared)

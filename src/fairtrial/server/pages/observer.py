@@ -24,8 +24,6 @@ __all__ = ["Checks", "ObservedStudy", "Observer", "make_checks"]
 
 _MOMENTS = 200
 _BATCH = 500
-_TAIL = 500
-"""Events at the end of a log whose hashes are checked whenever a page is made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,11 +255,9 @@ class ObservedStudy:
         return self.study.events(after)
 
     def verify(self) -> Verification:
-        """Return the check of the whole log, or of its end if there are newer events."""
-        checks = self.checks
-        if checks and (checks.seq >= self.row.head_seq or not checks.verification.ok):
-            return checks.verification
-        return self.study.verify_last(_TAIL)
+        """Return what the check of the whole log found; pages say of which moment it is."""
+        # Even a check of the end alone would look at the whole file of a database.
+        return Verification(True, 0) if self.checks is None else self.checks.verification
 
     def health(self, *, blinded: bool = False) -> Mapping[str, Any]:
         """Return what may be wrong with it."""
