@@ -15,7 +15,14 @@ from fairtrial.core.wording import listed, rewards_in_words
 from fairtrial.errors import InvalidArgument
 from fairtrial.subpopulations.limits import OVERALL, Limits
 
-__all__ = ["Noise", "limits_in_words", "measures_in_words", "objective_in_words", "objective_of"]
+__all__ = [
+    "Noise",
+    "checked_covariance",
+    "limits_in_words",
+    "measures_in_words",
+    "objective_in_words",
+    "objective_of",
+]
 
 Floats = NDArray[np.float64]
 
@@ -106,7 +113,7 @@ class Noise:
             raise InvalidArgument("measures, noise_std, noise_cov", accepted)
         if noise_cov is not None:
             shape = cells("noise_cov", 1.0).shape
-            clean = _checked_covariance(noise_cov, shape, len(measures.names))
+            clean = checked_covariance(noise_cov, shape, len(measures.names))
             return cls(covariance=_by_cell(clean, shape), noise_cov=clean)
         if noise_std is None:
             return cls()
@@ -133,26 +140,35 @@ def _simplest(stds: Floats) -> Any:
     return float(stds[0, 0]) if (stds == stds[0, 0]).all() else stds.tolist()
 
 
-def _checked_covariance(given: ArrayLike, cells: tuple[int, ...], size: int) -> Floats:
+def checked_covariance(
+    given: ArrayLike, cells: tuple[int, ...], size: int, name: str = "noise_cov"
+) -> Floats:
+    """Return a covariance of M measures, shape (M, M) or (K, L, M, M); a singular one will do.
+
+    Raises
+    ------
+    InvalidArgument
+        If it has another shape, is not symmetric, or has a negative eigenvalue.
+    """
     wanted = [(size, size), (*cells, size, size)]
     accepted = f"must have shape {wanted[0]} or {wanted[1]}"
-    covariance = as_floats("noise_cov", given, accepted)
+    covariance = as_floats(name, given, accepted)
     if covariance.shape not in wanted:
-        raise InvalidArgument("noise_cov", f"{accepted}; got shape {covariance.shape}")
+        raise InvalidArgument(name, f"{accepted}; got shape {covariance.shape}")
     if not (np.isfinite(covariance) & (np.abs(covariance) <= _LARGEST)).all():
-        raise InvalidArgument("noise_cov", f"must be finite, within {_LARGEST:g} of 0", given)
+        raise InvalidArgument(name, f"must be finite, within {_LARGEST:g} of 0", given)
     largest = np.abs(covariance).max(axis=(-2, -1), keepdims=True)
     if not (np.diagonal(covariance, axis1=-2, axis2=-1) >= _SMALLEST).all():
         accepted = f"must have variances of at least {_SMALLEST:g} on its diagonal"
-        raise InvalidArgument("noise_cov", accepted, given)
+        raise InvalidArgument(name, accepted, given)
     turned = np.swapaxes(covariance, -2, -1)
     if not (np.abs(covariance - turned) <= 1e-12 * largest).all():
-        raise InvalidArgument("noise_cov", "must be symmetric", given)
+        raise InvalidArgument(name, "must be symmetric", given)
     eigenvalues = np.linalg.eigvalsh(covariance / largest)
     if (eigenvalues[..., 0] < _LEAST_EIGENVALUE * eigenvalues[..., -1]).any():
         least = float((eigenvalues[..., 0] * largest[..., 0, 0]).min())
         accepted = f"must have no negative eigenvalue; the least one is {least:.3g}"
-        raise InvalidArgument("noise_cov", accepted, given)
+        raise InvalidArgument(name, accepted, given)
     return _frozen(0.5 * (covariance + turned))
 
 
