@@ -336,13 +336,13 @@ def play(problem, source, seed, pulls, *, missing=0.2, options=None):
             new[rng.random(new.size) < missing] = math.nan
             policy.amend(pull, told(problem, old), told(problem, new))
             history[which] = (pull, new)
-            mirror.tell(serial_of(pull), pull.number, pull.action, new)
+            if pull.number not in policy._blocks.late:
+                mirror.tell(serial_of(pull), pull.number, pull.action, new)
         if lost and rng.random() < 0.3:
             pull, values = lost.pop()
-            was_late = pull.number in policy._blocks.late
             policy.tell(pull, told(problem, values))
             history.append((pull, values))
-            if not was_late:
+            if pull.number not in policy._blocks.late:
                 mirror.tell(serial_of(pull), pull.number, pull.action, values)
         if rng.random() < 0.2:
             policy = restored(policy)
@@ -380,6 +380,11 @@ def test_ledgers_survive_missing_early_late_lost_and_corrected_values(kind, seed
         problem, source, seed, effort.runs(600, whole=3000)
     )
     assert policy._blocks.state.blocks.first[0] > 3
+    for pull, _ in waiting:
+        # Their blocks count them if what bets use was reported.
+        reported, block = policy.reported(pull), mirror.blocks.get(serial_of(pull))
+        if reported is not None and block and not uses_missing(mirror, block, pull, reported):
+            mirror.tell(serial_of(pull), pull.number, pull.action, reported)
     mirror.compare()
     check_data(policy, history, lost, waiting)
 
@@ -510,3 +515,199 @@ def test_minimising_turns_the_objective_and_no_limit():
         policies[0].tell(first, {"effect": effect, "harm": harm})
         policies[1].tell(second, {"failure": -effect, "harm": harm})
     assert policies[0].recommend().leader == policies[1].recommend().leader
+
+
+# ------------------------------------------------------------------- every outcome of a block
+
+
+def plan_with(problem, source, seed, pulls):
+    """Return a policy whose next block is planned with bets, and the mirror that froze them."""
+    policy, rng = BlockBetting(problem, batch=4, initial_pulls=3, seed=seed), None
+    rng, mirror = np.random.default_rng(seed), Mirror(policy)
+    while True:
+        known = mirror.known
+        pull = policy.ask()
+        mirror.follow()
+        block = mirror.blocks[mirror.known - 1]
+        if mirror.known > known and policy.told > pulls and block["number"]:
+            return policy, mirror, block
+        policy.tell(pull, told(problem, source.draw(pull.action, rng)))
+
+
+def expected_wealth(mirror, block, bets, law):
+    """Return the mean of the product of some bets' W over all outcomes of a block.
+
+    `law`: by cell, a list of (probability, values); pulls are independent.
+    """
+    low, high = np.array(mirror.problem.measure_ranges).T
+    planned = mirror.policy._blocks.state.blocks.planned[
+        (mirror.known - 1) % len(mirror.policy._blocks.state.target)
+    ]
+    points = range(block["thetas"].shape[1])
+    total = 0.0
+    # Each W is a mixture of products over pulls: the mean factorises for every pair of points.
+    choices = [[(None, block["cash"][bet])] + [(g, block["stakes"][bet, g]) for g in points]
+               for bet in bets]  # fmt: skip
+    parts = [list(mirror.draws(block, bet)) for bet in bets]
+    for chosen in np.ndindex(*(len(c) for c in choices)):
+        stake, mean = 1.0, 1.0
+        factors = {}
+        for place, bet, options, own in zip(chosen, bets, choices, parts, strict=True):
+            point, share = options[place]
+            stake *= share
+            if point is None:
+                continue
+            theta = block["thetas"][bet, point]
+            constant = block["constant"][bet]
+            constant += sum(planned[cell] * (a @ c) for a, c, _, cell in own)
+            mean *= math.exp(theta * constant)
+            for a, c, _, cell in own:
+                factors.setdefault(cell, []).append((theta, a, c))
+        for cell, own in factors.items():
+            one = 0.0
+            for probability, values in law[cell]:
+                step = probability
+                for theta, a, c in own:
+                    seen = np.where(np.isnan(values), np.where(a > 0, low, high), values)
+                    step *= 1.0 + theta * (a @ (seen - c))
+                one += step
+            mean *= one ** planned[cell]
+        total += stake * mean
+    return total
+
+
+def laws(rates, rho, hidden=None):
+    """Return the law of two coins by cell; the values of measure 1 that equal `hidden` are lost."""
+    points = np.array([[0, 0], [0, 1], [1, 0], [1, 1.0]])
+    found = []
+    for p, r in rates:
+        low = max(0.0, p + r - 1.0) - p * r
+        high = min(p, r) - p * r
+        both = p * r + (rho * high if rho > 0 else -rho * low)
+        chances = [1 - p - r + both, r - both, p - both, both]
+        own = [(c, np.array([x, math.nan if y == hidden else y]))
+               for c, (x, y) in zip(chances, points, strict=True)]  # fmt: skip
+        found.append(own)
+    return found
+
+
+@pytest.mark.parametrize("rho", [-1.0, 0.0, 0.7, 1.0])
+@pytest.mark.parametrize("hidden", [None, 1.0, 0.0])
+def test_no_bet_grows_on_average_under_its_hypothesis_whatever_the_dependence(rho, hidden):
+    problem = Problem(
+        2, 1, measures=MEASURES, objective="effect", ceilings={"harm": 0.3}, floors={"effect": 0.4}
+    )
+    source = coins([(0.5, 0.2), (0.6, 0.25)])
+    checked = 0
+    for seed in range(effort.runs(3, whole=20)):
+        _, mirror, block = plan_with(problem, source, seed, 20)
+        target, rng = block["target"], np.random.default_rng(seed)
+        if target == 2:
+            continue
+        rival = 1 - target
+        for _ in range(4):
+            own, other = rng.uniform(0.4, 1.0), rng.uniform(0.0, 0.3)
+            # The rival keeps its limits and is as good as the target, which breaks none or one.
+            least = rng.uniform(0.0, own)
+            rates = {rival: (own, other), target: (least, rng.uniform(0.0, 1.0))}
+            law = laws([rates[0], rates[1]], rho, hidden)
+            if block["ledger"][rival] >= 0:
+                assert expected_wealth(mirror, block, [rival], law) <= 1.0 + 1e-12
+                checked += 1
+            floor, ceiling = 2, 3
+            breaks = {floor: (rng.uniform(0.0, 0.4), 0.2), ceiling: (0.7, rng.uniform(0.3, 1.0))}
+            for bet, broken in breaks.items():
+                if block["ledger"][bet] < 0:
+                    continue
+                law = laws(
+                    [{target: broken, rival: rates[rival]}[k] for k in range(2)], rho, hidden
+                )
+                assert expected_wealth(mirror, block, [bet], law) <= 1.0 + 1e-12
+                is_own = block["ledger"][rival] == rival
+                if is_own:
+                    # D of the rival and C of the target: different pulls.
+                    assert expected_wealth(mirror, block, [rival, bet], law) <= 1.0 + 1e-12
+                checked += 1
+    assert checked > 5
+
+
+# ------------------------------------------------------------- after the stop, and afterwards
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_answer_is_taken_back_with_the_values_that_it_rests_on(seed):
+    problem = Problem(
+        2, 1, measures=MEASURES, objective="effect", ceilings={"harm": 0.5}, floors={"effect": 0.1}
+    )
+    source, rng = coins([(0.9, 0.05), (0.2, 0.05)]), np.random.default_rng(seed)
+    policy, waiting, history = BlockBetting(problem, seed=seed), [], []
+    mirror = Mirror(policy)
+    while not policy.stopped:
+        while len(waiting) < 9:
+            pull = policy.ask()
+            mirror.follow()
+            waiting.append((pull, source.draw(pull.action, rng)))
+        pull, values = waiting.pop(int(rng.integers(9)))
+        mirror.tell(serial_of(pull), pull.number, pull.action, values)
+        policy.tell(pull, told(problem, values))
+        history.append((pull, values))
+    assert policy.recommend().arm == "0"
+    for place, (pull, values) in enumerate(waiting):
+        known = np.full(2, math.nan)
+        if place % 2:
+            policy.report(pull, {"effect": values[0]})
+            known[0] = values[0]
+        policy.fail(pull, "cancelled")
+        mirror.tell(serial_of(pull), pull.number, pull.action, known)
+    for pull, values in history:
+        if policy.stopped and pull.action == 0 and serial_of(pull) > 0:
+            new = np.array([0.0, 1.0])
+            policy.amend(pull, told(problem, values), told(problem, new))
+            mirror.tell(serial_of(pull), pull.number, pull.action, new)
+    assert not policy.stopped
+    mirror.follow()
+    mirror.compare()
+    policy = restored(policy)
+    while not policy.stopped:
+        pull = policy.ask()
+        policy.tell(pull, told(problem, source.draw(pull.action, rng)))
+    assert policy.recommend().arm in ("0", "1", None)
+
+
+def test_a_finished_experiment_is_bet_on_as_it_was_assigned():
+    problem, source = dose()
+    rng = np.random.default_rng(0)
+    actions = rng.integers(0, 6, 2_000)
+    policy = BlockBetting(problem, delta=0.05, assigned=actions)
+    mirror = Mirror(policy)
+    while pulls := policy.ask(1_000):
+        mirror.follow()
+        for pull in pulls:
+            values = source.draw(pull.action, rng)
+            mirror.tell(serial_of(pull), pull.number, pull.action, values)
+            policy.tell(pull, told(problem, values))
+    mirror.follow()
+    mirror.compare()
+    assert policy.recommend().arm == "1"
+    effect = next(effect for effect in policy.progress().effects if effect.group is None)
+    assert effect.lower <= effect.difference <= effect.upper
+
+
+@pytest.mark.parametrize("scale", [1e-140, 1e140])
+def test_estimates_and_effects_are_in_the_units_of_the_objective(scale):
+    problem = Problem(
+        2, 1, measures={"effect": (0, scale), "harm": (0, 1)}, objective="effect",
+        ceilings={"harm": 0.5},
+    )  # fmt: skip
+    source, rng = coins([(0.8, 0.1), (0.3, 0.1)]), np.random.default_rng(0)
+    policy = BlockBetting(problem, seed=0)
+    while not policy.stopped:
+        pull = policy.ask()
+        effect, harm = source.draw(pull.action, rng)
+        policy.tell(pull, {"effect": effect * scale, "harm": harm})
+    progress = policy.progress()
+    assert progress.arms[0].mean == pytest.approx(0.8 * scale, rel=0.3)
+    assert progress.actions[0].mean == progress.arms[0].mean
+    effect = progress.effects[0]
+    assert effect.difference == pytest.approx(-0.5 * scale, rel=0.5)
+    assert effect.lower <= effect.difference <= effect.upper <= scale

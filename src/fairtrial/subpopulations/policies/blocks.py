@@ -347,7 +347,8 @@ class BlockBetting(FloorPolicy, BlockPolicy):
     @property
     def _data(self) -> tuple[Floats, Floats]:
         if self._measured is not None:
-            return self._measured.objective_data
+            counts, sums = self._measured.objective_data
+            return counts, self._inward * sums
         state = self._blocks.state
         return state.counts, state.sums + self._rules.shift * state.counts
 

@@ -314,12 +314,12 @@ class MeasuredBlocks(LiveBlocks):
 
     @property
     def objective_data(self) -> tuple[Floats, Floats]:
-        """Counts and sums of the objective by cell, shape (K, L), larger ones being better."""
+        """Counts and sums of the objective by cell, in its own units, shape (K, L)."""
         objective = _objective(self._problem)
         used = objective != 0.0
         counts = self.values[..., used].min(axis=2)
         means = self.means[..., used] @ objective[used]
-        return counts, self._problem.sign * np.where(counts > 0.0, means * counts, 0.0)
+        return counts, np.where(counts > 0.0, means * counts, 0.0)
 
     def as_it_stands(self, promise: Guarantee, *, leaves_out: bool) -> Guarantee:
         """Return a guarantee with what it assumes of losses, missing values and corrections."""
