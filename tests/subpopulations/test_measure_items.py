@@ -61,7 +61,7 @@ def solved(model, means, covariances, pulls, item, leader):
     arms, groups = pulls.shape
     limits = model.signs.size
     work = new_work(arms, limits, model.objective.size)
-    programmes = new_programmes(arms, groups, limits)
+    programmes = new_programmes(model)
     fill_programmes(model, seen, leader, seen.saved, programmes)
     value = item_value(programmes, item, leader, pulls, work)
     gradient = np.empty((arms, groups))

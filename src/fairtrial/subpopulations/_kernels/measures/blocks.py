@@ -147,7 +147,7 @@ def _view(model: Model, state: State) -> tuple[Seen, Programmes, Work]:
     measures, limits = model.objective.size, model.signs.size
     seen = new_view(arms, groups, measures, limits)
     summarise(model, state, seen)
-    return seen, new_programmes(arms, groups, limits), new_work(arms, limits, measures)
+    return seen, new_programmes(model), new_work(arms, limits, measures)
 
 
 @kernel
@@ -171,7 +171,7 @@ def _plan_block(model: Model, rules: Rules, state: State, batch: float, assigned
     doubted = new_view(arms, groups, model.objective.size, model.signs.size)
     doubts = rules.doubts and doubt(model, state, leader, seen, doubted)
     if doubts:
-        at, planned_at = doubted, new_programmes(arms, groups, model.signs.size)
+        at, planned_at = doubted, new_programmes(model)
         fill_programmes(model, at, leader, at.saved, planned_at)
         fill_present(planned_at, leader, state.pulls, lossy, needs, work, present)
     items = list_items(rules, needs, present)

@@ -39,7 +39,14 @@ class Programmes(NamedTuple):
     short: Floats
     """By how much every arm is short of every row, shape (K, R + 1); minus infinity for none."""
     products: Floats
-    """Covariance of two rows by a pull of each cell of an arm, shape (K, R + 1, R + 1, L)."""
+    """Covariances of the rows of a cell by a pull of it, shape (K, L, n, n); see `place`."""
+    place: Integers
+    """Where a row is among those of a group, shape (R + 1, L); -1 if it has no part there."""
+    rows: Integers
+    """The row at a place among those of a group, shape (L, n); -1 for none."""
+    first: Integers
+    """The first group that a row is about; the one after the last is in `end`."""
+    end: Integers
     own: Floats
     """What a single pull of each of the leader's cells adds to that of row 0, shape (L,)."""
     distance: Floats
@@ -59,12 +66,34 @@ class Work(NamedTuple):
 
 
 @kernel
-def new_programmes(arms: int, groups: int, limits: int) -> Programmes:
-    """Return room for the programmes of so many arms, groups and limits."""
+def new_programmes(model: Model) -> Programmes:
+    """Return room for the programmes of a problem."""
+    arms, groups = model.costs.shape
+    limits = model.signs.size
+    place = np.full((limits + 1, groups), -1)
+    first, end = np.zeros(limits + 1, dtype=np.int64), np.full(limits + 1, groups)
+    number = np.zeros(groups, dtype=np.int64)
+    for row in range(limits + 1):
+        if row > 0:
+            first[row], end[row] = first_group(model, row - 1), end_group(model, row - 1)
+        for group in range(first[row], end[row]):
+            part = model.weights[group] if row == 0 else part_in_limit(model, row - 1, group)
+            if part != 0.0:
+                place[row, group] = number[group]
+                number[group] += 1
+    rows = np.full((groups, number.max()), -1)
+    for row in range(limits + 1):
+        for group in range(groups):
+            if place[row, group] >= 0:
+                rows[group, place[row, group]] = row
     return Programmes(
         np.empty((arms, limits + 1)),
-        np.zeros((arms, limits + 1, limits + 1, groups)),
-        np.empty(groups),
+        np.zeros((arms, groups, rows.shape[1], rows.shape[1])),
+        place,
+        rows,
+        first,
+        end,
+        np.zeros(groups),
         np.empty(limits),
         np.zeros((limits, groups)),
     )
@@ -91,34 +120,48 @@ def fill_programmes(
         found.short[k, 0] = -math.inf
         if leader < arms and k != leader:
             found.short[k, 0] = seen.worst[leader] - seen.best[k] + model.tolerance
-        for group in range(groups):
-            q = model.weights[group]
-            found.products[k, 0, 0, group] = q**2 * seen.spread[k, group]
         for r in range(model.signs.size):
             found.short[k, r + 1] = short[k, r]
-            _fill_products(model, seen, k, r, found.products)
-    if leader < arms:
         for group in range(groups):
-            found.own[group] = found.products[leader, 0, 0, group]
-            for r in range(model.signs.size):
-                found.spread[r, group] = found.products[leader, r + 1, r + 1, group]
+            _fill_products(model, seen, k, group, found)
+    for group in range(groups):
+        found.own[group] = 0.0
+        if leader == arms:
+            continue
+        for place in range(found.rows.shape[1]):
+            row = found.rows[group, place]
+            if row == 0:
+                found.own[group] = found.products[leader, group, place, place]
+            elif row > 0:
+                found.spread[row - 1, group] = found.products[leader, group, place, place]
+    if leader < arms:
         for r in range(model.signs.size):
             found.distance[r] = seen.failed[leader, r]
 
 
 @kernel
-def _fill_products(model: Model, seen: Seen, k: int, r: int, products: Floats) -> None:
-    """Fill the covariances of limit r with the objective, and with the limits before it."""
-    m = int(model.measure_of[r])
-    for group in range(first_group(model, r), end_group(model, r)):
-        weight = part_in_limit(model, r, group) * model.signs[r]
-        both = weight * model.weights[group] * seen.pulled[k, group, m]
-        products[k, r + 1, 0, group] = products[k, 0, r + 1, group] = both
-        for other in range(r + 1):
-            part = part_in_limit(model, other, group) * model.signs[other]
-            own = int(model.measure_of[other])
-            both = weight * part * seen.covariances[k, group, own, m]
-            products[k, r + 1, other + 1, group] = products[k, other + 1, r + 1, group] = both
+def _fill_products(model: Model, seen: Seen, k: int, group: int, found: Programmes) -> None:
+    """Fill the covariances of the rows of a cell."""
+    for place in range(found.rows.shape[1]):
+        row = found.rows[group, place]
+        if row < 0:
+            break
+        for other_place in range(place + 1):
+            other = found.rows[group, other_place]
+            # Row 0, the objective, is at the first place.
+            if row == 0:
+                both = model.weights[group] ** 2 * seen.spread[k, group]
+            else:
+                m = int(model.measure_of[row - 1])
+                both = part_in_limit(model, row - 1, group) * model.signs[row - 1]
+                if other == 0:
+                    both *= model.weights[group] * seen.pulled[k, group, m]
+                else:
+                    own = int(model.measure_of[other - 1])
+                    both *= part_in_limit(model, other - 1, group) * model.signs[other - 1]
+                    both *= seen.covariances[k, group, own, m]
+            found.products[k, group, place, other_place] = both
+            found.products[k, group, other_place, place] = both
 
 
 # ----------------------------------------------------------------------------- values
@@ -230,13 +273,23 @@ def _product(
 ) -> float:
     """Return the covariance with which pulls tell of two rows; infinite where there are none."""
     found = 0.0
-    for group in range(pulls.shape[1]):
-        both = programmes.products[k, row, other, group]
+    first = max(programmes.first[row], programmes.first[other])
+    for group in range(first, min(programmes.end[row], programmes.end[other])):
+        both = _product_in(programmes, k, row, other, group)
         if both != 0.0:
             found += both / pulls[k, group]
         if row == 0 and other == 0 and programmes.own[group] > 0.0:
             found += programmes.own[group] / pulls[leader, group]
     return found
+
+
+@_inlined
+def _product_in(programmes: Programmes, k: int, row: int, other: int, group: int) -> float:
+    """Return the covariance of two rows by a pull of one cell."""
+    place, other_place = programmes.place[row, group], programmes.place[other, group]
+    if place < 0 or other_place < 0:
+        return 0.0
+    return programmes.products[k, group, place, other_place]
 
 
 # ------------------------------------------------------------- directions and derivatives
@@ -284,8 +337,9 @@ def item_gradient(
         for other in range(multipliers.shape[1]):
             both = multipliers[item, row] * multipliers[item, other]
             if both != 0.0:
-                for group in range(groups):
-                    product = programmes.products[item, row, other, group]
+                first = max(programmes.first[row], programmes.first[other])
+                for group in range(first, min(programmes.end[row], programmes.end[other])):
+                    product = _product_in(programmes, item, row, other, group)
                     if product != 0.0:
                         gradient[item, group] += both * product / pulls[item, group] ** 2
     if multipliers[item, 0] > 0.0:

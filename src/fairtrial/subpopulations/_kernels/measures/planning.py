@@ -88,7 +88,7 @@ def _open(model: Model, means: Floats, covariances: Floats, leader: int) -> tupl
     seen.highest[:, :, :] = means
     seen.covariances[:, :, :, :] = covariances
     derive(model, seen)
-    programmes = new_programmes(arms, groups, limits)
+    programmes = new_programmes(model)
     fill_programmes(model, seen, leader, seen.short, programmes)
     return programmes, new_work(arms, limits, measures)
 
