@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from fairtrial.core.draws import Source
+from fairtrial.core.draws import Source, VectorSource
 
 RUNS = 4_000
 
@@ -46,3 +46,30 @@ def test_noise_is_added_to_a_replayed_row():
     found = draws(Source.replay([np.array([1.0]), np.array([2.0])], noise_std=0.5), 1)
     assert abs(found.mean() - 2.0) < 4 * 0.5 / np.sqrt(RUNS)
     assert abs(found.std() - 0.5) < 4 * 0.5 / np.sqrt(2 * RUNS)
+
+
+@pytest.mark.statistical
+def test_gaussian_measures_have_their_action_s_means_and_covariance():
+    covariance = np.array([[1.0, 0.9, 0.0], [0.9, 1.0, 0.0], [0.0, 0.0, 0.0]])
+    means = np.array([[0.0, 0.0, 0.0], [1.0, 2.0, 3.0]])
+    found = draws(VectorSource.gaussian(means, np.stack([np.eye(3), covariance])), 1)
+    assert np.abs(found.mean(axis=0) - means[1]).max() < 4 / np.sqrt(RUNS)
+    assert np.abs(np.cov(found.T) - covariance).max() < 4 * np.sqrt(2 / RUNS)
+    assert (found[:, 2] == 3.0).all()
+
+
+def test_a_replay_draws_whole_rows_of_measures():
+    rows = [np.array([[1.0, 2.0]]), np.array([[3.0, 4.0], [5.0, np.nan]])]
+    found = draws(VectorSource.replay(rows), 1, 100)
+    assert {tuple(row) for row in np.nan_to_num(found)} == {(3.0, 4.0), (5.0, 0.0)}
+
+
+@pytest.mark.statistical
+def test_points_come_as_often_as_they_should_and_never_without_probability():
+    points = np.array([[[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]]] * 2)
+    source = VectorSource.points(points, np.array([[1.0, 0, 0, 0], [0.1, 0.0, 0.5, 0.4]]))
+    assert not draws(source, 0, 20).any()
+    found = [tuple(row) for row in draws(source, 1)]
+    for point, share in (((0.0, 0.0), 0.1), ((1.0, 0.0), 0.5), ((1.0, 1.0), 0.4)):
+        assert abs(found.count(point) / RUNS - share) < 4 * np.sqrt(share * (1 - share) / RUNS)
+    assert (0.0, 1.0) not in found

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fairtrial import allocation, causal, delayed, linear, subpopulations
-from fairtrial.core import Environment, Policy, Problem, Pull
+from fairtrial.core import Environment, Policy, Problem, Pull, Reading, Trajectory
 
 Instance = tuple[Problem, Environment]
 
@@ -67,6 +67,66 @@ def no_limits_in_a_range() -> Instance:
 def bounded() -> Instance:
     problem = subpopulations.Problem(["a", "b"], ["x", "y"], floors=0.3, reward_range=(0, 1))
     return problem, subpopulations.BernoulliEnvironment(problem, [[0.9, 0.8], [0.4, 0.1]])
+
+
+class ReportedEarly(Environment):
+    """The first measure of a pull is known before the others; the last one never, now and then."""
+
+    def __init__(self, base: Environment) -> None:
+        self.problem, self.base = base.problem, base
+
+    def sample(self, pull: Pull, generator: np.random.Generator) -> Any:
+        drawn = dict(self.base.sample(pull, generator))
+        if generator.random() < 0.1:
+            drawn[self.problem.measures[-1]] = None
+        return drawn
+
+    def trajectory(self, pull: Pull, generator: np.random.Generator) -> Trajectory:
+        outcome = self.sample(pull, generator)
+        first = self.problem.measures[0]
+        early = Reading(0.5, {first: outcome[first]})  # type: ignore[arg-type]
+        return Trajectory(outcome, 1.0, (early,))
+
+
+def guardrails() -> Instance:
+    """Two measures of a pull, of which one must stay within limits by group and overall."""
+    problem = subpopulations.Problem(
+        ["low", "mid", "high"],
+        {"x": 0.61, "y": 0.39},
+        measures={"effect": (0, 1), "harm": (0, 2)},
+        objective="effect",
+        floors={"effect": 0.17},
+        ceilings={"harm": 0.83, ("harm", subpopulations.OVERALL): 0.67},
+    )
+    means = [[[0.2, 0.2], [0.3, 0.3]], [[0.7, 0.3], [0.8, 0.4]], [[0.85, 1.6], [0.9, 1.5]]]
+    return problem, subpopulations.BernoulliEnvironment(problem, means, correlation=0.2)
+
+
+def guardrails_reported_early() -> Instance:
+    problem, environment = guardrails()
+    return problem, ReportedEarly(environment)
+
+
+def guardrails_of_known_noise() -> Instance:
+    """An objective of two measures, of which the covariance of the noise is known."""
+    problem = subpopulations.Problem(
+        ["low", "mid", "high"],
+        ["x", "y"],
+        measures=["gain", "harm"],
+        objective={"gain": 1.0, "harm": 0.43},
+        direction="minimize",
+        ceilings={"gain": {"low": 2.3, "mid": 2.1, "high": None}},
+        floors={("harm", "x"): -0.4},
+        noise_cov=[[1.0, 0.4], [0.4, 0.7]],
+    )
+    means = [[[1.5, 0.5], [1.2, 0.4]], [[0.3, 0.2], [0.1, 0.4]], [[-0.5, -1.5], [0.2, 0.1]]]
+    return problem, subpopulations.GaussianEnvironment(problem, means)
+
+
+def guardrails_of_known_scales() -> Instance:
+    problem, environment = guardrails_of_known_noise()
+    changed = problem.clone(noise_cov=None, noise_std={"gain": 1.0, "harm": 0.8}, tolerance=0.1)
+    return changed, subpopulations.GaussianEnvironment(changed, environment.cell_means)
 
 
 def intervals() -> Instance:
@@ -447,6 +507,9 @@ _SUBPOPULATIONS = [
     *_rows(subpopulations, "BlockBetting", known_noise, bounded, randomize="bernoulli"),
     *_rows(subpopulations, "BlockBetting", close_enough),
     *_rows(subpopulations, "BlockBetting", known_noise, batch=7, initial_pulls=2, max_pulls=60),
+    *_rows(subpopulations, "BlockBetting", guardrails, guardrails_of_known_noise,
+           guardrails_of_known_scales, guardrails_reported_early),
+    *_rows(subpopulations, "BlockBetting", guardrails_reported_early, losses="ignorable"),
     *_rows(subpopulations, "BalancedTracking",
            known_noise, no_limits, unknown_noise, intervals, close_enough),
     *_rows(subpopulations, "BalancedTracking", held_back),

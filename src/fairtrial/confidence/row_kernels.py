@@ -1,6 +1,7 @@
 """The nearest point that satisfies several linear conditions: a small quadratic programme."""
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,44 +16,88 @@ ROUNDING = 1e-11
 
 _RIDGE = 1e-12
 
+_inlined = kernel(forceinline=True, _nrt=False, error_model="numpy")
+"""Compiler of what allocates nothing: passing many arrays costs more than the work."""
+
+
+class Scratch(NamedTuple):
+    """Room for a programme of up to n rows: its numbers, its solution, and what is on the way."""
+
+    short: Floats
+    """By how much every row is exceeded where nothing has moved."""
+    matrix: Floats
+    """By how much a unit of one row's multiplier moves another row, shape (n, n)."""
+    multipliers: Floats
+    active: Integers
+    lower: Floats
+    wanted: Floats
+
+
+@kernel
+def new_scratch(most: int) -> Scratch:
+    """Return room for that many rows."""
+    return Scratch(
+        np.empty(most),
+        np.empty((most, most)),
+        np.empty(most),
+        np.empty(most, dtype=np.int64),
+        np.empty((most, most)),
+        np.empty(most),
+    )
+
 
 @kernel(error_model="numpy")
 def solve_rows(rows: Floats, short: Floats, spreads: Floats, multipliers: Floats) -> float:
     """Fill the multipliers of the rows that are not satisfied; return the weighted distance.
 
-    The distance from a point to where all rows are at most zero: the largest
-    ``2 short @ x - x @ A @ x`` over multipliers ``x >= 0``, with ``A = rows @ diag(spreads) @
-    rows.T``. `short`: the rows at the point. `spreads`: the square of how far a unit of distance
-    moves each coordinate; infinite only where all rows are zero.
+    The distance is that from a point to where all rows are at most zero. `short`: the rows at the
+    point. `spreads`: the square of how far a unit of distance moves each coordinate; infinite only
+    where all rows are zero.
+    """
+    number = rows.shape[0]
+    scratch = new_scratch(number)
+    for row in range(number):
+        scratch.short[row] = short[row]
+        for other in range(row + 1):
+            scratch.matrix[row, other] = _product(rows, row, other, spreads)
+            scratch.matrix[other, row] = scratch.matrix[row, other]
+    value = solve_programme(scratch, number)
+    for row in range(number):
+        multipliers[row] = scratch.multipliers[row]
+    return value
+
+
+@_inlined
+def solve_programme(scratch: Scratch, number: int) -> float:
+    """Fill the multipliers x >= 0 that make ``2 short @ x - x @ matrix @ x`` largest; return that.
+
+    Only the first so many rows count. Whatever comes out is a lower bound of the largest value.
 
     Source: Lawson and Hanson, "Solving least squares problems" (1974), chapter 23.
     """
-    number = rows.shape[0]
-    norms = np.empty(number)
+    multipliers, active = scratch.multipliers, scratch.active
+    if number == 1 and scratch.matrix[0, 0] > 0.0:
+        multipliers[0] = max(0.0, scratch.short[0]) / scratch.matrix[0, 0]
+        return multipliers[0] * max(0.0, scratch.short[0])
     for row in range(number):
-        norms[row] = _product(rows, row, row, spreads)
-    active = np.empty(number, dtype=np.int64)
-    matrix = np.empty((number, number))
-    wanted = np.empty(number)
-    moved = np.zeros(spreads.size)
+        multipliers[row] = 0.0
     size = 0
     for _ in range(3 * number):
-        row = _shortest_row(rows, short, norms, moved, active[:size])
+        row = _shortest_row(scratch, number, size)
         if row < 0:
             break
         active[size] = row
-        size = _fit_active(rows, short, spreads, multipliers, active, size + 1, matrix, wanted)
-        _fill_moved(rows, spreads, multipliers, active[:size], moved)
+        size = _fit_active(scratch, size + 1)
     value = 0.0
     for i in range(size):
         row = active[i]
-        value += multipliers[row] * (short[row] + _left(rows, short, moved, row))
+        value += multipliers[row] * (scratch.short[row] + _left(scratch, row, size))
     return max(0.0, value)
 
 
 @kernel
 def _product(rows: Floats, first: int, second: int, spreads: Floats) -> float:
-    """Return the entry of A for two rows."""
+    """Return by how much a unit of one row's multiplier moves another row."""
     found = 0.0
     for part in range(spreads.size):
         both = rows[first, part] * rows[second, part]
@@ -61,66 +106,47 @@ def _product(rows: Floats, first: int, second: int, spreads: Floats) -> float:
     return found
 
 
-@kernel
-def _fill_moved(
-    rows: Floats, spreads: Floats, multipliers: Floats, active: Integers, moved: Floats
-) -> None:
-    """Fill how far down the multipliers move each coordinate."""
-    for part in range(spreads.size):
-        found = 0.0
-        for row in active:
-            found += multipliers[row] * rows[row, part]
-        moved[part] = found * spreads[part] if found != 0.0 else 0.0
-
-
-@kernel
-def _left(rows: Floats, short: Floats, moved: Floats, row: int) -> float:
+@_inlined
+def _left(scratch: Scratch, row: int, size: int) -> float:
     """Return what a row still lacks where the multipliers have moved the point to."""
-    found = short[row]
-    for part in range(moved.size):
-        found -= rows[row, part] * moved[part]
+    found = scratch.short[row]
+    for i in range(size):
+        other = scratch.active[i]
+        found -= scratch.matrix[row, other] * scratch.multipliers[other]
     return found
 
 
-@kernel
-def _shortest_row(
-    rows: Floats, short: Floats, norms: Floats, moved: Floats, active: Integers
-) -> int:
+@_inlined
+def _shortest_row(scratch: Scratch, number: int, size: int) -> int:
     """Return the row that lacks most, in units of its norm; -1 if all are satisfied."""
     best = -1
     most = 0.0
-    for row in range(short.size):
-        left = _left(rows, short, moved, row)
-        if norms[row] <= 0.0 or left <= ROUNDING * (abs(short[row]) + abs(short[row] - left)):
+    for row in range(number):
+        norm, short = scratch.matrix[row, row], scratch.short[row]
+        left = _left(scratch, row, size)
+        if norm <= 0.0 or left <= ROUNDING * (abs(short) + abs(short - left)):
             continue
         is_active = False
-        for other in active:
-            is_active = is_active or other == row
-        if not is_active and left / math.sqrt(norms[row]) > most:
-            most = left / math.sqrt(norms[row])
+        for i in range(size):
+            is_active = is_active or scratch.active[i] == row
+        if not is_active and left / math.sqrt(norm) > most:
+            most = left / math.sqrt(norm)
             best = row
     return best
 
 
-@kernel(error_model="numpy")
-def _fit_active(
-    rows: Floats,
-    short: Floats,
-    spreads: Floats,
-    multipliers: Floats,
-    active: Integers,
-    size: int,
-    matrix: Floats,
-    wanted: Floats,
-) -> int:
+@_inlined
+def _fit_active(scratch: Scratch, size: int) -> int:
     """Move the multipliers of the active rows to their best; drop those that fall to zero."""
+    multipliers, active = scratch.multipliers, scratch.active
+    lower, wanted = scratch.lower, scratch.wanted
     while size > 0:
         for i in range(size):
-            wanted[i] = short[active[i]]
+            wanted[i] = scratch.short[active[i]]
             for j in range(i + 1):
-                matrix[i, j] = _product(rows, active[i], active[j], spreads)
-            matrix[i, i] *= 1.0 + _RIDGE
-        _solve_in_place(matrix, wanted, size)
+                lower[i, j] = scratch.matrix[active[i], active[j]]
+            lower[i, i] *= 1.0 + _RIDGE
+        _solve_in_place(lower, wanted, size)
         step = 1.0
         for i in range(size):
             if wanted[i] <= 0.0:
@@ -142,7 +168,7 @@ def _fit_active(
     return size
 
 
-@kernel(error_model="numpy")
+@_inlined
 def _solve_in_place(matrix: Floats, right: Floats, size: int) -> None:
     """Solve a positive definite system, given its lower triangle; both are overwritten."""
     for i in range(size):

@@ -1,11 +1,11 @@
-"""One reward of a simulated environment, compiled: the same for live and simulated runs."""
+"""What one pull of a simulated environment gives, compiled: the same for live and simulated."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 from fairtrial.core.compilation import kernel
 
-GAUSSIAN, BERNOULLI, BETA, REPLAY = range(4)
+GAUSSIAN, BERNOULLI, BETA, REPLAY, POINTS = range(5)
 
 
 # It allocates nothing, so it needs no reference counts: they cost more than a draw.
@@ -30,3 +30,37 @@ def draw(
     if second[action] > 0.0:
         reward += second[action] * generator.standard_normal()
     return reward
+
+
+@kernel(error_model="numpy")
+def draw_vector(
+    kind: int,
+    first: NDArray[np.float64],
+    second: NDArray[np.float64],
+    starts: NDArray[np.int64],
+    action: int,
+    generator: np.random.Generator,
+    drawn: NDArray[np.float64],
+) -> None:
+    """Fill the measures of one pull of an action; the arguments before it are a `VectorSource`."""
+    measures = drawn.size
+    if kind == REPLAY:
+        rows = starts[action + 1] - starts[action]
+        row = starts[action] + int(generator.random() * rows)
+        for m in range(measures):
+            drawn[m] = first[row, m]
+        return
+    if kind == POINTS:
+        height = generator.random()
+        row = starts[action]
+        while row < starts[action + 1] - 1 and height >= second[row, 0, 0]:
+            row += 1
+        for m in range(measures):
+            drawn[m] = first[row, m]
+        return
+    for m in range(measures):
+        drawn[m] = first[action, m]
+    for source in range(measures):
+        noise = generator.standard_normal()
+        for m in range(measures):
+            drawn[m] += second[action, m, source] * noise

@@ -8,9 +8,17 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from fairtrial.core.draw_kernels import BERNOULLI, BETA, GAUSSIAN, REPLAY, draw
+from fairtrial.core.draw_kernels import (
+    BERNOULLI,
+    BETA,
+    GAUSSIAN,
+    POINTS,
+    REPLAY,
+    draw,
+    draw_vector,
+)
 
-__all__ = ["Source"]
+__all__ = ["Source", "VectorSource"]
 
 Floats = NDArray[np.float64]
 
@@ -68,3 +76,64 @@ class Source(NamedTuple):
     def draw(self, action: int, generator: np.random.Generator) -> float:
         """Return one reward."""
         return float(draw(*self, action, generator))
+
+
+class VectorSource(NamedTuple):
+    """Where the measures of n actions come from, packed for kernels; one pull gives all of them.
+
+    Parameters
+    ----------
+    kind : int
+        `GAUSSIAN`, `REPLAY` or `POINTS`.
+    first : ndarray of shape (n, M) or (rows, M)
+        Means; or all rows or points, action after action, with NaN for a value that is missing.
+    second : ndarray of shape (n, M, M)
+        Of normal noise, a root of its covariance; of points, the cumulated probabilities, shape
+        (rows, 1, 1); not used in a replay.
+    starts : ndarray of int
+        Action k owns the rows ``starts[k] .. starts[k + 1] - 1``.
+
+    Examples
+    --------
+    >>> source = VectorSource.replay([np.array([[1.0, 0.0]]), np.array([[2.0, np.nan]])])
+    >>> source.draw(1, np.random.default_rng(0))
+    array([ 2., nan])
+    """
+
+    kind: int
+    first: Floats
+    second: Floats
+    starts: NDArray[np.int64]
+
+    @classmethod
+    def gaussian(cls, means: Floats, covariances: Floats) -> Self:
+        """Return jointly normal measures, from means (n, M) and covariances (n, M, M).
+
+        A covariance may be singular.
+        """
+        spreads, directions = np.linalg.eigh(covariances)
+        roots = directions * np.sqrt(np.maximum(spreads, 0.0))[:, np.newaxis, :]
+        return cls(GAUSSIAN, np.array(means), np.ascontiguousarray(roots), np.zeros(1, np.int64))
+
+    @classmethod
+    def replay(cls, rows: Sequence[Floats]) -> Self:
+        """Return measures drawn, with replacement, from each action's rows."""
+        starts = np.concatenate([[0], np.cumsum([len(own) for own in rows])]).astype(np.int64)
+        return cls(REPLAY, np.concatenate(rows), np.zeros((1, 1, 1)), starts)
+
+    @classmethod
+    def points(cls, points: Floats, probabilities: Floats) -> Self:
+        """Return measures that are one of C points, of shape (n, C, M), with (n, C) probabilities.
+
+        Those of an action sum to one.
+        """
+        actions, number, measures = points.shape
+        starts = np.arange(actions + 1, dtype=np.int64) * number
+        heights = np.cumsum(probabilities, axis=1).reshape(-1, 1, 1)
+        return cls(POINTS, np.array(points).reshape(-1, measures), heights, starts)
+
+    def draw(self, action: int, generator: np.random.Generator) -> Floats:
+        """Return the measures of one pull, shape (M,)."""
+        drawn = np.empty(self.first.shape[1])
+        draw_vector(*self, action, generator, drawn)
+        return drawn

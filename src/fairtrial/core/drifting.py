@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -24,6 +24,9 @@ class DriftingEnvironment(DisturbedEnvironment):
     With a known noise every result of pull number n is larger by n times `drift`. In a range, so
     large a share of the results, divided by the width of the range, is its upper end instead (its
     lower end, if `drift` is negative): better arms stay better, and no result leaves the range.
+
+    With measures `drift` is in units of the objective's noise, or of the width of its range: each
+    measure moves by that part of its own.
 
     Parameters
     ----------
@@ -62,6 +65,11 @@ class DriftingEnvironment(DisturbedEnvironment):
         if self.drift == 0.0:
             raise InvalidArgument("drift", "must not be 0", drift)
 
+    @property
+    def _base(self) -> StationaryEnvironment:
+        own = self.environment
+        return own.environment if isinstance(own, LossyEnvironment) else own
+
     def sample(self, pull: Pull, generator: np.random.Generator) -> Any:
         """Return a result as it is at the time of the pull, be it lost or not."""
         return self._moved(pull, super().sample(pull, generator), generator)
@@ -71,12 +79,28 @@ class DriftingEnvironment(DisturbedEnvironment):
         path = self.environment.trajectory(pull, generator)
         if path.outcome is None:
             return path
-        return replace(path, outcome=self._moved(pull, cast(float, path.outcome), generator))
+        return replace(path, outcome=self._moved(pull, path.outcome, generator))
 
-    def _moved(self, pull: Pull, outcome: float, generator: np.random.Generator) -> float:
+    def _moved(self, pull: Pull, outcome: Any, generator: np.random.Generator) -> Any:
         distance = self.drift * max(pull.number, 0)
+        if self.problem.measured is not None:
+            return self._moved_measures(pull, outcome, distance, generator)
         ends: tuple[float, float] | None = self.problem.reward_range
         if ends is None:
             return outcome + distance
         is_end = generator.random() * (ends[1] - ends[0]) < abs(distance)
         return ends[int(distance > 0.0)] if is_end else outcome
+
+    def _moved_measures(
+        self, pull: Pull, outcome: Any, distance: float, generator: np.random.Generator
+    ) -> Any:
+        """Return the values by name, moved together; one that is missing stays missing."""
+        ranges = self.problem.measured.ranges if self.problem.measured else None
+        if ranges is None:
+            names, stds = self.problem.measures, self._base.stds_of_measures(pull.action)
+            steps = dict(zip(names, (distance * stds).tolist(), strict=True))
+            return {n: None if y is None else y + steps[n] for n, y in outcome.items()}
+        if generator.random() >= abs(distance):
+            return outcome
+        ends = {n: own[int(distance > 0.0)] for n, own in zip(outcome, ranges, strict=True)}
+        return {n: None if y is None else ends[n] for n, y in outcome.items()}

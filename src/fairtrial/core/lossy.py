@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fairtrial.core.disturbed import DisturbedEnvironment
-from fairtrial.core.draw_kernels import BERNOULLI, REPLAY
 from fairtrial.core.environment import Trajectory
 from fairtrial.core.pull import Pull
 from fairtrial.core.stationary import StationaryEnvironment
@@ -26,8 +24,8 @@ class LossyEnvironment(DisturbedEnvironment):
     rate : float
         The share of the results that get lost, in [0, 1).
     depends_on_outcome : bool
-        Whether only results get lost that are better than the mean of their arm and group; else
-        any result does, by chance.
+        Whether only results get lost that are better than the mean of their arm and group (with
+        measures: whose objective is); else any result does, by chance.
 
     Raises
     ------
@@ -55,26 +53,15 @@ class LossyEnvironment(DisturbedEnvironment):
         super().__init__(check_instance("environment", environment, StationaryEnvironment))
         self.rate = check_number("rate", rate, low=0.0, high=1.0)
         self.depends_on_outcome = check_flag("depends_on_outcome", depends_on_outcome)
-        self._means = np.ravel(environment.truth.means)
+        self._means = environment.action_values
         self._chances = np.full(self._means.size, self.rate)
         if self.depends_on_outcome:
-            shares = self._shares_above()
+            shares = environment.shares_above(-1.0 if self._minimizes else 1.0)
             # Where no result is better none is lost, so no share of all can be.
             self._chances = self.rate / np.maximum(shares, np.finfo(float).tiny)
         if self.rate == 1.0 or (self._chances > 1.0).any():
             accepted = "must be below 1, and at most the share of the results that may get lost"
             raise InvalidArgument("rate", accepted, rate)
-
-    def _shares_above(self) -> NDArray[np.float64]:
-        """Return the share of the results of each action that are better than its mean."""
-        source, sign = self.environment.source, -1.0 if self._minimizes else 1.0
-        if source.kind == BERNOULLI:
-            return self._means if sign > 0.0 else 1.0 - self._means
-        if source.kind != REPLAY or source.second.any():
-            return np.full(self._means.size, 0.5)
-        rows = np.split(source.first, source.starts[1:-1])
-        better = (sign * own > sign * mean for own, mean in zip(rows, self._means, strict=True))
-        return np.array([own.mean() for own in better])
 
     @property
     def _minimizes(self) -> bool:
@@ -83,11 +70,8 @@ class LossyEnvironment(DisturbedEnvironment):
     def trajectory(self, pull: Pull, generator: np.random.Generator) -> Trajectory:
         """Return a result, or that it is lost."""
         outcome, chance = self.sample(pull, generator), generator.random()
-        above = (
-            outcome < self._means[pull.action]
-            if self._minimizes
-            else (outcome > self._means[pull.action])
-        )
+        value, mean = self.environment.value_of(outcome), self._means[pull.action]
+        above = value < mean if self._minimizes else value > mean
         exposed = above or not self.depends_on_outcome
         is_lost = exposed and chance < self._chances[pull.action]
         return Trajectory(None if is_lost else outcome)

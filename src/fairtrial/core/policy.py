@@ -7,6 +7,8 @@ from math import isnan
 from operator import index
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
+import numpy as np
+
 from fairtrial.core.problem import Outcome
 from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.recommendation import Guarantee, Progress, Recommendation
@@ -23,7 +25,9 @@ from fairtrial.errors import (
 )
 
 if TYPE_CHECKING:
-    import numpy as np
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
 
     from fairtrial.core.environment import Environment
     from fairtrial.core.run import Run
@@ -105,8 +109,15 @@ class Policy(Resumable, ABC):
     def recommend(self) -> Recommendation:
         """Return the answer now."""
 
-    def read(self, pull: Pull, value: float, **details: Any) -> None:
-        """Take a partial reading of a pull in flight, or given up as lost."""
+    def read(self, pull: Pull, value: Any, **details: Any) -> None:
+        """Take a partial reading of a pull in flight, or given up as lost.
+
+        Where the problem has measures, it is an array of shape (M,): what is new in this report,
+        and NaN for the rest. `learn` gets all values once the pull is told, so by default nothing
+        is to be done.
+        """
+        if self.problem.measured is not None:
+            return
         raise NotSupported(
             f"{type(self).__name__} takes no partial readings; a policy that may do without them "
             "defines a `read` that does nothing"
@@ -314,8 +325,8 @@ class Policy(Resumable, ABC):
         UnknownPull
             If the pull was never issued.
         """
-        clean = self.problem.check_outcome(outcome)
         number = _number_of(pull)
+        clean = self._with_values_so_far(number, outcome)
         if number == UNSOLICITED:
             self._require_own_action(pull)
             self.learn(pull, clean)
@@ -328,17 +339,38 @@ class Policy(Resumable, ABC):
                 del self._outstanding[number]
             else:
                 del self._lost[number]
+            self._values_so_far.pop(number, None)
         self.told += 1
 
-    def report(self, pull: Pull, value: float, **details: Any) -> None:
+    def _with_values_so_far(self, number: int, outcome: Outcome) -> Any:
+        """Return an outcome in its clean form; of measures, with the values reported before."""
+        measured = self.problem.measured
+        if measured is None or number not in self._values_so_far:
+            return self.problem.check_outcome(outcome)
+        return measured.complete(outcome, self._values_so_far[number])
+
+    def reported(self, pull: Pull) -> NDArray[np.float64] | None:
+        """Return the values of a pull that were reported before its outcome.
+
+        Returns
+        -------
+        ndarray of shape (M,) or None
+            Where the problem has measures: NaN for what is not known yet; None if nothing is.
+        """
+        found = self._values_so_far.get(pull.number)
+        return None if found is None else found.copy()
+
+    def report(self, pull: Pull, value: float | Mapping[str, float], **details: Any) -> None:
         """Take a partial reading of a pull in flight, where the family has them.
+
+        Where the problem has measures, these are values that are known before the others.
 
         Parameters
         ----------
         pull : Pull
             The pull, still in flight or given up as lost.
-        value : float
-            The reading.
+        value : float, or mapping of str to float
+            The reading; with measures, those that are known.
         **details
             What the family wants to know of it: its place, its time, its standard error.
 
@@ -360,12 +392,24 @@ class Policy(Resumable, ABC):
             self.read_late(pull, clean, **details)
         else:
             self._require_known(pull, entry)
+            self._read(pull, clean, **details)
+
+    def _read(self, pull: Pull, clean: Any, **details: Any) -> None:
+        """Take a reading; of measures, only what is new, which is kept until the pull is told."""
+        measured, before = self.problem.measured, self._values_so_far.get(pull.number)
+        if measured is None:
             self.read(pull, clean, **details)
+            return
+        new = measured.new_in(clean, before)
+        if np.isnan(new).all():
+            return
+        self.read(pull, new, **details)
+        self._values_so_far[pull.number] = new if before is None else np.fmax(before, new)
 
     def fail(self, pull: Pull, reason: str = "lost") -> None:
         """Say that a pull will have no outcome (cancelled, expired, lost).
 
-        Should one come all the same, `tell` still takes it.
+        Should one come all the same, `tell` still takes it. Values that were reported before stay.
 
         Raises
         ------

@@ -12,6 +12,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from fairtrial.core.measures import Measures
 from fairtrial.core.parameters import Parametrized, build, plain
 from fairtrial.core.pull import UNSOLICITED, Pull
 from fairtrial.core.wording import choices
@@ -50,10 +51,18 @@ class Problem(Parametrized, ABC):
     floor_tolerance: float = 0.0
     """How far beyond its limits an acceptable mean may be."""
 
+    measured: Measures | None = None
+    """What one pull measures, if that is several things; an outcome then has a value of each."""
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """The names of what one pull measures; empty if an outcome is no such row."""
+        return () if self.measured is None else self.measured.names
+
     @property
     def outcome_fields(self) -> Sequence[str]:
         """The names of an outcome's fields, if it is a row; nothing if it is a number."""
-        return ()
+        return self.measures
 
     @property
     def estimates_noise(self) -> bool:
@@ -142,21 +151,31 @@ class Problem(Parametrized, ABC):
     def check_outcome(self, outcome: Any, name: str = "reward") -> Any:
         """Return the outcome in its clean form; a real number unless a family says otherwise.
 
+        With `measured` it is a mapping of every measure to its value, or None if that will never be
+        known, returned as an array of shape (M,) with NaN for None.
+
         Raises
         ------
         InvalidOutcome
             If it is not a number, or not finite.
         """
+        if self.measured is not None:
+            return self.measured.complete(outcome)
         return _finite(outcome, name)
 
-    def check_reading(self, value: Any) -> float:
-        """Return a partial reading in its clean form; a real number, whatever an outcome is.
+    def check_reading(self, value: Any) -> Any:
+        """Return a partial reading in its clean form: a real number, whatever an outcome is.
+
+        With `measured` it is a mapping of the measures that are known already to their values,
+        returned as an array of shape (M,) with NaN for the others.
 
         Raises
         ------
         InvalidOutcome
             If it is not a number, or not finite.
         """
+        if self.measured is not None:
+            return self.measured.partial(value)
         return _finite(value, "reading")
 
     # --------------------------------------------------------------------- JSON

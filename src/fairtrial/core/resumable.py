@@ -51,6 +51,8 @@ class Resumable(Parametrized):
         self.told = 0
         self._outstanding: dict[int, tuple[int, int]] = {}
         self._lost: dict[int, tuple[int, int]] = {}
+        self._values_so_far: dict[int, NDArray[np.float64]] = {}
+        """With measures, what is known of pulls that were not told yet: NaN for the rest."""
 
     def generator(self) -> np.random.Generator:
         """Return random numbers for the decision at hand.
@@ -80,6 +82,10 @@ class Resumable(Parametrized):
             "outstanding": _as_rows(self._outstanding),
             "lost": _as_rows(self._lost),
         }
+        if self.problem.measured is not None:
+            state["reported_pulls"] = np.array([*self._values_so_far], dtype=np.int64)
+            values = np.array([*self._values_so_far.values()], dtype=np.float64)
+            state["reported_values"] = values.reshape(-1, len(self.problem.measures))
         for name in self.state_fields:
             state[name] = self._as_array(name)
         return state
@@ -114,6 +120,10 @@ class Resumable(Parametrized):
         self.told = int(state["told"])
         self._outstanding = _from_rows(state["outstanding"])
         self._lost = _from_rows(state["lost"])
+        if self.problem.measured is not None:
+            numbers, values = state["reported_pulls"], state["reported_values"]
+            pairs = zip(numbers.tolist(), np.array(values), strict=True)
+            self._values_so_far = {number: row.copy() for number, row in pairs}
         for name in self.state_fields:
             owner, own = self._place_of(name)
             is_list = isinstance(getattr(owner, own, None), list)
@@ -146,7 +156,9 @@ class Resumable(Parametrized):
                 f"must be of a {type(self).__name__} with the same problem, parameters and seed; "
                 "it is another policy's: keep its to_dict() beside its state",
             )
-        for name in ("made_from", "asked", "told", "outstanding", "lost", *self.state_fields):
+        own = ("made_from", "asked", "told", "outstanding", "lost")
+        values = () if self.problem.measured is None else ("reported_pulls", "reported_values")
+        for name in (*own, *values, *self.state_fields):
             if name not in state:
                 raise InvalidArgument("state", f"must have the field {name!r}", sorted(state))
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fairtrial.core.draw_kernels import GAUSSIAN, REPLAY
+from fairtrial.core.draw_kernels import BERNOULLI, GAUSSIAN, REPLAY
 from fairtrial.core.draws import Source
 from fairtrial.core.environment import Environment
 from fairtrial.core.problem import Problem
 from fairtrial.core.pull import Pull
+from fairtrial.errors import NotSupported
 
 __all__ = ["StationaryEnvironment", "require_binary"]
 
@@ -20,12 +23,43 @@ class StationaryEnvironment(Environment):
 
     @property
     @abstractmethod
-    def source(self) -> Source:
-        """The environment as the kernels see it."""
+    def source(self) -> Any:
+        """The environment as the kernels see it: a `Source`, or a `VectorSource`."""
 
-    def sample(self, pull: Pull, generator: np.random.Generator) -> float:
+    def sample(self, pull: Pull, generator: np.random.Generator) -> Any:
         """Return one reward of the pull's action."""
-        return self.source.draw(pull.action, generator)
+        source: Source = self.source
+        return source.draw(pull.action, generator)
+
+    @property
+    def action_values(self) -> NDArray[np.float64]:
+        """Mean by action of what is to be best."""
+        return np.ravel(self.truth.means)
+
+    def value_of(self, outcome: Any) -> float:
+        """Return of an outcome what is to be best."""
+        return float(outcome)
+
+    def stds_of_measures(self, action: int) -> NDArray[np.float64]:
+        """Return the standard deviation of every measure of an action, where there are several."""
+        raise NotSupported(f"{type(self).__name__} has no measures")
+
+    def shares_above(self, sign: float) -> NDArray[np.float64]:
+        """Return the share of the results of each action that are better than their mean.
+
+        Parameters
+        ----------
+        sign : float
+            1 if large ones are better, -1 if small ones are.
+        """
+        source, means = self.source, self.action_values
+        if source.kind == BERNOULLI:
+            return means if sign > 0.0 else 1.0 - means
+        if source.kind != REPLAY or source.second.any():
+            return np.full(means.size, 0.5)
+        rows = np.split(source.first, source.starts[1:-1])
+        better = (sign * own > sign * mean for own, mean in zip(rows, means, strict=True))
+        return np.array([own.mean() for own in better])
 
     @property
     def reward_span(self) -> tuple[float, float]:

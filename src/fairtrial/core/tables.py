@@ -6,6 +6,7 @@ import csv
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from importlib.util import find_spec
 from itertools import chain
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,9 @@ from fairtrial.errors import InvalidArgument, InvalidOutcome, MissingExtra
 
 __all__ = [
     "column_of",
+    "columns_of_measures",
     "label_of",
+    "outcomes_by_labels",
     "read_table",
     "require_written",
     "rewards_by_labels",
@@ -149,6 +152,82 @@ def rewards_by_labels(
         except InvalidOutcome as error:
             raise InvalidOutcome(f"table row {row}: reward", error.accepted, value) from None
     return found
+
+
+def columns_of_measures(problem: Problem, given: str | Mapping[str, str]) -> dict[str, str]:
+    """Return the column of every measure: the one that is named, or the one of the same name.
+
+    Raises
+    ------
+    InvalidArgument
+        If a column is given for what is no measure, or one column for several measures.
+
+    """
+    if not isinstance(given, Mapping):
+        given = {}
+    for name in given:
+        if name not in problem.measures:
+            accepted = f"must give columns of the measures {list(problem.measures)}"
+            raise InvalidArgument("reward", accepted, name)
+    return {name: given.get(name, name) for name in problem.measures}
+
+
+def outcomes_by_labels(
+    problem: Problem,
+    table: Any,
+    columns: Sequence[str],
+    measures: Mapping[str, str],
+    known: Iterable[tuple[str, ...]],
+    accepted: str,
+) -> dict[tuple[str, ...], list[Any]]:
+    """Return the outcomes of a table, rows of measures, by the labels that some columns give them.
+
+    Parameters
+    ----------
+    problem : Problem
+        What checks the outcomes.
+    table : pandas.DataFrame or mapping of str to sequence
+        One row per outcome.
+    columns : sequence of str
+        The columns with the labels.
+    measures : mapping of str to str
+        The column of every measure; a blank cell is a value that is missing.
+    known, accepted
+        As in `rewards_by_labels`.
+
+    Returns
+    -------
+    dict of tuple of str to list of ndarray
+        Of all that is `known`, in its order: arrays of shape (M,) with NaN for what is missing.
+    """
+    labels = [column_of(table, name) for name in columns]
+    values = [column_of(table, name) for name in measures.values()]
+    if len({len(column) for column in [*labels, *values]}) > 1:
+        raise InvalidArgument("table", "must have columns of equal length")
+    found: dict[tuple[str, ...], list[Any]] = {own: [] for own in known}
+    for row, (*own, cells) in enumerate(zip(*labels, zip(*values, strict=True), strict=True)):
+        key = tuple(map(str, own))
+        if key not in found:
+            raise InvalidArgument(f"table row {row}", accepted, key)
+        outcome = dict(zip(measures, map(_as_value, cells), strict=True))
+        try:
+            found[key].append(problem.check_outcome(outcome))
+        except InvalidOutcome as error:
+            name = error.name.removeprefix("outcome: ")
+            raise InvalidOutcome(f"table row {row}: {name}", error.accepted, error.given) from None
+    return found
+
+
+def _as_value(cell: Any) -> Any:
+    """Return a cell of a column of values: None for a blank one, a number where it is text."""
+    if cell is None or (isinstance(cell, float) and isnan(cell)):
+        return None
+    if not isinstance(cell, str):
+        return cell
+    try:
+        return number_of(cell) if cell.strip() else None
+    except ValueError:
+        return cell
 
 
 # --------------------------------------------------------------------------- values

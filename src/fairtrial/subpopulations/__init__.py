@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from fairtrial.core.lazy import lazy_names
+from fairtrial.subpopulations.limits import OVERALL
 from fairtrial.subpopulations.problem import Problem
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "OVERALL",
     "BalancedTracking",
     "BernoulliEnvironment",
     "BlockBetting",

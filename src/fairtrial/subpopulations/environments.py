@@ -12,13 +12,25 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fairtrial.confidence.complexity import EvidencePrice
-from fairtrial.core.draws import Source
+from fairtrial.core.draw_kernels import GAUSSIAN, POINTS
+from fairtrial.core.draws import Source, VectorSource
 from fairtrial.core.environment import Truth
+from fairtrial.core.pull import Pull
 from fairtrial.core.stationary import StationaryEnvironment, require_binary
-from fairtrial.core.tables import rewards_by_labels
+from fairtrial.core.tables import columns_of_measures, outcomes_by_labels, rewards_by_labels
 from fairtrial.core.validation import as_floats, check_array, check_instance, require_each
 from fairtrial.core.wording import plural, said_of_rows
 from fairtrial.errors import InvalidArgument
+from fairtrial.subpopulations.dependence import (
+    corners,
+    correlated,
+    covariance_of_points,
+    covariance_of_rows,
+    independent,
+    joint_of,
+    moved_joint,
+)
+from fairtrial.subpopulations.measured import checked_covariance
 from fairtrial.subpopulations.problem import Problem
 
 __all__ = ["BernoulliEnvironment", "GaussianEnvironment", "ReplayEnvironment", "arrival_shares"]
@@ -73,15 +85,88 @@ class CellEnvironment(StationaryEnvironment):
         groups = self.problem.groups
         return {"group": groups[int(generator.choice(len(groups), p=self._arriving))]}
 
+    def sample(self, pull: Pull, generator: np.random.Generator) -> Any:
+        """Return one reward of the pull's action, or a value of each measure by name."""
+        measured, drawn = self.problem.measured, self.source.draw(pull.action, generator)
+        return drawn if measured is None else measured.as_row(np.asarray(drawn))
+
+    @property
+    @abstractmethod
+    def source(self) -> Any:
+        """The environment as the kernels see it."""
+
     @property
     @abstractmethod
     def cell_means(self) -> Floats:
-        """Mean reward by cell, shape (K, L)."""
+        """Mean reward by cell, shape (K, L); with measures (K, L, M)."""
 
     @property
     @abstractmethod
     def cell_stds(self) -> Floats:
-        """Standard deviation of a reward by cell, shape (K, L)."""
+        """Standard deviation of a reward, or of the objective, by cell, shape (K, L)."""
+
+    @property
+    def cell_covariances(self) -> Floats:
+        """With measures, the covariance of those of one pull by cell, shape (K, L, M, M)."""
+        return np.square(self.cell_stds)[..., np.newaxis, np.newaxis]
+
+    @property
+    def _stds_of_objective(self) -> Floats:
+        weights = np.asarray(self.problem.objective_weights)
+        return np.asarray(np.sqrt(np.maximum(self.cell_covariances @ weights @ weights, 0.0)))
+
+    @property
+    def objective_means(self) -> Floats:
+        """Mean by cell of what is to be best, shape (K, L)."""
+        weights = self.problem.objective_weights
+        return self.cell_means if weights is None else np.asarray(self.cell_means @ weights)
+
+    def value_of(self, outcome: Any) -> float:
+        """Return of an outcome what is to be best; NaN if a measure of it is missing."""
+        weights = self.problem.objective_weights
+        if weights is None:
+            return float(outcome)
+        pairs = zip(self.problem.measures, weights.tolist(), strict=True)
+        given = [(outcome[name], weight) for name, weight in pairs if weight]
+        return float(sum(weight * (np.nan if own is None else own) for own, weight in given))
+
+    @property
+    def action_values(self) -> Floats:
+        """Mean by action of what is to be best."""
+        return self.objective_means.ravel()
+
+    def stds_of_measures(self, action: int) -> Floats:
+        """Return the standard deviation of every measure of an action, shape (M,)."""
+        cell = np.unravel_index(action, self.problem.shape)
+        return np.asarray(np.sqrt(np.diagonal(self.cell_covariances[cell])))
+
+    def shares_above(self, sign: float) -> Floats:
+        """Return the share of the results of each action that are better than their mean."""
+        weights, source = self.problem.objective_weights, self.source
+        if weights is None or isinstance(source, Source):
+            return super().shares_above(sign)
+        if source.kind == GAUSSIAN:
+            return np.full(self.action_values.size, 0.5)
+        values = np.split(source.first @ weights, source.starts[1:-1])
+        better = [
+            sign * own > sign * mean for own, mean in zip(values, self.action_values, strict=True)
+        ]
+        if source.kind != POINTS:
+            return np.array([own.mean() for own in better])
+        heights = np.split(source.second.ravel(), source.starts[1:-1])
+        chances = [np.diff(own, prepend=0.0) for own in heights]
+        return np.array([own @ chance for own, chance in zip(better, chances, strict=True)])
+
+    @property
+    def reward_span(self) -> tuple[float, float]:
+        """The smallest and the largest value of what is to be best; may be infinite."""
+        weights, source = self.problem.objective_weights, self.source
+        if weights is None or isinstance(source, Source):
+            return super().reward_span
+        if source.kind == GAUSSIAN:
+            return -np.inf, np.inf
+        values = np.nan_to_num(source.first[:, weights != 0.0]) @ weights[weights != 0.0]
+        return float(values.min()), float(values.max())
 
     def evidence_price(self, weights: Floats) -> EvidencePrice:
         """Return what a unit of evidence takes; infinite where no number of results will do.
@@ -90,8 +175,9 @@ class CellEnvironment(StationaryEnvironment):
         its means to their limits, and for every other arm the one that is farthest beyond its
         limit. The optimal shares `weights` make no difference in this family.
         """
-        problem, means = self.problem, self.problem.sign * self.cell_means
-        variances, quality = self.cell_stds**2, means @ problem.shares
+        problem = self.problem
+        variances = self.cell_stds**2
+        quality = problem.sign * self.objective_means @ problem.shares
         best = None if self.truth.best is None else problem.arms.index(self.truth.best)
         # Gap, variance, and how many means are compared.
         found: list[tuple[float, float, float]] = []
@@ -116,6 +202,8 @@ class CellEnvironment(StationaryEnvironment):
 
         Without limits there is one that is infinitely far away.
         """
+        if self.problem.measured is not None:
+            return self._distances_of_measures(k)
         problem, means = self.problem, self.problem.sign * self.cell_means
         variances = self.cell_stds**2
         floors, ceilings = problem.limits()
@@ -131,6 +219,16 @@ class CellEnvironment(StationaryEnvironment):
             ]
         return found
 
+    def _distances_of_measures(self, k: int) -> list[tuple[float, float, float]]:
+        problem, variances = self.problem, np.diagonal(self.cell_covariances, axis1=2, axis2=3)
+        found = [(np.inf, 1.0, 1.0)]
+        for row in problem.limit_rows:
+            own = variances[k, :, row.measure]
+            spread = own @ problem.shares if row.group is None else own[row.group]
+            distance = row.distances(self.cell_means, problem.shares)[k]
+            found.append((float(distance), float(spread), 1.0))
+        return found
+
     @cached_property
     def truth(self) -> Truth:
         """Means, qualities, feasibility and every acceptable answer."""
@@ -140,7 +238,7 @@ class CellEnvironment(StationaryEnvironment):
         strictly = problem.within(means, -problem.floor_tolerance)
         loosely = problem.within(means, problem.floor_tolerance)
         target = quality[strictly].max() if strictly.any() else -np.inf
-        least = target - problem.tolerance - _ROUNDING * float(np.abs(means).max())
+        least = target - problem.tolerance - _ROUNDING * float(np.abs(self.objective_means).max())
         good = [
             arm
             for index, arm in enumerate(problem.arms)
@@ -172,6 +270,9 @@ class GaussianEnvironment(CellEnvironment):
         True standard deviations; the problem's by default.
     arrivals : array-like of shape (L,) or mapping by group, optional
         In which proportions groups come by themselves. By default the policy chooses the group.
+    cov : array-like of shape (M, M) or (K, L, M, M), optional
+        With measures the covariance of those of one pull; by default the problem's, and if only
+        their standard deviations are known there, that of independent measures.
 
     Examples
     --------
@@ -186,15 +287,23 @@ class GaussianEnvironment(CellEnvironment):
         means: ArrayLike,
         std: ArrayLike | None = None,
         arrivals: Any = None,
+        cov: ArrayLike | None = None,
     ) -> None:
         self.problem = check_instance("problem", problem, Problem)
         self._let_arrive(arrivals)
         self.means = self.problem.check_means(means)
         self.std = std
-        if problem.reward_range is not None:
+        self.cov: Any = cov
+        if problem.reward_range is not None or problem.measure_ranges is not None:
             raise InvalidArgument(
                 "problem", "must give noise_std: Gaussian rewards have no range", problem
             )
+        if problem.measured is not None:
+            self._covariances = self._given_covariances()
+            self._stds = self._stds_of_objective
+            return
+        if cov is not None:
+            raise InvalidArgument("cov", "must be left out where a reward is a number", cov)
         if std is None and problem.estimates_noise:
             raise InvalidArgument("std", "must be given when the problem's noise is estimated")
         given = problem.scale if std is None else as_floats("std", std, "must be numbers")
@@ -208,64 +317,171 @@ class GaussianEnvironment(CellEnvironment):
         if (self._stds < 0).any():
             raise InvalidArgument("std", "must not be negative", std)
 
+    def _given_covariances(self) -> Floats:
+        """Return the covariance of the measures by cell; independent ones unless it is stated."""
+        problem = self.problem
+        if self.std is not None:
+            raise InvalidArgument("std", "must be left out with measures: give cov", self.std)
+        if self.cov is not None:
+            wanted = (*problem.shape, *[len(problem.measures)] * 2)
+            clean = checked_covariance(self.cov, problem.shape, len(problem.measures), "cov")
+            return np.broadcast_to(clean, wanted)
+        if problem.noise_covariance is not None:
+            return problem.noise_covariance
+        variances = np.square(np.asarray(problem.measure_noise_std))
+        return np.asarray(variances[..., np.newaxis] * np.eye(len(problem.measures)))
+
     @property
     def cell_means(self) -> Floats:
-        """Mean reward by cell, shape (K, L)."""
+        """Mean reward by cell, shape (K, L); with measures (K, L, M)."""
         return self.means
 
     @property
     def cell_stds(self) -> Floats:
-        """Standard deviation of a reward by cell, shape (K, L)."""
+        """Standard deviation of a reward, or of the objective, by cell, shape (K, L)."""
         return self._stds
 
+    @property
+    def cell_covariances(self) -> Floats:
+        """With measures, the covariance of those of one pull by cell, shape (K, L, M, M)."""
+        return super().cell_covariances if self.problem.measured is None else self._covariances
+
     @cached_property
-    def source(self) -> Source:
+    def source(self) -> Any:
         """The environment as the kernels see it."""
+        if self.problem.measured is not None:
+            size = len(self.problem.measures)
+            means = self.means.reshape(-1, size)
+            return VectorSource.gaussian(means, self._covariances.reshape(-1, size, size))
         return Source.gaussian(self.means, self._stds)
 
 
 class BernoulliEnvironment(CellEnvironment):
     """Rewards 1 or 0: clicks, cures, events.
 
+    With measures the value of each is at the lower or the upper end of its range: 0 or 1, if that
+    is the range.
+
     Parameters
     ----------
     problem : Problem
         The problem; a `reward_range`, if it gives one, must contain 0 and 1.
     means : array-like of shape (K, L), mapping by arm, or pandas.DataFrame
-        The true probabilities of a 1, as `Problem.check_means` takes them.
+        The true probabilities of a 1, as `Problem.check_means` takes them. With measures the true
+        means, or None if `joint` is given.
     arrivals : array-like of shape (L,) or mapping by group, optional
         In which proportions groups come by themselves. By default the policy chooses the group.
+    correlation : float or array-like of shape (K, L), optional
+        The correlation of two measures of one pull; they are independent by default.
+    joint : array-like of shape (2,) * M or (K, L) + (2,) * M, optional
+        The probability of every combination of ends: ``joint[..., 1, 0]`` is that of the upper end
+        of the first measure and the lower end of the second. With `means` as well, it is changed so
+        that it has those means and keeps its odds ratios.
 
     Examples
     --------
     >>> problem = Problem(2, 1, floors=0.5, reward_range=(0, 1))
     >>> BernoulliEnvironment(problem, [[0.4], [0.3]]).truth.best is None
     True
+
+    Patients who are cured suffer more often:
+
+    >>> doses = Problem(["low", "high"], 1, measures={"cured": (0, 1), "harmed": (0, 1)},
+    ...                 objective="cured", ceilings={"harmed": 0.3})
+    >>> means = {"cured": [[0.4], [0.6]], "harmed": [[0.1], [0.4]]}
+    >>> environment = BernoulliEnvironment(doses, means, correlation=0.3)
+    >>> environment.truth.best
+    'low'
+    >>> environment.sample(doses.pull(arm="high", group="0"), np.random.default_rng(1))
+    {'cured': 1.0, 'harmed': 0.0}
     """
 
-    def __init__(self, problem: Problem, means: ArrayLike, arrivals: Any = None) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        means: ArrayLike | None,
+        arrivals: Any = None,
+        correlation: ArrayLike | None = None,
+        joint: ArrayLike | None = None,
+    ) -> None:
         self.problem = check_instance("problem", problem, Problem)
         self._let_arrive(arrivals)
+        self.correlation, self.joint = correlation, joint
+        if problem.measured is not None:
+            self._take_measures(means)
+            return
+        for name, given in (("correlation", correlation), ("joint", joint)):
+            if given is not None:
+                raise InvalidArgument(name, "must be left out where a reward is a number", given)
         self.means = self.problem.check_means(means)
         fine = (self.means >= 0) & (self.means <= 1)
         axes = (problem.arms, problem.groups)
         require_each("means", self.means, fine, "must be a probability in [0, 1]", axes)
         require_binary(problem)
 
+    def _take_measures(self, means: Any) -> None:
+        """Set the joint probabilities of the measures of a pull, and their means."""
+        problem, size = self.problem, len(self.problem.measures)
+        if problem.measure_ranges is None:
+            raise InvalidArgument("problem", "must give the ranges of its measures", problem)
+        if self.correlation is not None and self.joint is not None:
+            raise InvalidArgument("joint", "must be left out if correlation is given", self.joint)
+        if means is None and self.joint is None:
+            raise InvalidArgument("means", "must be given unless joint is", None)
+        low, high = problem.measure_ranges.T
+        self._points = low + corners(size) * (high - low)
+        if self.joint is not None:
+            self._chances = joint_of(self.joint, problem.shape, size)
+            if means is None:
+                self.means = self._chances @ self._points
+                return
+        self.means = problem.check_means(means)
+        chances = (self.means - low) / (high - low)
+        fine, axes = (chances >= 0) & (chances <= 1), (problem.arms, problem.groups)
+        accepted = "must be in the range of the measure"
+        require_each("means", self.means, fine, accepted, (*axes, problem.measures))
+        if self.joint is not None:
+            self._chances = moved_joint(self._chances, chances)
+        elif self.correlation is None:
+            self._chances = independent(chances)
+        else:
+            self._chances = correlated(chances, self.correlation)
+
+    def with_means(self, means: Any) -> BernoulliEnvironment:
+        """Return the environment with other means; measures keep their odds ratios."""
+        if self.problem.measured is None:
+            return self.clone(means=means)
+        size = len(self.problem.measures)
+        joint = self._chances.reshape(*self.problem.shape, *[2] * size)
+        return self.clone(means=means, correlation=None, joint=joint)
+
     @property
     def cell_means(self) -> Floats:
-        """Mean reward by cell, shape (K, L)."""
+        """Mean reward by cell, shape (K, L); with measures (K, L, M)."""
         return self.means
 
     @property
     def cell_stds(self) -> Floats:
-        """Standard deviation of a reward by cell, shape (K, L)."""
+        """Standard deviation of a reward, or of the objective, by cell, shape (K, L)."""
+        if self.problem.measured is not None:
+            return self._stds_of_objective
         return np.sqrt(self.means * (1.0 - self.means))
 
+    @property
+    def cell_covariances(self) -> Floats:
+        """With measures, the covariance of those of one pull by cell, shape (K, L, M, M)."""
+        if self.problem.measured is None:
+            return super().cell_covariances
+        return covariance_of_points(self._points, self._chances)
+
     @cached_property
-    def source(self) -> Source:
+    def source(self) -> Any:
         """The environment as the kernels see it."""
-        return Source.bernoulli(self.means)
+        if self.problem.measured is None:
+            return Source.bernoulli(self.means)
+        chances = self._chances.reshape(self.problem.n_actions, -1)
+        points = np.broadcast_to(self._points, (*chances.shape, self._points.shape[1]))
+        return VectorSource.points(points, chances)
 
 
 class ReplayEnvironment(CellEnvironment):
@@ -281,8 +497,11 @@ class ReplayEnvironment(CellEnvironment):
         The problem; every cell needs at least one row.
     table : pandas.DataFrame or mapping of str to sequence
         One row per observation.
-    arm, group, reward : str
-        Names of the columns.
+    arm, group : str
+        Names of the columns with the labels.
+    reward : str, or mapping of str to str
+        Name of the column with the rewards. With measures the column of each; by default it has the
+        measure's name. A blank cell is a value that is missing.
     arrivals : array-like of shape (L,) or mapping by group, optional
         In which proportions groups come by themselves. By default the policy chooses the group.
 
@@ -307,7 +526,7 @@ class ReplayEnvironment(CellEnvironment):
         table: Any,
         arm: str = "arm",
         group: str = "group",
-        reward: str = "reward",
+        reward: str | Mapping[str, str] = "reward",
         arrivals: Any = None,
     ) -> None:
         self.problem = check_instance("problem", problem, Problem)
@@ -317,12 +536,27 @@ class ReplayEnvironment(CellEnvironment):
         arms, groups = problem.arms, problem.groups
         accepted = f"must name an arm of {[*arms]} and a group of {[*groups]}"
         cells, columns = product(arms, groups), (arm, group)
-        found = rewards_by_labels(problem, table, columns, reward, cells, accepted)
+        if problem.measured is not None:
+            self._columns = columns_of_measures(problem, reward)
+            found = outcomes_by_labels(problem, table, columns, self._columns, cells, accepted)
+        else:
+            found = rewards_by_labels(problem, table, columns, str(reward), cells, accepted)
         for action, rows in enumerate(found.values()):
             if not rows:
                 labels = problem.labels(action)
                 raise InvalidArgument("table", f"must have a row for every cell; none for {labels}")
         self.rows = [np.array(rows) for rows in found.values()]
+        if problem.measured is not None:
+            self._require_known_means()
+
+    def _require_known_means(self) -> None:
+        """Raise if a measure has no value in a cell."""
+        for action, rows in enumerate(self.rows):
+            unknown = np.isnan(rows).all(axis=0)
+            if unknown.any():
+                name = self.problem.measures[int(unknown.argmax())]
+                accepted = f"must have a value of {name!r} for every cell; none for "
+                raise InvalidArgument("table", f"{accepted}{self.problem.labels(action)}")
 
     def with_rows(self, rows: Sequence[Floats]) -> ReplayEnvironment:
         """Return an environment with other rows, one array for every cell."""
@@ -330,11 +564,16 @@ class ReplayEnvironment(CellEnvironment):
             (*labels.values(), own)
             for labels, own in zip(self.problem.action_labels, rows, strict=True)
         ]
-        table = {
+        table: dict[str, list[Any]] = {
             self.arm: [arm for arm, _, own in cells for _ in own],
             self.group: [group for _, group, own in cells for _ in own],
-            self.reward: np.concatenate(list(rows)).tolist(),
         }
+        values = np.concatenate(list(rows))
+        if self.problem.measured is None:
+            table[str(self.reward)] = values.tolist()
+        else:
+            for name, column in zip(self._columns, values.T, strict=True):
+                table[name] = column.tolist()
         return self.clone(table=table)
 
     def with_rows_of(self, arm: int) -> ReplayEnvironment:
@@ -349,15 +588,29 @@ class ReplayEnvironment(CellEnvironment):
 
     @cached_property
     def cell_means(self) -> Floats:
-        """Mean reward by cell, shape (K, L)."""
-        return np.array([rows.mean() for rows in self.rows]).reshape(self.problem.shape)
+        """Mean reward by cell, shape (K, L); with measures (K, L, M), of the known values."""
+        means = np.array([np.nanmean(rows, axis=0) for rows in self.rows])
+        return means.reshape(*self.problem.shape, *means.shape[1:])
 
     @cached_property
     def cell_stds(self) -> Floats:
-        """Standard deviation of a reward by cell, shape (K, L)."""
+        """Standard deviation of a reward, or of the objective, by cell, shape (K, L)."""
+        if self.problem.measured is not None:
+            return self._stds_of_objective
         return np.array([rows.std() for rows in self.rows]).reshape(self.problem.shape)
 
     @cached_property
-    def source(self) -> Source:
+    def cell_covariances(self) -> Floats:
+        """With measures, the covariance of those of one pull by cell, shape (K, L, M, M)."""
+        if self.problem.measured is None:
+            return super().cell_covariances
+        size = len(self.problem.measures)
+        found = np.array([covariance_of_rows(rows) for rows in self.rows])
+        return found.reshape(*self.problem.shape, size, size)
+
+    @cached_property
+    def source(self) -> Any:
         """The environment as the kernels see it."""
+        if self.problem.measured is not None:
+            return VectorSource.replay(self.rows)
         return Source.replay(self.rows)

@@ -16,6 +16,11 @@ from fairtrial.subpopulations._kernels.model import CEILING, NO_CONTROL, Model
 from fairtrial.subpopulations._kernels.pitfalls import NONE, empirical_best
 from fairtrial.subpopulations._kernels.planning import cuts_at, fluid_start
 from fairtrial.subpopulations.environments import CellEnvironment, arrival_shares
+from fairtrial.subpopulations.measured_planning import (
+    MeasuredInstance,
+    measured_instance,
+    why_undecidable,
+)
 from fairtrial.subpopulations.policies.units import control_of, limits_of
 from fairtrial.subpopulations.problem import Problem
 
@@ -89,7 +94,11 @@ def complexity(
     arrivals = environment.arrivals if arrivals is None else arrivals
     wanted = _default_tolerance(problem.n_actions) if tol is None else tol
     tolerance = check_number("tol", wanted, low=1e-9, high=1.0)
-    instance = _instance(environment, arrivals)
+    instance: _Instance | MeasuredInstance = (
+        measured_instance(environment, _check_arrivals(problem, arrivals))
+        if problem.measures
+        else _instance(environment, arrivals)
+    )
     answer = None if instance.best < 0 else problem.arms[instance.best]
     assumes = assumptions_of("normal rewards", problem.reward_range is not None)
     if problem.shape[0] == 1 and not problem.has_limits:
@@ -98,7 +107,8 @@ def complexity(
     reason = _why_infinite(environment, instance)
     if reason:
         return Complexity(math.inf, math.inf, math.inf, None, answer, reason, assumes)
-    if answer is None and arrivals is None and not problem.refers_to_control:
+    closed = arrivals is None and not problem.refers_to_control
+    if answer is None and closed and isinstance(instance, _Instance):
         lower, upper, shares = _closed_form_of_none(instance)
     else:
         lower, upper, shares = _cutting_planes(instance, tolerance)
@@ -125,6 +135,23 @@ class _Instance(NamedTuple):
     means: Floats
     best: int
     totals: Floats
+
+    def start(self, steps: int) -> Floats:
+        """Return good shares, found in so many steps."""
+        return np.asarray(fluid_start(*self, steps))
+
+    def cuts(self, shares: Floats, factor: float) -> tuple[float, Floats]:
+        """Return F, and the gradients of all pitfalls up to `factor` times F."""
+        information, cuts = cuts_at(*self[:3], shares, factor)
+        return float(information), np.asarray(cuts)
+
+    @property
+    def least(self) -> float:
+        """The part of even shares to be mixed in.
+
+        Where a cell has no share, the rows of a rival that touch it have no derivative.
+        """
+        return 0.0 if self.model.control == NO_CONTROL else _LEAST_PART
 
 
 def _instance(environment: CellEnvironment, arrivals: Any) -> _Instance:
@@ -175,8 +202,10 @@ def _rounding(means: Floats, limits: Floats) -> float:
 # ------------------------------------------------------------------ when no number suffices
 
 
-def _why_infinite(environment: CellEnvironment, instance: _Instance) -> str:
+def _why_infinite(environment: CellEnvironment, instance: _Instance | MeasuredInstance) -> str:
     problem = environment.problem
+    if isinstance(instance, MeasuredInstance):
+        return why_undecidable(environment) or _group_that_never_comes(problem, instance)
     return (
         _limit_exactly_met(problem, instance)
         or _difference_exactly_met(environment, instance)
@@ -236,11 +265,10 @@ def _tie(environment: CellEnvironment, instance: _Instance) -> str:
     return f"the arms {problem.arms[best]!r} and {rival!r} tie for best"
 
 
-def _group_that_never_comes(problem: Problem, instance: _Instance) -> str:
+def _group_that_never_comes(problem: Problem, instance: _Instance | MeasuredInstance) -> str:
     if instance.totals.all():
         return ""
-    shares = fluid_start(*instance, 1)
-    information, _ = cuts_at(*instance[:3], shares, _NEAR)
+    information, _ = instance.cuts(instance.start(1), _NEAR)
     if information > 0.0:
         return ""
     missing = [
@@ -268,11 +296,11 @@ def _closed_form_of_none(instance: _Instance) -> tuple[float, float, Floats]:
     return needed, needed, shares
 
 
-def _cutting_planes(instance: _Instance, tol: float) -> tuple[float, float, Floats]:
+def _cutting_planes(
+    instance: _Instance | MeasuredInstance, tol: float
+) -> tuple[float, float, Floats]:
     """Return certified bounds on T*, and the shares whose T is the upper one."""
-    # Where a cell has no share, the rows of a rival that touch it have no derivative.
-    least = _LEAST_PART if instance.model.control != NO_CONTROL else 0.0
-    start = fluid_start(*instance, _FLUID_STEPS)
+    start = instance.start(_FLUID_STEPS)
     return best_shares(
-        lambda shares: cuts_at(*instance[:3], shares, _NEAR), start, instance.totals, tol, least
+        lambda shares: instance.cuts(shares, _NEAR), start, instance.totals, tol, instance.least
     )

@@ -1,4 +1,4 @@
-"""What is known and wanted: arms, groups, weights, floors, and limits against a control."""
+"""What is known and wanted: arms, groups, weights, limits, and what one pull measures."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairtrial.core.measures import Measures
 from fairtrial.core.problem import Problem as BaseProblem
 from fairtrial.core.validation import (
     as_floats,
@@ -24,9 +25,17 @@ from fairtrial.core.validation import (
     require_each,
 )
 from fairtrial.core.wording import best_of, listed, or_within, rewards_in_words
-from fairtrial.errors import InvalidArgument, InvalidOutcome
+from fairtrial.errors import InvalidArgument, InvalidOutcome, NotSupported
+from fairtrial.subpopulations.limits import LimitRow, Limits, limit_rows, require_possible
+from fairtrial.subpopulations.measured import (
+    Noise,
+    limits_in_words,
+    measures_in_words,
+    objective_in_words,
+    objective_of,
+)
 
-__all__ = ["Problem"]
+__all__ = ["LimitRow", "Problem"]
 
 Floats = NDArray[np.float64]
 ESTIMATED = "estimated"
@@ -93,6 +102,22 @@ class Problem(BaseProblem):
     superiority : float, optional
         By how much an arm's quality must exceed the control's. If no arm does, the answer is the
         control, unless it breaks a limit of its own.
+    measures : mapping of str to (float, float), or sequence of str, optional
+        What one pull measures, if that is several things: the range of each measure by its name; or
+        the names alone, with `noise_std` by measure, or `noise_cov`. An outcome is then a mapping
+        of these names to numbers. Nothing is assumed about how the measures of a pull depend on
+        each other, unless `noise_cov` states it.
+
+        A floor is then always a lower limit and a ceiling an upper one, and there are none by
+        default. Both are mappings: the key is a measure (a limit in every group), ``(measure,
+        group)`` (which replaces it there), or ``(measure, OVERALL)`` (a limit of the weighted mean
+        of all groups, in addition); the value is a number, None for no limit, or a mapping of those
+        by arm. In a file they are lists of ``{measure, group or overall = true, bound}``.
+    objective : str, or mapping of str to float, optional
+        The measure whose mean is the quality, or the weight of each measure in it:
+        ``{"efficacy": 1.0, "toxicity": -0.5}``. `direction` and `tolerance` are about it.
+    noise_cov : array-like of shape (M, M) or (K, L, M, M), optional
+        The covariance matrix of the measures of a pull, if it is known.
 
     Raises
     ------
@@ -124,29 +149,47 @@ class Problem(BaseProblem):
     >>> pages = Problem(["now", "new"], 2, control="now", margin=0.01, reward_range=(0, 1))
     >>> pages.feasible([[0.10, 0.20], [0.30, 0.18]]).tolist()
     [True, False]
+
+    The most effective dose among those that few patients suffer from:
+
+    >>> doses = Problem(["low", "high"], 1, measures={"cured": (0, 1), "harmed": (0, 1)},
+    ...                 objective="cured", ceilings={"harmed": 0.2})
+    >>> doses.feasible({"cured": [[0.3], [0.6]], "harmed": [[0.1], [0.4]]}).tolist()
+    [True, False]
     """
 
     family = "subpopulations"
     default_policy = "BlockBetting"
     _not_parameters = frozenset()
 
+    limit_rows: tuple[LimitRow, ...] = ()
+    """The limits of measures, one row each; without `measures` see `limits`."""
+
+    objective_weights: Floats | None = None
+    """The weight of every measure in the quality, shape (M,), in the user's units."""
+
+    _noise = Noise()
+
     def __init__(
         self,
         arms: Sequence[str] | int,
         groups: Sequence[str] | Mapping[str, float] | int,
         group_weights: ArrayLike | None = None,
-        floors: ArrayLike | str | None = AUTO,
-        noise_std: ArrayLike | str | None = None,
+        floors: ArrayLike | str | Mapping[Any, Any] | None = AUTO,
+        noise_std: ArrayLike | str | Mapping[str, Any] | None = None,
         reward_range: tuple[float, float] | None = None,
         direction: str = "maximize",
         costs: ArrayLike | None = None,
         tolerance: float = 0.0,
         floor_tolerance: float = 0.0,
-        ceilings: ArrayLike | None = None,
+        ceilings: ArrayLike | Mapping[Any, Any] | None = None,
         delay_depends_on_outcome: bool = False,
         control: str | None = None,
         margin: ArrayLike | None = None,
         superiority: float | None = None,
+        measures: Mapping[str, tuple[float, float]] | Sequence[str] | None = None,
+        objective: str | Mapping[str, float] | None = None,
+        noise_cov: ArrayLike | None = None,
     ) -> None:
         self.arms = check_labels("arms", arms)
         groups = _with_weights(groups)
@@ -163,36 +206,85 @@ class Problem(BaseProblem):
         self.group_weights = self._given_weights(group_weights)
         self.control = check_optional_label("control", control, self.arms)
         self.margin, self.superiority = self._given_differences(margin, superiority)
-        if isinstance(floors, str) and floors == AUTO:
-            floors = None if self.refers_to_control else 0.0
-        self.floors = self._given_limits("floors", floors, free=-self.sign * math.inf)
-        self.ceilings = self._given_limits("ceilings", ceilings, free=self.sign * math.inf)
-        self.noise_std, self.reward_range = self._given_noise(noise_std, reward_range)
         self.costs = self._positive_cells("costs", 1.0 if costs is None else costs)
         self.tolerance = check_number("tolerance", tolerance, low=0.0)
         self.floor_tolerance = check_number("floor_tolerance", floor_tolerance, low=0.0)
         self.delay_depends_on_outcome = check_flag(
             "delay_depends_on_outcome", delay_depends_on_outcome
         )
+        self.objective: Any = objective
+        self.noise_cov: Any = noise_cov
+        if measures is None:
+            self._take_one_measure(floors, ceilings, noise_std, reward_range)
+        else:
+            measured = Measures.given(measures)
+            self._take_measures(measured, floors, ceilings, noise_std, reward_range)
+        self._freeze()
+
+    def _take_one_measure(self, floors: Any, ceilings: Any, noise_std: Any, given: Any) -> None:
+        """Take limits and noise of rewards that are numbers."""
+        for name in ("objective", "noise_cov"):
+            if getattr(self, name) is not None:
+                raise InvalidArgument(name, "needs measures to be given", getattr(self, name))
+        if isinstance(floors, str) and floors == AUTO:
+            floors = None if self.refers_to_control else 0.0
+        self.floors: Any = self._given_limits("floors", floors, free=-self.sign * math.inf)
+        self.ceilings: Any = self._given_limits("ceilings", ceilings, free=self.sign * math.inf)
+        self.noise_std: Any
+        self.noise_std, self.reward_range = self._given_noise(noise_std, given)
         self._check_intervals()
         self._check_reach()
-        self._freeze()
+
+    def _take_measures(
+        self, measured: Measures, floors: Any, ceilings: Any, noise_std: Any, reward_range: Any
+    ) -> None:
+        """Take limits and noise of outcomes that have several measures."""
+        if isinstance(floors, str) and floors == AUTO:
+            floors = None
+        self.measured = measured
+        for name, value in (
+            ("margin", self.margin),
+            ("superiority", self.superiority),
+            ("floor_tolerance", self.floor_tolerance or None),
+            ("reward_range", reward_range),
+        ):
+            if value is not None:
+                raise InvalidArgument(name, "must be left out if measures is given", value)
+        self._noise = Noise.given(measured, noise_std, self.noise_cov, self._positive_cells)
+        self.noise_std, self.noise_cov = self._noise.noise_std, self._noise.noise_cov
+        self.objective, self.objective_weights = objective_of(measured, self.objective)
+        lower = Limits.given("floors", floors, measured, self.arms, self.groups)
+        upper = Limits.given("ceilings", ceilings, measured, self.arms, self.groups)
+        self._limits_given = (lower, upper)
+        self.floors, self.ceilings = tuple(lower.as_data()), tuple(upper.as_data())
+        self.limit_rows = limit_rows(lower, upper, measured, self.arms, self.groups)
+        require_possible(self.limit_rows, measured, self.arms, self.groups, self.shares)
 
     def in_words(self) -> Mapping[str, str]:
         """Return what is asked, by topic."""
-        found = best_of(self.arms, self.direction) + or_within(self.tolerance)
+        found = best_of(self.arms, self.direction)
+        if self.measured is not None:
+            found += f" of {objective_in_words(self.objective)}"
+        found += or_within(self.tolerance)
         words = {"Question": found + ("?" if not self.has_limits else self._limits_asked)}
         if len(self.groups) > 1:
             shares = zip(self.groups, self.shares, strict=True)
             words["Weight of each group"] = listed([f"{name} {q:.1%}" for name, q in shares])
         if self.control is not None:
             words["Control"] = self.control
-        words["Rewards"] = rewards_in_words(self.reward_range, self.noise_std)
+        if self.measured is None:
+            words["Rewards"] = rewards_in_words(self.reward_range, self.noise_std)
+        else:
+            limits = [phrase for own in self._limits_given for phrase in limits_in_words(own)]
+            words["Limits"] = "; ".join(limits) or "none"
+            words["Measures"] = measures_in_words(self.measured, self._noise)
         return words
 
     @property
     def _limits_asked(self) -> str:
         """The end of the question: which limits an answer must keep."""
+        if self.measured is not None:
+            return ", among those that keep all limits?"
         limits = [
             f"{size} {_ends_in_words(ends)}"
             for size, ends in (
@@ -223,6 +315,12 @@ class Problem(BaseProblem):
             size = f" by at least {self.superiority:,.12g}" if self.superiority else ""
             found.append(f"that are better overall than {self.control!r}{size}")
         return found
+
+    def get_params(self) -> dict[str, Any]:
+        """Return the constructor's arguments by name, as they were given."""
+        given = super().get_params()
+        given["measures"] = None if self.measured is None else self.measured.as_given
+        return given
 
     # --------------------------------------------------------------------- checks
 
@@ -344,13 +442,14 @@ class Problem(BaseProblem):
         return self.arms, self.groups
 
     def check_means(self, means: Any, name: str = "means") -> Floats:
-        """Return the means of all cells as an array of shape (K, L).
+        """Return the means of all cells as an array of shape (K, L); (K, L, M) with measures.
 
         Parameters
         ----------
         means : array-like of shape (K, L), mapping by arm, or pandas.DataFrame
             A mapping has for every arm a list by group, or a mapping by group, in any order; a
-            DataFrame has the arms as its index and the groups as its columns.
+            DataFrame has the arms as its index and the groups as its columns. With measures it is
+            an array of shape (K, L, M), or a mapping that has all this for every measure.
         name : str
             What to call them in an error.
 
@@ -366,6 +465,19 @@ class Problem(BaseProblem):
         array([[1., 2.],
                [3., 4.]])
         """
+        if self.measured is None:
+            return self._means_of_one(means, name)
+        names = self.measured.names
+        if not isinstance(means, Mapping):
+            axes = ("arms", "groups", "measures")
+            return check_array(name, means, (*self.shape, len(names)), axes=axes)
+        by_measure = self._in_order(name, means, names)
+        own = zip(names, by_measure, strict=True)
+        cells = [self._means_of_one(given, f"{name}[{measure}]") for measure, given in own]
+        return check_array(name, np.stack(cells, axis=2), (*self.shape, len(names)))
+
+    def _means_of_one(self, means: Any, name: str) -> Floats:
+        """Return the means of one measure as an array of shape (K, L)."""
         by_arm = plain_labels(name, means)
         if isinstance(by_arm, Mapping):
             by_arm = self._in_order(name, by_arm, self.arms)
@@ -431,12 +543,41 @@ class Problem(BaseProblem):
         """1 if rewards are maximised, -1 if they are minimised."""
         return 1.0 if self.direction == "maximize" else -1.0
 
+    @property
+    def measure_ranges(self) -> Floats | None:
+        """The range of each measure, shape (M, 2), if that is what is known of them."""
+        ranges = None if self.measured is None else self.measured.ranges
+        return None if ranges is None else np.array(ranges)
+
+    @property
+    def measure_noise_std(self) -> Floats | None:
+        """The scale of each measure by cell, shape (K, L, M), if that is what is known of them."""
+        return self._noise.std
+
+    @property
+    def noise_covariance(self) -> Floats | None:
+        """The covariance of the measures by cell, shape (K, L, M, M), if it is known."""
+        return self._noise.covariance
+
     @cached_property
     def scale(self) -> Floats:
-        """Sub-Gaussian scale of a reward by cell, shape (K, L); half the range if bounded."""
+        """Sub-Gaussian scale of a reward by cell, shape (K, L); half the range if bounded.
+
+        With measures it is that of the objective, however they depend on each other.
+        """
+        if self.objective_weights is not None:
+            return self._scale_of_objective(self.objective_weights)
         if self.reward_range is not None:
             return np.full(self.shape, 0.5 * (self.reward_range[1] - self.reward_range[0]))
         return np.ones(self.shape) if isinstance(self.noise_std, str) else np.array(self.noise_std)
+
+    def _scale_of_objective(self, weights: Floats) -> Floats:
+        if self.noise_covariance is not None:
+            return np.asarray(np.sqrt(self.noise_covariance @ weights @ weights))
+        if self.measure_noise_std is not None:
+            return np.asarray(self.measure_noise_std @ np.abs(weights))
+        widths = np.ptp(np.asarray(self.measure_ranges), axis=1)
+        return np.full(self.shape, 0.5 * (np.abs(weights) @ widths))
 
     @property
     def estimates_noise(self) -> bool:
@@ -454,12 +595,23 @@ class Problem(BaseProblem):
 
         That the quality must exceed the control's concerns every cell that has a weight anyway.
         """
+        if self.measured is not None:
+            return self._measured_cells
         found = np.isfinite(self.floors) | np.isfinite(self.ceilings)
         compared = np.isfinite(self.differences()[0])
         found |= compared
         if self.control is not None:
             found[self.arms.index(self.control)] |= compared.any(axis=0)
         return np.asarray(found)
+
+    @property
+    def _measured_cells(self) -> NDArray[np.bool_]:
+        """Which cells have a part in a limit of a measure."""
+        found = np.zeros(self.shape, dtype=np.bool_)
+        for row in self.limit_rows:
+            columns = self.shares > 0.0 if row.group is None else row.group
+            found[:, columns] |= np.isfinite(row.bounds).reshape(-1, *[1] * np.ndim(columns))
+        return found
 
     @property
     def has_limits(self) -> bool:
@@ -469,8 +621,11 @@ class Problem(BaseProblem):
     def limits(self, spare: float = 0.0) -> Floats:
         """Return floors and ceilings as of rewards to be maximised, `spare` wider apart.
 
-        The shape is (2, K, L); with a negative number they are narrower.
+        The shape is (2, K, L); with a negative number they are narrower. With measures see
+        `limit_rows`.
         """
+        if self.measured is not None:
+            raise NotSupported("a problem with measures has limit_rows instead of limits()")
         return np.stack([self.sign * self.floors - spare, self.sign * self.ceilings + spare])
 
     def differences(self, spare: float = 0.0) -> Floats:
@@ -491,16 +646,24 @@ class Problem(BaseProblem):
         return found
 
     def quality(self, means: ArrayLike) -> Floats:
-        """Return the quality of every arm from means of shape (K, L), or by label."""
-        quality: Floats = self.check_means(means) @ self.shares
+        """Return the quality of every arm from means as `check_means` takes them."""
+        given = self.check_means(means)
+        if self.objective_weights is not None:
+            given = given @ self.objective_weights
+        quality: Floats = given @ self.shares
         return quality
 
     def feasible(self, means: ArrayLike) -> NDArray[np.bool_]:
-        """Return which arms keep all their limits, from means of shape (K, L), or by label."""
+        """Return which arms keep all their limits, from means as `check_means` takes them."""
         return self.within(self.check_means(means))
 
     def within(self, means: Floats, spare: float = 0.0) -> NDArray[np.bool_]:
         """Return which arms keep all their limits when these are `spare` wider apart."""
+        if self.measured is not None:
+            kept = np.ones(len(self.arms), dtype=np.bool_)
+            for row in self.limit_rows:
+                kept &= row.distances(means, self.shares) >= -spare
+            return kept
         floors, ceilings = self.limits(spare)
         given = self.sign * means
         kept = ((given >= floors) & (given <= ceilings)).all(axis=1)
@@ -523,9 +686,14 @@ class Problem(BaseProblem):
         rounding = _ROUNDING * float(np.abs(signed_means).max(initial=0.0))
         return np.where(np.abs(found - wanted) <= rounding, wanted, found)
 
-    def check_outcome(self, outcome: Any, name: str = "reward") -> float:
-        """Return the reward as a float; it must be finite and inside the range, if there is one."""
-        reward: float = super().check_outcome(outcome, name)
+    def check_outcome(self, outcome: Any, name: str = "reward") -> Any:
+        """Return the reward as a float; it must be finite and inside the range, if there is one.
+
+        With measures it is a row of them, as in the base class.
+        """
+        reward = super().check_outcome(outcome, name)
+        if self.measured is not None:
+            return reward
         if not -_LARGEST <= reward <= _LARGEST:
             raise InvalidOutcome(name, f"must be within {_LARGEST:g} of 0: {_UNITS}", outcome)
         if self.reward_range is not None:
@@ -537,6 +705,10 @@ class Problem(BaseProblem):
     def to_dict(self) -> dict[str, Any]:
         """Return the problem as JSON's own types; free cells are written as null."""
         data = super().to_dict()
+        if self.measured is not None:
+            return data
+        for name in ("measures", "objective", "noise_cov"):
+            del data[name]
         data["floors"] = _none_if_free(self.floors)
         some = np.isfinite(self.ceilings).any()
         data["ceilings"] = _none_if_free(self.ceilings) if some else None

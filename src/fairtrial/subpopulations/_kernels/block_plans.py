@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from fairtrial.confidence.block_betting.blocks import FIXED, Blocks, draw_action
 from fairtrial.core.compilation import kernel
 from fairtrial.subpopulations._kernels.block_state import (
     Rules,
@@ -11,7 +12,12 @@ from fairtrial.subpopulations._kernels.block_state import (
     limit_ledger,
     pair_ledger,
 )
-from fairtrial.subpopulations._kernels.block_wealth import against_rival, fill_wealth, term
+from fairtrial.subpopulations._kernels.block_wealth import (
+    against_rival,
+    fill_limit_evidence,
+    fill_wealth,
+    term,
+)
 from fairtrial.subpopulations._kernels.control_limits import (
     CONTROL,
     RIVAL,
@@ -179,52 +185,58 @@ def needs_of(model: Model, rules: Rules, state: State, leader: int, needs: Float
     Items 0 .. K-1: the rival k. Items from K on: the limits of the leader, floors first.
     """
     arms, groups = model.active.shape
+    cells = np.empty(arms)
+    fill_limit_evidence(model, state, cells)
+    least = needs_of_rivals(rules, state, leader, cells, needs)
+    if leader == arms:
+        return
+    for item in range(arms, needs.size):
+        end, group = (item - arms) // groups, (item - arms) % groups
+        if abs(model.limits[end, leader, group]) < math.inf:
+            evidence = state.ledgers[limit_ledger(state, end, leader, group)]
+            needs[item] = need_of_limit(rules, least, evidence)
+
+
+@kernel
+def needs_of_rivals(rules: Rules, state: State, leader: int, cells: Floats, needs: Floats) -> float:
+    """Fill what each rival still needs, and -1 for all other items.
+
+    Return the least wealth that an answer has but for the leader's blocks. `cells`: every arm's
+    limit evidence.
+    """
+    arms = cells.size
     for item in range(needs.size):
         needs[item] = -1.0
-    if rules.separately:
-        _separate_needs_of(model, rules, state, leader, needs)
-        return
-    cells = np.empty(arms)
-    wealth = np.empty(arms + 1)
-    fill_wealth(model, state, cells, wealth)
     least = math.inf
+    if rules.separately:
+        for k in range(arms):
+            if k != leader:
+                needs[k] = _missing(rules, against_rival(state, k, leader))
+        return least
+    wealth = np.empty(arms + 1)
+    fill_wealth(state, cells, wealth)
     for answer in range(arms + 1):
         if state.rejected[answer] or answer == leader:
             continue
         if leader == arms:
             needs[answer] = max(0.0, rules.threshold - wealth[answer])
             continue
-        # What the answer's wealth has from blocks with other targets.
-        others = wealth[answer] - term(model, state, answer, leader, cells[leader])
+        # What the answer has from blocks with other targets.
+        others = wealth[answer] - term(state, answer, leader, cells[leader])
         least = min(least, others)
         if answer < arms:
             missing = rules.threshold - others - state.ledgers[pair_ledger(state, answer, leader)]
             needs[answer] = missing if missing > 0.0 else -1.0
-    if leader == arms:
-        return
-    for item in range(arms, needs.size):
-        end, group = (item - arms) // groups, (item - arms) % groups
-        if abs(model.limits[end, leader, group]) < math.inf:
-            ledger = limit_ledger(state, end, leader, group)
-            missing = rules.threshold - least - state.ledgers[ledger]
-            needs[item] = missing if missing > 0.0 else -1.0
+    return least
 
 
 @kernel
-def _separate_needs_of(
-    model: Model, rules: Rules, state: State, leader: int, needs: Floats
-) -> None:
-    """Fill what each item still needs where every ledger is tested separately."""
-    arms, groups = model.active.shape
-    for k in range(arms):
-        if k != leader:
-            needs[k] = _missing(rules, against_rival(state, k, leader))
-    if leader == arms:
-        return
-    for item in range(arms, needs.size):
-        end, group = (item - arms) // groups, (item - arms) % groups
-        if abs(model.limits[end, leader, group]) < math.inf:
-            needs[item] = _missing(rules, state.ledgers[limit_ledger(state, end, leader, group)])
+def need_of_limit(rules: Rules, least: float, evidence: float) -> float:
+    """Return what a limit of the leader needs, given the evidence that it is kept."""
+    if rules.separately:
+        return _missing(rules, evidence)
+    missing = rules.threshold - least - evidence
+    return missing if missing > 0.0 else -1.0
 
 
 @kernel
@@ -404,24 +416,43 @@ def _nearly_optimal_shares(
         progress = values[weakest] * items.urgency[weakest]
         if progress > most:
             most = progress
-            forecast = _cost_to_finish(items, values)
+            forecast = cost_to_finish(items, values)
             copy_into(found, shares)
         if values[weakest] <= 0.0:
             break
         item_gradient(weakest, leader, means, alternative, lam, gradient)
-        gain = 1.0 / (8.0 + step)
-        scale = gain / values[weakest]
-        blend = 1.0 if step == 0 else gain
-        bound = 0.0
-        for k in range(arms):
-            for group in range(groups):
-                pull = gradient[k, group] * per_cost[k, group]
-                shares[k, group] *= 1.0 - gain + scale * pull
-                prices[k, group] += blend * (items.urgency[weakest] * pull - prices[k, group])
-                bound = max(bound, prices[k, group])
+        urgency = items.urgency[weakest]
+        bound = move_shares(step, values[weakest], urgency, gradient, per_cost, shares, prices)
         if most >= rules.precision * bound:
             break
     return forecast
+
+
+@kernel(error_model="numpy")
+def move_shares(
+    step: int,
+    value: float,
+    urgency: float,
+    gradient: Floats,
+    per_cost: Floats,
+    shares: Floats,
+    prices: Floats,
+) -> float:
+    """Move shares towards where the weakest item gains most; return what any shares can reach.
+
+    `prices`: the average of the derivatives so far, which this step joins.
+    """
+    gain = 1.0 / (8.0 + step)
+    scale = gain / value
+    blend = 1.0 if step == 0 else gain
+    bound = 0.0
+    for k in range(shares.shape[0]):
+        for group in range(shares.shape[1]):
+            pull = gradient[k, group] * per_cost[k, group]
+            shares[k, group] *= 1.0 - gain + scale * pull
+            prices[k, group] += blend * (urgency * pull - prices[k, group])
+            bound = max(bound, prices[k, group])
+    return bound
 
 
 @kernel(error_model="numpy")
@@ -441,15 +472,23 @@ def _start_shares(
     fill(shares, 0.0)
     for i in range(items.number):
         _mark_useful_cells(items.live[i], leader, means, alternative, shares)
-    useful = total(shares)
-    whole = 0.0
     for k in range(arms):
         for group in range(groups):
             per_cost[k, group] = 1.0 / (variances[k, group] * model.costs[k, group])
+    blend_shares(before, shares)
+
+
+@kernel(error_model="numpy")
+def blend_shares(before: Floats, shares: Floats) -> None:
+    """Fill shares from those `before`, and equal ones, where a cell is marked with a one."""
+    useful = total(shares)
+    whole = 0.0
+    for k in range(shares.shape[0]):
+        for group in range(shares.shape[1]):
             shares[k, group] *= 0.7 * before[k, group] + 0.3 / max(1.0, useful)
             whole += shares[k, group]
-    for k in range(arms):
-        for group in range(groups):
+    for k in range(shares.shape[0]):
+        for group in range(shares.shape[1]):
             shares[k, group] = shares[k, group] / whole if whole > 0.0 else 1.0 / shares.size
 
 
@@ -550,7 +589,7 @@ def _weakest_live_item(
 
 
 @kernel(error_model="numpy")
-def _cost_to_finish(items: Items, values: Floats) -> float:
+def cost_to_finish(items: Items, values: Floats) -> float:
     """Return the cost after which every live item has what it needs."""
     cost = 0.0
     for i in range(items.number):
@@ -593,6 +632,16 @@ def find_support(
                     touched = True
         if not touched:
             _mark_cells_of(item, leader, alternative, support)
+    return close_support(model.active, leader, shares, support)
+
+
+@kernel
+def close_support(active: Floats, leader: int, shares: Floats, support: Booleans) -> int:
+    """Leave out of a support what "none" hardly needs; if nothing is left, mark all that matters.
+
+    Return how many cells are marked.
+    """
+    arms, groups = shares.shape
     number = 0
     for k in range(arms):
         for group in range(groups):
@@ -603,7 +652,7 @@ def find_support(
         # An exact tie, or a mean exactly on its floor: nothing is known of where to look.
         for k in range(arms):
             for group in range(groups):
-                support[k, group] = model.active[k, group] > 0.0
+                support[k, group] = active[k, group] > 0.0
                 number += support[k, group]
     return number
 
@@ -633,26 +682,64 @@ def _mark_cells_of(item: int, leader: int, alternative: Alternative, support: Bo
 
 @kernel
 def block_counts(
-    model: Model,
+    costs: Floats,
     rules: Rules,
-    state: State,
+    pulls: float,
     shares: Floats,
     support: Booleans,
     number: int,
     size: float,
     planned: Floats,
 ) -> None:
-    """Fill the pulls of the next block: at least one in every cell of the support."""
+    """Fill the pulls of the next block: at least one in every cell of the support.
+
+    `pulls`: how many there were so far.
+    """
     share = 0.0
     for k in range(support.shape[0]):
         for group in range(support.shape[1]):
             planned[k, group] = 0.0
             if support[k, group]:
-                planned[k, group] = shares[k, group] / model.costs[k, group]
+                planned[k, group] = shares[k, group] / costs[k, group]
                 share += planned[k, group]
     if size <= 0.0:
-        size = max(math.ceil(rules.growth * total(state.counts)), rules.touch * number)
+        size = max(math.ceil(rules.growth * pulls), rules.touch * number)
     for k in range(support.shape[0]):
         for group in range(support.shape[1]):
             if support[k, group]:
                 planned[k, group] = max(1.0, round(size * planned[k, group] / share))
+
+
+@kernel
+def extra_cell(blocks: Blocks, active: Floats, counts: Floats, shares: Floats, group: int) -> int:
+    """Return the cell of a pull outside the plan: the least known, or drawn by planned shares.
+
+    With a `group` that arrived by itself one of that; -1 for every group.
+    """
+    arms, groups = active.shape
+    if blocks.order[0] != FIXED:
+        return draw_action(blocks, _shares_within(active, shares, group), groups)
+    least = math.inf
+    best = max(group, 0)
+    for k in range(arms):
+        for column in range(groups):
+            wanted = active[k, column] > 0.0 and (group < 0 or column == group)
+            if wanted and counts[k, column] < least:
+                least = counts[k, column]
+                best = k * groups + column
+    return best
+
+
+@kernel
+def _shares_within(active: Floats, planned: Floats, group: int) -> Floats:
+    """Return the planned shares of the cells of a group, or of all; equal ones if all are 0."""
+    groups = active.shape[1]
+    shares = np.zeros(active.size)
+    for least in (0.0, 1.0):
+        for cell in range(shares.size):
+            k, column = cell // groups, cell % groups
+            if active[k, column] > 0.0 and (group < 0 or column == group):
+                shares[cell] = max(planned[k, column], least)
+        if shares.sum() > 0.0:
+            break
+    return shares

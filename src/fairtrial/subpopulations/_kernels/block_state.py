@@ -93,7 +93,7 @@ def own_ledger(arm: int) -> int:
 @inlined
 def pair_ledger(state: State, rival: int, target: int) -> int:
     """Return the ledger P[rival, target]: against the rival being as good as the target."""
-    arms = state.counts.shape[0]
+    arms = state.shares.shape[0]
     return arms + rival * arms + target
 
 

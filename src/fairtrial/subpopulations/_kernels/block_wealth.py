@@ -28,35 +28,42 @@ def cells_ledger(model: Model, state: State, j: int) -> float:
 
 
 @kernel
-def term(model: Model, state: State, answer: int, target: int, cells: float) -> float:
+def term(state: State, answer: int, target: int, cells: float) -> float:
     """Return what target's blocks add to the log wealth against an answer (K stands for "none").
 
-    `cells`: the target's `cells_ledger`.
+    `cells`: the target's limit evidence.
     """
-    if answer == model.active.shape[0]:
+    if answer == state.shares.shape[0]:
         return cells
     return min(state.ledgers[pair_ledger(state, answer, target)], cells)
 
 
 @kernel
-def fill_wealth(model: Model, state: State, cells: Floats, wealth: Floats) -> None:
-    """Fill every arm's `cells_ledger`, and the log wealth against every answer, "none" last."""
-    arms = model.active.shape[0]
-    for j in range(arms):
+def fill_limit_evidence(model: Model, state: State, cells: Floats) -> None:
+    """Fill every arm's `cells_ledger`."""
+    for j in range(cells.size):
         cells[j] = cells_ledger(model, state, j)
+
+
+@kernel
+def fill_wealth(state: State, cells: Floats, wealth: Floats) -> None:
+    """Fill the log wealth against every answer, "none" last, given every arm's limit evidence."""
+    arms = cells.size
     for answer in range(arms + 1):
         wealth[answer] = 0.0 if answer == arms else state.ledgers[own_ledger(answer)]
         for j in range(arms):
             if j != answer:
-                wealth[answer] += term(model, state, answer, j, cells[j])
+                wealth[answer] += term(state, answer, j, cells[j])
 
 
 @kernel
 def all_wealth(model: Model, state: State) -> Floats:
     """Return the log wealth against every answer, "none" last."""
     arms = model.active.shape[0]
+    cells = np.empty(arms)
     wealth = np.empty(arms + 1)
-    fill_wealth(model, state, np.empty(arms), wealth)
+    fill_limit_evidence(model, state, cells)
+    fill_wealth(state, cells, wealth)
     return wealth
 
 
@@ -84,9 +91,18 @@ def _has_limits(model: Model, k: int) -> bool:
 def reject_answers(model: Model, rules: Rules, state: State) -> None:
     """Reject permanently every answer whose wealth has reached 1/delta; finish when one is left."""
     if rules.separately:
-        _settle_ledgers(model, rules, state)
+        settle_ledgers(rules, state)
+        cells = np.empty(model.active.shape[0])
+        fill_limit_evidence(model, state, cells)
+        decide_separately(state, cells)
         return
-    left, last = reject(state.rejected, all_wealth(model, state), rules.threshold)
+    decide(rules, state, all_wealth(model, state))
+
+
+@kernel
+def decide(rules: Rules, state: State, wealth: Floats) -> None:
+    """Reject permanently what the wealth says; finish when one answer is left."""
+    left, last = reject(state.rejected, wealth, rules.threshold)
     if left <= 1:
         state.finished[0] = 1
         # Should the last two fall together, the leader stays.
@@ -97,19 +113,21 @@ def reject_answers(model: Model, rules: Rules, state: State) -> None:
 
 
 @kernel
-def _settle_ledgers(model: Model, rules: Rules, state: State) -> None:
-    """Settle permanently every ledger that has reached the threshold; finish if that decides.
-
-    A settled ledger is infinite.
-    """
+def settle_ledgers(rules: Rules, state: State) -> None:
+    """Settle permanently every ledger that has reached the threshold: it is infinite then."""
     for ledger in range(state.ledgers.size):
         if state.ledgers[ledger] >= rules.threshold:
             state.ledgers[ledger] = math.inf
-    arms = model.active.shape[0]
+
+
+@kernel
+def decide_separately(state: State, cells: Floats) -> None:
+    """Finish if the ledgers that are settled decide, given every arm's limit evidence."""
+    arms = cells.size
     for turn in range(arms + 2):
         # The leader first: several answers may be settled by the same block.
         answer = state.leader[0] if turn == 0 else turn - 1
-        if not state.rejected[answer] and evidence_for(model, state, answer) == math.inf:
+        if not state.rejected[answer] and evidence_for(state, cells, answer) == math.inf:
             state.finished[0] = 1
             state.answer[0] = answer
             return
@@ -122,16 +140,19 @@ def against_rival(state: State, rival: int, target: int) -> float:
     With K for the target, "none", only the first counts.
     """
     found = state.ledgers[own_ledger(rival)]
-    if target < state.counts.shape[0]:
+    if target < state.shares.shape[0]:
         found = max(found, state.ledgers[pair_ledger(state, rival, target)])
     return found
 
 
 @kernel
-def evidence_for(model: Model, state: State, answer: int) -> float:
-    """Return the least of all that an answer needs, where ledgers are tested separately."""
-    arms = model.active.shape[0]
-    least = math.inf if answer == arms else cells_ledger(model, state, answer)
+def evidence_for(state: State, cells: Floats, answer: int) -> float:
+    """Return the least of all that an answer needs, where ledgers are tested separately.
+
+    `cells`: every arm's limit evidence.
+    """
+    arms = cells.size
+    least = math.inf if answer == arms else cells[answer]
     for rival in range(arms):
         if rival != answer:
             least = min(least, against_rival(state, rival, answer))

@@ -11,11 +11,9 @@ import numpy as np
 
 from fairtrial.confidence.block_betting.bets import LOST, inlined
 from fairtrial.confidence.block_betting.blocks import (
-    FIXED,
     OUTSIDE,
     close_oldest,
     complete_slot,
-    draw_action,
     issue_assigned,
     next_pull,
     next_slot,
@@ -45,6 +43,7 @@ from fairtrial.subpopulations._kernels.block_plans import (
     block_counts,
     can_plan,
     doubt_means,
+    extra_cell,
     fill_present,
     find_leader,
     find_shares,
@@ -64,6 +63,7 @@ from fairtrial.subpopulations._kernels.block_state import (
 from fairtrial.subpopulations._kernels.block_wealth import (
     all_wealth,
     evidence_for,
+    fill_limit_evidence,
     none_is_possible,
     reject_answers,
 )
@@ -79,6 +79,7 @@ from fairtrial.subpopulations._kernels.model import (
     fill,
     in_units,
     limits_of_items,
+    total,
     with_limits,
 )
 
@@ -176,7 +177,8 @@ def _plan_block(model: Model, rules: Rules, state: State, batch: float, assigned
     else:
         number = find_support(seen, leader, doubted, control_at, variances, needs, shares, support)
         planned = np.empty((arms, groups))
-        block_counts(model, rules, state, shares, support, number, batch, planned)
+        pulls = total(state.counts)
+        block_counts(model.costs, rules, pulls, shares, support, number, batch, planned)
         open_planned_block(state.blocks, planned.reshape(planned.size))
     _aim_at_leader(state, slot)
     pause = rules.pause**2
@@ -224,7 +226,8 @@ def _next_cell(
             return cell, serial
         arrived = group >= 0 and state.blocks.number[0] > 0
         if arrived or not can_plan(model, state):
-            return _extra_cell(model, state, group), OUTSIDE
+            extra = extra_cell(state.blocks, model.active, state.counts, state.shares, group)
+            return extra, OUTSIDE
         if next_slot(state.blocks) == OUTSIDE:
             return -1, OUTSIDE
         _plan_block(model, rules, state, batch, np.empty(0))
@@ -250,38 +253,6 @@ def ask_assigned(packed: Floats, floats: Floats, integers: Integers, cell: int) 
     serial = issue_assigned(state.blocks, cell)
     slot = slot_of(state.blocks, serial)
     return tag_of(serial, slot != OUTSIDE and is_bet_on(model, state, slot, cell))
-
-
-@kernel
-def _extra_cell(model: Model, state: State, group: int) -> int:
-    """Return the cell of a pull outside the plan: the least known, or drawn by planned shares."""
-    groups = model.weights.size
-    if state.blocks.order[0] != FIXED:
-        return draw_action(state.blocks, _shares_within(model, state, group), groups)
-    least = math.inf
-    best = max(group, 0)
-    for k in range(state.counts.shape[0]):
-        for column in range(groups):
-            wanted = model.active[k, column] > 0.0 and (group < 0 or column == group)
-            if wanted and state.counts[k, column] < least:
-                least = state.counts[k, column]
-                best = k * groups + column
-    return best
-
-
-@kernel
-def _shares_within(model: Model, state: State, group: int) -> Floats:
-    """Return the planned shares of the cells of a group, or of all; equal ones if all are 0."""
-    groups = model.weights.size
-    shares = np.zeros(state.counts.size)
-    for least in (0.0, 1.0):
-        for cell in range(shares.size):
-            k, column = cell // groups, cell % groups
-            if model.active[k, column] > 0.0 and (group < 0 or column == group):
-                shares[cell] = max(state.shares[k, column], least)
-        if shares.sum() > 0.0:
-            break
-    return shares
 
 
 @kernel
@@ -450,7 +421,10 @@ def wealth_now(packed: Floats, floats: Floats, integers: Integers) -> Floats:
 def evidence_now(packed: Floats, floats: Floats, integers: Integers, answer: int) -> float:
     """Return the least of all that an answer needs, where ledgers are tested separately."""
     model, _ = open_constants(packed)
-    return evidence_for(model, open_state(floats, integers), answer)
+    state = open_state(floats, integers)
+    cells = np.empty(model.active.shape[0])
+    fill_limit_evidence(model, state, cells)
+    return evidence_for(state, cells, answer)
 
 
 @kernel

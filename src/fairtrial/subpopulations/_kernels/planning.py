@@ -43,7 +43,7 @@ def fluid_start(model: Model, means: Floats, best: int, totals: Floats, steps: i
     found = np.empty(means.shape)
     most = -1.0
     for step in range(steps):
-        _rescale(shares, totals)
+        rescale(shares, totals)
         if model.control == NO_CONTROL:
             value = weakest_gradient(model, means, shares, best, gradient)
         else:
@@ -58,7 +58,7 @@ def fluid_start(model: Model, means: Floats, best: int, totals: Floats, steps: i
 
 
 @kernel
-def _rescale(shares: Floats, totals: Floats) -> None:
+def rescale(shares: Floats, totals: Floats) -> None:
     if totals.size == 1:
         shares *= totals[0] / shares.sum()
     else:

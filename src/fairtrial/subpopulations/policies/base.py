@@ -25,6 +25,7 @@ from fairtrial.core.pull import Pull
 from fairtrial.core.recommendation import Effect, Estimate, Guarantee
 from fairtrial.core.validation import check_instance, index_of
 from fairtrial.core.wording import or_within, who_leads
+from fairtrial.errors import InvalidArgument
 from fairtrial.subpopulations._kernels.indices import ANY_GROUP
 from fairtrial.subpopulations.environments import CellEnvironment
 from fairtrial.subpopulations.policies.tracker import Tracker
@@ -43,6 +44,9 @@ class FloorPolicy(FixedConfidencePolicy):
     environments = CellEnvironment
     _nothing_yet = "not every cell that matters has a result yet"
 
+    _takes_measures = False
+    """Whether a pull may give several measures."""
+
     _race: Tracker
     """The state of the rule, made by its constructor; block betting keeps its own instead."""
 
@@ -54,6 +58,9 @@ class FloorPolicy(FixedConfidencePolicy):
         seed: int | np.random.Generator | None,
     ) -> None:
         check_instance("problem", problem, Problem)
+        if problem.measures and not self._takes_measures:
+            accepted = f"must not have measures for {type(self).__name__}: use BlockBetting"
+            raise InvalidArgument("problem", accepted, list(problem.measures))
         super().__init__(problem, delta, max_pulls, seed)
         # Rewards are maximised, and in units that keep their squares well within a float's range.
         self._inward = problem.sign / unit_of(problem)
@@ -151,8 +158,9 @@ class FloorPolicy(FixedConfidencePolicy):
 
     @property
     def _limits(self) -> str:
-        has_others = np.isfinite(self.problem.ceilings).any() or self.problem.refers_to_control
-        return "limits" if has_others else "floors"
+        if self.problem.measures or self.problem.refers_to_control:
+            return "limits"
+        return "limits" if np.isfinite(self.problem.ceilings).any() else "floors"
 
     @property
     def _intervals(self) -> str:

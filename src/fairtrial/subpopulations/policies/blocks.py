@@ -25,11 +25,11 @@ from fairtrial.confidence.block_betting.cuts import (
     require_every_action,
     units_until_each,
 )
-from fairtrial.confidence.effects import difference_of_arms
+from fairtrial.confidence.effects import Spread, difference_of_arms
 from fairtrial.confidence.loss_test import UNEQUAL_LOSSES
 from fairtrial.core.policy import Choice
 from fairtrial.core.pull import Pull
-from fairtrial.core.recommendation import Effect, Guarantee
+from fairtrial.core.recommendation import Effect, Estimate, Guarantee
 from fairtrial.core.validation import check_choice, check_integer
 from fairtrial.errors import InvalidArgument
 from fairtrial.subpopulations._kernels import blocks
@@ -38,7 +38,15 @@ from fairtrial.subpopulations._kernels.control_limits import ROLES
 from fairtrial.subpopulations._kernels.model import CEILING, OVERALL_DIFFERENCE
 from fairtrial.subpopulations.environments import CellEnvironment
 from fairtrial.subpopulations.policies.base import FloorPolicy
-from fairtrial.subpopulations.policies.units import model_of
+from fairtrial.subpopulations.policies.measured_blocks import MeasuredBlocks
+from fairtrial.subpopulations.policies.measured_report import (
+    arm_estimates,
+    cell_estimates,
+    describe_limits,
+    describe_measures,
+    promise_on_measures,
+)
+from fairtrial.subpopulations.policies.units import far_from_zero, model_of
 from fairtrial.subpopulations.problem import Problem
 
 __all__ = ["BlockBetting"]
@@ -49,9 +57,6 @@ _LOSSES_IGNORABLE = "whether a result gets lost does not depend on its value"
 
 _MANY_CELLS = 500
 """With more, initial pulls and the fewest that a block makes would be most of a study."""
-
-_FAR = 8.0
-"""Widths away from zero at which a range counts as far."""
 
 
 class _Blocks(LiveBlocks):
@@ -129,6 +134,7 @@ class BlockBetting(FloorPolicy, BlockPolicy):
     """
 
     version = 4
+    _takes_measures = True
     state_fields = tuple(f"_blocks.{name}" for name in LiveBlocks.fields)
 
     def __init__(
@@ -151,6 +157,28 @@ class BlockBetting(FloorPolicy, BlockPolicy):
         self.losses = check_choice("losses", losses, ["informative", "ignorable"])
         self._refuse_what_is_not_covered()
         self._rules = self._rules_of(problem)
+        self.randomize = check_randomize(randomize, self.losses)
+        self._measured: MeasuredBlocks | None = None
+        if problem.measures:
+            self._measured = MeasuredBlocks(
+                problem,
+                self._rules,
+                self.randomize,
+                self._key,
+                points=GRID if self._bounded else 0,
+                reported=self._values_so_far_of,
+            )
+            self._blocks: LiveBlocks = self._measured
+        else:
+            self._blocks = self._blocks_of_one_measure(problem)
+        self.assigned = assigned
+        if assigned is not None:
+            self._follow(self._cut(assigned))
+
+    def _values_so_far_of(self, number: int) -> Floats | None:
+        return self._values_so_far.get(number)
+
+    def _blocks_of_one_measure(self, problem: Problem) -> _Blocks:
         model = model_of(problem, informative_only=True)
         # Differences from a control stay what they are.
         shift = np.zeros((len(model.limits), 1, 1))
@@ -161,11 +189,16 @@ class BlockBetting(FloorPolicy, BlockPolicy):
             rival_limits=model.rival_limits - shift,
         )
         constants, _ = CONSTANTS.pack(Constants(model, self._rules))
-        self.randomize = check_randomize(randomize, self.losses)
-        self._blocks = _Blocks(constants, self.randomize, self._key, **self._dimensions)
-        self.assigned = assigned
-        if assigned is not None:
-            self._follow(self._cut(assigned))
+        return _Blocks(constants, self.randomize, self._key, **self._dimensions)
+
+    @property
+    def _kernels(self) -> Any:
+        return self._blocks.kernels
+
+    @property
+    def _bounded(self) -> bool:
+        """Whether it is ranges that are known, and not the noise."""
+        return self.problem.reward_range is not None or self.problem.measure_ranges is not None
 
     def _cut(self, assigned: ArrayLike) -> Cuts:
         if self.losses == "ignorable":
@@ -193,11 +226,11 @@ class BlockBetting(FloorPolicy, BlockPolicy):
         return math.log(tests) - math.log(self.delta)
 
     def _rules_of(self, problem: Problem) -> Rules:
-        bounded = problem.reward_range is not None
+        bounded = self._bounded
         ends = problem.reward_range or (0.0, 0.0)
         low, high = sorted(self._inward * end for end in ends)
         # Squares of rewards around 1e9 would leave nothing of a variance of one.
-        shift = low if min(abs(low), abs(high)) > _FAR * (high - low) else 0.0
+        shift = low if far_from_zero(low, high) else 0.0
         return Rules(
             bounded=bounded,
             low=low - shift,
@@ -221,8 +254,7 @@ class BlockBetting(FloorPolicy, BlockPolicy):
 
     @property
     def _default_initial_pulls(self) -> int:
-        bounded = self.problem.reward_range is not None
-        return 10 if bounded and self.problem.n_actions <= _MANY_CELLS else 5
+        return 10 if self._bounded and self.problem.n_actions <= _MANY_CELLS else 5
 
     @property
     def _dimensions(self) -> dict[str, int]:
@@ -255,22 +287,47 @@ class BlockBetting(FloorPolicy, BlockPolicy):
             raise InvalidArgument("group", "must not be given: all pulls are assigned", group)
         return self._next_assigned(self._cuts)
 
-    def learn(self, pull: Pull, outcome: float) -> None:
-        """Take one reward; after its loss it counts for bets as long as its block is open."""
-        self._blocks.learn(pull, self._inward * outcome, was_lost=pull.number in self._lost)
+    def learn(self, pull: Pull, outcome: Any) -> None:
+        """Take one result; after its loss it counts for bets as long as its block is open."""
+        was_lost = pull.number in self._lost
+        if self._measured is not None:
+            self._measured.take(pull, outcome, self.reported(pull), was_lost=was_lost)
+        else:
+            self._blocks.learn(pull, self._inward * outcome, was_lost=was_lost)
+
+    def read(self, pull: Pull, value: Any, **details: Any) -> None:
+        """Take values of some measures that come before the others; plans use them at once.
+
+        Bets count a pull as soon as every measure that they use is known.
+        """
+        if self._measured is None or details:
+            super().read(pull, value, **details)
+            return
+        was_lost = pull.number in self._lost
+        self._measured.take_early(pull, value, self.reported(pull), was_lost=was_lost)
 
     def on_failure(self, pull: Pull, reason: str) -> None:
-        """Count a pull as its worst value if rewards have a range, else leave it out."""
-        self._blocks.lose(pull, stopped=self.stopped)
+        """Count what is missing as its worst value where there are ranges, else leave it out."""
+        if self._measured is not None:
+            self._measured.give_up(pull, self.reported(pull), stopped=self.stopped)
+        else:
+            self._blocks.lose(pull, stopped=self.stopped)
 
-    def on_amend(self, pull: Pull, old: float, new: float) -> None:
+    def on_amend(self, pull: Pull, old: Any, new: Any) -> None:
         """Correct the data, and all bets on the result."""
-        self._blocks.amend(pull, self._inward * old, self._inward * new)
+        if self._measured is not None:
+            self._measured.replace(pull, old, new)
+        else:
+            self._blocks.amend(pull, self._inward * old, self._inward * new)
 
     def _simulate(
         self, environment: CellEnvironment, generator: np.random.Generator, horizon: int
     ) -> Floats:
-        simulated = (float(self.batch or 0), environment.source, self._inward, generator, horizon)
+        batch = float(self.batch or 0)
+        if self._measured is not None:
+            self.told = self.asked = self._measured.run(environment, batch, generator, horizon)
+            return self._measured.pulls
+        simulated = (batch, environment.source, self._inward, generator, horizon)
         self.told = self.asked = blocks.run(*self._blocks.arrays, *simulated)
         return self._data[0]
 
@@ -284,11 +341,14 @@ class BlockBetting(FloorPolicy, BlockPolicy):
     def _answer(self) -> int | None:
         if self._finished:
             return int(self._blocks.state.answer[0])
-        leader = int(blocks.answer_now(*self._blocks.arrays))
+        leader = int(self._kernels.answer_now(*self._blocks.arrays))
         return leader if leader >= 0 else None
 
     @property
     def _data(self) -> tuple[Floats, Floats]:
+        if self._measured is not None:
+            counts, sums = self._measured.objective_data
+            return counts, self._inward * sums
         state = self._blocks.state
         return state.counts, state.sums + self._rules.shift * state.counts
 
@@ -299,17 +359,29 @@ class BlockBetting(FloorPolicy, BlockPolicy):
     def _scale(self) -> Floats:
         return self.problem.scale
 
+    @property
+    def _spread(self) -> Spread:
+        return super()._spread if self._measured is None else self._measured.objective_spread
+
+    def _estimates(self) -> tuple[tuple[Estimate, ...], tuple[Estimate, ...]]:
+        if self._measured is None:
+            return super()._estimates()
+        known = self._measured, self.problem, self.delta
+        return cell_estimates(*known), arm_estimates(*known)
+
     def _effects(self) -> Callable[[], tuple[Effect, ...]]:
         if self._cuts is not None:
             # All results of an experiment say more than those of the blocks before the stop.
             missing = self._cuts.missing(self._data[0].ravel())
             return self._effects_by(self._difference_from_sums(missing))
-        ranged = self.problem.reward_range is not None
-        results = self._blocks.paid_results(
-            1.0 / self._inward,
-            self._rules.shift / self._inward,
-            losses_count=ranged and self.losses != "ignorable",
-        )
+        losses_count = self._bounded and self.losses != "ignorable"
+        if self._measured is not None:
+            results = self._measured.objective_results(losses_count=losses_count)
+        else:
+            centre = self._rules.shift / self._inward
+            results = self._blocks.paid_results(
+                1.0 / self._inward, centre, losses_count=losses_count
+            )
         if results is None:
             return tuple
         return self._effects_by(
@@ -323,7 +395,7 @@ class BlockBetting(FloorPolicy, BlockPolicy):
 
     def _wealth(self) -> Floats:
         """Return the log wealth against every answer, "no arm" last."""
-        return np.asarray(blocks.wealth_now(*self._blocks.arrays))
+        return np.asarray(self._kernels.wealth_now(*self._blocks.arrays))
 
     def _candidates(self) -> tuple[str | None, ...] | None:
         if self._finished:
@@ -339,7 +411,7 @@ class BlockBetting(FloorPolicy, BlockPolicy):
         if leader is None:
             return None, threshold
         if self._has_tolerance:
-            evidence = float(blocks.evidence_now(*self._blocks.arrays, leader))
+            evidence = float(self._kernels.evidence_now(*self._blocks.arrays, leader))
             return min(evidence, threshold), threshold
         wealth, rivals = self._wealth(), ~self._rejected
         rivals[leader] = False
@@ -363,6 +435,16 @@ class BlockBetting(FloorPolicy, BlockPolicy):
             "blocks": self._blocks.planned,
             # With a tolerance, what is settled is about pairs of arms, and not about an answer.
             **({} if self._has_tolerance else {"answers": self._answers}),
+            **self._details_of_measures(),
+        }
+
+    def _details_of_measures(self) -> Mapping[str, Any]:
+        if self._measured is None:
+            return {}
+        answer = self._answer if self._finished else None
+        return {
+            "limits": describe_limits(self._measured, self.problem, answer, self._threshold),
+            "measures": describe_measures(self._measured, self.problem),
         }
 
     @property
@@ -383,7 +465,7 @@ class BlockBetting(FloorPolicy, BlockPolicy):
         """What a bet takes a lost result for."""
         if self.losses == "ignorable":
             return "not drawn"
-        return "the worst value" if self.problem.reward_range is not None else "not drawn"
+        return "the worst value" if self._bounded else "not drawn"
 
     @property
     def _is_out_of_reach(self) -> bool:
@@ -393,11 +475,16 @@ class BlockBetting(FloorPolicy, BlockPolicy):
 
     @property
     def _loses_unequally(self) -> bool:
+        if self._measured is not None and self._measured.loses_measures_unequally:
+            return True
         return self._blocks.loses_unequally(self.problem.shape[1])
 
     @property
     def _loses_too_many(self) -> bool:
-        return bool(self._losses[1].any()) and self._is_out_of_reach
+        lost = self._losses[1].any() or (
+            self._measured is not None and self._measured.missing.any()
+        )
+        return bool(lost) and self._is_out_of_reach
 
     def warnings(self) -> tuple[str, ...]:
         """Return what the results contradict, what keeps evidence back, and what losses do."""
@@ -415,18 +502,23 @@ class BlockBetting(FloorPolicy, BlockPolicy):
     @property
     def guarantee(self) -> Guarantee:
         """The guarantee, and its basis after losses and corrections."""
-        bounded = self.problem.reward_range is not None
-        stated = promise(
-            self.delta,
-            self.problem.reward_range,
-            "whatever the true means are",
-            "the true mean of each arm in each group does not change during the study",
-        )
-        stated = self._with_order(stated)
+        stated = self._with_order(self._promised)
         ignorable = self.losses == "ignorable"
         if ignorable:
             stated = stated.assuming(_LOSSES_IGNORABLE)
             if self._loses_unequally:
                 stated = stated.weakened("some arms lose more results than others by chance alone")
-        stated = self._blocks.as_it_stands(stated, leaves_out=not (bounded or ignorable))
+        leaves_out = not (self._bounded or ignorable)
+        stated = self._blocks.as_it_stands(stated, leaves_out=leaves_out)
         return self._as_results_allow(stated)
+
+    @property
+    def _promised(self) -> Guarantee:
+        if self._measured is not None:
+            return promise_on_measures(self.problem, self.delta)
+        return promise(
+            self.delta,
+            self.problem.reward_range,
+            "whatever the true means are",
+            "the true mean of each arm in each group does not change during the study",
+        )

@@ -10,9 +10,20 @@ from numpy.typing import NDArray
 from fairtrial.subpopulations._kernels.model import NO_CONTROL, Model
 from fairtrial.subpopulations.problem import Problem
 
-__all__ = ["control_of", "limits_of", "model_of", "unit_of"]
+__all__ = [
+    "control_of",
+    "far_from_zero",
+    "limits_of",
+    "model_of",
+    "needed_cells",
+    "power_of_two",
+    "unit_of",
+]
 
 Floats = NDArray[np.float64]
+
+_FAR = 8.0
+"""Widths away from zero at which a range counts as far."""
 
 _USUAL = 20
 """Powers of two that scales of rewards may differ from 1 by without a unit of their own."""
@@ -23,16 +34,37 @@ def unit_of(problem: Problem) -> float:
 
     It is a power of two, so that nothing is rounded: decisions are the same in every unit.
     """
-    exponent = round(math.log2(problem.scale.max()))
+    return power_of_two(float(problem.scale.max()))
+
+
+def power_of_two(scale: float) -> float:
+    """Return a power of two that is near a scale, 1 if that is a usual one.
+
+    Examples
+    --------
+    >>> power_of_two(0.3), power_of_two(1e9)
+    (1.0, 1073741824.0)
+    """
+    exponent = round(math.log2(scale))
     return 1.0 if abs(exponent) <= _USUAL else 2.0**exponent
+
+
+def far_from_zero(low: float, high: float) -> bool:
+    """Return whether a range is far from zero: squares would leave nothing of its width."""
+    return min(abs(low), abs(high)) > _FAR * (high - low)
+
+
+def needed_cells(problem: Problem) -> NDArray[np.bool_]:
+    """Return which cells can matter, shape (K, L)."""
+    matters = problem.shares > 0.0 if len(problem.arms) > 1 else np.zeros_like(problem.shares)
+    return np.asarray(problem.constrained | (matters > 0.0))
 
 
 def model_of(problem: Problem, informative_only: bool) -> Model:
     """Return the problem as the kernels see it."""
     needed = np.ones(problem.shape, dtype=bool)
     if informative_only:
-        matters = problem.shares > 0.0 if len(problem.arms) > 1 else np.zeros_like(problem.shares)
-        needed = problem.constrained | (matters > 0.0)
+        needed = needed_cells(problem)
     unit = unit_of(problem)
     return Model(
         weights=np.array(problem.shares),

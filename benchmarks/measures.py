@@ -1,0 +1,92 @@
+"""Several measures per pull: pulls, beside separate tests; errors on hard questions; cost per pull.
+
+The separate tests take the same blocks and ledgers. But each ledger is held against its own share
+of delta, which is split evenly over the objective and the measures with limits, and within a
+measure over its limits and arms. A rival is out by its pair with the leader, or by its own limits.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+
+import numpy as np
+
+from fairtrial import simulate
+from fairtrial.subpopulations import BernoulliEnvironment, BlockBetting, Problem
+from tests.subpopulations.measured_instances import (
+    HARD,
+    MEASURED,
+    Measured,
+    pulls_of_separate_tests,
+    share_rejected,
+)
+
+MOST_PULLS = 200_000
+
+
+def run(*, quick: bool) -> None:
+    """Print pulls by rule and delta, rejections of right answers, and the cost of a pull."""
+    runs = 2 if quick else 200
+    print(f"\nmean pulls (standard error), median; {runs} runs; wrong answers")
+    for name, make in MEASURED.items():
+        for delta in (0.1,) if quick else (0.1, 0.01):
+            _compare(name, make(), delta, runs)
+    runs = 10 if quick else 2_000
+    print(f"\nright answer ever ruled out at delta .1, {runs} runs of at most 2,000 pulls")
+    for name in HARD:
+        print(f"{name:>36}{share_rejected(name, runs):>9.2%}", flush=True)
+    print("\nmicroseconds of a processor per pull, all in")
+    for arms, groups, measures in ((5, 1, 2), (3, 2, 3), (4, 3, 2)):
+        cost, pulls = _cost(arms, groups, measures, runs=3 if quick else 30)
+        print(f"{arms:>12} x {groups} x {measures}: {cost:.1f} in runs of {pulls:,.0f} pulls")
+
+
+def _compare(name: str, question: Measured, delta: float, runs: int) -> None:
+    environment = question.environment
+    policy = BlockBetting(environment.problem, delta=delta)
+    found = simulate(policy, environment, runs, seed=1, horizon=MOST_PULLS, progress=False)
+    times = found.stopping_time
+    separate = np.array(
+        [pulls_of_separate_tests(environment, delta, seed, MOST_PULLS) for seed in range(runs)]
+    )
+    ratio = times.mean() / (question.complexity * math.log(1.0 / delta))
+    print(
+        f"{name:>10} {delta}: {_said(times)}; {found.error_rate:.1%} wrong; "
+        f"{ratio:.2f} times the bound; separate tests {_said(separate)}",
+        flush=True,
+    )
+
+
+def _said(times: np.ndarray) -> str:
+    error = times.std() / math.sqrt(len(times))
+    return f"{times.mean():,.0f} ({error:,.0f}), {np.median(times):,.0f}"
+
+
+# ---------------------------------------------------------------------------------------- cost
+
+
+def _cost(arms: int, groups: int, measures: int, *, runs: int) -> tuple[float, float]:
+    """Return microseconds per pull of whole runs, and how long these are."""
+    names = [f"m{i}" for i in range(measures)]
+    problem = Problem(
+        arms,
+        groups,
+        measures=dict.fromkeys(names, (0, 1)),
+        objective="m0",
+        ceilings=dict.fromkeys(names[1:], 0.3),
+    )
+    means = np.full((arms, groups, measures), 0.2)
+    means[..., 0] = np.linspace(0.1, 0.6, arms)[:, np.newaxis]
+    means[-1, :, 1] = 0.42
+    environment = BernoulliEnvironment(problem, means)
+    pulls, spent = 0, 0.0
+    for seed in range(runs + 1):
+        policy = BlockBetting(problem, delta=0.1, seed=seed)
+        start = time.process_time()
+        policy.compiled_run(environment, np.random.default_rng(seed), MOST_PULLS)
+        if seed:
+            # The first run compiles, or loads what was compiled.
+            spent += time.process_time() - start
+            pulls += policy.told
+    return 1e6 * spent / pulls, pulls / runs

@@ -1,0 +1,1 @@
+"""Kernels of block betting where one pull gives several measures."""

@@ -1,0 +1,392 @@
+"""The bets of a block where a pull gives several measures: frozen, moved by results, paid.
+
+The score of a pull in a bet is one number, the sum of coefficients times measures. So what holds
+for one measure holds for it, however the measures of a pull depend on each other.
+"""
+
+import math
+
+import numpy as np
+
+from fairtrial.confidence.block_betting.bets import (
+    NO_BET,
+    bounded_gain,
+    correct_bet,
+    freeze_stakes,
+    inlined,
+    known_noise_gain,
+    multiply_bet,
+    value_in_bet,
+)
+from fairtrial.core.compilation import kernel
+from fairtrial.subpopulations._kernels.block_state import Rules, own_ledger, pair_ledger
+from fairtrial.subpopulations._kernels.block_wealth import against_rival
+from fairtrial.subpopulations._kernels.measures.items import (
+    Programmes,
+    Work,
+    item_value,
+    pull_on,
+    variance_of_limit,
+)
+from fairtrial.subpopulations._kernels.measures.model import (
+    BOUNDED,
+    SCALES,
+    Floats,
+    Model,
+    Seen,
+    has_limit,
+    part_in_limit,
+)
+from fairtrial.subpopulations._kernels.measures.state import RIVAL, TARGET, State, limit_ledger
+
+# ----------------------------------------------------------------------- freezing them
+
+
+@kernel(error_model="numpy")
+def place_bets(
+    model: Model,
+    rules: Rules,
+    state: State,
+    slot: int,
+    seen: Seen,
+    programmes: Programmes,
+    work: Work,
+) -> None:
+    """Freeze the bets of a block: one on each live rival, one on each limit of the leader."""
+    arms, groups = state.pulls.shape
+    leader, bets = state.target[slot], state.bets
+    bets.number[slot] = bets.ledger.shape[1]
+    for bet in range(bets.number[slot]):
+        bets.ledger[slot, bet] = NO_BET
+        _clear(state, slot, bet)
+    planned = state.blocks.planned[slot].reshape((arms, groups))
+    for k in range(arms):
+        is_settled = rules.separately and against_rival(state, k, leader) == math.inf
+        if k != leader and not state.rejected[k] and not is_settled:
+            item_value(programmes, k, leader, planned, work)
+            _bet_on_rival(model, state, slot, k, seen, planned, work)
+    if leader == arms:
+        return
+    for r in range(model.signs.size):
+        if has_limit(model, leader, r):
+            variance = variance_of_limit(programmes, r, leader, planned)
+            if 0.0 < variance < math.inf:
+                _bet_on_limit(model, state, slot, r, seen, planned, variance)
+
+
+@kernel
+def _clear(state: State, slot: int, bet: int) -> None:
+    state.coefficients[slot, bet] = 0.0
+    state.centres[slot, bet] = 0.0
+
+
+@kernel(error_model="numpy")
+def _bet_on_rival(
+    model: Model, state: State, slot: int, k: int, seen: Seen, planned: Floats, work: Work
+) -> None:
+    """Freeze the bet against "k keeps its limits and is at least as good as the leader".
+
+    Coefficients are built from the multipliers exactly as the proof wants them: then the effect is
+    at most 0 under the null however inexact the solver.
+    """
+    arms, groups = planned.shape
+    leader = state.target[slot]
+    multiplier = work.multipliers[k, 0]
+    coefficients, centres = state.coefficients[slot, k], state.centres[slot, k]
+    constant = multiplier * model.tolerance
+    for r in range(model.signs.size):
+        if work.multipliers[k, r + 1] > 0.0:
+            constant += work.multipliers[k, r + 1] * model.bounds[k, r]
+    for group in range(groups):
+        scale = multiplier * model.weights[group]
+        if pull_on(model, work.multipliers, k, group, work.pull):
+            for m in range(work.pull.size):
+                coefficients[RIVAL, group, m] = -work.pull[m]
+                moved = 0.0
+                for other in range(work.pull.size):
+                    moved += seen.covariances[k, group, m, other] * work.pull[other]
+                centres[RIVAL, group, m] = moved / planned[k, group]
+        if scale > 0.0:
+            for m in range(work.pull.size):
+                coefficients[TARGET, group, m] = scale * model.objective[m]
+                moved = -scale * seen.pulled[leader, group, m] / planned[leader, group]
+                centres[TARGET, group, m] = moved
+    is_pair = leader < arms and multiplier > 0.0
+    state.bets.ledger[slot, k] = pair_ledger(state, k, leader) if is_pair else own_ledger(k)
+    state.constant[slot, k] = constant
+    _freeze(model, state, slot, k, k, seen, planned)
+
+
+@kernel(error_model="numpy")
+def _bet_on_limit(
+    model: Model,
+    state: State,
+    slot: int,
+    r: int,
+    seen: Seen,
+    planned: Floats,
+    variance: float,
+) -> None:
+    """Freeze the bet against "the leader breaks limit r"; `variance` is that of the block on it."""
+    arms, groups = planned.shape
+    leader = state.target[slot]
+    bet, sign, m = arms + r, model.signs[r], int(model.measure_of[r])
+    distance = seen.failed[leader, r]
+    for group in range(groups):
+        part = part_in_limit(model, r, group)
+        if part != 0.0:
+            weight = part * sign / variance
+            state.coefficients[slot, bet, TARGET, group, m] = weight
+            for other in range(model.objective.size):
+                spread = seen.covariances[leader, group, m, other]
+                moved = weight * distance * spread / planned[leader, group]
+                state.centres[slot, bet, TARGET, group, other] = moved
+    state.bets.ledger[slot, bet] = limit_ledger(state, leader, r)
+    state.constant[slot, bet] = -model.bounds[leader, r] / variance
+    _freeze(model, state, slot, bet, leader, seen, planned)
+
+
+@kernel
+def mean_in_bet(seen: Seen, k: int, group: int, m: int, weight: float) -> float:
+    """Return a mean as a bet sees it: what is missing counts as the worst for its weight."""
+    return seen.lowest[k, group, m] if weight > 0.0 else seen.highest[k, group, m]
+
+
+@kernel(error_model="numpy")
+def _freeze(
+    model: Model, state: State, slot: int, bet: int, rival: int, seen: Seen, planned: Floats
+) -> None:
+    """Freeze a bet on the sum of coefficients times means plus a constant.
+
+    `coefficients` come as weights of means and stay so for known noise; for ranges they are kept
+    per pull. `centres` come as what the means move by to get there.
+    """
+    groups, measures = model.weights.size, model.objective.size
+    bets = state.bets
+    coefficients, centres = state.coefficients[slot, bet], state.centres[slot, bet]
+    effect = at_centre = state.constant[slot, bet]
+    earlier = inside = ruin = 0.0
+    for role in range(coefficients.shape[0]):
+        arm = state.target[slot] if role == TARGET else rival
+        for group in range(groups):
+            if not _has_part(coefficients, role, group):
+                continue
+            count = planned[arm, group]
+            if count == 0.0:
+                bets.ledger[slot, bet] = NO_BET
+                return
+            off = loss = 0.0
+            for m in range(measures):
+                weight = coefficients[role, group, m]
+                if weight == 0.0:
+                    continue
+                mean = mean_in_bet(seen, arm, group, m, weight)
+                centre = mean + centres[role, group, m]
+                centres[role, group, m] = centre
+                effect += weight * mean
+                at_centre += weight * centre
+                off += weight * (mean - centre)
+                loss += weight * (centre - (model.low[m] if weight > 0.0 else model.high[m]))
+            earlier += _variance_so_far(model, state, seen, arm, group, coefficients[role, group])
+            spread = _proxy(model, seen, arm, group, coefficients[role, group])
+            if model.noise == BOUNDED:
+                inside += (spread + off**2) / count
+                ruin = max(ruin, loss / count)
+                for m in range(measures):
+                    coefficients[role, group, m] /= count
+            else:
+                inside += spread / count
+    if not 0.0 < earlier < math.inf or inside <= 0.0:
+        bets.ledger[slot, bet] = NO_BET
+        return
+    bets.estimate[slot, bet] = effect / math.sqrt(earlier)
+    bets.variance[slot, bet] = earlier
+    if model.noise == BOUNDED:
+        freeze_stakes(bets, slot, bet, at_centre, inside, ruin)
+
+
+@inlined
+def _has_part(coefficients: Floats, role: int, group: int) -> bool:
+    found = False
+    for m in range(coefficients.shape[2]):
+        found = found or coefficients[role, group, m] != 0.0
+    return found
+
+
+@kernel
+def _proxy(model: Model, seen: Seen, k: int, group: int, weights: Floats) -> float:
+    """Return the variance, or a bound of it, of the weighted measures of a pull."""
+    if model.noise == SCALES:
+        scale = 0.0
+        for m in range(weights.size):
+            scale += abs(weights[m]) * model.scales[k, group, m]
+        return scale**2
+    found = 0.0
+    for m in range(weights.size):
+        for other in range(weights.size):
+            found += weights[m] * seen.covariances[k, group, m, other] * weights[other]
+    return max(0.0, found)
+
+
+@kernel(error_model="numpy")
+def _variance_so_far(
+    model: Model, state: State, seen: Seen, k: int, group: int, weights: Floats
+) -> float:
+    """Return the variance of the weighted means by the values so far, which may differ in number.
+
+    As a bound, as if the values of the less frequent measure were among those of the other.
+    """
+    shrunk = np.empty(weights.size)
+    for m in range(weights.size):
+        shrunk[m] = 0.0
+        if weights[m] != 0.0:
+            shrunk[m] = weights[m] / math.sqrt(state.counts[k, group, m, m])
+    return _proxy(model, seen, k, group, shrunk)
+
+
+# ------------------------------------------------------------------------- moving them
+
+
+@inlined
+def role_in_bet(state: State, slot: int, bet: int, cell: int) -> int:
+    """Return the role of a cell's arm in a bet, -1 if there is no bet or it has none."""
+    arms, groups = state.pulls.shape
+    if state.bets.ledger[slot, bet] == NO_BET:
+        return -1
+    arm = cell // groups
+    if arm == state.target[slot]:
+        return TARGET
+    return RIVAL if arm == bet and bet < arms else -1
+
+
+@inlined
+def is_used(state: State, slot: int, cell: int, m: int) -> bool:
+    """Return whether a measure of a cell has a part in a bet of a block."""
+    group = cell % state.pulls.shape[1]
+    for bet in range(state.bets.number[slot]):
+        role = role_in_bet(state, slot, bet, cell)
+        if role >= 0 and state.coefficients[slot, bet, role, group, m] != 0.0:
+            return True
+    return False
+
+
+@inlined
+def is_bet_on(state: State, slot: int, cell: int) -> bool:
+    """Return whether the results of a cell move a bet of a block."""
+    found = False
+    for m in range(state.values.shape[2]):
+        found = found or is_used(state, slot, cell, m)
+    return found
+
+
+@inlined
+def _step(
+    model: Model, state: State, slot: int, bet: int, role: int, group: int, values: Floats
+) -> float:
+    """Return the score of a pull in a bet, less that of its centre; what is NaN counts as worst."""
+    found = 0.0
+    for m in range(values.size):
+        weight = state.coefficients[slot, bet, role, group, m]
+        if weight != 0.0:
+            value = value_in_bet(values[m], model.low[m], model.high[m], weight)
+            found += weight * (value - state.centres[slot, bet, role, group, m])
+    return found
+
+
+@inlined
+def _is_in_bet(state: State, slot: int, bet: int, role: int, group: int) -> bool:
+    found = False
+    for m in range(state.values.shape[2]):
+        found = found or state.coefficients[slot, bet, role, group, m] != 0.0
+    return found
+
+
+@inlined
+def multiply_bets(model: Model, state: State, slot: int, cell: int, values: Floats) -> None:
+    """Multiply one pull's factor into every bet that it takes part in; NaN is a missing value."""
+    group = cell % state.pulls.shape[1]
+    for bet in range(state.bets.number[slot]):
+        role = role_in_bet(state, slot, bet, cell)
+        if role >= 0 and _is_in_bet(state, slot, bet, role, group):
+            step = _step(model, state, slot, bet, role, group, values)
+            multiply_bet(state.bets, slot, bet, step)
+
+
+@kernel
+def correct_bets(
+    model: Model, state: State, slot: int, cell: int, old: Floats, new: Floats
+) -> None:
+    """Replace one pull's factor in every bet that it takes part in."""
+    group = cell % state.pulls.shape[1]
+    for bet in range(state.bets.number[slot]):
+        role = role_in_bet(state, slot, bet, cell)
+        if role >= 0:
+            before = _step(model, state, slot, bet, role, group, old)
+            after = _step(model, state, slot, bet, role, group, new)
+            if before != after:
+                correct_bet(state.bets, slot, bet, before, after)
+
+
+# ------------------------------------------------------------------------- paying them
+
+
+@kernel
+def pay_bets(model: Model, state: State, slot: int) -> None:
+    """Add what the bets of a complete block have won to their ledgers."""
+    for bet in range(state.bets.number[slot]):
+        ledger = state.bets.ledger[slot, bet]
+        if ledger == NO_BET:
+            continue
+        if model.noise == BOUNDED:
+            state.ledgers[ledger] += bounded_gain(state.bets, slot, bet)
+        else:
+            state.ledgers[ledger] += _known_noise_gain(model, state, slot, bet)
+
+
+@kernel
+def _known_noise_gain(model: Model, state: State, slot: int, bet: int) -> float:
+    """Return what a bet pays on known noise, from the values that did arrive.
+
+    Of every measure its own mean in the block counts. So a pull has the score of the values that
+    it gave, each weighted by how few there are of its measure.
+    """
+    groups, measures = model.weights.size, model.objective.size
+    effect = state.constant[slot, bet]
+    variance = 0.0
+    weights = np.empty(measures)
+    for role in range(state.coefficients.shape[2]):
+        arm = state.target[slot] if role == TARGET else bet
+        for group in range(groups):
+            if not _is_in_bet(state, slot, bet, role, group):
+                continue
+            cell = arm * groups + group
+            for m in range(measures):
+                weights[m] = state.coefficients[slot, bet, role, group, m]
+                if weights[m] == 0.0:
+                    continue
+                number = state.pairs[slot, cell, m, m]
+                if number == 0.0:
+                    return 0.0
+                effect += weights[m] * state.values[slot, cell, m] / number
+                weights[m] /= number
+            variance += _proxy_of_block(model, state, slot, arm, group, weights)
+    return known_noise_gain(state.bets, slot, bet, effect, variance)
+
+
+@kernel
+def _proxy_of_block(
+    model: Model, state: State, slot: int, k: int, group: int, weights: Floats
+) -> float:
+    """Return the variance proxy of the weighted sums of the values that a cell's pulls gave."""
+    cell = k * state.pulls.shape[1] + group
+    found = 0.0
+    for m in range(weights.size):
+        for other in range(weights.size):
+            number = state.pairs[slot, cell, m, other]
+            if model.noise == SCALES:
+                both = abs(weights[m] * weights[other])
+                both *= model.scales[k, group, m] * model.scales[k, group, other]
+            else:
+                both = weights[m] * weights[other] * model.covariances[k, group, m, other]
+            found += number * both
+    return max(0.0, found)

@@ -1,0 +1,660 @@
+"""Block betting where one pull gives several measures: the loop of asking and being told.
+
+Counts, directions and bets of a block are frozen when it is planned; the block alone pays or
+loses. Proof: docs/explanation/guardrails.md. A pull's values come as an array by measure, NaN for
+what is not there.
+"""
+
+import math
+
+import numpy as np
+
+from fairtrial.confidence.block_betting.blocks import (
+    OUTSIDE,
+    close_oldest,
+    complete_slot,
+    issue_assigned,
+    next_pull,
+    next_slot,
+    note_loss,
+    open_block,
+    open_planned_block,
+    receive,
+    serial_of,
+    slot_of,
+    tag_of,
+    undo_loss,
+)
+from fairtrial.confidence.noise_kernels import record_as_issued, replace_numbered, settle_record
+from fairtrial.core.compilation import kernel
+from fairtrial.core.draw_kernels import draw_vector
+from fairtrial.core.draws import VectorSource
+from fairtrial.subpopulations._kernels.block_plans import block_counts, extra_cell, list_items
+from fairtrial.subpopulations._kernels.block_state import Rules
+from fairtrial.subpopulations._kernels.block_wealth import evidence_for
+from fairtrial.subpopulations._kernels.indices import ANY_GROUP
+from fairtrial.subpopulations._kernels.measures.bets import (
+    correct_bets,
+    is_bet_on,
+    is_used,
+    multiply_bets,
+    pay_bets,
+    place_bets,
+)
+from fairtrial.subpopulations._kernels.measures.items import (
+    Programmes,
+    Work,
+    fill_programmes,
+    new_programmes,
+    new_work,
+)
+from fairtrial.subpopulations._kernels.measures.model import (
+    BOUNDED,
+    Floats,
+    Integers,
+    Model,
+    Seen,
+    new_view,
+)
+from fairtrial.subpopulations._kernels.measures.plans import (
+    fill_present,
+    find_shares,
+    find_support,
+)
+from fairtrial.subpopulations._kernels.measures.state import (
+    STATE,
+    State,
+    open_constants,
+    open_state,
+)
+from fairtrial.subpopulations._kernels.measures.views import (
+    can_plan,
+    doubt,
+    find_leader,
+    share_missing,
+    summarise,
+)
+from fairtrial.subpopulations._kernels.measures.wealth import (
+    all_wealth,
+    limit_evidence,
+    needs_of,
+    none_is_possible,
+    reject_answers,
+)
+from fairtrial.subpopulations._kernels.model import copy_into, fill, total
+
+__all__ = [
+    "STATE",
+    "answer_now",
+    "ask",
+    "ask_assigned",
+    "correct",
+    "evidence_now",
+    "lose",
+    "open_assigned",
+    "read",
+    "run",
+    "settle",
+    "start",
+    "tell",
+    "tell_late",
+    "wealth_now",
+]
+
+LEADER_NONE_PAUSE = 1.0
+"""What stands in for `rules.pause` when "none" leads and measures are bounded."""
+
+
+@kernel
+def start(packed: Floats, floats: Floats, integers: Integers) -> None:
+    """Open the first block: the initial pulls, on which nothing is bet."""
+    model, rules = open_constants(packed)
+    state = open_state(floats, integers)
+    arms, groups = model.active.shape
+    fill(state.shares, 1.0 / (arms * groups))
+    state.leader[0] = arms
+    if not none_is_possible(model):
+        state.rejected[arms] = 1
+        state.leader[0] = 0
+    state.forecast[0] = math.inf
+    reject_answers(model, rules, state)
+    if not state.finished[0]:
+        planned = np.zeros((arms, groups))
+        for k in range(arms):
+            for group in range(groups):
+                if model.active[k, group] > 0.0:
+                    planned[k, group] = max(1.0, rules.initial_pulls)
+        _begin_block(state, next_slot(state.blocks))
+        open_block(state.blocks, planned.reshape(planned.size))
+
+
+@kernel
+def _begin_block(state: State, slot: int) -> None:
+    """Let a block have the leader for its target, no bets yet, and no values."""
+    state.target[slot] = state.leader[0]
+    state.bets.number[slot] = 0
+    state.values[slot] = 0.0
+    state.pairs[slot] = 0.0
+    state.complete[slot] = 0.0
+    state.absent[slot] = 0.0
+    state.present[slot] = 0.0
+
+
+@kernel
+def _view(model: Model, state: State) -> tuple[Seen, Programmes, Work]:
+    """Return what all data say, and room to evaluate items in."""
+    arms, groups = model.active.shape
+    measures, limits = model.objective.size, model.signs.size
+    seen = new_view(arms, groups, measures, limits)
+    summarise(model, state, seen)
+    return seen, new_programmes(model), new_work(arms, limits, measures)
+
+
+@kernel
+def _plan_block(model: Model, rules: Rules, state: State, batch: float, assigned: Floats) -> None:
+    """Plan the next block and freeze its counts and bets.
+
+    `batch`: pulls wanted in the block; 0 leaves it to the method. `assigned`: the pulls of every
+    cell, where others assigned them; empty if the method plans them.
+    """
+    arms, groups = model.active.shape
+    seen, programmes, work = _view(model, state)
+    leader = find_leader(model, state, seen, programmes, work)
+    state.leader[0] = leader
+    fill_programmes(model, seen, leader, seen.saved, programmes)
+    needs = np.empty(arms + model.signs.size)
+    needs_of(model, rules, state, leader, needs)
+    lossy = _is_lossy(model, state)
+    present = np.empty(needs.size)
+    weakest = fill_present(programmes, leader, state.pulls, lossy, needs, work, present)
+    at, planned_at = seen, programmes
+    doubted = new_view(arms, groups, model.objective.size, model.signs.size)
+    doubts = rules.doubts and doubt(model, state, leader, seen, doubted)
+    if doubts:
+        at, planned_at = doubted, new_programmes(model)
+        fill_programmes(model, at, leader, at.saved, planned_at)
+        fill_present(planned_at, leader, state.pulls, lossy, needs, work, present)
+    items = list_items(rules, needs, present)
+    shares = np.empty((arms, groups))
+    forecast = find_shares(model, rules, state.shares, leader, at, planned_at, items, work, shares)
+    state.forecast[0] = forecast if weakest > 0.0 else math.inf
+    if not doubts:
+        copy_into(state.shares, shares)
+    slot = next_slot(state.blocks)
+    if assigned.size:
+        open_block(state.blocks, assigned)
+    else:
+        support = np.zeros((arms, groups), dtype=np.bool_)
+        number = find_support(model, leader, planned_at, needs, shares, work, support)
+        planned = np.empty((arms, groups))
+        pulls = total(state.pulls)
+        block_counts(model.costs, rules, pulls, shares, support, number, batch, planned)
+        open_planned_block(state.blocks, planned.reshape(planned.size))
+    _begin_block(state, slot)
+    pause = rules.pause**2
+    if leader == arms:
+        pause = LEADER_NONE_PAUSE**2 if rules.bounded else 0.0
+    if weakest >= pause:
+        place_bets(model, rules, state, slot, seen, programmes, work)
+
+
+@kernel
+def _is_lossy(model: Model, state: State) -> bool:
+    for cell in range(state.was_absent.shape[0]):
+        for m in range(state.was_absent.shape[1]):
+            if share_missing(model, state, cell, m) > 0.0:
+                return True
+    return False
+
+
+# ------------------------------------------------------------------------ one pull at a time
+
+
+@kernel
+def ask(
+    packed: Floats, floats: Floats, integers: Integers, group: int, batch: float
+) -> tuple[int, int]:
+    """Return the next cell and its tag; the cell is -1 if there is no room for another block.
+
+    With a `group` that arrived by itself, a cell of that group; the tag is -1 if no open block
+    wants one (the pull then informs plans and pays into nothing).
+    """
+    model, rules = open_constants(packed)
+    state = open_state(floats, integers)
+    cell, serial = _next_cell(model, rules, state, group, batch)
+    slot = slot_of(state.blocks, serial)
+    return cell, tag_of(serial, slot != OUTSIDE and is_bet_on(state, slot, cell))
+
+
+@kernel(inline="always")
+def _next_cell(
+    model: Model, rules: Rules, state: State, group: int, batch: float
+) -> tuple[int, int]:
+    """Return a cell to pull and the serial of its block; plan a block when none has pulls left."""
+    groups = model.weights.size
+    while True:
+        cell, serial = next_pull(state.blocks, group, groups)
+        if cell >= 0:
+            return cell, serial
+        arrived = group >= 0 and state.blocks.number[0] > 0
+        if arrived or not can_plan(model, state):
+            cell = extra_cell(state.blocks, model.active, state.pulls, state.shares, group)
+            return cell, OUTSIDE
+        if next_slot(state.blocks) == OUTSIDE:
+            return -1, OUTSIDE
+        _plan_block(model, rules, state, batch, np.empty(0))
+
+
+@kernel
+def open_assigned(packed: Floats, floats: Floats, integers: Integers, assigned: Floats) -> None:
+    """Open a block of pulls that others assigned, by cell, and freeze its bets."""
+    model, rules = open_constants(packed)
+    state = open_state(floats, integers)
+    if can_plan(model, state):
+        _plan_block(model, rules, state, 0.0, assigned)
+    else:
+        _begin_block(state, next_slot(state.blocks))
+        open_block(state.blocks, assigned)
+
+
+@kernel
+def ask_assigned(_packed: Floats, floats: Floats, integers: Integers, cell: int) -> int:
+    """Issue a pull of the only open block, if there is any; return its tag."""
+    state = open_state(floats, integers)
+    serial = issue_assigned(state.blocks, cell)
+    slot = slot_of(state.blocks, serial)
+    return tag_of(serial, slot != OUTSIDE and is_bet_on(state, slot, cell))
+
+
+@kernel
+def read(
+    packed: Floats,
+    floats: Floats,
+    integers: Integers,
+    cell: int,
+    tag: int,
+    values: tuple[Floats, Floats],
+    number: int,
+) -> None:
+    """Take values that come before the others of their pull: those known before, and known now."""
+    model, rules = open_constants(packed)
+    state = open_state(floats, integers)
+    slot = slot_of(state.blocks, serial_of(tag))
+    _take(model, rules, state, cell, slot, values[0], values[1], False, number)
+
+
+@kernel
+def tell(
+    packed: Floats,
+    floats: Floats,
+    integers: Integers,
+    cell: int,
+    tag: int,
+    values: tuple[Floats, Floats],
+    number: int,
+) -> None:
+    """Take all values of a pull: those known before, and all; what is NaN will never be known."""
+    model, rules = open_constants(packed)
+    state = open_state(floats, integers)
+    slot = slot_of(state.blocks, serial_of(tag))
+    _take(model, rules, state, cell, slot, values[0], values[1], True, number)
+
+
+@kernel
+def lose(
+    packed: Floats,
+    floats: Floats,
+    integers: Integers,
+    cell: int,
+    tag: int,
+    known: Floats,
+    number: int,
+) -> None:
+    """Take note that a pull will have no values but those that are known."""
+    model, rules = open_constants(packed)
+    state = open_state(floats, integers)
+    slot = slot_of(state.blocks, serial_of(tag))
+    _take(model, rules, state, cell, slot, known, known, True, number)
+
+
+@kernel
+def _take(
+    model: Model,
+    rules: Rules,
+    state: State,
+    cell: int,
+    slot: int,
+    before: Floats,
+    now: Floats,
+    is_final: bool,
+    number: int,
+) -> None:
+    """Take what is new of a pull; once its block can count it, settle what is complete."""
+    _take_data(state, cell, before, now)
+    if slot == OUTSIDE:
+        return
+    if is_final and not rules.pulls_again:
+        _count_presence(state, slot, cell, now, 1.0)
+    if _is_complete(state, slot, cell, before):
+        return
+    if not is_final and not _is_complete(state, slot, cell, now):
+        return
+    if not _is_known(now) or (rules.pulls_again and _lacks(state, slot, cell, now)):
+        note_loss(state.blocks, slot, cell, rules.pulls_again)
+        if rules.pulls_again:
+            return
+    else:
+        receive(state.blocks, slot, cell, 0.0)
+        _take_in_block(model, state, slot, cell, now, number)
+    if model.noise == BOUNDED:
+        multiply_bets(model, state, slot, cell, now)
+    if state.blocks.waiting[slot] == 0:
+        _settle(model, rules, state)
+
+
+@kernel
+def _is_known(values: Floats) -> bool:
+    """Return whether a pull gave any value."""
+    found = False
+    for m in range(values.size):
+        found = found or not math.isnan(values[m])
+    return found
+
+
+@kernel
+def _lacks(state: State, slot: int, cell: int, values: Floats) -> bool:
+    """Return whether a value is missing that a bet of the block uses."""
+    found = False
+    for m in range(values.size):
+        found = found or (math.isnan(values[m]) and is_used(state, slot, cell, m))
+    return found
+
+
+@kernel
+def _is_complete(state: State, slot: int, cell: int, values: Floats) -> bool:
+    """Return whether a pull has given all that its block uses, and something at all."""
+    return _is_known(values) and not _lacks(state, slot, cell, values)
+
+
+@kernel
+def _take_data(state: State, cell: int, before: Floats, now: Floats) -> None:
+    """Add values that are new, and the pairs of which one is."""
+    groups = state.pulls.shape[1]
+    k, group = cell // groups, cell % groups
+    if _is_known(now) and not _is_known(before):
+        state.pulls[k, group] += 1.0
+    for m in range(now.size):
+        if math.isnan(now[m]):
+            continue
+        is_new = math.isnan(before[m])
+        if is_new:
+            state.sums[k, group, m] += now[m]
+        for other in range(now.size):
+            if not math.isnan(now[other]) and (is_new or math.isnan(before[other])):
+                state.counts[k, group, m, other] += 1.0
+                state.products[k, group, m, other] += now[m] * now[other]
+
+
+@kernel
+def _count_presence(state: State, slot: int, cell: int, values: Floats, sign: float) -> None:
+    """Count which measures a pull of a block has given, and which it never will."""
+    for m in range(values.size):
+        if math.isnan(values[m]):
+            state.absent[slot, cell, m] += sign
+        else:
+            state.present[slot, cell, m] += sign
+
+
+@kernel
+def _take_in_block(
+    model: Model, state: State, slot: int, cell: int, values: Floats, number: int
+) -> None:
+    """Add the values of a pull to those that its block was told."""
+    _add_to_block(model, state, slot, cell, values, 1.0)
+    if state.settled_noise.size:
+        for m in range(values.size):
+            scale = _scale(model, cell, m)
+            if not math.isnan(values[m]) and scale > 0.0:
+                place = cell * values.size + m
+                record_as_issued(state.noise[slot], place, float(number), values[m] / scale)
+
+
+@kernel
+def _scale(model: Model, cell: int, m: int) -> float:
+    groups = model.weights.size
+    return model.scales[cell // groups, cell % groups, m]
+
+
+@kernel
+def _add_to_block(
+    model: Model, state: State, slot: int, cell: int, values: Floats, sign: float
+) -> None:
+    """Add the values of a pull to what its block was told, and its objective if it is known."""
+    score = 0.0
+    for m in range(values.size):
+        if model.objective[m] != 0.0:
+            score += model.objective[m] * values[m]
+        if math.isnan(values[m]):
+            continue
+        state.values[slot, cell, m] += sign * values[m]
+        for other in range(values.size):
+            if not math.isnan(values[other]):
+                state.pairs[slot, cell, m, other] += sign
+    if not math.isnan(score):
+        state.complete[slot, cell] += sign
+        state.blocks.sums[slot, cell] += sign * score
+        state.blocks.squares[slot, cell] += sign * score**2
+
+
+@kernel
+def tell_late(
+    packed: Floats,
+    floats: Floats,
+    integers: Integers,
+    cell: int,
+    tag: int,
+    values: tuple[Floats, Floats],
+    number: int,
+) -> bool:
+    """Take the values of a pull given up as lost; return whether they still count for its block.
+
+    They do while the block is open: the worst value that a bet took was at most as good. Where
+    the pull was to be made again, they do until another has been issued in its place.
+    """
+    model, rules = open_constants(packed)
+    state = open_state(floats, integers)
+    before, now = values
+    slot = slot_of(state.blocks, serial_of(tag))
+    if slot == OUTSIDE:
+        _take_data(state, cell, before, now)
+        return False
+    if _is_complete(state, slot, cell, before):
+        _take_data(state, cell, before, now)
+        _recount(rules, state, slot, cell, before, now)
+        return True
+    if _was_loss(rules, state, slot, cell, before):
+        if not undo_loss(state.blocks, slot, cell, rules.pulls_again):
+            _take_data(state, cell, before, now)
+            return False
+        if rules.pulls_again:
+            _take(model, rules, state, cell, slot, before, now, True, number)
+            return True
+        receive(state.blocks, slot, cell, 0.0)
+    _take_data(state, cell, before, now)
+    _replace_in_block(model, rules, state, slot, cell, before, now)
+    return True
+
+
+@kernel
+def _was_loss(rules: Rules, state: State, slot: int, cell: int, values: Floats) -> bool:
+    """Return whether a pull that ended with these values counted as lost."""
+    return not _is_known(values) or (rules.pulls_again and _lacks(state, slot, cell, values))
+
+
+@kernel
+def _recount(rules: Rules, state: State, slot: int, cell: int, old: Floats, new: Floats) -> None:
+    if not rules.pulls_again:
+        _count_presence(state, slot, cell, old, -1.0)
+        _count_presence(state, slot, cell, new, 1.0)
+
+
+@kernel
+def _replace_in_block(
+    model: Model,
+    rules: Rules,
+    state: State,
+    slot: int,
+    cell: int,
+    old: Floats,
+    new: Floats,
+) -> None:
+    """Replace the values of a pull that a block has counted."""
+    _recount(rules, state, slot, cell, old, new)
+    _add_to_block(model, state, slot, cell, old, -1.0)
+    _add_to_block(model, state, slot, cell, new, 1.0)
+    if model.noise == BOUNDED:
+        correct_bets(model, state, slot, cell, old, new)
+
+
+@kernel
+def correct(
+    packed: Floats,
+    floats: Floats,
+    integers: Integers,
+    cell: int,
+    tag: int,
+    old: Floats,
+    new: Floats,
+    number: int,
+) -> None:
+    """Replace the values of a pull in the data, and in the bets of its block if they can follow.
+
+    The tag is -1 for values that are in no bet.
+    """
+    model, rules = open_constants(packed)
+    state = open_state(floats, integers)
+    nothing = np.full(old.size, math.nan)
+    _remove_data(state, cell, old)
+    _take_data(state, cell, nothing, new)
+    serial = serial_of(tag)
+    slot = slot_of(state.blocks, serial)
+    if slot != OUTSIDE:
+        if _was_loss(rules, state, slot, cell, old):
+            if rules.pulls_again or not _is_known(new):
+                return
+            undo_loss(state.blocks, slot, cell, False)
+            receive(state.blocks, slot, cell, 0.0)
+        _replace_in_block(model, rules, state, slot, cell, old, new)
+    if state.settled_noise.size and serial >= 0:
+        record = state.noise[slot] if slot != OUTSIDE else state.settled_noise
+        for m in range(old.size):
+            scale = _scale(model, cell, m)
+            if scale > 0.0 and not math.isnan(old[m]) and not math.isnan(new[m]):
+                place = cell * old.size + m
+                before, after = old[m] / scale, new[m] / scale
+                replace_numbered(record, place, float(number), before, after)
+
+
+@kernel
+def _remove_data(state: State, cell: int, values: Floats) -> None:
+    """Take the values of a pull out of the data."""
+    groups = state.pulls.shape[1]
+    k, group = cell // groups, cell % groups
+    if _is_known(values):
+        state.pulls[k, group] -= 1.0
+    for m in range(values.size):
+        if math.isnan(values[m]):
+            continue
+        state.sums[k, group, m] -= values[m]
+        for other in range(values.size):
+            if not math.isnan(values[other]):
+                state.counts[k, group, m, other] -= 1.0
+                state.products[k, group, m, other] -= values[m] * values[other]
+
+
+@kernel
+def settle(packed: Floats, floats: Floats, integers: Integers) -> None:
+    """Pay the bets of every block that is complete."""
+    model, rules = open_constants(packed)
+    _settle(model, rules, open_state(floats, integers))
+
+
+@kernel
+def _settle(model: Model, rules: Rules, state: State) -> None:
+    """Pay the bets of every block that is complete, in the order in which they were issued."""
+    slot = complete_slot(state.blocks)
+    while slot != OUTSIDE and not state.finished[0]:
+        pay_bets(model, state, slot)
+        for cell in range(state.was_absent.shape[0]):
+            for m in range(state.was_absent.shape[1]):
+                state.was_absent[cell, m] += state.absent[slot, cell, m]
+                state.was_present[cell, m] += state.present[slot, cell, m]
+        close_oldest(state.blocks)
+        if state.settled_noise.size:
+            settle_record(state.settled_noise, state.noise[slot])
+        reject_answers(model, rules, state)
+        slot = complete_slot(state.blocks)
+
+
+# ------------------------------------------------------------------------------- the whole
+
+
+@kernel
+def wealth_now(packed: Floats, floats: Floats, integers: Integers) -> Floats:
+    """Return the log wealth against every answer, "none" last."""
+    model, _ = open_constants(packed)
+    return all_wealth(model, open_state(floats, integers))
+
+
+@kernel
+def evidence_now(packed: Floats, floats: Floats, integers: Integers, answer: int) -> float:
+    """Return the least of all that an answer needs, where ledgers are tested separately."""
+    model, _ = open_constants(packed)
+    state = open_state(floats, integers)
+    return evidence_for(state, limit_evidence(model, state), answer)
+
+
+@kernel
+def answer_now(packed: Floats, floats: Floats, integers: Integers) -> int:
+    """Return the leader by all data so far (K stands for "none"), -1 before there are enough."""
+    model, _ = open_constants(packed)
+    state = open_state(floats, integers)
+    if not can_plan(model, state):
+        return -1
+    seen, programmes, work = _view(model, state)
+    return find_leader(model, state, seen, programmes, work)
+
+
+@kernel
+def run(
+    packed: Floats,
+    floats: Floats,
+    integers: Integers,
+    batch: float,
+    source: VectorSource,
+    low: Floats,
+    unit: Floats,
+    generator: np.random.Generator,
+    max_pulls: int,
+) -> int:
+    """Run to the stop or to that many pulls; return their number.
+
+    The kernels are told measures less `low`, in units of `unit`.
+    """
+    model, rules = open_constants(packed)
+    state = open_state(floats, integers)
+    measures = model.objective.size
+    nothing = np.full(measures, math.nan)
+    values = np.empty(measures)
+    pulls = 0
+    while pulls < max_pulls and not state.finished[0]:
+        cell, serial = _next_cell(model, rules, state, ANY_GROUP, batch)
+        draw_vector(
+            source.kind, source.first, source.second, source.starts, cell, generator, values
+        )
+        for m in range(measures):
+            values[m] = (values[m] - low[m]) / unit[m]
+        slot = slot_of(state.blocks, serial)
+        _take(model, rules, state, cell, slot, nothing, values, True, pulls)
+        pulls += 1
+    return pulls

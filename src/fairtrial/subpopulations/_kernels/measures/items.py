@@ -1,0 +1,425 @@
+"""Items: what a leader still has to be told apart from, and what pulls say about it.
+
+A rival is right if it keeps its limits and is at least as good as the leader. Each of these is a
+row, linear in the means; the nearest means at which all hold follow from a small quadratic
+programme in one multiplier for each. Row 0 is the objective, row r + 1 is limit r.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from fairtrial.confidence.row_kernels import (
+    ROUNDING,
+    Scratch,
+    new_scratch,
+    solve_programme,
+)
+from fairtrial.core.compilation import kernel
+from fairtrial.subpopulations._kernels.measures.model import (
+    Booleans,
+    Floats,
+    Integers,
+    Model,
+    Seen,
+    end_group,
+    first_group,
+    has_limit,
+    part_in_limit,
+)
+
+_inlined = kernel(forceinline=True, _nrt=False, error_model="numpy")
+"""Compiler of what is called thousands of times for a plan, and allocates nothing."""
+
+
+class Programmes(NamedTuple):
+    """The programmes of all items, for a leader: what of them does not depend on pulls."""
+
+    short: Floats
+    """By how much every arm is short of every row, shape (K, R + 1); minus infinity for none."""
+    products: Floats
+    """Covariances of the rows of a cell by a pull of it, shape (K, L, n, n); see `place`."""
+    place: Integers
+    """Where a row is among those of a group, shape (R + 1, L); -1 if it has no part there."""
+    rows: Integers
+    """The row at a place among those of a group, shape (L, n); -1 for none."""
+    first: Integers
+    """The first group that a row is about; the one after the last is in `end`."""
+    end: Integers
+    own: Floats
+    """What a single pull of each of the leader's cells adds to that of row 0, shape (L,)."""
+    distance: Floats
+    """By how much the leader is short of every limit."""
+    spread: Floats
+    """Variance of every limit of the leader by a single pull of each cell, shape (R, L)."""
+
+
+class Work(NamedTuple):
+    """Room to evaluate items in: their multipliers are kept until they are evaluated again."""
+
+    multipliers: Floats
+    """Of every item and row; shape (items, R + 1). Of a leader's limit: its own row only."""
+    rows: Integers
+    pull: Floats
+    scratch: Scratch
+
+
+@kernel
+def new_programmes(model: Model) -> Programmes:
+    """Return room for the programmes of a problem."""
+    arms, groups = model.costs.shape
+    limits = model.signs.size
+    place = np.full((limits + 1, groups), -1)
+    first, end = np.zeros(limits + 1, dtype=np.int64), np.full(limits + 1, groups)
+    number = np.zeros(groups, dtype=np.int64)
+    for row in range(limits + 1):
+        if row > 0:
+            first[row], end[row] = first_group(model, row - 1), end_group(model, row - 1)
+        for group in range(first[row], end[row]):
+            part = model.weights[group] if row == 0 else part_in_limit(model, row - 1, group)
+            if part != 0.0:
+                place[row, group] = number[group]
+                number[group] += 1
+    rows = np.full((groups, number.max()), -1)
+    for row in range(limits + 1):
+        for group in range(groups):
+            if place[row, group] >= 0:
+                rows[group, place[row, group]] = row
+    return Programmes(
+        np.empty((arms, limits + 1)),
+        np.zeros((arms, groups, rows.shape[1], rows.shape[1])),
+        place,
+        rows,
+        first,
+        end,
+        np.zeros(groups),
+        np.empty(limits),
+        np.zeros((limits, groups)),
+    )
+
+
+@kernel
+def new_work(arms: int, limits: int, measures: int) -> Work:
+    """Return room for the items of so many arms, limits and measures."""
+    return Work(
+        np.zeros((arms + limits, limits + 1)),
+        np.empty(limits + 1, dtype=np.int64),
+        np.empty(measures),
+        new_scratch(limits + 1),
+    )
+
+
+@kernel
+def fill_programmes(
+    model: Model, seen: Seen, leader: int, short: Floats, found: Programmes
+) -> None:
+    """Fill the programmes for a leader, K for none. `short`: of the limits, by arm."""
+    arms, groups = seen.spread.shape
+    for k in range(arms):
+        found.short[k, 0] = -math.inf
+        if leader < arms and k != leader:
+            found.short[k, 0] = seen.worst[leader] - seen.best[k] + model.tolerance
+        for r in range(model.signs.size):
+            found.short[k, r + 1] = short[k, r]
+        for group in range(groups):
+            _fill_products(model, seen, k, group, found)
+    for group in range(groups):
+        found.own[group] = 0.0
+        if leader == arms:
+            continue
+        for place in range(found.rows.shape[1]):
+            row = found.rows[group, place]
+            if row == 0:
+                found.own[group] = found.products[leader, group, place, place]
+            elif row > 0:
+                found.spread[row - 1, group] = found.products[leader, group, place, place]
+    if leader < arms:
+        for r in range(model.signs.size):
+            found.distance[r] = seen.failed[leader, r]
+
+
+@kernel
+def _fill_products(model: Model, seen: Seen, k: int, group: int, found: Programmes) -> None:
+    """Fill the covariances of the rows of a cell."""
+    for place in range(found.rows.shape[1]):
+        row = found.rows[group, place]
+        if row < 0:
+            break
+        for other_place in range(place + 1):
+            other = found.rows[group, other_place]
+            # Row 0, the objective, is at the first place.
+            if row == 0:
+                both = model.weights[group] ** 2 * seen.spread[k, group]
+            else:
+                m = int(model.measure_of[row - 1])
+                both = part_in_limit(model, row - 1, group) * model.signs[row - 1]
+                if other == 0:
+                    both *= model.weights[group] * seen.pulled[k, group, m]
+                else:
+                    own = int(model.measure_of[other - 1])
+                    both *= part_in_limit(model, other - 1, group) * model.signs[other - 1]
+                    both *= seen.covariances[k, group, own, m]
+            found.products[k, group, place, other_place] = both
+            found.products[k, group, other_place, place] = both
+
+
+# ----------------------------------------------------------------------------- values
+
+
+@_inlined
+def item_value(programmes: Programmes, item: int, leader: int, pulls: Floats, work: Work) -> float:
+    """Return the information that pulls of every cell give on an item; fill its multipliers."""
+    if item >= pulls.shape[0]:
+        return _limit_value(programmes, item, leader, pulls, work)
+    return _rival_value(programmes, item, leader, pulls, work)
+
+
+@_inlined
+def _limit_value(
+    programmes: Programmes, item: int, leader: int, pulls: Floats, work: Work
+) -> float:
+    """Return the information on "the leader is exactly on a limit"."""
+    r = item - pulls.shape[0]
+    variance = variance_of_limit(programmes, r, leader, pulls)
+    distance = abs(programmes.distance[r])
+    multiplier = distance / variance if 0.0 < variance < math.inf else 0.0
+    work.multipliers[item, r + 1] = multiplier
+    return multiplier * distance
+
+
+@_inlined
+def variance_of_limit(programmes: Programmes, r: int, leader: int, pulls: Floats) -> float:
+    """Return the variance with which pulls tell where the leader is with limit r."""
+    variance = 0.0
+    for group in range(pulls.shape[1]):
+        if programmes.spread[r, group] > 0.0:
+            variance += programmes.spread[r, group] / pulls[leader, group]
+    return variance
+
+
+@_inlined
+def _rival_value(programmes: Programmes, k: int, leader: int, pulls: Floats, work: Work) -> float:
+    """Return the weighted distance to "k keeps its limits, and is at least as good as the leader".
+
+    Rows that touch a cell without pulls are left out. The programme is solved for the rows that do
+    not hold, until all others do.
+    """
+    multipliers, scratch = work.multipliers, work.scratch
+    number = 0
+    for row in range(multipliers.shape[1]):
+        multipliers[k, row] = 0.0
+        if programmes.short[k, row] > 0.0:
+            number = _add_row(programmes, k, leader, pulls, work, row, number)
+    value = 0.0
+    tried = 0
+    while number > tried:
+        tried = number
+        value = solve_programme(scratch, number)
+        for place in range(tried):
+            multipliers[k, work.rows[place]] = scratch.multipliers[place]
+        for row in range(multipliers.shape[1]):
+            if _is_broken(programmes, k, leader, pulls, work, row, tried):
+                number = _add_row(programmes, k, leader, pulls, work, row, number)
+    return value
+
+
+@_inlined
+def _is_broken(
+    programmes: Programmes,
+    k: int,
+    leader: int,
+    pulls: Floats,
+    work: Work,
+    row: int,
+    number: int,
+) -> bool:
+    """Return whether a row that is not in the programme does not hold at its solution."""
+    short = programmes.short[k, row]
+    raised = 0.0
+    is_in = short == -math.inf
+    for place in range(number):
+        other = work.rows[place]
+        is_in = is_in or other == row
+        if work.scratch.multipliers[place] > 0.0:
+            both = _product(programmes, k, leader, pulls, row, other)
+            raised += work.scratch.multipliers[place] * both
+    return not is_in and short - raised > ROUNDING * (abs(short) + abs(raised))
+
+
+@_inlined
+def _add_row(
+    programmes: Programmes,
+    k: int,
+    leader: int,
+    pulls: Floats,
+    work: Work,
+    row: int,
+    number: int,
+) -> int:
+    """Add a row to the programme if its cells have pulls; return how many rows there are."""
+    work.rows[number] = row
+    work.scratch.short[number] = programmes.short[k, row]
+    own = math.inf
+    for place in range(number + 1):
+        own = _product(programmes, k, leader, pulls, row, work.rows[place])
+        work.scratch.matrix[number, place] = work.scratch.matrix[place, number] = own
+    return number + 1 if own < math.inf else number
+
+
+@_inlined
+def _product(
+    programmes: Programmes, k: int, leader: int, pulls: Floats, row: int, other: int
+) -> float:
+    """Return the covariance with which pulls tell of two rows; infinite where there are none."""
+    found = 0.0
+    first = max(programmes.first[row], programmes.first[other])
+    for group in range(first, min(programmes.end[row], programmes.end[other])):
+        both = _product_in(programmes, k, row, other, group)
+        if both != 0.0:
+            found += both / pulls[k, group]
+        if row == 0 and other == 0 and programmes.own[group] > 0.0:
+            found += programmes.own[group] / pulls[leader, group]
+    return found
+
+
+@_inlined
+def _product_in(programmes: Programmes, k: int, row: int, other: int, group: int) -> float:
+    """Return the covariance of two rows by a pull of one cell."""
+    place, other_place = programmes.place[row, group], programmes.place[other, group]
+    if place < 0 or other_place < 0:
+        return 0.0
+    return programmes.products[k, group, place, other_place]
+
+
+# ------------------------------------------------------------- directions and derivatives
+
+
+@kernel
+def pull_on(model: Model, multipliers: Floats, item: int, group: int, pull: Floats) -> bool:
+    """Fill how the rows of a rival pull on the means of its cell; return whether they do."""
+    moves = False
+    scale = multipliers[item, 0] * model.weights[group]
+    for m in range(pull.size):
+        pull[m] = scale * model.objective[m]
+        moves = moves or pull[m] != 0.0
+    for r in range(model.signs.size):
+        multiplier = multipliers[item, r + 1]
+        if multiplier > 0.0:
+            part = part_in_limit(model, r, group)
+            if part != 0.0:
+                pull[int(model.measure_of[r])] += multiplier * part * model.signs[r]
+                moves = True
+    return moves
+
+
+@_inlined
+def item_gradient(
+    programmes: Programmes, item: int, leader: int, pulls: Floats, work: Work, gradient: Floats
+) -> None:
+    """Fill an item's derivatives by the pulls, after `item_value` has filled its multipliers."""
+    arms, groups = pulls.shape
+    multipliers = work.multipliers
+    for k in range(arms):
+        for group in range(groups):
+            gradient[k, group] = 0.0
+    if item >= arms:
+        r = item - arms
+        for group in range(groups):
+            spread = programmes.spread[r, group]
+            if spread > 0.0 and multipliers[item, r + 1] > 0.0:
+                moved = multipliers[item, r + 1] / pulls[leader, group]
+                gradient[leader, group] = moved**2 * spread
+        return
+    for row in range(multipliers.shape[1]):
+        if multipliers[item, row] == 0.0:
+            continue
+        for other in range(multipliers.shape[1]):
+            both = multipliers[item, row] * multipliers[item, other]
+            if both != 0.0:
+                first = max(programmes.first[row], programmes.first[other])
+                for group in range(first, min(programmes.end[row], programmes.end[other])):
+                    product = _product_in(programmes, item, row, other, group)
+                    if product != 0.0:
+                        gradient[item, group] += both * product / pulls[item, group] ** 2
+    if multipliers[item, 0] > 0.0:
+        for group in range(groups):
+            if programmes.own[group] > 0.0:
+                moved = multipliers[item, 0] / pulls[leader, group]
+                gradient[leader, group] = moved**2 * programmes.own[group]
+
+
+# ---------------------------------------------------------------------- cells of an item
+
+
+@kernel
+def mark_useful_cells(model: Model, seen: Seen, item: int, leader: int, useful: Floats) -> None:
+    """Mark with a one the cells that may have a part in an item."""
+    arms, groups = useful.shape
+    if item >= arms:
+        _mark_limit(model, item - arms, leader, useful)
+        return
+    for r in range(model.signs.size):
+        # A limit over all groups may start to bind once another one is kept.
+        is_overall = model.group_of[r] < 0.0 and has_limit(model, item, r)
+        if seen.saved[item, r] > 0.0 or (is_overall and leader == arms):
+            _mark_limit(model, r, item, useful)
+    if leader < arms:
+        for group in range(groups):
+            if model.weights[group] > 0.0:
+                useful[leader, group] = useful[item, group] = 1.0
+
+
+@kernel
+def _mark_limit(model: Model, r: int, k: int, useful: Floats) -> None:
+    """Mark the cells of an arm that limit r is about."""
+    for group in range(useful.shape[1]):
+        if part_in_limit(model, r, group) != 0.0:
+            useful[k, group] = 1.0
+
+
+@kernel
+def mark_cells_in_use(
+    model: Model, multipliers: Floats, item: int, leader: int, support: Booleans
+) -> bool:
+    """Mark the cells that rows with a multiplier touch; return whether there are any.
+
+    Without pulls of all its cells a row has no part in a bet, even where the rows of a cell cancel.
+    """
+    arms, groups = support.shape
+    found = False
+    k = leader if item >= arms else item
+    for row in range(multipliers.shape[1]):
+        if multipliers[item, row] == 0.0:
+            continue
+        found = True
+        for group in range(groups):
+            if row == 0 and model.weights[group] > 0.0:
+                support[k, group] = support[leader, group] = True
+            elif row > 0 and part_in_limit(model, row - 1, group) != 0.0:
+                support[k, group] = True
+    return found
+
+
+@kernel
+def mark_cells_of(model: Model, item: int, leader: int, support: Booleans) -> None:
+    """Mark every cell that an item rests on: where a mean sits exactly on its border.
+
+    No direction stands out there, and cells that were left alone would stay there for ever.
+    """
+    arms, groups = support.shape
+    for group in range(groups):
+        q = model.weights[group]
+        if item >= arms:
+            if part_in_limit(model, item - arms, group) != 0.0:
+                support[leader, group] = True
+            continue
+        if q > 0.0 and leader < arms:
+            support[leader, group] = True
+        has_part = q > 0.0
+        for r in range(model.signs.size):
+            has_part = has_part or (
+                has_limit(model, item, r) and part_in_limit(model, r, group) != 0.0
+            )
+        if has_part:
+            support[item, group] = True

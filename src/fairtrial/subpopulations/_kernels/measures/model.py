@@ -1,0 +1,178 @@
+"""A problem with several measures as its kernels see it."""
+
+import math
+from typing import Annotated, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairtrial.core.compilation import kernel
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+Booleans = NDArray[np.bool_]
+
+OVERALL = -1
+"""What stands for the group of a limit on the weighted mean of all groups."""
+
+BOUNDED, COVARIANCE, SCALES = 0, 1, 2
+"""What is known of the noise: ranges; its covariance; or the scale of each measure alone."""
+
+
+class Model(NamedTuple):
+    """A problem: maximise the objective, and keep every limit as a lower one.
+
+    The objective is the number ``objective @ y`` of a pull with the measures y. Limit r asks that
+    ``signs[r] * y[measure_of[r]]`` has a mean of at least ``bounds[k, r]`` for arm k, in the group
+    ``group_of[r]`` or over all (`OVERALL`); an arm that lacks it has minus infinity there. So a
+    ceiling has the sign -1. `low` and `high` are the ranges of measures, if they are `BOUNDED`.
+    `covariances` and `scales` are those of a known noise; plans use the former. Inactive cells are
+    never needed.
+    """
+
+    weights: Annotated[Floats, "groups"]
+    objective: Annotated[Floats, "measures"]
+    bounds: Annotated[Floats, "arms limits"]
+    signs: Annotated[Floats, "limits"]
+    measure_of: Annotated[Floats, "limits"]
+    group_of: Annotated[Floats, "limits"]
+    low: Annotated[Floats, "measures"]
+    high: Annotated[Floats, "measures"]
+    covariances: Annotated[Floats, "arms groups measures measures"]
+    scales: Annotated[Floats, "arms groups measures"]
+    costs: Annotated[Floats, "arms groups"]
+    active: Annotated[Floats, "arms groups"]
+    noise: int
+    tolerance: float
+
+
+@kernel(forceinline=True)
+def part_in_limit(model: Model, r: int, group: int) -> float:
+    """Return the weight of a group's mean in limit r."""
+    of = int(model.group_of[r])
+    if of == OVERALL:
+        return model.weights[group]
+    return 1.0 if of == group else 0.0
+
+
+@kernel(forceinline=True)
+def first_group(model: Model, r: int) -> int:
+    """Return the first group that limit r is about."""
+    return max(0, int(model.group_of[r]))
+
+
+@kernel(forceinline=True)
+def end_group(model: Model, r: int) -> int:
+    """Return the group after the last one that limit r is about."""
+    of = int(model.group_of[r])
+    return model.weights.size if of == OVERALL else of + 1
+
+
+@kernel(forceinline=True)
+def has_limit(model: Model, k: int, r: int) -> bool:
+    """Return whether arm k has limit r."""
+    return model.bounds[k, r] > -math.inf
+
+
+# -------------------------------------------------------------------------- what is seen
+
+
+class Seen(NamedTuple):
+    """What the data say of every cell, and of the numbers that items are made of.
+
+    With values that are missing there are three views of a mean: as it is, and as a bet sees it
+    that takes what is missing for the lowest, or for the highest value.
+    """
+
+    means: Floats
+    """Of every measure, shape (K, L, M)."""
+    lowest: Floats
+    highest: Floats
+    covariances: Floats
+    """Of one pull, shape (K, L, M, M)."""
+    pulled: Floats
+    """Covariances times the objective, shape (K, L, M)."""
+    spread: Floats
+    """Variance of the objective, shape (K, L)."""
+    quality: Floats
+    """Of every arm, by the means as they are."""
+    best: Floats
+    worst: Floats
+    short: Floats
+    """By how much every arm is short of every limit, shape (K, R): by the means as they are."""
+    saved: Floats
+    """The same, what is missing taken for what would keep the limit."""
+    failed: Floats
+    """The same, what is missing taken for what would break it."""
+
+
+@kernel
+def new_view(arms: int, groups: int, measures: int, limits: int) -> Seen:
+    """Return an empty view."""
+    return Seen(
+        np.empty((arms, groups, measures)),
+        np.empty((arms, groups, measures)),
+        np.empty((arms, groups, measures)),
+        np.empty((arms, groups, measures, measures)),
+        np.empty((arms, groups, measures)),
+        np.empty((arms, groups)),
+        np.empty(arms),
+        np.empty(arms),
+        np.empty(arms),
+        np.empty((arms, limits)),
+        np.empty((arms, limits)),
+        np.empty((arms, limits)),
+    )
+
+
+@kernel
+def derive(model: Model, seen: Seen) -> None:
+    """Fill all that follows from means and covariances."""
+    arms, groups, measures = seen.means.shape
+    for k in range(arms):
+        for group in range(groups):
+            spread = 0.0
+            for m in range(measures):
+                pulled = 0.0
+                for other in range(measures):
+                    pulled += seen.covariances[k, group, m, other] * model.objective[other]
+                seen.pulled[k, group, m] = pulled
+                spread += model.objective[m] * pulled
+            seen.spread[k, group] = max(0.0, spread)
+        derive_arm(model, seen, k)
+
+
+@kernel
+def derive_arm(model: Model, seen: Seen, k: int) -> None:
+    """Fill what follows from the means of an arm."""
+    groups, measures = model.weights.size, model.objective.size
+    quality = best = worst = 0.0
+    for group in range(groups):
+        q = model.weights[group]
+        if q == 0.0:
+            continue
+        for m in range(measures):
+            g = model.objective[m]
+            up, down = seen.highest[k, group, m], seen.lowest[k, group, m]
+            quality += q * g * seen.means[k, group, m]
+            best += q * g * (up if g > 0.0 else down)
+            worst += q * g * (down if g > 0.0 else up)
+    seen.quality[k], seen.best[k], seen.worst[k] = quality, best, worst
+    for r in range(model.signs.size):
+        seen.short[k, r] = seen.saved[k, r] = seen.failed[k, r] = -math.inf
+        if not has_limit(model, k, r):
+            continue
+        sign, m = model.signs[r], int(model.measure_of[r])
+        plain = saved = failed = 0.0
+        for group in range(groups):
+            part = part_in_limit(model, r, group)
+            if part == 0.0:
+                continue
+            up, down = seen.highest[k, group, m], seen.lowest[k, group, m]
+            plain += part * seen.means[k, group, m]
+            saved += part * (up if sign > 0.0 else down)
+            failed += part * (down if sign > 0.0 else up)
+        bound = model.bounds[k, r]
+        seen.short[k, r] = bound - sign * plain
+        seen.saved[k, r] = bound - sign * saved
+        seen.failed[k, r] = bound - sign * failed

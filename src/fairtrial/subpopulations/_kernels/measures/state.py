@@ -1,0 +1,84 @@
+"""What block betting on several measures keeps: constants, data, ledgers, and open blocks."""
+
+from typing import Annotated, NamedTuple
+
+from fairtrial.confidence.block_betting.bets import Bets, inlined
+from fairtrial.confidence.block_betting.blocks import Blocks
+from fairtrial.confidence.noise_kernels import NUMBERED_COLUMNS
+from fairtrial.core.layout import Layout
+from fairtrial.subpopulations._kernels.block_state import Rules
+from fairtrial.subpopulations._kernels.measures.model import Floats, Integers, Model
+
+ROLES = 2
+TARGET, RIVAL = 0, 1
+
+
+class Constants(NamedTuple):
+    """All that never changes; of the rules, ranges and shift are those of the model instead."""
+
+    model: Model
+    rules: Rules
+
+
+class State(NamedTuple):
+    """Everything that changes: data, ledgers, and the open blocks.
+
+    A block has ``bets = arms + limits`` bets: one on each arm but the leader, then one on each
+    limit of the leader. Row 0 of a bet's roles is the leader's arm, row 1 the rival's. A pull is
+    counted as received once every measure with a part in a bet of its block is known, or will
+    never be. Of a pair of measures, what is kept is of pulls that gave both.
+    """
+
+    counts: Annotated[Floats, "arms groups measures measures"]  # values of each, and of each pair
+    sums: Annotated[Floats, "arms groups measures"]
+    products: Annotated[Floats, "arms groups measures measures"]
+    pulls: Annotated[Floats, "arms groups"]  # that gave a value
+    shares: Annotated[Floats, "arms groups"]  # the plan that the next one starts from
+    ledgers: Annotated[Floats, "arms+arms*arms+arms*limits"]  # see the functions below
+    forecast: Annotated[Floats, "1"]  # pulls still needed when the last block was planned
+    rejected: Annotated[Integers, "arms+1"]  # answers, the last is "none"
+    leader: Annotated[Integers, "1"]
+    finished: Annotated[Integers, "1"]
+    answer: Annotated[Integers, "1"]
+    blocks: Blocks
+    target: Annotated[Integers, "slots"]  # the leader that was bet on
+    bets: Bets
+    constant: Annotated[Floats, "slots bets"]  # part of the effect
+    coefficients: Annotated[Floats, "slots bets roles groups measures"]
+    centres: Annotated[Floats, "slots bets roles groups measures"]
+    values: Annotated[Floats, "slots actions measures"]  # sums of what the bets were told
+    pairs: Annotated[Floats, "slots actions measures measures"]  # how many they were told
+    complete: Annotated[Floats, "slots actions"]  # pulls whose objective is known, as in `sums`
+    absent: Annotated[Floats, "slots actions measures"]  # pulls that never will give a measure
+    present: Annotated[Floats, "slots actions measures"]  # pulls that gave it
+    was_absent: Annotated[Floats, "actions measures"]  # the same, of the blocks that are settled
+    was_present: Annotated[Floats, "actions measures"]
+    settled_noise: Annotated[Floats, f"tested {NUMBERED_COLUMNS}"]
+    noise: Annotated[Floats, f"slots tested {NUMBERED_COLUMNS}"]
+
+
+CONSTANTS = Layout(Constants)
+STATE = Layout(State)
+open_constants = CONSTANTS.open
+open_state = STATE.open
+
+
+@inlined
+def own_ledger(arm: int) -> int:
+    """Return the ledger D[arm]: against the arm being feasible."""
+    return arm
+
+
+@inlined
+def pair_ledger(state: State, rival: int, target: int) -> int:
+    """Return the ledger P[rival, target]: against the rival being as good as the target."""
+    arms = state.shares.shape[0]
+    return arms + rival * arms + target
+
+
+@inlined
+def limit_ledger(state: State, target: int, r: int) -> int:
+    """Return the ledger C[target, r]: against the target breaking limit r."""
+    arms = state.shares.shape[0]
+    limits = state.coefficients.shape[1] - arms
+    return arms + arms * arms + target * limits + r

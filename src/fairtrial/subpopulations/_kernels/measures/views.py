@@ -1,0 +1,273 @@
+"""What a plan is made at: the data in means and covariances, losses and doubts allowed for."""
+
+import math
+
+from fairtrial.core.compilation import kernel
+from fairtrial.subpopulations._kernels.block_plans import PRIOR_PULLS
+from fairtrial.subpopulations._kernels.doubt import DOUBT, NEGLECT
+from fairtrial.subpopulations._kernels.measures.items import (
+    Programmes,
+    Work,
+    fill_programmes,
+    item_value,
+)
+from fairtrial.subpopulations._kernels.measures.model import (
+    BOUNDED,
+    Model,
+    Seen,
+    derive,
+    has_limit,
+    part_in_limit,
+)
+from fairtrial.subpopulations._kernels.measures.state import State
+
+_LARGEST_CORRELATION = 0.999
+"""That an estimated covariance may show: a larger one would promise what data cannot hold."""
+
+
+@kernel
+def summarise(model: Model, state: State, seen: Seen) -> None:
+    """Fill what all data say; covariances in known ranges shrink to those of fair coins."""
+    arms, groups, measures = seen.means.shape
+    for k in range(arms):
+        for group in range(groups):
+            for m in range(measures):
+                count = state.counts[k, group, m, m]
+                mean = state.sums[k, group, m] / max(count, 1e-300)
+                if count == 0.0 and model.noise == BOUNDED:
+                    mean = 0.5 * (model.low[m] + model.high[m])
+                seen.means[k, group, m] = mean
+            if model.noise == BOUNDED:
+                _estimate_covariances(model, state, seen, k, group)
+            else:
+                for m in range(measures):
+                    for other in range(measures):
+                        known = model.covariances[k, group, m, other]
+                        seen.covariances[k, group, m, other] = known
+    _see_losses(model, state, seen)
+    derive(model, seen)
+
+
+@kernel
+def _estimate_covariances(model: Model, state: State, seen: Seen, k: int, group: int) -> None:
+    measures = model.objective.size
+    for m in range(measures):
+        for other in range(m + 1):
+            count = state.counts[k, group, m, other]
+            both = seen.means[k, group, m] * seen.means[k, group, other]
+            found = state.products[k, group, m, other] - count * both
+            if other == m:
+                # As the scalar rule has it: fewer roundings where means are far from zero.
+                square = state.sums[k, group, m] ** 2 / max(count, 1e-300)
+                found = state.products[k, group, m, m] - square
+                found += PRIOR_PULLS * (model.high[m] - model.low[m]) ** 2 / 4.0
+            found /= count + PRIOR_PULLS
+            seen.covariances[k, group, m, other] = found
+            seen.covariances[k, group, other, m] = found
+    for m in range(measures):
+        for other in range(m):
+            own = seen.covariances[k, group, m, m] * seen.covariances[k, group, other, other]
+            most = _LARGEST_CORRELATION * math.sqrt(max(0.0, own))
+            found = min(max(seen.covariances[k, group, m, other], -most), most)
+            seen.covariances[k, group, m, other] = seen.covariances[k, group, other, m] = found
+
+
+@kernel
+def _see_losses(model: Model, state: State, seen: Seen) -> None:
+    """Fill the means as bets see them that take what is missing for its worst value."""
+    arms, groups, measures = seen.means.shape
+    for k in range(arms):
+        for group in range(groups):
+            for m in range(measures):
+                mean = seen.means[k, group, m]
+                share = share_missing(model, state, k * groups + group, m)
+                seen.lowest[k, group, m] = mean
+                seen.highest[k, group, m] = mean
+                if share > 0.0:
+                    seen.lowest[k, group, m] += share * (model.low[m] - mean)
+                    seen.highest[k, group, m] += share * (model.high[m] - mean)
+
+
+@kernel
+def share_missing(model: Model, state: State, cell: int, m: int) -> float:
+    """Return the share of a cell's pulls that never give a measure, where bets count them."""
+    missing = state.was_absent[cell, m]
+    if missing == 0.0 or model.noise != BOUNDED:
+        return 0.0
+    return missing / (missing + max(1.0, state.was_present[cell, m]))
+
+
+@kernel
+def can_plan(model: Model, state: State) -> bool:
+    """Return whether enough is known of every cell that matters.
+
+    Where noise is known, that is a value of every measure; else the ranges are enough of those
+    of which there is none yet.
+    """
+    arms, groups = model.active.shape
+    for k in range(arms):
+        for group in range(groups):
+            if model.active[k, group] == 0.0:
+                continue
+            if model.noise == BOUNDED:
+                lost = state.blocks.lost[k * groups + group]
+                if state.pulls[k, group] + lost < 1.0:
+                    return False
+                continue
+            for m in range(model.objective.size):
+                if is_wanted(model, k, group, m) and state.counts[k, group, m, m] < 1.0:
+                    return False
+    return True
+
+
+@kernel
+def is_wanted(model: Model, k: int, group: int, m: int) -> bool:
+    """Return whether a measure of a cell has a part in the objective or in a limit."""
+    found = model.objective[m] != 0.0 and model.weights[group] > 0.0
+    for r in range(model.signs.size):
+        is_of_it = int(model.measure_of[r]) == m and part_in_limit(model, r, group) != 0.0
+        found = found or (is_of_it and has_limit(model, k, r))
+    return found
+
+
+# ----------------------------------------------------------------------------- the leader
+
+
+@kernel
+def find_leader(model: Model, state: State, seen: Seen, programmes: Programmes, work: Work) -> int:
+    """Return the best empirically feasible live answer; else none; else the least infeasible."""
+    arms = seen.quality.size
+    best = -1
+    for k in range(arms):
+        if state.rejected[k] or _breaks_a_limit(seen, k):
+            continue
+        if best < 0 or seen.quality[k] > seen.quality[best]:
+            best = k
+    if best >= 0:
+        return best
+    if not state.rejected[arms]:
+        return arms
+    least = math.inf
+    fill_programmes(model, seen, arms, seen.short, programmes)
+    for k in range(arms):
+        if not state.rejected[k]:
+            short = item_value(programmes, k, arms, state.pulls, work)
+            if short < least:
+                least = short
+                best = k
+    return best
+
+
+@kernel
+def _breaks_a_limit(seen: Seen, k: int) -> bool:
+    found = False
+    for r in range(seen.short.shape[1]):
+        found = found or seen.short[k, r] > 0.0
+    return found
+
+
+# --------------------------------------------------------------------------------- doubts
+
+
+@kernel
+def doubt(model: Model, state: State, leader: int, seen: Seen, moved: Seen) -> bool:
+    """Fill what the next block is planned at, as `doubt.py` has it; return whether it differs."""
+    arms, groups, measures = seen.means.shape
+    for k in range(arms):
+        for group in range(groups):
+            for m in range(measures):
+                moved.means[k, group, m] = seen.means[k, group, m]
+                moved.lowest[k, group, m] = seen.lowest[k, group, m]
+                moved.highest[k, group, m] = seen.highest[k, group, m]
+                for other in range(measures):
+                    known = seen.covariances[k, group, m, other]
+                    moved.covariances[k, group, m, other] = known
+    useful = pulls = 0.0
+    for k in range(arms):
+        for group in range(groups):
+            useful += model.active[k, group]
+            pulls += state.pulls[k, group]
+    fair = pulls / max(1.0, useful) / NEGLECT
+    differs = False
+    for k in range(arms):
+        if k != leader and not state.rejected[k]:
+            differs = _doubt_rival(model, state, k, leader == arms, seen, fair, moved) or differs
+    derive(model, moved)
+    return differs
+
+
+@kernel
+def _doubt_rival(
+    model: Model, state: State, k: int, none_leads: bool, seen: Seen, fair: float, moved: Seen
+) -> bool:
+    """Move the means of an arm to where it is cheap to rule out; return whether any moved."""
+    groups = model.weights.size
+    error = 0.0
+    outside = False
+    for r in range(model.signs.size):
+        outside = outside or seen.saved[k, r] > 0.0
+    for group in range(groups):
+        if model.weights[group] > 0.0 and state.pulls[k, group] > 0.0:
+            error += model.weights[group] ** 2 * seen.spread[k, group] / state.pulls[k, group]
+    differs = False
+    for group in range(groups):
+        count = state.pulls[k, group]
+        if max(1.0, count) >= fair or count == 0.0:
+            continue
+        reach = DOUBT * math.sqrt(math.log(fair / max(1.0, count)))
+        q = model.weights[group]
+        if none_leads or q == 0.0:
+            r = _nearest_limit(model, seen, k, group)
+            if r >= 0:
+                m = int(model.measure_of[r])
+                spread = seen.covariances[k, group, m, m]
+                scale = -reach * model.signs[r] / math.sqrt(spread * count)
+                differs = _move(model, seen, k, group, m, scale, moved) or differs
+        elif outside and error > 0.0:
+            scale = -reach * q / (count * math.sqrt(error))
+            for m in range(model.objective.size):
+                by = scale * seen.pulled[k, group, m]
+                differs = _move_measure(model, k, group, m, by, moved) or differs
+    return differs
+
+
+@kernel
+def _nearest_limit(model: Model, seen: Seen, k: int, group: int) -> int:
+    """Return the limit of a cell that is nearest in its standard deviations; -1 without one."""
+    best = -1
+    least = math.inf
+    for r in range(model.signs.size):
+        part = part_in_limit(model, r, group)
+        m = int(model.measure_of[r])
+        variance = seen.covariances[k, group, m, m]
+        if part == 0.0 or not has_limit(model, k, r) or variance <= 0.0:
+            continue
+        away = -seen.saved[k, r] / math.sqrt(variance)
+        if away < least:
+            least = away
+            best = r
+    return best
+
+
+@kernel
+def _move(
+    model: Model, seen: Seen, k: int, group: int, towards: int, scale: float, moved: Seen
+) -> bool:
+    """Move the means of a cell as they most likely would if one measure's did."""
+    differs = False
+    for m in range(model.objective.size):
+        by = scale * seen.covariances[k, group, towards, m]
+        differs = _move_measure(model, k, group, m, by, moved) or differs
+    return differs
+
+
+@kernel
+def _move_measure(model: Model, k: int, group: int, m: int, by: float, moved: Seen) -> bool:
+    before = moved.means[k, group, m]
+    after = before + by
+    if model.noise == BOUNDED:
+        after = min(max(after, model.low[m]), model.high[m])
+    moved.means[k, group, m] = after
+    moved.lowest[k, group, m] += after - before
+    moved.highest[k, group, m] += after - before
+    return after != before

@@ -1,0 +1,363 @@
+"""Limits of several measures: floors and ceilings by measure, group and arm, or overall."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairtrial.core.measures import LARGEST, Measures
+from fairtrial.core.validation import check_number, plain_labels
+from fairtrial.core.wording import choices
+from fairtrial.errors import InvalidArgument
+
+__all__ = ["OVERALL", "LimitRow", "Limits", "limit_rows", "require_possible"]
+
+Floats = NDArray[np.float64]
+
+_ROUNDING = 1e-12
+
+
+class Scope(Enum):
+    """Where a limit holds, if that is not a group."""
+
+    OVERALL = "overall"
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+OVERALL = Scope.OVERALL
+"""In the key of a limit: the limit is one of the weighted mean of all groups."""
+
+Place = str | Scope | None
+"""A group, `OVERALL`, or None for "every group"."""
+
+
+@dataclass(frozen=True, eq=False)
+class LimitRow:
+    """One limit: of one measure, in one group or overall, for all arms.
+
+    Parameters
+    ----------
+    measure : int
+        Position of the measure.
+    group : int or None
+        Position of the group; None for the weighted mean of all groups.
+    is_floor : bool
+        Whether the mean must be at least the bound, or at most.
+    bounds : ndarray of shape (K,)
+        The bound of every arm, in the units of the measure; minus infinity (of a floor) or infinity
+        (of a ceiling) where an arm has none.
+    """
+
+    measure: int
+    group: int | None
+    is_floor: bool
+    bounds: Floats
+
+    def distances(self, means: Floats, shares: Floats) -> Floats:
+        """Return by arm how far its mean is within this limit; negative if it is broken.
+
+        Parameters
+        ----------
+        means : ndarray of shape (K, L, M)
+            Means by arm, group and measure.
+        shares : ndarray of shape (L,)
+            The weights of the groups, of sum one.
+        """
+        own = self.own_means(means, shares)
+        found = own - self.bounds if self.is_floor else self.bounds - own
+        if self.group is not None:
+            return found
+        # A weighted mean is rounded: what differs from the bound by that only is on it.
+        rounding = _ROUNDING * np.maximum(np.abs(own), np.abs(self.bounds))
+        return np.where(np.abs(found) <= np.where(np.isfinite(rounding), rounding, 0.0), 0.0, found)
+
+    def own_means(self, means: Floats, shares: Floats) -> Floats:
+        """Return by arm the mean that this limit is one of, shape (K,)."""
+        by_group = means[:, :, self.measure]
+        return np.asarray(by_group @ shares if self.group is None else by_group[:, self.group])
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The floors, or the ceilings, as they were given: the bound by measure and place.
+
+    Attributes
+    ----------
+    name : str
+        ``"floors"`` or ``"ceilings"``.
+    entries : mapping of (measure, place) to bounds
+        A number, None, or a mapping of every arm to a number or None.
+    """
+
+    name: str
+    entries: Mapping[tuple[str, Place], Any]
+
+    @classmethod
+    def given(
+        cls, name: str, given: Any, measures: Measures, arms: Sequence[str], groups: Sequence[str]
+    ) -> Limits:
+        """Return checked limits, from a mapping by key or from a list of entries.
+
+        Raises
+        ------
+        InvalidArgument
+            If a key or a bound is not acceptable.
+        """
+        entries: dict[tuple[str, Place], Any] = {}
+        for argument, key, bound in _keyed(name, {} if given is None else given):
+            measure, place = _checked_key(argument, key, measures, groups)
+            if (measure, place) in entries:
+                raise InvalidArgument(argument, "must be given once", key)
+            entries[measure, place] = _checked_bound(argument, bound, arms)
+        return cls(name, entries)
+
+    @property
+    def is_floor(self) -> bool:
+        """Whether these are lower limits."""
+        return self.name == "floors"
+
+    @property
+    def free(self) -> float:
+        """The bound of an arm that has no limit."""
+        return -math.inf if self.is_floor else math.inf
+
+    def as_data(self) -> list[dict[str, Any]]:
+        """Return the limits in JSON's own types: a list that `given` takes again."""
+        return [
+            {
+                "measure": measure,
+                **({"group": place} if isinstance(place, str) else {}),
+                **({"overall": True} if place is OVERALL else {}),
+                "bound": bound,
+            }
+            for (measure, place), bound in self.entries.items()
+        ]
+
+    def of_cells(self, measure: str, arms: Sequence[str], groups: Sequence[str]) -> Floats:
+        """Return the bounds by arm and group, shape (K, L); a group's own ones come first."""
+        columns = []
+        for group in groups:
+            own = (measure, group) if (measure, group) in self.entries else (measure, None)
+            columns.append(self._bounds(self.entries.get(own), arms))
+        return np.stack(columns, axis=1)
+
+    def overall(self, measure: str, arms: Sequence[str]) -> Floats:
+        """Return the bounds of the weighted mean of all groups, shape (K,)."""
+        return self._bounds(self.entries.get((measure, OVERALL)), arms)
+
+    def _bounds(self, bound: Any, arms: Sequence[str]) -> Floats:
+        by_arm = [bound[arm] for arm in arms] if isinstance(bound, Mapping) else [bound] * len(arms)
+        return np.array([self.free if own is None else own for own in by_arm], dtype=np.float64)
+
+
+def limit_rows(
+    floors: Limits,
+    ceilings: Limits,
+    measures: Measures,
+    arms: Sequence[str],
+    groups: Sequence[str],
+) -> tuple[LimitRow, ...]:
+    """Return every limit that an arm has: by measure, floors first, groups in order; then overall.
+
+    Parameters
+    ----------
+    floors, ceilings : Limits
+        The limits that were given.
+    measures, arms, groups
+        What they may refer to.
+    """
+    found = []
+    for place, measure in enumerate(measures.names):
+        for limits in (floors, ceilings):
+            cells = limits.of_cells(measure, arms, groups)
+            found += [
+                LimitRow(place, group, limits.is_floor, cells[:, group])
+                for group in range(len(groups))
+            ]
+    for place, measure in enumerate(measures.names):
+        for limits in (floors, ceilings):
+            bounds = limits.overall(measure, arms)
+            found.append(LimitRow(place, None, limits.is_floor, bounds))
+    for row in found:
+        row.bounds.setflags(write=False)
+    return tuple(row for row in found if np.isfinite(row.bounds).any())
+
+
+def require_possible(
+    rows: Sequence[LimitRow],
+    measures: Measures,
+    arms: Sequence[str],
+    groups: Sequence[str],
+    shares: Floats,
+) -> None:
+    """Refuse limits that no means of the measures can keep together.
+
+    Each limit is one of a single measure. So an arm's limits can be kept if, measure by measure,
+    the means that are left in the groups are intervals, and their weighted means reach between the
+    overall limits.
+
+    Raises
+    ------
+    InvalidArgument
+        With the arm, the measure and the limits.
+    """
+    for place, measure in enumerate(measures.names):
+        own = [row for row in rows if row.measure == place]
+        low, high = measures.ranges[place] if measures.ranges else (-math.inf, math.inf)
+        for row in own:
+            _require_in_range(row, measure, (low, high), arms, groups)
+        for k, arm in enumerate(arms):
+            least, most = np.full(len(groups), low), np.full(len(groups), high)
+            for row in own:
+                if row.group is not None:
+                    (least if row.is_floor else most)[row.group] = row.bounds[k]
+            least, most = np.maximum(least, low), np.minimum(most, high)
+            _require_apart(own, k, arm, measure, groups)
+            floor, ceiling = (_overall_bound(own, k, is_floor) for is_floor in (True, False))
+            _require_reached(measure, arm, (floor, ceiling), (least, most), shares)
+
+
+def _require_in_range(
+    row: LimitRow,
+    measure: str,
+    own: tuple[float, float],
+    arms: Sequence[str],
+    groups: Sequence[str],
+) -> None:
+    low, high = own
+    missed = np.isfinite(row.bounds) & ((row.bounds > high) if row.is_floor else (row.bounds < low))
+    if missed.any():
+        arm = int(np.flatnonzero(missed)[0])
+        end = f"at most {high:g}" if row.is_floor else f"at least {low:g}"
+        accepted = f"must be {end}: no mean of values in [{low:g}, {high:g}] is beyond"
+        raise InvalidArgument(
+            _named(row, measure, arms[arm], groups), accepted, float(row.bounds[arm])
+        )
+
+
+def _require_apart(
+    rows: Sequence[LimitRow], k: int, arm: str, measure: str, groups: Sequence[str]
+) -> None:
+    for row in rows:
+        for other in rows:
+            same = row.group == other.group and not row.is_floor and other.is_floor
+            if same and not row.bounds[k] > other.bounds[k]:
+                accepted = f"must be above the floor {other.bounds[k]:g} there"
+                raise InvalidArgument(
+                    _named(row, measure, arm, groups), accepted, float(row.bounds[k])
+                )
+
+
+def _overall_bound(rows: Sequence[LimitRow], k: int, is_floor: bool) -> float:
+    free = -math.inf if is_floor else math.inf
+    own = [row.bounds[k] for row in rows if row.group is None and row.is_floor == is_floor]
+    return float(own[0]) if own else free
+
+
+def _require_reached(
+    measure: str,
+    arm: str,
+    overall: tuple[float, float],
+    cells: tuple[Floats, Floats],
+    shares: Floats,
+) -> None:
+    weighty = shares > 0.0
+    least, most = (float(ends[weighty] @ shares[weighty]) for ends in cells)
+    floor, ceiling = overall
+    sizes = [abs(end) for end in (least, most, floor, ceiling) if math.isfinite(end)]
+    rounding = _ROUNDING * max(sizes, default=0.0)
+    if least - rounding > ceiling:
+        accepted = f"must be at least {least:g}: the groups' own limits and range allow no less"
+        raise InvalidArgument(f"ceilings[{measure}, OVERALL] of arm {arm}", accepted, ceiling)
+    if most + rounding < floor:
+        accepted = f"must be at most {most:g}: the groups' own limits and range allow no more"
+        raise InvalidArgument(f"floors[{measure}, OVERALL] of arm {arm}", accepted, floor)
+
+
+def _named(row: LimitRow, measure: str, arm: str, groups: Sequence[str]) -> str:
+    where = "OVERALL" if row.group is None else groups[row.group]
+    return f"{'floors' if row.is_floor else 'ceilings'}[{measure}, {where}] of arm {arm}"
+
+
+# ------------------------------------------------------------------- keys and bounds
+
+
+def _keyed(name: str, given: Any) -> Iterator[tuple[str, Any, Any]]:
+    """Yield of each limit how it is called in an error, its key, and its bound."""
+    if isinstance(given, Mapping):
+        for key, bound in given.items():
+            parts = key if isinstance(key, tuple) else (key,)
+            shown = ", ".join("OVERALL" if part is OVERALL else str(part) for part in parts)
+            yield f"{name}[{shown}]", key, bound
+        return
+    if isinstance(given, str | bytes) or not isinstance(given, Sequence):
+        accepted = "must be a mapping by measure, (measure, group) or (measure, OVERALL)"
+        raise InvalidArgument(name, f"{accepted}, where the problem has measures", given)
+    for place, entry in enumerate(given):
+        yield f"{name}[{place}]", *_entry(f"{name}[{place}]", entry)
+
+
+def _entry(argument: str, entry: Any) -> tuple[Any, Any]:
+    """Return key and bound of a limit that is written as a mapping of its own."""
+    known = {"measure", "group", "overall", "bound"}
+    if not isinstance(entry, Mapping) or not {"measure", "bound"} <= set(entry) <= known:
+        accepted = "must have measure and bound, and may have group, or overall = true"
+        raise InvalidArgument(argument, accepted, entry)
+    overall = entry.get("overall", False)
+    if not isinstance(overall, bool) or (overall and "group" in entry):
+        raise InvalidArgument(argument, "must have either a group or overall = true", entry)
+    if overall:
+        return (entry["measure"], OVERALL), entry["bound"]
+    if "group" in entry:
+        return (entry["measure"], entry["group"]), entry["bound"]
+    return entry["measure"], entry["bound"]
+
+
+def _checked_key(
+    argument: str, key: Any, measures: Measures, groups: Sequence[str]
+) -> tuple[str, Place]:
+    measure, place = (key, None) if not isinstance(key, tuple) else (key + (None,) * 2)[:2]
+    if isinstance(key, tuple) and len(key) != 2:
+        accepted = "must be a measure, (measure, group) or (measure, OVERALL)"
+        raise InvalidArgument(argument, accepted, key)
+    if measure not in measures.names:
+        raise InvalidArgument(argument, f"must be of a measure of {list(measures.names)}", measure)
+    if isinstance(key, tuple) and place is not OVERALL and place not in groups:
+        hint = ""
+        if isinstance(place, str) and place.lower() == OVERALL.value:
+            hint = "; the weighted mean of all is the constant OVERALL, not text"
+        accepted = f"must be of a group of {choices(groups, place)}, or OVERALL{hint}"
+        raise InvalidArgument(argument, accepted, place)
+    return measure, place
+
+
+def _checked_bound(argument: str, bound: Any, arms: Sequence[str]) -> Any:
+    bound = plain_labels(argument, bound)
+    if not isinstance(bound, Mapping):
+        return _checked_number(argument, bound)
+    by_arm = {str(arm): own for arm, own in bound.items()}
+    if set(by_arm) != set(arms):
+        accepted = f"must have an entry for each arm of {list(arms)}"
+        raise InvalidArgument(argument, accepted, list(bound))
+    return {arm: _checked_number(f"{argument} of arm {arm}", by_arm[arm]) for arm in arms}
+
+
+def _checked_number(argument: str, bound: Any) -> float | None:
+    """Return a bound; None where there is none, which infinity on the free side says as well."""
+    free = -math.inf if argument.startswith("floors") else math.inf
+    is_number = isinstance(bound, int | float | np.integer | np.floating)
+    if bound is None or (is_number and not isinstance(bound, bool) and bound == free):
+        return None
+    try:
+        return check_number(argument, bound, low=-LARGEST, high=LARGEST)
+    except InvalidArgument:
+        accepted = f"must be a number within {LARGEST:g} of 0, or None for no limit"
+        raise InvalidArgument(argument, accepted, bound) from None

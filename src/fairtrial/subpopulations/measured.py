@@ -1,0 +1,238 @@
+"""Of several measures: which one is to be best, and how their values spread."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from fairtrial.core.measures import Measures
+from fairtrial.core.validation import as_floats, check_number
+from fairtrial.core.wording import listed, rewards_in_words
+from fairtrial.errors import InvalidArgument
+from fairtrial.subpopulations.limits import OVERALL, Limits
+
+__all__ = [
+    "Noise",
+    "checked_covariance",
+    "limits_in_words",
+    "measures_in_words",
+    "objective_in_words",
+    "objective_of",
+]
+
+Floats = NDArray[np.float64]
+
+_LEAST_EIGENVALUE = -1e-10
+"""Least eigenvalue of a covariance, relative to its largest one, that is rounding."""
+
+_SMALLEST, _LARGEST = 1e-140, 1e140
+
+
+def objective_of(measures: Measures, objective: Any) -> tuple[Any, Floats]:
+    """Return the objective, and the weight of every measure in it, shape (M,).
+
+    Raises
+    ------
+    InvalidArgument
+        If it names a measure that is not there, or all weights are zero.
+    """
+    names = measures.names
+    if objective is None:
+        if len(names) > 1:
+            accepted = f"must name one of {list(names)}, or give the weights of some"
+            raise InvalidArgument("objective", accepted, None)
+        objective = names[0]
+    if isinstance(objective, str):
+        weights = np.zeros(len(names))
+        weights[measures.index(objective, "objective")] = 1.0
+        return objective, weights
+    if not isinstance(objective, Mapping) or not set(objective) <= set(names):
+        accepted = f"must be a measure of {list(names)}, or a mapping of some to their weights"
+        raise InvalidArgument("objective", accepted, objective)
+    given = {
+        name: check_number(f"objective[{name}]", objective[name], low=-_LARGEST, high=_LARGEST)
+        for name in names
+        if name in objective
+    }
+    weights = np.array([given.get(name, 0.0) for name in names])
+    if not weights.any():
+        raise InvalidArgument("objective", "must have a weight that is not zero", objective)
+    return given, weights
+
+
+@dataclass(frozen=True)
+class Noise:
+    """How the values of a pull spread where they are not bounded.
+
+    Attributes
+    ----------
+    std : ndarray of shape (K, L, M), optional
+        The scale of each measure; how they depend on each other is not known.
+    covariance : ndarray of shape (K, L, M, M), optional
+        Their covariance.
+    noise_std, noise_cov
+        What was given, in its clean form.
+    """
+
+    std: Floats | None = None
+    covariance: Floats | None = None
+    noise_std: dict[str, Any] | None = None
+    noise_cov: Floats | None = None
+
+    @classmethod
+    def given(
+        cls,
+        measures: Measures,
+        noise_std: Any,
+        noise_cov: ArrayLike | None,
+        cells: Callable[[str, Any], Floats],
+    ) -> Noise:
+        """Return the noise, of which exactly one kind must be given: ranges are one of them.
+
+        Parameters
+        ----------
+        measures : Measures
+            The measures, with their ranges if these are known.
+        noise_std : mapping of str to number or array, or None
+            The scale of each measure.
+        noise_cov : array-like of shape (M, M) or (K, L, M, M), or None
+            The covariance of the measures of a pull.
+        cells : callable
+            Called with a name and the scale of a measure; returns positive numbers, shape (K, L).
+        """
+        kinds = [measures.ranges is not None, noise_std is not None, noise_cov is not None]
+        if sum(kinds) != 1:
+            accepted = (
+                "exactly one must be given: the range of each measure, noise_std by measure, "
+                "or noise_cov"
+            )
+            raise InvalidArgument("measures, noise_std, noise_cov", accepted)
+        if noise_cov is not None:
+            shape = cells("noise_cov", 1.0).shape
+            clean = checked_covariance(noise_cov, shape, len(measures.names))
+            return cls(covariance=_by_cell(clean, shape), noise_cov=clean)
+        if noise_std is None:
+            return cls()
+        if not isinstance(noise_std, Mapping) or set(noise_std) != set(measures.names):
+            accepted = f"must be a mapping with an entry for each measure of {list(measures.names)}"
+            raise InvalidArgument("noise_std", accepted, noise_std)
+        by_measure = {
+            name: _in_reach(name, cells(f"noise_std[{name}]", noise_std[name]))
+            for name in measures.names
+        }
+        clean_std = {name: _simplest(stds) for name, stds in by_measure.items()}
+        return cls(std=_frozen(np.stack([*by_measure.values()], axis=2)), noise_std=clean_std)
+
+
+def _in_reach(name: str, stds: Floats) -> Floats:
+    if not ((stds >= _SMALLEST) & (stds <= _LARGEST)).all():
+        accepted = f"must be between {_SMALLEST:g} and {_LARGEST:g}: use other units"
+        raise InvalidArgument(f"noise_std[{name}]", accepted, float(stds.max()))
+    return stds
+
+
+def _simplest(stds: Floats) -> Any:
+    """Return one number if all cells have the same, else a list by arm and group."""
+    return float(stds[0, 0]) if (stds == stds[0, 0]).all() else stds.tolist()
+
+
+def checked_covariance(
+    given: ArrayLike, cells: tuple[int, ...], size: int, name: str = "noise_cov"
+) -> Floats:
+    """Return a covariance of M measures, shape (M, M) or (K, L, M, M); a singular one will do.
+
+    Raises
+    ------
+    InvalidArgument
+        If it has another shape, is not symmetric, or has a negative eigenvalue.
+    """
+    wanted = [(size, size), (*cells, size, size)]
+    accepted = f"must have shape {wanted[0]} or {wanted[1]}"
+    covariance = as_floats(name, given, accepted)
+    if covariance.shape not in wanted:
+        raise InvalidArgument(name, f"{accepted}; got shape {covariance.shape}")
+    if not (np.isfinite(covariance) & (np.abs(covariance) <= _LARGEST)).all():
+        raise InvalidArgument(name, f"must be finite, within {_LARGEST:g} of 0", given)
+    largest = np.abs(covariance).max(axis=(-2, -1), keepdims=True)
+    if not (np.diagonal(covariance, axis1=-2, axis2=-1) >= _SMALLEST).all():
+        accepted = f"must have variances of at least {_SMALLEST:g} on its diagonal"
+        raise InvalidArgument(name, accepted, given)
+    turned = np.swapaxes(covariance, -2, -1)
+    if not (np.abs(covariance - turned) <= 1e-12 * largest).all():
+        raise InvalidArgument(name, "must be symmetric", given)
+    eigenvalues = np.linalg.eigvalsh(covariance / largest)
+    if (eigenvalues[..., 0] < _LEAST_EIGENVALUE * eigenvalues[..., -1]).any():
+        least = float((eigenvalues[..., 0] * largest[..., 0, 0]).min())
+        accepted = f"must have no negative eigenvalue; the least one is {least:.3g}"
+        raise InvalidArgument(name, accepted, given)
+    return _frozen(0.5 * (covariance + turned))
+
+
+def _by_cell(covariance: Floats, cells: tuple[int, ...]) -> Floats:
+    return _frozen(np.broadcast_to(covariance, (*cells, *covariance.shape[-2:])).copy())
+
+
+def _frozen(array: Floats) -> Floats:
+    array.setflags(write=False)
+    return array
+
+
+# ---------------------------------------------------------------------------- in words
+
+
+def objective_in_words(objective: str | Mapping[str, float]) -> str:
+    """Return the objective as people write it.
+
+    Examples
+    --------
+    >>> objective_in_words("cd4"), objective_in_words({"efficacy": 1.0, "toxicity": -0.5})
+    ('cd4', 'efficacy - 0.5 toxicity')
+    """
+    if isinstance(objective, str):
+        return objective
+    parts: list[str] = []
+    for name, weight in objective.items():
+        if weight:
+            sign = "- " if weight < 0 else ("+ " if parts else "")
+            size = "" if abs(weight) == 1.0 else f"{abs(weight):,.12g} "
+            parts.append(f"{sign}{size}{name}")
+    return " ".join(parts)
+
+
+def limits_in_words(limits: Limits) -> list[str]:
+    """Return each limit as a phrase: ``"toxicity at most 0.3 in every group"``."""
+    size = "at least" if limits.is_floor else "at most"
+    found = []
+    for (measure, place), bound in limits.entries.items():
+        where = f"in group {place}" if isinstance(place, str) else "in every group"
+        where = "overall" if place is OVERALL else where
+        if isinstance(bound, Mapping):
+            own = [f"{value:,.12g} for {arm}" for arm, value in bound.items() if value is not None]
+            if own:
+                found.append(f"{measure} {size} {listed(own)} {where}")
+        elif bound is not None:
+            found.append(f"{measure} {size} {bound:,.12g} {where}")
+        elif isinstance(place, str):
+            found.append(f"{measure} free {where}")
+    return found
+
+
+def measures_in_words(measures: Measures, noise: Noise) -> str:
+    """Return what is known of each measure."""
+    if measures.ranges is not None:
+        known = [
+            rewards_in_words(own, None, name)
+            for name, own in zip(measures.names, measures.ranges, strict=True)
+        ]
+    elif noise.std is not None:
+        known = [
+            rewards_in_words(None, noise.std[:, :, place], name)
+            for place, name in enumerate(measures.names)
+        ]
+    else:
+        known = [f"{', '.join(measures.names)}: their covariance is stated"]
+    return "; ".join(known)

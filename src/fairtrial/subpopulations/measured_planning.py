@@ -1,0 +1,102 @@
+"""How hard a question on several measures is: the parts of `complexity` that know measures."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairtrial.subpopulations._kernels.measures.model import Model
+from fairtrial.subpopulations._kernels.measures.planning import cuts_at, fluid_start
+from fairtrial.subpopulations.environments import CellEnvironment
+from fairtrial.subpopulations.policies.measured_blocks import Units, model_of_measures
+from fairtrial.subpopulations.problem import Problem
+
+__all__ = ["MeasuredInstance", "measured_instance", "why_undecidable"]
+
+Floats = NDArray[np.float64]
+
+_LEAST_PART = 1e-9
+_LEAST_STD = 1e-7
+_ROUNDING = 1e-10
+
+
+class MeasuredInstance(NamedTuple):
+    """Problem, means and covariances in units of the largest standard deviation of each measure.
+
+    `totals`: what the shares of the cost sum to, all together (one entry) or in every group.
+    """
+
+    model: Model
+    means: Floats
+    covariances: Floats
+    best: int
+    totals: Floats
+
+    @property
+    def leader(self) -> int:
+        """The answer as the kernels have it: K stands for "none"."""
+        return len(self.means) if self.best < 0 else self.best
+
+    def start(self, steps: int) -> Floats:
+        """Return good shares, found in so many steps."""
+        return np.asarray(fluid_start(*self[:3], self.leader, self.totals, steps))
+
+    def cuts(self, shares: Floats, factor: float) -> tuple[float, Floats]:
+        """Return F, and the gradients of all items up to `factor` times F."""
+        information, cuts = cuts_at(*self[:3], self.leader, shares, factor)
+        return float(information), np.asarray(cuts)
+
+    @property
+    def least(self) -> float:
+        """The part of even shares to be mixed in: without a share rows have no derivative."""
+        return _LEAST_PART
+
+
+def measured_instance(environment: CellEnvironment, totals: Floats) -> MeasuredInstance:
+    """Return what a plan is made for, from an environment with several measures."""
+    problem, means = environment.problem, environment.cell_means
+    stds = np.sqrt(np.diagonal(environment.cell_covariances, axis1=2, axis2=3))
+    unit = stds.max(axis=(0, 1))
+    unit = np.where(unit > 0.0, unit, 1.0)
+    objective = float(np.abs(np.asarray(problem.objective_weights) * unit).max())
+    units = Units(np.zeros_like(unit), unit, objective)
+    covariances = environment.cell_covariances / np.outer(unit, unit)
+    # A measure that does not vary counts as one that hardly does.
+    lacking = np.maximum(_LEAST_STD**2 - (stds / unit) ** 2, 0.0)
+    covariances = covariances + lacking[..., np.newaxis] * np.eye(len(unit))
+    named = environment.truth.best
+    best = -1 if named is None else problem.arms.index(named)
+    model = model_of_measures(problem, units)
+    return MeasuredInstance(model, means / unit, covariances, best, totals)
+
+
+def why_undecidable(environment: CellEnvironment) -> str:
+    """Return why no number of pulls suffices: the answer on a limit, or a tie; else nothing."""
+    problem, truth = environment.problem, environment.truth
+    if truth.best is None:
+        return ""
+    best, means = problem.arms.index(truth.best), environment.cell_means
+    for row in problem.limit_rows:
+        distance = row.distances(means, problem.shares)[best]
+        size = max(abs(row.own_means(means, problem.shares)[best]), abs(row.bounds[best]))
+        if abs(distance) <= _ROUNDING * size:
+            kind = "floor" if row.is_floor else "ceiling"
+            where = "overall" if row.group is None else f"in group {problem.groups[row.group]!r}"
+            return (
+                f"the mean of {problem.measures[row.measure]!r} of the best arm {truth.best!r} is "
+                f"exactly on its {kind} {where}"
+            )
+    return _tie(problem, means, best)
+
+
+def _tie(problem: Problem, means: Floats, best: int) -> str:
+    quality = problem.sign * problem.quality(means)
+    near = quality[best] + problem.tolerance - quality <= _ROUNDING * np.abs(quality).max()
+    tied = problem.feasible(means) & near
+    tied[best] = False
+    if not tied.any():
+        return ""
+    rival = problem.arms[int(np.argmax(tied))]
+    return f"the arms {problem.arms[best]!r} and {rival!r} tie for best"

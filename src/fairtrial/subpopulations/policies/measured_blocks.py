@@ -1,0 +1,337 @@
+"""Block betting where one pull gives several measures: units, what is told, what is known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairtrial.confidence.block_betting import BlockKernels, LiveBlocks, Randomize
+from fairtrial.confidence.effects import BlockResults, Spread
+from fairtrial.confidence.loss_test import losses_differ
+from fairtrial.core.pull import UNSOLICITED, Pull
+from fairtrial.core.recommendation import Guarantee
+from fairtrial.subpopulations._kernels.block_state import Rules
+from fairtrial.subpopulations._kernels.measures import blocks
+from fairtrial.subpopulations._kernels.measures.model import (
+    BOUNDED,
+    COVARIANCE,
+    OVERALL,
+    SCALES,
+    Model,
+)
+from fairtrial.subpopulations._kernels.measures.state import CONSTANTS, ROLES, Constants
+from fairtrial.subpopulations.policies.units import far_from_zero, needed_cells, power_of_two
+from fairtrial.subpopulations.problem import LimitRow, Problem
+
+__all__ = ["MeasuredBlocks"]
+
+Floats = NDArray[np.float64]
+
+_CORRELATION = 0.9
+"""Of measures of which only scales are known: what a plan takes it for, in the direction that
+hurts. An item is then settled by one measure of a cell, for which the bets pay nothing extra."""
+
+
+class _Kernels(BlockKernels, Protocol):
+    """What is compiled for measures."""
+
+    def read(self, *arguments: Any) -> None:
+        """Take values that come before the others of their pull."""
+
+
+class Units(NamedTuple):
+    """The kernels are told measures less `low`, in units of `unit`; the objective in its own.
+
+    All units are powers of two, so that nothing is rounded.
+    """
+
+    low: Floats
+    unit: Floats
+    objective: float
+
+    def inward(self, values: Floats) -> Floats:
+        """Return the values of a pull as the kernels are told them."""
+        return np.asarray((values - self.low) / self.unit)
+
+
+def units_of(problem: Problem) -> Units:
+    """Return the units that keep squares of measures well within a float's range."""
+    measures = len(problem.measures)
+    low = np.zeros(measures)
+    if problem.measure_ranges is not None:
+        ranges = problem.measure_ranges
+        scales = 0.5 * np.ptp(ranges, axis=1)
+        low = np.where([far_from_zero(*ends) for ends in ranges], ranges[:, 0], 0.0)
+    else:
+        scales = _stds(problem).max(axis=(0, 1))
+    unit = np.array([power_of_two(scale) if scale > 0.0 else 1.0 for scale in scales])
+    largest = float(np.abs(_objective(problem) * unit).max())
+    return Units(low, unit, power_of_two(largest))
+
+
+def _objective(problem: Problem) -> Floats:
+    return np.asarray(problem.objective_weights)
+
+
+def _stds(problem: Problem) -> Floats:
+    """Return the scale of every measure of a known noise, shape (K, L, M)."""
+    if problem.noise_covariance is not None:
+        return np.sqrt(np.diagonal(problem.noise_covariance, axis1=2, axis2=3))
+    return np.asarray(problem.measure_noise_std)
+
+
+def model_of_measures(problem: Problem, units: Units) -> Model:
+    """Return the problem as the kernels see it."""
+    arms, groups = problem.shape
+    measures, rows = len(problem.measures), problem.limit_rows
+    objective = problem.sign * _objective(problem) * units.unit / units.objective
+    low, high = np.zeros(measures), np.zeros(measures)
+    covariances = np.zeros((arms, groups, measures, measures))
+    scales = np.zeros((arms, groups, measures))
+    if problem.measure_ranges is not None:
+        noise = BOUNDED
+        low, high = (units.inward(ends) for ends in problem.measure_ranges.T)
+    elif problem.noise_covariance is not None:
+        noise = COVARIANCE
+        covariances = problem.noise_covariance / np.outer(units.unit, units.unit)
+        scales = _stds(problem) / units.unit
+    else:
+        noise = SCALES
+        scales = _stds(problem) / units.unit
+        covariances = _hurtful_covariances(scales, objective, rows)
+    return Model(
+        weights=np.array(problem.shares),
+        objective=objective,
+        bounds=np.stack([_bounds(row, units) for row in rows], axis=1)
+        if rows
+        else np.empty((arms, 0)),
+        signs=np.array([_sign(row) for row in rows], dtype=float),
+        measure_of=np.array([row.measure for row in rows], dtype=float),
+        group_of=np.array([OVERALL if row.group is None else row.group for row in rows], float),
+        low=low,
+        high=high,
+        covariances=covariances,
+        scales=scales,
+        costs=np.array(problem.costs),
+        active=needed_cells(problem).astype(np.float64),
+        noise=noise,
+        tolerance=problem.tolerance / units.objective,
+    )
+
+
+def _sign(row: LimitRow) -> float:
+    return 1.0 if row.is_floor else -1.0
+
+
+def _bounds(row: LimitRow, units: Units) -> Floats:
+    inward = (row.bounds - units.low[row.measure]) / units.unit[row.measure]
+    return np.asarray(_sign(row) * inward)
+
+
+def _hurtful_covariances(scales: Floats, objective: Floats, rows: tuple[LimitRow, ...]) -> Floats:
+    """Return covariances with which nothing is gained by adding measures up."""
+    has_floor = np.zeros(objective.size, dtype=bool)
+    has_ceiling = np.zeros(objective.size, dtype=bool)
+    for row in rows:
+        (has_floor if row.is_floor else has_ceiling)[row.measure] = True
+    limited = np.where(has_ceiling & ~has_floor, -1.0, 1.0)
+    signs = np.where(objective != 0.0, np.sign(objective), limited)
+    correlation = _CORRELATION * np.outer(signs, signs)
+    np.fill_diagonal(correlation, 1.0)
+    return np.asarray(scales[..., :, np.newaxis] * scales[..., np.newaxis, :] * correlation)
+
+
+class MeasuredBlocks(LiveBlocks):
+    """The blocks of a live policy whose pulls give several measures.
+
+    Parameters
+    ----------
+    problem : Problem
+        With `measures`.
+    rules : Rules
+        The constants of the method.
+    randomize, key
+        As in `LiveBlocks`.
+    points : int
+        Of a bet.
+    reported : callable
+        Returns what was reported of a pull before its outcome, by its number.
+    """
+
+    kernels: ClassVar[_Kernels] = blocks
+    evidence = ("ledgers", "rejected", "finished")
+    verdict = ("answer",)
+    accounts: ClassVar[Mapping[str, str]] = {
+        **LiveBlocks.accounts,
+        "was_absent": "absent",
+        "was_present": "present",
+    }
+
+    def __init__(
+        self,
+        problem: Problem,
+        rules: Rules,
+        randomize: Randomize,
+        key: NDArray[np.uint64],
+        points: int,
+        reported: Callable[[int], Floats | None],
+    ) -> None:
+        self._problem = problem
+        self._reported = reported
+        self._units = units_of(problem)
+        model = model_of_measures(problem, self._units)
+        constants, _ = CONSTANTS.pack(Constants(model, rules))
+        arms, groups = problem.shape
+        measures, limits = len(problem.measures), len(problem.limit_rows)
+        super().__init__(
+            constants,
+            randomize,
+            key,
+            arms=arms,
+            groups=groups,
+            measures=measures,
+            limits=limits,
+            roles=ROLES,
+            actions=arms * groups,
+            bets=arms + limits,
+            points=points,
+            tested=0 if rules.bounded else arms * groups * measures,
+        )
+
+    # ------------------------------------------------------------- what happens to pulls
+
+    def take(self, pull: Pull, values: Floats, reported: Floats | None, *, was_lost: bool) -> None:
+        """Take all values of a pull, of which some were reported before."""
+        self.learn(pull, (self._inward(reported), self._inward(values)), was_lost=was_lost)
+
+    def take_early(
+        self, pull: Pull, values: Floats, reported: Floats | None, *, was_lost: bool
+    ) -> None:
+        """Take values of a pull that come before the others, and that were not reported before."""
+        known = self._inward(reported)
+        told = known, np.where(np.isnan(known), self._inward(values), known)
+        tag = -1 if pull.number == UNSOLICITED or pull.number in self.late else pull.tag
+        arguments = pull.action, tag, told, pull.number
+        before = self._first.item()
+        if not was_lost:
+            self.kernels.read(*self.arrays, *arguments)
+        elif not self.kernels.tell_late(*self.arrays, *arguments):
+            self._change_paid(tag, lambda arrays: self.kernels.tell_late(*arrays, *arguments))
+        self._keep_paid(before)
+
+    def give_up(self, pull: Pull, reported: Floats | None, *, stopped: bool) -> None:
+        """Take note that a pull will have no values but those that were reported."""
+        self.lose(pull, self._inward(reported), pull.number, stopped=stopped)
+
+    def replace(self, pull: Pull, old: Floats, new: Floats) -> None:
+        """Correct the values of a pull, and all bets on them."""
+        self.amend(pull, self._inward(old), self._inward(new))
+
+    def run(self, environment: Any, batch: float, generator: np.random.Generator, most: int) -> int:
+        """Run to the stop, or to that many pulls; return their number."""
+        units = self._units
+        return int(
+            blocks.run(
+                *self.arrays, batch, environment.source, units.low, units.unit, generator, most
+            )
+        )
+
+    def _inward(self, values: Floats | None) -> Floats:
+        if values is None:
+            return np.full(len(self._problem.measures), math.nan)
+        return self._units.inward(np.asarray(values, dtype=np.float64))
+
+    def _reopen(self) -> None:
+        self.reopened += 1
+        for number, action, tag in self.called_back:
+            self._lose(action, tag, self._inward(self._reported(number)), number)
+        self.called_back = []
+
+    # ------------------------------------------------------------------- what is known
+
+    @property
+    def pulls(self) -> Floats:
+        """Pulls that gave a value, by cell, shape (K, L)."""
+        return np.asarray(self.state.pulls)
+
+    @property
+    def values(self) -> Floats:
+        """How many values there are of every measure of a cell, shape (K, L, M)."""
+        return np.diagonal(self.state.counts, axis1=2, axis2=3)
+
+    @property
+    def missing(self) -> Floats:
+        """How many values of a cell never will be known, of settled blocks, shape (K, L, M)."""
+        return np.asarray(self.state.was_absent).reshape(self.values.shape)
+
+    @property
+    def means(self) -> Floats:
+        """Mean of every measure of a cell, in its own units, shape (K, L, M); NaN without any."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            inward = self.state.sums / self.values
+        return np.asarray(self._units.low + self._units.unit * inward)
+
+    def limit_evidence(self) -> Floats:
+        """Return the log evidence that each arm keeps each limit, shape (K, R)."""
+        arms, limits = self._problem.shape[0], len(self._problem.limit_rows)
+        ledgers = self.state.ledgers[arms + arms**2 :]
+        return np.array(ledgers).reshape(arms, limits)
+
+    @property
+    def loses_measures_unequally(self) -> bool:
+        """Whether some arms lose far more values of a measure than others in their group."""
+        arms, groups = self._problem.shape
+        came, lost = self.state.was_present, self.state.was_absent
+        return any(
+            losses_differ(came[:, m].reshape(arms, groups), lost[:, m].reshape(arms, groups))
+            for m in range(came.shape[1])
+        )
+
+    # ------------------------------------------------------------ results of the objective
+
+    def objective_results(self, *, losses_count: bool) -> BlockResults | None:
+        """Return the objective's results in paid blocks, as `LiveBlocks.paid_results` does.
+
+        A pull without a value that the objective needs is one that got lost.
+        """
+        if not self.paid or len(self.paid) != self._first.item():
+            return None
+        complete = self.in_paid_blocks("complete")
+        pulls = self.in_paid_blocks("blocks.results") + self.in_paid_blocks("blocks.losses")
+        factor = self._problem.sign * self._units.objective
+        centre = float(_objective(self._problem) @ self._units.low)
+        return BlockResults(
+            complete,
+            (pulls - complete) * losses_count,
+            self.in_paid_blocks("blocks.sums") * factor,
+            self.in_paid_blocks("blocks.squares") * factor * factor,
+            np.full_like(complete, centre),
+        )
+
+    @property
+    def objective_data(self) -> tuple[Floats, Floats]:
+        """Counts and sums of the objective by cell, in its own units, shape (K, L)."""
+        objective = _objective(self._problem)
+        used = objective != 0.0
+        counts = self.values[..., used].min(axis=2)
+        means = self.means[..., used] @ objective[used]
+        return counts, np.where(counts > 0.0, means * counts, 0.0)
+
+    def as_it_stands(self, promise: Guarantee, *, leaves_out: bool) -> Guarantee:
+        """Return a guarantee with what it assumes of losses, missing values and corrections."""
+        stated = super().as_it_stands(promise, leaves_out=False)
+        missing = int(self.missing.sum()) if leaves_out else 0
+        return stated.weakened_by(missing, "value", "got lost for reasons unrelated to any value")
+
+    @property
+    def objective_spread(self) -> Spread:
+        """What is known of how results of the objective spread."""
+        scale, ranges = self._problem.scale.ravel(), self._problem.measure_ranges
+        if ranges is None:
+            return Spread(scale)
+        ends = _objective(self._problem)[:, np.newaxis] * ranges
+        return Spread(scale, (float(ends.min(axis=1).sum()), float(ends.max(axis=1).sum())))

@@ -1,0 +1,63 @@
+"""A policy of one's own for problems with measures: takes turns, and notes what it is given."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fairtrial.core.policy import Policy
+from fairtrial.core.pull import Pull
+from fairtrial.core.recommendation import Recommendation
+
+
+class TakesTurns(Policy):
+    """Pull every cell in turn; name the arm of the largest mean of the objective after 40 results.
+
+    A value that is missing is left out of the means.
+    """
+
+    state_fields = ("sums", "counts", "early", "lost_values")
+
+    def __init__(self, problem: Any, most: int = 40, seed: Any = None) -> None:
+        super().__init__(problem, seed)
+        self.most = most
+        shape = (problem.n_actions, len(problem.measures))
+        self.sums, self.counts = np.zeros(shape), np.zeros(shape)
+        self.early = np.zeros(shape)
+        self.lost_values = 0
+
+    def choose(self, group: str | None = None) -> int:
+        """Return the next cell."""
+        return self.asked % self.problem.n_actions
+
+    def read(self, pull: Pull, value: NDArray[np.float64], **details: Any) -> None:
+        """Count what comes early."""
+        self.early[pull.action] += ~np.isnan(value)
+
+    def learn(self, pull: Pull, outcome: NDArray[np.float64]) -> None:
+        """Add what is there."""
+        self.sums[pull.action] += np.nan_to_num(outcome)
+        self.counts[pull.action] += ~np.isnan(outcome)
+
+    def on_failure(self, pull: Pull, reason: str) -> None:
+        """Count the values that are lost with a pull."""
+        known = self.reported(pull)
+        self.lost_values += self.sums.shape[1] - (0 if known is None else int((known > -9).sum()))
+
+    def on_amend(self, pull: Pull, old: Any, new: Any) -> None:
+        """Take the old values out and the new ones in."""
+        self.sums[pull.action] += np.nan_to_num(new) - np.nan_to_num(old)
+        self.counts[pull.action] += np.isnan(old).astype(float) - np.isnan(new)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the results are in."""
+        return self.told >= self.most
+
+    def recommend(self) -> Recommendation:
+        """Name the arm of the largest mean."""
+        status = "decided" if self.stopped else "running"
+        means = self.sums / np.maximum(self.counts, 1)
+        quality = self.problem.quality(means.reshape(*self.problem.shape, -1))
+        leader = self.problem.arms[int(np.argmax(quality))]
+        return Recommendation(leader if self.stopped else None, status=status, leader=leader)

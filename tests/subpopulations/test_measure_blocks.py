@@ -1,0 +1,713 @@
+"""Block betting on several measures against slow bets, against one measure, and in disorder."""
+
+import copy
+import math
+
+import numpy as np
+import pytest
+
+from fairtrial.core.draws import VectorSource
+from fairtrial.subpopulations import OVERALL, BlockBetting, Problem
+from tests import effort
+from tests.subpopulations.block_views import serial_of
+from tests.subpopulations.slow_measures import bounded_log_wealth, known_noise_log_wealth
+
+MEASURES = {"effect": (0, 1), "harm": (0, 1)}
+
+
+def corners(p, r, rho=0.0):
+    """Two coins of rates p and r with a correlation: probabilities of (0,0) (0,1) (1,0) (1,1)."""
+    both = p * r + rho * math.sqrt(p * (1 - p) * r * (1 - r))
+    return [1 - p - r + both, r - both, p - both, both]
+
+
+def coins(cells, rho=0.3):
+    points = np.broadcast_to(np.array([[0, 0], [0, 1], [1, 0], [1, 1.0]]), (len(cells), 4, 2))
+    return VectorSource.points(points, np.array([corners(*cell, rho) for cell in cells]))
+
+
+def dose(**options):
+    problem = Problem(
+        3, {"x": 0.6, "y": 0.4}, measures=MEASURES, objective="effect", ceilings={"harm": 0.4},
+        floors={"effect": 0.1}, **options,
+    )  # fmt: skip
+    return problem, coins([(0.3, 0.1), (0.4, 0.2), (0.7, 0.2), (0.6, 0.1), (0.8, 0.7), (0.9, 0.6)])
+
+
+def told(problem, values):
+    """Return what is told of values: None for what is NaN."""
+    return {
+        name: None if math.isnan(value) else float(value)
+        for name, value in zip(problem.measures, values, strict=True)
+    }
+
+
+# ------------------------------------------------------------------ reference values of a bet
+
+
+def test_the_slow_bet_has_the_reference_values():
+    low, high = np.zeros(2), np.ones(2)
+    sigma = np.array([[0.24, 0.03], [0.03, 0.16]])
+    a, c, m = np.array([4.0, -5.0]), np.array([0.5, 0.3]), np.array([0.6, 0.2])
+    for second, wanted in (((0.0, 0.0), 0.2026040076), ((0.0, math.nan), -0.0961724553)):
+        draws = [np.array([(1.0, 0.0), second, (1.0, 1.0), (1.0, 0.0)])]
+        found = bounded_log_wealth(
+            draws, [a], [c], -4 * (4 * 0.5 - 5 * 0.3), [m], [sigma], [20], low, high
+        )
+        assert found == pytest.approx(wanted, rel=1e-8)
+    covariances = [
+        np.array([[0.2475, 0.02], [0.02, 0.1476]]), np.array([[0.24, 0.03], [0.03, 0.2436]])
+    ]  # fmt: skip
+    draws = [
+        np.array([(1, 0), (0, 0), (1, 0), (1, 1.0)]), np.array([(0, 1), (1, 1), (0, 0.0)])
+    ]  # fmt: skip
+    coefficients = [np.array([0.25, 0.0]), np.array([-1 / 3, 0.5])]
+    centres, means = [np.array([0.57, 0.18]), np.array([0.57, 0.3])], [(0.55, 0.18), (0.6, 0.42)]
+    found = bounded_log_wealth(
+        draws, coefficients, centres, -0.45, list(map(np.array, means)), covariances, [30, 25],
+        low, high,
+    )  # fmt: skip
+    assert found == pytest.approx(0.3453627197, rel=1e-8)
+
+
+# ------------------------------------------------------------------------ bets, side by side
+
+
+class Mirror:
+    """Raw values of all pulls by block, and each bet as it was frozen: ledgers, slowly."""
+
+    def __init__(self, policy):
+        self.policy, self.problem = policy, policy.problem
+        self.blocks = {}
+        self.known = 0
+        self.ledgers = np.zeros_like(policy._blocks.state.ledgers)
+        self.paid = 0
+        self.follow()
+
+    def follow(self):
+        state = self.policy._blocks.state
+        while self.known < self.policy._blocks.planned:
+            slot = self.known % len(state.target)
+            names = ("coefficients", "centres", "constant")
+            frozen = {name: getattr(state, name)[slot].copy() for name in names}
+            frozen |= {n: getattr(state.bets, n)[slot].copy() for n in state.bets._fields}
+            frozen |= {
+                "target": int(state.target[slot]),
+                "values": {},
+                "counts": state.counts.copy(),
+            }
+            frozen["number"] = int(state.bets.number[slot])
+            self.blocks[self.known] = frozen
+            self.known += 1
+
+    def tell(self, serial, number, action, values):
+        if serial >= 0:
+            self.blocks[serial]["values"][number] = (action, values)
+
+    def draws(self, block, bet):
+        """Yield of every cell with a part in a bet: its coefficients, centres, and values."""
+        groups = self.problem.shape[1]
+        for role, arm in ((0, block["target"]), (1, bet)):
+            for group in range(groups):
+                a = block["coefficients"][bet, role, group]
+                if a.any():
+                    cell = arm * groups + group
+                    own = [v for act, v in block["values"].values() if act == cell]
+                    yield (
+                        a,
+                        block["centres"][bet, role, group],
+                        np.array(own).reshape(-1, a.shape[-1]),
+                        cell,
+                    )
+
+    def pay(self):
+        """Pay all blocks that the policy has paid, from the raw values."""
+        first = int(self.policy._blocks.state.blocks.first[0])
+        ledgers = np.zeros_like(self.ledgers)
+        for serial in range(first):
+            block = self.blocks[serial]
+            for bet in range(block["number"]):
+                if block["ledger"][bet] >= 0:
+                    ledgers[block["ledger"][bet]] += self.gain(block, bet)
+        return ledgers
+
+    def gain(self, block, bet):
+        if not block["thetas"].size:
+            return self.known_noise_gain(block, bet)
+        low, high = np.array(self.problem.measure_ranges).T
+        centre = block["constant"][bet]
+        logs = np.zeros(block["thetas"].shape[1])
+        theta = block["thetas"][bet]
+        for a, c, own, _ in self.draws(block, bet):
+            centre += len(own) * (a @ c)
+            for y in own:
+                seen = np.where(np.isnan(y), np.where(a > 0, low, high), y)
+                logs += np.log1p(theta * (a @ (seen - c)))
+        logs += theta * centre
+        return np.log(block["cash"][bet] + block["stakes"][bet] @ np.exp(logs))
+
+    def known_noise_gain(self, block, bet):
+        parts = list(self.draws(block, bet))
+        proxies = []
+        for *_, cell in parts:
+            k, group = divmod(cell, self.problem.shape[1])
+            if self.problem.noise_covariance is not None:
+                s = self.problem.noise_covariance[k, group]
+                proxies.append(lambda w, s=s: float(w @ s @ w))
+            else:
+                s = self.problem.measure_noise_std[k, group]
+                proxies.append(lambda w, s=s: float(np.abs(w) @ s) ** 2)
+        return known_noise_log_wealth(
+            [own for _, _, own, _ in parts], [a for a, *_ in parts], block["constant"][bet],
+            block["estimate"][bet] * math.sqrt(block["variance"][bet]), block["variance"][bet],
+            proxies,
+        )  # fmt: skip
+
+    def compare(self):
+        found = self.policy._blocks.state.ledgers
+        assert found == pytest.approx(self.pay(), rel=1e-9, abs=1e-9)
+
+
+def wealth_of(policy):
+    """Return log wealth against every answer from the ledgers, as the theorem writes it."""
+    problem, ledgers = policy.problem, policy._blocks.state.ledgers
+    arms, rows = len(problem.arms), problem.limit_rows
+    own, pairs, limits = np.split(ledgers, [arms, arms + arms**2])
+    pairs, limits = pairs.reshape(arms, arms), limits.reshape(arms, len(rows))
+    least = [
+        min((limits[j, r] for r, row in enumerate(rows) if np.isfinite(row.bounds[j])),
+            default=math.inf)
+        for j in range(arms)
+    ]  # fmt: skip
+    found = [
+        own[k] + sum(min(pairs[k, j], least[j]) for j in range(arms) if j != k) for k in range(arms)
+    ]
+    return np.array([*found, sum(least)])
+
+
+def test_bets_pay_what_the_slow_ones_do_and_wealth_is_that_of_the_theorem():
+    problem, source = dose()
+    policy, rng = BlockBetting(problem, delta=0.05, seed=1), np.random.default_rng(0)
+    mirror = Mirror(policy)
+    blocks_paid = 0
+    while not policy.stopped:
+        pull = policy.ask()
+        mirror.follow()
+        values = source.draw(pull.action, rng)
+        mirror.tell(serial_of(pull), pull.number, pull.action, values)
+        policy.tell(pull, told(problem, values))
+        if policy._blocks.state.blocks.first[0] > blocks_paid:
+            blocks_paid = int(policy._blocks.state.blocks.first[0])
+            mirror.compare()
+            assert policy._wealth() == pytest.approx(wealth_of(policy))
+    assert policy.recommend().arm == "1"
+    assert blocks_paid > 5
+
+
+def test_stakes_are_frozen_as_the_slow_bet_wants_them():
+    problem, source = dose()
+    policy, rng = BlockBetting(problem, seed=3), np.random.default_rng(4)
+    history = []
+    checked = 0
+    mirror = Mirror(policy)
+    while policy.told < 400 and not policy.stopped:
+        before = mirror.known
+        pull = policy.ask()
+        mirror.follow()
+        if mirror.known > before:
+            checked += check_stakes(mirror, mirror.blocks[before], history)
+        values = source.draw(pull.action, rng)
+        history.append((pull.action, values))
+        policy.tell(pull, told(problem, values))
+    assert checked > 10
+
+
+def check_stakes(mirror, block, history):
+    """Compare each bet's log wealth on made-up draws with that of a bet from all data."""
+    problem, rng, compared = mirror.problem, np.random.default_rng(len(history)), 0
+    low, high = np.array(problem.measure_ranges).T
+    planned = mirror.policy._blocks.state.blocks.planned[
+        (mirror.known - 1) % len(mirror.policy._blocks.state.target)
+    ]
+    for bet in range(block["number"]):
+        if block["ledger"][bet] < 0:
+            continue
+        draws, a, c, means, sigmas, counts = [], [], [], [], [], []
+        for own, centre, _, cell in mirror.draws(block, bet):
+            values = np.array([v for act, v in history if act == cell])
+            n = len(values)
+            mean = values.mean(axis=0)
+            sigma = (values.T @ values - n * np.outer(mean, mean)) / (n + 2.0)
+            sigma += np.diag(2.0 * (high - low) ** 2 / 4 / (n + 2.0))
+            draws.append(rng.integers(0, 2, (int(planned[cell]), 2)).astype(float))
+            a.append(own)
+            c.append(centre)
+            means.append(mean)
+            sigmas.append(sigma)
+            counts.append(n)
+        wanted = bounded_log_wealth(
+            draws, a, c, block["constant"][bet], means, sigmas, counts, low, high
+        )
+        centre = block["constant"][bet] + sum(
+            len(d) * (x @ y) for d, x, y in zip(draws, a, c, strict=True)
+        )
+        logs = block["thetas"][bet] * centre
+        for d, x, y in zip(draws, a, c, strict=True):
+            for row in d:
+                logs += np.log1p(block["thetas"][bet] * (x @ (row - y)))
+        found = np.log(block["cash"][bet] + block["stakes"][bet] @ np.exp(logs))
+        assert found == pytest.approx(wanted, rel=1e-7, abs=1e-9)
+        assert centre == pytest.approx(0.0, abs=1e-9)
+        compared += 1
+    return compared
+
+
+# ---------------------------------------------------------------------- one measure is enough
+
+
+@pytest.mark.parametrize("limits", [(0.211, None), (None, 0.711), (0.111, 0.753)])
+def test_one_measure_by_name_is_pulled_as_one_without(limits):
+    """Draw for draw, but where a mean is exactly on a limit."""
+    floor, ceiling = limits
+    groups = {"x": 0.3, "y": 0.7}
+    plain = Problem(3, groups, floors=floor, ceilings=ceiling, reward_range=(0, 1))
+    named = Problem(
+        3, groups, measures={"y": (0, 1)}, floors={} if floor is None else {"y": floor},
+        ceilings={} if ceiling is None else {"y": ceiling},
+    )  # fmt: skip
+    rates = np.array([[0.3, 0.4], [0.6, 0.7], [0.75, 0.15]])
+    for seed in range(effort.runs(2, whole=20)):
+        rng = np.random.default_rng(seed)
+        policies = [BlockBetting(p, delta=0.1, seed=seed, max_pulls=600) for p in (plain, named)]
+        while not policies[0].stopped:
+            first, second = (policy.ask() for policy in policies)
+            assert first.action == second.action
+            reward = float(rng.random() < rates.flat[first.action])
+            policies[0].tell(first, reward)
+            policies[1].tell(second, {"y": reward})
+            assert policies[0].stopped == policies[1].stopped
+        assert policies[0].recommend().arm == policies[1].recommend().arm
+        wealth = [policy._wealth() for policy in policies]
+        assert wealth[0] == pytest.approx(wealth[1], rel=1e-6, abs=1e-6)
+
+
+# ----------------------------------------------------------------------------- in disorder
+
+
+def play(problem, source, seed, pulls, *, missing=0.2, options=None):
+    """Play a study in disorder and compare its ledgers with slow ones; return policy and counts."""
+    rng = np.random.default_rng(seed)
+    policy = BlockBetting(problem, delta=1e-6, seed=seed, **(options or {}))
+    mirror = Mirror(policy)
+    waiting, history, lost = [], [], []
+    for _ in range(pulls):
+        while len(waiting) < 25 and not policy.stopped:
+            pull = policy.ask()
+            mirror.follow()
+            values = source.draw(pull.action, rng)
+            values[rng.random(values.size) < missing] = math.nan
+            waiting.append((pull, values))
+        if not waiting:
+            break
+        place = int(rng.integers(len(waiting)))
+        pull, values = waiting[place]
+        act = rng.random()
+        reported = policy.reported(pull)
+        if act < 0.3:
+            some = {n: v for n, v in told(problem, values).items() if v is not None}
+            if some:
+                name = str(rng.choice(list(some)))
+                policy.report(pull, {name: some[name]})
+            continue
+        waiting.pop(place)
+        if act < 0.4:
+            policy.fail(pull)
+            known = np.full(values.size, math.nan) if reported is None else reported
+            mirror.tell(serial_of(pull), pull.number, pull.action, known)
+            lost.append((pull, values))
+            continue
+        mirror.tell(serial_of(pull), pull.number, pull.action, values)
+        policy.tell(pull, told(problem, values))
+        history.append((pull, values))
+        if rng.random() < 0.05:
+            which = int(rng.integers(len(history)))
+            pull, old = history[which]
+            new = source.draw(pull.action, rng)
+            new[rng.random(new.size) < missing] = math.nan
+            policy.amend(pull, told(problem, old), told(problem, new))
+            history[which] = (pull, new)
+            if pull.number not in policy._blocks.late:
+                mirror.tell(serial_of(pull), pull.number, pull.action, new)
+        if lost and rng.random() < 0.3:
+            pull, values = lost.pop()
+            policy.tell(pull, told(problem, values))
+            history.append((pull, values))
+            if pull.number not in policy._blocks.late:
+                mirror.tell(serial_of(pull), pull.number, pull.action, values)
+        if rng.random() < 0.2:
+            policy = restored(policy)
+            mirror.policy = policy
+    return policy, mirror, history, lost, waiting
+
+
+def restored(policy):
+    """Return a policy that continues from the state, by one of three ways."""
+    if policy.told % 3 == 0:
+        return copy.deepcopy(policy)
+    fresh = BlockBetting(policy.problem, seed=policy.seed, **policy.get_params())
+    fresh.set_state(policy.get_state())
+    return fresh
+
+
+@pytest.mark.parametrize("kind", ["ranges", "covariance", "scales"])
+@pytest.mark.parametrize("seed", range(2))
+def test_ledgers_survive_missing_early_late_lost_and_corrected_values(kind, seed):
+    arms, groups = 3, {"x": 0.6, "y": 0.4}
+    limits = {"ceilings": {"harm": 0.4, ("harm", OVERALL): 0.35}, "objective": "effect"}
+    if kind == "ranges":
+        problem, source = dose()
+        problem = Problem(arms, groups, measures=MEASURES, **limits)
+    else:
+        covariance = np.array([[1.0, 0.6], [0.6, 0.5]])
+        noise = {
+            "covariance": {"noise_cov": covariance},
+            "scales": {"noise_std": {"effect": 1.0, "harm": math.sqrt(0.5)}},
+        }[kind]
+        problem = Problem(arms, groups, measures=["effect", "harm"], **limits, **noise)
+        means = np.array([[0.3, 0.1], [0.4, 0.2], [0.7, 0.2], [0.6, 0.1], [0.8, 0.7], [0.9, 0.6]])
+        source = VectorSource.gaussian(means, np.broadcast_to(covariance, (6, 2, 2)))
+    policy, mirror, history, lost, waiting = play(
+        problem, source, seed, effort.runs(600, whole=3000)
+    )
+    assert policy._blocks.state.blocks.first[0] > 3
+    for pull, _ in waiting:
+        # Their blocks count them if what bets use was reported.
+        reported, block = policy.reported(pull), mirror.blocks.get(serial_of(pull))
+        if reported is not None and block and not uses_missing(mirror, block, pull, reported):
+            mirror.tell(serial_of(pull), pull.number, pull.action, reported)
+    mirror.compare()
+    check_data(policy, history, lost, waiting)
+
+
+def check_data(policy, history, lost, waiting):
+    """Counts and sums are those of all values that are known."""
+    arms, groups = policy.problem.shape
+    known = [(pull.action, values) for pull, values in history]
+    for pull, _ in (*lost, *waiting):
+        reported = policy.reported(pull)
+        if reported is not None:
+            known.append((pull.action, reported))
+    for cell in range(arms * groups):
+        own = np.array([v for action, v in known if action == cell]).reshape(-1, 2)
+        there = (~np.isnan(own)).astype(float)
+        state, place = policy._blocks.state, divmod(cell, groups)
+        assert state.counts[place] == pytest.approx(there.T @ there)
+        filled = np.nan_to_num(own)
+        assert state.sums[place] == pytest.approx(filled.sum(axis=0), abs=1e-9)
+        assert state.products[place] == pytest.approx(filled.T @ filled, abs=1e-9)
+        assert state.pulls[place] == (there.any(axis=1)).sum()
+
+
+def test_a_pull_counts_for_its_block_once_all_that_bets_use_is_known():
+    problem = Problem(
+        2, 1, measures={"effect": (0, 1), "harm": (0, 1), "cost": (0, 9)}, objective="effect",
+        ceilings={"harm": 0.5},
+    )  # fmt: skip
+    policy, rng = BlockBetting(problem, seed=0), np.random.default_rng(0)
+    while policy._blocks.state.blocks.first[0] < 4:
+        pull = policy.ask()
+        values = {"effect": float(rng.random() < 0.4 + 0.3 * pull.action)}
+        policy.report(pull, values)
+        waiting = policy._blocks.state.blocks.waiting.copy()
+        policy.report(pull, {"harm": float(rng.random() < 0.2)})
+        after = policy._blocks.state.blocks
+        assert after.first[0] > 0 or (after.waiting <= waiting).all()
+    # The cost was never told, and no block waits for it.
+    assert policy.told == 0
+    assert policy._blocks.state.ledgers.any()
+
+
+def test_a_lost_pull_is_made_again_where_losing_is_ignorable():
+    problem, source = dose()
+    policy, rng = BlockBetting(problem, losses="ignorable", seed=5), np.random.default_rng(5)
+    mirror, lost = Mirror(policy), 0
+    while policy._blocks.state.blocks.first[0] < 6 and not policy.stopped:
+        pull = policy.ask()
+        mirror.follow()
+        values = source.draw(pull.action, rng)
+        if rng.random() < 0.2:
+            # One that bets use is missing: the pull does not count for them.
+            values[0 if rng.random() < 0.5 else 1] = math.nan
+            bets = mirror.blocks[serial_of(pull)]["number"] if serial_of(pull) >= 0 else 0
+            lost += bets > 0
+        block = mirror.blocks.get(serial_of(pull))
+        if block is not None and not uses_missing(mirror, block, pull, values):
+            mirror.tell(serial_of(pull), pull.number, pull.action, values)
+        policy.tell(pull, told(problem, values))
+    assert lost > 5
+    mirror.compare()
+
+
+def uses_missing(mirror, block, pull, values):
+    arm, group = divmod(pull.action, mirror.problem.shape[1])
+    for bet in range(block["number"]):
+        if block["ledger"][bet] < 0:
+            continue
+        role = 0 if arm == block["target"] else 1 if arm == bet else None
+        if role is not None:
+            used = block["coefficients"][bet, role, group] != 0
+            if (used & np.isnan(values)).any():
+                return True
+    return False
+
+
+# --------------------------------------------------------------------------- compiled runs
+
+
+class Sourced:
+    def __init__(self, source):
+        self.source = source
+
+
+def test_a_compiled_run_is_the_loop_draw_for_draw():
+    problem, source = dose()
+    compiled = BlockBetting(problem, seed=2)
+    pulls = compiled._measured.run(Sourced(source), 0.0, np.random.default_rng(9), 10_000)
+    policy, rng = BlockBetting(problem, seed=2), np.random.default_rng(9)
+    while not policy.stopped:
+        pull = policy.ask()
+        policy.tell(pull, told(problem, source.draw(pull.action, rng)))
+    assert policy.told == pulls
+    assert (policy._blocks.floats == compiled._blocks.floats).all()
+
+
+@pytest.mark.parametrize("scale", [1e-140, 1e-9, 1e9, 1e140])
+def test_decisions_do_not_depend_on_the_units_of_a_measure(scale):
+    problem, source = dose()
+    moved = Problem(
+        3, {"x": 0.6, "y": 0.4}, measures={"effect": (0, 1), "harm": (0, scale)},
+        objective="effect", ceilings={"harm": 0.4 * scale}, floors={"effect": 0.1},
+    )  # fmt: skip
+    policies = [BlockBetting(p, seed=2, max_pulls=300) for p in (problem, moved)]
+    rng = np.random.default_rng(1)
+    while not policies[0].stopped:
+        first, second = (policy.ask() for policy in policies)
+        assert first.action == second.action
+        effect, harm = source.draw(first.action, rng)
+        policies[0].tell(first, {"effect": effect, "harm": harm})
+        policies[1].tell(second, {"effect": effect, "harm": harm * scale})
+    wealth = [policy._wealth() for policy in policies]
+    assert wealth[0] == pytest.approx(wealth[1], rel=1e-6, abs=1e-6)
+
+
+def test_minimising_turns_the_objective_and_no_limit():
+    problem, source = dose()
+    turned = Problem(
+        3, {"x": 0.6, "y": 0.4}, measures={"failure": (-1, 0), "harm": (0, 1)},
+        objective="failure", direction="minimize", ceilings={"harm": 0.4, "failure": -0.1},
+    )  # fmt: skip
+    policies = [BlockBetting(p, seed=2, max_pulls=300) for p in (problem, turned)]
+    rng = np.random.default_rng(1)
+    while not policies[0].stopped:
+        first, second = (policy.ask() for policy in policies)
+        assert first.action == second.action
+        effect, harm = source.draw(first.action, rng)
+        policies[0].tell(first, {"effect": effect, "harm": harm})
+        policies[1].tell(second, {"failure": -effect, "harm": harm})
+    assert policies[0].recommend().leader == policies[1].recommend().leader
+
+
+# ------------------------------------------------------------------- every outcome of a block
+
+
+def plan_with(problem, source, seed, pulls):
+    """Return a policy whose next block is planned with bets, and the mirror that froze them."""
+    policy, rng = BlockBetting(problem, batch=4, initial_pulls=3, seed=seed), None
+    rng, mirror = np.random.default_rng(seed), Mirror(policy)
+    while True:
+        known = mirror.known
+        pull = policy.ask()
+        mirror.follow()
+        block = mirror.blocks[mirror.known - 1]
+        if mirror.known > known and policy.told > pulls and block["number"]:
+            return policy, mirror, block
+        policy.tell(pull, told(problem, source.draw(pull.action, rng)))
+
+
+def expected_wealth(mirror, block, bets, law):
+    """Return the mean of the product of some bets' W over all outcomes of a block.
+
+    `law`: by cell, a list of (probability, values); pulls are independent.
+    """
+    low, high = np.array(mirror.problem.measure_ranges).T
+    planned = mirror.policy._blocks.state.blocks.planned[
+        (mirror.known - 1) % len(mirror.policy._blocks.state.target)
+    ]
+    points = range(block["thetas"].shape[1])
+    total = 0.0
+    # Each W is a mixture of products over pulls: the mean factorises for every pair of points.
+    choices = [[(None, block["cash"][bet])] + [(g, block["stakes"][bet, g]) for g in points]
+               for bet in bets]  # fmt: skip
+    parts = [list(mirror.draws(block, bet)) for bet in bets]
+    for chosen in np.ndindex(*(len(c) for c in choices)):
+        stake, mean = 1.0, 1.0
+        factors = {}
+        for place, bet, options, own in zip(chosen, bets, choices, parts, strict=True):
+            point, share = options[place]
+            stake *= share
+            if point is None:
+                continue
+            theta = block["thetas"][bet, point]
+            constant = block["constant"][bet]
+            constant += sum(planned[cell] * (a @ c) for a, c, _, cell in own)
+            mean *= math.exp(theta * constant)
+            for a, c, _, cell in own:
+                factors.setdefault(cell, []).append((theta, a, c))
+        for cell, own in factors.items():
+            one = 0.0
+            for probability, values in law[cell]:
+                step = probability
+                for theta, a, c in own:
+                    seen = np.where(np.isnan(values), np.where(a > 0, low, high), values)
+                    step *= 1.0 + theta * (a @ (seen - c))
+                one += step
+            mean *= one ** planned[cell]
+        total += stake * mean
+    return total
+
+
+def laws(rates, rho, hidden=None):
+    """Return the law of two coins by cell; the values of measure 1 that equal `hidden` are lost."""
+    points = np.array([[0, 0], [0, 1], [1, 0], [1, 1.0]])
+    found = []
+    for p, r in rates:
+        low = max(0.0, p + r - 1.0) - p * r
+        high = min(p, r) - p * r
+        both = p * r + (rho * high if rho > 0 else -rho * low)
+        chances = [1 - p - r + both, r - both, p - both, both]
+        own = [(c, np.array([x, math.nan if y == hidden else y]))
+               for c, (x, y) in zip(chances, points, strict=True)]  # fmt: skip
+        found.append(own)
+    return found
+
+
+@pytest.mark.parametrize("rho", [-1.0, 0.0, 0.7, 1.0])
+@pytest.mark.parametrize("hidden", [None, 1.0, 0.0])
+def test_no_bet_grows_on_average_under_its_hypothesis_whatever_the_dependence(rho, hidden):
+    problem = Problem(
+        2, 1, measures=MEASURES, objective="effect", ceilings={"harm": 0.3}, floors={"effect": 0.4}
+    )
+    source = coins([(0.5, 0.2), (0.6, 0.25)])
+    checked = 0
+    for seed in range(effort.runs(3, whole=20)):
+        _, mirror, block = plan_with(problem, source, seed, 20)
+        target, rng = block["target"], np.random.default_rng(seed)
+        if target == 2:
+            continue
+        rival = 1 - target
+        for _ in range(4):
+            own, other = rng.uniform(0.4, 1.0), rng.uniform(0.0, 0.3)
+            # The rival keeps its limits and is as good as the target, which breaks none or one.
+            least = rng.uniform(0.0, own)
+            rates = {rival: (own, other), target: (least, rng.uniform(0.0, 1.0))}
+            law = laws([rates[0], rates[1]], rho, hidden)
+            if block["ledger"][rival] >= 0:
+                assert expected_wealth(mirror, block, [rival], law) <= 1.0 + 1e-12
+                checked += 1
+            floor, ceiling = 2, 3
+            breaks = {floor: (rng.uniform(0.0, 0.4), 0.2), ceiling: (0.7, rng.uniform(0.3, 1.0))}
+            for bet, broken in breaks.items():
+                if block["ledger"][bet] < 0:
+                    continue
+                law = laws(
+                    [{target: broken, rival: rates[rival]}[k] for k in range(2)], rho, hidden
+                )
+                assert expected_wealth(mirror, block, [bet], law) <= 1.0 + 1e-12
+                is_own = block["ledger"][rival] == rival
+                if is_own:
+                    # D of the rival and C of the target: different pulls.
+                    assert expected_wealth(mirror, block, [rival, bet], law) <= 1.0 + 1e-12
+                checked += 1
+    assert checked > 5
+
+
+# ------------------------------------------------------------- after the stop, and afterwards
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_answer_is_taken_back_with_the_values_that_it_rests_on(seed):
+    problem = Problem(
+        2, 1, measures=MEASURES, objective="effect", ceilings={"harm": 0.5}, floors={"effect": 0.1}
+    )
+    source, rng = coins([(0.9, 0.05), (0.2, 0.05)]), np.random.default_rng(seed)
+    policy, waiting, history = BlockBetting(problem, seed=seed), [], []
+    mirror = Mirror(policy)
+    while not policy.stopped:
+        while len(waiting) < 9:
+            pull = policy.ask()
+            mirror.follow()
+            waiting.append((pull, source.draw(pull.action, rng)))
+        pull, values = waiting.pop(int(rng.integers(9)))
+        mirror.tell(serial_of(pull), pull.number, pull.action, values)
+        policy.tell(pull, told(problem, values))
+        history.append((pull, values))
+    assert policy.recommend().arm == "0"
+    for place, (pull, values) in enumerate(waiting):
+        known = np.full(2, math.nan)
+        if place % 2:
+            policy.report(pull, {"effect": values[0]})
+            known[0] = values[0]
+        policy.fail(pull, "cancelled")
+        mirror.tell(serial_of(pull), pull.number, pull.action, known)
+    for pull, values in history:
+        if policy.stopped and pull.action == 0 and serial_of(pull) > 0:
+            new = np.array([0.0, 1.0])
+            policy.amend(pull, told(problem, values), told(problem, new))
+            mirror.tell(serial_of(pull), pull.number, pull.action, new)
+    assert not policy.stopped
+    mirror.follow()
+    mirror.compare()
+    policy = restored(policy)
+    while not policy.stopped:
+        pull = policy.ask()
+        policy.tell(pull, told(problem, source.draw(pull.action, rng)))
+    assert policy.recommend().arm in ("0", "1", None)
+
+
+def test_a_finished_experiment_is_bet_on_as_it_was_assigned():
+    problem, source = dose()
+    rng = np.random.default_rng(0)
+    actions = rng.integers(0, 6, 2_000)
+    policy = BlockBetting(problem, delta=0.05, assigned=actions)
+    mirror = Mirror(policy)
+    while pulls := policy.ask(1_000):
+        mirror.follow()
+        for pull in pulls:
+            values = source.draw(pull.action, rng)
+            mirror.tell(serial_of(pull), pull.number, pull.action, values)
+            policy.tell(pull, told(problem, values))
+    mirror.follow()
+    mirror.compare()
+    assert policy.recommend().arm == "1"
+    effect = next(effect for effect in policy.progress().effects if effect.group is None)
+    assert effect.lower <= effect.difference <= effect.upper
+
+
+@pytest.mark.parametrize("scale", [1e-140, 1e140])
+def test_estimates_and_effects_are_in_the_units_of_the_objective(scale):
+    problem = Problem(
+        2, 1, measures={"effect": (0, scale), "harm": (0, 1)}, objective="effect",
+        ceilings={"harm": 0.5},
+    )  # fmt: skip
+    source, rng = coins([(0.8, 0.1), (0.3, 0.1)]), np.random.default_rng(0)
+    policy = BlockBetting(problem, seed=0)
+    while not policy.stopped:
+        pull = policy.ask()
+        effect, harm = source.draw(pull.action, rng)
+        policy.tell(pull, {"effect": effect * scale, "harm": harm})
+    progress = policy.progress()
+    assert progress.arms[0].mean == pytest.approx(0.8 * scale, rel=0.3)
+    assert progress.actions[0].mean == progress.arms[0].mean
+    effect = progress.effects[0]
+    assert effect.difference == pytest.approx(-0.5 * scale, rel=0.5)
+    assert effect.lower <= effect.difference <= effect.upper <= scale

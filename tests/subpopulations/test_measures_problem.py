@@ -1,0 +1,401 @@
+"""Problems with several measures: limits by measure and place, noise, and what is refused."""
+
+import json
+import math
+import pickle
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linprog
+
+from fairtrial.core.measures import Measures
+from fairtrial.errors import InvalidArgument, InvalidOutcome, NotSupported
+from fairtrial.subpopulations import OVERALL, Problem
+from fairtrial.subpopulations.limits import Limits, limit_rows, require_possible
+from fairtrial.testing import check_problem
+
+TRIAL = {
+    "arms": ["zdv", "zdv_ddi"],
+    "groups": {"naive": 0.5, "treated": 0.5},
+    "measures": {"cd4": (-1, 1), "event_free": (0, 1)},
+    "objective": "cd4",
+}
+BY_NAME = {**TRIAL, "measures": ["cd4", "event_free"]}
+
+
+def _problem(**changes) -> Problem:
+    return Problem(**{**TRIAL, **changes})
+
+
+def _rows(problem: Problem) -> list[tuple]:
+    return [
+        (problem.measures[row.measure], row.group, row.is_floor, row.bounds.tolist())
+        for row in problem.limit_rows
+    ]
+
+
+def test_a_limit_is_of_every_group_of_one_or_overall() -> None:
+    problem = _problem(
+        floors={
+            "event_free": 0.5,
+            ("event_free", "naive"): 0.6,
+            ("event_free", OVERALL): 0.7,
+            "cd4": {"zdv": None, "zdv_ddi": 0.1},
+        },
+        ceilings={("cd4", "treated"): 0.9},
+    )
+    assert _rows(problem) == [
+        ("cd4", 0, True, [-math.inf, 0.1]),
+        ("cd4", 1, True, [-math.inf, 0.1]),
+        ("cd4", 1, False, [0.9, 0.9]),
+        ("event_free", 0, True, [0.6, 0.6]),
+        ("event_free", 1, True, [0.5, 0.5]),
+        ("event_free", None, True, [0.7, 0.7]),
+    ]
+    assert problem.has_limits
+    assert problem.constrained.tolist() == [[True, True], [True, True]]
+
+
+def test_none_frees_a_group_of_a_limit_that_holds_elsewhere() -> None:
+    problem = _problem(ceilings={"cd4": 0.5, ("cd4", "naive"): None})
+    assert _rows(problem) == [("cd4", 1, False, [0.5, 0.5])]
+    assert problem.constrained.tolist() == [[False, True], [False, True]]
+
+
+def test_there_are_no_limits_by_default() -> None:
+    problem = _problem()
+    assert problem.limit_rows == ()
+    assert not problem.has_limits
+    assert problem.feasible(np.full((2, 2, 2), -9.0)).all()
+
+
+def test_infinity_on_the_free_side_is_no_limit() -> None:
+    assert _problem(floors={"cd4": -math.inf}, ceilings={"cd4": math.inf}).limit_rows == ()
+
+
+def test_bounds_by_arm_may_be_a_series() -> None:
+    series = pd.Series({"zdv_ddi": 0.2, "zdv": 0.1})
+    assert _rows(_problem(floors={("cd4", OVERALL): series})) == [("cd4", None, True, [0.1, 0.2])]
+
+
+def test_the_direction_turns_the_objective_only() -> None:
+    means = {"cd4": [[0.5, 0.5], [0.1, 0.1]], "event_free": [[0.4, 0.8], [0.5, 0.5]]}
+    for direction in ("maximize", "minimize"):
+        problem = _problem(direction=direction, floors={"event_free": 0.5})
+        assert problem.feasible(means).tolist() == [False, True]
+        assert problem.quality(means).tolist() == [0.5, 0.1]
+        assert problem.limit_rows[0].is_floor
+
+
+def test_the_objective_is_a_measure_or_a_weighted_sum() -> None:
+    means = np.array([[[0.5, 0.2], [0.3, 0.4]], [[0.1, 0.0], [0.1, 0.2]]])
+    assert _problem(objective="event_free").objective_weights.tolist() == [0.0, 1.0]
+    both = _problem(objective={"event_free": -0.5, "cd4": 1.0})
+    assert both.objective_weights.tolist() == [1.0, -0.5]
+    assert both.quality(means) == pytest.approx([0.4 - 0.15, 0.1 - 0.05], rel=1e-12)
+    assert both.in_words()["Question"].startswith(
+        "Which of zdv, zdv_ddi has the largest mean of cd4 - 0.5 event_free?"
+    )
+    assert Problem(2, 1, measures=["a"], noise_std={"a": 1.0}).objective == "a"
+
+
+def test_feasible_is_what_the_limits_say_by_hand() -> None:
+    problem = Problem(
+        2,
+        {"x": 0.25, "y": 0.75, "z": 0.0},
+        measures={"a": (0, 1), "b": (0, 1)},
+        objective="a",
+        floors={("a", "x"): 0.3, ("a", "z"): 0.2},
+        ceilings={("b", OVERALL): 0.4},
+    )
+    means = np.array([[[0.3, 0.1], [0.0, 0.5], [0.2, 1.0]], [[0.3, 0.11], [0.0, 0.5], [0.2, 0.0]]])
+    assert problem.feasible(means).tolist() == [True, False]
+    means[0, 2, 0] = 0.19
+    assert problem.feasible(means).tolist() == [False, False]
+
+
+def test_a_weighted_mean_that_is_rounded_is_still_on_its_limit() -> None:
+    problem = Problem(1, 10, measures={"a": (0, 1)}, floors={("a", OVERALL): 0.1})
+    assert problem.feasible(np.full((1, 10, 1), 0.1)).all()
+    assert not problem.feasible(np.full((1, 10, 1), 0.1 - 1e-9)).any()
+
+
+def test_means_may_be_given_by_measure() -> None:
+    problem = _problem()
+    by_name = {"event_free": {"zdv_ddi": [3, 4], "zdv": [1, 2]}, "cd4": [[5, 6], [7, 8]]}
+    expected = [[[5, 1], [6, 2]], [[7, 3], [8, 4]]]
+    assert problem.check_means(by_name).tolist() == expected
+    assert problem.check_means(expected).tolist() == expected
+    for wrong, message in (
+        ({"cd4": [[1, 2], [3, 4]]}, "means must have an entry for each of ['cd4', 'event_free']"),
+        ([[1, 2], [3, 4]], "means must have shape (2 arms, 2 groups, 2 measures)"),
+        ({**by_name, "cd4": [[1, 2]]}, "means[cd4] must have shape (2 arms, 2 groups)"),
+    ):
+        with pytest.raises(InvalidArgument, match=re.escape(message)):
+            problem.check_means(wrong)
+
+
+def test_a_scale_per_measure_or_a_covariance_is_taken_by_cell() -> None:
+    stds = Problem(**BY_NAME, noise_std={"event_free": [1, 2], "cd4": 0.5})
+    assert stds.measure_noise_std[0].tolist() == [[0.5, 1.0], [0.5, 2.0]]
+    assert stds.noise_covariance is None
+    assert stds.measure_ranges is None
+    covariance = [[4.0, 1.0], [1.0, 1.0]]
+    known = Problem(**BY_NAME, noise_cov=covariance)
+    assert known.noise_covariance.shape == (2, 2, 2, 2)
+    assert known.noise_covariance[1, 0].tolist() == covariance
+    by_cell = np.broadcast_to(covariance, (2, 2, 2, 2)) * np.arange(1, 5).reshape(2, 2, 1, 1)
+    assert Problem(**BY_NAME, noise_cov=by_cell).noise_covariance[1, 1, 0, 0] == 16.0
+
+
+def test_a_singular_covariance_is_allowed() -> None:
+    assert Problem(**BY_NAME, noise_cov=[[1.0, 1.0], [1.0, 1.0]]).noise_covariance is not None
+
+
+def test_the_scale_is_that_of_the_objective() -> None:
+    weighted = {**BY_NAME, "objective": {"cd4": 1.0, "event_free": -1.0}}
+    assert Problem(**weighted, noise_std={"cd4": 3.0, "event_free": 4.0}).scale[0, 0] == 7.0
+    covariance = [[9.0, 12.0], [12.0, 16.0]]
+    assert Problem(**weighted, noise_cov=covariance).scale[0, 0] == pytest.approx(1.0)
+    assert _problem(objective="cd4").scale.tolist() == [[1.0, 1.0]] * 2
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"measures": {}}, "measures must be a mapping of names to ranges"),
+        ({"reward_range": (0, 1)}, "reward_range must be left out if measures is given"),
+        ({"noise_std": {"cd4": 1, "event_free": 1}}, "measures, noise_std, noise_cov exactly one"),
+        ({"noise_cov": np.eye(2)}, "measures, noise_std, noise_cov exactly one"),
+        ({"measures": ["cd4", "event_free"]}, "measures, noise_std, noise_cov exactly one"),
+        ({"noise_std": "estimated"}, "measures, noise_std, noise_cov exactly one"),
+        ({"margin": 0.1, "control": "zdv"}, "margin must be left out if measures is given"),
+        ({"superiority": 0.1, "control": "zdv"}, "superiority must be left out if measures"),
+        ({"floor_tolerance": 0.1}, "floor_tolerance must be left out if measures is given"),
+        ({"objective": None}, "objective must name one of ['cd4', 'event_free']"),
+        ({"objective": "rash"}, "objective must name a measure of ['cd4', 'event_free']"),
+        ({"objective": {"rash": 1}}, "objective must be a measure of ['cd4', 'event_free']"),
+        ({"objective": {"cd4": 0}}, "objective must have a weight that is not zero"),
+        ({"objective": {}}, "objective must have a weight that is not zero"),
+        ({"objective": {"cd4": math.nan}}, "objective[cd4] must be"),
+        ({"objective": 3}, "objective must be a measure of"),
+        ({"floors": 0.0}, "floors must be a mapping by measure"),
+        ({"floors": "auto "}, "floors must be a mapping by measure"),
+        ({"floors": {"rash": 0}}, "floors[rash] must be of a measure of ['cd4', 'event_free']"),
+        ({"floors": {("cd4", "old"): 0}}, "floors[cd4, old] must be of a group of"),
+        ({"floors": {("cd4", "naive", 1): 0}}, "floors[cd4, naive, 1] must be a measure, (meas"),
+        ({"floors": {("cd4",): 0}}, "floors[cd4] must be a measure, (measure, group)"),
+        ({"floors": {("cd4", "OVERALL"): 0}}, "floors[cd4, OVERALL] must be of a group of"),
+        ({"floors": {OVERALL: 0}}, "floors[OVERALL] must be of a measure"),
+        ({"floors": {"cd4": math.nan}}, "floors[cd4] must be a number"),
+        ({"floors": {"cd4": math.inf}}, "floors[cd4] must be a number"),
+        ({"ceilings": {"cd4": -math.inf}}, "ceilings[cd4] must be a number"),
+        ({"floors": {"cd4": "0"}}, "floors[cd4] must be a number"),
+        ({"floors": {"cd4": True}}, "floors[cd4] must be a number"),
+        ({"floors": {"cd4": [0, 1]}}, "floors[cd4] must be a number"),
+        ({"floors": {"cd4": {"zdv": 0}}}, "floors[cd4] must have an entry for each arm"),
+        ({"floors": {"cd4": {"zdv": 0, "zdv_ddi": "x"}}}, "floors[cd4] of arm zdv_ddi must be a"),
+        ({"floors": {"cd4": 1.5}}, "floors[cd4, naive] of arm zdv must be at most 1"),
+        ({"ceilings": {"event_free": -0.1}}, "ceilings[event_free, naive] of arm zdv must be at"),
+        ({"floors": {("cd4", OVERALL): 1.5}}, "floors[cd4, OVERALL] of arm zdv must be at most 1"),
+        (
+            {"floors": {"cd4": 0.5}, "ceilings": {("cd4", "treated"): 0.5}},
+            "ceilings[cd4, treated] of arm zdv must be above the floor 0.5 there; got 0.5",
+        ),
+        (
+            {
+                "floors": {("cd4", OVERALL): {"zdv": None, "zdv_ddi": 0.5}},
+                "ceilings": {("cd4", OVERALL): 0.4},
+            },
+            "ceilings[cd4, OVERALL] of arm zdv_ddi must be above the floor 0.5 there; got 0.4",
+        ),
+        (
+            {"floors": {"cd4": 0.5}, "ceilings": {("cd4", OVERALL): {"zdv": None, "zdv_ddi": 0.4}}},
+            "ceilings[cd4, OVERALL] of arm zdv_ddi must be at least 0.5: the groups' own limits",
+        ),
+        (
+            {"ceilings": {("event_free", "naive"): 0.1}, "floors": {("event_free", OVERALL): 0.6}},
+            "floors[event_free, OVERALL] of arm zdv must be at most 0.55: the groups' own limits",
+        ),
+        ({"floors": [{"measure": "cd4"}]}, "floors[0] must have measure and bound"),
+        ({"floors": [3]}, "floors[0] must have measure and bound"),
+        (
+            {"floors": [{"measure": "cd4", "bound": 0, "grp": "naive"}]},
+            "floors[0] must have measure and bound",
+        ),
+        (
+            {"floors": [{"measure": "cd4", "bound": 0, "group": "naive", "overall": True}]},
+            "floors[0] must have either a group or overall = true",
+        ),
+        ({"floors": [{"measure": "cd4", "bound": 0}] * 2}, "floors[1] must be given once"),
+    ],
+)
+def test_bad_input_is_refused_and_named(changes, message) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        _problem(**changes)
+    assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("noise", "message"),
+    [
+        ({"noise_std": 1.0}, "noise_std must be a mapping with an entry for each measure"),
+        ({"noise_std": {"cd4": 1.0}}, "noise_std must be a mapping with an entry for each"),
+        ({"noise_std": {"cd4": 1.0, "event_free": 0}}, "noise_std[event_free] must be finite"),
+        ({"noise_std": {"cd4": 1.0, "event_free": 1e200}}, "noise_std[event_free] must be between"),
+        ({"noise_std": "estimated"}, "noise_std must be a mapping with an entry for each measure"),
+        ({"noise_cov": np.eye(3)}, "noise_cov must have shape (2, 2) or (2, 2, 2, 2); got shape"),
+        ({"noise_cov": [[1, 0.5], [0.4, 1]]}, "noise_cov must be symmetric"),
+        ({"noise_cov": [[1, 2], [2, 1]]}, "noise_cov must have no negative eigenvalue; the least"),
+        ({"noise_cov": [[1, math.nan], [math.nan, 1]]}, "noise_cov must be finite"),
+        ({"noise_cov": [[0, 0], [0, 1]]}, "noise_cov must have variances of at least"),
+        ({"noise_cov": "unknown"}, "noise_cov must have shape"),
+    ],
+)
+def test_bad_noise_is_refused_and_named(noise, message) -> None:
+    with pytest.raises(InvalidArgument) as caught:
+        Problem(**BY_NAME, **noise)
+    assert str(caught.value).startswith(message)
+
+
+@pytest.mark.parametrize("name", ["objective", "noise_cov"])
+def test_what_belongs_to_measures_is_refused_without_them(name) -> None:
+    with pytest.raises(InvalidArgument, match=f"^{name} needs measures to be given"):
+        Problem(2, 1, reward_range=(0, 1), **{name: "cd4"})
+
+
+def test_a_group_may_be_called_overall() -> None:
+    problem = Problem(1, ["overall", "x"], measures={"a": (0, 1)}, floors={("a", "overall"): 0.5})
+    assert _rows(problem) == [("a", 0, True, [0.5])]
+
+
+def test_a_limit_in_a_group_without_weight_is_no_part_of_an_overall_one() -> None:
+    problem = Problem(
+        1,
+        {"x": 1.0, "y": 0.0},
+        measures={"a": (0, 1)},
+        floors={("a", "y"): 0.9},
+        ceilings={("a", OVERALL): 0.1},
+    )
+    assert problem.feasible([[[0.05], [0.95]]]).all()
+
+
+LIMITS = st.one_of(st.none(), st.integers(-4, 4).map(lambda number: number / 4))
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    floors=st.lists(LIMITS, min_size=3, max_size=3),
+    ceilings=st.lists(LIMITS, min_size=3, max_size=3),
+    weights=st.lists(st.integers(0, 3), min_size=2, max_size=2).filter(any),
+    is_bounded=st.booleans(),
+)
+def test_limits_are_refused_exactly_if_a_linear_programme_finds_no_means(
+    floors, ceilings, weights, is_bounded
+) -> None:
+    shares = np.array(weights) / sum(weights)
+    measures = Measures(("a",), ((-1.0, 1.0),) if is_bounded else None)
+    keys = [("a", "x"), ("a", "y"), ("a", OVERALL)]
+    given_limits = [
+        Limits.given(name, dict(zip(keys, own, strict=True)), measures, ["arm"], ["x", "y"])
+        for name, own in (("floors", floors), ("ceilings", ceilings))
+    ]
+    rows = limit_rows(*given_limits, measures, ["arm"], ["x", "y"])
+    pairs = zip(floors, ceilings, strict=True)
+    is_empty = any(f is not None and c is not None and f >= c for f, c in pairs)
+    possible = not is_empty and _least_violation(floors, ceilings, shares, is_bounded) <= 1e-9
+    try:
+        require_possible(rows, measures, ["arm"], ["x", "y"], shares)
+    except InvalidArgument:
+        assert not possible
+    else:
+        assert possible
+
+
+def _least_violation(floors, ceilings, shares, is_bounded) -> float:
+    """Return by how much the worst limit is missed at least, by a linear programme."""
+    own = [np.array([1.0, 0.0]), np.array([0.0, 1.0]), shares]
+    rows, ends = [], []
+    for row, floor, ceiling in zip(own, floors, ceilings, strict=True):
+        if floor is not None:
+            rows.append([*-row, -1.0])
+            ends.append(-floor)
+        if ceiling is not None:
+            rows.append([*row, -1.0])
+            ends.append(ceiling)
+    if not rows:
+        return 0.0
+    reach = (-1.0, 1.0) if is_bounded else (None, None)
+    found = linprog([0, 0, 1], A_ub=rows, b_ub=ends, bounds=[reach, reach, (0.0, None)])
+    return float(found.fun)
+
+
+PROBLEMS = [
+    _problem(floors={"cd4": 0.0, ("event_free", OVERALL): {"zdv": 0.1, "zdv_ddi": None}}),
+    _problem(ceilings={("event_free", "naive"): None, "event_free": 0.5}, direction="minimize"),
+    Problem(**BY_NAME, noise_std={"event_free": [1, 2], "cd4": 0.5}),
+    Problem(**BY_NAME, noise_cov=[[1.0, 0.2], [0.2, 1.0]], costs=[1, 2]),
+]
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+def test_problems_are_written_down_and_read_again(problem) -> None:
+    check_problem(problem)
+    read = Problem.from_dict(json.loads(json.dumps(problem.to_dict())))
+    assert _rows(read) == _rows(problem)
+    assert read.to_dict() == problem.to_dict()
+    assert pickle.loads(pickle.dumps(problem)) == problem
+    assert problem.clone() == problem
+    assert problem.clone(tolerance=0.5).measures == problem.measures
+
+
+def test_the_constant_stays_one_object_when_pickled() -> None:
+    assert pickle.loads(pickle.dumps(OVERALL)) is OVERALL
+    assert repr(OVERALL) == "OVERALL"
+
+
+def test_problems_differ_if_a_limit_does() -> None:
+    known = {_problem(floors={key: 0.1}).digest for key in ("cd4", ("cd4", "naive"))}
+    assert len(known | {_problem(floors={("cd4", OVERALL): 0.1}).digest, _problem().digest}) == 4
+
+
+def test_one_measure_is_written_as_before() -> None:
+    problem = Problem(2, 2, reward_range=(0, 1))
+    assert not {"measures", "objective", "noise_cov"} & set(problem.to_dict())
+    assert problem.measures == ()
+    assert problem.limit_rows == ()
+    assert problem.check_outcome(0.5) == 0.5
+
+
+def test_what_is_asked_is_said_in_words() -> None:
+    problem = _problem(
+        floors={("event_free", OVERALL): 0.7, ("event_free", "naive"): 0.6},
+        ceilings={"cd4": {"zdv": 0.5, "zdv_ddi": None}, ("cd4", "naive"): None},
+    )
+    words = problem.in_words()
+    assert words["Question"] == (
+        "Which of zdv, zdv_ddi has the largest mean of cd4, among those that keep all limits?"
+    )
+    assert words["Limits"] == (
+        "event_free at least 0.7 overall; event_free at least 0.6 in group naive; "
+        "cd4 at most 0.5 for zdv in every group; cd4 free in group naive"
+    )
+    assert words["Measures"] == "cd4 lies between -1 and 1; event_free lies between 0 and 1"
+    stds = Problem(**BY_NAME, noise_std={"event_free": [1, 2], "cd4": 0.5}).in_words()["Measures"]
+    assert stds.startswith("cd4 has a standard deviation of 0.5; event_free has a standard dev")
+
+
+def test_limits_by_cell_are_not_those_of_measures() -> None:
+    with pytest.raises(NotSupported, match="limit_rows"):
+        _problem().limits()
+
+
+def test_an_outcome_is_checked_whole() -> None:
+    problem = _problem()
+    assert problem.check_outcome({"cd4": 0.31, "event_free": 1}).tolist() == [0.31, 1.0]
+    with pytest.raises(InvalidOutcome, match=r"^outcome: event_free must be in \[0, 1\]"):
+        problem.check_outcome({"cd4": 0.31, "event_free": 7})
