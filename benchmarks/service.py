@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchmarks.group_commit import make, show_optuna
 from benchmarks.study_throughput import OWN, flushes, seconds, show
@@ -39,10 +40,10 @@ def run(*, quick: bool) -> None:
         with server.database() as url:
             cases = {"SQLite": f"sqlite:///{folder}/service.db", "PostgreSQL": url}
             for title, storage in cases.items():
-                with served(storage, 16) as port_and_secret:
+                with served(storage, 16) as service:
                     for clients, studies in ((1, 1), (8, 1), (32, 1), (32, 16)):
                         where = f"{title}, {clients} clients, {studies} studies"
-                        press(where, *port_and_secret, clients, studies, spell)
+                        press(where, service, clients, studies, spell)
         with server.database() as url:
             by_psycopg = url.replace("postgresql://", "postgresql+psycopg://")
             show_optuna(folder, 32, 20 if quick else 100, by_psycopg)
@@ -50,9 +51,22 @@ def run(*, quick: bool) -> None:
     local_decisions(20_000 if quick else 500_000)
 
 
+class Service(NamedTuple):
+    """A service that runs: how to reach it, and its process."""
+
+    port: int
+    secret: str
+    process: int
+
+    def processor_seconds(self) -> float:
+        """Return how long processors have worked for it."""
+        fields = Path(f"/proc/{self.process}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 @contextmanager
-def served(storage: str, studies: int) -> Iterator[tuple[int, str]]:
-    """Serve studies from a process of its own; give its port and a token."""
+def served(storage: str, studies: int) -> Iterator[Service]:
+    """Serve studies from a process of its own."""
     store = open_store(storage)
     make(store, studies)
     with Tokens(store) as tokens:
@@ -62,7 +76,7 @@ def served(storage: str, studies: int) -> Iterator[tuple[int, str]]:
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     try:
-        yield int(process.stdout.readline()), secret
+        yield Service(int(process.stdout.readline()), secret, process.pid)
         if process.poll() is not None:
             raise RuntimeError("the service has ended")
         print(f"{'':<46}{_resident(process.pid):10,.0f} MB of memory")
@@ -76,16 +90,18 @@ def _resident(process: int) -> float:
     return float(status.partition("VmRSS:")[2].split()[0]) / 1e3
 
 
-def press(
-    title: str, port: int, secret: str, clients: int, studies: int, spell: float
-) -> Sequence[float]:
+def press(title: str, service: Service, clients: int, studies: int, spell: float) -> None:
     """Let clients work for some seconds; show pairs a second, and how long one takes."""
+    before = service.processor_seconds()
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
-        took = sorted(pool.submit(load, port, secret, clients, studies, spell).result())
+        where = service.port, service.secret
+        took = sorted(pool.submit(load, *where, clients, studies, spell).result())
+    # Clients begin by a pair for each study, outside of the spell.
+    worked = (service.processor_seconds() - before) / (len(took) + max(clients, studies))
     show(title, len(took), "pairs", spell)
     middle, last = took[len(took) // 2], took[int(len(took) * 0.99)]
     print(f"{'':<46}{middle * 1e3:10,.1f} ms in the middle, {last * 1e3:,.1f} ms at the 99th %")
-    return took
+    print(f"{'':<46}{worked * 1e3:10,.2f} ms of the service's processor for each")
 
 
 def load(port: int, secret: str, clients: int, studies: int, spell: float) -> list[float]:
@@ -140,8 +156,8 @@ async def _ask(
 def many_studies(folder: Path, number: int, spell: float) -> None:
     """Use many studies of one server in turn: more than it keeps open."""
     storage = f"sqlite:///{folder}/many.db"
-    with served(storage, number) as (port, secret):
-        press(f"SQLite, 32 clients, {number:,} studies in turn", port, secret, 32, number, spell)
+    with served(storage, number) as service:
+        press(f"SQLite, 32 clients, {number:,} studies in turn", service, 32, number, spell)
 
 
 def local_decisions(number: int) -> None:
