@@ -14,7 +14,7 @@ from fairtrial.core import Problem
 from fairtrial.core.family import family_of
 from fairtrial.core.problem import Outcome
 from fairtrial.core.sheets import is_blank
-from fairtrial.core.tables import column_of, read_table
+from fairtrial.core.tables import column_of, columns_of_measures, read_table
 from fairtrial.core.validation import check_instance
 from fairtrial.errors import InvalidArgument, InvalidOutcome, NotSupported
 from fairtrial.study.location import Storage
@@ -48,7 +48,7 @@ def analyse(
     delta: float = 0.05,
     *,
     order: str,
-    outcome: str = "outcome",
+    outcome: str | Mapping[str, str] = "outcome",
     columns: Mapping[str, str] | None = None,
     group_weights: str | None = None,
     storage: Storage = "memory://",
@@ -73,8 +73,9 @@ def analyse(
     order : str
         The column that the rows are sorted by, numbers or dates as 2026-11-23: the order of
         assignment. ``"as given"`` states that the rows are in that order.
-    outcome : str
-        The column of the outcomes.
+    outcome : str, or mapping of str to str
+        The column of the outcomes. Where the problem has measures, the column of each; by default
+        it has the measure's name, and a blank cell is a value that is missing.
     columns : mapping of str to str, optional
         By label of an action (``"arm"``, ``"group"``), the column that holds it; by default one of
         the same name.
@@ -135,17 +136,20 @@ class _Rows:
     """The rows of a table, and their order of assignment."""
 
     def __init__(
-        self, problem: Problem, table: Any, columns: Mapping[str, str], outcome: str, order: str
+        self, problem: Problem, table: Any, columns: Mapping[str, str], outcome: Any, order: str
     ) -> None:
-        if order == outcome:
-            raise InvalidArgument("order", "must not be the column of the outcomes", order)
         self._problem = problem
+        names = columns_of_measures(problem, outcome) if problem.measures else {"": str(outcome)}
+        if order in names.values():
+            raise InvalidArgument("order", "must not be the column of the outcomes", order)
         sources = _sources_of(problem, columns)
         self._is_file = isinstance(table, str | Path)
         if self._is_file:
             table = read_table(table, text=list(sources.values()))
-        self._outcomes = column_of(table, outcome)
-        number = len(self._outcomes)
+        self._outcomes = {name: column_of(table, column) for name, column in names.items()}
+        number = len(next(iter(self._outcomes.values())))
+        for name, values in self._outcomes.items():
+            _require_length(names[name], values, number)
         if number == 0:
             raise InvalidArgument("table", "must have at least one row")
         self.labels = {
@@ -174,16 +178,19 @@ class _Rows:
             yield _Unit(action, self._outcome(row))
 
     def _outcome(self, row: int) -> Outcome | None:
-        value = self._outcomes[row]
-        if is_blank(value):
+        """Return the outcome of a unit, None if it is blank; of measures, None for each that is."""
+        values = {name: _as_value(column[row]) for name, column in self._outcomes.items()}
+        if all(value is None for value in values.values()):
             return None
-        number = _number(value)
+        outcome = values if self._problem.measures else values[""]
         try:
-            checked: Outcome = self._problem.check_outcome(value if number is None else number)
+            self._problem.check_outcome(outcome)
         except InvalidOutcome as error:
-            where = f"table, {self._place(row)}: outcome"
-            raise InvalidOutcome(where, error.accepted, value) from None
-        return checked
+            where = (
+                f"table, {self._place(row)}: {error.name if self._problem.measures else 'outcome'}"
+            )
+            raise InvalidOutcome(where, error.accepted, error.given) from None
+        return outcome
 
 
 def _sources_of(problem: Problem, columns: Mapping[str, str]) -> dict[str, str]:
@@ -237,6 +244,14 @@ def _number(value: Any) -> float | None:
     except (TypeError, ValueError):
         return None
     return number if math.isfinite(number) else None
+
+
+def _as_value(value: Any) -> Any:
+    """Return a cell of an outcome: None for a blank one, a number where it is one."""
+    if is_blank(value):
+        return None
+    number = _number(value)
+    return value if number is None else number
 
 
 def _date(value: Any) -> datetime | None:
