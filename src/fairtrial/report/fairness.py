@@ -34,8 +34,10 @@ def fairness(found: Findings) -> Markup:
     if shares_of(found.progress):
         return section("Fairness", element("p", _shares_kept(found)))
     against = _against_control(found)
+    of_measures = _limits_of_measures(found)
     if not found.limited:
-        return section("Fairness", against or element("p", f"No group has a {found.limit}."))
+        none = element("p", f"No group has a {found.limit}.")
+        return section("Fairness", against or of_measures or none)
     panels = panels_of(found.shown)
     chart = interval_chart(found.progress, panels.arms, panels.groups)
     places = places_of(found.limited)
@@ -65,7 +67,30 @@ def fairness(found: Findings) -> Markup:
             folded(f"The numbers: {plural(len(rows), found.limit)}", data, len(rows)),
         ),
         against,
+        of_measures,
     )
+
+
+def _limits_of_measures(found: Findings) -> Markup | None:
+    """Return every limit of a measure, those overall among them, and how arms stand to it."""
+    limits = found.progress.details.get("limits", [])
+    if not limits:
+        return None
+    rows = [
+        (
+            shorten(str(limit["arm"]), LABEL_LENGTH),
+            shorten(str(limit["measure"]), LABEL_LENGTH),
+            "overall" if limit["group"] is None else shorten(str(limit["group"]), LABEL_LENGTH),
+            limit["kind"],
+            number(limit["bound"]),
+            number(limit["estimate"]),
+            limit["standing"],
+        )
+        for limit in limits[:_MOST_LIMITS]
+    ]
+    heads = ("Arm", "Measure", "Group", "Limit", "Bound", "Estimate", "Standing")
+    name = "Every limit of a measure" if len(limits) <= _MOST_LIMITS else "Limits of measures"
+    return table(name, heads, rows, words={0, 1, 2, 3, 6})
 
 
 def _against_control(found: Findings) -> Markup | None:
