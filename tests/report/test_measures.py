@@ -29,3 +29,4 @@ def test_every_limit_is_shown_with_its_standing_overall_ones_too(tmp_path) -> No
     assert "Every limit of a measure" in text
     assert re.search(r"high harmed overall ceiling 0\.4 0\.\d+ (kept|not settled|broken)", text)
     assert re.search(r"low harmed 0 ceiling 0\.5 0\.\d+ (kept|not settled|broken)", text)
+    assert "Of 40 results, most came from" in text
