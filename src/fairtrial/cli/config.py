@@ -111,7 +111,7 @@ class Configuration:
         if not isinstance(self.source, ReplaySource) or self.environment is None:
             return None
         table = self.environment.get_params()["table"]
-        return f"{plural(len(column_of(table, self.source.reward)), 'row')} of {self.source.table}"
+        return f"{plural(len(column_of(table, self.source.arm)), 'row')} of {self.source.table}"
 
     @property
     def about(self) -> str | None:

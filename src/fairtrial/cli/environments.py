@@ -15,7 +15,8 @@ from fairtrial.core import Environment, Problem
 from fairtrial.core.assumed import a, axes_of
 from fairtrial.core.family import family_of
 from fairtrial.core.mistakes import Mistakes, did_you_mean
-from fairtrial.core.tables import read_table
+from fairtrial.core.sheets import is_blank
+from fairtrial.core.tables import columns_of_measures, read_table
 from fairtrial.core.wording import plural
 from fairtrial.errors import FairtrialError, InvalidArgument
 
@@ -70,18 +71,38 @@ def build_replay(
     if not family.replay_keys >= options.keys():
         mistakes.append(f"source.noise_std: must be left out in the family {problem.family!r}")
         return None
-    columns = {key: labels[key] for key in keys} | {"reward": section.reward}
+    try:
+        rewards = _reward_columns(problem, section.reward)
+    except InvalidArgument as error:
+        mistakes.append(f"source.reward: {error.accepted}; got {error.given!r}")
+        return None
+    columns = {key: labels[key] for key in keys} | rewards
     table = _read(folder / section.table, columns, mistakes, _fixed(problem, section))
     if table is None:
         return None
     before = len(mistakes)
     for key in keys:
         _check_labels(problem, key, columns[key], table[columns[key]], mistakes)
-    _check_rewards(problem, section.reward, table[section.reward], mistakes)
+    for key, column in rewards.items():
+        _check_rewards(problem, key, column, table[column], mistakes)
     if len(mistakes) > before:
         return None
     found = Mistakes("source", mistakes)
-    return found.build(family.replay, problem, table, **columns, **options)
+    own = {key: labels[key] for key in keys}
+    given = rewards if problem.measures else rewards["reward"]
+    return found.build(family.replay, problem, table, **own, reward=given, **options)
+
+
+def _reward_columns(problem: Problem, given: str | Mapping[str, str]) -> dict[str, str]:
+    """Return the column of the rewards, or that of each measure."""
+    if problem.measures:
+        if isinstance(given, str) and given != "reward":
+            accepted = 'must be a table by measure, as { efficacy = "cured" }, or left out'
+            raise InvalidArgument("reward", accepted, given)
+        return columns_of_measures(problem, given)
+    if not isinstance(given, str):
+        raise InvalidArgument("reward", "must be the name of a column", given)
+    return {"reward": given}
 
 
 def _fixed(problem: Problem, section: ReplaySource) -> dict[str, str]:
@@ -96,7 +117,7 @@ def _read(
     path: Path, columns: Mapping[str, str], mistakes: list[str], fixed: Mapping[str, str]
 ) -> dict[str, list[Any]] | None:
     names = list(columns.values())
-    labels = [name for key, name in columns.items() if key != "reward"]
+    labels = [name for key, name in columns.items() if key in ("arm", "group")]
     try:
         table = read_table(path, text=labels)
     except FairtrialError as error:
@@ -134,12 +155,13 @@ def _check_labels(
 
 
 def _check_rewards(
-    problem: Problem, column: str, values: Sequence[Any], mistakes: list[str]
+    problem: Problem, key: str, column: str, values: Sequence[Any], mistakes: list[str]
 ) -> None:
+    measure = key if problem.measures else None
     refused = [
         (row, reason)
         for row, value in enumerate(values, start=1)
-        if (reason := _refusal(problem, value))
+        if (reason := _refusal(problem, value, measure))
     ]
     for row, reason in refused[:_MOST_ROWS_NAMED]:
         mistakes.append(f"source.reward: column {column!r}, row {row}: {reason}")
@@ -149,8 +171,10 @@ def _check_rewards(
         )
 
 
-def _refusal(problem: Problem, value: Any) -> str | None:
-    """Return why the problem refuses a reward, or None if it takes it."""
+def _refusal(problem: Problem, value: Any, measure: str | None) -> str | None:
+    """Return why the problem refuses a reward, or None if it takes it; a measure may be blank."""
+    if measure is not None and is_blank(value):
+        return None
     if isinstance(value, str):
         try:
             value = float(value)
@@ -159,7 +183,10 @@ def _refusal(problem: Problem, value: Any) -> str | None:
     if isinstance(value, float) and not math.isfinite(value):
         return f"must be a finite number; got {value!r}"
     try:
-        problem.check_outcome(value)
+        if measure is not None and problem.measured is not None:
+            problem.measured.named({measure: value})
+        else:
+            problem.check_outcome(value)
     except InvalidArgument as error:
         return f"{error.accepted}; got {value!r}"
     return None

@@ -71,7 +71,7 @@ class ReplaySource(_Section):
     table: str
     arm: str = "arm"
     group: str = "group"
-    reward: str = "reward"
+    reward: str | dict[str, str] = "reward"
     noise_std: float = Field(default=0.0, ge=0, allow_inf_nan=False)
 
 

@@ -23,6 +23,7 @@ from fairtrial.study.arguments import (
     as_json,
     as_pairs,
     as_path,
+    as_reading,
     as_result,
     check_lease,
     check_reason,
@@ -214,6 +215,22 @@ class RemoteStudy(RemoteViewing):
             return {**pull.labels, "value": outcome}
         return {"pull": self._pull_id(pull), "value": outcome}
 
+    def tell_known(
+        self, pull: Pull | str, values: Mapping[str, Any], *, actor: str | None = None
+    ) -> Event | None:
+        """Take those measures of a pull that are known, as `Study.tell_known`.
+
+        Raises
+        ------
+        InvalidOutcome, ConflictingOutcome, UnknownPull
+            As `tell` does.
+        """
+        _check_left_out(actor=actor)
+        known = as_result(self.problem, values).outcome
+        path = f"{self._pull_path(pull)}/known"
+        events = self._transport.post(path, {"values": known})["events"]
+        return event_of(events[0]) if events else None
+
     def tell_table(self, path: str | os.PathLike[str], *, actor: str | None = None) -> list[Event]:
         """Take the results of a table, as `Study.tell_table`; at most 1,000 of them.
 
@@ -327,7 +344,7 @@ class RemoteStudy(RemoteViewing):
     def report(
         self,
         pull: Pull | str,
-        value: float,
+        value: float | Mapping[str, float],
         *,
         request_id: str | None = None,
         actor: str | None = None,
@@ -346,7 +363,7 @@ class RemoteStudy(RemoteViewing):
         """
         _check_left_out(actor=actor)
         check_texts(request_id=request_id)
-        clean = self.problem.check_reading(value) + 0.0
+        clean = as_reading(self.problem, value).outcome
         body = {**as_json("details", details), "value": clean}
         return self._written(pull, "report", body, request_id)
 

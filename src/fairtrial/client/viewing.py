@@ -70,7 +70,7 @@ class RemoteViewing(ABC):
         self._made_from = document
 
     @abstractmethod
-    def report(self, pull: Pull | str, value: float, **details: Any) -> Event:
+    def report(self, pull: Pull | str, value: float | Mapping[str, float], **details: Any) -> Event:
         """Give a partial reading of a pull."""
 
     def close(self) -> None:  # noqa: B027 - whatever is open belongs to the connection

@@ -19,6 +19,7 @@ __all__ = [
     "bernoulli_or_two_points",
     "either_side_of_means",
     "means_in_order",
+    "measured_means_in_order",
     "rows_at_the_ends",
     "takes",
     "two_points",
@@ -42,6 +43,30 @@ def means_in_order(problem: Problem, given: Mapping[str, Any], mistakes: Mistake
         return None
     means = _by_position(given["means"], axes_of(problem), "means", mistakes)
     return None if mistakes else means
+
+
+def measured_means_in_order(
+    problem: Problem, given: Mapping[str, Any], mistakes: Mistakes
+) -> dict[str, Any] | None:
+    """Return the means of every measure as `means_in_order` does, or None after adding mistakes."""
+    means = given.get("means")
+    if not isinstance(means, Mapping):
+        names = ", ".join(problem.measures)
+        mistakes.add("means", f"is required: a table by measure ({names}); got {means!r}")
+        return None
+    for name in means:
+        if name not in problem.measures:
+            known = did_you_mean(str(name), problem.measures)
+            mistakes.add(f"means.{name}", f"is not a measure; {known}")
+    for name in problem.measures:
+        if name not in means:
+            mistakes.add(f"means.{name}", "is required")
+    found = {
+        name: _by_position(means[name], axes_of(problem), f"means.{name}", mistakes)
+        for name in problem.measures
+        if name in means
+    }
+    return None if mistakes else found
 
 
 def _by_position(

@@ -150,6 +150,20 @@ class Measures:
                 self._require_same(name, old, new)
         return np.where(np.isnan(reported), reading, math.nan)
 
+    def named(self, outcome: Any, what: str = "outcome") -> dict[str, float | None]:
+        """Return the values that are given by name, checked, as they are written down.
+
+        Not every measure need be there; None is a value that will never be known.
+
+        Raises
+        ------
+        InvalidOutcome
+            If a measure is unknown, or a value is not acceptable.
+        """
+        given = self._given(outcome, what).items()
+        # A database keeps no sign of zero.
+        return {name: None if math.isnan(value) else value + 0.0 for name, value in given}
+
     def as_row(self, values: Floats) -> dict[str, float | None]:
         """Return values by name, as they are written down: None where one will never be known.
 

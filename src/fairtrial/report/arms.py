@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -189,8 +190,9 @@ def _interval(estimate: Estimate) -> str:
 
 
 def _allocation(found: Findings) -> Markup:
-    actions = found.progress.actions
-    labels, pulls = [action.labels for action in actions], [action.pulls for action in actions]
+    actions = _pulled(found.progress.actions)
+    labels = [{k: v for k, v in one.labels.items() if k != "measure"} for one in actions]
+    pulls = [action.pulls for action in actions]
     chart = share_chart(labels, pulls, found.optimal, _places(found), found.cut.note)
     return text_of(
         [
@@ -209,18 +211,25 @@ def _allocation(found: Findings) -> Markup:
     )
 
 
+def _pulled(actions: Sequence[Estimate]) -> list[Estimate]:
+    """Return one estimate for every action: where there are measures, that of the first one."""
+    first = actions[0].labels.get("measure") if actions else None
+    return [action for action in actions if action.labels.get("measure") == first]
+
+
 def _places(found: Findings) -> list[int]:
     """Return the places of the shown actions among all."""
-    places = {id(action): place for place, action in enumerate(found.progress.actions)}
-    return [places[id(action)] for action in found.shown.actions]
+    places = {id(action): place for place, action in enumerate(_pulled(found.progress.actions))}
+    return [places[id(action)] for action in found.shown.actions if id(action) in places]
 
 
 def _allocation_caption(found: Findings, total: int) -> str:
     if not total:
         return "No results yet."
-    most = max(found.progress.actions, key=lambda action: action.pulls)
+    most = max(_pulled(found.progress.actions), key=lambda action: action.pulls)
+    labels = {k: v for k, v in most.labels.items() if k != "measure"}
     caption = (
-        f"Of {plural(total, 'result')}, most came from {found.name(most)}: "
+        f"Of {plural(total, 'result')}, most came from {found.name(replace(most, labels=labels))}: "
         f"{count(most.pulls)} ({percent(most.pulls / total)})."
     )
     if found.optimal is None:

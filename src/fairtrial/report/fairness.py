@@ -62,7 +62,13 @@ def fairness(found: Findings) -> Markup:
     if shares_of(found.progress):
         kept = element("p", _shares_kept(found))
         return section("Fairness", kept, _shares_table(found), _behind(found))
-    parts = (_against_control(found), _further(found), _bounds(found), _bounds_over_time(found))
+    parts = (
+        _against_control(found),
+        _further(found),
+        _limits_of_measures(found),
+        _bounds(found),
+        _bounds_over_time(found),
+    )
     others = text_of([part for part in parts if part])
     if not found.limited:
         return section("Fairness", others or element("p", _NO_LIMITS))
@@ -152,6 +158,28 @@ def _over_time(found: Findings) -> Markup | None:
             lines_figure(chart, caption, "Distance from the limit"),
         ]
     )
+
+
+def _limits_of_measures(found: Findings) -> Markup | None:
+    """Return every limit of a measure, those overall among them, and how arms stand to it."""
+    limits = found.progress.details.get("limits", [])
+    if not limits:
+        return None
+    rows = [
+        (
+            shorten(str(limit["arm"]), LABEL_LENGTH),
+            shorten(str(limit["measure"]), LABEL_LENGTH),
+            "overall" if limit["group"] is None else shorten(str(limit["group"]), LABEL_LENGTH),
+            limit["kind"],
+            number(limit["bound"]),
+            number(limit["estimate"]),
+            limit["standing"],
+        )
+        for limit in limits[:_MOST_LIMITS]
+    ]
+    heads = ("Arm", "Measure", "Group", "Limit", "Bound", "Estimate", "Standing")
+    name = "Every limit of a measure" if len(limits) <= _MOST_LIMITS else "Limits of measures"
+    return table(name, heads, rows, words={0, 1, 2, 3, 6})
 
 
 def _against_control(found: Findings) -> Markup | None:

@@ -13,6 +13,7 @@ __all__ = [
     "EventAnswer",
     "EventsAnswer",
     "Heartbeat",
+    "Known",
     "NewStudy",
     "ProblemDocument",
     "PullAnswer",
@@ -102,7 +103,18 @@ class Reading(BaseModel):
 
     model_config = ConfigDict(extra="allow")
 
-    value: _Number
+    value: Annotated[
+        _Number | dict[str, _Number],
+        Field(description="The reading; of several measures those that are known, by name."),
+    ]
+
+
+class Known(_Body):
+    """Those measures of a pull that are known."""
+
+    values: Annotated[
+        dict[str, _Number | None], Field(description="By name; null: will never be known.")
+    ]
 
 
 class Amendment(_Body):

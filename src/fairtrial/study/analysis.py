@@ -14,7 +14,7 @@ from fairtrial.core import Problem
 from fairtrial.core.family import family_of
 from fairtrial.core.problem import Outcome
 from fairtrial.core.sheets import is_blank
-from fairtrial.core.tables import column_of, read_table
+from fairtrial.core.tables import column_of, columns_of_measures, read_table
 from fairtrial.core.validation import check_instance
 from fairtrial.errors import InvalidArgument, InvalidOutcome, NotSupported
 from fairtrial.study.location import Storage
@@ -48,7 +48,7 @@ def analyse(
     delta: float = 0.05,
     *,
     order: str,
-    outcome: str = "outcome",
+    outcome: str | Mapping[str, str] = "outcome",
     columns: Mapping[str, str] | None = None,
     group_weights: str | None = None,
     storage: Storage = "memory://",
@@ -73,9 +73,10 @@ def analyse(
     order : str
         The column that the rows are sorted by, numbers or dates as 2026-11-23: the order of
         assignment. ``"as given"`` states that the rows are in that order.
-    outcome : str
-        The column of the outcomes. Where an outcome is a row of fields (family ``causal``), each is
-        in the column of its own name instead.
+    outcome : str, or mapping of str to str
+        The column of the outcomes. Where the problem has measures, the column of each; by default
+        it has the measure's name, and a blank cell is a value that is missing. Where an outcome is
+        a row of fields (family ``causal``), each is in the column of its own name instead.
     columns : mapping of str to str, optional
         By label of an action (``"arm"``, ``"group"``), the column that holds it; by default one of
         the same name.
@@ -136,18 +137,21 @@ class _Rows:
     """The rows of a table, and their order of assignment."""
 
     def __init__(
-        self, problem: Problem, table: Any, columns: Mapping[str, str], outcome: str, order: str
+        self, problem: Problem, table: Any, columns: Mapping[str, str], outcome: Any, order: str
     ) -> None:
-        self._fields = tuple(problem.outcome_fields)
-        if order in (self._fields or (outcome,)):
-            raise InvalidArgument("order", "must not be the column of the outcomes", order)
+        self._fields = () if problem.measures else tuple(problem.outcome_fields)
         self._problem = problem
+        names = _outcome_columns(problem, outcome)
+        if order in names.values():
+            raise InvalidArgument("order", "must not be the column of the outcomes", order)
         sources = _sources_of(problem, columns)
         self._is_file = isinstance(table, str | Path)
         if self._is_file:
             table = read_table(table, text=list(sources.values()))
-        self._outcomes = _outcomes_of(table, self._fields, outcome)
-        number = len(self._outcomes)
+        self._outcomes = {name: column_of(table, column) for name, column in names.items()}
+        number = len(next(iter(self._outcomes.values())))
+        for name, values in self._outcomes.items():
+            _require_length(names[name], values, number)
         if number == 0:
             raise InvalidArgument("table", "must have at least one row")
         self.labels = {
@@ -176,16 +180,34 @@ class _Rows:
             yield _Unit(action, self._outcome(row))
 
     def _outcome(self, row: int) -> Outcome | None:
-        value = self._outcomes[row]
-        if any(map(is_blank, value.values() if self._fields else [value])):
-            return None
-        number = None if self._fields else _number(value)
+        """Return the outcome of a unit, None if it is blank; of measures, None for each that is."""
+        cells = {name: column[row] for name, column in self._outcomes.items()}
+        values = {name: None if is_blank(cell) else cell for name, cell in cells.items()}
+        outcome: Any
+        if self._fields:
+            outcome = None if None in values.values() else values
+        else:
+            numbers = {name: _as_number(value) for name, value in values.items()}
+            known = any(value is not None for value in numbers.values())
+            outcome = (numbers if self._problem.measures else numbers[""]) if known else None
+        return None if outcome is None else self._checked(outcome, row)
+
+    def _checked(self, outcome: Any, row: int) -> Outcome:
         try:
-            checked: Outcome = self._problem.check_outcome(value if number is None else number)
+            checked: Outcome = self._problem.check_outcome(outcome)
         except InvalidOutcome as error:
-            where = f"table, {self._place(row)}: outcome"
-            raise InvalidOutcome(where, error.accepted, value) from None
-        return checked
+            name = error.name if self._problem.measures else "outcome"
+            where = f"table, {self._place(row)}: {name}"
+            raise InvalidOutcome(where, error.accepted, error.given) from None
+        # The study takes measures by name, as people tell them.
+        return outcome if self._problem.measures else checked
+
+
+def _outcome_columns(problem: Problem, outcome: Any) -> dict[str, str]:
+    """Return the column of every part of an outcome; its name is empty where there is but one."""
+    if problem.measures:
+        return columns_of_measures(problem, outcome)
+    return {field: field for field in problem.outcome_fields} or {"": str(outcome)}
 
 
 def _sources_of(problem: Problem, columns: Mapping[str, str]) -> dict[str, str]:
@@ -195,16 +217,6 @@ def _sources_of(problem: Problem, columns: Mapping[str, str]) -> dict[str, str]:
         if name not in names:
             raise InvalidArgument("columns", f"must name labels: {', '.join(names)}", name)
     return {name: columns.get(name, name) for name in names}
-
-
-def _outcomes_of(table: Any, fields: Sequence[str], outcome: str) -> Sequence[Any]:
-    """Return the outcomes by row: numbers, or mappings of their fields."""
-    if not fields:
-        return column_of(table, outcome)
-    columns = [column_of(table, field) for field in fields]
-    for field, column in zip(fields, columns, strict=True):
-        _require_length(field, column, len(columns[0]))
-    return [dict(zip(fields, row, strict=True)) for row in zip(*columns, strict=True)]
 
 
 def _labels_of(problem: Problem, table: Any, name: str, source: str, number: int) -> list[str]:
@@ -249,6 +261,12 @@ def _number(value: Any) -> float | None:
     except (TypeError, ValueError):
         return None
     return number if math.isfinite(number) else None
+
+
+def _as_number(value: Any) -> Any:
+    """Return a cell as a number where it is one."""
+    number = _number(value)
+    return value if number is None else number
 
 
 def _date(value: Any) -> datetime | None:

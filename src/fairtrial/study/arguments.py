@@ -25,6 +25,7 @@ __all__ = [
     "as_json",
     "as_pairs",
     "as_path",
+    "as_reading",
     "as_result",
     "check_lease",
     "check_many",
@@ -169,7 +170,12 @@ def as_json(
 
 
 def as_result(problem: Problem, value: Outcome) -> Result:
-    """Return an outcome of this problem as it is stored."""
+    """Return an outcome of this problem as it is stored.
+
+    Of measures, some may be left out: the writer knows which were reported before.
+    """
+    if problem.measured is not None:
+        return Result(None, problem.measured.named(value))
     clean = problem.check_outcome(value)
     if type(clean) is float and math.isfinite(clean):
         # A database keeps no sign of zero: a replay shall see what the policy sees now.
@@ -179,6 +185,14 @@ def as_result(problem: Problem, value: Outcome) -> Result:
     if not isinstance(clean, int | float) or not math.isfinite(clean):
         raise InvalidOutcome("reward", "must be a finite number, or named fields", value)
     return Result(float(clean) + 0.0)
+
+
+def as_reading(problem: Problem, value: Any) -> Result:
+    """Return a partial reading of this problem as it is stored."""
+    clean = problem.check_reading(value)
+    if problem.measured is not None:
+        return Result(None, problem.measured.named(value))
+    return Result(clean + 0.0)
 
 
 def is_unsolicited(pull: Pull | str) -> bool:

@@ -210,6 +210,8 @@ class _Table:
 
     def _outcome_fields(self) -> list[str]:
         """Return the fields of the first outcome: a problem's outcomes all have the same."""
+        if self._problem.measures:
+            return list(self._problem.measures)
         first = next((record for record in self.records() if record.kind in TELLS), None)
         outcome = None if first is None else Event.of(first).outcome
         return list(outcome) if isinstance(outcome, Mapping) else []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from fairtrial.core import Pull
@@ -35,7 +35,7 @@ class Handle(ABC):
         self._store = session.store
 
     @abstractmethod
-    def report(self, pull: Pull | str, value: float, **details: Any) -> Event:
+    def report(self, pull: Pull | str, value: float | Mapping[str, float], **details: Any) -> Event:
         """Give a partial reading of a pull."""
 
     @abstractmethod

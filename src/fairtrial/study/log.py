@@ -153,6 +153,12 @@ class Result(NamedTuple):
         """The outcome as the policy takes it."""
         return self.value if self.fields is None else self.fields  # type: ignore[return-value]
 
+    def agrees_with(self, told: Any) -> bool:
+        """Return whether this says what was told: of named fields, those that are there."""
+        if self.fields is None or not isinstance(told, Mapping):
+            return bool(self.outcome == told)
+        return all(name in told and told[name] == value for name, value in self.fields.items())
+
     @property
     def body(self) -> str | None:
         """The fields as an event's body holds them."""

@@ -17,7 +17,7 @@ class Issuer(Protocol):
 
     name: str
 
-    def report(self, pull: Pull | str, value: float, **details: Any) -> Event:
+    def report(self, pull: Pull | str, value: float | Mapping[str, float], **details: Any) -> Event:
         """Give a partial reading of a pull."""
 
     def should_stop(self, pull: Pull | str) -> bool:
@@ -56,7 +56,7 @@ class StudyPull(Pull):
         self.id = id
         self.study = study
 
-    def report(self, value: float, **details: Any) -> Event:
+    def report(self, value: float | Mapping[str, float], **details: Any) -> Event:
         """Give a partial reading of this pull: `Study.report`."""
         return self._bound.report(self, value, **details)
 

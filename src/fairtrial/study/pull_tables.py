@@ -25,6 +25,8 @@ __all__ = ["PullColumns", "ResultRow", "ResultTable", "write_pulls"]
 _ID, _NUMBER, _VALUE = "pull_id", "number", "value"
 _AS_A_NUMBER = re.compile(r"[+-]?\d+([.,]\d+)?(e[+-]?\d+)?", re.IGNORECASE)
 _DIGITS_OF_ID = 32
+_MISSING = "missing"
+"""What a table says of a measure that will never be known; a blank one is not known yet."""
 
 
 class PullColumns:
@@ -193,6 +195,9 @@ class ResultTable:
 
     def _outcome(self, given: Mapping[str, Any]) -> Outcome:
         """Return the outcome of a row."""
+        if self._problem.measures:
+            columns = self._columns.fields.items()
+            return {own: _value(given[name]) for name, own in columns if name in given}
         blank = [name for name in self._columns.results if name not in given]
         if blank:
             raise InvalidArgument(", ".join(blank), "must be filled in: the others of the row are")
@@ -238,6 +243,13 @@ def _number(name: str, cell: Any) -> float:
     except (TypeError, ValueError):
         accepted = "must be a number, with a decimal point, or blank while the pull is open"
         raise InvalidArgument(name, accepted, cell) from None
+
+
+def _value(cell: Any) -> Any:
+    """Return the value of a measure: None if the table says that it will never be known."""
+    if isinstance(cell, str) and cell.strip().lower() == _MISSING:
+        return None
+    return _field(cell)
 
 
 def _field(cell: Any) -> Any:

@@ -13,6 +13,7 @@ from fairtrial.study.arguments import (
     as_json,
     as_pairs,
     as_path,
+    as_reading,
     as_result,
     check_lease,
     check_many,
@@ -150,7 +151,8 @@ class Recording(Viewing):
         pull : StudyPull, str or Pull
             The pull or its `id`; or ``problem.pull(arm=...)`` for unsolicited data.
         value : float or mapping
-            The outcome, as the problem types it.
+            The outcome, as the problem types it. Of several measures every one must be there,
+            unless it was reported before; None is a value that will never be known.
         request_id : str, optional
             A key of your own, by which unsolicited data count once.
         actor : str, optional
@@ -171,6 +173,35 @@ class Recording(Viewing):
             If it is not a pull of this study.
         """
         return self._event(self._telling(pull, value, actor, request_id))
+
+    def tell_known(
+        self, pull: Pull | str, values: Mapping[str, Any], *, actor: str | None = None
+    ) -> Event | None:
+        """Take those measures of a pull that are known: its outcome, once none is left open.
+
+        Parameters
+        ----------
+        pull : StudyPull or str
+            The pull or its `id`.
+        values : mapping of str to float or None
+            The measures; None for one that will never be known.
+        actor : str, optional
+            Who says so; recorded.
+
+        Returns
+        -------
+        Event or None
+            A report, or the outcome; None if all of it was reported before.
+
+        Raises
+        ------
+        InvalidOutcome, ConflictingOutcome, UnknownPull
+            As `tell` does.
+        """
+        check_texts(actor=actor)
+        pull_id, result = self._pull_id(pull), as_result(self.problem, values)
+        records = self._session.write(lambda writer: writer.tell_or_report(pull_id, result, actor))
+        return Event.of(records[0]) if records else None
 
     def tell_many(
         self,
@@ -206,7 +237,8 @@ class Recording(Viewing):
             A table with the columns ``pull_id`` and ``value``, or one that `write_pulls` wrote,
             filled in. A pull whose value is blank is still open. Columns that give a pull's labels,
             or what it is made of, must agree with it. Where an outcome is a row of fields there is
-            a column for each: ``outcome_`` and its name.
+            a column for each: ``outcome_`` and its name. Where these are measures, a blank one is
+            not known yet: the others are reported. Write ``missing`` for what will never be known.
         actor : str, optional
             Who says so; recorded.
 
@@ -230,7 +262,7 @@ class Recording(Viewing):
             for row in table.rows:
                 try:
                     row.check_labels(self.problem, writer.pull(row.pull_id).action)
-                    records.append(writer.tell(row.pull_id, row.result, actor))
+                    records += writer.tell_or_report(row.pull_id, row.result, actor)
                 except FairtrialError as error:
                     mistakes.append((row.place, str(error)))
             table.refuse(mistakes)
@@ -322,6 +354,8 @@ class Recording(Viewing):
     ) -> Event:
         """Correct an outcome that was told before; the reason is recorded.
 
+        Of several measures, those that are left out keep their values.
+
         Raises
         ------
         NotSupported
@@ -341,7 +375,7 @@ class Recording(Viewing):
     def report(
         self,
         pull: Pull | str,
-        value: float,
+        value: float | Mapping[str, float],
         *,
         request_id: str | None = None,
         actor: str | None = None,
@@ -349,12 +383,15 @@ class Recording(Viewing):
     ) -> Event:
         """Take a partial reading of a pull in flight, where the policy has use for them.
 
+        Where a pull measures several things, these are the measures that are known already. The
+        others come with another report, or with `tell`.
+
         Parameters
         ----------
         pull : StudyPull or str
             The pull or its `id`.
-        value : float
-            The reading.
+        value : float, or mapping of str to float
+            The reading; where the problem has measures, those that are known.
         request_id : str, optional
             A key of your own, by which the reading counts once.
         actor : str, optional
@@ -370,9 +407,11 @@ class Recording(Viewing):
             If the problem refuses the value.
         AlreadyTold
             If the pull was told before, and the policy has no use for late readings.
+        ConflictingOutcome
+            If a measure was reported or told with another value before.
         """
         check_texts(actor=actor, request_id=request_id)
-        pull_id, clean = self._pull_id(pull), self.problem.check_reading(value) + 0.0
+        pull_id, clean = self._pull_id(pull), as_reading(self.problem, value)
         known = as_json("details", details)
         return Event.of(
             self._session.write(

@@ -171,7 +171,8 @@ class Replica:
     ) -> None:
         if kind == "report":
             details = {} if stage is None else {"stage": stage}
-            self.policy.report(pull, value, **details, **body.get("details", {}))  # type: ignore[arg-type]
+            reading = body.get("outcome") if value is None else value
+            self.policy.report(pull, reading, **details, **body.get("details", {}))  # type: ignore[arg-type]
         elif kind == "expire":
             self.policy.fail(pull, "expired")
         elif kind == "cancel":

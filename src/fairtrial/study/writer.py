@@ -14,6 +14,7 @@ from fairtrial.errors import (
     ConflictingOutcome,
     ExperimentFinished,
     InvalidArgument,
+    InvalidOutcome,
     PullGivenUp,
     UnknownPull,
 )
@@ -217,6 +218,7 @@ class Writer:
         row = self.pull(pull_id)
         if row.told_seq is not None:
             return self._told_before(row.told_seq, result, row.value_seq)
+        result = self._completed(row, result)
         in_time = row.lease_until is None or row.lease_until > self._now
         return self._take(
             "tell" if row.state == "open" and in_time else "late_tell",
@@ -226,6 +228,46 @@ class Writer:
             request_id=request_id,
             body=result.body,
         )
+
+    def tell_or_report(
+        self, pull_id: str, result: Result, actor: str | None = None
+    ) -> list[Record]:
+        """Take a row of a table: an outcome, or those measures of it that are known.
+
+        Nothing is written if they are all known already.
+        """
+        row, measures = self.pull(pull_id), self._replica.policy.problem.measures
+        given, known = result.fields or {}, self._reported(row)
+        if not measures or row.told_seq is not None or {*given, *known} >= {*measures}:
+            return [self.tell(pull_id, result, actor)]
+        missing = [name for name, value in given.items() if value is None]
+        if missing:
+            accepted = "can be missing for good only once all other measures are known"
+            raise InvalidOutcome(f"outcome: {missing[0]}", accepted)
+        if any(name not in known or known[name] != value for name, value in given.items()):
+            return [self.report(pull_id, result, {}, actor)]
+        return []
+
+    def _reported(self, row: PullRow) -> Mapping[str, float]:
+        """Return the measures of a pull that were reported before, by name."""
+        policy = self._replica.policy
+        if policy.problem.measured is None:
+            return {}
+        labels = policy.problem.labels(row.action)
+        values = policy.reported(Pull(row.number, row.action, labels, row.tag))
+        if values is None:
+            return {}
+        named = policy.problem.measured.as_row(values)
+        return {name: value for name, value in named.items() if value is not None}
+
+    def _completed(self, row: PullRow | None, result: Result) -> Result:
+        """Return an outcome whole: of measures, with the values that were reported before."""
+        measured = self._replica.policy.problem.measured
+        if measured is None:
+            return result
+        known = {} if row is None else self._reported(row)
+        before = measured.partial(known) if known else None
+        return Result(None, measured.as_row(measured.complete(result.fields, before)))
 
     def tell_unsolicited(
         self,
@@ -240,6 +282,7 @@ class Writer:
             if (earlier.kind, earlier.action) != ("unsolicited", action):
                 raise _used_before(request_id)
             return self._told_before(earlier.seq, result)
+        result = self._completed(None, result)
         return self._add(
             "unsolicited",
             (secrets.token_hex(16), UNSOLICITED, action, 0),
@@ -255,7 +298,7 @@ class Writer:
         first = self._record(seq)
         current = first if value_seq is None else self._record(value_seq)
         told = outcome_of(first.value, first.body)
-        if result.outcome not in (told, outcome_of(current.value, current.body)):
+        if not any(map(result.agrees_with, (told, outcome_of(current.value, current.body)))):
             conflict = ConflictingOutcome(
                 f"pull {first.pull_id} was told {told!r} before, and now {result.outcome!r}; "
                 "correct it with amend(pull, value, reason), or `fairtrial study amend`"
@@ -274,8 +317,10 @@ class Writer:
             )
         current = self._record(row.value_seq)
         old = outcome_of(current.value, current.body)
-        if old == result.outcome:
+        if result.agrees_with(old):
             return current
+        if self._replica.policy.problem.measured is not None:
+            result = Result(None, {**old, **(result.fields or {})})
         return self._take(
             "amend",
             row,
@@ -289,7 +334,7 @@ class Writer:
     def report(
         self,
         pull_id: str,
-        value: float,
+        reading: Result,
         details: Mapping[str, Any],
         actor: str | None = None,
         request_id: str | None = None,
@@ -297,19 +342,23 @@ class Writer:
         """Take a partial reading."""
         earlier = self._earlier(request_id, ("report",))
         if earlier is not None:
-            if (earlier.pull_id, earlier.value) != (pull_id, value):
+            found = earlier.pull_id, outcome_of(earlier.value, earlier.body)
+            if found != (pull_id, reading.outcome):
                 raise _used_before(request_id)
             return earlier
+        row = self.pull(pull_id)
+        if reading.fields is not None and row.told_seq is not None:
+            return self._told_before(row.told_seq, reading, row.value_seq)
         rest = dict(details)
         stage = rest.pop("stage") if _is_stage(rest.get("stage")) else None
         return self._take(
             "report",
-            self.pull(pull_id),
-            value=value,
+            row,
+            value=reading.value,
             stage=stage,
             actor=actor,
             request_id=request_id,
-            body=to_json(details=rest or None),
+            body=to_json(details=rest or None, outcome=reading.fields),
         )
 
     def give_up(self, kind: str, pull_id: str, reason: str, actor: str | None = None) -> Record:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from operator import attrgetter
-from typing import Any
+from typing import Any, Literal
 
 from fairtrial.core import Environment
-from fairtrial.core.assumed import bernoulli_or_two_points, means_in_order
+from fairtrial.core.assumed import (
+    bernoulli_or_two_points,
+    means_in_order,
+    measured_means_in_order,
+)
 from fairtrial.core.drifting import DriftingEnvironment
 from fairtrial.core.family import Family
 from fairtrial.core.lossy import LossyEnvironment
@@ -30,6 +34,11 @@ def _environment(
     problem: Problem, given: Mapping[str, Any], mistakes: Mistakes
 ) -> Environment | None:
     """Return an environment of normal rewards, or of bounded ones."""
+    if problem.measured is not None:
+        return _measured_environment(problem, given, mistakes)
+    for key in ("correlation", "cov"):
+        if key in given:
+            mistakes.add(key, "must be left out unless the problem has measures")
     noise = "gaussian" if problem.reward_range is None else "bernoulli"
     if given.get("noise", noise) == "bernoulli":
         return bernoulli_or_two_points(
@@ -41,6 +50,26 @@ def _environment(
     return mistakes.build(GaussianEnvironment, problem, means, std=given.get("std"))
 
 
+def _measured_environment(
+    problem: Problem, given: Mapping[str, Any], mistakes: Mistakes
+) -> Environment | None:
+    """Return an environment of normal measures, or of such at the ends of their ranges."""
+    bounded = problem.measure_ranges is not None
+    taken, other = ("correlation", "cov") if bounded else ("cov", "correlation")
+    noise = "bernoulli" if bounded else "gaussian"
+    if given.get("noise", noise) != noise:
+        mistakes.add("noise", f"must be {noise!r} with these measures, or left out")
+    for key in ("std", other):
+        if key in given:
+            mistakes.add(key, "must be left out with these measures")
+    means = measured_means_in_order(problem, given, mistakes)
+    if mistakes:
+        return None
+    environment = BernoulliEnvironment if bounded else GaussianEnvironment
+    options: dict[str, Any] = {taken: given.get(taken)}
+    return mistakes.build(environment, problem, means, **options)
+
+
 def _analysis(problem: Problem, actions: Sequence[int], delta: float) -> BlockBetting:
     """Return block betting over units that were assigned by others."""
     return BlockBetting(problem, delta, assigned=list(actions))
@@ -48,6 +77,13 @@ def _analysis(problem: Problem, actions: Sequence[int], delta: float) -> BlockBe
 
 FAMILY = Family(
     environment=_environment,
+    environment_keys={
+        "means": Any,
+        "std": Any,
+        "noise": Literal["gaussian", "bernoulli"],
+        "correlation": Any,
+        "cov": Any,
+    },
     replay=ReplayEnvironment,
     complexity=complexity,
     stds=attrgetter("cell_stds"),

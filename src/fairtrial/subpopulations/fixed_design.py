@@ -45,6 +45,8 @@ def _limit_signals(environment: CellEnvironment) -> tuple[Floats, Floats]:
     Infinite where there is no limit: nothing has to be shown there, and nothing can be.
     """
     problem = environment.problem
+    if problem.measured is not None:
+        return _signals_of_rows(environment)
     means = problem.sign * environment.cell_means
     with np.errstate(divide="ignore"):
         variances = positive_spread(environment.cell_stds) ** 2 / _shares_of_cells(environment)
@@ -57,6 +59,27 @@ def _limit_signals(environment: CellEnvironment) -> tuple[Floats, Floats]:
     # A limit that is not there stays infinitely far away in a group that never comes, too.
     errors = np.where(np.isinf(apart), 1.0, errors)
     return (apart + problem.floor_tolerance) / errors, (problem.floor_tolerance - apart) / errors
+
+
+def _signals_of_rows(environment: CellEnvironment) -> tuple[Floats, Floats]:
+    """Return by arm and limit of a measure how clearly it is kept, and broken."""
+    problem = environment.problem
+    parts, weighty = _shares_of_cells(environment), problem.shares > 0.0
+    found = [np.full(len(problem.arms), np.inf)]
+    for row in problem.limit_rows:
+        variances = positive_spread(
+            np.sqrt(environment.cell_covariances[:, :, row.measure, row.measure])
+        )
+        with np.errstate(divide="ignore"):
+            squares = variances**2 / parts
+        if row.group is None:
+            own = squares[:, weighty] @ problem.shares[weighty] ** 2
+        else:
+            own = squares[:, row.group]
+        apart = row.distances(environment.cell_means, problem.shares)
+        found.append(apart / np.where(np.isinf(apart), 1.0, np.sqrt(own)))
+    signals = np.stack(found, axis=1)[:, np.newaxis]
+    return signals, -signals
 
 
 def _variances_of_differences(problem: Problem, variances: Floats) -> list[Floats]:

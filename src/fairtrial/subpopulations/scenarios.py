@@ -15,7 +15,12 @@ from fairtrial.core.moved_rows import moved_rows
 from fairtrial.core.scenario import Scenario
 from fairtrial.core.validation import index_of
 from fairtrial.errors import InvalidArgument
-from fairtrial.subpopulations.environments import CellEnvironment, ReplayEnvironment
+from fairtrial.subpopulations.environments import (
+    BernoulliEnvironment,
+    CellEnvironment,
+    ReplayEnvironment,
+)
+from fairtrial.subpopulations.limits import LimitRow
 
 __all__ = ["at_effect", "harms", "values", "with_arrivals", "with_means"]
 
@@ -63,14 +68,41 @@ def with_means(environment: CellEnvironment, means: Any) -> CellEnvironment:
     """
     problem = environment.problem
     means = problem.check_means(means)
+    if isinstance(environment, BernoulliEnvironment):
+        return environment.with_means(means)
     if not isinstance(environment, ReplayEnvironment):
         return environment.clone(means=means)
     rows = environment.rows
+    if problem.measured is not None:
+        return environment.with_rows(_shifted(environment, means))
     names = [f"means[{', '.join(labels.values())}]" for labels in problem.action_labels]
     given = zip(names, rows, means.ravel().tolist(), strict=True)
     return environment.with_rows(
         [moved_rows(name, own, mean, problem.reward_range) for name, own, mean in given]
     )
+
+
+def _shifted(environment: ReplayEnvironment, means: Floats) -> list[Floats]:
+    """Return rows of measures with other means: shifted, so that they stay together.
+
+    Raises
+    ------
+    InvalidArgument
+        If a value would leave its range.
+    """
+    problem, found = environment.problem, []
+    ranges = np.broadcast_to([-np.inf, np.inf], (len(problem.measures), 2))
+    if problem.measure_ranges is not None:
+        ranges = problem.measure_ranges
+    wanted = means.reshape(problem.n_actions, -1)
+    for action, (own, mean) in enumerate(zip(environment.rows, wanted, strict=True)):
+        moved = own + (mean - np.nanmean(own, axis=0))
+        if (moved < ranges[:, 0]).any() or (moved > ranges[:, 1]).any():
+            name = f"means[{', '.join(problem.labels(action).values())}]"
+            accepted = "must be such that rows of several measures, shifted, stay in their ranges"
+            raise InvalidArgument(name, accepted, mean.tolist())
+        found.append(np.where(np.isnan(own), own, moved))
+    return found
 
 
 def with_arrivals(environment: CellEnvironment, arrivals: Any) -> CellEnvironment:
@@ -83,6 +115,9 @@ def harms(environment: CellEnvironment) -> Iterator[Scenario]:
     problem, best = environment.problem, environment.truth.best
     if best is None:
         return
+    if problem.measured is not None:
+        yield from _harms_of_measures(environment, problem.arms.index(best))
+        return
     arm = problem.arms.index(best)
     group, *_ = _closest_limit(environment, arm)
     if group is not None:
@@ -92,6 +127,58 @@ def harms(environment: CellEnvironment) -> Iterator[Scenario]:
     accepted = np.flatnonzero(problem.within(environment.cell_means, problem.floor_tolerance))
     why = "Every arm is beyond a limit: the right answer is that no arm is acceptable"
     yield from _beyond("none acceptable", why, environment, accepted.tolist(), [1.0, _JUST])
+
+
+def _harms_of_measures(environment: CellEnvironment, best: int) -> Iterator[Scenario]:
+    """Yield the scenarios in which the answer, or every acceptable arm, breaks a limit."""
+    problem = environment.problem
+    why = f"{problem.arms[best]!r} is just beyond its limit of "
+    row = _closest_row(environment, best)
+    if row is not None:
+        why += f"{problem.measures[row.measure]}: to name it would be harmful"
+        yield from _beyond_rows("one group harmed", why, environment, [best], [_JUST])
+    accepted = np.flatnonzero(problem.feasible(environment.cell_means)).tolist()
+    why = "Every arm is beyond a limit: the right answer is that no arm is acceptable"
+    if all(_closest_row(environment, arm) is not None for arm in accepted):
+        yield from _beyond_rows("none acceptable", why, environment, accepted, [1.0, _JUST])
+
+
+def _closest_row(environment: CellEnvironment, arm: int) -> LimitRow | None:
+    """Return the limit that an arm is closest to, in standard deviations; None without limits."""
+    problem = environment.problem
+    closest: tuple[float, LimitRow | None] = (math.inf, None)
+    for row in problem.limit_rows:
+        distance = row.distances(environment.cell_means, problem.shares)[arm]
+        relative = float(distance / _spread_of(environment, row, arm))
+        if relative < closest[0]:
+            closest = relative, row
+    return closest[1]
+
+
+def _spread_of(environment: CellEnvironment, row: LimitRow, arm: int) -> float:
+    variances = environment.cell_covariances[arm, :, row.measure, row.measure]
+    own = variances @ environment.problem.shares if row.group is None else variances[row.group]
+    return max(math.sqrt(own), np.finfo(float).tiny)
+
+
+def _beyond_rows(
+    name: str, why: str, environment: CellEnvironment, arms: list[int], factors: list[float]
+) -> Iterator[Scenario]:
+    """Yield the scenario in which each of these arms is beyond the closest of its limits."""
+    problem = environment.problem
+    for factor in factors:
+        means = environment.cell_means.copy()
+        for arm in arms:
+            row = _closest_row(environment, arm)
+            assert row is not None, "arms without limits are not moved"
+            distance = row.distances(means, problem.shares)[arm]
+            beyond = max(factor * distance, _LEAST_OF_SPREAD * _spread_of(environment, row, arm))
+            step = (distance + beyond) * (-1.0 if row.is_floor else 1.0)
+            groups = problem.shares > 0.0 if row.group is None else row.group
+            means[arm, groups, row.measure] += step
+        with suppress(InvalidArgument):
+            yield Scenario(name, with_means(environment, means), why)
+            return
 
 
 def _beyond(

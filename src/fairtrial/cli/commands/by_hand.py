@@ -125,16 +125,15 @@ def tell(
     """Tell STUDY the result of a pull, or the results in a table.
 
     PULL is the id of a pull, with its VALUE; or FIELD=VALUE for every field, where a result has
-    several. Without VALUE it is a table with the columns pull_id and value: the one that `ask`
-    wrote, filled in. A blank value means that the pull is still open. Either all of a table is
-    taken or, if a row is refused, nothing. What was told before changes nothing.
+    several. Measures that are known before the others may be told by themselves; MEASURE=missing
+    says that one will never be known. Without VALUE it is a table with the columns pull_id and
+    value: the one that `ask` wrote, filled in. A blank value means that the pull is still open.
+    Either all of a table is taken or, if a row is refused, nothing. What was told before changes
+    nothing.
     """
     with open_study(study, storage) as opened:
         events_before = opened.n_events
-        if values:
-            events = [opened.tell(pull, _outcome(opened.problem, values))]
-        else:
-            events = opened.tell_table(_table_path(pull))
+        events = _told(opened, pull, values) if values else opened.tell_table(_table_path(pull))
         _show_told(opened, events, events_before, as_json)
 
 
@@ -176,7 +175,8 @@ def amend(
     """
     with open_study(study, storage) as opened:
         events_before = opened.n_events
-        event = opened.amend(pull, _outcome(opened.problem, values), reason)
+        given = _measures if opened.problem.measures else _outcome
+        event = opened.amend(pull, given(opened.problem, values), reason)
         _show_event(opened, event, events_before, "corrected", as_json)
 
 
@@ -237,6 +237,34 @@ def _table_path(given: str) -> Path:
     raise click.UsageError(
         f"{given!r} is no table (.csv or another that is read): give a pull's VALUE after its id"
     )
+
+
+def _told(study: AnyStudy, pull: str, values: Sequence[str]) -> list[Event]:
+    """Tell a result as the command line has it; of measures, those that are given."""
+    if not study.problem.measures:
+        return [study.tell(pull, _outcome(study.problem, values))]
+    event = study.tell_known(pull, _measures(study.problem, values))
+    return [] if event is None else [event]
+
+
+def _measures(problem: Problem, values: Sequence[str]) -> dict[str, float | None]:
+    """Return the measures that the command line gives; None for one that is missing for good."""
+    from fairtrial.errors import InvalidArgument, InvalidOutcome
+
+    names = list(problem.measures)
+    pairs = [_field_and_value(text, names) for text in values]
+    given = dict(pairs)
+    if len(given) < len(pairs) or not set(given) <= set(names):
+        wanted = " ".join(f"{name}=VALUE" for name in names)
+        raise click.UsageError(f"some of these are needed, each once: {wanted}")
+    known = {name: None if value == "missing" else value for name, value in given.items()}
+    assert problem.measured is not None, "it has measures"
+    try:
+        return problem.measured.named(known)
+    except InvalidOutcome as error:
+        raise InvalidArgument(
+            error.name.removeprefix("outcome: "), error.accepted, error.given
+        ) from None
 
 
 def _outcome(problem: Problem, values: Sequence[str]) -> Outcome:

@@ -109,13 +109,15 @@ def _filled(field: Field, given: Any) -> Field:
 
 # --------------------------------------------------------------------------- outcomes
 
+_MEASURE_HINT = "A number; or the word missing, if it will never be known."
+
 
 def outcome_fields(problem: Problem) -> list[Field]:
     """Return the fields that a result is typed into."""
     if problem.outcome_fields:
+        hint = _MEASURE_HINT if problem.measures else "A number, or one of the known values."
         return [
-            Field(f"outcome_{name}", f"Result: {name}", "A number, or one of the known values.")
-            for name in problem.outcome_fields
+            Field(f"outcome_{name}", f"Result: {name}", hint) for name in problem.outcome_fields
         ]
     return [Field("value", "Result", _range_in_words(problem), is_number=True)]
 
@@ -131,7 +133,10 @@ def outcome_of(problem: Problem, fields: Fields) -> Any:
     """Return the result that was typed; None if it is none, which the fields then say."""
     if problem.outcome_fields:
         typed = {name: fields[f"outcome_{name}"] for name in problem.outcome_fields}
-        return {name: _number_or_text(text) for name, text in typed.items()}
+        known = {name: _number_or_text(text) for name, text in typed.items()}
+        if problem.measures:
+            return {name: None if value == "missing" else value for name, value in known.items()}
+        return known
     return number_typed(fields, "value")
 
 

@@ -31,6 +31,7 @@ from fairtrial.server.schemas import (
     EventAnswer,
     EventsAnswer,
     Heartbeat,
+    Known,
     PullAnswer,
     PullsAnswer,
     Reading,
@@ -124,7 +125,7 @@ def _outcomes(study: Study, body: Tells) -> list[tuple[Pull | str, Outcome]]:
     mistakes: list[tuple[str, str]] = []
     for place, told in enumerate(body.outcomes):
         try:
-            outcomes.append((_pull_of(study, told), study.problem.check_outcome(told.value)))
+            outcomes.append((_pull_of(study, told), _checked(study, told.value)))
         except FairtrialError as error:
             mistakes.append((f"outcomes[{place}]", str(error)))
             first = error
@@ -135,6 +136,12 @@ def _outcomes(study: Study, body: Tells) -> list[tuple[Pull | str, Outcome]]:
         detail = "; ".join(f"{name}: {text}" for name, text in mistakes)
         raise Refusal(422, "invalid-outcome", detail[:2_000], mistakes)
     return outcomes
+
+
+def _checked(study: Study, value: Any) -> Outcome:
+    """Return an outcome that the problem accepts; of measures, the study knows what is missing."""
+    checked: Outcome = value if study.problem.measures else study.problem.check_outcome(value)
+    return checked
 
 
 def _pull_of(study: Study, told: Any) -> Pull | str:
@@ -166,6 +173,34 @@ async def tell(
         *(request, service, viewer, study, body, key),
         lambda opened: opened.tell(pull, body.value, request_id=key, actor=viewer.actor),
     )
+
+
+@routes.post(
+    "/v1/studies/{study}/pulls/{pull}/known",
+    response_model=EventsAnswer,
+    summary="Tell the measures that are known",
+)
+async def tell_known(
+    request: Request,
+    service: TheService,
+    viewer: TheViewer,
+    study: StudyName,
+    pull: PullId,
+    body: Known,
+    key: IdempotencyKey = None,
+) -> Response:
+    """Take those measures of a pull that are known: its outcome, once none is left open.
+
+    The answer has no event if all of it was said before.
+    """
+    viewer.require("run", study)
+
+    def tell(opened: Study) -> Answer:
+        event = opened.tell_known(pull, body.values, actor=viewer.actor)
+        events = [] if event is None else [_event(viewer, event)]
+        return Answer(200, to_text({"events": events}))
+
+    return await _written(request, service, viewer, study, body, key, tell)
 
 
 @routes.post(

@@ -1,0 +1,233 @@
+"""Studies of several measures per pull: told at once, value by value, by tables, and replayed."""
+
+import csv
+import itertools
+import math
+
+import openpyxl
+import pytest
+
+from fairtrial.errors import (
+    AlreadyTold,
+    ConflictingOutcome,
+    InvalidArgument,
+    InvalidOutcome,
+    InvalidTable,
+)
+from fairtrial.study import Study
+from fairtrial.subpopulations import Problem
+from tests.subpopulations.measuring_toys import TakesTurns
+
+PROBLEM = Problem(["a", "b"], 1, measures={"cd4": (-1, 1), "event_free": (0, 1)}, objective="cd4")
+BOTH = {"cd4": 0.25, "event_free": 1.0}
+
+
+@pytest.fixture
+def study(store):
+    return Study.create(PROBLEM, TakesTurns(PROBLEM), storage=store, name="trial", seed=1)
+
+
+def _state(study):
+    return {name: value.tolist() for name, value in study.policy.get_state().items()}
+
+
+def _outcomes(study):
+    return [event.outcome for event in study.events() if event.kind not in ("ask", "fail")]
+
+
+def _assert_replays(study) -> None:
+    """Every decision of the log comes out again, and so does the policy's state."""
+    assert study.verify().ok
+
+
+def test_values_are_told_at_once_or_one_by_one(study) -> None:
+    first, second, third = study.ask(3)
+    study.tell(first, {"event_free": 1, "cd4": 0.25})
+    study.report(second, {"cd4": 0.25})
+    study.tell(second, {"event_free": 1})
+    study.report(third, {"event_free": 1})
+    study.report(third, {"cd4": 0.25})
+    event = study.tell(third, {})
+    assert event.outcome == BOTH
+    assert _outcomes(study) == [
+        BOTH,
+        {"cd4": 0.25},
+        BOTH,
+        {"event_free": 1.0},
+        {"cd4": 0.25},
+        BOTH,
+    ]
+    assert study.policy.sums.sum(axis=0).tolist() == [0.75, 3.0]
+    _assert_replays(study)
+
+
+def test_a_value_that_will_never_be_known_is_none(study) -> None:
+    pull = study.ask()
+    assert study.tell(pull, {"cd4": 0.25, "event_free": None}).outcome == {
+        "cd4": 0.25,
+        "event_free": None,
+    }
+    assert study.policy.counts.sum(axis=0).tolist() == [1, 0]
+    _assert_replays(study)
+
+
+@pytest.mark.parametrize(
+    ("error", "method", "value"),
+    [
+        (InvalidOutcome, "tell", {"event_free": 2}),
+        (InvalidOutcome, "tell", {"event_free": 1, "rash": 0}),
+        (InvalidOutcome, "tell", {}),
+        (InvalidOutcome, "tell", {"event_free": math.nan}),
+        (InvalidOutcome, "tell", 0.5),
+        (ConflictingOutcome, "tell", {"cd4": 0.3, "event_free": 1}),
+        (ConflictingOutcome, "tell", {"cd4": None, "event_free": 1}),
+        (InvalidOutcome, "report", {"event_free": 2}),
+        (InvalidOutcome, "report", {"event_free": None}),
+        (InvalidOutcome, "report", {}),
+        (ConflictingOutcome, "report", {"cd4": 0.3, "event_free": 1}),
+    ],
+)
+def test_what_is_refused_writes_nothing(study, error, method, value) -> None:
+    pull = study.ask()
+    study.report(pull, {"cd4": 0.25})
+    before, events = _state(study), len(list(study.events()))
+    with pytest.raises(error):
+        getattr(study, method)(pull, value)
+    assert str(_state(study)) == str(before)
+    assert len(list(study.events())) == events
+    study.tell(pull, {"event_free": 1})
+    assert _outcomes(study)[-1] == BOTH
+
+
+def test_the_same_again_is_accepted_and_another_value_is_a_conflict(study) -> None:
+    pull = study.ask()
+    study.report(pull, {"cd4": 0.25}, request_id="r1")
+    study.report(pull, {"cd4": 0.25}, request_id="r1")
+    first = study.tell(pull, BOTH)
+    assert len(list(study.events())) == 3
+    for again in (BOTH, {"event_free": 1}, {"cd4": 0.25}, {}):
+        assert study.tell(pull, again) == first
+    assert study.report(pull, {"cd4": 0.25}) == first
+    for method in (study.tell, study.report):
+        with pytest.raises(ConflictingOutcome, match="was told"):
+            method(pull, {"cd4": 0.5})
+    with pytest.raises(InvalidArgument, match="request_id was used before"):
+        study.report(pull, {"cd4": 0.5}, request_id="r1")
+
+
+def test_a_correction_may_name_one_measure(study) -> None:
+    pull = study.ask()
+    study.tell(pull, {"cd4": 0.25, "event_free": None})
+    event = study.amend(pull, {"event_free": 1}, "found in the archive")
+    assert event.outcome == BOTH
+    assert event.body["old"] == {"cd4": 0.25, "event_free": None}
+    assert study.policy.sums[0].tolist() == [0.25, 1.0]
+    assert study.amend(pull, {"cd4": 0.25}, "no change") == event
+    with pytest.raises(InvalidOutcome):
+        study.amend(pull, {"cd4": 7}, "typing error")
+    assert study.tell(pull, BOTH).kind == "tell"
+    _assert_replays(study)
+
+
+def test_what_was_reported_of_a_lost_pull_is_completed_later(study) -> None:
+    pull = study.ask()
+    study.report(pull, {"event_free": 1})
+    study.fail(pull)
+    assert study.policy.lost_values == 1
+    assert study.tell(pull, {"cd4": 0.25}).kind == "late_tell"
+    assert _outcomes(study)[-1] == BOTH
+    with pytest.raises(AlreadyTold):
+        study.fail(pull)
+    _assert_replays(study)
+
+
+def test_data_that_nobody_asked_for_are_whole(study) -> None:
+    pull = PROBLEM.pull(arm="b", group="0")
+    assert study.tell(pull, BOTH).outcome == BOTH
+    with pytest.raises(InvalidOutcome, match="must be given: None if it will never be known"):
+        study.tell(pull, {"cd4": 0.25})
+    _assert_replays(study)
+
+
+def test_many_are_told_at_once_or_none(study) -> None:
+    pulls = study.ask(3)
+    study.report(pulls[1], {"cd4": 0.25})
+    values = [BOTH, {"event_free": 1}, {"cd4": 0.25}]
+    with pytest.raises(InvalidOutcome):
+        study.tell_many(list(zip(pulls, values, strict=True)))
+    assert study.policy.told == 0
+    values[2] = BOTH
+    study.tell_many(list(zip(pulls, values, strict=True)))
+    assert study.policy.sums.sum(axis=0).tolist() == [0.75, 3.0]
+
+
+@pytest.mark.parametrize("ending", ["csv", "xlsx"])
+def test_a_table_is_filled_in_measure_by_measure(study, tmp_path, ending) -> None:
+    pulls = study.ask(4)
+    path = tmp_path / f"plate.{ending}"
+    study.write_pulls(pulls, path)
+    header, *rows = _cells(path)
+    assert header[-2:] == ["outcome_cd4", "outcome_event_free"]
+    _fill(path, header, rows, [(0.25, 1), (0.25, ""), (0.25, "missing"), ("", "")])
+    events = study.tell_table(path)
+    assert [event.kind for event in events] == ["tell", "report", "tell"]
+    assert events[2].outcome == {"cd4": 0.25, "event_free": None}
+    again = study.tell_table(path)
+    assert [event.seq for event in again] == [events[0].seq, events[2].seq]
+    _fill(path, header, rows, [(0.25, 1), ("", 1), (0.25, "missing"), (0.5, 0)])
+    assert study.tell_table(path)[1].outcome == BOTH
+    assert study.policy.told == 4
+    _assert_replays(study)
+
+
+@pytest.mark.parametrize("cell", ["many", "7", "1e400"])
+def test_a_table_with_a_bad_value_changes_nothing(study, tmp_path, cell) -> None:
+    pulls = study.ask(2)
+    path = tmp_path / "plate.csv"
+    study.write_pulls(pulls, path)
+    header, *rows = _cells(path)
+    _fill(path, header, rows, [(0.25, 1), (0.25, cell)])
+    with pytest.raises(InvalidTable, match="event_free"):
+        study.tell_table(path)
+    assert study.policy.told == 0
+
+
+def _cells(path):
+    if path.suffix == ".csv":
+        return list(csv.reader(path.open()))
+    return [list(row) for row in openpyxl.load_workbook(path).active.iter_rows(values_only=True)]
+
+
+def _fill(path, header, rows, values) -> None:
+    filled = [[*row[:-2], *own] for row, own in itertools.zip_longest(rows, values)]
+    if path.suffix == ".csv":
+        csv.writer(path.open("w", newline="")).writerows([header, *filled])
+        return
+    book = openpyxl.Workbook()
+    for row in [header, *filled]:
+        book.active.append(row)
+    book.save(path)
+
+
+def test_the_history_has_a_column_for_each_measure(study, tmp_path) -> None:
+    first, second = study.ask(2)
+    study.report(first, {"event_free": 1})
+    study.tell(second, {"cd4": 0.5, "event_free": None})
+    table = study.history()
+    told = table[table.kind == "tell"].iloc[0]
+    assert told.outcome_cd4 == 0.5
+    assert math.isnan(told.outcome_event_free)
+    assert table[table.kind == "report"].iloc[0].outcome_event_free == 1.0
+    study.export(tmp_path / "log.csv")
+    header = (tmp_path / "log.csv").read_text().splitlines()[0]
+    assert "outcome_cd4,outcome_event_free" in header
+
+
+def test_a_log_is_exported_and_imported_as_it_is(study, tmp_path) -> None:
+    first, second = study.ask(2)
+    study.report(first, {"event_free": 1})
+    study.tell(second, {"cd4": 0.5, "event_free": None})
+    study.export(tmp_path / "log.jsonl")
+    other = Study.import_log(tmp_path / "log.jsonl", storage="memory://", policies=[TakesTurns])
+    assert str(_state(other)) == str(_state(study))
+    assert [event.hash for event in other.events()] == [event.hash for event in study.events()]
