@@ -475,3 +475,56 @@ def test_all_methods_of_a_local_study_are_there():
     # Files and processes of whoever has the storage, and how a study is found.
     local_only = {"create", "open", "import_log", "pass_time", "snapshot", "secret", "session"}
     assert public(Study) - public(RemoteStudy) <= local_only
+
+
+# --------------------------------------------------------------------------- measures
+
+
+@pytest.fixture
+def doses(place, name):
+    """A study in which a pull says whether a patient was cured, and whether harmed."""
+    measures = {"cured": (0, 1), "harmed": (0, 1)}
+    problem = subpopulations.Problem(
+        ["low", "high"], 1, measures=measures, objective="cured", ceilings={"harmed": 0.3}
+    )
+    return place.create(problem, subpopulations.BlockBetting(problem), name=name, seed=1)
+
+
+def test_measures_are_told_together_or_one_by_one(doses):
+    first, second, third = doses.ask(3)
+    assert doses.tell(first, {"cured": 1, "harmed": None}).kind == "tell"
+    assert doses.report(second, {"cured": 0.0}).kind == "report"
+    assert doses.tell(second, {"harmed": 1}).kind == "tell"
+    assert doses.tell_known(third, {"cured": 1}).kind == "report"
+    assert doses.tell_known(third, {"cured": 1}) is None
+    assert doses.tell_known(third, {"harmed": 0}).kind == "tell"
+    assert doses.tell_many([(first, {"cured": 1, "harmed": None})])[0].kind == "tell"
+    assert doses.verify().ok
+    told = [event.body["outcome"] for event in doses.events() if event.kind == "tell"]
+    assert told == [
+        {"cured": 1.0, "harmed": None},
+        {"cured": 0.0, "harmed": 1.0},
+        {"cured": 1.0, "harmed": 0.0},
+    ]
+    assert {row["measure"] for row in doses.progress().details["limits"]} == {"harmed"}
+
+
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [
+        ({"cured": 2, "harmed": 0}, errors.InvalidOutcome),
+        ({"cured": 1, "harmed": 0, "asleep": 1}, errors.InvalidOutcome),
+        ({"cured": 1}, errors.InvalidOutcome),
+        ({}, errors.InvalidOutcome),
+        (1.0, errors.InvalidOutcome),
+        ({"cured": math.nan, "harmed": 0}, errors.InvalidOutcome),
+    ],
+)
+def test_nothing_is_taken_of_measures_that_are_refused(doses, value, error):
+    pull = doses.ask()
+    with pytest.raises(error):
+        doses.tell(pull, value)
+    assert [event.kind for event in doses.events()] == ["ask"]
+    doses.report(pull, {"cured": 1})
+    with pytest.raises(errors.ConflictingOutcome):
+        doses.tell(pull, {"cured": 0, "harmed": 0})
