@@ -31,11 +31,29 @@ def warm_subpopulations() -> None:
         policy.progress()
         cls(known, seed=0).compiled_run(environment, np.random.default_rng(0), 50)
     subpopulations.complexity(environment)
+    warm_measures()
+
+
+def warm_measures() -> None:
+    """Ask, tell and simulate where one pull measures several things."""
+    problem = subpopulations.Problem(
+        2, 1, measures={"y": (0, 1), "z": (0, 1)}, objective="y", ceilings={"z": 0.5}
+    )
+    environment = subpopulations.BernoulliEnvironment(
+        problem, [[[0.6, 0.2]], [[0.4, 0.2]]], correlation=0.0
+    )
+    policy = subpopulations.BlockBetting(problem, seed=0)
+    policy.tell(policy.ask(), {"y": 1.0, "z": 0.0})
+    policy.progress()
+    run = subpopulations.BlockBetting(problem, seed=0)
+    run.compiled_run(environment, np.random.default_rng(0), 50)
+    subpopulations.complexity(environment)
 
 
 def warm_linear() -> None:
     """Plan, ask, tell and simulate with one policy of each compiled path."""
-    problem = linear.Problem([[1, 0], [0, 1], [0.7, 0.7]], noise_std=1.0)
+    features = [[1, 0], [0, 1], [0.7, 0.7]]
+    problem = linear.Problem(features, noise_std=1.0)
     environment = linear.GaussianEnvironment(problem, [1.0, 0.2])
     linear.complexity(environment)
     linear.xy_optimal_design(problem)
@@ -46,6 +64,10 @@ def warm_linear() -> None:
         policy.tell(pull, 0.5)
         policy.progress()
         cls(problem, seed=0).compiled_run(environment, generator, 50)
+    limited = linear.Problem(features, noise_std=1.0, floors=0.1)
+    linear.BlockBetting(limited, seed=0).compiled_run(
+        linear.GaussianEnvironment(limited, [1.0, 0.2]), generator, 50
+    )
 
 
 def warm_allocation() -> None:
