@@ -26,6 +26,7 @@ from fairtrial.presentation.bounds import (
 )
 from fairtrial.presentation.cuts import cut_of, cut_of_arms, shown_alternatives
 from fairtrial.presentation.effects import OVERALL, Differences, differences, limited
+from fairtrial.presentation.guardrails import EVIDENCE, TITLE, Guardrail, guardrails
 from fairtrial.presentation.limits import as_estimate, limits_of, standing
 from fairtrial.presentation.shares import (
     BEHIND,
@@ -74,6 +75,8 @@ def _tables(progress: Progress, minimize: bool) -> Iterator[tuple[Table, str]]:
         yield _differences(found), found.note
     if held := limited(progress):
         yield _limits_against(held, named(progress.recommendation)), ""
+    if rails := guardrails(progress, minimize):
+        yield _guardrails(rails), EVIDENCE if any(one.log_wealth for one in rails) else ""
     if bounded := bounded_values(progress, minimize):
         yield _bounds(bounded), explanation_of_bounds(bounded)
     if any(one.rejected or one.log_wealth is not None for one in alternatives(progress)):
@@ -113,6 +116,31 @@ def _limits_against(held: Sequence[Effect], answer: Collection[str]) -> Table:
         difference = shown_number(effect.difference)
         state = standing(estimate, answer).value
         table.add_row(str(effect.arm), where, difference, limits, state)
+    return table
+
+
+def _guardrails(rails: Sequence[Guardrail]) -> Table:
+    """Return the limits of measures, and how arms stand to them."""
+    hidden = len(rails) - _MOST_LIMITS
+    table = Table(
+        title=TITLE,
+        title_justify="left",
+        caption=f"{hidden:,} more are not shown." if hidden > 0 else None,
+        caption_justify="left",
+    )
+    for name in ("arm", "measure", "where"):
+        table.add_column(name)
+    for name in ("mean", "limit", "evidence that it is kept"):
+        table.add_column(name, justify="right")
+    table.add_column("standing")
+    for one in rails[:_MOST_LIMITS]:
+        side = "at least" if one.kind == "floor" else "at most"
+        table.add_row(
+            *(one.arm, one.measure, one.where, shown_number(one.estimate)),
+            f"{side} {shown_number(one.bound)}",
+            "-" if one.log_wealth is None else strength(one.log_wealth),
+            one.standing.value,
+        )
     return table
 
 

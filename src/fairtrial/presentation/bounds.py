@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from fairtrial.core.recommendation import Progress
 from fairtrial.presentation.cuts import cut_of_arms
+from fairtrial.presentation.guardrails import EVIDENCE
 from fairtrial.presentation.limits import Standing, finite
 from fairtrial.presentation.sources import named
 from fairtrial.presentation.words import number
@@ -25,11 +26,6 @@ _MEANINGS = {
         "change, had they another value and all else the same."
     )
 }
-
-_EVIDENCE = (
-    "The evidence that a limit is kept is what a stake of 1 has become in bets that gain nothing "
-    "on average if it is missed. Bets are made on the limits of arms that led."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +118,7 @@ def title_of_bounds(values: list[Bounded]) -> str:
 
 def explanation_of_bounds(values: list[Bounded]) -> str:
     """Return what the evidence for a limit is; empty if there is none."""
-    return _EVIDENCE if any(one.log_wealth is not None for one in values) else ""
+    return EVIDENCE if any(one.log_wealth is not None for one in values) else ""
 
 
 def meaning_of_bounds(values: list[Bounded]) -> str:

@@ -15,6 +15,7 @@ from fairtrial.presentation.bounds import (
 from fairtrial.presentation.charts import IntervalChart, interval_chart
 from fairtrial.presentation.cuts import cut_of_arms
 from fairtrial.presentation.effects import OVERALL, limited
+from fairtrial.presentation.guardrails import EVIDENCE, TITLE, guardrails
 from fairtrial.presentation.limits import Standing, as_estimate, limits_of, standing
 from fairtrial.presentation.lines import behind_chart, bound_chart, distance_chart
 from fairtrial.presentation.panels import panels_of
@@ -162,24 +163,36 @@ def _over_time(found: Findings) -> Markup | None:
 
 def _limits_of_measures(found: Findings) -> Markup | None:
     """Return every limit of a measure, those overall among them, and how arms stand to it."""
-    limits = found.progress.details.get("limits", [])
+    limits = guardrails(found.progress, found.minimize)
     if not limits:
         return None
+    places = decimals([value for one in limits for value in (one.estimate, one.bound)], 3)
+    has_evidence = any(one.log_wealth is not None for one in limits)
     rows = [
         (
-            shorten(str(limit["arm"]), LABEL_LENGTH),
-            shorten(str(limit["measure"]), LABEL_LENGTH),
-            "overall" if limit["group"] is None else shorten(str(limit["group"]), LABEL_LENGTH),
-            limit["kind"],
-            number(limit["bound"]),
-            number(limit["estimate"]),
-            limit["standing"],
+            label(one.arm),
+            label(one.measure),
+            label(one.where),
+            fixed(one.estimate, places),
+            f"{'at least' if one.kind == 'floor' else 'at most'} {fixed(one.bound, places)}",
+            *([NOTHING if one.log_wealth is None else strength(one.log_wealth)] * has_evidence),
+            element("span", one.standing.value),
         )
-        for limit in limits[:_MOST_LIMITS]
+        for one in limits[:_MOST_LIMITS]
     ]
-    heads = ("Arm", "Measure", "Group", "Limit", "Bound", "Estimate", "Standing")
-    name = "Every limit of a measure" if len(limits) <= _MOST_LIMITS else "Limits of measures"
-    return table(name, heads, rows, words={0, 1, 2, 3, 6})
+    evidence = ["Evidence that it is kept"] if has_evidence else []
+    heads = ("Arm", "Measure", "Where", "Mean", "Limit", *evidence, "Standing")
+    hidden = len(limits) - len(rows)
+    note = f" {count(hidden)} more are not shown." if hidden else ""
+    tally = _tally([one.standing for one in limits])
+    return text_of(
+        [
+            element("h3", TITLE),
+            element("p", f"{plural(len(limits), 'limit')}: {tally}.{note}"),
+            element("p", EVIDENCE) if has_evidence else Markup(""),
+            table("Every limit of a measure", heads, rows, words={0, 1, 2, 4, len(heads) - 1}),
+        ]
+    )
 
 
 def _against_control(found: Findings) -> Markup | None:

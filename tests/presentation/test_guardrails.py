@@ -1,0 +1,53 @@
+"""Limits of measures: how arms stand to them, and in which order they are shown."""
+
+import math
+
+import pytest
+
+from fairtrial.core import Estimate, Progress, Recommendation
+from fairtrial.presentation.guardrails import guardrails
+from fairtrial.presentation.limits import Standing
+
+
+def row(arm="a", estimate=0.2, kind="ceiling", **more):
+    about = {"measure": "harmed", "group": "x", "bound": 0.3, "log_evidence": 0.0}
+    said = {"arm": arm, "kind": kind, "estimate": estimate, "standing": "not settled"}
+    return {**about, **said, **more}
+
+
+def progress_of(*rows, answer=None):
+    recommendation = Recommendation(answer, "decided" if answer else "running", confidence=0.95)
+    arms = tuple(Estimate({"arm": name}, 3, mean=0.5) for name in "ab")
+    return Progress(recommendation, 9, 9, 0, arms=arms, details={"limits": list(rows)})
+
+
+@pytest.mark.parametrize(
+    ("limit", "answer", "standing"),
+    [
+        (row(estimate=0.2), None, Standing.LIKELY_KEPT),
+        (row(estimate=0.3), None, Standing.LIKELY_KEPT),
+        (row(estimate=0.4), None, Standing.LIKELY_BROKEN),
+        (row(estimate=0.2, kind="floor"), None, Standing.LIKELY_BROKEN),
+        (row(estimate=0.3, kind="floor"), None, Standing.LIKELY_KEPT),
+        (row(estimate=None), None, Standing.UNKNOWN),
+        (row(estimate=math.nan), None, Standing.UNKNOWN),
+        (row(estimate=0.2, standing="kept"), None, Standing.KEPT),
+        (row(estimate=0.4, standing="kept"), "a", Standing.DECIDED),
+        (row(estimate=0.4, standing="kept"), "b", Standing.KEPT),
+    ],
+)
+def test_a_limit_stands_by_its_evidence_or_by_its_mean(limit, answer, standing):
+    (found,) = guardrails(progress_of(limit, answer=answer), minimize=False)
+    assert found.standing == standing
+
+
+def test_those_of_the_answer_come_first_and_overall_ones_say_so():
+    rows = row("a", group=None), row("b", log_evidence=math.log(30))
+    first, second = guardrails(progress_of(*rows, answer="b"), minimize=False)
+    assert (first.arm, first.where, first.log_wealth) == ("b", "x", math.log(30))
+    assert (second.arm, second.where, second.log_wealth) == ("a", "overall", None)
+
+
+def test_a_progress_without_measures_has_none():
+    progress = Progress(Recommendation(None, "running"), 1, 1, 0)
+    assert guardrails(progress, minimize=False) == []
