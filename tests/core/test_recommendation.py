@@ -91,6 +91,7 @@ def test_all_of_it_is_json() -> None:
     written = json.loads(json.dumps(progress.to_dict()))
     assert written == {
         "intervals": "anytime",
+        "limited": [],
         "quantity": "mean",
         "recommendation": {
             "arm": ["a", "b"],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import random
 import secrets
 import socket
@@ -28,9 +29,15 @@ BUSY = (429, 503)
 
 
 def free_port() -> int:
-    """Return a port of the loopback interface on which nobody listens."""
-    with socket.create_server(("127.0.0.1", 0)) as place:
-        return int(place.getsockname()[1])
+    """Return a port on which nobody listens, from a range that only this process of pytest uses.
+
+    Of ports that anybody may take, another test's service could be quicker, and answer.
+    """
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    while True:
+        port = 20_000 + 1_000 * (worker % 10) + secrets.randbelow(1_000)
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 def make_study(storage: str, name: str = "trial") -> None:

@@ -16,9 +16,9 @@ def site(tmp_path_factory):
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser():
-    """Give a browser."""
+    """Give a browser; while it runs, no test of the process can start an event loop."""
     with browsers.started() as started:
         yield started
 
