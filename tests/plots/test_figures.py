@@ -14,9 +14,11 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
+from fairtrial import subpopulations
 from fairtrial.core import Estimate
 from fairtrial.errors import InvalidArgument, MissingExtra
 from fairtrial.plots import allocation, evidence, means, overview, stopping_times
+from fairtrial.presentation.recruitment import recruitment
 from tests.plots.plot_fakes import (
     ARMS,
     GROUPS,
@@ -464,3 +466,16 @@ def test_overview_of_a_policy_that_never_stops_shows_shares_where_evidence_would
     assert not having(shares, "evidence")
     assert [label.get_text() for label in means_.get_yticklabels()] == ["a", "b"]
     assert drawn(figure)
+
+
+def test_pulls_that_measure_several_things_are_counted_once():
+    problem = subpopulations.Problem(
+        ["low", "high"], 1, measures={"y": (0, 1), "z": (0, 1)}, objective="y", ceilings={"z": 0.5}
+    )
+    policy = subpopulations.BlockBetting(problem)
+    for pull in policy.ask(20):
+        policy.tell(pull, {"y": 1.0, "z": 0.0})
+    figure = allocation(policy)
+    assert sum(bar.get_width() for ax in figure.axes for bar in ax.patches) == pytest.approx(1.0)
+    assert len(figure.axes) == 1
+    assert recruitment(policy.progress())["results of 0"] == 20

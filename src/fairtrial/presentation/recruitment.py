@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 
 from fairtrial.core.recommendation import Progress
+from fairtrial.presentation.sources import pulled
 
 __all__ = ["BLINDED", "recruitment"]
 
@@ -25,7 +26,7 @@ def recruitment(progress: Progress) -> dict[str, int]:
     0
     """
     results: Counter[str] = Counter()
-    for action in progress.actions:
+    for action in pulled(progress.actions):
         if "group" in action.labels:
             results[f"results of {action.labels['group']}"] += action.pulls
     return {

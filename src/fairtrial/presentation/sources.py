@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Protocol, TypeVar
 
@@ -36,6 +36,7 @@ __all__ = [
     "named",
     "optimal_shares",
     "progress_of",
+    "pulled",
     "pulls_of",
     "replay_actor",
     "replay_note",
@@ -49,6 +50,7 @@ Item = TypeVar("Item")
 
 _MANY_ACTIONS = 200
 _FEWEST_MOMENTS = 40
+_MEASURE = "measure"
 _MOST_ESTIMATES = 40_000
 """Estimates at all moments of a trace together, above which there are fewer moments."""
 
@@ -193,8 +195,27 @@ def pulls_of(source: object) -> tuple[list[Mapping[str, Any]], NDArray[np.int64]
     progress = progress_of(source)
     # Where shares of the pulls are kept, pulls count when they are issued: results of earlier
     # epochs are no pulls of this one.
-    own = progress.arms if progress.quantity == "share" else reported_actions(progress)
+    own = progress.arms if progress.quantity == "share" else pulled(reported_actions(progress))
     return [one.labels for one in own], np.array([one.pulls for one in own], dtype=np.int64)
+
+
+def pulled(actions: Sequence[Estimate]) -> list[Estimate]:
+    """Return one estimate for every action; where a pull measures several things, of the first.
+
+    Examples
+    --------
+    >>> both = [Estimate({"arm": "a", "measure": name}, 7) for name in ("cured", "harmed")]
+    >>> [(dict(one.labels), one.pulls) for one in pulled(both)]
+    [({'arm': 'a'}, 7)]
+    """
+    first = actions[0].labels.get(_MEASURE) if actions else None
+    if first is None:
+        return list(actions)
+    return [
+        replace(one, labels={name: value for name, value in one.labels.items() if name != _MEASURE})
+        for one in actions
+        if one.labels[_MEASURE] == first
+    ]
 
 
 def reported_actions(progress: Progress) -> tuple[Estimate, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from fairtrial.presentation.shares import (
     earlier_note,
     shares_of,
 )
-from fairtrial.presentation.sources import arm_of
+from fairtrial.presentation.sources import arm_of, pulled
 from fairtrial.presentation.words import count, decimals, fixed, listed, number, percent, plural
 from fairtrial.report import charts
 from fairtrial.report.findings import Findings, places_of
@@ -190,9 +189,8 @@ def _interval(estimate: Estimate) -> str:
 
 
 def _allocation(found: Findings) -> Markup:
-    actions = _pulled(found.progress.actions)
-    labels = [{k: v for k, v in one.labels.items() if k != "measure"} for one in actions]
-    pulls = [action.pulls for action in actions]
+    actions = pulled(found.progress.actions)
+    labels, pulls = [action.labels for action in actions], [action.pulls for action in actions]
     chart = share_chart(labels, pulls, found.optimal, _places(found), found.cut.note)
     return text_of(
         [
@@ -211,30 +209,27 @@ def _allocation(found: Findings) -> Markup:
     )
 
 
-def _pulled(actions: Sequence[Estimate]) -> list[Estimate]:
-    """Return one estimate for every action: where there are measures, that of the first one."""
-    first = actions[0].labels.get("measure") if actions else None
-    return [action for action in actions if action.labels.get("measure") == first]
-
-
 def _places(found: Findings) -> list[int]:
     """Return the places of the shown actions among all."""
-    places = {id(action): place for place, action in enumerate(_pulled(found.progress.actions))}
-    return [places[id(action)] for action in found.shown.actions if id(action) in places]
+    places = {
+        tuple(action.labels.values()): place
+        for place, action in enumerate(pulled(found.progress.actions))
+    }
+    return [places[tuple(action.labels.values())] for action in pulled(found.shown.actions)]
 
 
 def _allocation_caption(found: Findings, total: int) -> str:
     if not total:
         return "No results yet."
-    most = max(_pulled(found.progress.actions), key=lambda action: action.pulls)
-    labels = {k: v for k, v in most.labels.items() if k != "measure"}
+    actions = pulled(found.progress.actions)
+    most = max(actions, key=lambda action: action.pulls)
     caption = (
-        f"Of {plural(total, 'result')}, most came from {found.name(replace(most, labels=labels))}: "
+        f"Of {plural(total, 'result')}, most came from {found.name(most)}: "
         f"{count(most.pulls)} ({percent(most.pulls / total)})."
     )
     if found.optimal is None:
         return caption
-    shares = np.array([action.pulls for action in found.progress.actions]) / total
+    shares = np.array([action.pulls for action in actions]) / total
     misplaced = 0.5 * float(np.abs(shares - found.optimal).sum())
     return f"{caption} {percent(misplaced)} of all went elsewhere than the optimal allocation asks."
 
