@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 
 import pytest
 
-from fairtrial.core import Progress, Recommendation
+from fairtrial.core import Estimate, Progress, Recommendation
 from fairtrial.presentation.charts import (
     evidence_chart,
     interval_chart,
@@ -47,7 +47,7 @@ def test_an_interval_ends_where_the_axis_does():
     panels = [("x", list(progress.actions))]
     chart = interval_chart(progress, ["a"], panels)
     ((_, (only,)),) = chart.panels
-    assert only.ends == chart.axis
+    assert only.ends == chart.axes[0]
     assert only.standing in dict(chart.marks)
     unknown = interval_chart(progress, ["a"], [("x", [None])])
     assert unknown.panels == (("x", (None,)),)
@@ -77,3 +77,15 @@ def test_evidence_against_a_rival_ends_where_it_is_ruled_out():
 @pytest.mark.parametrize("state", Standing)
 def test_a_standing_is_its_words(state):
     assert json.loads(json.dumps(state)) == state.value
+
+
+def test_panels_of_measures_with_other_units_have_axes_of_their_own():
+    def row(measure, mean):
+        return [Estimate({"arm": "a", "measure": measure}, 5, mean=mean, lower=mean, upper=mean)]
+
+    progress = Progress(Recommendation(None, "running"), 5, 5, 0)
+    panels = [("x, sold", row("sold", 0.1)), ("x, load", row("load", 2_400.0))]
+    panels.append(("y, sold", row("sold", 0.3)))
+    sold, load, again = interval_chart(progress, ["a"], panels).axes
+    assert sold == again
+    assert sold[1] < 1.0 < load[0]

@@ -355,3 +355,11 @@ def test_what_is_no_setting_is_refused(arguments):
 
     with pytest.raises(InvalidArgument, match=next(iter(arguments))):
         Settings(**arguments)
+
+
+def test_what_is_counted_over_all_studies_is_for_those_who_may_see_all(service):
+    assert service.read.get("/metrics").status_code == 200
+    tenant = service.caller("tenant", ["read"], studies=["other-*"])
+    assert tenant.get("/metrics").status_code == 403
+    assert service.run.get("/metrics").status_code == 403
+    assert service.nobody.get("/metrics").status_code == 401

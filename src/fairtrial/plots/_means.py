@@ -83,11 +83,12 @@ def draw_means(progress: Progress, minimize: bool, figure: Figure | SubFigure | 
     shown = shown_panels(progress, minimize)
     chart = interval_chart(progress, shown.arms, shown.all, shown.note)
     board = style.canvas(figure, *style.small_multiples_size(len(chart.panels), len(chart.arms)))
-    axes = style.small_multiples(board, [name for name, _ in chart.panels])
-    for ax, (_, row) in zip(axes, chart.panels, strict=True):
-        ax.set_xlim(*chart.axis)
+    names = [name for name, _ in chart.panels]
+    axes = style.small_multiples(board, names, share_scale=len(set(chart.axes)) == 1)
+    for ax, (_, row), axis in zip(axes, chart.panels, chart.axes, strict=True):
+        ax.set_xlim(*axis)
         intervals = [(at, one) for at, one in enumerate(row) if one is not None]
-        _draw_intervals(ax, intervals, chart.axis)
+        _draw_intervals(ax, intervals, axis)
         _draw_limits(ax, intervals)
         _draw_means(ax, intervals)
     _scale(axes)

@@ -128,11 +128,13 @@ def name_rows(axes: Sequence[Axes], names: Sequence[str], emphasised: Iterable[s
                 tick.set_fontweight("bold" if name in bold else "normal")
 
 
-def small_multiples(figure: Figure | SubFigure, titles: Sequence[str]) -> list[Axes]:
-    """Return one axes per title, in reading order, all with the same scales."""
+def small_multiples(
+    figure: Figure | SubFigure, titles: Sequence[str], *, share_scale: bool = True
+) -> list[Axes]:
+    """Return one axes per title, in reading order; without `share_scale` each with its own."""
     columns = min(PANELS_ACROSS, len(titles))
     rows = -(-len(titles) // columns)
-    grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+    grid = figure.subplots(rows, columns, sharex=share_scale, sharey=True, squeeze=False)
     axes: list[Axes] = list(grid.flat)
     for ax in axes[len(titles) :]:
         ax.remove()
@@ -141,7 +143,7 @@ def small_multiples(figure: Figure | SubFigure, titles: Sequence[str]) -> list[A
         tidy(ax)
         title(ax, shorten(name, LABEL_LENGTH))
         # The last panel of a column shows the scale, also above a gap in the last row.
-        ax.tick_params(labelbottom=index + columns >= len(titles))
+        ax.tick_params(labelbottom=not share_scale or index + columns >= len(titles))
     return used
 
 

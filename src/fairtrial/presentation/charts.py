@@ -85,8 +85,8 @@ class IntervalChart:
         What the rows are; those that are the answer, or lead.
     panels : tuple of (str, tuple of Interval or None)
         Every panel's title, and what is in its rows.
-    axis : (float, float)
-        The ends of the axis.
+    axes : tuple of (float, float)
+        The ends of every panel's axis; panels of one measure share theirs.
     marks : tuple of (Standing, str)
         The marks that occur, and what they mean.
     interval, limit : str
@@ -98,7 +98,7 @@ class IntervalChart:
     arms: tuple[str, ...]
     best: tuple[str, ...]
     panels: tuple[tuple[str, tuple[Interval | None, ...]], ...]
-    axis: tuple[float, float]
+    axes: tuple[tuple[float, float], ...]
     marks: tuple[tuple[Standing, str], ...]
     interval: str
     limit: str
@@ -120,14 +120,17 @@ def interval_chart(
 ) -> IntervalChart:
     """Return the chart of a progress's estimates, given by panel and arm."""
     shown = [one for _, row in panels for one in row if one is not None]
-    axis, limit = visible_range(shown), name_of_limit(shown)
+    axes, limit = _axes(panels), name_of_limit(shown)
     answer = named(progress.recommendation)
     occurring = {standing(one, answer) for one in shown}
     return IntervalChart(
         tuple(arms),
         tuple(sorted(answered(progress.recommendation))),
-        tuple((title, tuple(_interval(one, axis, answer) for one in row)) for title, row in panels),
-        axis,
+        tuple(
+            (title, tuple(_interval(one, axis, answer) for one in row))
+            for (title, row), axis in zip(panels, axes, strict=True)
+        ),
+        axes,
         tuple(
             (state, meaning.format(limit=limit))
             for state, meaning in _MEANINGS.items()
@@ -137,6 +140,18 @@ def interval_chart(
         limit if any(map(limits_of, shown)) else "",
         note,
     )
+
+
+def _axes(panels: Sequence[Panel]) -> tuple[tuple[float, float], ...]:
+    """Return the ends of every panel's axis: measures have units of their own."""
+    of: dict[object, list[Estimate]] = {}
+    for _, row in panels:
+        of.setdefault(_measure_of(row), []).extend(one for one in row if one is not None)
+    return tuple(visible_range(of[_measure_of(row)]) for _, row in panels)
+
+
+def _measure_of(row: Sequence[Estimate | None]) -> object:
+    return next((one.labels.get("measure") for one in row if one is not None), None)
 
 
 def _name_of_intervals(progress: Progress) -> str:

@@ -123,8 +123,11 @@ def effect_chart(
 def distance_chart(trace: Sequence[Progress], arm: str) -> LineChart | None:
     """Return how far an arm's means were on the right side of their limits, over the results.
 
-    Those that are nearest to their limits now are shown; None if there is nothing to draw.
+    Those that are nearest to their limits now are shown; None if there is nothing to draw, or if
+    pulls measure several things, whose distances have units of their own.
     """
+    if any("measure" in one.labels for moment in trace for one in moment.actions[:1]):
+        return None
     found: dict[str, list[tuple[float, float]]] = {}
     for moment in trace:
         for one in moment.actions:

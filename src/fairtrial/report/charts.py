@@ -67,10 +67,9 @@ def figure(chart: Markup, key: Sequence[Markup], caption: str, data: Markup) -> 
 
 def interval_chart(chart: IntervalChart) -> Markup:
     """Return means with intervals and limits: a panel for each group, a row for each arm."""
-    span = chart.axis
-    ticks = nice_ticks(*span)
     drawn = []
-    for title, intervals in chart.panels:
+    for (title, intervals), span in zip(chart.panels, chart.axes, strict=True):
+        ticks = nice_ticks(*span)
         rows = [
             _row(arm, _track(_interval(one, span), ticks, span), arm in chart.best)
             for arm, one in zip(chart.arms, intervals, strict=True)

@@ -50,10 +50,11 @@ async def ready(service: TheService) -> Response:
     summary="Metrics for Prometheus",
 )
 async def metrics(request: Request, service: TheService) -> Response:
-    """Return counts and times as text; for this machine itself, or with the scope ``read``."""
+    """Return counts and times as text, to this machine or who may read all studies."""
     if request.client is None or request.client.host not in _LOOPBACK:
         viewer = await service.access.viewer(request)
         viewer.require("read")
+        viewer.require_all()
     content, media_type = await asyncio.to_thread(service.telemetry.metrics)
     return Response(content, headers={"Cache-Control": "no-store", "Content-Type": media_type})
 

@@ -78,6 +78,12 @@ class Viewer:
             text = f"the token lacks the scope {scope!r}"
             raise Refusal(403, "access-refused", text, reason="scope")
 
+    def require_all(self) -> None:
+        """Raise if they may not see every study: what is counted over all tells of the others."""
+        if self.token.studies is not None:
+            text = "the token is for some studies only, and this tells of all"
+            raise Refusal(403, "access-refused", text, reason="study")
+
     def require_csrf(self, given: str | None) -> None:
         """Raise if a request that changes something may come from a page of another site."""
         if self.csrf_token is None:
