@@ -131,3 +131,12 @@ def test_errors_come_as_a_document_if_wanted(invoke, storage):
     make(invoke, storage)
     result = make(invoke, storage, "--json")
     assert json.loads(result.stdout)["error"]["type"] == StudyExists.__name__
+
+
+@pytest.mark.parametrize(
+    ("scope", "words"),
+    [("admin", "may administer all studies"), ("run", "may run all studies")],
+)
+def test_what_a_token_allows_is_said_in_words(invoke, storage, scope, words):
+    made = invoke("token", "create", "--name", "ana", "--scope", scope, "--storage", storage)
+    assert words in made.stderr

@@ -165,7 +165,7 @@ def revoke(name: str, storage: str | None, as_json: bool) -> None:
 
 
 def _allowed(made: Token) -> str:
-    what = " and ".join(made.scopes)
+    what = " and ".join("administer" if scope == "admin" else scope for scope in made.scopes)
     where = "all studies" if made.studies is None else ", ".join(made.studies)
     until = "" if made.expires_at is None else f", until {made.expires_at:%Y-%m-%d %H:%M} UTC"
     return f"may {what} {where}{until}"
