@@ -153,7 +153,7 @@ class BlockBetting(LinearPolicy, BlockPolicy):
             )
         # Repeats are made only where they are asked for.
         repeats = self.initial_pulls is not None
-        self._opening = problem.start_arms if repeats else problem.varied_arms
+        self._opening = problem.geometry.start_arms if repeats else problem.geometry.varied_arms
         model = self._units.model._replace(opening=self._opening.astype(np.float64))
         limits = self._units.limits(self._shift)
         constants, _ = CONSTANTS.pack(Constants(model, self._rules, limits))
@@ -188,7 +188,7 @@ class BlockBetting(LinearPolicy, BlockPolicy):
         rows = self.problem.reduced.arms
         pulled = rows[np.unique(actions)]
         rank = int(np.linalg.matrix_rank(pulled)) if len(pulled) else 0
-        for arm in self.problem.start_arms.tolist():
+        for arm in self.problem.geometry.start_arms.tolist():
             if int(np.linalg.matrix_rank([*pulled, rows[arm]])) > rank:
                 label = self.problem.arms[arm]
                 accepted = (
@@ -215,7 +215,9 @@ class BlockBetting(LinearPolicy, BlockPolicy):
         """The initial pulls of every arm, without lost ones."""
         if self._cuts is not None:
             return np.asarray(np.minimum(self._cuts.initial_counts, self._blocks.state.counts))
-        places = np.arange(self._initial * self.problem.start_arms.size) % self._opening.size
+        places = (
+            np.arange(self._initial * self.problem.geometry.start_arms.size) % self._opening.size
+        )
         planned = np.bincount(self._opening[places], minlength=len(self.problem.arms))
         return np.asarray(np.maximum(planned - self._blocks.state.lost, 0.0))
 
@@ -242,7 +244,7 @@ class BlockBetting(LinearPolicy, BlockPolicy):
         A range that lies far from 0 would cost digits.
         """
         problem = self.problem
-        known = problem.constant_parameter is not None
+        known = problem.geometry.constant_parameter is not None
         if problem.reward_range is None or not problem.holds_constant_exactly:
             return 0.0
         if problem.has_limits and not known:
