@@ -9,11 +9,16 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fairtrial.confidence.penalties import (
+    iterated_logarithm_penalty,
+    mixture_penalty,
+    stylised_threshold,
+)
 from fairtrial.core import Guarantee, Parametrized
 from fairtrial.core.validation import check_choice, check_number, check_numbers, check_probability
 from fairtrial.errors import InvalidArgument
@@ -364,21 +369,6 @@ def kaufmann_koolen_constant(x: float) -> float:
 
 # ------------------------------------------------------------------ formulas and names
 # Plain functions of their arguments: `special_kernels` compiles these very ones for the kernels.
-
-
-def stylised_threshold(rounds: Any, delta: float) -> Any:
-    """Return ``ln((1 + ln t) / delta)``."""
-    return np.log((1.0 + np.log(rounds)) / delta)
-
-
-def mixture_penalty(pulls: Any, kappa: Any) -> Any:
-    """Return what one cell adds to a pair's mixture threshold: ``1/2 ln(1 + N / kappa)``."""
-    return 0.5 * np.log1p(pulls / kappa)
-
-
-def iterated_logarithm_penalty(pulls: Any) -> Any:
-    """Return what one cell adds to a Kaufmann-Koolen threshold: ``2 ln(4 + ln N)``."""
-    return 2.0 * np.log(4.0 + np.log(pulls))
 
 
 _BY_NAME: Mapping[str, type[Threshold]] = {
