@@ -80,10 +80,6 @@ class Threshold(Parametrized, ABC):
         delta : float
             Error probability of the whole answer, in (0, 1).
 
-        Returns
-        -------
-        Guarantee
-
         Examples
         --------
         >>> GaussianMixture().guarantee(0.05).label
@@ -344,10 +340,6 @@ def kaufmann_koolen_constant(x: float) -> float:
     x : float
         Log of one over the level, shared among the cells of the test; at least 0.
 
-    Returns
-    -------
-    float
-
     Examples
     --------
     >>> round(kaufmann_koolen_constant(3.0), 6)
@@ -384,10 +376,6 @@ def threshold_named(name: str) -> Threshold:
     ----------
     name : {"certified", "kaufmann-koolen", "stylised", "stylised-without-half"}
         The first two are proven, the others heuristics.
-
-    Returns
-    -------
-    Threshold
 
     Raises
     ------
