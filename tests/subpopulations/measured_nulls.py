@@ -1,7 +1,7 @@
 """Questions on several measures that are as hard as can be: a right answer must not be ruled out.
 
-Answers lie exactly on their limits, better arms break a limit by a millionth, arms tie, measures are
-equal or opposite, or values are missing where it hurts.
+Answers lie exactly on their limits, better arms break a limit by a millionth, arms tie, measures
+are equal or opposite, or values are missing where it hurts.
 """
 
 from collections.abc import Callable
