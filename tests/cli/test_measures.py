@@ -8,6 +8,7 @@ from click.testing import CliRunner
 from fairtrial.cli.app import app
 from fairtrial.cli.config import load_configuration
 from fairtrial.errors import ConfigurationError
+from fairtrial.study import Study
 
 FILE = """
 [study]
@@ -104,3 +105,17 @@ def test_results_are_told_by_hand_measure_by_measure(folder) -> None:
     assert amended.exit_code == 0, amended.output
     shown = run(app, ["study", "show", "dose", *where])
     assert "harmed" in shown.output
+
+
+def test_missing_values_are_shown_by_cell_and_measure(folder) -> None:
+    path = _file(folder, FILE.replace("delta = 0.1", "delta = 1e-9"))
+    run, where = CliRunner().invoke, ["--storage", "sqlite:///dose.db"]
+    assert run(app, ["study", "create", str(path)]).exit_code == 0
+    with Study.open("sqlite:///dose.db", "dose") as study:
+        for _ in range(40):
+            pull = study.ask()
+            study.tell(pull, {"cured": 1, "harmed": None if pull.arm == "high" else 0})
+    shown = run(app, ["study", "show", "dose", *where]).output
+    assert "Missing values" in shown
+    assert re.search(r"high +│? *0 +│? *harmed", shown)
+    assert "Never will be known" in shown

@@ -1,0 +1,105 @@
+"""Values of measures that never will be known: how many, where, and what becomes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fairtrial.core.recommendation import Progress
+from fairtrial.presentation.words import count, percent, plural
+
+__all__ = [
+    "MISSING",
+    "MissingValues",
+    "counting_of_missing",
+    "missing_values",
+    "summary_of_missing",
+]
+
+MISSING = "Missing values"
+
+_MEANING = {
+    "the worst value": (
+        "In every bet that uses its measure a missing value counts as the worst one in the range, "
+        "so the guarantee does not depend on why it is missing."
+    ),
+    "not drawn": (
+        "Bets leave missing values out. That is right only if a value is missing for reasons that "
+        "have nothing to do with what it would have been."
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class MissingValues:
+    """How many values of a measure are known of an arm in a group, and how many never will be.
+
+    Parameters
+    ----------
+    arm, group, measure : str
+        Whose values they are.
+    known, missing : int
+        The values there are, and those that never will be known.
+    """
+
+    arm: str
+    group: str
+    measure: str
+    known: int
+    missing: int
+
+    @property
+    def share(self) -> float:
+        """The part of the values that is missing."""
+        return self.missing / max(1, self.known + self.missing)
+
+
+def missing_values(progress: Progress) -> list[MissingValues]:
+    """Return by arm, group and measure what is missing, largest shares first; else nothing.
+
+    Examples
+    --------
+    >>> from fairtrial.core.recommendation import Recommendation
+    >>> said = {"arm": "high", "group": "all", "measure": "harmed", "values": 8, "missing": 2}
+    >>> progress = Progress(Recommendation(None, "running"), 10, 10, 0,
+    ...                     details={"measures": [said, {**said, "arm": "low", "missing": 0}]})
+    >>> [(one.arm, one.share) for one in missing_values(progress)]
+    [('high', 0.2)]
+    """
+    rows: Sequence[Mapping[str, object]] = progress.details.get("measures", ())
+    found = [
+        MissingValues(
+            *(str(row[key]) for key in ("arm", "group", "measure")),
+            known=int(str(row["values"])),
+            missing=int(str(row["missing"])),
+        )
+        for row in rows
+    ]
+    return sorted((one for one in found if one.missing), key=lambda one: -one.share)
+
+
+def summary_of_missing(progress: Progress) -> str:
+    """Return by measure how many values are missing; empty where a pull measures one thing."""
+    rows: Sequence[Mapping[str, object]] = progress.details.get("measures", ())
+    totals: dict[str, tuple[int, int]] = {}
+    for row in rows:
+        known, missing = totals.get(str(row["measure"]), (0, 0))
+        totals[str(row["measure"])] = (
+            known + int(str(row["values"])),
+            missing + int(str(row["missing"])),
+        )
+    lacking = [
+        f"{count(missing)} of {plural(known + missing, 'value')} of {measure} "
+        f"({percent(missing / (known + missing))})"
+        for measure, (known, missing) in totals.items()
+        if missing
+    ]
+    if not rows or lacking:
+        return f"Never will be known: {'; '.join(lacking)}." if lacking else ""
+    return "No value of a measure is missing in the blocks that are settled."
+
+
+def counting_of_missing(progress: Progress) -> str:
+    """Return what bets take a missing value for, and what that assumes."""
+    losses: Mapping[str, object] = progress.details.get("losses", {})
+    return _MEANING.get(str(losses.get("counted_as")), "")
